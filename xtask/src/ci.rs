@@ -1,0 +1,76 @@
+//! `cargo xtask ci`: a fresh machine first gets what the tests need.
+
+use std::process::Command;
+
+use crate::failure::{Failure, Result};
+use crate::workspace::Workspace;
+use crate::{examples, process, test};
+
+/// A program, and the Debian package that brings it.
+const NEEDED: [(&str, &str); 5] = [
+    ("sqlite3", "sqlite3"),
+    ("python3", "python3"),
+    ("node", "nodejs"),
+    ("npm", "npm"),
+    ("git", "git"),
+];
+
+/// Installs, fetches, tests.
+pub(crate) fn run(workspace: &Workspace) -> Result {
+    install(workspace, &missing(&NEEDED, process::on_path))?;
+    examples::run(workspace)?;
+    test::run(workspace, test::Extent::Whole)
+}
+
+/// Installs Debian packages, if there are any to install and somebody who may.
+pub(crate) fn install(workspace: &Workspace, packages: &[&str]) -> Result {
+    if packages.is_empty() {
+        return Ok(());
+    }
+    let wanted = packages.join(" ");
+    if !process::on_path("apt-get") || !is_root() {
+        return Err(Failure::environment(format!(
+            "missing: {wanted}; install them, or run this as root on Debian"
+        )));
+    }
+    println!("installing {wanted}");
+    let mut update = Command::new("apt-get");
+    process::log(
+        update.args(["-qq", "update"]),
+        &workspace.scratch().join("apt-update.log"),
+    )?;
+    let mut install = Command::new("apt-get");
+    install
+        .args(["-qq", "--yes", "--no-install-recommends", "install"])
+        .args(packages)
+        .env("DEBIAN_FRONTEND", "noninteractive");
+    process::log(&mut install, &workspace.scratch().join("apt-install.log"))
+}
+
+/// The packages whose program is not there.
+pub(crate) fn missing<'a>(
+    needed: &[(&str, &'a str)],
+    there: impl Fn(&str) -> bool,
+) -> Vec<&'a str> {
+    needed
+        .iter()
+        .filter(|(program, _)| !there(program))
+        .map(|(_, package)| *package)
+        .collect()
+}
+
+/// Whether this process may install packages and change users.
+pub(crate) fn is_root() -> bool {
+    process::capture(Command::new("id").arg("-u")).is_ok_and(|uid| uid.trim() == "0")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_is_missing_is_installed() {
+        assert_eq!(missing(&NEEDED, |program| program != "node"), ["nodejs"]);
+        assert_eq!(missing(&NEEDED, |_| true), [""; 0]);
+    }
+}

@@ -1,0 +1,84 @@
+//! Every automation of the Semel workspace: the same on a laptop and in CI, and tested like the
+//! rest of the code.
+#![expect(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "a program for the terminal: what it prints is its result"
+)]
+
+mod bench;
+mod ci;
+mod examples;
+mod failure;
+mod process;
+mod readme;
+mod rust;
+mod services;
+mod tally;
+mod test;
+mod tidy;
+mod tree;
+mod workspace;
+
+use std::process::ExitCode;
+
+use crate::failure::{Failure, Result};
+use crate::workspace::Workspace;
+
+const USAGE: &str = "\
+usage: cargo xtask VERB
+
+  test [--quick]                   everything that must hold: format, lints, tidy, tests, torture, README
+  ci                               install what the tests need, then `test`
+  tidy                             the rules of the house that no compiler knows
+  readme                           run the checked examples of the README and the book
+  examples                         fetch the public webhook examples into target/
+  bench [ARGS…]                    build the benchmarks in release mode and run them
+  services up|down|status [NAME…]  real servers for tests, private to this checkout";
+
+fn main() -> ExitCode {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    match dispatch(&args) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            eprintln!("xtask: {failure}");
+            failure.exit_code()
+        }
+    }
+}
+
+fn dispatch(args: &[String]) -> Result {
+    let words: Vec<&str> = args.iter().map(String::as_str).collect();
+    match words.as_slice() {
+        ["test"] => test::run(&Workspace::find()?, test::Extent::Whole),
+        ["test", "--quick"] => test::run(&Workspace::find()?, test::Extent::Quick),
+        ["ci"] => ci::run(&Workspace::find()?),
+        ["tidy"] => tidy::run(&Workspace::find()?).map(drop),
+        ["readme"] => readme::run(&Workspace::find()?).map(drop),
+        ["examples"] => examples::run(&Workspace::find()?),
+        ["bench", rest @ ..] => bench::run(&Workspace::find()?, rest),
+        ["services", verb, names @ ..] => services::run(&Workspace::find()?, verb, names),
+        ["help" | "--help" | "-h"] => {
+            println!("{USAGE}");
+            Ok(())
+        }
+        [] => Err(Failure::usage(USAGE)),
+        _ => Err(Failure::usage(format!(
+            "`{}` is no verb\n\n{USAGE}",
+            words.join(" ")
+        ))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_unknown_verb_is_a_usage_failure() {
+        let failure = dispatch(&["tset".to_owned()]).expect_err("no such verb");
+        assert!(failure.to_string().contains("`tset` is no verb"));
+        assert_eq!(failure.exit_code(), ExitCode::from(2));
+        assert!(dispatch(&["test".to_owned(), "--fast".to_owned()]).is_err());
+    }
+}

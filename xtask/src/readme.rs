@@ -1,0 +1,139 @@
+//! `cargo xtask readme`: what the README and the book show on a console is what the release
+//! binary prints.
+//!
+//! A block counts when `<!-- check -->` stands on the line before its ```` ```console ````. The
+//! blocks of a page run in order, in one fresh folder that holds a copy of `examples/`, with
+//! `semel` on the path. Each block is one shell session. A command must succeed, unless the next
+//! one is `echo $?`.
+
+mod block;
+mod expected;
+mod session;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::failure::{Failure, Result};
+use crate::process;
+use crate::tree::Tree;
+use crate::workspace::Workspace;
+use crate::{examples, readme::block::Block, readme::session::Session};
+
+/// Runs every checked block; gives back how many there are.
+pub(crate) fn run(workspace: &Workspace) -> Result<usize> {
+    let tree = Tree::read(&workspace.root)?;
+    let pages = pages(&tree)?;
+    let build = workspace.cargo(["build", "--quiet", "--release", "--package", "semel-cli"]);
+    if !process::stream(build, |_| ())?.success() {
+        return Err(Failure::no("the release binary does not build"));
+    }
+    let mut passed = 0;
+    let mut failed = 0;
+    for (path, blocks) in &pages {
+        let folder = Folder::create(workspace, path)?;
+        let mut session = Session::new(&folder.0, &workspace.target.join("release"));
+        if let Some(fetched) = examples::fetched(workspace) {
+            session.set("SEMEL_WEBHOOK_EXAMPLES", fetched);
+        }
+        for block in blocks {
+            match session.run(block)? {
+                None => passed += 1,
+                Some(fault) => {
+                    failed += 1;
+                    println!("{path}:{}: {fault}\n", block.line);
+                }
+            }
+        }
+    }
+    if failed > 0 {
+        let message = format!("{failed} checked blocks fail, {passed} print what they show");
+        return Err(Failure::no(message));
+    }
+    println!("readme: {passed} checked blocks print what they show");
+    Ok(passed)
+}
+
+/// The pages with checked blocks. A README without any proves nothing.
+fn pages(tree: &Tree) -> Result<Vec<(&str, Vec<Block>)>> {
+    let readme = tree.texts("README.md", "README.md");
+    let mut pages = Vec::new();
+    for (path, text) in readme.chain(tree.texts("docs/book/src/", ".md")) {
+        let blocks = block::read(text)
+            .map_err(|(line, fault)| Failure::no(format!("{path}:{line}: {fault}")))?;
+        if !blocks.is_empty() {
+            pages.push((path, blocks));
+        }
+    }
+    if pages.first().is_none_or(|(path, _)| *path != "README.md") {
+        return Err(Failure::no(
+            "README.md has no block marked `<!-- check -->`",
+        ));
+    }
+    Ok(pages)
+}
+
+/// A fresh folder that is removed in the end.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn create(workspace: &Workspace, page: &str) -> Result<Self> {
+        let name = format!(
+            "semel-readme-{}-{}",
+            std::process::id(),
+            page.replace('/', "-")
+        );
+        let folder = Self(std::env::temp_dir().join(name));
+        fs::create_dir_all(&folder.0)?;
+        for file in example_files(workspace)? {
+            let to = folder.0.join(&file);
+            if let Some(parent) = to.parent() {
+                fs::create_dir_all(parent)?;
+            }
+            fs::copy(workspace.root.join(&file), to)?;
+        }
+        Ok(folder)
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        if let Err(error) = fs::remove_dir_all(&self.0) {
+            eprintln!("cannot remove {}: {error}", self.0.display());
+        }
+    }
+}
+
+/// The tracked files below `examples/`: what a reader's clone has too.
+fn example_files(workspace: &Workspace) -> Result<Vec<PathBuf>> {
+    let mut git = Command::new("git");
+    git.current_dir(&workspace.root)
+        .args(["ls-files", "-z", "--", "examples"]);
+    let list = process::capture(&mut git)?;
+    let files = list
+        .split('\0')
+        .filter(|file| !file.is_empty())
+        .map(PathBuf::from);
+    Ok(files
+        .filter(|file| Path::new(&workspace.root).join(file).is_file())
+        .collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_readme_without_checked_blocks_is_an_error() {
+        let checked = "<!-- check -->\n```console\n$ true\n```\n";
+        let page = ("docs/book/src/guide.md", checked);
+        let faults = |files: &[(&str, &str)]| pages(&Tree::of(files)).is_err();
+        assert!(!faults(&[("README.md", checked), page]));
+        assert!(faults(&[("README.md", "```console\n$ true\n```\n"), page]));
+        assert!(faults(&[page]));
+        assert!(faults(&[
+            ("README.md", checked),
+            ("docs/book/src/a.md", "<!-- check -->\n")
+        ]));
+    }
+}

@@ -1,0 +1,121 @@
+//! What a run of `cargo test` did, read from what it printed.
+
+use std::process::ExitStatus;
+
+/// Sums over the test binaries of one run.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Tally {
+    /// Test binaries and doc-test runs that reported a result.
+    pub(crate) suites: usize,
+    /// Tests that passed.
+    pub(crate) passed: usize,
+    /// Tests that failed.
+    pub(crate) failed: usize,
+    /// Tests that were not run, by name.
+    ignored: Vec<String>,
+    not_run: usize,
+}
+
+impl Tally {
+    /// Takes one line of output into account.
+    pub(crate) fn read(&mut self, line: &str) {
+        let line = plain(line);
+        if let Some(counts) = line.strip_prefix("test result: ") {
+            self.suites += 1;
+            self.passed += count(counts, "passed");
+            self.failed += count(counts, "failed");
+            self.not_run += count(counts, "ignored") + count(counts, "filtered out");
+        } else if let Some(rest) = line.strip_prefix("test ")
+            && let Some((name, _)) = rest.split_once(" ... ignored")
+        {
+            self.ignored.push(name.to_owned());
+        }
+    }
+
+    /// Why this run proves nothing, if it does not: a failure, nothing run, or something skipped.
+    pub(crate) fn fault(&self, status: ExitStatus) -> Option<String> {
+        if self.failed > 0 {
+            return Some(format!("{} failed, {} passed", self.failed, self.passed));
+        }
+        if !status.success() {
+            return Some(format!("{status}; {} passed before that", self.passed));
+        }
+        if self.passed == 0 {
+            return Some("not one test ran".to_owned());
+        }
+        if self.not_run > 0 {
+            let names = self.ignored.join(", ");
+            return Some(format!("{} skipped: {names}", self.not_run));
+        }
+        None
+    }
+}
+
+/// The line without its colours.
+fn plain(line: &str) -> String {
+    let mut parts = line.split('\u{1b}');
+    let first = parts.next().unwrap_or_default().to_owned();
+    parts.fold(first, |line, part| match part.strip_prefix("(B") {
+        Some(rest) => line + rest,
+        None => line + part.split_once('m').map_or("", |(_, rest)| rest),
+    })
+}
+
+/// The number before `word` in `ok. 3 passed; 0 failed; …`.
+fn count(counts: &str, word: &str) -> usize {
+    counts
+        .split([';', '.'])
+        .filter_map(|part| part.trim().strip_suffix(word))
+        .find_map(|number| number.trim().parse().ok())
+        .unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::process::ExitStatusExt;
+
+    use super::*;
+
+    fn tally(lines: &[&str]) -> Tally {
+        let mut tally = Tally::default();
+        for line in lines {
+            tally.read(line);
+        }
+        tally
+    }
+
+    fn exited(code: i32) -> ExitStatus {
+        ExitStatus::from_raw(code << 8)
+    }
+
+    const OK: &str = "test result: ok. 12 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.10s";
+
+    #[test]
+    fn suites_add_up() {
+        let colours = OK.replace(" ok.", " \u{1b}[32mok\u{1b}(B\u{1b}[m.");
+        let tally = tally(&["running 12 tests", "test a ... ok", OK, &colours]);
+        assert_eq!((tally.suites, tally.passed, tally.failed), (2, 24, 0));
+        assert_eq!(tally.fault(exited(0)), None);
+    }
+
+    #[test]
+    fn whatever_proves_nothing_is_a_fault() {
+        let none = "test result: ok. 0 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; x";
+        let ignored =
+            "test result: ok. 1 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out; x";
+        let filtered =
+            "test result: ok. 1 passed; 0 failed; 0 ignored; 0 measured; 3 filtered out; x";
+        let failed =
+            "test result: FAILED. 1 passed; 2 failed; 0 ignored; 0 measured; 0 filtered out; x";
+        let fault = |lines: &[&str], code| tally(lines).fault(exited(code)).unwrap_or_default();
+        assert_eq!(fault(&[], 0), "not one test ran");
+        assert_eq!(fault(&[none], 0), "not one test ran");
+        assert_eq!(
+            fault(&["test b ... ignored, needs a server", ignored], 0),
+            "1 skipped: b"
+        );
+        assert_eq!(fault(&[filtered], 0), "3 skipped: ");
+        assert_eq!(fault(&[failed], 101), "2 failed, 1 passed");
+        assert!(fault(&[OK], 101).contains("12 passed before that"));
+    }
+}

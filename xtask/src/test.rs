@@ -1,0 +1,304 @@
+//! `cargo xtask test`: everything that must hold, in one command and one table.
+
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use crate::failure::{Failure, Result};
+use crate::tally::Tally;
+use crate::workspace::Workspace;
+use crate::{examples, process, readme, tidy};
+
+/// How much to run.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Extent {
+    /// Everything.
+    Whole,
+    /// Without what needs the release binary.
+    Quick,
+}
+
+/// How one step ended.
+#[derive(Debug, PartialEq, Eq)]
+enum Verdict {
+    Passed(String),
+    Failed(String),
+    NotRun(&'static str),
+}
+
+/// What a step says of itself: how many checks passed and failed, and its verdict.
+struct Step {
+    name: &'static str,
+    time: Duration,
+    passed: usize,
+    failed: usize,
+    verdict: Verdict,
+}
+
+/// Runs the steps in order, all of them even after a failure, and prints the table.
+pub(crate) fn run(workspace: &Workspace, extent: Extent) -> Result {
+    let mut steps = vec![
+        step("format", || {
+            plain(workspace.cargo(["fmt", "--all", "--check"]))
+        }),
+        step("lints", || {
+            plain(workspace.cargo(["clippy", "--all-targets", "--", "--deny", "warnings"]))
+        }),
+        step("tidy", || match tidy::run(workspace) {
+            Ok(summary) => Report::passed(0, summary),
+            Err(failure) => Report::failed(failure.to_string()),
+        }),
+        step("tests", || tests(workspace.cargo(test_args(workspace)))),
+    ];
+    if extent == Extent::Quick {
+        steps.extend(["release", "torture", "readme"].map(|name| not_run(name, "--quick")));
+    } else {
+        let release = step("release", || {
+            plain(workspace.cargo(["build", "--release", "--package", "semel-cli"]))
+        });
+        let built = release.failed == 0;
+        steps.push(release);
+        if built {
+            steps.push(step("torture", || torture(workspace)));
+            steps.push(step("readme", || match readme::run(workspace) {
+                Ok(passed) => Report::passed(passed, format!("{passed} checked blocks")),
+                Err(failure) => Report::failed(failure.to_string()),
+            }));
+        } else {
+            steps.extend(["torture", "readme"].map(|name| not_run(name, "no release binary")));
+        }
+    }
+    print!("\n{}", table(&steps));
+    verdict(&steps, extent)
+}
+
+/// The tests of every default member but `torture`, whose tests need the release binary.
+fn test_args(workspace: &Workspace) -> Vec<&str> {
+    let mut args = vec!["test", "--no-fail-fast"];
+    for name in workspace.default_members() {
+        if name != TORTURE {
+            args.extend(["--package", name]);
+        }
+    }
+    args
+}
+
+/// The torture tests, the ignored ones too; without such, nothing was tortured.
+fn torture(workspace: &Workspace) -> Report {
+    let args = [
+        "test",
+        "--no-fail-fast",
+        "--release",
+        "--package",
+        TORTURE,
+        "--",
+    ];
+    let mut all = workspace.cargo(args);
+    all.arg("--include-ignored")
+        .env("SEMEL_BIN", workspace.semel());
+    if let Some(folder) = examples::fetched(workspace) {
+        all.env("SEMEL_WEBHOOK_EXAMPLES", folder);
+    }
+    let report = tests(all);
+    match process::capture(workspace.cargo(args).args(["--list", "--ignored"])) {
+        Ok(list) if list.lines().any(|line| line.ends_with(": test")) => report,
+        _ if report.failed > 0 => report,
+        Ok(_) => Report::failed("none of the tests needs the semel binary"),
+        Err(failure) => Report::failed(failure.to_string()),
+    }
+}
+
+/// What came of one step.
+struct Report {
+    passed: usize,
+    failed: usize,
+    verdict: Verdict,
+}
+
+impl Report {
+    fn passed(passed: usize, words: impl Into<String>) -> Self {
+        Self {
+            passed,
+            failed: 0,
+            verdict: Verdict::Passed(words.into()),
+        }
+    }
+
+    /// One failure: whatever fails without a count of its own.
+    fn failed(words: impl Into<String>) -> Self {
+        Self {
+            passed: 0,
+            failed: 1,
+            verdict: Verdict::Failed(words.into()),
+        }
+    }
+}
+
+/// A command that either succeeds or does not.
+fn plain(command: Command) -> Report {
+    match process::stream(command, |_| ()) {
+        Ok(status) if status.success() => Report::passed(0, "ok"),
+        Ok(status) => Report::failed(status.to_string()),
+        Err(failure) => Report::failed(failure.to_string()),
+    }
+}
+
+/// A run of `cargo test`.
+fn tests(command: Command) -> Report {
+    let mut tally = Tally::default();
+    let status = match process::stream(command, |line| tally.read(line)) {
+        Ok(status) => status,
+        Err(failure) => return Report::failed(failure.to_string()),
+    };
+    match tally.fault(status) {
+        None => {
+            let words = format!("{} tests in {} suites", tally.passed, tally.suites);
+            Report::passed(tally.passed, words)
+        }
+        Some(fault) => Report {
+            passed: tally.passed,
+            failed: tally.failed.max(1),
+            verdict: Verdict::Failed(fault),
+        },
+    }
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "how long a step takes is shown, never decided on"
+)]
+fn step(name: &'static str, run: impl FnOnce() -> Report) -> Step {
+    println!("\n── {name} ──");
+    let start = Instant::now();
+    let Report {
+        passed,
+        failed,
+        verdict,
+    } = run();
+    Step {
+        name,
+        time: start.elapsed(),
+        passed,
+        failed,
+        verdict,
+    }
+}
+
+fn not_run(name: &'static str, reason: &'static str) -> Step {
+    Step {
+        name,
+        time: Duration::ZERO,
+        passed: 0,
+        failed: 0,
+        verdict: Verdict::NotRun(reason),
+    }
+}
+
+/// The steps, and as the last line `N passed, N failed`: tests and checked blocks that passed;
+/// those that failed, a step that failed otherwise counting as one.
+fn table(steps: &[Step]) -> String {
+    let mut lines = vec![format!("{:<10}{:>9}  result", "step", "time")];
+    for step in steps {
+        let (mark, words) = match &step.verdict {
+            Verdict::Passed(words) => ("passed", words.as_str()),
+            Verdict::Failed(words) => ("FAILED", words.as_str()),
+            Verdict::NotRun(reason) => ("NOT RUN", *reason),
+        };
+        let seconds = step.time.as_secs_f64();
+        let words = words.lines().next().unwrap_or_default();
+        lines.push(format!(
+            "{:<10}{seconds:>7.1} s  {mark}: {words}",
+            step.name
+        ));
+    }
+    let passed: usize = steps.iter().map(|step| step.passed).sum();
+    let failed: usize = steps.iter().map(|step| step.failed).sum();
+    lines.push(String::new());
+    lines.push(format!("{passed} passed, {failed} failed\n"));
+    lines.join("\n")
+}
+
+/// Only `--quick` may leave a step out.
+fn verdict(steps: &[Step], extent: Extent) -> Result {
+    let bad: Vec<&str> = steps
+        .iter()
+        .filter(|step| match step.verdict {
+            Verdict::Passed(_) => false,
+            Verdict::Failed(_) => true,
+            Verdict::NotRun(_) => extent == Extent::Whole,
+        })
+        .map(|step| step.name)
+        .collect();
+    if bad.is_empty() {
+        return Ok(());
+    }
+    Err(Failure::no(format!("not green: {}", bad.join(", "))))
+}
+
+const TORTURE: &str = "torture";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sh(script: &str) -> Command {
+        let mut command = Command::new("sh");
+        command.args(["-c", script]);
+        command
+    }
+
+    const OK: &str = "echo 'test result: ok. 3 passed; 0 failed; 0 ignored; 0 filtered out'";
+
+    #[test]
+    fn the_last_line_is_the_sum_and_a_failed_step_is_in_it() {
+        let steps = [
+            step("format", || plain(sh("exit 1"))),
+            step("tests", || tests(sh(OK))),
+            not_run("torture", "--quick"),
+        ];
+        let table = table(&steps);
+        assert_eq!(table.lines().last(), Some("3 passed, 1 failed"));
+        assert!(table.contains("NOT RUN: --quick"), "{table}");
+        assert_eq!(
+            verdict(&steps, Extent::Quick).map_err(|f| f.to_string()),
+            Err("not green: format".to_owned())
+        );
+    }
+
+    #[test]
+    fn what_was_left_out_is_a_failure_of_the_whole() {
+        let steps = [
+            step("tests", || tests(sh(OK))),
+            not_run("torture", "no release binary"),
+        ];
+        assert!(verdict(&steps, Extent::Quick).is_ok());
+        assert!(verdict(&steps, Extent::Whole).is_err());
+    }
+
+    #[test]
+    fn tests_that_did_not_run_are_no_success() {
+        let report = tests(sh("true"));
+        assert_eq!(
+            report.verdict,
+            Verdict::Failed("not one test ran".to_owned())
+        );
+        assert_eq!(report.failed, 1);
+        let report = tests(sh(&format!("{OK}; exit 101")));
+        assert_eq!((report.passed, report.failed), (3, 1));
+        assert!(matches!(report.verdict, Verdict::Failed(_)));
+    }
+
+    #[test]
+    fn torture_is_tested_on_its_own() {
+        let metadata = serde_json::json!({
+            "workspace_default_members": ["a", "t"],
+            "packages": [{ "id": "a", "name": "semel-core" }, { "id": "t", "name": "torture" }],
+        });
+        let workspace = Workspace {
+            root: "/w".into(),
+            target: "/w/target".into(),
+            metadata,
+        };
+        let args = test_args(&workspace);
+        assert_eq!(args, ["test", "--no-fail-fast", "--package", "semel-core"]);
+    }
+}

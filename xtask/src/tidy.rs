@@ -1,0 +1,109 @@
+//! `cargo xtask tidy`: the rules of the house that no compiler knows. Each rule is a module with
+//! a function from what it reads to what it found, and tests that show it finding something.
+
+mod arrows;
+mod book;
+mod changelog;
+mod clippy_files;
+mod code;
+mod codes;
+mod glossary;
+mod graph;
+mod laws;
+mod length;
+mod licences;
+mod links;
+
+use std::fmt;
+
+use crate::failure::{Failure, Result};
+use crate::tree::Tree;
+use crate::workspace::Workspace;
+
+/// One thing that a check found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Finding {
+    fatal: bool,
+    path: String,
+    line: usize,
+    message: String,
+}
+
+impl Finding {
+    /// A broken rule. Line 0 means the whole file.
+    fn error(path: &str, line: usize, message: impl Into<String>) -> Self {
+        Self {
+            fatal: true,
+            path: path.to_owned(),
+            line,
+            message: message.into(),
+        }
+    }
+
+    /// Something to look at that fails nothing.
+    fn warning(path: &str, line: usize, message: impl Into<String>) -> Self {
+        Self {
+            fatal: false,
+            ..Self::error(path, line, message)
+        }
+    }
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{}: {}",
+            if self.fatal { "error" } else { "warning" },
+            self.path
+        )?;
+        if self.line > 0 {
+            write!(f, ":{}", self.line)?;
+        }
+        write!(f, ": {}", self.message)
+    }
+}
+
+/// Runs every check, prints what was found, and says in a few words how it went.
+pub(crate) fn run(workspace: &Workspace) -> Result<String> {
+    let tree = Tree::read(&workspace.root)?;
+    let findings = [
+        arrows::check(&workspace.metadata),
+        graph::check(workspace)?,
+        licences::check(workspace, &tree)?,
+        laws::check(&tree),
+        codes::check(&tree),
+        glossary::check(&tree),
+        book::check(&tree),
+        links::check(&tree),
+        changelog::check(&tree),
+        clippy_files::check(&tree),
+        code::check(&tree),
+        length::check(&tree),
+    ]
+    .concat();
+    for finding in &findings {
+        println!("{finding}");
+    }
+    let errors = findings.iter().filter(|finding| finding.fatal).count();
+    let warnings = findings.len() - errors;
+    let summary = format!("{errors} errors, {warnings} warnings");
+    if errors > 0 {
+        return Err(Failure::no(format!("tidy: {summary}")));
+    }
+    println!("tidy: {summary}");
+    Ok(summary)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_finding_reads_like_a_compiler_message() {
+        let finding = Finding::error("a/b.rs", 3, "no such thing");
+        assert_eq!(finding.to_string(), "error: a/b.rs:3: no such thing");
+        let finding = Finding::warning("a/b.rs", 0, "too long");
+        assert_eq!(finding.to_string(), "warning: a/b.rs: too long");
+    }
+}

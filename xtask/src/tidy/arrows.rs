@@ -1,0 +1,163 @@
+//! Dependencies inside the workspace point one way only (docs/decisions/0001).
+
+use serde_json::Value;
+
+use super::Finding;
+
+/// One allowed arrow: from, to, and whether only tests may use it. A trailing `*` stands for any
+/// package of that folder.
+struct Arrow(&'static str, &'static str, Use);
+
+#[derive(PartialEq)]
+enum Use {
+    Normal,
+    Tests,
+}
+
+const ALLOWED: &[Arrow] = &[
+    Arrow("crates/cli", "crates/gateway", Use::Normal),
+    Arrow("crates/cli", "crates/worker", Use::Normal),
+    Arrow("crates/cli", "crates/engine", Use::Normal),
+    Arrow("crates/cli", "crates/core", Use::Normal),
+    Arrow("crates/cli", "crates/stores/*", Use::Normal),
+    Arrow("crates/cli", "crates/brokers/*", Use::Normal),
+    Arrow("crates/gateway", "crates/engine", Use::Normal),
+    Arrow("crates/gateway", "crates/core", Use::Normal),
+    Arrow("crates/gateway", "crates/stores/memory", Use::Tests),
+    Arrow("crates/worker", "crates/engine", Use::Normal),
+    Arrow("crates/worker", "crates/core", Use::Normal),
+    Arrow("crates/worker", "crates/stores/memory", Use::Tests),
+    Arrow("crates/engine", "crates/core", Use::Normal),
+    Arrow("crates/engine", "crates/stores/memory", Use::Tests),
+    Arrow("crates/conformance", "crates/core", Use::Normal),
+    Arrow("crates/stores/*", "crates/core", Use::Normal),
+    Arrow("crates/stores/*", "crates/conformance", Use::Tests),
+    Arrow("crates/stores/*", "crates/stores/memory", Use::Tests),
+    Arrow("crates/brokers/*", "crates/core", Use::Normal),
+    Arrow("crates/brokers/*", "crates/conformance", Use::Tests),
+    Arrow("torture", "crates/core", Use::Normal),
+    Arrow("bench", "crates/worker", Use::Normal),
+    Arrow("bench", "crates/engine", Use::Normal),
+    Arrow("bench", "crates/core", Use::Normal),
+    Arrow("bench", "crates/stores/*", Use::Normal),
+    Arrow("bench", "crates/brokers/*", Use::Normal),
+];
+
+/// Compares the arrows of `cargo metadata` with the allowed ones.
+pub(super) fn check(metadata: &Value) -> Vec<Finding> {
+    let Some(root) = metadata["workspace_root"].as_str() else {
+        return vec![Finding::error(
+            "Cargo.toml",
+            0,
+            "cargo metadata names no workspace",
+        )];
+    };
+    let below = |path: &str| {
+        path.strip_prefix(root)
+            .map(|path| path.trim_matches('/').to_owned())
+    };
+    let packages: Vec<_> = metadata["packages"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .collect();
+    let mut findings = Vec::new();
+    for package in &packages {
+        let manifest = package["manifest_path"].as_str().unwrap_or_default();
+        let Some(manifest) = below(manifest) else {
+            continue;
+        };
+        let from = manifest.trim_end_matches("/Cargo.toml");
+        for dependency in package["dependencies"].as_array().into_iter().flatten() {
+            let Some(to) = dependency["path"].as_str().and_then(below) else {
+                continue;
+            };
+            let tests = dependency["kind"] == "dev";
+            let allowed = ALLOWED.iter().any(|Arrow(a, b, kind)| {
+                matches(a, from) && matches(b, &to) && (tests || *kind == Use::Normal)
+            });
+            if !allowed {
+                let only = if tests { " (for tests)" } else { "" };
+                let message = format!("{from} must not depend on {to}{only}: no such arrow");
+                findings.push(Finding::error(&manifest, 0, message));
+            }
+        }
+    }
+    if packages.is_empty() {
+        findings.push(Finding::error(
+            "Cargo.toml",
+            0,
+            "cargo metadata lists no package",
+        ));
+    }
+    findings
+}
+
+fn matches(pattern: &str, path: &str) -> bool {
+    match pattern.strip_suffix('*') {
+        Some(folder) => path
+            .strip_prefix(folder)
+            .is_some_and(|name| !name.contains('/')),
+        None => pattern == path,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn arrow(from: &str, to: &str, kind: Option<&str>) -> Vec<Finding> {
+        check(&json!({
+            "workspace_root": "/w",
+            "packages": [{
+                "manifest_path": format!("/w/{from}/Cargo.toml"),
+                "dependencies": [
+                    { "path": format!("/w/{to}"), "kind": kind },
+                    { "name": "outside", "kind": null },
+                ],
+            }],
+        }))
+    }
+
+    #[test]
+    fn the_allowed_arrows_pass() {
+        assert_eq!(arrow("crates/cli", "crates/stores/sqlite", None), []);
+        assert_eq!(arrow("crates/stores/sqlite", "crates/core", None), []);
+        assert_eq!(
+            arrow("crates/stores/sqlite", "crates/conformance", Some("dev")),
+            []
+        );
+    }
+
+    #[test]
+    fn any_other_arrow_is_an_error() {
+        assert_eq!(arrow("crates/core", "crates/engine", None).len(), 1);
+        assert_eq!(arrow("crates/core", "crates/engine", Some("dev")).len(), 1);
+        assert_eq!(
+            arrow("crates/stores/sqlite", "crates/engine", None).len(),
+            1
+        );
+        assert_eq!(
+            arrow(
+                "crates/stores/sqlite",
+                "crates/stores/embedded",
+                Some("dev")
+            )
+            .len(),
+            1
+        );
+        assert_eq!(
+            arrow("crates/stores/sqlite", "crates/conformance", None).len(),
+            1
+        );
+        assert_eq!(
+            arrow("crates/worker", "crates/stores/memory", None).len(),
+            1
+        );
+        assert_eq!(arrow("crates/new", "crates/core", None).len(), 1);
+        assert_eq!(arrow("xtask", "crates/core", None).len(), 1);
+        assert_eq!(check(&json!({ "workspace_root": "/w" })).len(), 1);
+    }
+}
