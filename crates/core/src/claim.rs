@@ -1,0 +1,238 @@
+//! Claims: the exclusive right to attempt an effect, how it is asked for and what is answered.
+
+use std::fmt;
+use std::num::NonZeroU32;
+use std::time::Duration;
+
+use bytes::Bytes;
+
+use crate::entity::VersionGate;
+use crate::error::Error;
+use crate::fingerprint::Fingerprint;
+use crate::key::{Key, Scope};
+use crate::operation::Operation;
+use crate::outcome::Outcome;
+use crate::record::{Recovery, StateKind};
+use crate::time::{Entropy, Timestamp};
+use crate::window::Window;
+
+/// 128 random bits, made by the claimant *before* it asks, so that a claim whose answer was lost
+/// can be asked for again. CLM-4.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ClaimId(u128);
+
+impl ClaimId {
+    /// A fresh claim id.
+    pub fn random(entropy: &impl Entropy) -> Self {
+        let mut bytes = [0; 16];
+        entropy.fill(&mut bytes);
+        Self::from_bytes(bytes)
+    }
+
+    /// The claim id with these 128 bits.
+    pub const fn from_u128(bits: u128) -> Self {
+        Self(bits)
+    }
+
+    /// The claim id that [`ClaimId::to_bytes`] wrote.
+    pub const fn from_bytes(bytes: [u8; 16]) -> Self {
+        Self(u128::from_be_bytes(bytes))
+    }
+
+    /// Its sixteen bytes, most significant first.
+    pub const fn to_bytes(self) -> [u8; 16] {
+        self.0.to_be_bytes()
+    }
+}
+
+impl fmt::Display for ClaimId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:032x}", self.0)
+    }
+}
+
+impl fmt::Debug for ClaimId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "ClaimId({self})")
+    }
+}
+
+/// A number that rises with every claim over the whole life of a store and never restarts. It goes
+/// out to effects that can refuse a smaller one. CLM-2.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct FencingToken(u64);
+
+impl FencingToken {
+    /// The token with this number.
+    pub const fn new(number: u64) -> Self {
+        Self(number)
+    }
+
+    /// Its number.
+    pub const fn get(self) -> u64 {
+        self.0
+    }
+}
+
+impl fmt::Display for FencingToken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// How the effect will begin, which decides what a crash can leave behind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Start {
+    /// The effect commits together with the record or is gated by version (classes A and D): a
+    /// claim that vanishes leaves no doubt, so a store need not make it durable.
+    Unmarked,
+    /// The effect may be sent as soon as the claim is granted (classes B and C): the record goes
+    /// straight to started, durably, before the answer. A lease that ends finds this recovery.
+    Marked(Recovery),
+}
+
+/// How often an operation is attempted before it is given up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AttemptLimits {
+    /// Attempts that end with a failure; with 5, the effect is called five times.
+    pub failed: NonZeroU32,
+    /// Attempts that vanish with their worker; ends crash loops.
+    pub vanished: NonZeroU32,
+}
+
+impl Default for AttemptLimits {
+    fn default() -> Self {
+        const FIVE: NonZeroU32 = NonZeroU32::MIN.saturating_add(4);
+        const TWENTY: NonZeroU32 = NonZeroU32::MIN.saturating_add(19);
+        Self { failed: FIVE, vanished: TWENTY }
+    }
+}
+
+/// One wish to attempt an operation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClaimRequest {
+    /// The operation to attempt.
+    pub operation: Operation,
+    /// Made by the claimant; asking again with the same one resumes its own claim.
+    pub claim_id: ClaimId,
+    /// Digest of the request bound to the key; `None` switches the check off.
+    pub fingerprint: Option<Fingerprint>,
+    /// Identity of the delivery at its broker, to tell a redelivery from a republish.
+    pub transport: Option<Bytes>,
+    /// When the message was first published; `None` switches the age gate off.
+    pub birth: Option<Timestamp>,
+    /// Window that the age gate keeps.
+    pub window: Window,
+    /// How long the claim lasts unless it is renewed.
+    pub lease: Duration,
+    /// Caps on attempts.
+    pub limits: AttemptLimits,
+    /// How the effect begins.
+    pub start: Start,
+    /// Entity and version, if the operation is gated by version.
+    pub gate: Option<VersionGate>,
+    /// Whether a replay should carry the outcome. Reading it back costs some stores a disk read.
+    pub wants_outcome: bool,
+}
+
+impl ClaimRequest {
+    /// A request with a lease of 30 seconds, the default window and limits, and nothing optional.
+    pub fn new(scope: Scope, key: Key, claim_id: ClaimId) -> Self {
+        Self {
+            operation: Operation::new(scope, key),
+            claim_id,
+            fingerprint: None,
+            transport: None,
+            birth: None,
+            window: Window::DEFAULT,
+            lease: Duration::from_secs(30),
+            limits: AttemptLimits::default(),
+            start: Start::Unmarked,
+            gate: None,
+            wants_outcome: true,
+        }
+    }
+}
+
+/// A granted claim.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[must_use = "a claim that nobody settles blocks its key until the lease ends"]
+#[expect(clippy::struct_excessive_bools, reason = "four independent facts about one grant")]
+pub struct Claim {
+    /// The operation.
+    pub operation: Operation,
+    /// The claimant's id, which settles and renews.
+    pub claim_id: ClaimId,
+    /// To be passed to effects that can refuse a smaller one.
+    pub token: FencingToken,
+    /// End of the lease on the store's clock.
+    pub lease_until: Timestamp,
+    /// Number of this attempt, from 1.
+    pub attempt: u32,
+    /// The lease of an earlier claim ran out and this one took its place.
+    pub takeover: bool,
+    /// This very claim had been granted before; its answer was lost.
+    pub resumed: bool,
+    /// A finished record of this key was found past its window.
+    pub formerly_expired: bool,
+    /// An earlier attempt may have applied the effect and the policy is to repeat it.
+    pub possible_repeat: bool,
+    /// When the effect was first started, over all attempts.
+    pub first_started_at: Option<Timestamp>,
+}
+
+/// How a duplicate came about, as far as transport ids tell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Duplicate {
+    /// No duplicate: this very claim brought the record where it is, and its answer was lost.
+    Own,
+    /// The same transport id: the broker handed the same message over again.
+    Redelivery,
+    /// Another transport id: the same intent was published again.
+    Republish,
+    /// One of the two carried no transport id.
+    Unknown,
+}
+
+/// The answer to a [`ClaimRequest`]. All of them are successes but [`Admission::Failed`].
+#[derive(Clone, Debug)]
+#[must_use = "an admission says who may run the effect"]
+pub enum Admission {
+    /// Run the effect.
+    Granted(Claim),
+    /// It is done; this is its outcome. Acknowledge.
+    Replay {
+        /// The remembered outcome, if the request wanted it.
+        outcome: Option<Outcome>,
+        /// How this duplicate came about.
+        duplicate: Duplicate,
+    },
+    /// Somebody is at it, or a retry is due later. Hold back; never acknowledge.
+    Busy {
+        /// When to ask again, on the store's clock.
+        until: Timestamp,
+        /// The store's clock now, so that the caller can compute how long to wait.
+        now: Timestamp,
+    },
+    /// The key was used with another request. Quarantine the message.
+    Conflict {
+        /// How this duplicate came about.
+        duplicate: Duplicate,
+    },
+    /// The entity has this version or a later one. Acknowledge; not counted as a duplicate.
+    Stale {
+        /// The version that was applied.
+        applied: u64,
+    },
+    /// A durable record carries the case on: dead or in doubt. Acknowledge.
+    Parked {
+        /// [`StateKind::Dead`] or [`StateKind::InDoubt`].
+        state: StateKind,
+        /// How this duplicate came about.
+        duplicate: Duplicate,
+    },
+    /// No record, and the message is older than the window. Quarantine it.
+    TooOld,
+    /// This item could not be decided, while others of its batch could.
+    Failed(Error),
+}

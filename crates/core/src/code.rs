@@ -1,0 +1,119 @@
+//! Stable codes of everything that an operator can meet. Each has a page in the book, shown by
+//! `semel explain CODE`.
+
+use std::fmt;
+
+/// A stable code: kebab-case, never renamed once released.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Code {
+    /// The input of a call is not acceptable.
+    InvalidInput,
+    /// A setting is not acceptable.
+    InvalidConfig,
+    /// The configuration file cannot be read.
+    ConfigUnreadable,
+    /// The configuration file is not TOML.
+    ConfigSyntax,
+    /// A key of the configuration is not known.
+    ConfigUnknownKey,
+    /// This backend or build cannot do that.
+    Unsupported,
+    /// Another claim owns the operation now.
+    ClaimLost,
+    /// The record changed meanwhile.
+    Conflict,
+    /// Refused for load.
+    Throttled,
+    /// The store cannot be reached or opened.
+    StoreUnavailable,
+    /// Another process has the store open.
+    StoreInUse,
+    /// The store was written by a newer version.
+    StoreNewer,
+    /// The files are not a store of this kind.
+    StoreForeign,
+    /// The folder or file of the store cannot be written.
+    StoreReadOnly,
+    /// The disk under the store is full.
+    StoreFull,
+    /// A flush failed; the store refuses further writes until it is opened anew.
+    StorePoisoned,
+    /// The source cannot be opened or read.
+    SourceUnavailable,
+    /// The target of an effect cannot be opened or written.
+    TargetUnavailable,
+    /// Another process writes the target of an effect.
+    TargetInUse,
+    /// The target file is shorter than what the store recorded of it.
+    TargetShortened,
+    /// No answer in time.
+    Timeout,
+    /// A stored record does not check out.
+    RecordCorrupt,
+    /// A defect of Semel.
+    Internal,
+}
+
+impl Code {
+    /// Every code.
+    pub const ALL: &[Self] = &[
+        Self::InvalidInput,
+        Self::InvalidConfig,
+        Self::ConfigUnreadable,
+        Self::ConfigSyntax,
+        Self::ConfigUnknownKey,
+        Self::Unsupported,
+        Self::ClaimLost,
+        Self::Conflict,
+        Self::Throttled,
+        Self::StoreUnavailable,
+        Self::StoreInUse,
+        Self::StoreNewer,
+        Self::StoreForeign,
+        Self::StoreReadOnly,
+        Self::StoreFull,
+        Self::StorePoisoned,
+        Self::SourceUnavailable,
+        Self::TargetUnavailable,
+        Self::TargetInUse,
+        Self::TargetShortened,
+        Self::Timeout,
+        Self::RecordCorrupt,
+        Self::Internal,
+    ];
+
+    /// The code as people and programs see it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::InvalidInput => "invalid-input",
+            Self::InvalidConfig => "invalid-config",
+            Self::ConfigUnreadable => "config-unreadable",
+            Self::ConfigSyntax => "config-syntax",
+            Self::ConfigUnknownKey => "config-unknown-key",
+            Self::Unsupported => "unsupported",
+            Self::ClaimLost => "claim-lost",
+            Self::Conflict => "conflict",
+            Self::Throttled => "throttled",
+            Self::StoreUnavailable => "store-unavailable",
+            Self::StoreInUse => "store-in-use",
+            Self::StoreNewer => "store-newer",
+            Self::StoreForeign => "store-foreign",
+            Self::StoreReadOnly => "store-read-only",
+            Self::StoreFull => "store-full",
+            Self::StorePoisoned => "store-poisoned",
+            Self::SourceUnavailable => "source-unavailable",
+            Self::TargetUnavailable => "target-unavailable",
+            Self::TargetInUse => "target-in-use",
+            Self::TargetShortened => "target-shortened",
+            Self::Timeout => "timeout",
+            Self::RecordCorrupt => "record-corrupt",
+            Self::Internal => "internal",
+        }
+    }
+}
+
+impl fmt::Display for Code {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}

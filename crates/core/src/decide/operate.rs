@@ -1,0 +1,199 @@
+//! What operators and the sweep may do to a record.
+
+use std::time::Duration;
+
+use super::settle::entity_after;
+use super::{Change, Decision};
+use crate::entity::EntityRecord;
+use crate::error::Error;
+use crate::operation::Operation;
+use crate::outcome::Outcome;
+use crate::record::{Record, Recovery, State, StateKind};
+use crate::time::Timestamp;
+use crate::window::Window;
+
+/// An operator's order about one operation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Directive {
+    /// The operation.
+    pub operation: Operation,
+    /// What to do.
+    pub order: Order,
+}
+
+/// What an operator may order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Order {
+    /// Say what became of an operation in doubt.
+    Resolve(Verdict),
+    /// Let a dead operation be attempted again, with its attempts counted anew.
+    Requeue,
+    /// Keep the record beyond its window (`true`), or no longer.
+    Hold(bool),
+    /// Remove the record of a finished or released operation before its time.
+    Forget,
+}
+
+/// What became of an operation in doubt, as a person or a probe found out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// The effect happened.
+    Applied {
+        /// Its result, as far as it is known.
+        outcome: Outcome,
+        /// How long to remember it.
+        window: Window,
+    },
+    /// The effect did not happen. Refused until the doubt has been quiet this long, since an old
+    /// call may still land. DBT-5.
+    NotApplied {
+        /// Longest life of a call: its time limit plus what queues between.
+        quiet: Duration,
+    },
+    /// Nobody will find out; give it up.
+    Abandon {
+        /// How long to keep the record.
+        window: Window,
+    },
+}
+
+/// Why an order was refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// There is no record.
+    Absent,
+    /// The order does not fit this state.
+    State(StateKind),
+    /// The effect could still land until then.
+    NotQuiet {
+        /// When the order becomes acceptable.
+        until: Timestamp,
+    },
+}
+
+/// The answer to a [`Directive`].
+#[derive(Clone, Debug)]
+#[must_use = "an order may have been refused"]
+pub enum Directed {
+    /// The record is in this state now; `None` is absent.
+    Now(Option<StateKind>),
+    /// The record is unchanged.
+    Refused(Refusal),
+    /// This item could not be carried out.
+    Failed(Error),
+}
+
+/// Decides an operator's order.
+///
+/// `entity` is the record of the entity that the stored record's gate names, if it has one.
+///
+/// # Guarantee   DBT-5, WIN-3, VER-1
+pub fn operate(
+    record: Option<&Record>,
+    entity: Option<&EntityRecord>,
+    order: &Order,
+    now: Timestamp,
+) -> Decision<Directed> {
+    let Some(record) = record.filter(|record| !record.is_forgotten(now)) else {
+        return refused(Refusal::Absent);
+    };
+    let state = match (order, record.state) {
+        (Order::Hold(held), _) => {
+            let record = Record { held: *held, ..record.clone() };
+            return Decision::put(Directed::Now(Some(record.state.kind())), record);
+        }
+        (
+            Order::Forget,
+            State::Completed { .. } | State::Dead { .. } | State::Released { .. },
+        ) => {
+            return Decision {
+                answer: Directed::Now(None),
+                change: Change::Remove,
+                entity: None,
+            };
+        }
+        (Order::Requeue, State::Dead { .. }) => State::Released { not_before: now },
+        (Order::Resolve(Verdict::Applied { window, .. }), State::InDoubt { .. }) => {
+            State::Completed { at: now, window: *window }
+        }
+        (Order::Resolve(Verdict::NotApplied { quiet }), State::InDoubt { since }) => {
+            let until = since.plus(*quiet);
+            if until > now {
+                return refused(Refusal::NotQuiet { until });
+            }
+            State::Released { not_before: now }
+        }
+        (Order::Resolve(Verdict::Abandon { window }), State::InDoubt { .. }) => {
+            State::Dead { at: now, window: *window }
+        }
+        (
+            Order::Forget,
+            state @ (State::Claimed { .. } | State::Started { .. } | State::InDoubt { .. }),
+        )
+        | (
+            Order::Requeue,
+            state @ (State::Claimed { .. }
+            | State::Started { .. }
+            | State::Released { .. }
+            | State::Completed { .. }
+            | State::InDoubt { .. }),
+        )
+        | (
+            Order::Resolve(_),
+            state @ (State::Claimed { .. }
+            | State::Started { .. }
+            | State::Released { .. }
+            | State::Completed { .. }
+            | State::Dead { .. }),
+        ) => return refused(Refusal::State(state.kind())),
+    };
+    let outcome = match order {
+        Order::Resolve(Verdict::Applied { outcome, .. }) => Some(outcome.clone()),
+        Order::Resolve(Verdict::NotApplied { .. } | Verdict::Abandon { .. })
+        | Order::Requeue
+        | Order::Hold(_)
+        | Order::Forget => None,
+    };
+    // A person has spoken: no doubt is left, and attempts are counted anew.
+    let (attempts, vanished) = match state {
+        State::Released { .. } => (0, 0),
+        State::Claimed { .. }
+        | State::Started { .. }
+        | State::Completed { .. }
+        | State::Dead { .. }
+        | State::InDoubt { .. } => (record.attempts, record.vanished),
+    };
+    let record = Record { state, doubt: None, outcome, attempts, vanished, ..record.clone() };
+    let kind = state.kind();
+    let entity = entity_after(&record, entity, kind);
+    Decision { answer: Directed::Now(Some(kind)), change: Change::Put(record), entity }
+}
+
+/// Decides what a sweep does with a record that it visits: removes what has passed its window, and
+/// brings to light a started effect whose worker vanished and whose class is to park, so that it
+/// is seen without another delivery. Everything else stays. WIN-1, WIN-3.
+pub fn sweep(record: &Record, now: Timestamp) -> Change {
+    if record.expires_at().is_some_and(|expires_at| expires_at <= now) {
+        return Change::Remove;
+    }
+    match record.state {
+        State::Started { lease_until, recovery: Recovery::Park } if lease_until <= now => {
+            Change::Put(Record {
+                state: State::InDoubt { since: now },
+                doubt: Some(Recovery::Park),
+                vanished: record.vanished.saturating_add(1),
+                ..record.clone()
+            })
+        }
+        State::Claimed { .. }
+        | State::Started { .. }
+        | State::Released { .. }
+        | State::Completed { .. }
+        | State::Dead { .. }
+        | State::InDoubt { .. } => Change::Keep,
+    }
+}
+
+const fn refused(refusal: Refusal) -> Decision<Directed> {
+    Decision::keep(Directed::Refused(refusal))
+}

@@ -1,0 +1,188 @@
+//! Settling and renewing: only the claim that owns the operation changes it.
+
+use super::{Change, Decision};
+use crate::entity::EntityRecord;
+use crate::error::Certainty;
+use crate::record::{Record, Recovery, State, StateKind};
+use crate::settle::{Renewal, Renewed, Settled, Settlement, Step};
+use crate::time::Timestamp;
+
+/// Decides a settlement.
+///
+/// `entity` is the record of the entity that the stored record's gate names, if it has one.
+///
+/// # Guarantee   CLM-3, OUT-1, DBT-2, ATT-1, ATT-2, WIN-4, VER-1, VER-2
+pub fn settle(
+    record: Option<&Record>,
+    entity: Option<&EntityRecord>,
+    settlement: &Settlement,
+    now: Timestamp,
+) -> Decision<Settled> {
+    let record = record.filter(|record| !record.is_forgotten(now));
+    let fenced = Decision::keep(Settled::Fenced { found: record.map(|record| record.state.kind()) });
+    let Some(record) = record.filter(|record| record.claim_id == settlement.claim_id) else {
+        return fenced;
+    };
+    let applies = match (&settlement.step, record.state) {
+        (_, State::Claimed { .. } | State::Started { .. })
+        | (Step::Complete { .. }, State::InDoubt { .. }) => true,
+        // The answer to the same report was lost: say it again. OUT-1.
+        (Step::Complete { .. }, State::Completed { .. })
+        | (Step::Fail { .. } | Step::Release { .. }, State::Dead { .. } | State::InDoubt { .. })
+        | (Step::Release { .. }, State::Released { .. }) => {
+            return Decision::keep(Settled::Now(record.state.kind()));
+        }
+        (
+            Step::Start { .. },
+            State::Released { .. }
+            | State::Completed { .. }
+            | State::Dead { .. }
+            | State::InDoubt { .. },
+        )
+        | (Step::Complete { .. }, State::Released { .. } | State::Dead { .. })
+        | (Step::Release { .. }, State::Completed { .. })
+        | (Step::Fail { .. }, State::Released { .. } | State::Completed { .. }) => false,
+    };
+    // What is about to begin must not begin beside its entity's next claim: VER-2.
+    let starts = matches!(settlement.step, Step::Start { .. });
+    if !applies || (starts && has_lost_entity(record, entity)) {
+        return fenced;
+    }
+    let after = stepped(record.clone(), &settlement.step, now);
+    let state = after.state.kind();
+    let entity = entity_after(&after, entity, state);
+    Decision { answer: Settled::Now(state), change: Change::Put(after), entity }
+}
+
+/// Decides a renewal. `entity` as in [`settle`].
+///
+/// # Guarantee   CLM-5, VER-2
+pub fn renew(
+    record: Option<&Record>,
+    entity: Option<&EntityRecord>,
+    renewal: &Renewal,
+    now: Timestamp,
+) -> Decision<Renewed> {
+    let record = record.filter(|record| !record.is_forgotten(now));
+    let until = now.plus(renewal.lease);
+    let found = record.map(|record| record.state.kind());
+    let owned = record.filter(|record| {
+        record.claim_id == renewal.claim_id && !has_lost_entity(record, entity)
+    });
+    let state = match owned.map(|record| record.state) {
+        Some(State::Claimed { .. }) => State::Claimed { lease_until: until },
+        Some(State::Started { recovery, .. }) => State::Started { lease_until: until, recovery },
+        Some(
+            State::Released { .. }
+            | State::Completed { .. }
+            | State::Dead { .. }
+            | State::InDoubt { .. },
+        )
+        | None => return Decision::keep(Renewed::Lost { found }),
+    };
+    let change = owned.map_or(Change::Keep, |record| Change::Put(Record { state, ..record.clone() }));
+    let gate = owned.and_then(|record| record.gate.as_ref());
+    let entity = entity.filter(|_| gate.is_some()).map(|entity| EntityRecord {
+        holder: Some((renewal.claim_id, until)),
+        ..entity.clone()
+    });
+    Decision { answer: Renewed::Until(until), change, entity }
+}
+
+/// The record after a step of its own claim.
+fn stepped(mut record: Record, step: &Step, now: Timestamp) -> Record {
+    match step {
+        Step::Start { recovery } => {
+            let (State::Claimed { lease_until } | State::Started { lease_until, .. }) =
+                record.state
+            else {
+                return record;
+            };
+            record.first_started_at.get_or_insert(now);
+            record.state = State::Started { lease_until, recovery: *recovery };
+        }
+        Step::Complete { outcome, window } => {
+            record.state = State::Completed { at: now, window: *window };
+            record.outcome = Some(outcome.clone());
+            record.last_error = None;
+            record.doubt = None;
+        }
+        Step::Release { error, certainty, after, counted, limits, window } => {
+            if !counted {
+                record.attempts = record.attempts.saturating_sub(1);
+            }
+            record.last_error = Some(error.clone());
+            let unknown = *certainty == Certainty::MaybeApplied;
+            if let (true, State::Started { recovery, .. }) = (unknown, record.state) {
+                record.doubt = Some(recovery);
+            }
+            if record.must_not_rerun(now)
+                || (*counted && record.failed_attempts() >= limits.failed.get())
+            {
+                return record.given_up(now, *window);
+            }
+            record.state = State::Released { not_before: now.plus(*after) };
+        }
+        Step::Fail { error, window } => {
+            record.last_error = Some(error.clone());
+            // A provider that recognises the key speaks for the earlier attempts as well.
+            if let Some(Recovery::RerunWithin(_)) = record.doubt {
+                record.doubt = None;
+            }
+            return record.given_up(now, *window);
+        }
+    }
+    record
+}
+
+/// Whether the claim ran out and another operation has claimed its entity since. VER-2.
+pub(super) fn has_lost_entity(record: &Record, entity: Option<&EntityRecord>) -> bool {
+    let holder = entity.and_then(|entity| entity.holder);
+    record.gate.is_some() && holder.is_none_or(|(holder, _)| holder != record.claim_id)
+}
+
+/// The entity record after its claim reached `state`, where it changes.
+pub(super) fn entity_after(
+    record: &Record,
+    entity: Option<&EntityRecord>,
+    state: StateKind,
+) -> Option<EntityRecord> {
+    let gate = record.gate.as_ref()?;
+    let known = entity.cloned().unwrap_or_default();
+    match state {
+        StateKind::Claimed | StateKind::Started => None,
+        StateKind::Completed => {
+            let applied = known.applied.max(Some(gate.version));
+            Some(EntityRecord { applied, ..known.without_holder(record.claim_id) })
+        }
+        StateKind::Released | StateKind::Dead | StateKind::InDoubt => {
+            Some(known.without_holder(record.claim_id))
+        }
+    }
+}
+
+impl Record {
+    /// Whether an earlier attempt may have applied the effect and its class forbids another.
+    pub(super) fn must_not_rerun(&self, now: Timestamp) -> bool {
+        match self.doubt {
+            None | Some(Recovery::Rerun) => false,
+            Some(Recovery::Park) => true,
+            // From the first start, whatever came between: DBT-3.
+            Some(Recovery::RerunWithin(window)) => {
+                self.first_started_at.is_none_or(|first| first.plus(window) <= now)
+            }
+        }
+    }
+
+    /// The record of an operation that is not attempted any more: dead where the effect surely did
+    /// not happen, else in doubt. ATT-1.
+    pub(super) fn given_up(self, now: Timestamp, window: crate::window::Window) -> Self {
+        let state = match self.doubt {
+            None => State::Dead { at: now, window },
+            Some(Recovery::Rerun | Recovery::RerunWithin(_) | Recovery::Park) => {
+                State::InDoubt { since: now }
+            }
+        };
+        Self { state, ..self }
+    }
+}

@@ -1,0 +1,1 @@
+//! The guard table, row by row.

@@ -1,0 +1,167 @@
+//! What of a message its fingerprint is made of.
+
+use std::fmt;
+use std::sync::LazyLock;
+
+use super::Fingerprint;
+use crate::json::Fault;
+use crate::key::Unusable;
+use crate::select::{InvalidSelector, Selected, Selector, View};
+
+/// What of a message its fingerprint is made of.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum FingerprintSelector {
+    /// No fingerprint: a reused key goes unnoticed.
+    None,
+    /// The payload: in canonical form if it is JSON, else byte for byte.
+    #[default]
+    Payload,
+    /// What these selectors find.
+    Fields(Fields),
+}
+
+impl FingerprintSelector {
+    /// The fingerprint of what `selectors` find; what one of them does not find counts as absent.
+    ///
+    /// # Errors
+    /// An empty list.
+    pub fn fields(selectors: Vec<Selector>) -> Result<Self, InvalidSelector> {
+        if selectors.is_empty() {
+            return Err(InvalidSelector::Empty);
+        }
+        let texts: Vec<String> = selectors.iter().map(Selector::to_string).collect();
+        let scheme = scheme(&texts.join("\n"));
+        Ok(Self::Fields(Fields {
+            selectors: selectors.into(),
+            scheme,
+        }))
+    }
+
+    /// The fingerprint of a message; none if none is wanted.
+    ///
+    /// # Errors
+    /// `member-duplicated`, `number-too-long` and `nested-too-deep` in what is fingerprinted, and
+    /// `not-json` where a selector wants JSON.
+    pub fn fingerprint(&self, view: &View<'_>) -> Result<Option<Fingerprint>, Unusable> {
+        let (scheme, hash) = match self {
+            Self::None => return Ok(None),
+            Self::Payload => (*PAYLOAD_SCHEME, of_payload(view)?),
+            Self::Fields(fields) => (fields.scheme, fields.hash(view)?),
+        };
+        let mut digest = [0; 16];
+        digest.copy_from_slice(&hash.as_bytes()[..16]);
+        Ok(Some(Fingerprint { scheme, digest }))
+    }
+}
+
+impl fmt::Display for FingerprintSelector {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::None => f.write_str("none"),
+            Self::Payload => f.write_str("payload"),
+            Self::Fields(fields) => {
+                for (index, selector) in fields.selectors.iter().enumerate() {
+                    f.write_str(if index == 0 { "" } else { " + " })?;
+                    selector.fmt(f)?;
+                }
+                Ok(())
+            }
+        }
+    }
+}
+
+/// The selectors of a fingerprint, at least one, and the scheme that they make.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Fields {
+    selectors: Box<[Selector]>,
+    scheme: u32,
+}
+
+impl Fields {
+    /// The selectors, in the order in which their values are read.
+    pub fn selectors(&self) -> &[Selector] {
+        &self.selectors
+    }
+
+    fn hash(&self, view: &View<'_>) -> Result<blake3::Hash, Unusable> {
+        let mut read = Vec::with_capacity(FIELDS_BYTES);
+        for selector in &self.selectors {
+            append(view.select(selector)?, selector, &mut read)?;
+        }
+        Ok(blake3::hash(&read))
+    }
+}
+
+/// Appends a value: its type, its length, itself.
+fn append(
+    found: Option<Selected<'_>>,
+    selector: &Selector,
+    out: &mut Vec<u8>,
+) -> Result<(), Unusable> {
+    let start = out.len();
+    out.extend_from_slice(&[0; HEAD_BYTES]);
+    let tag = match found {
+        None => b'-',
+        Some(Selected::Null) => b'0',
+        Some(Selected::Bool(false)) => b'f',
+        Some(Selected::Bool(true)) => b't',
+        Some(Selected::Number(number)) => {
+            out.extend_from_slice(number.as_bytes());
+            b'n'
+        }
+        Some(Selected::Text(text)) => {
+            out.extend_from_slice(text.as_bytes());
+            b's'
+        }
+        Some(Selected::Bytes(bytes)) => {
+            out.extend_from_slice(bytes);
+            b'b'
+        }
+        Some(Selected::Event(source, id)) => {
+            out.extend_from_slice(&(source.len() as u64).to_le_bytes());
+            out.extend_from_slice(source.as_bytes());
+            out.extend_from_slice(id.as_bytes());
+            b'e'
+        }
+        Some(Selected::Nested(node)) => {
+            let at = || selector.to_string().into();
+            node.canonical(out)
+                .map_err(|error| Unusable::of_json(error, at))?;
+            b'j'
+        }
+    };
+    let length = (out.len() - start - HEAD_BYTES) as u64;
+    out[start] = tag;
+    out[start + 1..start + HEAD_BYTES].copy_from_slice(&length.to_le_bytes());
+    Ok(())
+}
+
+fn of_payload(view: &View<'_>) -> Result<blake3::Hash, Unusable> {
+    let payload = view.message().payload;
+    let at = || PAYLOAD.into();
+    match view.document() {
+        Ok(document) => {
+            let mut canonical = Vec::with_capacity(payload.len());
+            let written = document.root().canonical(&mut canonical);
+            written.map_err(|error| Unusable::of_json(error, at))?;
+            Ok(blake3::hash(&canonical))
+        }
+        Err(error) if error.fault == Fault::TooDeep => Err(Unusable::of_json(error, at)),
+        Err(_) => Ok(blake3::hash(payload)),
+    }
+}
+
+fn scheme(selectors: &str) -> u32 {
+    let hash = blake3::hash(format!("{CANONICAL_VERSION}\n{selectors}").as_bytes());
+    let [a, b, c, d, ..] = *hash.as_bytes();
+    u32::from_le_bytes([a, b, c, d])
+}
+
+static PAYLOAD_SCHEME: LazyLock<u32> = LazyLock::new(|| scheme(PAYLOAD));
+const PAYLOAD: &str = "payload";
+/// Goes up whenever equal messages would get other digests than before.
+const CANONICAL_VERSION: &str = "semel fingerprint 1";
+/// A value's type and its length.
+const HEAD_BYTES: usize = 9;
+/// Room for the fields of most messages.
+const FIELDS_BYTES: usize = 256;

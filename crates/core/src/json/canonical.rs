@@ -1,0 +1,96 @@
+//! The canonical bytes of a value: equal exactly where two values are.
+
+use std::borrow::Cow;
+
+use super::{Fault, JsonError, Kind, Node, write_string};
+
+pub(super) fn write(node: Node<'_>, out: &mut Vec<u8>) -> Result<(), JsonError> {
+    Writer {
+        out,
+        members: Vec::new(),
+    }
+    .value(node)
+}
+
+struct Writer<'o, 'd> {
+    out: &'o mut Vec<u8>,
+    /// The members still to be written of every object that is open: one stack for all of them.
+    members: Vec<Member<'d>>,
+}
+
+struct Member<'d> {
+    name: Cow<'d, str>,
+    name_node: Node<'d>,
+    value: Node<'d>,
+}
+
+impl<'d> Writer<'_, 'd> {
+    /// Recurses at most as deep as the scanner lets a document be.
+    fn value(&mut self, node: Node<'d>) -> Result<(), JsonError> {
+        match node.kind() {
+            Kind::Null | Kind::Bool(_) => self.out.extend_from_slice(node.raw().as_bytes()),
+            Kind::Number => self.out.extend_from_slice(node.number()?.as_bytes()),
+            Kind::Text => self.string(node),
+            Kind::Array => self.array(node)?,
+            Kind::Object => self.object(node)?,
+        }
+        Ok(())
+    }
+
+    fn string(&mut self, node: Node<'d>) {
+        match node.text() {
+            // What needed no escape needs none now.
+            Cow::Borrowed(plain) => {
+                self.out.push(b'"');
+                self.out.extend_from_slice(plain.as_bytes());
+                self.out.push(b'"');
+            }
+            Cow::Owned(text) => write_string(&text, self.out),
+        }
+    }
+
+    fn array(&mut self, node: Node<'d>) -> Result<(), JsonError> {
+        self.out.push(b'[');
+        for (index, element) in node.children().enumerate() {
+            if index > 0 {
+                self.out.push(b',');
+            }
+            self.value(element)?;
+        }
+        self.out.push(b']');
+        Ok(())
+    }
+
+    fn object(&mut self, node: Node<'d>) -> Result<(), JsonError> {
+        let first = self.members.len();
+        let members = node.members().map(|(name_node, value)| {
+            let name = name_node.text();
+            Member {
+                name,
+                name_node,
+                value,
+            }
+        });
+        self.members.extend(members);
+        let sorted = &mut self.members[first..];
+        sorted.sort_unstable_by(|a, b| a.name.cmp(&b.name));
+        if let Some(pair) = sorted.windows(2).find(|pair| pair[0].name == pair[1].name) {
+            return Err(pair[1].name_node.fault(Fault::DuplicateMember));
+        }
+        self.out.push(b'{');
+        for index in first..self.members.len() {
+            if index > first {
+                self.out.push(b',');
+            }
+            let Member {
+                name_node, value, ..
+            } = self.members[index];
+            self.string(name_node);
+            self.out.push(b':');
+            self.value(value)?;
+        }
+        self.out.push(b'}');
+        self.members.truncate(first);
+        Ok(())
+    }
+}

@@ -1,0 +1,207 @@
+//! The scope of a key, and the id of the operation that scope and key name together.
+
+use std::fmt;
+use std::hash::{Hash, Hasher};
+use std::str::FromStr;
+use std::sync::Arc;
+
+use super::Key;
+
+/// The namespace within which a key is unique: a tenant and an operation name.
+///
+/// # Cost
+/// Cheap to clone; the hash of both parts is computed once, when the scope is made
+#[derive(Clone)]
+pub struct Scope(Arc<Parts>);
+
+struct Parts {
+    tenant: Box<str>,
+    operation: Box<str>,
+    /// Has read the tenant and the operation; [`OpId::of`] lets a copy of it read the key.
+    prefix: blake3::Hasher,
+}
+
+impl Scope {
+    /// The longest tenant and the longest operation name.
+    pub const MAX_BYTES: usize = 255;
+
+    /// The scope of `operation` for `tenant`, which is empty where there is only one.
+    ///
+    /// # Errors
+    /// An empty operation, a part of over 255 bytes, a control character.
+    pub fn new(tenant: &str, operation: &str) -> Result<Self, InvalidScope> {
+        if operation.is_empty() {
+            return Err(InvalidScope::OperationEmpty);
+        }
+        for (part, text) in [("tenant", tenant), ("operation", operation)] {
+            if text.len() > Self::MAX_BYTES {
+                return Err(InvalidScope::TooLong { part });
+            }
+            if text.chars().any(char::is_control) {
+                return Err(InvalidScope::ControlCharacter { part });
+            }
+        }
+        let mut prefix = blake3::Hasher::new_derive_key(OP_ID_CONTEXT);
+        read_part(&mut prefix, tenant.as_bytes());
+        read_part(&mut prefix, operation.as_bytes());
+        Ok(Self(Arc::new(Parts {
+            tenant: tenant.into(),
+            operation: operation.into(),
+            prefix,
+        })))
+    }
+
+    /// Whose operation it is; empty where there is only one tenant.
+    pub fn tenant(&self) -> &str {
+        &self.0.tenant
+    }
+
+    /// The name of the operation: the pipeline, route or effect.
+    pub fn operation(&self) -> &str {
+        &self.0.operation
+    }
+
+    fn parts(&self) -> (&str, &str) {
+        (self.tenant(), self.operation())
+    }
+}
+
+impl PartialEq for Scope {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0) || self.parts() == other.parts()
+    }
+}
+
+impl Eq for Scope {}
+
+impl PartialOrd for Scope {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Scope {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        self.parts().cmp(&other.parts())
+    }
+}
+
+impl Hash for Scope {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.parts().hash(state);
+    }
+}
+
+impl fmt::Debug for Scope {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (tenant, operation) = self.parts();
+        f.debug_struct("Scope")
+            .field("tenant", &tenant)
+            .field("operation", &operation)
+            .finish()
+    }
+}
+
+/// Why two texts do not make a [`Scope`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum InvalidScope {
+    /// The operation has no name.
+    OperationEmpty,
+    /// A part is over [`Scope::MAX_BYTES`] long.
+    TooLong {
+        /// `tenant` or `operation`.
+        part: &'static str,
+    },
+    /// A part contains a control character.
+    ControlCharacter {
+        /// `tenant` or `operation`.
+        part: &'static str,
+    },
+}
+
+impl fmt::Display for InvalidScope {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::OperationEmpty => f.write_str("the operation name is empty"),
+            Self::TooLong { part } => {
+                write!(f, "the {part} name is over {} bytes long", Scope::MAX_BYTES)
+            }
+            Self::ControlCharacter { part } => {
+                write!(f, "the {part} name contains a control character")
+            }
+        }
+    }
+}
+
+impl std::error::Error for InvalidScope {}
+
+/// The id of one operation: the BLAKE3-256 of its tenant, name and key.
+///
+/// # Guarantee
+/// Every part is length-prefixed, so parts never run into each other; no collation,
+/// case or padding of any store can make two of them one
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct OpId([u8; 32]);
+
+impl OpId {
+    /// The id of the operation that `key` names within `scope`.
+    pub fn of(scope: &Scope, key: &Key) -> Self {
+        let mut hasher = scope.0.prefix.clone();
+        read_part(&mut hasher, key.as_bytes());
+        Self(*hasher.finalize().as_bytes())
+    }
+
+    /// The id that a store kept as these bytes.
+    pub const fn from_bytes(bytes: [u8; 32]) -> Self {
+        Self(bytes)
+    }
+
+    /// The bytes to store.
+    pub const fn as_bytes(&self) -> &[u8; 32] {
+        &self.0
+    }
+}
+
+impl fmt::Display for OpId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(blake3::Hash::from_bytes(self.0).to_hex().as_str())
+    }
+}
+
+impl fmt::Debug for OpId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "OpId({self})")
+    }
+}
+
+impl FromStr for OpId {
+    type Err = InvalidOpId;
+
+    fn from_str(hex: &str) -> Result<Self, InvalidOpId> {
+        match blake3::Hash::from_hex(hex) {
+            Ok(hash) => Ok(Self(*hash.as_bytes())),
+            Err(_) => Err(InvalidOpId),
+        }
+    }
+}
+
+/// A text that is not an [`OpId`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct InvalidOpId;
+
+impl fmt::Display for InvalidOpId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an operation id is 64 hexadecimal digits")
+    }
+}
+
+impl std::error::Error for InvalidOpId {}
+
+fn read_part(hasher: &mut blake3::Hasher, part: &[u8]) {
+    hasher.update(&(part.len() as u64).to_le_bytes());
+    hasher.update(part);
+}
+
+/// Part of the stored format: ids made under another context are other ids.
+const OP_ID_CONTEXT: &str = "semel 2026-11-21 operation id v1";

@@ -1,0 +1,248 @@
+//! Why a message yields no usable key, so that it is quarantined unrun.
+
+use std::fmt;
+
+use super::Key;
+use crate::json::{Fault, JsonError};
+use crate::select::Selected;
+
+/// The reason why a message cannot be given to an effect; the message goes to quarantine with it.
+///
+/// `at` is the selector at fault, as the configuration writes it. No variant carries payload.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Unusable {
+    /// A selector needs JSON, and the payload is none.
+    NotJson(JsonError),
+    /// The selector finds nothing.
+    KeyMissing {
+        /// The selector at fault.
+        at: Box<str>,
+    },
+    /// The selector finds `null`.
+    KeyNull {
+        /// The selector at fault.
+        at: Box<str>,
+    },
+    /// The selector finds neither a string nor a number.
+    KeyNotScalar {
+        /// The selector at fault.
+        at: Box<str>,
+        /// What it finds instead, with its article.
+        found: &'static str,
+    },
+    /// The selector finds an empty text, or nothing but white space.
+    KeyBlank {
+        /// The selector at fault.
+        at: Box<str>,
+    },
+    /// The canonical text of the key is over [`Key::MAX_BYTES`] long.
+    KeyTooLong {
+        /// The selectors of the key.
+        at: Box<str>,
+    },
+    /// The selector finds a text with a control character in it.
+    KeyControlCharacter {
+        /// The selector at fault.
+        at: Box<str>,
+    },
+    /// A member or header occurs twice where one is to be selected.
+    MemberDuplicated {
+        /// The selector at fault, or `payload`.
+        at: Box<str>,
+    },
+    /// A number would take over 1,000 digits to write out.
+    NumberTooLong {
+        /// The selector at fault, or `payload`.
+        at: Box<str>,
+    },
+    /// The payload is nested over 128 deep.
+    NestedTooDeep,
+    /// The message is larger than `max_message`.
+    MessageTooLarge {
+        /// How large it is.
+        size_bytes: u64,
+        /// How large it may be.
+        limit_bytes: u64,
+    },
+    /// The birth selector finds nothing.
+    BirthMissing {
+        /// The selector at fault.
+        at: Box<str>,
+    },
+    /// The birth selector finds no time, or one before 1970.
+    BirthInvalid {
+        /// The selector at fault.
+        at: Box<str>,
+    },
+    /// The entity selector finds nothing usable.
+    EntityMissing {
+        /// The selector at fault.
+        at: Box<str>,
+    },
+    /// The version selector finds no whole number that fits.
+    VersionInvalid {
+        /// The selector at fault.
+        at: Box<str>,
+    },
+    /// None of the fingerprint's selectors finds anything.
+    FingerprintMissing {
+        /// The selectors of the fingerprint.
+        at: Box<str>,
+    },
+}
+
+impl Unusable {
+    /// Every code, in the order of the variants.
+    pub const CODES: [&str; 16] = [
+        "not-json",
+        "key-missing",
+        "key-null",
+        "key-not-scalar",
+        "key-blank",
+        "key-too-long",
+        "key-control-character",
+        "member-duplicated",
+        "number-too-long",
+        "nested-too-deep",
+        "message-too-large",
+        "birth-missing",
+        "birth-invalid",
+        "entity-missing",
+        "version-invalid",
+        "fingerprint-missing",
+    ];
+
+    /// The stable code, as in `semel explain CODE` and `quarantine list`.
+    pub const fn code(&self) -> &'static str {
+        let index = match self {
+            Self::NotJson(_) => 0,
+            Self::KeyMissing { .. } => 1,
+            Self::KeyNull { .. } => 2,
+            Self::KeyNotScalar { .. } => 3,
+            Self::KeyBlank { .. } => 4,
+            Self::KeyTooLong { .. } => 5,
+            Self::KeyControlCharacter { .. } => 6,
+            Self::MemberDuplicated { .. } => 7,
+            Self::NumberTooLong { .. } => 8,
+            Self::NestedTooDeep => 9,
+            Self::MessageTooLarge { .. } => 10,
+            Self::BirthMissing { .. } => 11,
+            Self::BirthInvalid { .. } => 12,
+            Self::EntityMissing { .. } => 13,
+            Self::VersionInvalid { .. } => 14,
+            Self::FingerprintMissing { .. } => 15,
+        };
+        Self::CODES[index]
+    }
+
+    /// What a store keeps beside the [`code`](Self::code), for [`restore`](Self::restore).
+    pub fn detail(&self) -> String {
+        match self {
+            Self::NotJson(JsonError { fault, offset }) => format!("{offset} {fault}"),
+            Self::KeyNotScalar { at, found } => format!("{found}: {at}"),
+            Self::NestedTooDeep => String::new(),
+            Self::MessageTooLarge {
+                size_bytes,
+                limit_bytes,
+            } => {
+                format!("{size_bytes} {limit_bytes}")
+            }
+            Self::KeyMissing { at }
+            | Self::KeyNull { at }
+            | Self::KeyBlank { at }
+            | Self::KeyTooLong { at }
+            | Self::KeyControlCharacter { at }
+            | Self::MemberDuplicated { at }
+            | Self::NumberTooLong { at }
+            | Self::BirthMissing { at }
+            | Self::BirthInvalid { at }
+            | Self::EntityMissing { at }
+            | Self::VersionInvalid { at }
+            | Self::FingerprintMissing { at } => at.to_string(),
+        }
+    }
+
+    /// The reason that was kept as its code and its detail, or nothing if they are not of one.
+    pub fn restore(code: &str, detail: &str) -> Option<Self> {
+        let at = Box::from(detail);
+        Some(match code {
+            "not-json" => {
+                let (offset, fault) = detail.split_once(' ')?;
+                let fault = Fault::ALL
+                    .into_iter()
+                    .find(|known| known.as_str() == fault)?;
+                Self::NotJson(JsonError {
+                    fault,
+                    offset: offset.parse().ok()?,
+                })
+            }
+            "key-missing" => Self::KeyMissing { at },
+            "key-null" => Self::KeyNull { at },
+            "key-not-scalar" => {
+                let (found, at) = detail.split_once(": ")?;
+                let found = Selected::NOUNS.into_iter().find(|noun| *noun == found)?;
+                Self::KeyNotScalar {
+                    at: at.into(),
+                    found,
+                }
+            }
+            "key-blank" => Self::KeyBlank { at },
+            "key-too-long" => Self::KeyTooLong { at },
+            "key-control-character" => Self::KeyControlCharacter { at },
+            "member-duplicated" => Self::MemberDuplicated { at },
+            "number-too-long" => Self::NumberTooLong { at },
+            "nested-too-deep" => Self::NestedTooDeep,
+            "message-too-large" => {
+                let (size, limit) = detail.split_once(' ')?;
+                let (size_bytes, limit_bytes) = (size.parse().ok()?, limit.parse().ok()?);
+                Self::MessageTooLarge {
+                    size_bytes,
+                    limit_bytes,
+                }
+            }
+            "birth-missing" => Self::BirthMissing { at },
+            "birth-invalid" => Self::BirthInvalid { at },
+            "entity-missing" => Self::EntityMissing { at },
+            "version-invalid" => Self::VersionInvalid { at },
+            "fingerprint-missing" => Self::FingerprintMissing { at },
+            _ => return None,
+        })
+    }
+}
+
+impl fmt::Display for Unusable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotJson(why) => write!(f, "the payload is not JSON: {why}"),
+            Self::KeyMissing { at } => write!(f, "the message has no {at}"),
+            Self::KeyNull { at } => write!(f, "{at} is null"),
+            Self::KeyNotScalar { at, found } => {
+                write!(f, "{at} is {found}, neither a string nor a number")
+            }
+            Self::KeyBlank { at } => write!(f, "{at} is blank"),
+            Self::KeyTooLong { at } => {
+                write!(f, "the key from {at} is over {} bytes long", Key::MAX_BYTES)
+            }
+            Self::KeyControlCharacter { at } => write!(f, "{at} contains a control character"),
+            Self::MemberDuplicated { at } => write!(f, "a member occurs twice in {at}"),
+            Self::NumberTooLong { at } => write!(f, "a number in {at} has over 1,000 digits"),
+            Self::NestedTooDeep => f.write_str("the payload is nested over 128 deep"),
+            Self::MessageTooLarge {
+                size_bytes,
+                limit_bytes,
+            } => {
+                write!(
+                    f,
+                    "the message has {size_bytes} bytes, over the {limit_bytes} allowed"
+                )
+            }
+            Self::BirthMissing { at } => write!(f, "the message has no birth time at {at}"),
+            Self::BirthInvalid { at } => write!(f, "{at} is not a time since 1970"),
+            Self::EntityMissing { at } => write!(f, "the message has no entity at {at}"),
+            Self::VersionInvalid { at } => write!(f, "{at} is not a version number"),
+            Self::FingerprintMissing { at } => write!(f, "the message has none of {at}"),
+        }
+    }
+}
+
+impl std::error::Error for Unusable {}

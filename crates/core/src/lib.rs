@@ -1,0 +1,63 @@
+//! Semel's vocabulary, decisions and ports.
+//!
+//! This crate says what a key, a claim, a record and an outcome are, decides what to do with a key
+//! ([`decide`]), and states the ports that stores and brokers implement ([`port`]). It is pure: no
+//! I/O, no async runtime, no clock and no die of its own.
+//!
+//! ```
+//! use semel_core::{decide, Admission, Change, ClaimId, ClaimRequest, FencingToken, Key, Scope, Timestamp};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let scope = Scope::new("", "payments")?;
+//! let request = ClaimRequest::new(scope, Key::parse("pay-1")?, ClaimId::from_u128(7));
+//! let now = Timestamp::from_millis(1_000);
+//!
+//! let first = decide::claim(None, None, &request, now, FencingToken::new(1));
+//! assert!(matches!(first.answer, Admission::Granted(_)));
+//!
+//! let Change::Put(record) = first.change else { panic!("a grant writes its record") };
+//! let other = ClaimRequest { claim_id: ClaimId::from_u128(8), ..request };
+//! let second = decide::claim(Some(&record), None, &other, now, FencingToken::new(2));
+//! assert!(matches!(second.answer, Admission::Busy { .. }));
+//! # Ok(())
+//! # }
+//! ```
+
+pub mod birth;
+pub mod claim;
+pub mod code;
+pub mod decide;
+pub mod entity;
+pub mod error;
+pub mod fingerprint;
+pub mod json;
+pub mod key;
+pub mod law;
+pub mod operation;
+pub mod outcome;
+pub mod parked;
+pub mod port;
+pub mod record;
+pub mod select;
+pub mod settle;
+pub mod time;
+pub mod window;
+
+pub use claim::{
+    Admission, AttemptLimits, Claim, ClaimId, ClaimRequest, Duplicate, FencingToken, Start,
+};
+pub use code::Code;
+pub use decide::{Change, Decision};
+pub use entity::{Entity, EntityRecord, VersionGate};
+pub use error::{Advice, Certainty, Error, ErrorKind, Result};
+pub use fingerprint::Fingerprint;
+pub use key::{Key, OpId, Scope, Unusable};
+pub use law::LawId;
+pub use operation::Operation;
+pub use outcome::Outcome;
+pub use parked::{Parked, ParkedId, Reason};
+pub use port::store::{AnyStore, Store};
+pub use record::{Record, Recovery, State, StateKind};
+pub use settle::{Mark, Renewal, Renewed, Settled, Settlement, Step};
+pub use time::{Clock, Entropy, Timestamp};
+pub use window::Window;

@@ -1,0 +1,118 @@
+//! Messages set aside with their payload: quarantined, dead or in doubt.
+//!
+//! Whoever acknowledges such a message parks it first; parking twice is harmless, because the id
+//! follows from the message. Decision 0003.
+
+use std::fmt;
+
+use bytes::Bytes;
+
+use crate::key::{Key, Scope, Unusable};
+use crate::time::Timestamp;
+
+/// Why a message was set aside.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Reason {
+    /// Quarantined: it yields no usable key.
+    Unusable(Unusable),
+    /// Quarantined: its key belongs to another request.
+    Conflict,
+    /// Quarantined: it has no record and is older than the window.
+    TooOld,
+    /// Its operation is dead; this is the dead letter.
+    Dead,
+    /// Its operation is in doubt.
+    InDoubt,
+}
+
+impl Reason {
+    /// The reason as stored and printed.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::Unusable(unusable) => unusable.code(),
+            Self::Conflict => "fingerprint-conflict",
+            Self::TooOld => "too-old",
+            Self::Dead => "dead",
+            Self::InDoubt => "in-doubt",
+        }
+    }
+
+    /// Whether the message is quarantined, as opposed to dead or in doubt.
+    pub const fn is_quarantined(&self) -> bool {
+        matches!(self, Self::Unusable(_) | Self::Conflict | Self::TooOld)
+    }
+}
+
+/// Identity of a parked message.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ParkedId([u8; 16]);
+
+impl ParkedId {
+    /// The id with these bytes.
+    pub const fn from_bytes(bytes: [u8; 16]) -> Self {
+        Self(bytes)
+    }
+
+    /// Its bytes.
+    pub const fn to_bytes(self) -> [u8; 16] {
+        self.0
+    }
+}
+
+impl fmt::Display for ParkedId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+impl fmt::Debug for ParkedId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "ParkedId({self})")
+    }
+}
+
+/// A message set aside, whole.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Parked {
+    /// Where it belongs.
+    pub scope: Scope,
+    /// Its key, if it has a usable one.
+    pub key: Option<Key>,
+    /// [`Reason::code`] of why it was set aside.
+    pub reason: Box<str>,
+    /// One line for people: which selector, which error.
+    pub detail: Box<str>,
+    /// Identity of the delivery at its broker.
+    pub transport: Option<Bytes>,
+    /// Where it was read: topic, partition and offset, or file and line.
+    pub coordinates: Box<str>,
+    /// The message, byte for byte.
+    pub payload: Bytes,
+    /// When it was set aside, on the store's clock; a store sets it on the first put.
+    pub since: Timestamp,
+}
+
+impl Parked {
+    /// The id of this message. One per operation where the operation is dead or in doubt, else one
+    /// per delivery, so that a redelivery of the same bad message is the same entry. PRK-1.
+    pub fn id(&self) -> ParkedId {
+        let mut hasher = blake3::Hasher::new_derive_key("semel 2026-11 parked message id v1");
+        let mut part = |bytes: &[u8]| {
+            hasher.update(&(bytes.len() as u64).to_le_bytes());
+            hasher.update(bytes);
+        };
+        part(self.scope.tenant().as_bytes());
+        part(self.scope.operation().as_bytes());
+        part(self.reason.as_bytes());
+        match &self.key {
+            Some(key) if matches!(&*self.reason, "dead" | "in-doubt") => part(key.as_bytes()),
+            Some(_) | None => {
+                part(self.transport.as_deref().unwrap_or(self.coordinates.as_bytes()));
+                part(&self.payload);
+            }
+        }
+        let mut id = [0; 16];
+        hasher.finalize_xof().fill(&mut id);
+        ParkedId(id)
+    }
+}

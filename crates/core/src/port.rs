@@ -1,0 +1,10 @@
+//! The ports: what a store and a broker owe the engine.
+//!
+//! Implementors write plain `async fn`; callers get `Send` futures. Each store port has one erased
+//! form (`Any…`) for whoever picks the backend at run time, and the conformance suite runs over both.
+
+pub mod checkpoint;
+mod erased;
+pub mod source;
+pub mod store;
+pub mod transactional;

@@ -1,0 +1,58 @@
+//! The boxed forms of the store ports: one adapter each, private to this crate.
+
+#![expect(clippy::elidable_lifetime_names, reason = "the inputs of most methods need the name")]
+
+use std::future::Future;
+use std::pin::Pin;
+
+use super::checkpoint::{CheckpointStore, Together};
+use super::store::{Capabilities, ListQuery, Listed, Page, Stats, Store, Swept};
+use super::transactional::{Application, Applied, Statements, TransactionalStore};
+use crate::claim::{Admission, ClaimRequest};
+use crate::decide::{Directed, Directive};
+use crate::error::Result;
+use crate::operation::Operation;
+use crate::parked::{Parked, ParkedId};
+use crate::record::Record;
+use crate::settle::{Mark, Renewal, Renewed, Settled, Settlement};
+
+type Answer<'a, T> = Pin<Box<dyn Future<Output = Result<T>> + Send + 'a>>;
+
+macro_rules! erase {
+    ($erased:ident from $port:ident { $($method:ident($($input:ident: $type:ty),*) -> $answer:ty;)+ }) => {
+        pub(super) trait $erased: Send + Sync {
+            $(fn $method<'a>(&'a self $(, $input: $type)*) -> Answer<'a, $answer>;)+
+        }
+
+        impl<S: $port> $erased for S {
+            $(fn $method<'a>(&'a self $(, $input: $type)*) -> Answer<'a, $answer> {
+                Box::pin($port::$method(self $(, $input)*))
+            })+
+        }
+    };
+}
+
+erase!(ErasedStore from Store {
+    claim(input: &'a [ClaimRequest]) -> Vec<Admission>;
+    settle(input: &'a [Settlement]) -> Vec<Settled>;
+    renew(input: &'a [Renewal]) -> Vec<Renewed>;
+    park(input: &'a [Parked]) -> Vec<bool>;
+    drop_parked(input: &'a [ParkedId]) -> Vec<bool>;
+    get(input: &'a [Operation]) -> Vec<Option<Record>>;
+    list(input: &'a ListQuery) -> Page<Listed>;
+    list_parked(input: &'a ListQuery) -> Page<Parked>;
+    operate(input: &'a [Directive]) -> Vec<Directed>;
+    sweep(input: usize) -> Swept;
+    stats() -> Stats;
+    preflight() -> Capabilities;
+});
+
+erase!(ErasedCheckpoint from CheckpointStore {
+    settle_with(batch: &'a [Settlement], mark: &'a Mark) -> Together;
+    mark(name: &'a str) -> Option<u64>;
+});
+
+erase!(ErasedTransactional from TransactionalStore {
+    prepare(statements: &'a Statements) -> ();
+    apply(statements: &'a Statements, batch: &'a [Application]) -> Vec<Applied>;
+});

@@ -1,0 +1,313 @@
+//! The store: one atomic guard-and-change per key, batch by batch.
+
+use std::future::Future;
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use super::erased;
+use crate::claim::{Admission, ClaimRequest};
+use crate::decide::{Directed, Directive};
+use crate::error::Result;
+use crate::key::Scope;
+use crate::operation::Operation;
+use crate::parked::{Parked, ParkedId};
+use crate::record::{Record, StateKind};
+use crate::settle::{Renewal, Renewed, Settled, Settlement};
+
+/// Remembers operations, atomically per key, on its own clock.
+///
+/// Every method that takes a slice answers with as many items in the same order. `Err` means that
+/// nothing is known about any item (see the error's certainty); an item that failed alone says so
+/// in its place. A key that occurs twice in a batch is decided as if asked twice in a row (BAT-2).
+///
+/// # Cancel safety
+///
+/// Dropping a future gives up the wait, not the call: a store goes on with what it has begun, and
+/// asking again with the same claim id finds out what became of it (CLM-4, OUT-1).
+pub trait Store: Send + Sync + 'static {
+    /// Asks for the right to attempt each operation.
+    ///
+    /// # Guarantee   CLM-1 to CLM-8, FPR-1, WIN-2, DBT-1, VER-1; see [`decide::claim`](crate::decide::claim)
+    /// # Shape       absent → granted; completed → replay; claimed → busy; see [`Admission`]
+    /// # Cost        one round trip; one durable write if any request has `Start::Marked`
+    /// # Errors      `Unavailable`, `Timeout` (maybe applied: ask again), `Poisoned`
+    fn claim(
+        &self,
+        batch: &[ClaimRequest],
+    ) -> impl Future<Output = Result<Vec<Admission>>> + Send;
+
+    /// Reports on claims: start, complete, release, fail.
+    ///
+    /// # Guarantee   CLM-3, OUT-1, DBT-2, ATT-1; durable before the answer (DUR-1)
+    /// # Shape       mine → the new state; anybody else's → fenced
+    /// # Cost        one round trip, one durable write
+    /// # Errors      as [`Store::claim`]
+    fn settle(&self, batch: &[Settlement]) -> impl Future<Output = Result<Vec<Settled>>> + Send;
+
+    /// Extends leases. Need not be durable.
+    ///
+    /// # Guarantee   CLM-5
+    /// # Cost        one round trip
+    /// # Errors      as [`Store::claim`]
+    fn renew(&self, batch: &[Renewal]) -> impl Future<Output = Result<Vec<Renewed>>> + Send;
+
+    /// Keeps messages that were set aside; `since` is stamped by the store. Answers, per message,
+    /// whether it is new.
+    ///
+    /// # Guarantee   PRK-1; durable before the answer
+    /// # Cost        one round trip, one durable write
+    /// # Errors      as [`Store::claim`]
+    fn park(&self, batch: &[Parked]) -> impl Future<Output = Result<Vec<bool>>> + Send;
+
+    /// Removes parked messages. Answers, per id, whether it was there.
+    ///
+    /// # Guarantee   durable before the answer
+    /// # Errors      as [`Store::claim`]
+    fn drop_parked(&self, batch: &[ParkedId]) -> impl Future<Output = Result<Vec<bool>>> + Send;
+
+    /// Reads records with their outcomes, as they stand at the authority.
+    ///
+    /// # Errors      `Unavailable`, `Timeout`, `Corrupt`
+    fn get(&self, batch: &[Operation]) -> impl Future<Output = Result<Vec<Option<Record>>>> + Send;
+
+    /// Lists records, a page at a time, without their outcomes.
+    ///
+    /// # Guarantee   LST-1
+    /// # Errors      as [`Store::get`]; `InvalidInput` for a cursor that is not this store's
+    fn list(&self, query: &ListQuery) -> impl Future<Output = Result<Page<Listed>>> + Send;
+
+    /// Lists parked messages, a page at a time.
+    ///
+    /// # Guarantee   LST-1
+    /// # Errors      as [`Store::list`]
+    fn list_parked(&self, query: &ListQuery) -> impl Future<Output = Result<Page<Parked>>> + Send;
+
+    /// Carries out operators' orders.
+    ///
+    /// # Guarantee   DBT-5; durable before the answer
+    /// # Errors      as [`Store::claim`]
+    fn operate(&self, batch: &[Directive]) -> impl Future<Output = Result<Vec<Directed>>> + Send;
+
+    /// Removes what has passed its window and brings vanished parks to light, in bounded work:
+    /// at most about `limit` records are visited. Call again while `more`.
+    ///
+    /// # Guarantee   WIN-1, WIN-3, WIN-4
+    /// # Errors      as [`Store::claim`]
+    fn sweep(&self, limit: usize) -> impl Future<Output = Result<Swept>> + Send;
+
+    /// Counts records by state. May take a while on a large store.
+    ///
+    /// # Errors      as [`Store::get`]
+    fn stats(&self) -> impl Future<Output = Result<Stats>> + Send;
+
+    /// What this store can promise as it is set up now, read from its real settings.
+    ///
+    /// # Errors      as [`Store::get`]
+    fn preflight(&self) -> impl Future<Output = Result<Capabilities>> + Send;
+}
+
+/// What survives the loss of what.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Durability {
+    /// Nothing survives the exit of the process.
+    Process,
+    /// Survives `kill -9` of the store, not the loss of power.
+    Kill,
+    /// Survives the loss of power.
+    PowerCut,
+    /// Survives the loss of a machine.
+    NodeLoss,
+}
+
+/// What a store can promise.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Capabilities {
+    /// The kind of store, as in its URL.
+    pub kind: &'static str,
+    /// What an answer survives.
+    pub durability: Durability,
+    /// Whether several processes may use it at once.
+    pub shared: bool,
+    /// Findings worth a person's attention, one line each.
+    pub warnings: Vec<Box<str>>,
+}
+
+/// Which records or parked messages to list.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ListQuery {
+    /// Only this scope.
+    pub scope: Option<Scope>,
+    /// Only records in this state.
+    pub state: Option<StateKind>,
+    /// Only records that may have repeated their effect.
+    pub repeated: bool,
+    /// Only parked messages with one of these reasons (codes); empty is any.
+    pub reasons: Vec<Box<str>>,
+    /// Where to go on: [`Page::next`] of the page before.
+    pub after: Option<Bytes>,
+    /// At most this many; a store may return fewer and still say `next`.
+    pub limit: usize,
+}
+
+/// One page of a list.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Page<T> {
+    /// The items.
+    pub items: Vec<T>,
+    /// The cursor for the next page; `None` at the end.
+    pub next: Option<Bytes>,
+}
+
+/// A record with the operation that it is about.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Listed {
+    /// The operation.
+    pub operation: Operation,
+    /// Its record.
+    pub record: Record,
+}
+
+/// What a sweep did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Swept {
+    /// Records removed.
+    pub removed: u64,
+    /// Started operations found in doubt.
+    pub doubted: u64,
+    /// Claimed or released operations without activity for their default window: a possible loss.
+    pub abandoned: u64,
+    /// Whether there is more to do now.
+    pub more: bool,
+}
+
+/// How much a store holds.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Stats {
+    /// Records by state, in the order of [`StateKind::ALL`].
+    pub records: [u64; 6],
+    /// Parked messages.
+    pub parked: u64,
+    /// Bytes on disk, where the store can tell.
+    pub disk_bytes: Option<u64>,
+}
+
+/// Any store, picked at run time.
+#[derive(Clone)]
+pub struct AnyStore(Arc<dyn erased::ErasedStore>);
+
+impl AnyStore {
+    /// Erases `store`.
+    pub fn new(store: impl Store) -> Self {
+        Self(Arc::new(store))
+    }
+}
+
+impl std::fmt::Debug for AnyStore {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("AnyStore")
+    }
+}
+
+#[deny(clippy::missing_trait_methods)]
+impl Store for AnyStore {
+    async fn claim(&self, batch: &[ClaimRequest]) -> Result<Vec<Admission>> {
+        self.0.claim(batch).await
+    }
+
+    async fn settle(&self, batch: &[Settlement]) -> Result<Vec<Settled>> {
+        self.0.settle(batch).await
+    }
+
+    async fn renew(&self, batch: &[Renewal]) -> Result<Vec<Renewed>> {
+        self.0.renew(batch).await
+    }
+
+    async fn park(&self, batch: &[Parked]) -> Result<Vec<bool>> {
+        self.0.park(batch).await
+    }
+
+    async fn drop_parked(&self, batch: &[ParkedId]) -> Result<Vec<bool>> {
+        self.0.drop_parked(batch).await
+    }
+
+    async fn get(&self, batch: &[Operation]) -> Result<Vec<Option<Record>>> {
+        self.0.get(batch).await
+    }
+
+    async fn list(&self, query: &ListQuery) -> Result<Page<Listed>> {
+        self.0.list(query).await
+    }
+
+    async fn list_parked(&self, query: &ListQuery) -> Result<Page<Parked>> {
+        self.0.list_parked(query).await
+    }
+
+    async fn operate(&self, batch: &[Directive]) -> Result<Vec<Directed>> {
+        self.0.operate(batch).await
+    }
+
+    async fn sweep(&self, limit: usize) -> Result<Swept> {
+        self.0.sweep(limit).await
+    }
+
+    async fn stats(&self) -> Result<Stats> {
+        self.0.stats().await
+    }
+
+    async fn preflight(&self) -> Result<Capabilities> {
+        self.0.preflight().await
+    }
+}
+
+/// A shared store is a store.
+#[deny(clippy::missing_trait_methods)]
+impl<S: Store> Store for Arc<S> {
+    async fn claim(&self, batch: &[ClaimRequest]) -> Result<Vec<Admission>> {
+        S::claim(self, batch).await
+    }
+
+    async fn settle(&self, batch: &[Settlement]) -> Result<Vec<Settled>> {
+        S::settle(self, batch).await
+    }
+
+    async fn renew(&self, batch: &[Renewal]) -> Result<Vec<Renewed>> {
+        S::renew(self, batch).await
+    }
+
+    async fn park(&self, batch: &[Parked]) -> Result<Vec<bool>> {
+        S::park(self, batch).await
+    }
+
+    async fn drop_parked(&self, batch: &[ParkedId]) -> Result<Vec<bool>> {
+        S::drop_parked(self, batch).await
+    }
+
+    async fn get(&self, batch: &[Operation]) -> Result<Vec<Option<Record>>> {
+        S::get(self, batch).await
+    }
+
+    async fn list(&self, query: &ListQuery) -> Result<Page<Listed>> {
+        S::list(self, query).await
+    }
+
+    async fn list_parked(&self, query: &ListQuery) -> Result<Page<Parked>> {
+        S::list_parked(self, query).await
+    }
+
+    async fn operate(&self, batch: &[Directive]) -> Result<Vec<Directed>> {
+        S::operate(self, batch).await
+    }
+
+    async fn sweep(&self, limit: usize) -> Result<Swept> {
+        S::sweep(self, limit).await
+    }
+
+    async fn stats(&self) -> Result<Stats> {
+        S::stats(self).await
+    }
+
+    async fn preflight(&self) -> Result<Capabilities> {
+        S::preflight(self).await
+    }
+}

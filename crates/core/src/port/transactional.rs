@@ -1,0 +1,156 @@
+//! Effects that commit with their record: statements in the store's own transaction (class A).
+
+use std::future::Future;
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use super::erased;
+use crate::claim::{Admission, ClaimRequest};
+use crate::error::Result;
+use crate::record::StateKind;
+use crate::time::Timestamp;
+use crate::window::Window;
+
+/// A store whose database also holds what the effect changes.
+///
+/// The users' own transactions are served by each backend natively; this port serves the worker,
+/// which has statements from a configuration.
+pub trait TransactionalStore: Send + Sync + 'static {
+    /// Prepares `statements` once, so that a mistake in them is found before work begins.
+    ///
+    /// # Errors      `InvalidConfig` with the database's own words
+    fn prepare(
+        &self,
+        statements: &Statements,
+    ) -> impl Future<Output = Result<()>> + Send;
+
+    /// Claims each operation, runs its statements and completes it, all in one transaction for the
+    /// whole batch; a message whose statements fail leaves nothing behind but its record.
+    ///
+    /// # Guarantee   INB-1, INB-2, BAT-1, BAT-2 and those of `claim` and `settle`
+    /// # Cost        one transaction, one durable write per batch
+    /// # Errors      `Unavailable`, `Timeout` (maybe applied: apply again with the same claim ids)
+    fn apply(
+        &self,
+        statements: &Statements,
+        batch: &[Application],
+    ) -> impl Future<Output = Result<Vec<Applied>>> + Send;
+}
+
+/// SQL with `:name` placeholders, run in order for each message.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Statements {
+    /// The statements.
+    pub sql: Arc<[Box<str>]>,
+    /// Names of the parameters, without the colon, in the order of [`Application::values`].
+    pub params: Arc<[Box<str>]>,
+}
+
+/// One message's claim and values.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Application {
+    /// The claim; [`Start::Unmarked`](crate::Start::Unmarked), since nothing can be left behind.
+    pub claim: ClaimRequest,
+    /// One value per parameter.
+    pub values: Vec<Value>,
+    /// How long the finished record is kept.
+    pub window: Window,
+    /// Backoff after a failure that another try may mend, by the number of failed attempts so far.
+    pub backoff: Backoff,
+}
+
+/// Backoff that doubles from `first` up to `most`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Backoff {
+    /// Before the second attempt.
+    pub first: std::time::Duration,
+    /// The longest.
+    pub most: std::time::Duration,
+}
+
+impl Backoff {
+    /// The wait after the `failed`-th failed attempt, counted from 1.
+    pub fn after(self, failed: u32) -> std::time::Duration {
+        let doublings = failed.saturating_sub(1).min(31);
+        self.first.saturating_mul(1 << doublings).min(self.most)
+    }
+}
+
+/// A value bound to a placeholder.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Value {
+    /// SQL NULL.
+    Null,
+    /// A boolean.
+    Boolean(bool),
+    /// A number, in canonical decimal text at full precision.
+    Number(Box<str>),
+    /// Text.
+    Text(Box<str>),
+    /// Bytes.
+    Bytes(Bytes),
+    /// A JSON object or array, as text.
+    Json(Box<str>),
+}
+
+/// What became of one message.
+#[derive(Clone, Debug)]
+#[must_use = "only what was applied may be acknowledged"]
+pub enum Applied {
+    /// Effect and record are committed together.
+    Completed {
+        /// An earlier claim had vanished.
+        takeover: bool,
+    },
+    /// It was not this message's turn: replay, busy, conflict, stale, parked or too old.
+    NotGranted(Admission),
+    /// Its statements failed and were undone.
+    Failed {
+        /// [`StateKind::Released`] (another try follows) or [`StateKind::Dead`].
+        state: StateKind,
+        /// When the next attempt may be made, where one may.
+        not_before: Timestamp,
+        /// The store's clock now.
+        now: Timestamp,
+        /// The database's own words, one line.
+        error: Box<str>,
+    },
+}
+
+/// Any transactional store, picked at run time.
+#[derive(Clone)]
+pub struct AnyTransactionalStore(Arc<dyn erased::ErasedTransactional>);
+
+impl AnyTransactionalStore {
+    /// Erases `store`.
+    pub fn new(store: impl TransactionalStore) -> Self {
+        Self(Arc::new(store))
+    }
+}
+
+impl std::fmt::Debug for AnyTransactionalStore {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("AnyTransactionalStore")
+    }
+}
+
+impl TransactionalStore for AnyTransactionalStore {
+    async fn prepare(&self, statements: &Statements) -> Result<()> {
+        self.0.prepare(statements).await
+    }
+
+    async fn apply(&self, statements: &Statements, batch: &[Application]) -> Result<Vec<Applied>> {
+        self.0.apply(statements, batch).await
+    }
+}
+
+impl<S: TransactionalStore> TransactionalStore for Arc<S> {
+    async fn prepare(&self, statements: &Statements) -> Result<()> {
+        S::prepare(self, statements).await
+    }
+
+    async fn apply(&self, statements: &Statements, batch: &[Application]) -> Result<Vec<Applied>> {
+        S::apply(self, statements, batch).await
+    }
+}

@@ -1,0 +1,196 @@
+//! What a store remembers of one key.
+
+use std::fmt;
+use std::time::Duration;
+
+use bytes::Bytes;
+
+use crate::claim::{ClaimId, FencingToken};
+use crate::entity::VersionGate;
+use crate::fingerprint::Fingerprint;
+use crate::outcome::Outcome;
+use crate::time::Timestamp;
+use crate::window::Window;
+
+/// What is done about a started effect whose attempt vanished or ended in doubt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Recovery {
+    /// Run it again; every possible repeat is counted and listed (`on_doubt = "repeat"`).
+    Rerun,
+    /// Run it again while the provider still recognises the key: this long after the first start.
+    RerunWithin(Duration),
+    /// Never run it again; it is in doubt until somebody resolves it (`on_doubt = "park"`).
+    Park,
+}
+
+/// The state of a record, with what each state needs. Absent is no record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    /// Somebody may attempt the effect; nothing was sent yet.
+    Claimed {
+        /// End of the lease.
+        lease_until: Timestamp,
+    },
+    /// The effect may have been sent.
+    Started {
+        /// End of the lease.
+        lease_until: Timestamp,
+        /// What a takeover does.
+        recovery: Recovery,
+    },
+    /// Nobody is at it; the next claim after `not_before` is granted.
+    Released {
+        /// End of the backoff.
+        not_before: Timestamp,
+    },
+    /// The effect happened and its outcome is remembered.
+    Completed {
+        /// When.
+        at: Timestamp,
+        /// How long the record is kept.
+        window: Window,
+    },
+    /// Failed for good or out of attempts.
+    Dead {
+        /// When.
+        at: Timestamp,
+        /// How long the record is kept.
+        window: Window,
+    },
+    /// The effect may have happened; nobody may retry it on their own.
+    InDoubt {
+        /// Since when.
+        since: Timestamp,
+    },
+}
+
+/// The name of a state.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum StateKind {
+    /// See [`State::Claimed`].
+    Claimed,
+    /// See [`State::Started`].
+    Started,
+    /// See [`State::Released`].
+    Released,
+    /// See [`State::Completed`].
+    Completed,
+    /// See [`State::Dead`].
+    Dead,
+    /// See [`State::InDoubt`].
+    InDoubt,
+}
+
+impl StateKind {
+    /// Every state.
+    pub const ALL: [Self; 6] = [
+        Self::Claimed,
+        Self::Started,
+        Self::Released,
+        Self::Completed,
+        Self::Dead,
+        Self::InDoubt,
+    ];
+
+    /// The name as stored and printed: `in_doubt`.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Claimed => "claimed",
+            Self::Started => "started",
+            Self::Released => "released",
+            Self::Completed => "completed",
+            Self::Dead => "dead",
+            Self::InDoubt => "in_doubt",
+        }
+    }
+}
+
+impl fmt::Display for StateKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl State {
+    /// The name of this state.
+    pub const fn kind(&self) -> StateKind {
+        match self {
+            Self::Claimed { .. } => StateKind::Claimed,
+            Self::Started { .. } => StateKind::Started,
+            Self::Released { .. } => StateKind::Released,
+            Self::Completed { .. } => StateKind::Completed,
+            Self::Dead { .. } => StateKind::Dead,
+            Self::InDoubt { .. } => StateKind::InDoubt,
+        }
+    }
+}
+
+/// What a store remembers of one operation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Record {
+    /// Where the operation stands.
+    pub state: State,
+    /// Digest of the request that first claimed the key.
+    pub fingerprint: Option<Fingerprint>,
+    /// Transport id of the message that first claimed the key.
+    pub transport: Option<Bytes>,
+    /// The latest claim.
+    pub claim_id: ClaimId,
+    /// Its fencing token.
+    pub token: FencingToken,
+    /// Claims granted so far, resumed ones not counted.
+    pub attempts: u32,
+    /// How many of those vanished with their worker.
+    pub vanished: u32,
+    /// How many attempts may have repeated the effect.
+    pub possible_repeats: u32,
+    /// An earlier attempt may have applied the effect; this is what its class does about it.
+    pub doubt: Option<Recovery>,
+    /// When the key was first claimed.
+    pub created_at: Timestamp,
+    /// When the effect was first started.
+    pub first_started_at: Option<Timestamp>,
+    /// Why the last attempt failed.
+    pub last_error: Option<Box<str>>,
+    /// The version gate that the latest claim passed.
+    pub gate: Option<VersionGate>,
+    /// An operator wants it kept beyond its window.
+    pub held: bool,
+    /// The outcome of a completed operation; a store may leave it on disk until it is wanted.
+    pub outcome: Option<Outcome>,
+}
+
+impl Record {
+    /// Attempts that ended with a failure, given that none is running.
+    pub const fn failed_attempts(&self) -> u32 {
+        self.attempts.saturating_sub(self.vanished)
+    }
+
+    /// When the record may be removed, if it ever may on its own. WIN-1, WIN-3.
+    pub fn expires_at(&self) -> Option<Timestamp> {
+        match self.state {
+            State::Completed { at, window } | State::Dead { at, window } if !self.held => {
+                Some(window.expires_at(at))
+            }
+            State::Completed { .. }
+            | State::Dead { .. }
+            | State::Claimed { .. }
+            | State::Started { .. }
+            | State::Released { .. }
+            | State::InDoubt { .. } => None,
+        }
+    }
+
+    /// Whether the record counts as absent at `now`, swept or not. WIN-4.
+    pub fn is_forgotten(&self, now: Timestamp) -> bool {
+        match self.state {
+            State::Completed { at, window } | State::Dead { at, window } => {
+                !self.held && window.forgotten_at(at) <= now
+            }
+            State::Claimed { .. }
+            | State::Started { .. }
+            | State::Released { .. }
+            | State::InDoubt { .. } => false,
+        }
+    }
+}

@@ -1,0 +1,111 @@
+//! Where in a message a value comes from, and what is found there.
+//!
+//! Not for judging what is found: whether it will do as a key is [`crate::key`]'s to say, as a time
+//! [`crate::birth`]'s.
+
+mod parse;
+mod view;
+
+pub use parse::InvalidSelector;
+pub use view::{Message, View};
+
+use std::borrow::Cow;
+use std::fmt;
+use std::num::NonZeroUsize;
+
+use crate::json::{Kind, Node, Pointer};
+
+/// Where in a message a value comes from.
+///
+/// # Shape
+/// Read from, and displayed as, `json:/POINTER`, `header:NAME`, `field:N`, `line`,
+/// `coordinates`, `cloudevents` or `hash`
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Selector {
+    /// The value that a JSON pointer leads to in the payload.
+    Json(Pointer),
+    /// The header of that name, in whatever case.
+    Header(Box<str>),
+    /// A field of the payload, counted from one; tabs stand between fields.
+    Field(NonZeroUsize),
+    /// The whole payload.
+    Line,
+    /// Where the message lies in its source: topic, partition, offset.
+    Coordinates,
+    /// The source and id of a `CloudEvent`, from its headers, else from its structured JSON.
+    CloudEvents,
+    /// The BLAKE3-256 of the payload, in hexadecimal.
+    Hash,
+}
+
+impl fmt::Display for Selector {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Json(pointer) => write!(f, "json:{pointer}"),
+            Self::Header(name) => write!(f, "header:{name}"),
+            Self::Field(number) => write!(f, "field:{number}"),
+            Self::Line => f.write_str("line"),
+            Self::Coordinates => f.write_str("coordinates"),
+            Self::CloudEvents => f.write_str("cloudevents"),
+            Self::Hash => f.write_str("hash"),
+        }
+    }
+}
+
+/// What a selector finds, with its type.
+#[derive(Debug, Clone)]
+pub enum Selected<'v> {
+    /// `null`
+    Null,
+    /// `true` or `false`
+    Bool(bool),
+    /// The canonical text of a number.
+    Number(Cow<'v, str>),
+    /// A text.
+    Text(Cow<'v, str>),
+    /// Bytes that are not UTF-8.
+    Bytes(&'v [u8]),
+    /// The source and the id of a `CloudEvent`.
+    Event(Cow<'v, str>, Cow<'v, str>),
+    /// An array or object.
+    Nested(Node<'v>),
+}
+
+impl<'v> Selected<'v> {
+    /// Everything that [`noun`](Self::noun) may say.
+    pub(crate) const NOUNS: [&'static str; 8] = [
+        "null",
+        "a boolean",
+        "a number",
+        "a string",
+        "not UTF-8",
+        "an event",
+        "an array",
+        "an object",
+    ];
+
+    /// What it is, in a word or two.
+    pub fn noun(&self) -> &'static str {
+        let index = match self {
+            Self::Null => 0,
+            Self::Bool(_) => 1,
+            Self::Number(_) => 2,
+            Self::Text(_) => 3,
+            Self::Bytes(_) => 4,
+            Self::Event(..) => 5,
+            Self::Nested(node) if node.kind() == Kind::Array => 6,
+            Self::Nested(_) => 7,
+        };
+        Self::NOUNS[index]
+    }
+
+    fn of_bytes(bytes: &'v [u8]) -> Self {
+        match std::str::from_utf8(bytes) {
+            Ok(text) => Self::Text(Cow::Borrowed(text)),
+            Err(_) => Self::Bytes(bytes),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,114 @@
+//! What a claimant reports: start, complete, release, fail, renew.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::claim::{AttemptLimits, ClaimId};
+use crate::error::{Certainty, Error};
+use crate::operation::Operation;
+use crate::outcome::Outcome;
+use crate::record::{Recovery, StateKind};
+use crate::time::Timestamp;
+use crate::window::Window;
+
+/// One step of a claim. Asking again after a lost answer is harmless: OUT-1.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Settlement {
+    /// The operation.
+    pub operation: Operation,
+    /// The claim that reports. Any other is fenced: CLM-3.
+    pub claim_id: ClaimId,
+    /// What it reports.
+    pub step: Step,
+}
+
+/// What a claim reports.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// The effect is about to be sent. Durable before the answer.
+    Start {
+        /// What a takeover does from here on.
+        recovery: Recovery,
+    },
+    /// The effect happened.
+    Complete {
+        /// Its result.
+        outcome: Outcome,
+        /// How long to remember it.
+        window: Window,
+    },
+    /// The attempt is over without a result; another may follow.
+    Release {
+        /// Why, one line.
+        error: Box<str>,
+        /// Whether the effect surely did not happen.
+        certainty: Certainty,
+        /// Backoff before the next attempt.
+        after: Duration,
+        /// Whether it counts as a failed attempt; giving work back at shutdown does not.
+        counted: bool,
+        /// Caps on attempts; at the cap the operation is dead, or in doubt where it may have
+        /// happened.
+        limits: AttemptLimits,
+        /// How long a dead record is kept.
+        window: Window,
+    },
+    /// The effect surely did not happen and never will.
+    Fail {
+        /// Why, one line.
+        error: Box<str>,
+        /// How long to keep the record.
+        window: Window,
+    },
+}
+
+/// The answer to a [`Settlement`].
+#[derive(Clone, Debug)]
+#[must_use = "a fenced settlement must not be acknowledged"]
+pub enum Settled {
+    /// The record is in this state now, or was already by this very claim.
+    Now(StateKind),
+    /// Another claim owns the operation, or none does: discard the result, do not acknowledge.
+    Fenced {
+        /// What was found; `None` is absent.
+        found: Option<StateKind>,
+    },
+    /// This item could not be settled, while others of its batch could.
+    Failed(Error),
+}
+
+/// A wish for more time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Renewal {
+    /// The operation.
+    pub operation: Operation,
+    /// The claim to extend.
+    pub claim_id: ClaimId,
+    /// How long from now.
+    pub lease: Duration,
+}
+
+/// The answer to a [`Renewal`].
+#[derive(Clone, Debug)]
+#[must_use = "a lost claim must stop its effect"]
+pub enum Renewed {
+    /// The lease runs until then.
+    Until(Timestamp),
+    /// The claim is lost; the effect should stop. CLM-5.
+    Lost {
+        /// What was found; `None` is absent.
+        found: Option<StateKind>,
+    },
+    /// This item could not be renewed.
+    Failed(Error),
+}
+
+/// A named number that is written together with a batch of settlements: how far an output file
+/// reaches, how far a source was read. MRK-1.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mark {
+    /// Which number.
+    pub name: Arc<str>,
+    /// Its new value.
+    pub value: u64,
+}
