@@ -1,0 +1,161 @@
+//! A whole pipeline: deliveries in, effects once, acknowledgements out.
+//!
+//! One task owns all state of a consumer and makes every store call, batch by batch; a second one
+//! owns the source and reads ahead; with an [`Effect`] each call runs on a task of its own. All of
+//! them end with [`Consumer::run`].
+//!
+//! The acknowledgement rule: only what was completed by us, replayed, stale or parked is
+//! acknowledged. What is fenced, busy or failed stays in hand and is tried again.
+
+mod desk;
+mod each;
+mod intake;
+mod lanes;
+mod output;
+mod stream;
+mod transaction;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use semel_core::port::checkpoint::AnyCheckpointStore;
+use semel_core::port::source::{Progress, Source};
+use semel_core::port::transactional::{AnyTransactionalStore, Statements, TransactionalStore};
+use semel_core::{Clock, Entropy, Result, Start, Store};
+use tokio::sync::watch;
+
+use crate::effect::{BatchEffect, Class, Effect, Output};
+use crate::event::Observer;
+use crate::pipeline::Pipeline;
+use crate::summary::Summary;
+use desk::Desk;
+use intake::Intake;
+
+/// The clock, the entropy and whoever watches.
+#[derive(Clone)]
+pub struct Surroundings {
+    /// Time.
+    pub clock: Arc<dyn Clock>,
+    /// Chance.
+    pub entropy: Arc<dyn Entropy>,
+    /// Who is told of every decision.
+    pub observer: Arc<dyn Observer>,
+}
+
+/// A wish to stop: finish or release what is running within `patience`, and fetch nothing more.
+#[derive(Clone, Debug)]
+pub struct Shutdown {
+    /// Turns `true` once, when it is time to stop.
+    pub requested: watch::Receiver<bool>,
+    /// How long running effects may take from then on.
+    pub patience: Duration,
+}
+
+impl Shutdown {
+    fn is_requested(&self) -> bool {
+        *self.requested.borrow()
+    }
+
+    /// Waits for the request; for ever if nobody is left to make it.
+    pub(crate) async fn request(&mut self) {
+        if self.requested.wait_for(|requested| *requested).await.is_err() {
+            std::future::pending::<()>().await;
+        }
+    }
+}
+
+/// Tells how far a run has come, some times a second.
+pub type OnProgress = Arc<dyn Fn(Option<Progress>, &Summary) + Send + Sync>;
+
+/// Runs one pipeline over one source and one store.
+pub struct Consumer<S, Src> {
+    /// How messages become operations.
+    pub pipeline: Arc<Pipeline>,
+    /// Where operations are remembered.
+    pub store: S,
+    /// Where messages come from.
+    pub source: Src,
+    /// The clock, the entropy and whoever watches.
+    pub surroundings: Surroundings,
+    /// When to stop.
+    pub shutdown: Shutdown,
+    /// Who is told how far the run has come.
+    pub on_progress: Option<OnProgress>,
+}
+
+impl<S: Store + Clone, Src: Source> Consumer<S, Src> {
+    /// Runs `effect` for each message, up to [`Pipeline::concurrency`] calls at once, until the
+    /// source ends or shutdown is requested.
+    ///
+    /// # Guarantee   that of `class`; see [`Class`]
+    /// # Errors
+    ///
+    ///    the store is poisoned, corrupt or refuses the pipeline; nothing that was not
+    /// settled has been acknowledged
+    ///
+    /// # Cancel safety   dropping the future is as safe as `kill -9`
+    pub async fn run_each(self, effect: Arc<impl Effect>, class: Class) -> Result<Summary> {
+        let (mut desk, intake) = self.open(class.start(), true);
+        each::run(&mut desk, intake, effect).await.map(|()| desk.summary())
+    }
+
+    /// Runs `effect` batch by batch; see [`Consumer::run_each`].
+    ///
+    /// # Errors
+    ///
+    /// as [`Consumer::run_each`]
+    pub async fn run_stream(self, effect: impl BatchEffect, class: Class) -> Result<Summary> {
+        let (mut desk, intake) = self.open(class.start(), true);
+        stream::run(&mut desk, intake, effect).await.map(|()| desk.summary())
+    }
+
+    /// Appends each message to `output`, whose length is recorded with each batch: exactly once.
+    ///
+    /// # Errors
+    ///
+    /// as [`Consumer::run_each`], and those of `output`
+    pub async fn run_output(
+        self,
+        output: impl Output,
+        checkpoints: AnyCheckpointStore,
+    ) -> Result<Summary> {
+        let (mut desk, intake) = self.open(Start::Unmarked, true);
+        output::run(&mut desk, intake, output, checkpoints).await.map(|()| desk.summary())
+    }
+
+    /// Runs `statements` for each message in the store's own transaction: exactly once.
+    ///
+    /// # Errors
+    ///
+    /// as [`Consumer::run_each`], and `InvalidConfig` for the statements
+    pub async fn run_transaction(
+        self,
+        transactions: AnyTransactionalStore,
+        statements: Statements,
+    ) -> Result<Summary> {
+        transactions.prepare(&statements).await?;
+        // Within one transaction the source's order holds by itself, key by key.
+        let (mut desk, intake) = self.open(Start::Unmarked, false);
+        transaction::run(&mut desk, intake, transactions, statements).await.map(|()| desk.summary())
+    }
+
+    fn open(self, start: Start, every_lane: bool) -> (Desk<S>, Intake) {
+        let every_lane =
+            every_lane || self.pipeline.order.is_some() || self.pipeline.gate.is_some();
+        let intake = intake::open(
+            self.source,
+            Arc::clone(&self.pipeline),
+            start,
+            Arc::clone(&self.surroundings.entropy),
+        );
+        let desk = Desk::new(
+            self.pipeline,
+            self.store,
+            self.surroundings,
+            self.shutdown,
+            self.on_progress,
+            every_lane,
+        );
+        (desk, intake)
+    }
+}

@@ -1,0 +1,335 @@
+//! Effects that are called message by message, many in flight.
+//!
+//! Every turn settles what has finished and claims what there is room for, side by side, so that
+//! one durable write can carry both; whatever finishes meanwhile is the next turn's batch.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use semel_core::decide::{Directed, Directive, Order, Refusal};
+use semel_core::decide::Verdict as Resolution;
+use semel_core::{
+    Admission, Certainty, Claim, ClaimRequest, Outcome, Renewal, Renewed, Result, Settlement,
+    StateKind, Step, Store,
+};
+use tokio::task::{AbortHandle, Id, JoinError, JoinSet};
+
+use super::desk::Desk;
+use super::intake::Intake;
+use super::stream::{call, conclude, jitter, settlement};
+use crate::effect::{Effect, Probe, Verdict};
+use crate::event::Event;
+use crate::pipeline::Incoming;
+
+pub(super) async fn run<S: Store + Clone, E: Effect>(
+    desk: &mut Desk<S>,
+    mut intake: Intake,
+    effect: Arc<E>,
+) -> Result<()> {
+    let mut attempts = Attempts::new(desk.now());
+    loop {
+        if attempts.running.is_empty() && attempts.finished.is_empty() {
+            desk.gather(&mut intake).await?;
+            if desk.is_done() {
+                return desk.close(intake).await;
+            }
+        } else {
+            attempts.wait(desk, &mut intake).await?;
+            if desk.is_stopping() && attempts.is_out_of_patience(desk) {
+                attempts.give_back(desk).await?;
+                return desk.close(intake).await;
+            }
+        }
+        attempts.renew_if_due(desk).await?;
+        attempts.turn(desk, &effect).await?;
+        desk.flush(&intake).await?;
+    }
+}
+
+/// Attempts under way and those that wait to be settled.
+struct Attempts {
+    tasks: JoinSet<Verdict>,
+    running: BTreeMap<Id, Running>,
+    finished: Vec<(Running, Verdict)>,
+    renewed_at: Duration,
+    stopping_since: Option<Duration>,
+}
+
+/// The state found where a claim was lost; `None` is absent.
+struct Found(Option<StateKind>);
+
+struct Running {
+    incoming: Incoming,
+    claim: Claim,
+    abort: AbortHandle,
+    /// What was found when the lease was lost while the effect ran; what it says is discarded.
+    lost: Option<Found>,
+}
+
+impl Attempts {
+    fn new(now: Duration) -> Self {
+        Self {
+            tasks: JoinSet::new(),
+            running: BTreeMap::new(),
+            finished: Vec::new(),
+            renewed_at: now,
+            stopping_since: None,
+        }
+    }
+
+    /// Waits until an attempt ends, there is more to begin, or leases want renewing.
+    async fn wait<S: Store + Clone>(
+        &mut self,
+        desk: &mut Desk<S>,
+        intake: &mut Intake,
+    ) -> Result<()> {
+        self.collect();
+        let has_slot = self.running.len() < desk.pipeline.concurrency;
+        let now = desk.now();
+        desk.lanes.wake(now);
+        if !self.finished.is_empty() || (has_slot && desk.lanes.has_ready() && !desk.is_stopping()) {
+            return Ok(());
+        }
+        let next_renewal = self.renewed_at + desk.pipeline.lease / 3;
+        let next_due = desk.lanes.next_due().filter(|_| has_slot);
+        let patience = self.patience_ends(desk);
+        let wake_at = [Some(next_renewal), next_due, patience].into_iter().flatten().min();
+        let nap = wake_at.map_or(RENEWAL_CHECK, |at| at.saturating_sub(now));
+        let has_room = desk.has_room() && !desk.is_stopping();
+        let is_stopping = desk.is_stopping();
+        let chunk = tokio::select! {
+            biased;
+            joined = self.tasks.join_next_with_id() => {
+                self.take(joined);
+                self.collect();
+                return Ok(());
+            }
+            chunk = intake.next(), if has_room => chunk,
+            () = desk.shutdown.request(), if !is_stopping => return Ok(()),
+            () = tokio::time::sleep(nap) => return Ok(()),
+        };
+        desk.receive(chunk)
+    }
+
+    /// Takes every attempt that has ended by now.
+    fn collect(&mut self) {
+        while let Some(joined) = self.tasks.try_join_next_with_id() {
+            self.take(Some(joined));
+        }
+    }
+
+    fn take(&mut self, joined: Option<Result<(Id, Verdict), JoinError>>) {
+        let (id, verdict) = match joined {
+            Some(Ok(ended)) => ended,
+            // Neither a panic nor a dropped call is a success, nor surely not applied.
+            Some(Err(error)) => {
+                let why = if error.is_panic() { "the effect panicked" } else { "the call was dropped" };
+                (error.id(), Verdict::MaybeApplied { error: why.into() })
+            }
+            None => return,
+        };
+        if let Some(running) = self.running.remove(&id) {
+            self.finished.push((running, verdict));
+        }
+    }
+
+    /// Settles what has finished and claims what there is room for, side by side.
+    async fn turn<S: Store + Clone, E: Effect>(
+        &mut self,
+        desk: &mut Desk<S>,
+        effect: &Arc<E>,
+    ) -> Result<()> {
+        let mut settling = Vec::with_capacity(self.finished.len());
+        for (running, verdict) in self.finished.drain(..) {
+            let Running { incoming, claim, lost, .. } = running;
+            if let Some(Found(found)) = lost {
+                desk.fenced(incoming, claim.token, found);
+                continue;
+            }
+            let settlement = jitter(desk, settlement(&desk.pipeline, &claim, verdict));
+            settling.push((incoming, claim, settlement));
+        }
+        let free = desk.pipeline.concurrency.saturating_sub(self.running.len());
+        let begin = if desk.is_stopping() { 0 } else { free.min(desk.pipeline.batch) };
+        let taken = desk.lanes.take(begin);
+        let requests: Vec<_> = taken.iter().map(|incoming| incoming.request.clone()).collect();
+        let settlements: Vec<_> = settling.iter().map(|(.., settlement)| settlement.clone()).collect();
+        let asked_at = desk.now();
+        let (settled, admissions) =
+            tokio::try_join!(settle(desk, &settlements), claim(desk, &requests))?;
+        for ((incoming, claim, settlement), settled) in settling.into_iter().zip(settled) {
+            conclude(desk, incoming, &claim, &settlement.step, settled)?;
+        }
+        for (incoming, admission) in taken.into_iter().zip(admissions) {
+            match admission {
+                Admission::Granted(claim) if desk.may_begin(asked_at) => {
+                    self.begin(desk, effect, incoming, claim);
+                }
+                Admission::Parked { state: StateKind::InDoubt, duplicate } => {
+                    let state = StateKind::InDoubt;
+                    if probe(desk, effect, &incoming).await? {
+                        desk.lanes.put_back(vec![incoming]);
+                    } else {
+                        desk.refused(incoming, Admission::Parked { state, duplicate })?;
+                    }
+                }
+                admission => desk.refused(incoming, admission)?,
+            }
+        }
+        Ok(())
+    }
+
+    fn begin<S: Store + Clone, E: Effect>(
+        &mut self,
+        desk: &mut Desk<S>,
+        effect: &Arc<E>,
+        incoming: Incoming,
+        claim: Claim,
+    ) {
+        if claim.takeover {
+            desk.taken_over();
+        }
+        desk.observe(&Event::Granted { claim: &claim });
+        let call = call(&incoming, claim.clone());
+        let effect = Arc::clone(effect);
+        let abort = self.tasks.spawn(async move { effect.call(call).await });
+        self.running.insert(abort.id(), Running { incoming, claim, abort, lost: None });
+    }
+
+    /// Extends the leases of everything under way, at a third of the lease.
+    async fn renew_if_due<S: Store + Clone>(&mut self, desk: &mut Desk<S>) -> Result<()> {
+        let now = desk.now();
+        if self.running.is_empty() {
+            self.renewed_at = now;
+            return Ok(());
+        }
+        if now.saturating_sub(self.renewed_at) < desk.pipeline.lease / 3 {
+            return Ok(());
+        }
+        self.renewed_at = now;
+        let lease = desk.pipeline.lease;
+        let renewals = self.running.values().map(|running| Renewal {
+            operation: running.claim.operation.clone(),
+            claim_id: running.claim.claim_id,
+            lease,
+        });
+        let renewals: Vec<_> = renewals.collect();
+        let renewed = desk.ask(|| desk.store.renew(&renewals)).await?;
+        desk.observe(&Event::Renewed { count: renewals.len() });
+        for (running, renewed) in self.running.values_mut().zip(renewed) {
+            if let Renewed::Lost { found } = renewed {
+                running.lost = Some(Found(found));
+                running.abort.abort();
+            }
+        }
+        Ok(())
+    }
+
+    fn patience_ends<S: Store + Clone>(&mut self, desk: &Desk<S>) -> Option<Duration> {
+        if !desk.is_stopping() {
+            return None;
+        }
+        let since = *self.stopping_since.get_or_insert_with(|| desk.now());
+        Some(since + desk.shutdown.patience)
+    }
+
+    fn is_out_of_patience<S: Store + Clone>(&mut self, desk: &Desk<S>) -> bool {
+        self.patience_ends(desk).is_some_and(|end| end <= desk.now())
+    }
+
+    /// Stops what still runs at the end of a shutdown and reports that nobody knows how it ended.
+    async fn give_back<S: Store + Clone>(&mut self, desk: &mut Desk<S>) -> Result<()> {
+        self.tasks.abort_all();
+        while let Some(joined) = self.tasks.join_next_with_id().await {
+            self.take(Some(joined));
+        }
+        let finished = std::mem::take(&mut self.finished);
+        let settlements: Vec<_> = finished
+            .iter()
+            .map(|(running, verdict)| {
+                let mut settlement = settlement(&desk.pipeline, &running.claim, verdict.clone());
+                if let Step::Release { counted, certainty: Certainty::MaybeApplied, .. } =
+                    &mut settlement.step
+                {
+                    *counted = false;
+                }
+                settlement
+            })
+            .collect();
+        let settled = settle(desk, &settlements).await?;
+        for (((running, _), settlement), settled) in
+            finished.into_iter().zip(settlements).zip(settled)
+        {
+            conclude(desk, running.incoming, &running.claim, &settlement.step, settled)?;
+        }
+        Ok(())
+    }
+}
+
+async fn settle<S: Store + Clone>(
+    desk: &Desk<S>,
+    settlements: &[Settlement],
+) -> Result<Vec<semel_core::Settled>> {
+    if settlements.is_empty() {
+        return Ok(Vec::new());
+    }
+    desk.ask(|| desk.store.settle(settlements)).await
+}
+
+async fn claim<S: Store + Clone>(
+    desk: &Desk<S>,
+    requests: &[ClaimRequest],
+) -> Result<Vec<Admission>> {
+    if requests.is_empty() {
+        return Ok(Vec::new());
+    }
+    desk.claim(requests).await
+}
+
+/// Asks the effect what became of an operation in doubt. Whether that resolved it.
+async fn probe<S: Store + Clone, E: Effect>(
+    desk: &Desk<S>,
+    effect: &Arc<E>,
+    incoming: &Incoming,
+) -> Result<bool> {
+    let operation = incoming.request.operation.clone();
+    let Some(Some(record)) = desk
+        .ask(|| desk.store.get(std::slice::from_ref(&operation)))
+        .await?
+        .into_iter()
+        .next()
+    else {
+        return Ok(false);
+    };
+    let claim = Claim {
+        operation: operation.clone(),
+        claim_id: record.claim_id,
+        token: record.token,
+        lease_until: record.created_at,
+        attempt: record.attempts,
+        takeover: false,
+        resumed: false,
+        formerly_expired: false,
+        possible_repeat: false,
+        first_started_at: record.first_started_at,
+    };
+    let window = desk.pipeline.window;
+    let verdict = match effect.probe(&call(incoming, claim)).await {
+        Probe::Unknown => return Ok(false),
+        Probe::NotApplied => Resolution::NotApplied { quiet: effect.quiet() },
+        Probe::Applied(result) => Resolution::Applied {
+            outcome: Outcome::raw(result, desk.pipeline.outcome_limit_bytes),
+            window,
+        },
+    };
+    let directive = Directive { operation, order: Order::Resolve(verdict) };
+    let directed = desk.ask(|| desk.store.operate(std::slice::from_ref(&directive))).await?;
+    Ok(match directed.into_iter().next() {
+        Some(Directed::Now(_) | Directed::Refused(Refusal::State(_) | Refusal::Absent)) => true,
+        Some(Directed::Refused(Refusal::NotQuiet { .. }) | Directed::Failed(_)) | None => false,
+    })
+}
+
+/// How often leases are looked at where nothing else wakes the task.
+const RENEWAL_CHECK: Duration = Duration::from_secs(1);

@@ -1,0 +1,120 @@
+//! An append-only output kept exact: its length is recorded together with each batch.
+//!
+//! If the crash falls before the record, the next start cuts the output back to the length that
+//! was recorded, and the messages, whose claims left no mark, run again. If it falls after, they are
+//! duplicates.
+
+use semel_core::port::checkpoint::{CheckpointStore, Together, AnyCheckpointStore};
+use semel_core::{Claim, Error, Mark, Outcome, Result, Settled, Settlement, Step, Store};
+
+use super::desk::Desk;
+use super::intake::Intake;
+use super::stream::{admit, conclude};
+use crate::effect::Output;
+use crate::pipeline::Incoming;
+
+pub(super) async fn run<S: Store + Clone>(
+    desk: &mut Desk<S>,
+    mut intake: Intake,
+    mut output: impl Output,
+    checkpoints: AnyCheckpointStore,
+) -> Result<()> {
+    let mut recorded = recover(desk, &mut output, &checkpoints).await?;
+    loop {
+        desk.gather(&mut intake).await?;
+        if desk.is_done() {
+            return desk.close(intake).await;
+        }
+        let mut granted = admit(desk).await?;
+        // A batch is refused whole when one of its claims was lost; the others go in without it.
+        while !granted.is_empty() {
+            granted = append(desk, granted, &mut output, &checkpoints, &mut recorded).await?;
+        }
+        desk.flush(&intake).await?;
+    }
+}
+
+/// Brings the output and its mark together again after a crash.
+async fn recover<S: Store + Clone>(
+    desk: &Desk<S>,
+    output: &mut impl Output,
+    checkpoints: &AnyCheckpointStore,
+) -> Result<Mark> {
+    let name = output.mark_name();
+    let recorded = desk.ask(|| checkpoints.mark(&name)).await?;
+    let name = name.into();
+    if let Some(value) = recorded {
+        output.cut_back(value).await?;
+        return Ok(Mark { name, value });
+    }
+    // What the file held before Semel first wrote to it stays.
+    let mark = Mark { name, value: output.len_bytes().await? };
+    match desk.ask(|| checkpoints.settle_with(&[], &mark)).await? {
+        Together::Applied(_) | Together::Refused(_) => Ok(mark),
+    }
+}
+
+/// Appends a batch and records it; answers with what is to be tried again without the rest.
+async fn append<S: Store + Clone>(
+    desk: &mut Desk<S>,
+    granted: Vec<(Incoming, Claim)>,
+    output: &mut impl Output,
+    checkpoints: &AnyCheckpointStore,
+    recorded: &mut Mark,
+) -> Result<Vec<(Incoming, Claim)>> {
+    let payloads: Vec<_> = granted.iter().map(|(incoming, _)| incoming.payload.clone()).collect();
+    let value = match output.append(&payloads).await {
+        Ok(value) => value,
+        Err(error) => return give_back(desk, granted, output, recorded, error).await,
+    };
+    let window = desk.pipeline.window;
+    let settlements: Vec<_> = granted
+        .iter()
+        .map(|(_, claim)| Settlement {
+            operation: claim.operation.clone(),
+            claim_id: claim.claim_id,
+            step: Step::Complete { outcome: Outcome::empty(), window },
+        })
+        .collect();
+    let mark = Mark { name: recorded.name.clone(), value };
+    match desk.ask(|| checkpoints.settle_with(&settlements, &mark)).await? {
+        Together::Applied(_) => {
+            *recorded = mark;
+            for (incoming, _) in granted {
+                desk.completed(&incoming, false);
+            }
+            Ok(Vec::new())
+        }
+        Together::Refused(answers) => {
+            output.cut_back(recorded.value).await?;
+            let mut again = Vec::new();
+            for (((incoming, claim), settlement), answer) in
+                granted.into_iter().zip(settlements).zip(answers)
+            {
+                match answer {
+                    Settled::Now(_) => again.push((incoming, claim)),
+                    Settled::Fenced { .. } | Settled::Failed(_) => {
+                        conclude(desk, incoming, &claim, &settlement.step, answer)?;
+                    }
+                }
+            }
+            Ok(again)
+        }
+    }
+}
+
+/// The output could not take the batch: undo what was half written and try again later, unless the
+/// run is to end.
+async fn give_back<S: Store + Clone>(
+    desk: &mut Desk<S>,
+    granted: Vec<(Incoming, Claim)>,
+    output: &mut impl Output,
+    recorded: &Mark,
+    error: Error,
+) -> Result<Vec<(Incoming, Claim)>> {
+    output.cut_back(recorded.value).await?;
+    for (incoming, _) in granted {
+        desk.hold_failed(incoming, error.clone())?;
+    }
+    Ok(Vec::new())
+}

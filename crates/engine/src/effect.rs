@@ -1,0 +1,162 @@
+//! What runs under a claim, and how it reports.
+//!
+//! An effect is called message by message ([`Effect`]), or batch by batch where it is one stream
+//! ([`BatchEffect`]), or it is an output file that the store's marks keep exact ([`Output`]).
+
+use std::future::Future;
+use std::time::Duration;
+
+use bytes::Bytes;
+use semel_core::{Claim, Recovery, Result, Start};
+
+/// How an effect takes part in the proof that it happens once. Names the guarantee; see the
+/// README's table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Class {
+    /// Commits together with the record, or is cut back to what was recorded: exactly once.
+    Transactional,
+    /// An external call whose provider recognises the operation's key for this long.
+    Keyed {
+        /// How long the provider remembers a key, less a margin for clocks and queues.
+        provider_window: Duration,
+    },
+    /// An external call that nobody recognises.
+    Unkeyed(OnDoubt),
+}
+
+/// What to do when nobody knows whether an unkeyed effect happened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OnDoubt {
+    /// Run it again: at least once, every possible repeat listed.
+    Repeat,
+    /// Leave it: at most once, every doubt listed.
+    Park,
+}
+
+impl Class {
+    /// How a claim for such an effect begins.
+    pub const fn start(self) -> Start {
+        match self {
+            Self::Transactional => Start::Unmarked,
+            Self::Keyed { provider_window } => {
+                Start::Marked(Recovery::RerunWithin(provider_window))
+            }
+            Self::Unkeyed(OnDoubt::Repeat) => Start::Marked(Recovery::Rerun),
+            Self::Unkeyed(OnDoubt::Park) => Start::Marked(Recovery::Park),
+        }
+    }
+}
+
+/// One call of an effect: the message, and the claim under which it runs.
+#[derive(Clone, Debug)]
+pub struct Call {
+    /// The claim. Its operation's id, attempt and fencing token are for the effect to pass on.
+    pub claim: Claim,
+    /// The message, byte for byte.
+    pub payload: Bytes,
+    /// Its headers.
+    pub headers: Vec<(Box<str>, Bytes)>,
+    /// Where it was read.
+    pub coordinates: Box<str>,
+}
+
+impl Call {
+    /// The key to pass downstream: derived from the operation alone, so the same on every attempt.
+    /// 64 hexadecimal digits.
+    pub fn idempotency_key(&self) -> String {
+        self.claim.operation.id().to_string()
+    }
+}
+
+/// How a call ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// The effect happened; this is its result.
+    Done(Bytes),
+    /// The effect surely did not happen; try again.
+    NotApplied {
+        /// Why, one line without secrets.
+        error: Box<str>,
+        /// The effect's own wish when, if it has one.
+        retry_after: Option<Duration>,
+    },
+    /// Nobody knows whether it happened; the class decides.
+    MaybeApplied {
+        /// Why, one line without secrets.
+        error: Box<str>,
+    },
+    /// The effect surely did not happen and never will.
+    Dead {
+        /// Why, one line without secrets.
+        error: Box<str>,
+    },
+}
+
+/// What a probe found out about an effect in doubt.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Probe {
+    /// It happened; this is its result.
+    Applied(Bytes),
+    /// It did not happen. Believed only after quiescence (DBT-5).
+    NotApplied,
+    /// The probe cannot tell, or there is none.
+    Unknown,
+}
+
+/// An effect that is called message by message, many calls in flight at once.
+///
+/// # Cancel safety
+///
+/// A call may be dropped at any point (the claim was lost, or shutdown ran out of patience); the
+/// engine then treats it as maybe applied.
+pub trait Effect: Send + Sync + 'static {
+    /// Runs the effect for one message.
+    fn call(&self, call: Call) -> impl Future<Output = Verdict> + Send;
+
+    /// Finds out what became of an effect in doubt.
+    fn probe(&self, call: &Call) -> impl Future<Output = Probe> + Send {
+        let _ = call;
+        std::future::ready(Probe::Unknown)
+    }
+
+    /// Longest life of a call, after which a probe's "not applied" is believed.
+    fn quiet(&self) -> Duration {
+        Duration::from_secs(60)
+    }
+}
+
+/// An effect that takes whole batches, in order: one stream.
+pub trait BatchEffect: Send + 'static {
+    /// Runs the effect for each message; one verdict per call, in the same order.
+    fn call(&mut self, batch: &[Call]) -> impl Future<Output = Vec<Verdict>> + Send;
+}
+
+/// An append-only output whose length the store records with each batch, so that a crash between
+/// the two can be undone by cutting back.
+///
+/// One writer: an implementation holds a lock on its target for as long as it lives.
+pub trait Output: Send + 'static {
+    /// Name of the mark that keeps this output's length; the same for the same target.
+    fn mark_name(&self) -> String;
+
+    /// Length in bytes now.
+    ///
+    /// # Errors
+    ///
+    /// `Unavailable`
+    fn len_bytes(&mut self) -> impl Future<Output = Result<u64>> + Send;
+
+    /// Cuts the output back to `len_bytes`, durably.
+    ///
+    /// # Errors
+    ///
+    /// `Corrupt` with code `target-shortened` if it is shorter than that
+    fn cut_back(&mut self, len_bytes: u64) -> impl Future<Output = Result<()>> + Send;
+
+    /// Appends each message and its terminator, makes them durable, and answers with the new length.
+    ///
+    /// # Errors
+    ///
+    /// `Unavailable`: cut back before going on
+    fn append(&mut self, batch: &[Bytes]) -> impl Future<Output = Result<u64>> + Send;
+}

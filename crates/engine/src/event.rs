@@ -1,0 +1,132 @@
+//! One typed event per decision, for whoever observes: metrics, traces, a console, a log.
+
+use std::time::Duration;
+
+use semel_core::{Claim, Duplicate, Error, FencingToken, Operation, StateKind, Unusable};
+
+/// Something that the engine decided or met. Borrowed: an observer copies what it keeps.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Event<'a> {
+    /// An attempt begins.
+    Granted {
+        /// Its claim; says whether it is a takeover, a resumption or a possible repeat.
+        claim: &'a Claim,
+    },
+    /// The effect happened and is recorded. Acknowledged next.
+    Completed {
+        /// The operation.
+        operation: &'a Operation,
+    },
+    /// A duplicate of something finished. Acknowledged next.
+    Replayed {
+        /// The operation.
+        operation: &'a Operation,
+        /// How it came about.
+        duplicate: Duplicate,
+    },
+    /// Somebody else is at it, or a retry is due later. Held back.
+    Busy {
+        /// The operation.
+        operation: &'a Operation,
+        /// How long it is held back.
+        wait: Duration,
+    },
+    /// The key was used with another request. Quarantined.
+    Conflicted {
+        /// The operation.
+        operation: &'a Operation,
+        /// How it came about.
+        duplicate: Duplicate,
+    },
+    /// The entity has this version or a later one. Acknowledged next; no duplicate.
+    Stale {
+        /// The operation.
+        operation: &'a Operation,
+        /// The version that was applied.
+        applied: u64,
+    },
+    /// No record, and older than the window. Quarantined.
+    TooOld {
+        /// The operation.
+        operation: &'a Operation,
+    },
+    /// No usable key. Quarantined.
+    Unusable {
+        /// Where the message was read.
+        coordinates: &'a str,
+        /// Why.
+        unusable: &'a Unusable,
+    },
+    /// The attempt failed; another follows.
+    Released {
+        /// The operation.
+        operation: &'a Operation,
+        /// Why, one line.
+        error: &'a str,
+        /// When the next attempt is due.
+        wait: Duration,
+    },
+    /// Failed for good or out of attempts. A dead letter is kept.
+    Dead {
+        /// The operation.
+        operation: &'a Operation,
+        /// Why, one line.
+        error: &'a str,
+    },
+    /// Nobody knows whether the effect happened; a record says so.
+    InDoubt {
+        /// The operation.
+        operation: &'a Operation,
+    },
+    /// A message met an operation that is dead or in doubt already.
+    Parked {
+        /// The operation.
+        operation: &'a Operation,
+        /// Dead or in doubt.
+        state: StateKind,
+    },
+    /// The claim was lost while its effect ran or before it could be settled: the result is
+    /// discarded and nothing is acknowledged.
+    Fenced {
+        /// The operation.
+        operation: &'a Operation,
+        /// The token of the lost claim.
+        token: FencingToken,
+        /// The state that was found; `None` is absent.
+        found: Option<StateKind>,
+    },
+    /// The store failed; the call is repeated.
+    StoreFailed {
+        /// How.
+        error: &'a Error,
+        /// When it is repeated.
+        wait: Duration,
+    },
+    /// Leases were extended.
+    Renewed {
+        /// How many.
+        count: usize,
+    },
+    /// A sweep removed what had passed its window.
+    Swept {
+        /// Records removed.
+        removed: u64,
+        /// Started operations found in doubt.
+        doubted: u64,
+    },
+}
+
+/// Watches the engine. Called on the engine's own task: be quick.
+pub trait Observer: Send + Sync + 'static {
+    /// Takes note of `event` of a pipeline.
+    fn observe(&self, pipeline: &str, event: &Event<'_>);
+}
+
+/// Watches nothing.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Unobserved;
+
+impl Observer for Unobserved {
+    fn observe(&self, _pipeline: &str, _event: &Event<'_>) {}
+}

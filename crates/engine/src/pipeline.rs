@@ -1,0 +1,265 @@
+//! From a delivery to a claim: key, fingerprint, transport id, birth, order, version.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use semel_core::birth;
+use semel_core::claim::AttemptLimits;
+use semel_core::fingerprint::FingerprintSelector;
+use semel_core::json::Tape;
+use semel_core::key::KeySelector;
+use semel_core::port::source::{Delivery, DeliveryId};
+use semel_core::port::transactional::{Backoff, Value};
+use semel_core::select::{Message, Selected, Selector, View};
+use semel_core::{
+    ClaimId, ClaimRequest, Entropy, Operation, Parked, Scope, Start, Timestamp, Unusable,
+    VersionGate, Window,
+};
+
+/// How messages of one source become operations.
+#[derive(Clone)]
+pub struct Pipeline {
+    /// The pipeline's name.
+    pub name: Box<str>,
+    /// Tenant and operation name of its keys.
+    pub scope: Scope,
+    /// Where the key is.
+    pub key: KeySelector,
+    /// What is compared when a key comes again.
+    pub fingerprint: FingerprintSelector,
+    /// Where the transport id is; the coordinates where none is named.
+    pub transport: Option<Selector>,
+    /// Where the birth is, for sources without an append time of their own.
+    pub birth: Option<Selector>,
+    /// Messages of one order key run in source order; the key where none is named.
+    pub order: Option<KeySelector>,
+    /// Entity and version of the version gate.
+    pub gate: Option<(KeySelector, Selector)>,
+    /// The deduplication window.
+    pub window: Window,
+    /// How long a claim lasts unless renewed.
+    pub lease: Duration,
+    /// Caps on attempts.
+    pub limits: AttemptLimits,
+    /// Wait between attempts.
+    pub backoff: Backoff,
+    /// Longest outcome that is kept, in bytes.
+    pub outcome_limit_bytes: usize,
+    /// Most messages in one store call.
+    pub batch: usize,
+    /// Most calls of the effect in flight.
+    pub concurrency: usize,
+    /// Longest message that is read, in bytes.
+    pub max_message_bytes: u64,
+    /// Values for an effect in the store's transaction.
+    pub bind: Option<Arc<dyn Bind>>,
+}
+
+/// Finds the values that an effect in the store's transaction binds to its placeholders.
+pub trait Bind: Send + Sync + 'static {
+    /// One value per parameter, in order.
+    ///
+    /// # Errors
+    ///
+    /// Why the message cannot be bound; it is quarantined.
+    fn values(&self, view: &View<'_>) -> Result<Vec<Value>, Unusable>;
+}
+
+/// A delivery on its way: what to claim, and what to run and acknowledge then.
+#[derive(Clone, Debug)]
+pub struct Incoming {
+    /// What to acknowledge.
+    pub delivery: DeliveryId,
+    /// The message.
+    pub payload: Bytes,
+    /// Its headers.
+    pub headers: Vec<(Box<str>, Bytes)>,
+    /// Where it was read.
+    pub coordinates: Box<str>,
+    /// Its order key, where that is not the key.
+    pub order: Option<Bytes>,
+    /// The claim to ask for.
+    pub request: ClaimRequest,
+    /// Values for an effect in the store's transaction.
+    pub values: Vec<Value>,
+}
+
+impl Incoming {
+    /// Its order key.
+    pub fn order(&self) -> Bytes {
+        self.order.clone().unwrap_or_else(|| self.request.operation.key.clone().into_bytes())
+    }
+
+    /// The message to be set aside with its operation, for `reason`.
+    pub fn parked(&self, reason: &'static str, detail: impl Into<Box<str>>) -> Parked {
+        Parked {
+            scope: self.request.operation.scope.clone(),
+            key: Some(self.request.operation.key.clone()),
+            reason: reason.into(),
+            detail: detail.into(),
+            transport: self.request.transport.clone(),
+            coordinates: self.coordinates.clone(),
+            payload: self.payload.clone(),
+            since: Timestamp::EPOCH,
+        }
+    }
+}
+
+/// A delivery without a usable key.
+#[derive(Clone, Debug)]
+pub struct Rejected {
+    /// What to acknowledge.
+    pub delivery: DeliveryId,
+    /// Why.
+    pub unusable: Unusable,
+    /// The message to be set aside.
+    pub parked: Parked,
+}
+
+impl Pipeline {
+    /// Reads one delivery. `tape` is scratch memory that one reader keeps between calls.
+    ///
+    /// # Errors
+    ///
+    /// The delivery yields no usable key and is to be quarantined.
+    pub fn read(
+        &self,
+        delivery: Delivery,
+        start: Start,
+        entropy: &dyn Entropy,
+        tape: &mut Tape,
+    ) -> Result<Incoming, Box<Rejected>> {
+        let read = if let Some(size_bytes) = delivery.oversize_bytes {
+            let limit_bytes = self.max_message_bytes;
+            Err(Unusable::MessageTooLarge { size_bytes, limit_bytes })
+        } else {
+            let message = Message {
+                payload: &delivery.payload,
+                headers: &delivery.headers,
+                coordinates: &delivery.coordinates,
+            };
+            let view = View::onto(message, std::mem::take(tape));
+            let read = self.read_view(&view, &delivery, start, entropy);
+            *tape = view.into_tape();
+            read
+        };
+        match read {
+            Ok((order, request, values)) => Ok(Incoming {
+                delivery: delivery.id,
+                payload: delivery.payload,
+                headers: delivery.headers,
+                coordinates: delivery.coordinates,
+                order,
+                request,
+                values,
+            }),
+            Err(unusable) => {
+                let parked = Parked {
+                    scope: self.scope.clone(),
+                    key: None,
+                    reason: unusable.code().into(),
+                    detail: unusable.to_string().into(),
+                    transport: None,
+                    coordinates: delivery.coordinates,
+                    payload: delivery.payload,
+                    since: Timestamp::EPOCH,
+                };
+                Err(Box::new(Rejected { delivery: delivery.id, unusable, parked }))
+            }
+        }
+    }
+
+    fn read_view(
+        &self,
+        view: &View<'_>,
+        delivery: &Delivery,
+        start: Start,
+        entropy: &dyn Entropy,
+    ) -> Result<(Option<Bytes>, ClaimRequest, Vec<Value>), Unusable> {
+        let key = self.key.key(view)?;
+        let gate = self.gate.as_ref().map(|(entity, version)| gate(view, entity, version));
+        let gate = gate.transpose()?;
+        let order = match (&self.order, &gate) {
+            (Some(order), _) => Some(order.key(view)?.into_bytes()),
+            // Versions of one entity are tried in source order, whatever their keys.
+            (None, Some(gate)) => Some(gate.entity.clone().into_bytes()),
+            (None, None) => None,
+        };
+        let birth = match (delivery.appended_at, &self.birth) {
+            (Some(appended_at), _) => Some(appended_at),
+            (None, Some(birth)) => Some(Timestamp::from_millis(birth::of(view, birth)?)),
+            (None, None) => None,
+        };
+        let request = ClaimRequest {
+            operation: Operation::new(self.scope.clone(), key),
+            claim_id: random_claim_id(entropy),
+            fingerprint: self.fingerprint.fingerprint(view)?,
+            transport: Some(self.transport(view, delivery)?),
+            birth,
+            window: self.window,
+            lease: self.lease,
+            limits: self.limits,
+            start,
+            gate,
+            wants_outcome: false,
+        };
+        let values = self.bind.as_ref().map_or(Ok(Vec::new()), |bind| bind.values(view))?;
+        Ok((order, request, values))
+    }
+
+    /// The transport id, cut to a digest where it is long.
+    fn transport(&self, view: &View<'_>, delivery: &Delivery) -> Result<Bytes, Unusable> {
+        let selected = self.transport.as_ref().map(|selector| view.select(selector));
+        let text = match selected.transpose()?.flatten() {
+            Some(Selected::Text(text) | Selected::Number(text)) => {
+                Bytes::copy_from_slice(text.as_bytes())
+            }
+            Some(Selected::Event(source, id)) => format!("{source} {id}").into(),
+            Some(Selected::Bytes(bytes)) => Bytes::copy_from_slice(bytes),
+            // A message without the id falls back to where it was read.
+            Some(Selected::Null | Selected::Bool(_) | Selected::Nested(_)) | None => {
+                Bytes::copy_from_slice(delivery.coordinates.as_bytes())
+            }
+        };
+        Ok(if text.len() > MAX_TRANSPORT_BYTES { digest_of(&text) } else { text })
+    }
+}
+
+/// A fresh claim id from erased entropy.
+pub(crate) fn random_claim_id(entropy: &dyn Entropy) -> ClaimId {
+    let mut bytes = [0; 16];
+    entropy.fill(&mut bytes);
+    ClaimId::from_bytes(bytes)
+}
+
+fn gate(
+    view: &View<'_>,
+    entity: &KeySelector,
+    version: &Selector,
+) -> Result<VersionGate, Unusable> {
+    let entity = entity.key(view).map_err(|_| Unusable::EntityMissing { at: name(entity) })?;
+    let version = match view.select(version)? {
+        Some(Selected::Number(number)) => number.parse().ok(),
+        Some(Selected::Text(text)) => text.parse().ok(),
+        Some(_) | None => None,
+    }
+    .ok_or_else(|| Unusable::VersionInvalid { at: version.to_string().into() })?;
+    Ok(VersionGate { entity, version })
+}
+
+fn name(selector: &KeySelector) -> Box<str> {
+    selector.to_string().into()
+}
+
+fn digest_of(text: &[u8]) -> Bytes {
+    let mut hasher = siphasher::sip128::SipHasher13::new_with_keys(DIGEST_KEYS.0, DIGEST_KEYS.1);
+    std::hash::Hasher::write(&mut hasher, text);
+    let digest = siphasher::sip128::Hasher128::finish128(&hasher);
+    format!("sip128:{:016x}{:016x}", digest.h1, digest.h2).into()
+}
+
+/// Longest transport id that is kept as it is.
+const MAX_TRANSPORT_BYTES: usize = 255;
+/// Fixed, so that the digest of a transport id is the same in every run.
+const DIGEST_KEYS: (u64, u64) = (0x7365_6d65_6c2d_7472, 0x616e_7370_6f72_7431);

@@ -1,0 +1,56 @@
+//! What became of the deliveries of a run.
+
+use std::time::Duration;
+
+/// The final fate of one delivery.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Fate {
+    /// Its effect happened in this run.
+    Applied,
+    /// A duplicate of something finished.
+    Replayed,
+    /// Older than what its entity has.
+    Stale,
+    /// Its key belongs to another request; quarantined.
+    Conflict,
+    /// No record, and older than the window; quarantined.
+    TooOld,
+    /// Given back unfinished at shutdown.
+    Released,
+    /// Its operation is dead.
+    Dead,
+    /// Its operation is in doubt.
+    InDoubt,
+    /// It yields no usable key; quarantined.
+    Quarantined,
+}
+
+/// Counts of a run. Each delivery counts once, by its final fate, however many attempts it took.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Summary {
+    /// Deliveries by fate, in the order of [`Fate`].
+    fates: [u64; 9],
+    /// Claims that took the place of one whose lease ran out.
+    pub takeovers: u64,
+    /// Claims that were lost while their effect ran: results discarded.
+    pub fenced: u64,
+    /// Wall time of the run.
+    pub elapsed: Duration,
+}
+
+impl Summary {
+    /// Counts one delivery.
+    pub fn count(&mut self, fate: Fate) {
+        self.fates[fate as usize] += 1;
+    }
+
+    /// Deliveries that met `fate`.
+    pub const fn of(&self, fate: Fate) -> u64 {
+        self.fates[fate as usize]
+    }
+
+    /// All deliveries.
+    pub fn deliveries(&self) -> u64 {
+        self.fates.iter().sum()
+    }
+}

@@ -1,0 +1,55 @@
+//! Removing what has passed its window, in small steps beside the work.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use semel_core::{Result, Store};
+
+use crate::consumer::Shutdown;
+use crate::event::{Event, Observer};
+
+/// Sweeps `store` every `every` until shutdown is requested, in steps of bounded work. A step that
+/// fails is tried again with the next round; nothing depends on it but space.
+///
+/// # Cancel safety   safe at any point
+pub async fn sweep_until(
+    store: impl Store,
+    every: Duration,
+    mut shutdown: Shutdown,
+    observer: Arc<dyn Observer>,
+) {
+    loop {
+        tokio::select! {
+            biased;
+            () = shutdown.request() => return,
+            () = tokio::time::sleep(every) => {}
+        }
+        if let Ok((removed, doubted)) = sweep_once(&store).await
+            && removed + doubted > 0
+        {
+            observer.observe("", &Event::Swept { removed, doubted });
+        }
+    }
+}
+
+/// Sweeps until nothing is left to do now. Answers with how many records were removed and how many
+/// started operations were found in doubt.
+///
+/// # Errors
+///
+/// those of [`Store::sweep`]
+pub async fn sweep_once(store: &impl Store) -> Result<(u64, u64)> {
+    let (mut removed, mut doubted) = (0, 0);
+    loop {
+        let swept = store.sweep(STEP).await?;
+        removed += swept.removed;
+        doubted += swept.doubted;
+        if !swept.more {
+            return Ok((removed, doubted));
+        }
+        tokio::task::yield_now().await;
+    }
+}
+
+/// Records visited in one step.
+const STEP: usize = 1_000;
