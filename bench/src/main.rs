@@ -1,0 +1,36 @@
+//! `cargo xtask bench [NAME…]`: Semel beside what people run today, both sides in one run, taking
+//! turns. Figures of one machine; what counts is the ratio and its spread.
+#![expect(clippy::print_stdout, clippy::print_stderr, reason = "a benchmark prints its figures")]
+
+mod embedded;
+mod figures;
+mod keys;
+mod rivals;
+mod sql;
+
+use std::process::ExitCode;
+
+type Outcome = Result<(), Box<dyn std::error::Error>>;
+
+fn main() -> ExitCode {
+    let wanted: Vec<String> = std::env::args().skip(1).collect();
+    let known: [(&str, fn() -> Outcome); 3] =
+        [("embedded", embedded::rate), ("memory", embedded::memory), ("sql", sql::rate)];
+    for name in &wanted {
+        if !known.iter().any(|(known, _)| known == name) {
+            eprintln!("bench: no `{name}`; known are embedded, memory, sql");
+            return ExitCode::from(2);
+        }
+    }
+    println!("fdatasync of 4 KiB appended: median {:.0} us", figures::sync_micros());
+    for (name, bench) in known {
+        if !wanted.is_empty() && !wanted.iter().any(|wanted| wanted == name) {
+            continue;
+        }
+        if let Err(error) = bench() {
+            eprintln!("bench {name}: {error}");
+            return ExitCode::from(3);
+        }
+    }
+    ExitCode::SUCCESS
+}

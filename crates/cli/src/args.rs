@@ -1,0 +1,65 @@
+//! Exactly what was typed.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+/// Makes the effect of each message happen once, or leaves a visible record that says why not.
+#[derive(Debug, Parser)]
+#[command(name = "semel", version, max_term_width = 100, arg_required_else_help = true)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Run what the configuration declares, until the sources end or SIGTERM asks to stop
+    #[command(after_help = "Example:\n  semel run examples/payments/semel.toml --output json")]
+    Run(Run),
+    /// Look at the configuration
+    #[command(subcommand)]
+    Config(Config),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Run {
+    /// The configuration; the same as --config
+    #[arg(value_name = "FILE", conflicts_with = "config")]
+    pub(crate) file: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) common: Common,
+    /// How the summary is printed on standard output
+    #[arg(long, value_enum, default_value_t = Output::Table)]
+    pub(crate) output: Output,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Config {
+    /// Find every fault in the configuration; exit code 1 if there is one
+    #[command(after_help = "Example:\n  semel config check --config semel.toml")]
+    Check(Common),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Common {
+    /// The configuration file [default: semel.toml]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+    /// The store to use instead of the configured one
+    #[arg(long, value_name = "URL")]
+    pub(crate) store: Option<String>,
+    /// Only this pipeline
+    #[arg(long, value_name = "NAME")]
+    pub(crate) pipeline: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Output {
+    /// For people
+    Table,
+    /// One object per pipeline, one line each
+    Json,
+    /// The same as json
+    Jsonl,
+}

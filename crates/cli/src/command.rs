@@ -1,0 +1,5 @@
+//! One file per verb.
+
+pub(crate) mod config;
+pub(crate) mod run;
+pub(crate) mod summary;

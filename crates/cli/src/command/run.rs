@@ -1,0 +1,196 @@
+//! `semel run`: every pipeline of a configuration, until its sources end or a signal asks to stop.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use semel_core::{Error, ErrorKind, Result};
+use semel_engine::consumer::{Shutdown, Surroundings};
+use semel_engine::summary::Summary;
+use semel_engine::sweep::sweep_until;
+use semel_engine::system::{SystemClock, SystemEntropy};
+use semel_worker::run::{Run, Stores};
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+
+use crate::args::{self, Common, Output};
+use crate::assemble::{self, AnySource};
+use crate::config::{Fault, Overrides, PipelineSettings, Settings};
+use crate::progress::{Bars, Narrator};
+use crate::{Exit, output};
+
+/// Runs the configuration and prints the summary.
+pub(crate) fn run(arguments: &args::Run) -> Result<Exit> {
+    let settings = match load(arguments.file.as_deref(), &arguments.common) {
+        Ok((_, settings)) => settings,
+        Err(faults) => {
+            for fault in faults {
+                output::note(format!("error: {fault}"));
+            }
+            return Ok(Exit::Usage);
+        }
+    };
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| Error::new(ErrorKind::Unavailable, "cannot start").with_source(error))?;
+    let result = runtime.block_on(run_all(settings, arguments.output));
+    // A read of standard input cannot be called off; it must not hold up the exit.
+    runtime.shutdown_background();
+    result
+}
+
+/// Reads the configuration that the arguments name.
+pub(crate) fn load(
+    file: Option<&Path>,
+    common: &Common,
+) -> std::result::Result<(PathBuf, Settings), Vec<Fault>> {
+    let file = file.or(common.config.as_deref()).unwrap_or(Path::new("semel.toml")).to_owned();
+    let overrides = Overrides { store: common.store.clone(), pipeline: common.pipeline.clone() };
+    let settings = Settings::load(&file, std::env::vars(), &overrides)?;
+    Ok((file, settings))
+}
+
+/// The error of a standard output that takes nothing.
+pub(crate) fn cannot_print(error: std::io::Error) -> Error {
+    Error::new(ErrorKind::Unavailable, "cannot print to standard output").with_source(error)
+}
+
+async fn run_all(settings: Settings, format: Output) -> Result<Exit> {
+    let clock = Arc::new(SystemClock::new());
+    let stores = assemble::store(&settings.store, clock.clone())?;
+    for warning in stores.preflight().await?.warnings {
+        output::warning(format!("store {}: {warning}", settings.store));
+    }
+    let bars = Bars::new();
+    let narrator = Arc::new(Narrator::new(bars.clone()));
+    let (stop, stopped) = watch::channel(false);
+    let surroundings = Surroundings {
+        clock,
+        entropy: Arc::new(SystemEntropy),
+        observer: narrator.clone(),
+    };
+    let mut beside = JoinSet::new();
+    beside.spawn(listen(stop.clone(), bars.clone())?);
+    beside.spawn(sweep_until(
+        stores.store.clone(),
+        sweep_every(&settings.pipelines),
+        Shutdown { requested: stopped, patience: settings.shutdown },
+        narrator.clone(),
+    ));
+    let mut pipelines = JoinSet::new();
+    for pipeline in settings.pipelines {
+        bars.note(&banner(&pipeline));
+        let run = Run {
+            surroundings: surroundings.clone(),
+            stop: stop.clone(),
+            patience: settings.shutdown,
+            on_progress: Some(bars.of(&pipeline.pipeline.name)),
+        };
+        pipelines.spawn(run_one(pipeline, stores.clone(), run));
+    }
+    let mut failure = None;
+    let mut summaries = Vec::new();
+    while let Some(joined) = pipelines.join_next().await {
+        let (name, result) = joined.map_err(|error| {
+            Error::new(ErrorKind::Internal, "a pipeline panicked").with_source(error)
+        })?;
+        match result {
+            Ok(summary) => summaries.push((name, summary)),
+            Err(error) => {
+                bars.note(&format!("{name}: stopped by an error"));
+                failure.get_or_insert(error);
+                stop.send_replace(true);
+            }
+        }
+    }
+    beside.shutdown().await;
+    bars.clear();
+    summaries.sort_by(|a, b| a.0.cmp(&b.0));
+    for (name, summary) in &summaries {
+        let text = match format {
+            Output::Table => crate::command::summary::table(name, summary, &narrator),
+            Output::Json | Output::Jsonl => crate::command::summary::json(name, summary),
+        };
+        output::data(text).map_err(cannot_print)?;
+    }
+    failure.map_or(Ok(Exit::Done), Err)
+}
+
+async fn run_one(
+    settings: PipelineSettings,
+    stores: Stores,
+    run: Run,
+) -> (Box<str>, Result<Summary>) {
+    let PipelineSettings { pipeline, source, effect } = settings;
+    let name = pipeline.name.clone();
+    let source = assemble::source(&source, pipeline.max_message_bytes).await;
+    let result = match source {
+        Ok(AnySource::File(source)) => {
+            semel_worker::run::run(pipeline, effect, source, stores, run).await
+        }
+        Ok(AnySource::Stdin(source)) => {
+            semel_worker::run::run(pipeline, effect, source, stores, run).await
+        }
+        Err(error) => Err(error),
+    };
+    (name, result)
+}
+
+/// Asks for a stop at the first SIGTERM or SIGINT and leaves at once at the second, which is as
+/// safe as `kill -9`.
+fn listen(
+    stop: watch::Sender<bool>,
+    bars: Bars,
+) -> Result<impl Future<Output = ()> + Send + 'static> {
+    let handler = |kind| {
+        signal(kind).map_err(|error| {
+            Error::new(ErrorKind::Unavailable, "cannot listen to signals").with_source(error)
+        })
+    };
+    let (mut terminate, mut interrupt) =
+        (handler(SignalKind::terminate())?, handler(SignalKind::interrupt())?);
+    Ok(async move {
+        loop {
+            let number = tokio::select! {
+                _ = terminate.recv() => SignalKind::terminate().as_raw_value(),
+                _ = interrupt.recv() => SignalKind::interrupt().as_raw_value(),
+            };
+            if stop.send_replace(true) {
+                std::process::exit(128 + number);
+            }
+            bars.note("stopping: finishing what is running; once more to leave at once");
+        }
+    })
+}
+
+/// What a pipeline says of itself when it starts.
+fn banner(settings: &PipelineSettings) -> String {
+    let PipelineSettings { pipeline, effect, .. } = settings;
+    let class = crate::command::summary::class(effect.class());
+    let gate = if pipeline.birth.is_some() {
+        "age gate: on"
+    } else {
+        "age gate: off (no `birth`; a message that comes again after the window counts as new)"
+    };
+    format!("{}: {class}, window {}, {gate}", pipeline.name, days(pipeline.window.duration()))
+}
+
+fn days(duration: Duration) -> String {
+    let secs = duration.as_secs();
+    match secs {
+        0 => format!("{}ms", duration.as_millis()),
+        secs if secs.is_multiple_of(86_400) => format!("{}d", secs / 86_400),
+        secs if secs.is_multiple_of(3_600) => format!("{}h", secs / 3_600),
+        secs if secs.is_multiple_of(60) => format!("{}m", secs / 60),
+        secs => format!("{secs}s"),
+    }
+}
+
+/// Records are forgotten at the latest an eighth of their window after it: a sweep comes round
+/// twice in that time, and at least every minute.
+fn sweep_every(pipelines: &[PipelineSettings]) -> Duration {
+    let shortest = pipelines.iter().map(|settings| settings.pipeline.window.duration()).min();
+    (shortest.unwrap_or_default() / 16).clamp(Duration::from_millis(500), Duration::from_secs(60))
+}

@@ -1,0 +1,88 @@
+//! What a run says at its end.
+
+use semel_engine::effect::{Class, OnDoubt};
+use semel_engine::summary::{Fate, Summary};
+use serde::Serialize;
+
+use crate::progress::Narrator;
+
+/// The documented object; its names and their order are stable.
+#[derive(Serialize)]
+struct Json<'a> {
+    pipeline: &'a str,
+    deliveries: u64,
+    applied: u64,
+    replayed: u64,
+    stale: u64,
+    conflicts: u64,
+    too_old: u64,
+    released: u64,
+    dead: u64,
+    in_doubt: u64,
+    quarantined: u64,
+    takeovers: u64,
+    elapsed_seconds: f64,
+}
+
+/// One object on one line.
+pub(crate) fn json(name: &str, summary: &Summary) -> String {
+    let json = Json {
+        pipeline: name,
+        deliveries: summary.deliveries(),
+        applied: summary.of(Fate::Applied),
+        replayed: summary.of(Fate::Replayed),
+        stale: summary.of(Fate::Stale),
+        conflicts: summary.of(Fate::Conflict),
+        too_old: summary.of(Fate::TooOld),
+        released: summary.of(Fate::Released),
+        dead: summary.of(Fate::Dead),
+        in_doubt: summary.of(Fate::InDoubt),
+        quarantined: summary.of(Fate::Quarantined),
+        takeovers: summary.takeovers,
+        elapsed_seconds: (summary.elapsed.as_secs_f64() * 1_000.0).round() / 1_000.0,
+    };
+    serde_json::to_string(&json).unwrap_or_default()
+}
+
+/// For people: what happened, and what each number means. Zeros stay out, but for the first three.
+pub(crate) fn table(name: &str, summary: &Summary, narrator: &Narrator) -> String {
+    let (redelivered, republished) = narrator.duplicates(name);
+    let replayed = match (redelivered, republished) {
+        (0, 0) => "duplicates of something finished".to_owned(),
+        (redelivered, republished) => format!(
+            "duplicates of something finished: {redelivered} redelivered, \
+             {republished} published again"
+        ),
+    };
+    let rows = [
+        ("applied", summary.of(Fate::Applied), true, "effects that happened in this run"),
+        ("replayed", summary.of(Fate::Replayed), true, replayed.as_str()),
+        ("stale", summary.of(Fate::Stale), false, "an older version than the entity has"),
+        ("conflicts", summary.of(Fate::Conflict), false, "a key used for another request; in quarantine"),
+        ("too old", summary.of(Fate::TooOld), false, "no record, and older than the window; in quarantine"),
+        ("released", summary.of(Fate::Released), false, "given back unfinished; the next run goes on"),
+        ("dead", summary.of(Fate::Dead), false, "failed for good or out of attempts; kept as dead letters"),
+        ("in doubt", summary.of(Fate::InDoubt), false, "nobody knows whether it happened; on record"),
+        ("quarantined", summary.of(Fate::Quarantined), false, "no usable key; in quarantine"),
+        ("takeovers", summary.takeovers, false, "attempts that vanished and were taken over"),
+        ("fenced", summary.fenced, false, "attempts that lost their claim; results discarded"),
+    ];
+    let seconds = summary.elapsed.as_secs_f64();
+    let mut text = format!("{name}: {} deliveries in {seconds:.2} s", summary.deliveries());
+    for (label, count, always, meaning) in rows {
+        if always || count > 0 {
+            text.push_str(&format!("\n  {label:<12}{count:>9}  {meaning}"));
+        }
+    }
+    text
+}
+
+/// The class of an effect and what it guarantees, in a few words.
+pub(crate) const fn class(class: Class) -> &'static str {
+    match class {
+        Class::Transactional => "transactional (exactly once)",
+        Class::Keyed { .. } => "keyed (exactly once inside the provider's window)",
+        Class::Unkeyed(OnDoubt::Repeat) => "unkeyed, on doubt repeat (at least once)",
+        Class::Unkeyed(OnDoubt::Park) => "unkeyed, on doubt park (at most once)",
+    }
+}

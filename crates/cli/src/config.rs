@@ -1,0 +1,37 @@
+//! Configuration in two stages: what was written, where ([`tree`]), and what it means, checked
+//! across settings ([`settings`]). Every fault is found, not only the first.
+
+mod effect;
+mod fields;
+mod pipeline;
+mod settings;
+mod tree;
+mod units;
+
+pub(crate) use settings::{Overrides, PipelineSettings, Settings, SourceSettings, StoreUrl};
+
+use semel_core::Code;
+
+/// One thing that is wrong with the configuration.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Fault {
+    /// Where it was written: `semel.toml:12`, an environment variable, a flag.
+    pub(crate) origin: String,
+    /// The setting: `pipelines.payments.key`.
+    pub(crate) path: String,
+    /// What is wrong and what to do, one line.
+    pub(crate) message: String,
+    /// Its stable code.
+    pub(crate) code: Code,
+}
+
+impl std::fmt::Display for Fault {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { origin, path, message, code } = self;
+        if path.is_empty() {
+            write!(f, "{origin}: {message} [{code}]")
+        } else {
+            write!(f, "{origin}: {path}: {message} [{code}]")
+        }
+    }
+}

@@ -1,0 +1,169 @@
+//! What was written, with where it was written: the file, then the environment over it.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use semel_core::Code;
+use toml::de::{DeTable, DeValue};
+
+use super::Fault;
+
+/// A value and where it was written.
+#[derive(Clone, Debug)]
+pub(super) struct Node {
+    pub(super) value: Value,
+    pub(super) origin: Origin,
+}
+
+#[derive(Clone, Debug)]
+pub(super) enum Value {
+    Text(String),
+    Integer(i64),
+    Boolean,
+    List(Vec<Node>),
+    Table(Table),
+    /// A float or a date: nothing takes one.
+    Other(&'static str),
+}
+
+/// A table in the order of its keys' names.
+pub(super) type Table = BTreeMap<String, Node>;
+
+impl Value {
+    /// What it is, with its article.
+    pub(super) const fn noun(&self) -> &'static str {
+        match self {
+            Self::Text(_) => "a string",
+            Self::Integer(_) => "an integer",
+            Self::Boolean => "a boolean",
+            Self::List(_) => "a list",
+            Self::Table(_) => "a table",
+            Self::Other(noun) => noun,
+        }
+    }
+}
+
+/// Where a value was written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Origin {
+    File { name: std::sync::Arc<str>, line: usize },
+    Environment(String),
+    Default,
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::File { name, line } => write!(f, "{name}:{line}"),
+            Self::Environment(name) => f.write_str(name),
+            Self::Default => f.write_str("default"),
+        }
+    }
+}
+
+/// Reads a configuration file's text.
+pub(super) fn read(name: &str, text: &str) -> Result<Node, Fault> {
+    let lines = Lines::of(name, text);
+    let table = DeTable::parse(text).map_err(|error| Fault {
+        origin: lines.origin(error.span().map_or(0, |span| span.start)).to_string(),
+        path: String::new(),
+        message: error.message().to_owned(),
+        code: Code::ConfigSyntax,
+    })?;
+    let origin = lines.origin(table.span().start);
+    Ok(Node { value: Value::Table(lines.table(table.get_ref())), origin })
+}
+
+/// Lays the `SEMEL__A__B` variables over what the file says. Each is read as a TOML value where it
+/// is one, else as a string.
+pub(super) fn overlay(root: &mut Node, variables: impl Iterator<Item = (String, String)>) {
+    for (name, text) in variables {
+        let Some(path) = name.strip_prefix(PREFIX) else { continue };
+        let path: Vec<String> = path.split("__").map(str::to_ascii_lowercase).collect();
+        let origin = Origin::Environment(name.clone());
+        let value = inline(&text, &origin);
+        insert(root, &path, Node { value, origin });
+    }
+}
+
+fn inline(text: &str, origin: &Origin) -> Value {
+    let Ok(value) = DeValue::parse(text) else { return Value::Text(text.to_owned()) };
+    let at = |_: usize| origin.clone();
+    match convert(value.get_ref(), &at) {
+        // A bare word that happens to be no value TOML knows is text.
+        Value::Other(_) => Value::Text(text.to_owned()),
+        value => value,
+    }
+}
+
+fn insert(node: &mut Node, path: &[String], new: Node) {
+    let [first, rest @ ..] = path else {
+        *node = new;
+        return;
+    };
+    if !matches!(node.value, Value::Table(_)) {
+        node.value = Value::Table(Table::new());
+    }
+    let Value::Table(table) = &mut node.value else { return };
+    let empty = || Node { value: Value::Table(Table::new()), origin: new.origin.clone() };
+    insert(table.entry(first.clone()).or_insert_with(empty), rest, new.clone());
+}
+
+/// Finds the line of a byte offset.
+struct Lines {
+    name: std::sync::Arc<str>,
+    starts: Vec<usize>,
+}
+
+impl Lines {
+    fn of(name: &str, text: &str) -> Self {
+        let ends = text.bytes().enumerate().filter(|&(_, byte)| byte == b'\n');
+        let starts = std::iter::once(0).chain(ends.map(|(index, _)| index + 1)).collect();
+        Self { name: name.into(), starts }
+    }
+
+    fn origin(&self, offset: usize) -> Origin {
+        let line = self.starts.partition_point(|&start| start <= offset);
+        Origin::File { name: self.name.clone(), line }
+    }
+
+    fn table(&self, table: &DeTable<'_>) -> Table {
+        convert_table(table, &|offset| self.origin(offset))
+    }
+}
+
+fn convert_table(table: &DeTable<'_>, origin: &impl Fn(usize) -> Origin) -> Table {
+    let entries = table.iter().map(|(key, value)| {
+        let node = Node {
+            value: convert(value.get_ref(), origin),
+            origin: origin(key.span().start),
+        };
+        (key.get_ref().clone().into_owned(), node)
+    });
+    entries.collect()
+}
+
+fn convert(value: &DeValue<'_>, origin: &impl Fn(usize) -> Origin) -> Value {
+    match value {
+        DeValue::String(text) => Value::Text(text.clone().into_owned()),
+        DeValue::Integer(integer) => {
+            let digits = integer.as_str().replace('_', "");
+            i64::from_str_radix(&digits, integer.radix())
+                .map_or(Value::Other("an integer that is out of range"), Value::Integer)
+        }
+        DeValue::Boolean(_) => Value::Boolean,
+        DeValue::Array(items) => {
+            let items = items.iter().map(|item| Node {
+                value: convert(item.get_ref(), origin),
+                origin: origin(item.span().start),
+            });
+            Value::List(items.collect())
+        }
+        DeValue::Table(table) => Value::Table(convert_table(table, origin)),
+        DeValue::Float(_) => Value::Other("a float"),
+        DeValue::Datetime(_) => Value::Other("a date"),
+    }
+}
+
+/// Every variable of ours begins so.
+const PREFIX: &str = "SEMEL__";

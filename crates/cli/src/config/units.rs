@@ -1,0 +1,81 @@
+//! Durations and sizes as people write them: `"500ms"`, `"72h"`, `"64KiB"`.
+
+use std::time::Duration;
+
+/// Reads a duration: a whole number and `ms`, `s`, `m`, `h` or `d`.
+pub(super) fn duration(text: &str) -> Result<Duration, String> {
+    let (number, unit) = split(text);
+    let millis_per_unit = match unit {
+        "ms" => 1,
+        "s" => 1_000,
+        "m" => 60_000,
+        "h" => 3_600_000,
+        "d" => 86_400_000,
+        _ => return Err(not_a(text, "duration", "`500ms`, `30s`, `5m`, `72h` or `7d`")),
+    };
+    let number: u64 =
+        number.parse().map_err(|_| not_a(text, "duration", "`500ms`, `30s`, `5m`, `72h` or `7d`"))?;
+    number
+        .checked_mul(millis_per_unit)
+        .filter(|&millis| millis <= MAX_MILLIS)
+        .map(Duration::from_millis)
+        .ok_or_else(|| format!("`{text}` is longer than 100 years"))
+}
+
+/// Reads a size in bytes: a whole number and `B`, `KiB`, `MiB`, `GiB`, `kB`, `MB` or `GB`.
+pub(super) fn size_bytes(text: &str) -> Result<u64, String> {
+    let (number, unit) = split(text);
+    let bytes_per_unit = match unit {
+        "B" => 1,
+        "KiB" => 1 << 10,
+        "MiB" => 1 << 20,
+        "GiB" => 1 << 30,
+        "kB" => 1_000,
+        "MB" => 1_000_000,
+        "GB" => 1_000_000_000,
+        _ => return Err(not_a(text, "size", "`512B`, `64KiB`, `8MiB` or `1GiB`")),
+    };
+    let number: u64 =
+        number.parse().map_err(|_| not_a(text, "size", "`512B`, `64KiB`, `8MiB` or `1GiB`"))?;
+    number.checked_mul(bytes_per_unit).ok_or_else(|| format!("`{text}` is too large"))
+}
+
+fn split(text: &str) -> (&str, &str) {
+    let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let (number, unit) = text.split_at(end);
+    (number, unit.trim_start_matches(' '))
+}
+
+fn not_a(text: &str, what: &str, forms: &str) -> String {
+    format!("`{text}` is no {what}; write it like {forms}")
+}
+
+/// A hundred years.
+const MAX_MILLIS: u64 = 36_525 * 86_400_000;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_need_a_unit_and_have_a_limit() {
+        assert_eq!(duration("500ms"), Ok(Duration::from_millis(500)));
+        assert_eq!(duration("7d"), Ok(Duration::from_secs(7 * 86_400)));
+        assert_eq!(duration("30 s"), Ok(Duration::from_secs(30)));
+        for wrong in ["5", "", "s", "5 mins", "-3s", "1.5h", "5S", "1e3s", "99999999999999999999s"] {
+            assert!(duration(wrong).is_err(), "{wrong}");
+        }
+        assert_eq!(
+            duration("9999999999d"),
+            Err("`9999999999d` is longer than 100 years".to_owned())
+        );
+    }
+
+    #[test]
+    fn sizes_tell_binary_from_decimal() {
+        assert_eq!(size_bytes("8MiB"), Ok(8 << 20));
+        assert_eq!(size_bytes("8MB"), Ok(8_000_000));
+        assert!(size_bytes("8").is_err());
+        assert!(size_bytes("99999999999GiB").is_err());
+    }
+}

@@ -1,0 +1,63 @@
+//! The semel binary: exit policy, and nothing else.
+
+mod args;
+mod assemble;
+mod command;
+mod config;
+mod output;
+mod progress;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+use semel_core::{Error, ErrorKind};
+
+use args::{Arguments, Command, Config};
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    let exit = match arguments.command {
+        Command::Run(run) => command::run::run(&run),
+        Command::Config(Config::Check(common)) => command::config::check(&common),
+    };
+    match exit {
+        Ok(exit) => ExitCode::from(exit as u8),
+        Err(error) => {
+            output::failure(&error);
+            ExitCode::from(Exit::of(&error) as u8)
+        }
+    }
+}
+
+/// What the process ends with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Exit {
+    /// Done.
+    Done = 0,
+    /// The answer is no.
+    No = 1,
+    /// The command line or the configuration is wrong.
+    Usage = 2,
+    /// Store, source, target or folder is unavailable.
+    Environment = 3,
+    /// A defect of Semel.
+    Defect = 70,
+}
+
+impl Exit {
+    fn of(error: &Error) -> Self {
+        match error.kind() {
+            ErrorKind::InvalidInput | ErrorKind::InvalidConfig | ErrorKind::Unsupported => {
+                Self::Usage
+            }
+            ErrorKind::Internal => Self::Defect,
+            ErrorKind::ClaimLost
+            | ErrorKind::Conflict
+            | ErrorKind::Throttled
+            | ErrorKind::Unavailable
+            | ErrorKind::Timeout
+            | ErrorKind::Corrupt
+            | ErrorKind::Poisoned => Self::Environment,
+        }
+    }
+}

@@ -1,0 +1,158 @@
+//! One pipeline of a configuration, from its source to the summary.
+
+use std::sync::Arc;
+
+use semel_core::port::checkpoint::AnyCheckpointStore;
+use semel_core::port::source::Source;
+use semel_core::port::store::{Capabilities, Store};
+use semel_core::port::transactional::{AnyTransactionalStore, Value};
+use semel_core::select::View;
+use semel_core::{AnyStore, Error, ErrorKind, Result, Unusable};
+use semel_engine::consumer::{Consumer, OnProgress, Shutdown, Surroundings};
+use semel_engine::effect::{BatchEffect, Call, Verdict};
+use semel_engine::pipeline::{Bind, Pipeline};
+use semel_engine::summary::Summary;
+use tokio::sync::watch;
+
+use crate::effect::{
+    Closed, ExecEffect, FileOutput, HttpEffect, JsonlEffect, SqlBinding, StdoutEffect,
+};
+use crate::settings::EffectSettings;
+
+/// A store, and what more it can do.
+#[derive(Clone, Debug)]
+pub struct Stores {
+    /// The store.
+    pub store: AnyStore,
+    /// The same store, if it can settle a batch together with a mark.
+    pub checkpoints: Option<AnyCheckpointStore>,
+    /// The same store, if effects can join its transactions.
+    pub transactions: Option<AnyTransactionalStore>,
+}
+
+impl Stores {
+    /// What the store can promise as it is set up.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Store::preflight`].
+    pub async fn preflight(&self) -> Result<Capabilities> {
+        self.store.preflight().await
+    }
+}
+
+/// What surrounds a run.
+#[derive(Clone)]
+pub struct Run {
+    /// The clock, the entropy and whoever watches.
+    pub surroundings: Surroundings,
+    /// Turned `true` to stop; the run turns it itself when nobody reads its output any more.
+    pub stop: watch::Sender<bool>,
+    /// How long running effects may take from then on.
+    pub patience: std::time::Duration,
+    /// Who is told how far the run has come.
+    pub on_progress: Option<OnProgress>,
+}
+
+/// Runs `pipeline` until `source` ends or a stop is asked for.
+///
+/// # Errors
+///
+/// `InvalidConfig` or `Unsupported` before any work; `Unavailable` where the source, the store or
+/// the effect's target cannot be opened; those of [`Consumer::run_each`].
+pub async fn run(
+    mut pipeline: Pipeline,
+    effect: EffectSettings,
+    source: impl Source,
+    stores: Stores,
+    run: Run,
+) -> Result<Summary> {
+    let class = effect.class();
+    if let EffectSettings::Sql(binding) = &effect {
+        pipeline.bind = Some(Arc::new(Binding(binding.clone())));
+    }
+    let shutdown = Shutdown {
+        requested: run.stop.subscribe(),
+        patience: run.patience,
+    };
+    let consumer = Consumer {
+        pipeline: Arc::new(pipeline),
+        store: stores.store,
+        source,
+        surroundings: run.surroundings,
+        shutdown,
+        on_progress: run.on_progress,
+    };
+    match effect {
+        EffectSettings::Sql(binding) => {
+            let transactions = stores
+                .transactions
+                .ok_or_else(|| cannot("sql", "transactions"))?;
+            consumer
+                .run_transaction(transactions, binding.statements().clone())
+                .await
+        }
+        EffectSettings::File { path } => {
+            let checkpoints = stores.checkpoints.ok_or_else(|| cannot("file", "marks"))?;
+            consumer
+                .run_output(FileOutput::open(path)?, checkpoints)
+                .await
+        }
+        EffectSettings::Http(settings, _) => {
+            consumer
+                .run_each(Arc::new(HttpEffect::new(settings)?), class)
+                .await
+        }
+        EffectSettings::Exec(settings, _) => {
+            consumer
+                .run_each(Arc::new(ExecEffect::new(settings)?), class)
+                .await
+        }
+        EffectSettings::Jsonl(settings, _) => {
+            let effect = Arc::new(JsonlEffect::new(settings)?);
+            let summary = consumer.run_each(Arc::clone(&effect), class).await;
+            effect.close().await;
+            summary
+        }
+        EffectSettings::Stdout(_) => {
+            let effect = StdoutEffect::stdout();
+            let effect = UntilClosed {
+                closed: effect.closed(),
+                effect,
+                stop: run.stop,
+            };
+            consumer.run_stream(effect, class).await
+        }
+    }
+}
+
+fn cannot(effect: &str, what: &str) -> Error {
+    let message = format!("an effect of kind {effect} needs a store with {what}");
+    Error::new(ErrorKind::Unsupported, message)
+}
+
+/// The values of a `sql` effect.
+struct Binding(SqlBinding);
+
+impl Bind for Binding {
+    fn values(&self, view: &View<'_>) -> Result<Vec<Value>, Unusable> {
+        self.0.values(view)
+    }
+}
+
+/// Prints until nobody reads any more, and then asks for the end of the run.
+struct UntilClosed<E> {
+    effect: E,
+    closed: Closed,
+    stop: watch::Sender<bool>,
+}
+
+impl<E: BatchEffect> BatchEffect for UntilClosed<E> {
+    async fn call(&mut self, batch: &[Call]) -> Vec<Verdict> {
+        let verdicts = self.effect.call(batch).await;
+        if self.closed.is_closed() {
+            self.stop.send_replace(true);
+        }
+        verdicts
+    }
+}

@@ -1,0 +1,13 @@
+//! Real processes, `kill -9`, real stores: the harness that tries to break Semel.
+//!
+//! The oracle is the outside world (a table, a file, a child's own log), read with plain means and
+//! never through Semel. What is printed with a failure includes the seed, which fixes the input and
+//! the moments of the kills, though not what the machine makes of them.
+
+mod moments;
+mod payments;
+mod worker;
+
+pub use moments::Moments;
+pub use payments::{Payment, Payments};
+pub use worker::{Run, Site, Summary};

@@ -1,0 +1,54 @@
+//! Input: payments with redeliveries and republished messages in between.
+
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+
+use crate::Moments;
+
+/// One payment.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Payment {
+    /// The business key.
+    pub id: String,
+    /// Its amount.
+    pub amount: u64,
+}
+
+/// A seeded stream of payments.
+#[derive(Clone, Debug)]
+pub struct Payments {
+    /// The stream, one JSON message per line.
+    pub ndjson: String,
+    /// What it comes to.
+    pub distinct: BTreeSet<Payment>,
+    /// Lines in the stream.
+    pub deliveries: u64,
+}
+
+impl Payments {
+    /// `count` distinct payments; each eighth message repeats an earlier one, half of them byte
+    /// for byte and half under a new event id.
+    pub fn generate(count: usize, moments: &mut Moments) -> Self {
+        let mut payments: Vec<Payment> = Vec::with_capacity(count);
+        let (mut ndjson, mut deliveries) = (String::new(), 0);
+        let mut write = |payment: &Payment, event: u64| {
+            let Payment { id, amount } = payment;
+            let line = format!(r#"{{"id":"{id}","amount":{amount},"event":"evt_{event}"}}"#);
+            writeln!(ndjson, "{line}").expect("a string takes what is written");
+            deliveries += 1;
+        };
+        for index in 0..count {
+            let id = format!("pay-{index:06}-{:08x}", moments.below(1 << 32));
+            let payment = Payment { id, amount: 1 + moments.below(10_000) };
+            write(&payment, index as u64);
+            payments.push(payment);
+            if moments.below(8) == 0 {
+                let earlier = moments.below(payments.len() as u64);
+                let event = if moments.below(2) == 0 { earlier } else { 1_000_000 + index as u64 };
+                let payment = payments[usize::try_from(earlier).unwrap_or(0)].clone();
+                write(&payment, event);
+            }
+        }
+        Self { ndjson, distinct: payments.into_iter().collect(), deliveries }
+    }
+}

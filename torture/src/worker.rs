@@ -1,0 +1,159 @@
+//! A folder of its own with a configuration, and `semel run` in it.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::thread::sleep;
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process};
+use tempfile::TempDir;
+
+/// A folder with input and configuration, gone when dropped.
+#[derive(Debug)]
+pub struct Site(TempDir);
+
+impl Site {
+    /// A folder with these files.
+    ///
+    /// # Panics
+    ///
+    /// If the file system does not play along.
+    pub fn with(files: &[(&str, &str)]) -> Self {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        for (name, text) in files {
+            std::fs::write(folder.path().join(name), text).expect("a file is written");
+        }
+        Self(folder)
+    }
+
+    /// The path of a file in it.
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    /// The text of a file in it; empty if there is none yet.
+    ///
+    /// # Panics
+    ///
+    /// If it is not UTF-8.
+    pub fn text(&self, name: &str) -> String {
+        match std::fs::read(self.path(name)) {
+            Ok(bytes) => String::from_utf8(bytes).expect("a text file"),
+            Err(_) => String::new(),
+        }
+    }
+
+    /// Starts `semel` with `arguments` here. Its standard error goes to `stderr.log`, behind what
+    /// earlier runs said.
+    ///
+    /// # Panics
+    ///
+    /// If `SEMEL_BIN` names no program.
+    pub fn start(&self, arguments: &[&str]) -> Run {
+        let stderr = File::options()
+            .create(true)
+            .append(true)
+            .open(self.path("stderr.log"))
+            .expect("a log file");
+        let child = Command::new(semel())
+            .args(arguments)
+            .current_dir(self.0.path())
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(stderr)
+            .spawn()
+            .expect("SEMEL_BIN names the semel binary");
+        Run(child)
+    }
+
+    /// Runs `semel run --output json` to its end and answers with its one summary.
+    ///
+    /// # Panics
+    ///
+    /// If it fails or says no summary.
+    pub fn run_to_the_end(&self) -> Summary {
+        let (status, stdout) = self.start(&["run", "--output", "json"]).wait();
+        assert!(status.success(), "{status}: {}", self.text("stderr.log"));
+        Summary(serde_json::from_str(&stdout).expect("one summary on one line"))
+    }
+
+    /// The folder itself.
+    pub fn folder(&self) -> &Path {
+        self.0.path()
+    }
+}
+
+/// A running `semel`.
+#[derive(Debug)]
+pub struct Run(Child);
+
+impl Run {
+    /// Kills it after `moment`, as `kill -9` does. Whether it still ran.
+    ///
+    /// # Panics
+    ///
+    /// If the process cannot be waited for.
+    pub fn kill_after(mut self, moment: Duration) -> bool {
+        sleep(moment);
+        let still_ran = self.0.try_wait().expect("a child").is_none();
+        // It may end by itself between the two; that is no failure of the test.
+        let _ = self.0.kill();
+        self.0.wait().expect("a child");
+        still_ran
+    }
+
+    /// Sends it a signal.
+    ///
+    /// # Panics
+    ///
+    /// If it is gone.
+    pub fn signal(&self, signal: Signal) {
+        let pid = i32::try_from(self.0.id()).ok().and_then(Pid::from_raw).expect("a process id");
+        kill_process(pid, signal).expect("the process is there");
+    }
+
+    /// Waits for its end and answers with what it printed.
+    ///
+    /// # Panics
+    ///
+    /// If it cannot be waited for.
+    pub fn wait(self) -> (ExitStatus, String) {
+        let output = self.0.wait_with_output().expect("a child");
+        (output.status, String::from_utf8(output.stdout).expect("text"))
+    }
+}
+
+/// What a run said at its end.
+#[derive(Clone, Debug)]
+pub struct Summary(serde_json::Value);
+
+impl Summary {
+    /// One of its counts.
+    ///
+    /// # Panics
+    ///
+    /// If it has none of that name.
+    pub fn count(&self, name: &str) -> u64 {
+        self.0[name].as_u64().unwrap_or_else(|| panic!("no {name} in {}", self.0))
+    }
+
+    /// Asserts that every delivery has exactly one fate.
+    ///
+    /// # Panics
+    ///
+    /// If not.
+    pub fn check_sum(&self, deliveries: u64) {
+        let fates = [
+            "applied", "replayed", "stale", "conflicts", "too_old", "released", "dead", "in_doubt",
+            "quarantined",
+        ];
+        let sum: u64 = fates.iter().map(|fate| self.count(fate)).sum();
+        assert_eq!((sum, self.count("deliveries")), (deliveries, deliveries), "{}", self.0);
+    }
+}
+
+fn semel() -> PathBuf {
+    let path = std::env::var_os("SEMEL_BIN").expect("SEMEL_BIN names the semel binary");
+    std::fs::canonicalize(path).expect("SEMEL_BIN names the semel binary")
+}
