@@ -69,17 +69,17 @@ fn a_killed_file_effect_is_in_the_file_exactly_once() {
 #[ignore = "needs the semel binary: cargo xtask test runs it"]
 fn a_killed_exec_effect_that_repeats_loses_none() {
     let mut moments = Moments::seeded(13);
-    let payments = Payments::generate(400, &mut moments);
+    let payments = Payments::generate(2_500, &mut moments);
     let config = format!("{EXEC}on_doubt = \"repeat\"\n");
     let site = Site::with(&[("payments.ndjson", &payments.ndjson), ("semel.toml", &config)]);
-    let killed = kill_runs(&site, 30, MS(5), MS(250), &mut moments);
+    let killed = kill_runs(&site, 30, MS(5), MS(120), &mut moments);
     let summary = site.run_to_the_end();
     summary.check_sum(payments.deliveries);
     let times = calls(&site);
     assert_eq!(times.len(), payments.distinct.len(), "an effect was lost");
     assert_eq!((summary.count("dead"), summary.count("in_doubt")), (0, 0));
     // Every possible repeat is on record: whatever happened twice is listed.
-    let listed = column(&site, "select key from semel_records where possible_repeats > 0");
+    let listed = column(&site, "select key from semel_records where repeats > 0");
     for (key, times) in times {
         assert!(times == 1 || listed.contains(&key), "{key} happened {times} times, unlisted");
     }
@@ -90,15 +90,15 @@ fn a_killed_exec_effect_that_repeats_loses_none() {
 #[ignore = "needs the semel binary: cargo xtask test runs it"]
 fn a_killed_exec_effect_that_parks_repeats_none() {
     let mut moments = Moments::seeded(14);
-    let payments = Payments::generate(400, &mut moments);
+    let payments = Payments::generate(2_500, &mut moments);
     let config = format!("{EXEC}on_doubt = \"park\"\n");
     let site = Site::with(&[("payments.ndjson", &payments.ndjson), ("semel.toml", &config)]);
-    let killed = kill_runs(&site, 30, MS(5), MS(250), &mut moments);
+    let killed = kill_runs(&site, 30, MS(5), MS(120), &mut moments);
     let summary = site.run_to_the_end();
     summary.check_sum(payments.deliveries);
     let times = calls(&site);
     assert!(times.values().all(|times| *times == 1), "an effect was repeated");
-    let doubts = column(&site, "select key from semel_records where state = 'in_doubt'");
+    let doubts = column(&site, "select key from semel_operations where state = 'in_doubt'");
     for payment in &payments.distinct {
         let happened = times.contains_key(&payment.id);
         assert!(happened || doubts.contains(&payment.id), "{} vanished", payment.id);
