@@ -23,6 +23,16 @@ pub(crate) struct Session {
 
 /// How long a block may take.
 const PATIENCE: Duration = Duration::from_secs(180);
+/// The README says how to run Semel from a checkout before it says how to install it; the copy in
+/// which blocks run is no checkout, and the binary is built already.
+const PRELUDE: &str = r#"cargo() {
+  if [ "${*:1:6}" = "run --release --quiet --package semel-cli --" ]; then
+    semel "${@:7}"
+  else
+    command cargo "$@"
+  fi
+}
+"#;
 const TICK: Duration = Duration::from_millis(20);
 
 impl Session {
@@ -134,10 +144,10 @@ impl Session {
 /// Every command, followed by the mark and its exit code; `$?` stays what it was.
 fn script(steps: &[Step], mark: &str) -> String {
     let after = format!("\n__code=$?; printf '\\n{mark} %d\\n' \"$__code\"; (exit \"$__code\")\n");
-    steps
+    let steps = steps
         .iter()
-        .flat_map(|step| [step.command.as_str(), &after])
-        .collect()
+        .flat_map(|step| [step.command.as_str(), after.as_str()]);
+    std::iter::once(PRELUDE).chain(steps).collect()
 }
 
 #[cfg(test)]
