@@ -1,5 +1,5 @@
-//! `cargo xtask readme`: what the README and the book show on a console is what the release
-//! binary prints.
+//! `cargo xtask readme`: what the README, the book and the examples show on a console is what the
+//! release binary prints.
 //!
 //! A block counts when `<!-- check -->` stands on the line before its ```` ```console ````. The
 //! blocks of a page run in order, in one fresh folder that holds a copy of `examples/`, with
@@ -58,7 +58,8 @@ pub(crate) fn run(workspace: &Workspace) -> Result<usize> {
 fn pages(tree: &Tree) -> Result<Vec<(&str, Vec<Block>)>> {
     let readme = tree.texts("README.md", "README.md");
     let mut pages = Vec::new();
-    for (path, text) in readme.chain(tree.texts("docs/book/src/", ".md")) {
+    let others = ["docs/book/src/", "examples/"].into_iter();
+    for (path, text) in readme.chain(others.flat_map(|folder| tree.texts(folder, ".md"))) {
         let blocks = block::read(text)
             .map_err(|(line, fault)| Failure::no(format!("{path}:{line}: {fault}")))?;
         if !blocks.is_empty() {
