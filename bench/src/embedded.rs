@@ -17,7 +17,7 @@ use crate::figures::{Figures, timed};
 use crate::keys::Keys;
 use crate::rivals::Rival;
 
-/// Decisions per second beside RocksDB, batch 64 and 1000, 36-byte keys, a tenth duplicates.
+/// Decisions per second beside `RocksDB`, batch 64 and 1000, 36-byte keys, a tenth duplicates.
 pub(crate) fn rate() -> crate::Outcome {
     println!("embedded store, decisions/s, each batch durable (claim + complete), 10 % duplicates");
     println!("| batch | Semel | RocksDB (MultiGet + synced write) | ratio, slice by slice |");
@@ -33,8 +33,7 @@ pub(crate) fn rate() -> crate::Outcome {
         let (mut ours, mut theirs) = (Vec::new(), Vec::new());
         for _ in 0..SLICES {
             let input = requests(&mut keys, batch, batches, &mut claims)?;
-            let (taken, fresh) =
-                timed(|| runtime.block_on(async { decide(&store, &input).await }));
+            let (taken, fresh) = timed(|| runtime.block_on(async { decide(&store, &input).await }));
             fresh?;
             ours.push(rate_of(batch * batches, taken));
             theirs.push(rival.slice()?);
@@ -114,30 +113,37 @@ fn requests(
         request.wants_outcome = false;
         Ok(request)
     };
-    (0..batches).map(|_| (0..batch).map(|_| request()).collect()).collect()
+    (0..batches)
+        .map(|_| (0..batch).map(|_| request()).collect())
+        .collect()
 }
 
 /// Claims and completes batch by batch; answers with how many keys were new.
-async fn decide(
-    store: &EmbeddedStore,
-    input: &[Batch],
-) -> Result<u64, Box<dyn std::error::Error>> {
+async fn decide(store: &EmbeddedStore, input: &[Batch]) -> Result<u64, Box<dyn std::error::Error>> {
     let mut fresh = 0;
     for batch in input {
         let admissions = store.claim(batch).await?;
-        let granted = admissions.into_iter().filter_map(|admission| match admission {
-            Admission::Granted(claim) => Some(claim),
-            _ => None,
-        });
+        let granted = admissions
+            .into_iter()
+            .filter_map(|admission| match admission {
+                Admission::Granted(claim) => Some(claim),
+                _ => None,
+            });
         let settlements: Vec<_> = granted
             .map(|claim| Settlement {
                 operation: claim.operation,
                 claim_id: claim.claim_id,
-                step: Step::Complete { outcome: Outcome::empty(), window: Window::DEFAULT },
+                step: Step::Complete {
+                    outcome: Outcome::empty(),
+                    window: Window::DEFAULT,
+                },
             })
             .collect();
         let settled = store.settle(&settlements).await?;
-        if !settled.iter().all(|settled| matches!(settled, Settled::Now(StateKind::Completed))) {
+        if !settled
+            .iter()
+            .all(|settled| matches!(settled, Settled::Now(StateKind::Completed)))
+        {
             return Err("a claim was lost".into());
         }
         fresh += settled.len() as u64;
@@ -147,7 +153,10 @@ async fn decide(
 
 fn resident_bytes() -> Result<u64, Box<dyn std::error::Error>> {
     let status = std::fs::read_to_string("/proc/self/status")?;
-    let line = status.lines().find(|line| line.starts_with("VmRSS:")).ok_or("no VmRSS")?;
+    let line = status
+        .lines()
+        .find(|line| line.starts_with("VmRSS:"))
+        .ok_or("no VmRSS")?;
     let kib: u64 = line.split_whitespace().nth(1).ok_or("no number")?.parse()?;
     Ok(kib * 1024)
 }

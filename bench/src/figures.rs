@@ -29,7 +29,13 @@ impl fmt::Display for Figures {
         let (least, most) = (self.0[0], self.0[self.0.len() - 1]);
         let median = self.median();
         if median >= 1_000.0 {
-            write!(f, "{:.0} k [{:.0}..{:.0}]", median / 1e3, least / 1e3, most / 1e3)
+            write!(
+                f,
+                "{:.0} k [{:.0}..{:.0}]",
+                median / 1e3,
+                least / 1e3,
+                most / 1e3
+            )
         } else {
             write!(f, "{median:.2} [{least:.2}..{most:.2}]")
         }

@@ -10,7 +10,11 @@ pub(crate) struct Keys {
 impl Keys {
     pub(crate) fn seeded(seed: u64) -> Self {
         let state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
-        Self { state, window: vec![0; WINDOW], made: 0 }
+        Self {
+            state,
+            window: vec![0; WINDOW],
+            made: 0,
+        }
     }
 
     fn next(&mut self) -> u64 {

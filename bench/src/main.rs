@@ -1,10 +1,15 @@
 //! `cargo xtask bench [NAME…]`: Semel beside what people run today, both sides in one run, taking
 //! turns. Figures of one machine; what counts is the ratio and its spread.
-#![expect(clippy::print_stdout, clippy::print_stderr, reason = "a benchmark prints its figures")]
+#![expect(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "a benchmark prints its figures"
+)]
 
 mod embedded;
 mod figures;
 mod keys;
+mod parts;
 mod rivals;
 mod sql;
 
@@ -12,17 +17,28 @@ use std::process::ExitCode;
 
 type Outcome = Result<(), Box<dyn std::error::Error>>;
 
+/// A benchmark by its name.
+type Bench = (&'static str, fn() -> Outcome);
+
 fn main() -> ExitCode {
     let wanted: Vec<String> = std::env::args().skip(1).collect();
-    let known: [(&str, fn() -> Outcome); 3] =
-        [("embedded", embedded::rate), ("memory", embedded::memory), ("sql", sql::rate)];
+    let known: [Bench; 5] = [
+        ("embedded", embedded::rate),
+        ("memory", embedded::memory),
+        ("sql", sql::rate),
+        ("source", parts::source),
+        ("jsonl", parts::jsonl),
+    ];
     for name in &wanted {
         if !known.iter().any(|(known, _)| known == name) {
-            eprintln!("bench: no `{name}`; known are embedded, memory, sql");
+            eprintln!("bench: no `{name}`; known are embedded, memory, sql, source, jsonl");
             return ExitCode::from(2);
         }
     }
-    println!("fdatasync of 4 KiB appended: median {:.0} us", figures::sync_micros());
+    println!(
+        "fdatasync of 4 KiB appended: median {:.0} us",
+        figures::sync_micros()
+    );
     for (name, bench) in known {
         if !wanted.is_empty() && !wanted.iter().any(|wanted| wanted == name) {
             continue;

@@ -4,7 +4,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
-/// RocksDB, taking turns slice by slice.
+/// `RocksDB`, taking turns slice by slice.
 pub(crate) struct Rival {
     child: Child,
     go: ChildStdin,
@@ -12,7 +12,7 @@ pub(crate) struct Rival {
 }
 
 impl Rival {
-    /// Builds and starts it. Wants a C++ compiler and RocksDB's headers (Debian: librocksdb-dev).
+    /// Builds and starts it. Wants a C++ compiler and `RocksDB`'s headers (Debian: librocksdb-dev).
     pub(crate) fn rocksdb(
         folder: &Path,
         batch: usize,

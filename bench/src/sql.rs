@@ -23,14 +23,20 @@ pub(crate) fn rate() -> crate::Outcome {
     let (mut ours, mut bare, mut python) = (Vec::new(), Vec::new(), Vec::new());
     for round in 0..5 {
         ours.push(rate_of(messages, run_semel(&semel, folder.path(), round)?));
-        bare.push(rate_of(messages, run_bare(&all, &folder.path().join(format!("bare{round}.db")))?));
+        bare.push(rate_of(
+            messages,
+            run_bare(&all, &folder.path().join(format!("bare{round}.db")))?,
+        ));
         let database = folder.path().join(format!("python{round}.db"));
         python.push(rate_of(few, run_python(&first, &database)?));
     }
     println!("file to SQLite, messages/s, whole process for Semel and Python, fresh database each");
     println!("| side | messages/s | Semel over it, round by round |");
     println!("|---|---|---|");
-    println!("| `semel run`, sql effect, synchronous = FULL | {} | |", Figures::of(ours.clone()));
+    println!(
+        "| `semel run`, sql effect, synchronous = FULL | {} | |",
+        Figures::of(ours.clone())
+    );
     for (name, theirs) in [
         ("bare rusqlite, 1,000 a transaction, no deduplication", bare),
         ("Python, one transaction per message", python),
@@ -41,13 +47,23 @@ pub(crate) fn rate() -> crate::Outcome {
     Ok(())
 }
 
-fn run_semel(semel: &Path, folder: &Path, round: u32) -> Result<Duration, Box<dyn std::error::Error>> {
+fn run_semel(
+    semel: &Path,
+    folder: &Path,
+    round: u32,
+) -> Result<Duration, Box<dyn std::error::Error>> {
     let database = format!("semel{round}.db");
     Connection::open(folder.join(&database))?.execute_batch(TABLE)?;
     std::fs::write(folder.join("semel.toml"), CONFIG)?;
     let mut command = Command::new(semel);
     command
-        .args(["run", "--output", "json", "--store", &format!("sqlite:{database}")])
+        .args([
+            "run",
+            "--output",
+            "json",
+            "--store",
+            &format!("sqlite:{database}"),
+        ])
         .current_dir(folder)
         .stdin(Stdio::null())
         .stdout(Stdio::null())
@@ -56,8 +72,11 @@ fn run_semel(semel: &Path, folder: &Path, round: u32) -> Result<Duration, Box<dy
     if !status?.success() {
         return Err("semel run failed".into());
     }
-    let count: u32 = Connection::open(folder.join(&database))?
-        .query_row("select count(*) from charges", [], |row| row.get(0))?;
+    let count: u32 = Connection::open(folder.join(&database))?.query_row(
+        "select count(*) from charges",
+        [],
+        |row| row.get(0),
+    )?;
     if count != 200_000 {
         return Err(format!("semel run wrote {count} rows").into());
     }
@@ -78,8 +97,11 @@ fn run_bare(input: &Path, database: &Path) -> Result<Duration, Box<dyn std::erro
                     transaction.prepare_cached("insert into charges values (?, ?, ?)")?;
                 for line in chunk {
                     let message: serde_json::Value = serde_json::from_str(line)?;
-                    let (id, amount, currency) =
-                        (message["id"].as_str(), message["amount"].as_i64(), message["currency"].as_str());
+                    let (id, amount, currency) = (
+                        message["id"].as_str(),
+                        message["amount"].as_i64(),
+                        message["currency"].as_str(),
+                    );
                     insert.execute((id, amount, currency))?;
                 }
             }
@@ -92,8 +114,13 @@ fn run_bare(input: &Path, database: &Path) -> Result<Duration, Box<dyn std::erro
 
 fn run_python(input: &Path, database: &Path) -> Result<Duration, Box<dyn std::error::Error>> {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("rivals/per_message.py");
-    let (taken, status) =
-        timed(|| Command::new("python3").arg(script).arg(input).arg(database).status());
+    let (taken, status) = timed(|| {
+        Command::new("python3")
+            .arg(script)
+            .arg(input)
+            .arg(database)
+            .status()
+    });
     if !status?.success() {
         return Err("the Python loop failed".into());
     }
@@ -108,8 +135,11 @@ fn write_payments(path: &Path, count: usize) -> std::io::Result<()> {
         let key = keys.key();
         if known.insert(key.clone()) {
             let amount = known.len() * 37 % 10_000;
-            writeln!(text, r#"{{"id":"{key}","amount":{amount},"currency":"EUR"}}"#)
-                .expect("a string takes what is written");
+            writeln!(
+                text,
+                r#"{{"id":"{key}","amount":{amount},"currency":"EUR"}}"#
+            )
+            .expect("a string takes what is written");
         }
     }
     std::fs::write(path, text)

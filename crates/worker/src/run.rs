@@ -5,18 +5,15 @@ use std::sync::Arc;
 use semel_core::port::checkpoint::AnyCheckpointStore;
 use semel_core::port::source::Source;
 use semel_core::port::store::{Capabilities, Store};
-use semel_core::port::transactional::{AnyTransactionalStore, Value};
-use semel_core::select::View;
-use semel_core::{AnyStore, Error, ErrorKind, Result, Unusable};
+use semel_core::port::transactional::AnyTransactionalStore;
+use semel_core::{AnyStore, Error, ErrorKind, Result};
 use semel_engine::consumer::{Consumer, OnProgress, Shutdown, Surroundings};
 use semel_engine::effect::{BatchEffect, Call, Verdict};
-use semel_engine::pipeline::{Bind, Pipeline};
+use semel_engine::pipeline::Pipeline;
 use semel_engine::summary::Summary;
 use tokio::sync::watch;
 
-use crate::effect::{
-    Closed, ExecEffect, FileOutput, HttpEffect, JsonlEffect, SqlBinding, StdoutEffect,
-};
+use crate::effect::{Closed, ExecEffect, FileOutput, HttpEffect, JsonlEffect, StdoutEffect};
 use crate::settings::EffectSettings;
 
 /// A store, and what more it can do.
@@ -69,7 +66,7 @@ pub async fn run(
 ) -> Result<Summary> {
     let class = effect.class();
     if let EffectSettings::Sql(binding) = &effect {
-        pipeline.bind = Some(Arc::new(Binding(binding.clone())));
+        pipeline.bind = Some(Arc::new(binding.clone()));
     }
     let shutdown = Shutdown {
         requested: run.stop.subscribe(),
@@ -104,12 +101,14 @@ pub async fn run(
                 .await
         }
         EffectSettings::Exec(settings, _) => {
-            consumer
-                .run_each(Arc::new(ExecEffect::new(settings)?), class)
-                .await
+            let effect = ExecEffect::new(settings)?;
+            effect.check()?;
+            consumer.run_each(Arc::new(effect), class).await
         }
         EffectSettings::Jsonl(settings, _) => {
             let effect = Arc::new(JsonlEffect::new(settings)?);
+            effect.check()?;
+            effect.check()?;
             let summary = consumer.run_each(Arc::clone(&effect), class).await;
             effect.close().await;
             summary
@@ -129,15 +128,6 @@ pub async fn run(
 fn cannot(effect: &str, what: &str) -> Error {
     let message = format!("an effect of kind {effect} needs a store with {what}");
     Error::new(ErrorKind::Unsupported, message)
-}
-
-/// The values of a `sql` effect.
-struct Binding(SqlBinding);
-
-impl Bind for Binding {
-    fn values(&self, view: &View<'_>) -> Result<Vec<Value>, Unusable> {
-        self.0.values(view)
-    }
 }
 
 /// Prints until nobody reads any more, and then asks for the end of the run.

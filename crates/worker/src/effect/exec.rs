@@ -1,0 +1,213 @@
+//! One process per message: the message on its standard input, the outcome on its standard output.
+
+use std::io;
+use std::pin::pin;
+use std::process::ExitStatus;
+use std::time::Duration;
+
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
+use tokio::process::{Child, ChildStdin, Command};
+use tokio::time;
+
+use semel_core::Result;
+use semel_engine::effect::{Call, Effect, Verdict};
+
+use super::MOST_OUTCOME_BYTES;
+use super::child::{self, LAST_WORDS, Pipes, Running};
+use super::excerpt::LastLine;
+
+/// What to start, and for how long.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// The program and its arguments.
+    pub command: Vec<String>,
+    /// How long a process may take before it is killed with all its helpers.
+    pub timeout: Duration,
+}
+
+impl Settings {
+    /// `command` with a timeout of 30 seconds.
+    pub fn new(command: Vec<String>) -> Self {
+        Self {
+            command,
+            timeout: Duration::from_secs(30),
+        }
+    }
+}
+
+/// Starts a process for each message.
+///
+/// # Shape
+///
+/// Exit 0 → done with what it printed; 75 → not applied; other codes → dead with the last line of
+/// standard error; a signal, a timeout → maybe applied; not started → not applied
+#[derive(Debug)]
+pub struct ExecEffect {
+    settings: Settings,
+}
+
+impl ExecEffect {
+    /// An effect that starts `settings.command`.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidConfig`: an empty command
+    pub fn new(settings: Settings) -> Result<Self> {
+        child::validate(&settings.command)?;
+        Ok(Self { settings })
+    }
+
+    /// Looks for the program without starting it.
+    ///
+    /// # Errors
+    ///
+    /// `Unavailable` with code `target-unavailable`
+    pub fn check(&self) -> Result<()> {
+        child::find(&self.settings.command[0]).map(|_| ())
+    }
+}
+
+impl Effect for ExecEffect {
+    /// # Cancel safety
+    ///
+    /// The process is killed with all its helpers; it may have done its work
+    async fn call(&self, call: Call) -> Verdict {
+        let Settings { command, timeout } = &self.settings;
+        if call.claim.operation.key.as_bytes().contains(&0) {
+            return Verdict::Dead {
+                error: "the key contains a NUL character, which no environment can carry".into(),
+            };
+        }
+        let running = match child::start(&mut prepare(command, &call)) {
+            Ok(running) => running,
+            Err(error) => {
+                let error = format!("cannot start {}: {}", command[0], child::cause(&error));
+                return Verdict::NotApplied {
+                    error: error.into(),
+                    retry_after: None,
+                };
+            }
+        };
+        let Running {
+            mut child,
+            mut group,
+            pipes,
+        } = running;
+        let mut told = Told::default();
+        let ended = time::timeout(*timeout, told.listen(&mut child, pipes, &call.payload)).await;
+        match ended {
+            Ok(Ok(status)) => {
+                group.has_ended();
+                told.verdict(status)
+            }
+            Ok(Err(error)) => maybe(format!("cannot wait for {}: {error}", command[0])),
+            Err(_) => {
+                group.kill();
+                maybe(format!("no end after {timeout:?}; killed"))
+            }
+        }
+    }
+
+    fn quiet(&self) -> Duration {
+        self.settings.timeout
+    }
+}
+
+fn prepare(command: &[String], call: &Call) -> Command {
+    let Call { claim, .. } = call;
+    let id = call.idempotency_key();
+    let mut prepared = Command::new(&command[0]);
+    prepared
+        .args(&command[1..])
+        .env("SEMEL_KEY", claim.operation.key.as_str())
+        .env("SEMEL_OPERATION", claim.operation.scope.operation())
+        .env("SEMEL_OPERATION_ID", &id)
+        .env("SEMEL_ATTEMPT", claim.attempt.to_string())
+        .env("SEMEL_FENCING_TOKEN", claim.token.to_string())
+        .env("SEMEL_IDEMPOTENCY_KEY", &id);
+    prepared
+}
+
+/// What a process has told so far.
+#[derive(Default)]
+struct Told {
+    out: Vec<u8>,
+    err: LastLine,
+}
+
+impl Told {
+    /// Feeds the process and listens to it until it ends.
+    async fn listen(
+        &mut self,
+        child: &mut Child,
+        pipes: Pipes,
+        message: &[u8],
+    ) -> io::Result<ExitStatus> {
+        let Self { out, err } = self;
+        let keep = |bytes: &[u8]| {
+            let room = (MOST_OUTCOME_BYTES + 1).saturating_sub(out.len());
+            out.extend_from_slice(&bytes[..bytes.len().min(room)]);
+        };
+        let mut talk = pin!(async {
+            tokio::join!(
+                feed(pipes.stdin, message),
+                read(pipes.stdout, keep),
+                read(pipes.stderr, |bytes| err.take_in(bytes))
+            );
+        });
+        let mut talking = true;
+        let status = loop {
+            tokio::select! {
+                biased;
+                status = child.wait() => break status,
+                () = &mut talk, if talking => talking = false,
+            }
+        };
+        if talking {
+            let _ = time::timeout(LAST_WORDS, talk).await;
+        }
+        status
+    }
+
+    fn verdict(self, status: ExitStatus) -> Verdict {
+        let mut error = child::ending(status);
+        let said = self.err.shown();
+        if !said.is_empty() {
+            error.push_str(": ");
+            error.push_str(&said);
+        }
+        match status.code() {
+            Some(0) => Verdict::Done(self.out.into()),
+            Some(TRY_AGAIN) => Verdict::NotApplied {
+                error: error.into(),
+                retry_after: None,
+            },
+            Some(_) => Verdict::Dead {
+                error: error.into(),
+            },
+            None => maybe(error),
+        }
+    }
+}
+
+/// Writes the message and closes the pipe. Whoever does not read it needs none of it.
+async fn feed(mut stdin: ChildStdin, message: &[u8]) {
+    let _ = stdin.write_all(message).await;
+}
+
+async fn read(mut pipe: impl AsyncRead + Unpin, mut take_in: impl FnMut(&[u8])) {
+    let mut buffer = vec![0; READ_BYTES];
+    while let Ok(count @ 1..) = pipe.read(&mut buffer).await {
+        take_in(&buffer[..count]);
+    }
+}
+
+fn maybe(error: String) -> Verdict {
+    Verdict::MaybeApplied {
+        error: error.into(),
+    }
+}
+
+/// The exit code by which a command asks for another try: `EX_TEMPFAIL` of `sysexits.h`.
+const TRY_AGAIN: i32 = 75;
+const READ_BYTES: usize = 16 << 10;

@@ -1,0 +1,257 @@
+//! One HTTP request per message.
+//!
+//! The connections are held here, one list of idle ones, since all go to one place. So it is known
+//! of every failure whether any byte of the request was handed to the connection.
+
+mod answer;
+mod connection;
+mod target;
+
+use std::fmt;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http_body_util::Full;
+use hyper::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
+use hyper::{Method, Request};
+use tokio::time::{self, Instant};
+
+use semel_core::json::Document;
+use semel_core::{Error, ErrorKind, Result};
+use semel_engine::effect::{Call, Effect, Verdict};
+
+use connection::{Connections, Failure};
+use target::Target;
+
+/// Where to send messages, and how.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Settings {
+    /// The method: `POST`.
+    pub method: String,
+    /// `http://` or `https://`; user and password become a basic `Authorization`.
+    pub url: String,
+    /// How long a call may take, connecting included.
+    pub timeout: Duration,
+    /// More headers. `Content-Type` replaces ours.
+    pub headers: Vec<(String, String)>,
+}
+
+impl Settings {
+    /// `POST` to `url` with a timeout of 30 seconds.
+    pub fn new(url: impl Into<String>) -> Self {
+        Self {
+            method: "POST".into(),
+            url: url.into(),
+            timeout: Duration::from_secs(30),
+            headers: Vec::new(),
+        }
+    }
+
+    /// Looks for mistakes.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidConfig`, as [`HttpEffect::new`]
+    pub fn validate(&self) -> Result<()> {
+        Template::new(self).map(|_| ())
+    }
+}
+
+impl fmt::Debug for Settings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names: Vec<_> = self.headers.iter().map(|(name, _)| (name, "***")).collect();
+        f.debug_struct("Settings")
+            .field("method", &self.method)
+            .field("url", &target::masked(&self.url))
+            .field("timeout", &self.timeout)
+            .field("headers", &names)
+            .finish()
+    }
+}
+
+/// Sends each message to one URL.
+///
+/// # Shape
+///
+/// 2xx → done with the body; not connected, 408, 425, 429, 503 → not applied, honouring
+/// `Retry-After`; a broken or late answer, other 5xx → maybe applied; other 4xx and 3xx, which is
+/// not followed → dead
+#[derive(Debug)]
+pub struct HttpEffect {
+    template: Template,
+    timeout: Duration,
+    connections: Connections,
+}
+
+impl HttpEffect {
+    /// An effect that sends to `settings.url`. Needs a tokio runtime.
+    ///
+    /// # Cost
+    ///
+    /// Reads the system's certificates where the URL is `https`
+    ///
+    /// # Errors
+    ///
+    /// `InvalidConfig`: a method, URL or header that is none, or a header that is ours;
+    /// `Unavailable` with code `target-unavailable`: the system has no certificates
+    #[expect(
+        clippy::needless_pass_by_value,
+        reason = "as every effect takes its settings"
+    )]
+    pub fn new(settings: Settings) -> Result<Self> {
+        let template = Template::new(&settings)?;
+        let connections = Connections::new(template.target.clone())?;
+        Ok(Self {
+            template,
+            timeout: settings.timeout,
+            connections,
+        })
+    }
+}
+
+impl Effect for HttpEffect {
+    /// # Cancel safety
+    ///
+    /// The connection is closed; what was sent may be applied
+    async fn call(&self, call: Call) -> Verdict {
+        let request = match self.template.request(&call) {
+            Ok(request) => request,
+            Err(error) => {
+                return Verdict::Dead {
+                    error: error.to_string().into(),
+                };
+            }
+        };
+        let deadline = Instant::now() + self.timeout;
+        let url = self.template.target.masked();
+        let late = || format!("no answer from {url} within {:?}", self.timeout).into();
+        let sent = self.connections.send(request, deadline).await;
+        let (connection, response) = match sent {
+            Ok(sent) => sent,
+            Err(Failure::Unsent(cause)) => {
+                let error = format!("cannot reach {url}: {cause}").into();
+                return Verdict::NotApplied {
+                    error,
+                    retry_after: None,
+                };
+            }
+            Err(Failure::Broken(cause)) => {
+                let error = format!("{url} broke off before it answered: {cause}").into();
+                return Verdict::MaybeApplied { error };
+            }
+            Err(Failure::Late) => return Verdict::MaybeApplied { error: late() },
+        };
+        let (head, body) = response.into_parts();
+        let read = time::timeout_at(deadline, answer::read(body)).await;
+        let body = match read {
+            Ok(Ok(body)) => {
+                self.connections.put_back(connection);
+                Ok(body)
+            }
+            Ok(Err(cause)) => Err(format!("{url} broke off in its answer: {cause}").into()),
+            Err(_) => Err(late()),
+        };
+        answer::verdict(&head, body, &self.template.target)
+    }
+
+    fn quiet(&self) -> Duration {
+        self.timeout
+    }
+}
+
+/// What is the same in every request.
+#[derive(Debug)]
+struct Template {
+    method: Method,
+    target: Target,
+    headers: HeaderMap,
+}
+
+impl Template {
+    fn new(settings: &Settings) -> Result<Self> {
+        let target = Target::parse(&settings.url)?;
+        let method = Method::from_bytes(settings.method.as_bytes())
+            .ok()
+            .filter(|method| !matches!(*method, Method::CONNECT | Method::TRACE))
+            .ok_or_else(|| {
+                invalid("method: it is no method of HTTP; write POST, PUT or the like")
+            })?;
+        let mut headers = HeaderMap::new();
+        if let Some(authorization) = target.authorization() {
+            headers.insert(hyper::header::AUTHORIZATION, authorization);
+        }
+        for (name, value) in &settings.headers {
+            let setting = format!("headers.{}", name.escape_debug());
+            let parsed = HeaderName::from_bytes(name.as_bytes()).map_err(|_| {
+                invalid(&format!("{setting}: it is no name of a header; correct it"))
+            })?;
+            if OURS.contains(&parsed.as_str()) {
+                return Err(invalid(&format!(
+                    "{setting}: it is set by us; leave it out"
+                )));
+            }
+            let mut value = HeaderValue::from_bytes(value.as_bytes()).map_err(|_| {
+                invalid(&format!(
+                    "{setting}: it has a control character; leave that out"
+                ))
+            })?;
+            value.set_sensitive(true);
+            if parsed == hyper::header::AUTHORIZATION || parsed == hyper::header::HOST {
+                headers.insert(parsed, value);
+            } else {
+                headers.append(parsed, value);
+            }
+        }
+        if !headers.contains_key(hyper::header::HOST) {
+            headers.insert(hyper::header::HOST, target.host_header()?);
+        }
+        Ok(Self {
+            method,
+            target,
+            headers,
+        })
+    }
+
+    fn request(&self, call: &Call) -> hyper::http::Result<Request<Full<Bytes>>> {
+        let mut request = Request::builder()
+            .method(&self.method)
+            .uri(self.target.path_and_query())
+            .body(Full::new(call.payload.clone()))?;
+        let headers = request.headers_mut();
+        headers.clone_from(&self.headers);
+        if !headers.contains_key(CONTENT_TYPE) {
+            let is_json = Document::parse(&call.payload).is_ok();
+            let kind = if is_json {
+                "application/json"
+            } else {
+                "application/octet-stream"
+            };
+            headers.insert(CONTENT_TYPE, HeaderValue::from_static(kind));
+        }
+        let id = HeaderValue::try_from(call.idempotency_key())?;
+        headers.insert("idempotency-key", id.clone());
+        headers.insert("semel-operation-id", id);
+        headers.insert("semel-attempt", call.claim.attempt.into());
+        headers.insert("semel-fencing-token", call.claim.token.get().into());
+        Ok(request)
+    }
+}
+
+fn invalid(message: &str) -> Error {
+    Error::new(ErrorKind::InvalidConfig, message)
+}
+
+/// Headers that belong to the effect or to the connection.
+const OURS: [&str; 11] = [
+    "connection",
+    "content-length",
+    "expect",
+    "idempotency-key",
+    "keep-alive",
+    "semel-attempt",
+    "semel-fencing-token",
+    "semel-operation-id",
+    "te",
+    "transfer-encoding",
+    "upgrade",
+];

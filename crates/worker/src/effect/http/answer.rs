@@ -1,0 +1,143 @@
+//! What an answer means: by its status, once all of it is there.
+
+use std::time::{Duration, SystemTime};
+
+use bytes::Bytes;
+use http_body_util::BodyExt;
+use hyper::body::Incoming;
+use hyper::header::{DATE, HeaderMap, HeaderName, RETRY_AFTER};
+use hyper::http::response::Parts;
+
+use semel_core::Clock;
+use semel_engine::effect::Verdict;
+use semel_engine::system::SystemClock;
+
+use super::super::MOST_OUTCOME_BYTES;
+use super::super::excerpt::one_line;
+use super::connection;
+use super::target::Target;
+
+/// Reads a body to its end; of one that is too long, no more is kept than shows that it is.
+///
+/// # Errors
+///
+/// why the body broke off
+pub(super) async fn read(mut body: Incoming) -> Result<Bytes, String> {
+    let mut kept = Vec::new();
+    let mut only = Bytes::new();
+    while let Some(frame) = body.frame().await {
+        let frame = frame.map_err(|error| connection::cause(&error))?;
+        let Ok(data) = frame.into_data() else {
+            continue;
+        };
+        if only.is_empty() && kept.is_empty() {
+            only = data;
+            continue;
+        }
+        kept.append(&mut std::mem::take(&mut only).into());
+        let room = (MOST_OUTCOME_BYTES + 1).saturating_sub(kept.len());
+        kept.extend_from_slice(&data[..data.len().min(room)]);
+    }
+    Ok(if kept.is_empty() { only } else { kept.into() })
+}
+
+/// The verdict on an answer with the head `head`; `body` is its body, or why there is none.
+pub(super) fn verdict(head: &Parts, body: Result<Bytes, Box<str>>, target: &Target) -> Verdict {
+    let status = head.status;
+    let told = || {
+        let mut told = format!("HTTP {} from {}", status.as_u16(), target.masked());
+        let said = body.as_ref().map(|body| one_line(body)).unwrap_or_default();
+        if !said.is_empty() {
+            told.push_str(": ");
+            told.push_str(&target.without_secrets(&said));
+        }
+        told.into()
+    };
+    match status.as_u16() {
+        200..=299 => match body {
+            Ok(body) => Verdict::Done(body),
+            Err(error) => Verdict::MaybeApplied { error },
+        },
+        408 | 425 | 429 | 503 => Verdict::NotApplied {
+            error: told(),
+            retry_after: retry_after(&head.headers),
+        },
+        300..=399 => Verdict::Dead {
+            error: format!(
+                "HTTP {} from {}: a redirection, which is not followed",
+                status.as_u16(),
+                target.masked()
+            )
+            .into(),
+        },
+        400..=499 => Verdict::Dead { error: told() },
+        _ => Verdict::MaybeApplied { error: told() },
+    }
+}
+
+/// The wish of `Retry-After`: seconds, or a date, which is measured from the server's own.
+fn retry_after(headers: &HeaderMap) -> Option<Duration> {
+    let text = |name: HeaderName| headers.get(name)?.to_str().ok().map(str::trim);
+    let wish = text(RETRY_AFTER)?;
+    if !wish.is_empty() && wish.bytes().all(|byte| byte.is_ascii_digit()) {
+        let wish = Duration::from_secs(wish.parse().unwrap_or(u64::MAX));
+        return Some(wish.min(LONGEST_WISH));
+    }
+    let due = httpdate::parse_http_date(wish).ok()?;
+    let now = text(DATE).and_then(|date| httpdate::parse_http_date(date).ok());
+    let now = now.unwrap_or_else(|| {
+        SystemTime::UNIX_EPOCH + Duration::from_millis(SystemClock::new().now().as_millis())
+    });
+    Some(
+        due.duration_since(now)
+            .unwrap_or_default()
+            .min(LONGEST_WISH),
+    )
+}
+
+/// Nobody is made to wait longer than a day.
+const LONGEST_WISH: Duration = Duration::from_secs(86_400);
+
+#[cfg(test)]
+mod tests {
+    use hyper::Response;
+
+    use super::*;
+
+    fn wish(headers: &[(&str, &str)]) -> Option<Duration> {
+        let response = headers
+            .iter()
+            .fold(Response::builder(), |response, (name, value)| {
+                response.header(*name, *value)
+            });
+        retry_after(response.body(()).expect("a response").headers())
+    }
+
+    #[test]
+    fn a_wish_is_seconds_or_a_date() {
+        let date = ("date", "Sun, 06 Nov 1994 08:49:37 GMT");
+        assert_eq!(wish(&[]), None);
+        assert_eq!(wish(&[("retry-after", "7")]), Some(Duration::from_secs(7)));
+        assert_eq!(
+            wish(&[("retry-after", "99999999999999999999999")]),
+            Some(LONGEST_WISH)
+        );
+        for nonsense in ["", "soon", "-1", "1.5"] {
+            assert_eq!(wish(&[("retry-after", nonsense)]), None, "{nonsense}");
+        }
+        for (due, seconds) in [
+            ("Sun, 06 Nov 1994 08:50:37 GMT", 60),
+            ("Sunday, 06-Nov-94 08:50:37 GMT", 60),
+            ("Sun Nov  6 08:50:37 1994", 60),
+            ("Sun, 06 Nov 1994 08:00:00 GMT", 0),
+        ] {
+            assert_eq!(
+                wish(&[date, ("retry-after", due)]),
+                Some(Duration::from_secs(seconds)),
+                "{due}"
+            );
+        }
+        let far = wish(&[("retry-after", "Tue, 31 Dec 2999 23:59:59 GMT")]);
+        assert_eq!(far, Some(LONGEST_WISH));
+    }
+}

@@ -1,0 +1,250 @@
+//! One child for many messages: a request line in, an answer line out, in any order.
+//!
+//! A request is `{"id":1,"operation_id":"…","operation":"…","key":"…","attempt":1,
+//! "fencing_token":7,"idempotency_key":"…","coordinates":"…","payload":…}`; a payload that is no
+//! JSON comes as `"payload_base64":"…"`. An answer is `{"id":1,"status":"done","result":…}`, or has
+//! the status `retry` (with `error` and `retry_after`, as `"5s"`), `dead` or `unknown`.
+
+mod frame;
+mod session;
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use tokio::process::Command;
+use tokio::sync::{Mutex, mpsc, oneshot, watch};
+use tokio::task::JoinSet;
+use tokio::time;
+
+use semel_core::Result;
+use semel_core::port::transactional::Backoff;
+use semel_engine::effect::{Call, Effect, Verdict};
+
+use super::child;
+use session::{End, Session};
+
+/// What to keep running, and how long a call may take.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// The program and its arguments.
+    pub command: Vec<String>,
+    /// How long a call may take. The child is not killed for one that takes longer.
+    pub timeout: Duration,
+}
+
+impl Settings {
+    /// `command` with a timeout of 30 seconds.
+    pub fn new(command: Vec<String>) -> Self {
+        Self {
+            command,
+            timeout: Duration::from_secs(30),
+        }
+    }
+}
+
+/// Keeps one child and hands it every message.
+///
+/// # Shape
+///
+/// `done`, `dead`, `retry` → not applied, `unknown` → maybe applied. A child that ends or breaks
+/// the protocol leaves every request it may have read maybe applied, and the others not applied. No
+/// answer in time → maybe applied; the late one is ignored
+pub struct JsonlEffect {
+    settings: Arc<Settings>,
+    next_id: AtomicU64,
+    requests: mpsc::Sender<Request>,
+    closing: watch::Sender<bool>,
+    driver: Mutex<JoinSet<()>>,
+}
+
+impl JsonlEffect {
+    /// An effect that starts `settings.command` with the first message. Needs a tokio runtime.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidConfig`: an empty command
+    pub fn new(settings: Settings) -> Result<Self> {
+        child::validate(&settings.command)?;
+        let settings = Arc::new(settings);
+        let (requests, queue) = mpsc::channel(MOST_QUEUED);
+        let (closing, closed) = watch::channel(false);
+        let mut driver = JoinSet::new();
+        driver.spawn(drive(Arc::clone(&settings), queue, closed));
+        Ok(Self {
+            settings,
+            next_id: AtomicU64::new(1),
+            requests,
+            closing,
+            driver: Mutex::new(driver),
+        })
+    }
+
+    /// Looks for the program without starting it.
+    ///
+    /// # Errors
+    ///
+    /// `Unavailable` with code `target-unavailable`
+    pub fn check(&self) -> Result<()> {
+        child::find(&self.settings.command[0]).map(|_| ())
+    }
+
+    /// Closes the child's standard input, takes the answers that still come, and waits for its end,
+    /// or kills it after five seconds. Calls that come later are not applied.
+    ///
+    /// # Cancel safety
+    ///
+    /// Safe: it goes on until the effect is dropped, which kills the child
+    pub async fn close(&self) {
+        self.closing.send_replace(true);
+        while self.driver.lock().await.join_next().await.is_some() {}
+    }
+}
+
+impl Effect for JsonlEffect {
+    /// # Cancel safety
+    ///
+    /// What was not written yet is left out; what was may be applied
+    async fn call(&self, call: Call) -> Verdict {
+        let id = self.next_id.fetch_add(1, Ordering::Relaxed);
+        let taken = Arc::new(AtomicBool::new(false));
+        let (answer, verdict) = oneshot::channel();
+        let line = frame::request(id, &call);
+        let request = Request {
+            id,
+            line,
+            taken: Arc::clone(&taken),
+            answer,
+        };
+        let exchange = async {
+            if self.requests.send(request).await.is_err() {
+                return None;
+            }
+            verdict.await.ok()
+        };
+        match time::timeout(self.settings.timeout, exchange).await {
+            Ok(Some(verdict)) => verdict,
+            Ok(None) => unanswered(&taken, "the effect was closed".into()),
+            Err(_) => unanswered(
+                &taken,
+                format!("no answer within {:?}", self.settings.timeout).into(),
+            ),
+        }
+    }
+
+    fn quiet(&self) -> Duration {
+        self.settings.timeout
+    }
+}
+
+impl fmt::Debug for JsonlEffect {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("JsonlEffect")
+            .field("settings", &self.settings)
+            .finish_non_exhaustive()
+    }
+}
+
+/// One call on its way to the child.
+#[derive(Debug)]
+struct Request {
+    id: u64,
+    line: Vec<u8>,
+    /// Set by the first of two: by the driver before it writes, or by a caller who gives up. So
+    /// nothing that was called not applied is written afterwards.
+    taken: Arc<AtomicBool>,
+    answer: oneshot::Sender<Verdict>,
+}
+
+impl Request {
+    /// Whether the driver may write it.
+    fn take(&self) -> bool {
+        !self.answer.is_closed() && !self.taken.swap(true, Ordering::AcqRel)
+    }
+}
+
+/// What to tell a caller that nobody answered: was the request taken to be written?
+fn unanswered(taken: &AtomicBool, error: Box<str>) -> Verdict {
+    if taken.swap(true, Ordering::AcqRel) {
+        Verdict::MaybeApplied { error }
+    } else {
+        Verdict::NotApplied {
+            error,
+            retry_after: None,
+        }
+    }
+}
+
+/// Starts the child whenever there is work and none runs.
+async fn drive(
+    settings: Arc<Settings>,
+    mut queue: mpsc::Receiver<Request>,
+    mut closed: watch::Receiver<bool>,
+) {
+    let mut waiting = Vec::new();
+    let mut failures = 0;
+    loop {
+        if waiting.is_empty() {
+            tokio::select! {
+                biased;
+                _ = closed.wait_for(|closed| *closed) => break,
+                count = queue.recv_many(&mut waiting, 1) => if count == 0 { break },
+            }
+        }
+        match child::start(Command::new(&settings.command[0]).args(&settings.command[1..])) {
+            Ok(running) => {
+                let mut session = Session::new(&settings.command[0]);
+                let end = session
+                    .run(running, &mut waiting, &mut queue, &mut closed)
+                    .await;
+                if end == End::Closed {
+                    break;
+                }
+                failures = if session.has_answered() {
+                    1
+                } else {
+                    failures + 1
+                };
+            }
+            Err(error) => {
+                failures += 1;
+                let pause = RESTART.after(failures);
+                let program = &settings.command[0];
+                let error = format!("cannot start {program}: {}", child::cause(&error));
+                for request in waiting.drain(..) {
+                    refuse(request, &error, Some(pause));
+                }
+            }
+        }
+        tokio::select! {
+            biased;
+            _ = closed.wait_for(|closed| *closed) => break,
+            () = time::sleep(RESTART.after(failures)) => {}
+        }
+    }
+    queue.close();
+    while let Some(request) = queue.recv().await {
+        waiting.push(request);
+    }
+    for request in waiting {
+        refuse(request, "the effect was closed", None);
+    }
+}
+
+fn refuse(request: Request, error: &str, retry_after: Option<Duration>) {
+    if request.take() {
+        let _ = request.answer.send(Verdict::NotApplied {
+            error: error.into(),
+            retry_after,
+        });
+    }
+}
+
+/// Wait before a child that ended is started again; back at the first after any answer.
+const RESTART: Backoff = Backoff {
+    first: Duration::from_millis(100),
+    most: Duration::from_secs(10),
+};
+/// How many calls wait to be written before the next caller waits to join them.
+const MOST_QUEUED: usize = 1_024;

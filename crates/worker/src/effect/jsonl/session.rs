@@ -1,0 +1,335 @@
+//! The life of one child: what it was told, what it answered, and how it ended.
+
+use std::collections::HashMap;
+use std::io::{self, Write};
+use std::time::Duration;
+
+use bytes::{Buf, BytesMut};
+use rustix::event::{PollFd, PollFlags, Timespec};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::process::{ChildStderr, ChildStdin, ChildStdout};
+use tokio::sync::{mpsc, oneshot, watch};
+use tokio::task::JoinSet;
+use tokio::time;
+
+use semel_core::json::Tape;
+use semel_engine::effect::Verdict;
+
+use super::super::MOST_OUTCOME_BYTES;
+use super::super::child::{self, LAST_WORDS, Pipes, Running};
+use super::{Request, frame};
+
+/// Why a session is over.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum End {
+    /// The effect is being closed.
+    Closed,
+    /// The child ended or stopped talking.
+    Gone,
+    /// The child broke the protocol in this way.
+    Fault(String),
+}
+
+/// What is known of one child.
+#[derive(Debug)]
+pub(super) struct Session<'p> {
+    program: &'p str,
+    flights: HashMap<u64, Flight>,
+    /// Lines that are not written yet, the first of them perhaps half.
+    out: BytesMut,
+    queued_bytes: u64,
+    written_bytes: u64,
+    /// What came from the child and is no whole line yet.
+    input: BytesMut,
+    /// How much of it has been searched for a terminator.
+    searched: usize,
+    tape: Tape,
+    has_answered: bool,
+    /// How many flights there have to be before those that were given up are counted.
+    count_at: usize,
+}
+
+/// A request that the child has, or will have once it is written.
+#[derive(Debug)]
+struct Flight {
+    answer: oneshot::Sender<Verdict>,
+    /// How many bytes must be written until the child can know all of it.
+    end: u64,
+}
+
+impl<'p> Session<'p> {
+    pub(super) fn new(program: &'p str) -> Self {
+        Self {
+            program,
+            flights: HashMap::new(),
+            out: BytesMut::new(),
+            queued_bytes: 0,
+            written_bytes: 0,
+            input: BytesMut::new(),
+            searched: 0,
+            tape: Tape::default(),
+            has_answered: false,
+            count_at: MOST_GIVEN_UP,
+        }
+    }
+
+    pub(super) fn has_answered(&self) -> bool {
+        self.has_answered
+    }
+
+    /// Hands requests to the child until it ends or the effect is closed. Answers all of them; what
+    /// is left in `waiting` and `queue` is for the next child.
+    pub(super) async fn run(
+        &mut self,
+        running: Running,
+        waiting: &mut Vec<Request>,
+        queue: &mut mpsc::Receiver<Request>,
+        closed: &mut watch::Receiver<bool>,
+    ) -> End {
+        let Running {
+            mut child,
+            mut group,
+            pipes,
+        } = running;
+        let Pipes {
+            mut stdin,
+            mut stdout,
+            stderr,
+        } = pipes;
+        let mut log = JoinSet::new();
+        log.spawn(pass_on(self.program, stderr));
+        self.enqueue(waiting);
+        let mut last_words = CLOSE_TIMEOUT;
+        let mut watch = time::interval(WATCH_EVERY);
+        let mut end = loop {
+            tokio::select! {
+                biased;
+                read = stdout.read_buf(&mut self.input) => match read {
+                    Ok(1..) => if let Err(fault) = self.take_answers() { break End::Fault(fault) },
+                    Ok(0) | Err(_) => break End::Gone,
+                },
+                count = queue.recv_many(waiting, MOST_AT_ONCE),
+                    if self.out.len() < MOST_UNWRITTEN_BYTES =>
+                {
+                    if count == 0 { break End::Closed }
+                    self.enqueue(waiting);
+                    if let Err(fault) = self.count_given_up() { break End::Fault(fault) }
+                }
+                written = stdin.write(&self.out), if !self.out.is_empty() => match written {
+                    Ok(count @ 1..) => {
+                        self.out.advance(count);
+                        self.written_bytes += count as u64;
+                    }
+                    Ok(0) | Err(_) => break End::Gone,
+                },
+                _ = closed.wait_for(|closed| *closed) => break End::Closed,
+                _ = watch.tick(), if !self.out.is_empty() => {
+                    if self.flights.values().all(|flight| flight.answer.is_closed()) {
+                        break End::Fault("did not read its requests in time".into());
+                    }
+                }
+                _ = child.wait() => {
+                    last_words = LAST_WORDS;
+                    break End::Gone;
+                }
+            }
+        };
+        // A child that is to end by itself needs to see the end of its input.
+        let stdin = (end != End::Closed).then_some(stdin);
+        if !matches!(end, End::Fault(_))
+            && let Err(fault) = self.listen(&mut stdout, last_words).await
+        {
+            end = End::Fault(fault);
+        }
+        let patience = match end {
+            End::Closed => CLOSE_TIMEOUT,
+            End::Gone => LAST_WORDS,
+            End::Fault(_) => Duration::ZERO,
+        };
+        let ended = time::timeout(patience, child.wait()).await;
+        let how = match (&end, ended) {
+            (End::Fault(fault), _) => format!("the child {fault}; killed"),
+            (_, Ok(Ok(status))) => format!("the child is gone: {}", child::ending(status)),
+            (End::Closed, _) => "the child did not end in time; killed".into(),
+            (End::Gone, _) => "the child closed its standard input or output; killed".into(),
+        };
+        if child.id().is_some() {
+            group.kill();
+            let _ = time::timeout(LAST_WORDS, child.wait()).await;
+        }
+        group.has_ended();
+        self.written_bytes -= stdin.as_ref().map_or(0, never_read).min(self.written_bytes);
+        self.give_up(&how);
+        let _ = time::timeout(LAST_WORDS, log.join_next()).await;
+        end
+    }
+
+    fn enqueue(&mut self, waiting: &mut Vec<Request>) {
+        for request in waiting.drain(..) {
+            if request.take() {
+                self.queued_bytes += request.line.len() as u64;
+                self.out.extend_from_slice(&request.line);
+                // Without the terminator: at the end of input a child may take it for a line.
+                let flight = Flight {
+                    answer: request.answer,
+                    end: self.queued_bytes - 1,
+                };
+                self.flights.insert(request.id, flight);
+            }
+        }
+    }
+
+    /// Answers the requests whose answers are complete.
+    fn take_answers(&mut self) -> Result<(), String> {
+        while let Some(end) = memchr::memchr(b'\n', &self.input[self.searched..]) {
+            let line = self.input.split_to(self.searched + end + 1);
+            self.searched = 0;
+            let line = line.strip_suffix(b"\n").unwrap_or(&line);
+            check_length(line.len())?;
+            let answer = frame::answer(line, &mut self.tape)
+                .map_err(|fault| format!("sent an answer {fault}"))?;
+            let Some(flight) = self.flights.remove(&answer.id) else {
+                return Err("sent an answer to a request that it does not have".into());
+            };
+            if self.written_bytes < flight.end {
+                return Err("sent an answer to a request that it cannot know yet".into());
+            }
+            self.has_answered = true;
+            // Nobody waits for one that is late.
+            let _ = flight.answer.send(answer.verdict);
+        }
+        self.searched = self.input.len();
+        check_length(self.searched)
+    }
+
+    /// Takes the answers that still come until the child says no more.
+    async fn listen(&mut self, stdout: &mut ChildStdout, patience: Duration) -> Result<(), String> {
+        let all = async {
+            while let Ok(1..) = stdout.read_buf(&mut self.input).await {
+                self.take_answers()?;
+            }
+            Ok(())
+        };
+        time::timeout(patience, all).await.unwrap_or(Ok(()))
+    }
+
+    /// Requests that nobody waits for any more take up memory until they are answered.
+    fn count_given_up(&mut self) -> Result<(), String> {
+        if self.flights.len() < self.count_at {
+            return Ok(());
+        }
+        let given_up = self
+            .flights
+            .values()
+            .filter(|flight| flight.answer.is_closed())
+            .count();
+        if given_up >= MOST_GIVEN_UP {
+            return Err(format!("left {given_up} requests without an answer"));
+        }
+        self.count_at = self.flights.len() + MOST_GIVEN_UP / 2;
+        Ok(())
+    }
+
+    /// Tells everybody who still waits that no answer will come, and why. `written_bytes` counts
+    /// what the child may have read.
+    fn give_up(&mut self, why: &str) {
+        for (_, Flight { answer, end }) in self.flights.drain() {
+            let error = why.into();
+            let _ = answer.send(if self.written_bytes < end {
+                Verdict::NotApplied {
+                    error,
+                    retry_after: None,
+                }
+            } else {
+                Verdict::MaybeApplied { error }
+            });
+        }
+    }
+}
+
+/// How many of the bytes that were written nobody has read and nobody can read any more.
+fn never_read(stdin: &ChildStdin) -> u64 {
+    let mut ends = [PollFd::new(stdin, PollFlags::OUT)];
+    let has_reader = rustix::event::poll(&mut ends, Some(&Timespec::default())).is_err()
+        || !ends[0].revents().contains(PollFlags::ERR);
+    if has_reader {
+        return 0;
+    }
+    rustix::io::ioctl_fionread(stdin).unwrap_or(0)
+}
+
+fn check_length(len: usize) -> Result<(), String> {
+    if len > MOST_ANSWER_BYTES {
+        return Err(format!("sent an answer of over {MOST_ANSWER_BYTES} bytes"));
+    }
+    Ok(())
+}
+
+/// Passes on what the child says on standard error, line by line behind its name.
+fn pass_on(program: &str, mut stderr: ChildStderr) -> impl Future<Output = ()> + use<> {
+    let name = program.rsplit('/').next().unwrap_or(program);
+    let mut lines = Prefixed {
+        prefix: format!("{name}: "),
+        within_line: false,
+    };
+    async move {
+        let mut buffer = vec![0; LOG_BYTES];
+        while let Ok(count @ 1..) = stderr.read(&mut buffer).await {
+            let _ = io::stderr().write_all(&lines.of(&buffer[..count]));
+        }
+    }
+}
+
+/// Puts a prefix before every line of a stream that comes in pieces.
+struct Prefixed {
+    prefix: String,
+    within_line: bool,
+}
+
+impl Prefixed {
+    fn of(&mut self, piece: &[u8]) -> Vec<u8> {
+        let mut out = Vec::with_capacity(piece.len() + self.prefix.len());
+        for line in piece.split_inclusive(|byte| *byte == b'\n') {
+            if !self.within_line {
+                out.extend_from_slice(self.prefix.as_bytes());
+            }
+            out.extend_from_slice(line);
+            self.within_line = !line.ends_with(b"\n");
+        }
+        out
+    }
+}
+
+/// An answer's line may hold the longest outcome and what surrounds it.
+const MOST_ANSWER_BYTES: usize = MOST_OUTCOME_BYTES + (64 << 10);
+/// How long the child may take to end once its standard input is closed.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
+/// How often to look whether a child still reads.
+const WATCH_EVERY: Duration = Duration::from_secs(1);
+const MOST_AT_ONCE: usize = 256;
+/// With this much unwritten, the child is not keeping up, and callers wait.
+const MOST_UNWRITTEN_BYTES: usize = 1 << 20;
+/// A child that leaves so many requests unanswered past their timeout is stuck.
+const MOST_GIVEN_UP: usize = 1_000;
+const LOG_BYTES: usize = 16 << 10;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_line_on_standard_error_has_its_prefix() {
+        let text = b"one\n\ntwo\nhalf";
+        for size in 1..=text.len() {
+            let mut lines = Prefixed {
+                prefix: "p: ".into(),
+                within_line: false,
+            };
+            let out: Vec<u8> = text
+                .chunks(size)
+                .flat_map(|piece| lines.of(piece))
+                .collect();
+            assert_eq!(out, b"p: one\np: \np: two\np: half");
+        }
+    }
+}
