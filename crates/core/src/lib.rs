@@ -41,6 +41,7 @@ pub mod record;
 pub mod select;
 pub mod settle;
 pub mod time;
+pub mod units;
 pub mod window;
 
 pub use claim::{

@@ -108,7 +108,6 @@ pub async fn run(
         EffectSettings::Jsonl(settings, _) => {
             let effect = Arc::new(JsonlEffect::new(settings)?);
             effect.check()?;
-            effect.check()?;
             let summary = consumer.run_each(Arc::clone(&effect), class).await;
             effect.close().await;
             summary

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use semel_core::select::Selector;
 use semel_engine::effect::{Class, OnDoubt};
-use semel_worker::effect::SqlBinding;
+use semel_worker::effect::{ExecEffect, SqlBinding};
 use semel_worker::effect::exec::Settings as ExecSettings;
 use semel_worker::effect::http::Settings as HttpSettings;
 use semel_worker::effect::jsonl::Settings as JsonlSettings;
@@ -29,7 +29,10 @@ pub(super) fn read(fields: &mut Fields<'_>, store: Option<&StoreUrl>) -> Option<
         "exec" => exec(&mut effect),
         "stdout" => Some(EffectSettings::Stdout(unkeyed(&mut effect))),
         "kafka" | "nats" | "amqp" => {
-            fault(&mut effect, "kind", format!("`{kind}` effects are not supported by this release"));
+            if let Some(node) = effect.node("kind") {
+                let message = format!("`{kind}` effects are not supported by this release");
+                effect.unsupported("kind", node, message);
+            }
             return None;
         }
         _ => {
@@ -116,6 +119,9 @@ fn http(effect: &mut Fields<'_>) -> Option<EffectSettings> {
         });
         entries.collect::<Vec<_>>()
     });
+    if effect.node("url_file").is_some() {
+        fault(effect, "url", "either `url` or `url_file`, not both");
+    }
     let Some(url) = url.or(url_file) else {
         if effect.node("url").is_none() && effect.node("url_file").is_none() {
             effect.missing("url");
@@ -126,6 +132,16 @@ fn http(effect: &mut Fields<'_>) -> Option<EffectSettings> {
     settings.method = method;
     settings.timeout = timeout;
     settings.headers = headers.unwrap_or_default();
+    if let Err(error) = settings.validate() {
+        let text = error.to_string();
+        let (setting, message) = text.split_once(": ").unwrap_or(("url", &text));
+        match setting {
+            "method" => fault(effect, "method", message),
+            "url" if effect.node("url").is_some() => fault(effect, "url", message),
+            "url" => fault(effect, "url_file", message),
+            _ => fault(effect, "headers", text),
+        }
+    }
     Some(EffectSettings::Http(settings, class?))
 }
 
@@ -144,6 +160,10 @@ fn exec(effect: &mut Fields<'_>) -> Option<EffectSettings> {
     }
     let command: Option<Vec<String>> = effect.one_or_many("command");
     let command = command?;
+    if let Err(error) = ExecEffect::new(ExecSettings::new(command.clone())) {
+        let text = error.to_string();
+        fault(effect, "command", text.strip_prefix("command: ").unwrap_or(&text));
+    }
     let class = class?;
     Some(if jsonl {
         let mut settings = JsonlSettings::new(command);

@@ -6,24 +6,31 @@ use std::fmt::Display;
 use std::str::FromStr;
 use std::time::Duration;
 
-use semel_core::Code;
+use semel_core::{Code, units};
 
 use super::tree::{Node, Origin, Table, Value};
-use super::{Fault, units};
+use super::Fault;
 
 /// Every fault that was found.
 #[derive(Debug, Default)]
-pub(super) struct Faults(RefCell<Vec<Fault>>);
+pub(super) struct Faults(RefCell<Vec<(Origin, Fault)>>);
 
 impl Faults {
     pub(super) fn push(&self, origin: &Origin, path: &str, code: Code, message: impl Into<String>) {
         let fault =
             Fault { origin: origin.to_string(), path: path.to_owned(), message: message.into(), code };
-        self.0.borrow_mut().push(fault);
+        self.0.borrow_mut().push((origin.clone(), fault));
     }
 
+    /// All of them, in the order in which they are written: line by line, then the environment and
+    /// the flags.
     pub(super) fn into_vec(self) -> Vec<Fault> {
-        self.0.into_inner()
+        let mut faults = self.0.into_inner();
+        faults.sort_by_key(|(origin, _)| match origin {
+            Origin::File { line, .. } => *line,
+            Origin::Environment(_) | Origin::Default => usize::MAX,
+        });
+        faults.into_iter().map(|(_, fault)| fault).collect()
     }
 }
 
@@ -176,6 +183,30 @@ impl<'a> Fields<'a> {
         self.faults.push(&node.origin, &self.path_of(name), Code::InvalidConfig, message);
     }
 
+    /// A fault of what lies deeper, at its own line.
+    pub(super) fn fault_at(&self, below: &[&str], message: impl Into<String>) {
+        let mut path = self.path.clone();
+        let mut origin = self.origin;
+        let mut table = Some(self.table);
+        for name in below {
+            path = format!("{path}.{name}");
+            let node = table.and_then(|table| table.get(*name));
+            table = None;
+            if let Some(node) = node {
+                origin = &node.origin;
+                if let Value::Table(within) = &node.value {
+                    table = Some(within);
+                }
+            }
+        }
+        self.faults.push(origin, &path, Code::InvalidConfig, message);
+    }
+
+    /// A value of the design that this release does not have.
+    pub(super) fn unsupported(&self, name: &str, node: &Node, message: impl Into<String>) {
+        self.faults.push(&node.origin, &self.path_of(name), Code::Unsupported, message);
+    }
+
     /// A setting of the design that this release does not have.
     pub(super) fn not_yet(&mut self, name: &'static str) {
         if let Some(node) = self.node(name) {
@@ -216,10 +247,11 @@ impl<'a> Fields<'a> {
 }
 
 /// "did you mean …" where something is near, else what there is.
-pub(super) fn suggestion(text: &str, known: &[&str]) -> String {
+pub(crate) fn suggestion(text: &str, known: &[&str]) -> String {
     let nearest = known.iter().map(|word| (distance(text, word), *word)).min();
     match nearest {
-        Some((distance, word)) if distance <= 2.max(text.len() / 3) => {
+        // A word of which nothing is left is no neighbour.
+        Some((distance, word)) if distance <= 2.max(text.len() / 3) && distance < word.len() => {
             format!("did you mean `{word}`?")
         }
         Some(_) | None => format!("known are {}", known.join(", ")),
@@ -250,5 +282,6 @@ mod tests {
     fn a_misspelt_word_finds_its_neighbour() {
         assert_eq!(suggestion("fingerprnt", &["fingerprint", "key"]), "did you mean `fingerprint`?");
         assert_eq!(suggestion("zzz", &["fingerprint", "key"]), "known are fingerprint, key");
+        assert_eq!(suggestion("d", &["a", "b"]), "known are a, b");
     }
 }

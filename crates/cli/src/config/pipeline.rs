@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use semel_broker_file::Format;
@@ -11,14 +11,14 @@ use semel_core::fingerprint::FingerprintSelector;
 use semel_core::key::KeySelector;
 use semel_core::port::transactional::Backoff;
 use semel_core::select::Selector;
-use semel_core::{Code, Outcome, Scope, Window};
+use semel_core::{Code, Outcome, Scope, Window, units};
 use semel_engine::pipeline::Pipeline;
 use semel_worker::settings::EffectSettings;
 
 use super::fields::{Faults, Fields};
 use super::settings::{PipelineSettings, SourceSettings, StoreUrl};
 use super::tree::{Node, Value};
-use super::{effect, units};
+use super::effect;
 
 /// Reads one pipeline; faults are reported and whatever can be read is read.
 pub(super) fn read(
@@ -76,27 +76,37 @@ pub(super) fn read(
     Some(PipelineSettings { pipeline, source: source?, effect: effect? })
 }
 
-/// Checks what no pipeline can see alone: two of them must not write one file.
+/// Checks what no pipeline can see alone: two of them must not write one file or read standard
+/// input.
 pub(super) fn check_together(fields: &Fields<'_>, pipelines: &[PipelineSettings]) {
-    let mut writers: BTreeMap<&PathBuf, &str> = BTreeMap::new();
-    let mut readers_of_stdin = Vec::new();
+    let mut writers: BTreeMap<PathBuf, &str> = BTreeMap::new();
+    let mut reader_of_stdin = None;
     for settings in pipelines {
         let name = &*settings.pipeline.name;
         if let EffectSettings::File { path } = &settings.effect
-            && let Some(other) = writers.insert(path, name)
+            && let Some(other) = writers.insert(plain(path), name)
         {
             let message = format!("writes the same file as `{other}`; an output has one writer");
-            let path = format!("pipelines.{name}.effect.path");
-            fields.faults.push(fields.origin, &path, Code::InvalidConfig, message);
+            fields.fault_at(&[name, "effect", "path"], message);
         }
-        if matches!(settings.source, SourceSettings::Stdin { .. }) {
-            readers_of_stdin.push(name);
+        if matches!(settings.source, SourceSettings::Stdin { .. })
+            && let Some(other) = reader_of_stdin.replace(name)
+        {
+            let message = format!("reads standard input, and so does `{other}`; only one can");
+            fields.fault_at(&[name, "source", "kind"], message);
         }
     }
-    if let [first, second, ..] = readers_of_stdin[..] {
-        let message = format!("reads standard input, and so does `{first}`; only one can");
-        let path = format!("pipelines.{second}.source");
-        fields.faults.push(fields.origin, &path, Code::InvalidConfig, message);
+}
+
+/// `path` with its links resolved as far as it exists, so that one file has one name.
+fn plain(path: &Path) -> PathBuf {
+    let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    if let Ok(resolved) = absolute.canonicalize() {
+        return resolved;
+    }
+    match (absolute.parent().map(Path::canonicalize), absolute.file_name()) {
+        (Some(Ok(folder)), Some(name)) => folder.join(name),
+        _ => absolute,
     }
 }
 
@@ -117,7 +127,10 @@ fn source(fields: &mut Fields<'_>) -> Option<SourceSettings> {
         Some("stdin") => Some(SourceSettings::Stdin { format }),
         Some(kind @ ("kafka" | "nats" | "amqp" | "sqs" | "redis-streams" | "mqtt" | "postgres"
         | "webhook")) => {
-            unknown(&mut source, format!("`{kind}` sources are not supported by this release"));
+            if let Some(node) = source.node("kind") {
+                let message = format!("`{kind}` sources are not supported by this release");
+                source.unsupported("kind", node, message);
+            }
             return None;
         }
         Some(kind) => {

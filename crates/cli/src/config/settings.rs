@@ -1,5 +1,6 @@
 //! What the configuration means: typed, complete, checked across settings.
 
+use std::ffi::OsString;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -101,7 +102,7 @@ impl Settings {
     /// Reads a configuration: defaults under the file under the environment under flags.
     pub(crate) fn load(
         file: &Path,
-        variables: impl Iterator<Item = (String, String)>,
+        variables: impl Iterator<Item = (OsString, OsString)>,
         overrides: &Overrides,
     ) -> Result<Self, Vec<Fault>> {
         let name = file.display().to_string();
@@ -119,8 +120,8 @@ impl Settings {
             }]
         })?;
         let mut root = tree::read(&name, &text).map_err(|fault| vec![fault])?;
-        tree::overlay(&mut root, variables);
         let faults = Faults::default();
+        tree::overlay(&mut root, variables, &faults);
         let settings = Self::read(&root, overrides, &faults);
         let faults = faults.into_vec();
         match settings {

@@ -1,12 +1,14 @@
 //! What was written, with where it was written: the file, then the environment over it.
 
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::fmt;
 
 use semel_core::Code;
 use toml::de::{DeTable, DeValue};
 
 use super::Fault;
+use super::fields::Faults;
 
 /// A value and where it was written.
 #[derive(Clone, Debug)]
@@ -67,20 +69,39 @@ pub(super) fn read(name: &str, text: &str) -> Result<Node, Fault> {
     let table = DeTable::parse(text).map_err(|error| Fault {
         origin: lines.origin(error.span().map_or(0, |span| span.start)).to_string(),
         path: String::new(),
-        message: error.message().to_owned(),
+        message: named(error.message(), error.span().and_then(|span| text.get(span))),
         code: Code::ConfigSyntax,
     })?;
     let origin = lines.origin(table.span().start);
     Ok(Node { value: Value::Table(lines.table(table.get_ref())), origin })
 }
 
+/// What the parser says, and of a key that comes twice, which one. Values stay out: they may be
+/// secrets.
+fn named(message: &str, at: Option<&str>) -> String {
+    match at {
+        Some(key) if message == "duplicate key" => format!("`{}` is there twice", key.trim()),
+        Some(_) | None => message.to_owned(),
+    }
+}
+
 /// Lays the `SEMEL__A__B` variables over what the file says. Each is read as a TOML value where it
 /// is one, else as a string.
-pub(super) fn overlay(root: &mut Node, variables: impl Iterator<Item = (String, String)>) {
+pub(super) fn overlay(
+    root: &mut Node,
+    variables: impl Iterator<Item = (OsString, OsString)>,
+    faults: &Faults,
+) {
     for (name, text) in variables {
+        // Only what is ours needs to be Unicode.
+        let name = name.to_string_lossy();
         let Some(path) = name.strip_prefix(PREFIX) else { continue };
         let path: Vec<String> = path.split("__").map(str::to_ascii_lowercase).collect();
-        let origin = Origin::Environment(name.clone());
+        let origin = Origin::Environment(name.to_string());
+        let Ok(text) = text.into_string() else {
+            faults.push(&origin, &path.join("."), Code::InvalidConfig, "is not Unicode text");
+            continue;
+        };
         let value = inline(&text, &origin);
         insert(root, &path, Node { value, origin });
     }

@@ -1,10 +1,9 @@
 //! The two lines of the protocol: how a request is written, and what an answer says.
 
-use std::time::Duration;
-
 use bytes::Bytes;
 
 use semel_core::json::{Document, Kind, Node, Tape, write_string};
+use semel_core::units;
 use semel_engine::effect::{Call, Verdict};
 
 use super::super::{base64, excerpt};
@@ -91,7 +90,7 @@ fn read(root: Node<'_>) -> Result<Answer, String> {
         "done" => Verdict::Done(member("result")?.map(compact).unwrap_or_default()),
         "retry" => {
             let wish = text("retry_after")?.map(|wish| {
-                duration(&wish).ok_or("whose retry_after is no duration, such as \"5s\"")
+                units::duration(&wish).map_err(|fault| format!("whose retry_after {fault}"))
             });
             Verdict::NotApplied {
                 error: error()?,
@@ -120,22 +119,6 @@ fn compact(node: Node<'_>) -> Bytes {
         escaped = byte == b'\\' && !escaped;
     }
     out.into()
-}
-
-/// A duration as configurations write it: `500ms`, `5s`, `2m`, `1h`, `1d`.
-fn duration(text: &str) -> Option<Duration> {
-    let digits = text.bytes().take_while(u8::is_ascii_digit).count();
-    let (number, unit) = text.split_at(digits);
-    let number: u64 = number.parse().ok()?;
-    let millis = match unit {
-        "ms" => 1,
-        "s" => 1_000,
-        "m" => 60_000,
-        "h" => 3_600_000,
-        "d" => 86_400_000,
-        _ => return None,
-    };
-    number.checked_mul(millis).map(Duration::from_millis)
 }
 
 #[cfg(test)]

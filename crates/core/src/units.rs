@@ -3,7 +3,11 @@
 use std::time::Duration;
 
 /// Reads a duration: a whole number and `ms`, `s`, `m`, `h` or `d`.
-pub(super) fn duration(text: &str) -> Result<Duration, String> {
+///
+/// # Errors
+///
+/// What is wrong and how to write it, one line.
+pub fn duration(text: &str) -> Result<Duration, String> {
     let (number, unit) = split(text);
     let millis_per_unit = match unit {
         "ms" => 1,
@@ -23,7 +27,11 @@ pub(super) fn duration(text: &str) -> Result<Duration, String> {
 }
 
 /// Reads a size in bytes: a whole number and `B`, `KiB`, `MiB`, `GiB`, `kB`, `MB` or `GB`.
-pub(super) fn size_bytes(text: &str) -> Result<u64, String> {
+///
+/// # Errors
+///
+/// What is wrong and how to write it, one line.
+pub fn size_bytes(text: &str) -> Result<u64, String> {
     let (number, unit) = split(text);
     let bytes_per_unit = match unit {
         "B" => 1,
