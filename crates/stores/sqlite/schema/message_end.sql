@@ -1,0 +1,1 @@
+RELEASE semel_message

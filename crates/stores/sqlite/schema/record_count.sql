@@ -1,0 +1,1 @@
+SELECT state, count(*) FROM semel_records GROUP BY state

@@ -1,0 +1,1 @@
+INSERT INTO semel_scopes (tenant, operation) VALUES (?1, ?2)

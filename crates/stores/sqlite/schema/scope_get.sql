@@ -1,0 +1,1 @@
+SELECT scope FROM semel_scopes WHERE tenant = ?1 AND operation = ?2

@@ -1,0 +1,1 @@
+UPDATE semel_meta SET value = ?1 WHERE name = 'token'

@@ -1,0 +1,169 @@
+//! What a failure of SQLite means: kind, code, certainty and advice.
+
+use std::time::Duration;
+
+use rusqlite::ErrorCode;
+use rusqlite::ffi;
+use semel_core::{Code, Error, ErrorKind};
+
+/// A failure before the commit: the transaction is undone, so surely nothing was applied.
+pub(crate) fn undone(error: rusqlite::Error) -> Error {
+    classify(error).not_applied()
+}
+
+/// A failure of the commit itself: undone for sure, undone by SQLite while something may have
+/// reached the disk, or nobody knows. `open` says that the transaction is still there.
+pub(crate) fn of_commit(error: rusqlite::Error, open: bool) -> Error {
+    let refused = matches!(
+        error.sqlite_error_code(),
+        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked | ErrorCode::ConstraintViolation)
+    );
+    let error = classify(error);
+    if open && refused {
+        return error.not_applied();
+    }
+    // A failed write or flush of the log can leave a whole commit in it, which a recovery finds.
+    Error::new(error.kind(), error.to_string())
+        .with_code(error.code())
+        .with_source(error)
+}
+
+/// Whether nothing may be written any more: a flush failed, and the next one would lie.
+pub(crate) fn is_failed_flush(error: &rusqlite::Error) -> bool {
+    let extended = error.sqlite_error().map(|error| error.extended_code);
+    matches!(
+        extended,
+        Some(ffi::SQLITE_IOERR_FSYNC | ffi::SQLITE_IOERR_DIR_FSYNC)
+    )
+}
+
+/// The answer to every write after a failed flush.
+pub(crate) fn poisoned() -> Error {
+    Error::new(
+        ErrorKind::Poisoned,
+        "a flush of the database file failed earlier; check the disk, then start again",
+    )
+    .not_applied()
+}
+
+/// The thread that owns the connection is gone.
+pub(crate) fn gone() -> Error {
+    Error::new(
+        ErrorKind::Internal,
+        "the thread of the database file is gone; start again",
+    )
+}
+
+/// A stored row that does not say what it must.
+pub(crate) fn corrupt(what: &str) -> Error {
+    Error::new(
+        ErrorKind::Corrupt,
+        format!("a stored {what} does not check out; restore the file from a backup"),
+    )
+}
+
+/// The one place that knows SQLite's codes. What nobody classified is our bug, maybe applied.
+fn classify(error: rusqlite::Error) -> Error {
+    if is_failed_flush(&error) {
+        return poisoned_now(error);
+    }
+    let unavailable = |message: &str| Error::new(ErrorKind::Unavailable, message);
+    let classified = match error.sqlite_error_code() {
+        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => unavailable(
+            "the database file is busy: another process is writing; try again or raise busy_timeout",
+        )
+        .not_applied()
+        .retry_after(Duration::from_millis(200)),
+        Some(ErrorCode::DiskFull) => {
+            unavailable("the disk under the database file is full; free some space")
+                .with_code(Code::StoreFull)
+                .retry_after(Duration::from_secs(5))
+        }
+        Some(ErrorCode::ReadOnly | ErrorCode::PermissionDenied) => {
+            unavailable("the database file cannot be written; check its permissions and mount")
+                .with_code(Code::StoreReadOnly)
+                .not_applied()
+        }
+        Some(ErrorCode::CannotOpen) => {
+            unavailable("the database file cannot be opened; check its folder and permissions")
+                .not_applied()
+        }
+        Some(ErrorCode::NotADatabase) => foreign("the file is not an SQLite database"),
+        Some(ErrorCode::DatabaseCorrupt) => Error::new(
+            ErrorKind::Corrupt,
+            "the database file is damaged; restore it from a backup",
+        ),
+        Some(ErrorCode::SystemIoFailure) => {
+            unavailable("reading or writing the database file failed; check the disk")
+        }
+        Some(ErrorCode::OutOfMemory) => unavailable("not enough memory for the database file"),
+        Some(ErrorCode::SchemaChanged) => {
+            Error::new(ErrorKind::Conflict, "the tables changed meanwhile; try again")
+        }
+        _ => Error::new(ErrorKind::Internal, "the database refused a statement of this store"),
+    };
+    classified.with_source(error)
+}
+
+/// A file that is not ours to use.
+pub(crate) fn foreign(why: &str) -> Error {
+    Error::new(
+        ErrorKind::Unavailable,
+        format!("{why}; name another file in store.url"),
+    )
+    .with_code(Code::StoreForeign)
+    .not_applied()
+}
+
+fn poisoned_now(error: rusqlite::Error) -> Error {
+    Error::new(
+        ErrorKind::Poisoned,
+        "a flush of the database file failed; check the disk, then start again",
+    )
+    .with_source(error)
+}
+
+#[cfg(test)]
+mod tests {
+    use semel_core::{Advice, Certainty};
+
+    use super::*;
+
+    fn failure(code: i32) -> rusqlite::Error {
+        rusqlite::Error::SqliteFailure(ffi::Error::new(code), None)
+    }
+
+    #[test]
+    fn a_commit_is_three_valued() {
+        let busy = of_commit(failure(ffi::SQLITE_BUSY), true);
+        assert_eq!(busy.certainty(), Certainty::NotApplied);
+        let broken = of_commit(failure(ffi::SQLITE_IOERR_WRITE), false);
+        assert_eq!(broken.certainty(), Certainty::MaybeApplied);
+        assert_eq!(broken.advice(), Advice::LookUpFirst);
+        let full = of_commit(failure(ffi::SQLITE_FULL), false);
+        assert_eq!(
+            (full.code(), full.certainty()),
+            (Code::StoreFull, Certainty::MaybeApplied)
+        );
+    }
+
+    #[test]
+    fn every_code_that_people_meet_has_its_own() {
+        for (code, expected) in [
+            (ffi::SQLITE_FULL, Code::StoreFull),
+            (ffi::SQLITE_READONLY, Code::StoreReadOnly),
+            (ffi::SQLITE_CANTOPEN, Code::StoreUnavailable),
+            (ffi::SQLITE_NOTADB, Code::StoreForeign),
+            (ffi::SQLITE_CORRUPT, Code::RecordCorrupt),
+            (ffi::SQLITE_BUSY, Code::StoreUnavailable),
+            (ffi::SQLITE_IOERR_FSYNC, Code::StorePoisoned),
+            (ffi::SQLITE_MISUSE, Code::Internal),
+        ] {
+            assert_eq!(
+                undone(failure(code)).code(),
+                expected,
+                "SQLite's code {code}"
+            );
+        }
+    }
+}

@@ -1,0 +1,64 @@
+//! Semel's SQLite store: effect and record in one transaction of one file.
+//!
+//! [`SqliteStore`] implements the store ports over a file that may hold its users' own tables as
+//! well. The worker's `sql` effect runs its statements in the transaction that also writes the
+//! record; [`Inbox`] does the same for transactions of a user's own connection. Every decision is
+//! `semel_core::decide`'s; nothing of the protocol is written in SQL. The format, its versions and
+//! the argument for each crash are in `docs/spec/sqlite.md`.
+//!
+//! **Durable to** a power cut (`WAL`, `synchronous = FULL`), as far as the drive keeps its word.
+//! **Shared** by several processes of one host; not for network file systems. **Clock**: the one it
+//! is handed, read under the write lock. **Cost**: one transaction and one flush per batch; calls
+//! that wait while another commits share the next transaction.
+//!
+//! ```
+//! use std::sync::Arc;
+//! use std::time::Duration;
+//!
+//! use semel_core::{Admission, ClaimId, ClaimRequest, Clock, Key, Scope, Store, Timestamp};
+//! use semel_store_sqlite::{Options, SqliteStore};
+//!
+//! struct Stopped;
+//!
+//! impl Clock for Stopped {
+//!     fn now(&self) -> Timestamp {
+//!         Timestamp::from_millis(1_000)
+//!     }
+//!
+//!     fn monotonic(&self) -> Duration {
+//!         Duration::ZERO
+//!     }
+//! }
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let folder = tempfile::tempdir()?;
+//! let path = folder.path().join("semel.db");
+//! let store = SqliteStore::open(&path, Arc::new(Stopped), Options::default())?;
+//! let scope = Scope::new("", "payments")?;
+//! let request = ClaimRequest::new(scope, Key::parse("pay-1")?, ClaimId::from_u128(7));
+//! let admissions = store.claim(&[request]).await?;
+//! assert!(matches!(admissions[..], [Admission::Granted(_)]));
+//! # Ok(())
+//! # }
+//! ```
+
+mod apply;
+mod config;
+mod error;
+mod inbox;
+mod ledger;
+mod listing;
+mod lookup;
+mod open;
+mod preflight;
+mod reader;
+mod row;
+mod sql;
+mod statements;
+mod store;
+mod writer;
+
+pub use config::Options;
+pub use inbox::Inbox;
+pub use store::SqliteStore;

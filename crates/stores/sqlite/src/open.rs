@@ -1,0 +1,239 @@
+//! Opening a file: is it ours, may it be written, which format has it.
+
+use std::fs;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use rusqlite::types::Value;
+use rusqlite::{Connection, OpenFlags, OptionalExtension, TransactionBehavior};
+use semel_core::{Code, Error, ErrorKind, Result};
+
+use crate::config::Options;
+use crate::error::{foreign, undone};
+use crate::sql;
+
+/// The newest format that this code reads, and the one that it writes.
+pub(crate) const FORMAT: i64 = 1;
+
+/// Opens the file for writing, and makes our tables in it if it has none.
+pub(crate) fn writer(path: &Path, options: &Options) -> Result<Connection> {
+    look_at(path)?;
+    let mut connection = connect(path, options)?;
+    if connection.is_readonly("main").map_err(undone)? {
+        return Err(read_only(path));
+    }
+    let journal = use_write_ahead_log(&connection, options.busy_timeout);
+    // A file of another kind shows itself here; one that cannot have such a log is still durable.
+    journal.map_err(|error| at_path(undone(error), path))?;
+    let set = |name: &str, value: i64| connection.pragma_update(None, name, value).map_err(undone);
+    let page_bytes: i64 = connection
+        .pragma_query_value(None, "page_size", |row| row.get(0))
+        .map_err(undone)?;
+    let log_bytes = i64::try_from(options.log_bytes).unwrap_or(i64::MAX);
+    set("wal_autocheckpoint", (log_bytes / page_bytes.max(1)).max(1))?;
+    if let Some(bytes) = options.max_file_bytes {
+        let bytes = i64::try_from(bytes).unwrap_or(i64::MAX);
+        set("max_page_count", (bytes / page_bytes.max(1)).max(1))?;
+    }
+    prepare_tables(&mut connection).map_err(|error| at_path(error, path))?;
+    Ok(connection)
+}
+
+/// Opens the file for reading lists.
+pub(crate) fn reader(path: &Path, options: &Options) -> Result<Connection> {
+    let connection = connect(path, options)?;
+    connection
+        .pragma_update(None, "query_only", true)
+        .map_err(undone)?;
+    Ok(connection)
+}
+
+/// The path as SQLite takes it for a plain file, whatever its name begins with.
+pub(crate) fn absolute(path: &Path) -> Result<PathBuf> {
+    std::path::absolute(path).map_err(|error| {
+        Error::new(
+            ErrorKind::InvalidConfig,
+            "the path of the database file is empty",
+        )
+        .with_source(error)
+    })
+}
+
+/// Makes our tables where there are none, and refuses what this code cannot keep to.
+pub(crate) fn prepare_tables(connection: &mut Connection) -> Result<()> {
+    if has_tables(connection)? {
+        return check_format(connection);
+    }
+    let transaction = connection
+        .transaction_with_behavior(TransactionBehavior::Immediate)
+        .map_err(undone)?;
+    // Another process may have been faster.
+    if !has_tables(&transaction)? {
+        transaction.execute_batch(sql::CREATE).map_err(undone)?;
+    }
+    check_format(&transaction)?;
+    transaction.commit().map_err(undone)
+}
+
+fn has_tables(connection: &Connection) -> Result<bool> {
+    let (ours, meta): (i64, i64) = connection
+        .query_row(sql::META_TABLES, [], |row| Ok((row.get(0)?, row.get(1)?)))
+        .map_err(undone)?;
+    if ours > 0 && meta == 0 {
+        return Err(foreign(
+            "the file has tables that begin with semel_ but are not this store's",
+        ));
+    }
+    Ok(meta > 0)
+}
+
+fn check_format(connection: &Connection) -> Result<()> {
+    let format = connection.prepare(sql::META_GET).and_then(|mut get| {
+        get.query_row(["format"], |row| row.get::<_, Value>(0))
+            .optional()
+    });
+    match format {
+        Ok(Some(Value::Integer(FORMAT))) => Ok(()),
+        Ok(Some(Value::Integer(newer))) if newer > FORMAT => Err(Error::new(
+            ErrorKind::Unsupported,
+            format!(
+                "the store has format {newer}, this version reads up to {FORMAT}; update semel"
+            ),
+        )
+        .with_code(Code::StoreNewer)),
+        // No such row, another kind of value, or no such column.
+        Ok(_) | Err(rusqlite::Error::SqlInputError { .. }) => Err(foreign(
+            "the file has a table semel_meta that is not this store's",
+        )),
+        Err(error) => Err(undone(error)),
+    }
+}
+
+fn connect(path: &Path, options: &Options) -> Result<Connection> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
+        | OpenFlags::SQLITE_OPEN_CREATE
+        | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let connection =
+        Connection::open_with_flags(path, flags).map_err(|error| not_opened(error, path))?;
+    connection
+        .busy_timeout(options.busy_timeout)
+        .map_err(undone)?;
+    connection.set_prepared_statement_cache_capacity(128);
+    let kibibytes = i64::try_from(options.cache_bytes / 1024).unwrap_or(i64::MAX);
+    let settings: [(&str, i64); 4] = [
+        // Negative: in KiB.
+        ("cache_size", -kibibytes),
+        ("synchronous", SYNCHRONOUS_FULL),
+        // Only macOS knows these: there, a plain flush leaves the data in the drive.
+        ("fullfsync", 1),
+        ("checkpoint_fullfsync", 1),
+    ];
+    for (name, value) in settings {
+        connection
+            .pragma_update(None, name, value)
+            .map_err(|error| at_path(undone(error), path))?;
+    }
+    Ok(connection)
+}
+
+/// Two processes that open a new file at once meet here, and SQLite does not wait for this lock.
+fn use_write_ahead_log(connection: &Connection, patience: Duration) -> rusqlite::Result<()> {
+    let mut tries = patience.as_millis() / PAUSE.as_millis();
+    loop {
+        let mode = connection
+            .pragma_update_and_check(None, "journal_mode", "wal", |row| row.get::<_, String>(0));
+        match mode {
+            Err(error)
+                if error.sqlite_error_code() == Some(rusqlite::ErrorCode::DatabaseBusy)
+                    && tries > 0 =>
+            {
+                tries -= 1;
+                std::thread::sleep(PAUSE);
+            }
+            mode => return mode.map(drop),
+        }
+    }
+}
+
+/// What can be said without SQLite, in plainer words than its own.
+fn look_at(path: &Path) -> Result<()> {
+    let folder = path.parent().unwrap_or(path);
+    if !folder.is_dir() {
+        let message = format!(
+            "there is no folder {} for the database file; create it or correct store.url",
+            folder.display()
+        );
+        return Err(Error::new(ErrorKind::Unavailable, message).not_applied());
+    }
+    match fs::metadata(path) {
+        Ok(found) if found.is_dir() => Err(foreign(&format!("{} is a folder", path.display()))),
+        Ok(found) if found.len() > 0 => {
+            let mut start = [0; MAGIC.len()];
+            let read = fs::File::open(path).and_then(|mut file| file.read_exact(&mut start));
+            match read {
+                Ok(()) if start == *MAGIC => Ok(()),
+                Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => {
+                    let message =
+                        format!("{} cannot be read; check its permissions", path.display());
+                    Err(Error::new(ErrorKind::Unavailable, message)
+                        .not_applied()
+                        .with_source(error))
+                }
+                Ok(()) | Err(_) => Err(foreign(&format!(
+                    "{} is not an SQLite database",
+                    path.display()
+                ))),
+            }
+        }
+        Ok(_) | Err(_) => Ok(()),
+    }
+}
+
+/// SQLite does not say why it cannot open a file; the system does.
+fn not_opened(error: rusqlite::Error, path: &Path) -> Error {
+    let tried = fs::OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .open(path);
+    match tried.map_err(|error| error.kind()) {
+        Err(std::io::ErrorKind::PermissionDenied | std::io::ErrorKind::ReadOnlyFilesystem) => {
+            read_only(path).with_source(error)
+        }
+        Ok(_) | Err(_) => at_path(undone(error), path),
+    }
+}
+
+fn read_only(path: &Path) -> Error {
+    let message = format!(
+        "{} cannot be written; check its permissions and mount",
+        path.display()
+    );
+    Error::new(ErrorKind::Unavailable, message)
+        .with_code(Code::StoreReadOnly)
+        .not_applied()
+}
+
+/// The same error, naming the file.
+fn at_path(error: Error, path: &Path) -> Error {
+    let named = Error::new(
+        error.kind(),
+        format!("cannot open {}: {error}", path.display()),
+    )
+    .with_code(error.code())
+    .not_applied();
+    match error.advice() {
+        semel_core::Advice::Retry { after } => named.retry_after(after).with_source(error),
+        semel_core::Advice::Fix
+        | semel_core::Advice::LookUpFirst
+        | semel_core::Advice::Stop
+        | semel_core::Advice::Alarm => named.with_source(error),
+    }
+}
+
+/// Between two tries to switch the journal.
+const PAUSE: Duration = Duration::from_millis(5);
+const MAGIC: &[u8; 16] = b"SQLite format 3\0";
+/// `PRAGMA synchronous`: every commit reaches the disk before its answer.
+pub(crate) const SYNCHRONOUS_FULL: i64 = 2;

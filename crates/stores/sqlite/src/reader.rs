@@ -1,0 +1,62 @@
+//! The one thread that reads, on a connection of its own: it waits for no writer, and sees what is
+//! committed.
+
+use std::thread::JoinHandle;
+
+use rusqlite::Connection;
+use semel_core::Result;
+use tokio::sync::{mpsc, oneshot};
+
+use crate::error;
+
+type Question = Box<dyn FnOnce(&Connection) + Send>;
+
+/// Accepts questions for the thread that reads.
+pub(crate) struct Reader {
+    questions: Option<mpsc::Sender<Question>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Reader {
+    /// Starts the thread with a connection of its own.
+    pub(crate) fn start(connection: Connection, queue: usize) -> std::io::Result<Self> {
+        let (questions, mut accepted) = mpsc::channel::<Question>(queue.max(1));
+        let thread = std::thread::Builder::new()
+            .name("semel-sqlite-reader".into())
+            .spawn(move || {
+                while let Some(question) = accepted.blocking_recv() {
+                    question(&connection);
+                }
+            })?;
+        Ok(Self {
+            questions: Some(questions),
+            thread: Some(thread),
+        })
+    }
+
+    /// Answers `question`.
+    pub(crate) async fn ask<T: Send + 'static>(
+        &self,
+        question: impl FnOnce(&Connection) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        let gone = || error::gone().not_applied();
+        let (reply, answer) = oneshot::channel();
+        let questions = self.questions.as_ref().ok_or_else(gone)?;
+        let question: Question = Box::new(move |connection| {
+            // Whoever has given up the wait does not want to know.
+            let _ = reply.send(question(connection));
+        });
+        questions.send(question).await.map_err(|_| gone())?;
+        answer.await.unwrap_or_else(|_| Err(gone()))
+    }
+}
+
+impl Drop for Reader {
+    fn drop(&mut self) {
+        drop(self.questions.take());
+        if let Some(thread) = self.thread.take() {
+            // A panic in there has been answered with "gone" already.
+            let _ = thread.join();
+        }
+    }
+}

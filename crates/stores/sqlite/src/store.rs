@@ -1,0 +1,357 @@
+//! The store ports: each method hands its batch to the thread that writes or the one that reads.
+
+use std::fmt;
+use std::path::Path;
+use std::sync::Arc;
+
+use rusqlite::params;
+use semel_core::decide::{self, Change, Directed, Directive};
+use semel_core::port::checkpoint::{CheckpointStore, Together};
+use semel_core::port::store::{Capabilities, ListQuery, Listed, Page, Stats, Swept};
+use semel_core::port::transactional::{Application, Applied, Statements, TransactionalStore};
+use semel_core::{
+    Admission, ClaimRequest, Clock, Error, ErrorKind, Mark, OpId, Operation, Parked, ParkedId,
+    Record, Renewal, Renewed, Result, Settled, Settlement, StateKind, Store, Window,
+};
+use tokio::sync::oneshot;
+
+use crate::apply::Apply;
+use crate::config::Options;
+use crate::error::{self, undone};
+use crate::inbox::Inbox;
+use crate::ledger::Ledger;
+use crate::reader::Reader;
+use crate::statements;
+use crate::writer::Writer;
+use crate::{listing, open, preflight, row, sql};
+
+/// A store in an SQLite file, which may hold its users' own tables as well.
+///
+/// Several stores, in one process or many, may use one file at once.
+pub struct SqliteStore {
+    path: Arc<Path>,
+    clock: Arc<dyn Clock>,
+    writer: Writer,
+    reader: Reader,
+}
+
+impl SqliteStore {
+    /// Opens the file, or creates it; stamps records with `clock`. Blocks for as long as that takes.
+    ///
+    /// # Errors
+    /// `store-unavailable` (no folder, no access, busy), `store-read-only`, `store-foreign`,
+    /// `store-newer`, `store-full`; none has changed anything.
+    #[expect(
+        clippy::needless_pass_by_value,
+        reason = "settings are given away, as to other stores"
+    )]
+    pub fn open(path: &Path, clock: Arc<dyn Clock>, options: Options) -> Result<Self> {
+        let path = open::absolute(path)?;
+        let writer = open::writer(&path, &options)?;
+        let reader = open::reader(&path, &options)?;
+        let no_thread = |error| {
+            Error::new(
+                ErrorKind::Unavailable,
+                "cannot start a thread for the database file",
+            )
+            .not_applied()
+            .with_source(error)
+        };
+        Ok(Self {
+            path: path.into(),
+            writer: Writer::start(writer, Arc::clone(&clock), options.queue).map_err(no_thread)?,
+            reader: Reader::start(reader, options.queue).map_err(no_thread)?,
+            clock,
+        })
+    }
+
+    /// The inbox of this store's file, for transactions on connections of your own.
+    pub fn inbox(&self) -> Inbox {
+        Inbox::new(Arc::clone(&self.clock))
+    }
+
+    /// Does `step` for every item of `batch` in one transaction.
+    async fn each<I, A>(
+        &self,
+        batch: Vec<(OpId, I)>,
+        step: impl Fn(&mut Ledger<'_>, OpId, &I) -> Result<A> + Send + 'static,
+    ) -> Result<Vec<A>>
+    where
+        I: Send + 'static,
+        A: Send + 'static,
+    {
+        if batch.is_empty() {
+            return Ok(Vec::new());
+        }
+        self.writer
+            .call(move |ledger| {
+                ledger.reserve(batch.len());
+                batch
+                    .iter()
+                    .map(|(id, item)| step(ledger, *id, item))
+                    .collect()
+            })
+            .await
+    }
+}
+
+impl fmt::Debug for SqliteStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SqliteStore")
+            .field("path", &self.path)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Store for SqliteStore {
+    async fn claim(&self, batch: &[ClaimRequest]) -> Result<Vec<Admission>> {
+        let wanted = batch.iter().any(|request| request.wants_outcome);
+        let batch = batch
+            .iter()
+            .map(|it| (it.operation.id(), it.clone()))
+            .collect();
+        self.each(batch, move |ledger, id, request| {
+            ledger.want_outcomes(wanted);
+            ledger.claim(id, request)
+        })
+        .await
+    }
+
+    async fn settle(&self, batch: &[Settlement]) -> Result<Vec<Settled>> {
+        let batch = batch
+            .iter()
+            .map(|it| (it.operation.id(), it.clone()))
+            .collect();
+        self.each(batch, |ledger, id, it: &Settlement| ledger.settle(id, it))
+            .await
+    }
+
+    async fn renew(&self, batch: &[Renewal]) -> Result<Vec<Renewed>> {
+        let batch = batch
+            .iter()
+            .map(|it| (it.operation.id(), it.clone()))
+            .collect();
+        self.each(batch, |ledger, id, it: &Renewal| ledger.renew(id, it))
+            .await
+    }
+
+    async fn park(&self, batch: &[Parked]) -> Result<Vec<bool>> {
+        if batch.is_empty() {
+            return Ok(Vec::new());
+        }
+        let batch: Vec<_> = batch.iter().map(|it| (it.id(), it.clone())).collect();
+        self.writer
+            .call(move |ledger| batch.iter().map(|(id, it)| park(ledger, *id, it)).collect())
+            .await
+    }
+
+    async fn drop_parked(&self, batch: &[ParkedId]) -> Result<Vec<bool>> {
+        if batch.is_empty() {
+            return Ok(Vec::new());
+        }
+        let batch = batch.to_vec();
+        self.writer
+            .call(move |ledger| batch.iter().map(|id| drop_parked(ledger, *id)).collect())
+            .await
+    }
+
+    async fn get(&self, batch: &[Operation]) -> Result<Vec<Option<Record>>> {
+        let ids: Vec<_> = batch.iter().map(Operation::id).collect();
+        let clock = Arc::clone(&self.clock);
+        self.reader
+            .ask(move |connection| listing::records(connection, &ids, clock.now()))
+            .await
+    }
+
+    async fn list(&self, query: &ListQuery) -> Result<Page<Listed>> {
+        let (query, clock) = (query.clone(), Arc::clone(&self.clock));
+        self.reader
+            .ask(move |connection| listing::list(connection, &query, clock.now()))
+            .await
+    }
+
+    async fn list_parked(&self, query: &ListQuery) -> Result<Page<Parked>> {
+        let query = query.clone();
+        self.reader
+            .ask(move |connection| listing::parked(connection, &query))
+            .await
+    }
+
+    async fn operate(&self, batch: &[Directive]) -> Result<Vec<Directed>> {
+        let batch = batch
+            .iter()
+            .map(|it| (it.operation.id(), it.clone()))
+            .collect();
+        self.each(batch, |ledger, id, directive: &Directive| {
+            ledger.want_outcomes(true);
+            ledger.operate(id, directive)
+        })
+        .await
+    }
+
+    async fn sweep(&self, limit: usize) -> Result<Swept> {
+        self.writer.call(move |ledger| sweep(ledger, limit)).await
+    }
+
+    async fn stats(&self) -> Result<Stats> {
+        let clock = Arc::clone(&self.clock);
+        self.reader
+            .ask(move |connection| listing::stats(connection, clock.now()))
+            .await
+    }
+
+    async fn preflight(&self) -> Result<Capabilities> {
+        let path = Arc::clone(&self.path);
+        self.reader
+            .ask(move |connection| preflight::preflight(connection, &path))
+            .await
+    }
+}
+
+impl CheckpointStore for SqliteStore {
+    async fn settle_with(&self, batch: &[Settlement], mark: &Mark) -> Result<Together> {
+        let batch: Vec<_> = batch
+            .iter()
+            .map(|it| (it.operation.id(), it.clone()))
+            .collect();
+        let mark = mark.clone();
+        self.writer
+            .call(move |ledger| settle_with(ledger, &batch, &mark))
+            .await
+    }
+
+    async fn mark(&self, name: &str) -> Result<Option<u64>> {
+        let name: Box<str> = name.into();
+        self.reader
+            .ask(move |connection| listing::mark(connection, &name))
+            .await
+    }
+}
+
+impl TransactionalStore for SqliteStore {
+    async fn prepare(&self, statements: &Statements) -> Result<()> {
+        let statements = statements.clone();
+        self.reader
+            .ask(move |connection| statements::prepare(connection, &statements).map(drop))
+            .await
+    }
+
+    async fn apply(&self, statements: &Statements, batch: &[Application]) -> Result<Vec<Applied>> {
+        if batch.is_empty() {
+            return Ok(Vec::new());
+        }
+        let (reply, answer) = oneshot::channel();
+        let job = Apply::new(statements.clone(), batch, reply)?;
+        self.writer.accept(Box::new(job)).await?;
+        answer.await.unwrap_or_else(|_| Err(error::gone()))
+    }
+}
+
+fn park(ledger: &mut Ledger<'_>, id: ParkedId, message: &Parked) -> Result<bool> {
+    let scope = ledger.scope(&message.scope)?;
+    let mut add = ledger
+        .connection
+        .prepare_cached(sql::PARKED_ADD)
+        .map_err(undone)?;
+    let added = add.execute(params![
+        id.to_bytes(),
+        scope,
+        message.key.as_ref().map(semel_core::Key::as_str),
+        message.reason,
+        message.detail,
+        message.transport.as_deref(),
+        message.coordinates,
+        row::millis(ledger.now),
+        &message.payload[..],
+    ]);
+    Ok(added.map_err(undone)? > 0)
+}
+
+fn drop_parked(ledger: &mut Ledger<'_>, id: ParkedId) -> Result<bool> {
+    let mut drop = ledger
+        .connection
+        .prepare_cached(sql::PARKED_DROP)
+        .map_err(undone)?;
+    Ok(drop.execute([id.to_bytes()]).map_err(undone)? > 0)
+}
+
+/// Settles all of `batch` and sets the mark, or decides nothing.
+fn settle_with(
+    ledger: &mut Ledger<'_>,
+    batch: &[(OpId, Settlement)],
+    mark: &Mark,
+) -> Result<Together> {
+    let answers = batch.iter().map(|(id, item)| ledger.settle(*id, item));
+    let answers = answers.collect::<Result<Vec<_>>>()?;
+    if !answers
+        .iter()
+        .all(|answer| matches!(answer, Settled::Now(_)))
+    {
+        ledger.forget_decisions();
+        return Ok(Together::Refused(answers));
+    }
+    let mut set = ledger
+        .connection
+        .prepare_cached(sql::MARK_SET)
+        .map_err(undone)?;
+    set.execute(params![&*mark.name, mark.value.cast_signed()])
+        .map_err(undone)?;
+    Ok(Together::Applied(answers))
+}
+
+/// Visits what is due, the longest due first.
+fn sweep(ledger: &mut Ledger<'_>, limit: usize) -> Result<Swept> {
+    let (connection, now) = (ledger.connection, ledger.now);
+    let limit = i64::try_from(limit.max(1)).unwrap_or(i64::MAX);
+    let mut due = connection.prepare_cached(sql::RECORD_DUE).map_err(undone)?;
+    let mut rows = due
+        .query([row::ordered_millis(now), limit])
+        .map_err(undone)?;
+    let mut visited = Vec::new();
+    while let Some(row) = rows.next().map_err(undone)? {
+        let seq: i64 = row.get(row::COLUMNS).map_err(undone)?;
+        match row::read(row) {
+            Ok(record) => visited.push((seq, record)),
+            // Left for whoever asks for it; the others go on.
+            Err(error) if error.kind() == ErrorKind::Corrupt => {}
+            Err(error) => return Err(error),
+        }
+    }
+    drop(rows);
+    let mut swept = Swept::default();
+    for (seq, record) in &visited {
+        match decide::sweep(record, now) {
+            Change::Keep => {}
+            Change::Put(record) => {
+                debug_assert_eq!(record.state.kind(), StateKind::InDoubt);
+                let mut set = connection.prepare_cached(sql::RECORD_SET).map_err(undone)?;
+                row::bind(&mut set, &record).map_err(undone)?;
+                set.raw_bind_parameter(row::PARAMETERS + 1, seq)
+                    .map_err(undone)?;
+                set.raw_execute().map_err(undone)?;
+                swept.doubted += 1;
+            }
+            Change::Remove => {
+                let mut drop = connection
+                    .prepare_cached(sql::RECORD_DROP)
+                    .map_err(undone)?;
+                drop.execute([seq]).map_err(undone)?;
+                swept.removed += 1;
+            }
+        }
+    }
+    // Without progress there would be more for ever.
+    let full = i64::try_from(visited.len()).is_ok_and(|visited| visited >= limit);
+    swept.more = full && swept.removed + swept.doubted > 0;
+    if !swept.more {
+        let quiet_since = now.minus(Window::DEFAULT.duration());
+        let mut count = connection
+            .prepare_cached(sql::RECORD_ABANDONED)
+            .map_err(undone)?;
+        let abandoned: i64 = count
+            .query_row([row::ordered_millis(quiet_since)], |row| row.get(0))
+            .map_err(undone)?;
+        swept.abandoned = abandoned.cast_unsigned();
+    }
+    Ok(swept)
+}
