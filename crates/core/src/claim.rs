@@ -104,7 +104,10 @@ impl Default for AttemptLimits {
     fn default() -> Self {
         const FIVE: NonZeroU32 = NonZeroU32::MIN.saturating_add(4);
         const TWENTY: NonZeroU32 = NonZeroU32::MIN.saturating_add(19);
-        Self { failed: FIVE, vanished: TWENTY }
+        Self {
+            failed: FIVE,
+            vanished: TWENTY,
+        }
     }
 }
 
@@ -157,7 +160,10 @@ impl ClaimRequest {
 /// A granted claim.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[must_use = "a claim that nobody settles blocks its key until the lease ends"]
-#[expect(clippy::struct_excessive_bools, reason = "four independent facts about one grant")]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "four independent facts about one grant"
+)]
 pub struct Claim {
     /// The operation.
     pub operation: Operation,

@@ -18,7 +18,10 @@ use crate::record::Record;
 
 /// What becomes of the record.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[expect(clippy::large_enum_variant, reason = "short-lived; boxing would cost more than the copy")]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "short-lived; boxing would cost more than the copy"
+)]
 pub enum Change {
     /// Nothing.
     Keep,
@@ -42,11 +45,19 @@ pub struct Decision<A> {
 
 impl<A> Decision<A> {
     const fn keep(answer: A) -> Self {
-        Self { answer, change: Change::Keep, entity: None }
+        Self {
+            answer,
+            change: Change::Keep,
+            entity: None,
+        }
     }
 
     const fn put(answer: A, record: Record) -> Self {
-        Self { answer, change: Change::Put(record), entity: None }
+        Self {
+            answer,
+            change: Change::Put(record),
+            entity: None,
+        }
     }
 }
 

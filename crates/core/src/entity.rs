@@ -37,6 +37,9 @@ impl EntityRecord {
     #[must_use]
     pub fn without_holder(&self, claim_id: ClaimId) -> Self {
         let holder = self.holder.filter(|&(holder, _)| holder != claim_id);
-        Self { applied: self.applied, holder }
+        Self {
+            applied: self.applied,
+            holder,
+        }
     }
 }

@@ -94,11 +94,9 @@ impl ErrorKind {
             | Self::Conflict
             | Self::Throttled => Certainty::NotApplied,
             // Optimism duplicates: whoever knows better says so with `not_applied`.
-            Self::Unavailable
-            | Self::Timeout
-            | Self::Corrupt
-            | Self::Poisoned
-            | Self::Internal => Certainty::MaybeApplied,
+            Self::Unavailable | Self::Timeout | Self::Corrupt | Self::Poisoned | Self::Internal => {
+                Certainty::MaybeApplied
+            }
         }
     }
 }
@@ -174,12 +172,13 @@ impl Error {
 
     /// What to do next.
     pub fn advice(&self) -> Advice {
-        let retry = Advice::Retry { after: self.0.retry_after };
+        let retry = Advice::Retry {
+            after: self.0.retry_after,
+        };
         match (self.0.kind, self.0.certainty) {
-            (
-                ErrorKind::InvalidInput | ErrorKind::InvalidConfig | ErrorKind::Unsupported,
-                _,
-            ) => Advice::Fix,
+            (ErrorKind::InvalidInput | ErrorKind::InvalidConfig | ErrorKind::Unsupported, _) => {
+                Advice::Fix
+            }
             (ErrorKind::ClaimLost, _) => Advice::Stop,
             (ErrorKind::Corrupt | ErrorKind::Poisoned | ErrorKind::Internal, _) => Advice::Alarm,
             (ErrorKind::Conflict | ErrorKind::Throttled, _)
@@ -229,9 +228,21 @@ mod tests {
         let broken = Error::new(ErrorKind::Unavailable, "connection reset");
         assert_eq!(broken.certainty(), Certainty::MaybeApplied);
         assert_eq!(broken.advice(), Advice::LookUpFirst);
-        let refused = broken.clone().not_applied().retry_after(Duration::from_secs(2));
-        assert_eq!(refused.advice(), Advice::Retry { after: Duration::from_secs(2) });
-        assert_eq!(broken.certainty(), Certainty::MaybeApplied, "the original is untouched");
+        let refused = broken
+            .clone()
+            .not_applied()
+            .retry_after(Duration::from_secs(2));
+        assert_eq!(
+            refused.advice(),
+            Advice::Retry {
+                after: Duration::from_secs(2)
+            }
+        );
+        assert_eq!(
+            broken.certainty(),
+            Certainty::MaybeApplied,
+            "the original is untouched"
+        );
     }
 
     #[test]

@@ -31,7 +31,10 @@ impl Outcome {
 
     /// An outcome without a result.
     pub const fn empty() -> Self {
-        Self::Kept { codec: 0, bytes: Bytes::new() }
+        Self::Kept {
+            codec: 0,
+            bytes: Bytes::new(),
+        }
     }
 
     /// Raw bytes, or [`Outcome::TooLarge`] when they exceed `limit_bytes`.
@@ -39,7 +42,10 @@ impl Outcome {
         if bytes.len() <= limit_bytes {
             return Self::Kept { codec: 0, bytes };
         }
-        Self::TooLarge { len_bytes: bytes.len() as u64, digest: blake3::hash(&bytes).into() }
+        Self::TooLarge {
+            len_bytes: bytes.len() as u64,
+            digest: blake3::hash(&bytes).into(),
+        }
     }
 }
 
@@ -50,7 +56,10 @@ mod tests {
     #[test]
     fn a_result_over_the_limit_is_never_cut() {
         let bytes = Bytes::from_static(b"12345");
-        assert!(matches!(Outcome::raw(bytes.clone(), 5), Outcome::Kept { .. }));
+        assert!(matches!(
+            Outcome::raw(bytes.clone(), 5),
+            Outcome::Kept { .. }
+        ));
         let Outcome::TooLarge { len_bytes, digest } = Outcome::raw(bytes, 4) else {
             panic!("five bytes exceed a limit of four");
         };

@@ -107,7 +107,11 @@ impl Parked {
         match &self.key {
             Some(key) if matches!(&*self.reason, "dead" | "in-doubt") => part(key.as_bytes()),
             Some(_) | None => {
-                part(self.transport.as_deref().unwrap_or(self.coordinates.as_bytes()));
+                part(
+                    self.transport
+                        .as_deref()
+                        .unwrap_or(self.coordinates.as_bytes()),
+                );
                 part(&self.payload);
             }
         }

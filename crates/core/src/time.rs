@@ -28,13 +28,19 @@ impl Timestamp {
     #[must_use]
     pub fn plus(self, duration: Duration) -> Self {
         let millis = duration.as_nanos().div_ceil(1_000_000);
-        Self(self.0.saturating_add(u64::try_from(millis).unwrap_or(u64::MAX)))
+        Self(
+            self.0
+                .saturating_add(u64::try_from(millis).unwrap_or(u64::MAX)),
+        )
     }
 
     /// `self - duration`, saturating at the epoch.
     #[must_use]
     pub fn minus(self, duration: Duration) -> Self {
-        Self(self.0.saturating_sub(u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)))
+        Self(
+            self.0
+                .saturating_sub(u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)),
+        )
     }
 
     /// How long ago `earlier` was, zero when it lies ahead.
@@ -85,7 +91,11 @@ fn civil_from_days(days: u64) -> (u64, u64, u64) {
     let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
     let shifted_month = (5 * day_of_year + 2) / 153;
     let day = day_of_year - (153 * shifted_month + 2) / 5 + 1;
-    let month = if shifted_month < 10 { shifted_month + 3 } else { shifted_month - 9 };
+    let month = if shifted_month < 10 {
+        shifted_month + 3
+    } else {
+        shifted_month - 9
+    };
     (era * 400 + year_of_era + u64::from(month <= 2), month, day)
 }
 
@@ -112,8 +122,14 @@ mod tests {
     fn arithmetic_saturates_and_rounds_a_deadline_up() {
         let late = Timestamp::from_millis(u64::MAX - 1);
         assert_eq!(late.plus(Duration::from_secs(9)).as_millis(), u64::MAX);
-        assert_eq!(Timestamp::EPOCH.minus(Duration::from_secs(9)), Timestamp::EPOCH);
-        assert_eq!(Timestamp::EPOCH.plus(Duration::from_micros(1)).as_millis(), 1);
+        assert_eq!(
+            Timestamp::EPOCH.minus(Duration::from_secs(9)),
+            Timestamp::EPOCH
+        );
+        assert_eq!(
+            Timestamp::EPOCH.plus(Duration::from_micros(1)).as_millis(),
+            1
+        );
         assert_eq!(Timestamp::EPOCH.since(late), Duration::ZERO);
     }
 }

@@ -15,10 +15,17 @@ pub fn duration(text: &str) -> Result<Duration, String> {
         "m" => 60_000,
         "h" => 3_600_000,
         "d" => 86_400_000,
-        _ => return Err(not_a(text, "duration", "`500ms`, `30s`, `5m`, `72h` or `7d`")),
+        _ => {
+            return Err(not_a(
+                text,
+                "duration",
+                "`500ms`, `30s`, `5m`, `72h` or `7d`",
+            ));
+        }
     };
-    let number: u64 =
-        number.parse().map_err(|_| not_a(text, "duration", "`500ms`, `30s`, `5m`, `72h` or `7d`"))?;
+    let number: u64 = number
+        .parse()
+        .map_err(|_| not_a(text, "duration", "`500ms`, `30s`, `5m`, `72h` or `7d`"))?;
     number
         .checked_mul(millis_per_unit)
         .filter(|&millis| millis <= MAX_MILLIS)
@@ -43,13 +50,18 @@ pub fn size_bytes(text: &str) -> Result<u64, String> {
         "GB" => 1_000_000_000,
         _ => return Err(not_a(text, "size", "`512B`, `64KiB`, `8MiB` or `1GiB`")),
     };
-    let number: u64 =
-        number.parse().map_err(|_| not_a(text, "size", "`512B`, `64KiB`, `8MiB` or `1GiB`"))?;
-    number.checked_mul(bytes_per_unit).ok_or_else(|| format!("`{text}` is too large"))
+    let number: u64 = number
+        .parse()
+        .map_err(|_| not_a(text, "size", "`512B`, `64KiB`, `8MiB` or `1GiB`"))?;
+    number
+        .checked_mul(bytes_per_unit)
+        .ok_or_else(|| format!("`{text}` is too large"))
 }
 
 fn split(text: &str) -> (&str, &str) {
-    let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let end = text
+        .find(|c: char| !c.is_ascii_digit())
+        .unwrap_or(text.len());
     let (number, unit) = text.split_at(end);
     (number, unit.trim_start_matches(' '))
 }
@@ -70,7 +82,17 @@ mod tests {
         assert_eq!(duration("500ms"), Ok(Duration::from_millis(500)));
         assert_eq!(duration("7d"), Ok(Duration::from_secs(7 * 86_400)));
         assert_eq!(duration("30 s"), Ok(Duration::from_secs(30)));
-        for wrong in ["5", "", "s", "5 mins", "-3s", "1.5h", "5S", "1e3s", "99999999999999999999s"] {
+        for wrong in [
+            "5",
+            "",
+            "s",
+            "5 mins",
+            "-3s",
+            "1.5h",
+            "5S",
+            "1e3s",
+            "99999999999999999999s",
+        ] {
             assert!(duration(wrong).is_err(), "{wrong}");
         }
         assert_eq!(

@@ -64,7 +64,9 @@ impl Window {
 
     /// When it must be forgotten: an eighth of the window plus one second after its expiry.
     pub fn forgotten_at(self, finished_at: Timestamp) -> Timestamp {
-        self.expires_at(finished_at).plus(self.duration / 8).plus(Duration::from_secs(1))
+        self.expires_at(finished_at)
+            .plus(self.duration / 8)
+            .plus(Duration::from_secs(1))
     }
 }
 
@@ -88,7 +90,10 @@ mod tests {
         assert_eq!(window.margin(), Duration::from_secs(60));
         assert!(!window.is_too_old(at(1_000), at(1_740)));
         assert!(window.is_too_old(at(1_000), Timestamp::from_millis(1_740_001)));
-        assert_eq!(Window::new(Duration::from_secs(80)).margin(), Duration::from_secs(10));
+        assert_eq!(
+            Window::new(Duration::from_secs(80)).margin(),
+            Duration::from_secs(10)
+        );
     }
 
     #[test]

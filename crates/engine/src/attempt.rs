@@ -52,9 +52,12 @@ impl<S: Store + Clone> Attempt<S> {
         let (window, limits) = (request.window, request.limits);
         let admission = store.claim(std::slice::from_ref(&request)).await?.pop();
         match admission.ok_or_else(unanswered)? {
-            Admission::Granted(claim) => {
-                Ok(Admitted::Run(Self { store, claim, window, limits }))
-            }
+            Admission::Granted(claim) => Ok(Admitted::Run(Self {
+                store,
+                claim,
+                window,
+                limits,
+            })),
             Admission::Failed(error) => Err(error),
             admission => Ok(Admitted::Not(admission)),
         }
@@ -89,8 +92,18 @@ impl<S: Store + Clone> Attempt<S> {
     /// # Cancel safety   safe
     pub async fn renew(&mut self, lease: Duration) -> Result<Timestamp> {
         let (operation, claim_id) = (self.claim.operation.clone(), self.claim.claim_id);
-        let renewal = Renewal { operation, claim_id, lease };
-        match self.store.renew(&[renewal]).await?.pop().ok_or_else(unanswered)? {
+        let renewal = Renewal {
+            operation,
+            claim_id,
+            lease,
+        };
+        match self
+            .store
+            .renew(&[renewal])
+            .await?
+            .pop()
+            .ok_or_else(unanswered)?
+        {
             Renewed::Until(until) => {
                 self.claim.lease_until = until;
                 Ok(until)
@@ -110,7 +123,9 @@ impl<S: Store + Clone> Attempt<S> {
     /// # Cancel safety   unsafe to drop and forget: the effect may have happened unrecorded
     pub async fn complete(self, outcome: Outcome) -> Result<(), Unsettled<S>> {
         let window = self.window;
-        self.conclude(Step::Complete { outcome, window }).await.map(|_| ())
+        self.conclude(Step::Complete { outcome, window })
+            .await
+            .map(|_| ())
     }
 
     /// Reports that the effect did not happen, or that nobody knows; another attempt may follow
@@ -127,7 +142,15 @@ impl<S: Store + Clone> Attempt<S> {
     ) -> Result<StateKind, Unsettled<S>> {
         let (limits, window) = (self.limits, self.window);
         let error = error.into();
-        self.conclude(Step::Release { error, certainty, after, counted: true, limits, window }).await
+        self.conclude(Step::Release {
+            error,
+            certainty,
+            after,
+            counted: true,
+            limits,
+            window,
+        })
+        .await
     }
 
     /// Reports that the effect surely did not happen and never will.
@@ -137,30 +160,52 @@ impl<S: Store + Clone> Attempt<S> {
     /// as [`Attempt::complete`]
     pub async fn fail(self, error: &str) -> Result<StateKind, Unsettled<S>> {
         let window = self.window;
-        self.conclude(Step::Fail { error: error.into(), window }).await
+        self.conclude(Step::Fail {
+            error: error.into(),
+            window,
+        })
+        .await
     }
 
     async fn conclude(self, step: Step) -> Result<StateKind, Unsettled<S>> {
         match self.settle(step).await {
             Ok(Settled::Now(state)) => Ok(state),
-            Ok(Settled::Fenced { .. }) => Err(Unsettled { error: lost(), attempt: None }),
-            Ok(Settled::Failed(error)) | Err(error) => {
-                Err(Unsettled { error, attempt: Some(self) })
-            }
+            Ok(Settled::Fenced { .. }) => Err(Unsettled {
+                error: lost(),
+                attempt: None,
+            }),
+            Ok(Settled::Failed(error)) | Err(error) => Err(Unsettled {
+                error,
+                attempt: Some(self),
+            }),
         }
     }
 
     async fn settle(&self, step: Step) -> Result<Settled> {
         let (operation, claim_id) = (self.claim.operation.clone(), self.claim.claim_id);
-        let settlement = Settlement { operation, claim_id, step };
-        self.store.settle(&[settlement]).await?.pop().ok_or_else(unanswered)
+        let settlement = Settlement {
+            operation,
+            claim_id,
+            step,
+        };
+        self.store
+            .settle(&[settlement])
+            .await?
+            .pop()
+            .ok_or_else(unanswered)
     }
 }
 
 fn lost() -> Error {
-    Error::new(ErrorKind::ClaimLost, "another claim owns the operation; discard the result")
+    Error::new(
+        ErrorKind::ClaimLost,
+        "another claim owns the operation; discard the result",
+    )
 }
 
 fn unanswered() -> Error {
-    Error::new(ErrorKind::Internal, "the store answered an item of a batch with nothing")
+    Error::new(
+        ErrorKind::Internal,
+        "the store answered an item of a batch with nothing",
+    )
 }

@@ -2,7 +2,7 @@
 //!
 //! One task owns all state of a consumer and makes every store call, batch by batch; a second one
 //! owns the source and reads ahead; with an [`Effect`] each call runs on a task of its own. All of
-//! them end with [`Consumer::run`].
+//! them end with the run.
 //!
 //! The acknowledgement rule: only what was completed by us, replayed, stale or parked is
 //! acknowledged. What is fenced, busy or failed stays in hand and is tried again.
@@ -58,7 +58,12 @@ impl Shutdown {
 
     /// Waits for the request; for ever if nobody is left to make it.
     pub(crate) async fn request(&mut self) {
-        if self.requested.wait_for(|requested| *requested).await.is_err() {
+        if self
+            .requested
+            .wait_for(|requested| *requested)
+            .await
+            .is_err()
+        {
             std::future::pending::<()>().await;
         }
     }
@@ -96,7 +101,9 @@ impl<S: Store + Clone, Src: Source> Consumer<S, Src> {
     /// # Cancel safety   dropping the future is as safe as `kill -9`
     pub async fn run_each(self, effect: Arc<impl Effect>, class: Class) -> Result<Summary> {
         let (mut desk, intake) = self.open(class.start(), true);
-        each::run(&mut desk, intake, effect).await.map(|()| desk.summary())
+        each::run(&mut desk, intake, effect)
+            .await
+            .map(|()| desk.summary())
     }
 
     /// Runs `effect` batch by batch; see [`Consumer::run_each`].
@@ -106,7 +113,9 @@ impl<S: Store + Clone, Src: Source> Consumer<S, Src> {
     /// as [`Consumer::run_each`]
     pub async fn run_stream(self, effect: impl BatchEffect, class: Class) -> Result<Summary> {
         let (mut desk, intake) = self.open(class.start(), true);
-        stream::run(&mut desk, intake, effect).await.map(|()| desk.summary())
+        stream::run(&mut desk, intake, effect)
+            .await
+            .map(|()| desk.summary())
     }
 
     /// Appends each message to `output`, whose length is recorded with each batch: exactly once.
@@ -120,7 +129,9 @@ impl<S: Store + Clone, Src: Source> Consumer<S, Src> {
         checkpoints: AnyCheckpointStore,
     ) -> Result<Summary> {
         let (mut desk, intake) = self.open(Start::Unmarked, true);
-        output::run(&mut desk, intake, output, checkpoints).await.map(|()| desk.summary())
+        output::run(&mut desk, intake, output, checkpoints)
+            .await
+            .map(|()| desk.summary())
     }
 
     /// Runs `statements` for each message in the store's own transaction: exactly once.
@@ -136,7 +147,9 @@ impl<S: Store + Clone, Src: Source> Consumer<S, Src> {
         transactions.prepare(&statements).await?;
         // Within one transaction the source's order holds by itself, key by key.
         let (mut desk, intake) = self.open(Start::Unmarked, false);
-        transaction::run(&mut desk, intake, transactions, statements).await.map(|()| desk.summary())
+        transaction::run(&mut desk, intake, transactions, statements)
+            .await
+            .map(|()| desk.summary())
     }
 
     fn open(self, start: Start, every_lane: bool) -> (Desk<S>, Intake) {

@@ -38,6 +38,7 @@ impl Class {
     pub const fn start(self) -> Start {
         match self {
             Self::Transactional => Start::Unmarked,
+            Self::Unkeyed(OnDoubt::Park) if cfg!(semel_planted = "M10") => Start::Unmarked,
             Self::Keyed { provider_window } => {
                 Start::Marked(Recovery::RerunWithin(provider_window))
             }
@@ -64,6 +65,9 @@ impl Call {
     /// The key to pass downstream: derived from the operation alone, so the same on every attempt.
     /// 64 hexadecimal digits.
     pub fn idempotency_key(&self) -> String {
+        if cfg!(semel_planted = "M08") {
+            return format!("{}-{}", self.claim.operation.id(), self.claim.attempt);
+        }
         self.claim.operation.id().to_string()
     }
 }

@@ -36,6 +36,8 @@ pub enum Event<'a> {
     Conflicted {
         /// The operation.
         operation: &'a Operation,
+        /// Where the message was read.
+        coordinates: &'a str,
         /// How it came about.
         duplicate: Duplicate,
     },
@@ -50,6 +52,8 @@ pub enum Event<'a> {
     TooOld {
         /// The operation.
         operation: &'a Operation,
+        /// Where the message was read.
+        coordinates: &'a str,
     },
     /// No usable key. Quarantined.
     Unusable {
@@ -96,7 +100,7 @@ pub enum Event<'a> {
         /// The state that was found; `None` is absent.
         found: Option<StateKind>,
     },
-    /// The store failed; the call is repeated.
+    /// The store failed, or the target of an output; the call is repeated.
     StoreFailed {
         /// How.
         error: &'a Error,

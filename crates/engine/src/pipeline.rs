@@ -88,7 +88,9 @@ pub struct Incoming {
 impl Incoming {
     /// Its order key.
     pub fn order(&self) -> Bytes {
-        self.order.clone().unwrap_or_else(|| self.request.operation.key.clone().into_bytes())
+        self.order
+            .clone()
+            .unwrap_or_else(|| self.request.operation.key.clone().into_bytes())
     }
 
     /// The message to be set aside with its operation, for `reason`.
@@ -132,7 +134,10 @@ impl Pipeline {
     ) -> Result<Incoming, Box<Rejected>> {
         let read = if let Some(size_bytes) = delivery.oversize_bytes {
             let limit_bytes = self.max_message_bytes;
-            Err(Unusable::MessageTooLarge { size_bytes, limit_bytes })
+            Err(Unusable::MessageTooLarge {
+                size_bytes,
+                limit_bytes,
+            })
         } else {
             let message = Message {
                 payload: &delivery.payload,
@@ -165,7 +170,11 @@ impl Pipeline {
                     payload: delivery.payload,
                     since: Timestamp::EPOCH,
                 };
-                Err(Box::new(Rejected { delivery: delivery.id, unusable, parked }))
+                Err(Box::new(Rejected {
+                    delivery: delivery.id,
+                    unusable,
+                    parked,
+                }))
             }
         }
     }
@@ -178,7 +187,10 @@ impl Pipeline {
         entropy: &dyn Entropy,
     ) -> Result<(Option<Bytes>, ClaimRequest, Vec<Value>), Unusable> {
         let key = self.key.key(view)?;
-        let gate = self.gate.as_ref().map(|(entity, version)| gate(view, entity, version));
+        let gate = self
+            .gate
+            .as_ref()
+            .map(|(entity, version)| gate(view, entity, version));
         let gate = gate.transpose()?;
         let order = match (&self.order, &gate) {
             (Some(order), _) => Some(order.key(view)?.into_bytes()),
@@ -187,6 +199,7 @@ impl Pipeline {
             (None, None) => None,
         };
         let birth = match (delivery.appended_at, &self.birth) {
+            _ if cfg!(semel_planted = "M18") => None,
             (Some(appended_at), _) => Some(appended_at),
             (None, Some(birth)) => Some(Timestamp::from_millis(birth::of(view, birth)?)),
             (None, None) => None,
@@ -204,13 +217,19 @@ impl Pipeline {
             gate,
             wants_outcome: false,
         };
-        let values = self.bind.as_ref().map_or(Ok(Vec::new()), |bind| bind.values(view))?;
+        let values = self
+            .bind
+            .as_ref()
+            .map_or(Ok(Vec::new()), |bind| bind.values(view))?;
         Ok((order, request, values))
     }
 
     /// The transport id, cut to a digest where it is long.
     fn transport(&self, view: &View<'_>, delivery: &Delivery) -> Result<Bytes, Unusable> {
-        let selected = self.transport.as_ref().map(|selector| view.select(selector));
+        let selected = self
+            .transport
+            .as_ref()
+            .map(|selector| view.select(selector));
         let text = match selected.transpose()?.flatten() {
             Some(Selected::Text(text) | Selected::Number(text)) => {
                 Bytes::copy_from_slice(text.as_bytes())
@@ -222,7 +241,11 @@ impl Pipeline {
                 Bytes::copy_from_slice(delivery.coordinates.as_bytes())
             }
         };
-        Ok(if text.len() > MAX_TRANSPORT_BYTES { digest_of(&text) } else { text })
+        Ok(if text.len() > MAX_TRANSPORT_BYTES {
+            digest_of(&text)
+        } else {
+            text
+        })
     }
 }
 
@@ -238,13 +261,17 @@ fn gate(
     entity: &KeySelector,
     version: &Selector,
 ) -> Result<VersionGate, Unusable> {
-    let entity = entity.key(view).map_err(|_| Unusable::EntityMissing { at: name(entity) })?;
+    let entity = entity
+        .key(view)
+        .map_err(|_| Unusable::EntityMissing { at: name(entity) })?;
     let version = match view.select(version)? {
         Some(Selected::Number(number)) => number.parse().ok(),
         Some(Selected::Text(text)) => text.parse().ok(),
         Some(_) | None => None,
     }
-    .ok_or_else(|| Unusable::VersionInvalid { at: version.to_string().into() })?;
+    .ok_or_else(|| Unusable::VersionInvalid {
+        at: version.to_string().into(),
+    })?;
     Ok(VersionGate { entity, version })
 }
 

@@ -239,7 +239,7 @@ fn at_least_one(count: usize) -> NonZeroU32 {
 const fn default_batch(effect: Option<&EffectSettings>) -> usize {
     match effect {
         // One transaction costs the same whatever it carries; see decision 0020.
-        Some(EffectSettings::Sql(_)) => 4_000,
+        Some(EffectSettings::Sql(_)) => 10_000,
         Some(
             EffectSettings::File { .. }
             | EffectSettings::Http(..)

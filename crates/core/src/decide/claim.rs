@@ -40,27 +40,33 @@ pub fn claim(
         State::Claimed { lease_until } | State::Started { lease_until, .. }
             if lease_until > now =>
         {
-            Decision::keep(Admission::Busy { until: lease_until, now })
+            Decision::keep(Admission::Busy {
+                until: lease_until,
+                now,
+            })
         }
         State::Claimed { .. } => claim_vanished(record, record.doubt, entity, request, now, token),
         State::Started { recovery, .. } => {
             claim_vanished(record, Some(recovery), entity, request, now, token)
         }
-        State::Released { not_before } if not_before > now => {
-            Decision::keep(Admission::Busy { until: not_before, now })
-        }
+        State::Released { not_before } if not_before > now => Decision::keep(Admission::Busy {
+            until: not_before,
+            now,
+        }),
         State::Released { .. } => claim_released(record, entity, request, now, token),
         // Also past its expiry while it is still there: evidence wins.
         State::Completed { .. } => Decision::keep(Admission::Replay {
             outcome: record.outcome.clone().filter(|_| request.wants_outcome),
             duplicate,
         }),
-        State::Dead { .. } => {
-            Decision::keep(Admission::Parked { state: StateKind::Dead, duplicate })
-        }
-        State::InDoubt { .. } => {
-            Decision::keep(Admission::Parked { state: StateKind::InDoubt, duplicate })
-        }
+        State::Dead { .. } => Decision::keep(Admission::Parked {
+            state: StateKind::Dead,
+            duplicate,
+        }),
+        State::InDoubt { .. } => Decision::keep(Admission::Parked {
+            state: StateKind::InDoubt,
+            duplicate,
+        }),
     }
 }
 
@@ -71,7 +77,10 @@ fn claim_absent(
     token: FencingToken,
     formerly_expired: bool,
 ) -> Decision<Admission> {
-    if request.birth.is_some_and(|birth| request.window.is_too_old(birth, now)) {
+    if request
+        .birth
+        .is_some_and(|birth| request.window.is_too_old(birth, now))
+    {
         return Decision::keep(Admission::TooOld);
     }
     let fresh = Record {
@@ -108,7 +117,11 @@ fn claim_vanished(
     token: FencingToken,
 ) -> Decision<Admission> {
     let vanished = record.vanished.saturating_add(1);
-    let record = Record { vanished, doubt, ..record.clone() };
+    let record = Record {
+        vanished,
+        doubt,
+        ..record.clone()
+    };
     let capped = vanished >= request.limits.vanished.get();
     claim_again(record, capped, entity, request, now, token, true)
 }
@@ -160,11 +173,16 @@ fn grant(
         if let Some(until) = known.busy_for(request.claim_id, now) {
             return Decision::keep(Admission::Busy { until, now });
         }
-        new_entity = Some(EntityRecord { holder: Some((request.claim_id, lease_until)), ..known });
+        new_entity = Some(EntityRecord {
+            holder: Some((request.claim_id, lease_until)),
+            ..known
+        });
     }
     // Whatever an earlier attempt may have done, a policy of rerun may do again: DBT-4.
     let possible_repeat = record.doubt == Some(Recovery::Rerun);
-    record.possible_repeats = record.possible_repeats.saturating_add(u32::from(possible_repeat));
+    record.possible_repeats = record
+        .possible_repeats
+        .saturating_add(u32::from(possible_repeat));
     record.attempts = record.attempts.saturating_add(1);
     record.claim_id = request.claim_id;
     record.token = token;
@@ -173,7 +191,10 @@ fn grant(
         Start::Unmarked => State::Claimed { lease_until },
         Start::Marked(recovery) => {
             record.first_started_at.get_or_insert(now);
-            State::Started { lease_until, recovery }
+            State::Started {
+                lease_until,
+                recovery,
+            }
         }
     };
     let claim = Claim {

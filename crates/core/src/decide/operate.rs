@@ -99,13 +99,13 @@ pub fn operate(
     };
     let state = match (order, record.state) {
         (Order::Hold(held), _) => {
-            let record = Record { held: *held, ..record.clone() };
+            let record = Record {
+                held: *held,
+                ..record.clone()
+            };
             return Decision::put(Directed::Now(Some(record.state.kind())), record);
         }
-        (
-            Order::Forget,
-            State::Completed { .. } | State::Dead { .. } | State::Released { .. },
-        ) => {
+        (Order::Forget, State::Completed { .. } | State::Dead { .. } | State::Released { .. }) => {
             return Decision {
                 answer: Directed::Now(None),
                 change: Change::Remove,
@@ -114,7 +114,10 @@ pub fn operate(
         }
         (Order::Requeue, State::Dead { .. }) => State::Released { not_before: now },
         (Order::Resolve(Verdict::Applied { window, .. }), State::InDoubt { .. }) => {
-            State::Completed { at: now, window: *window }
+            State::Completed {
+                at: now,
+                window: *window,
+            }
         }
         (Order::Resolve(Verdict::NotApplied { quiet }), State::InDoubt { since }) => {
             let until = since.plus(*quiet);
@@ -123,9 +126,10 @@ pub fn operate(
             }
             State::Released { not_before: now }
         }
-        (Order::Resolve(Verdict::Abandon { window }), State::InDoubt { .. }) => {
-            State::Dead { at: now, window: *window }
-        }
+        (Order::Resolve(Verdict::Abandon { window }), State::InDoubt { .. }) => State::Dead {
+            at: now,
+            window: *window,
+        },
         (
             Order::Forget,
             state @ (State::Claimed { .. } | State::Started { .. } | State::InDoubt { .. }),
@@ -163,28 +167,43 @@ pub fn operate(
         | State::Dead { .. }
         | State::InDoubt { .. } => (record.attempts, record.vanished),
     };
-    let record = Record { state, doubt: None, outcome, attempts, vanished, ..record.clone() };
+    let record = Record {
+        state,
+        doubt: None,
+        outcome,
+        attempts,
+        vanished,
+        ..record.clone()
+    };
     let kind = state.kind();
     let entity = entity_after(&record, entity, kind);
-    Decision { answer: Directed::Now(Some(kind)), change: Change::Put(record), entity }
+    Decision {
+        answer: Directed::Now(Some(kind)),
+        change: Change::Put(record),
+        entity,
+    }
 }
 
 /// Decides what a sweep does with a record that it visits: removes what has passed its window, and
 /// brings to light a started effect whose worker vanished and whose class is to park, so that it
 /// is seen without another delivery. Everything else stays. WIN-1, WIN-3.
 pub fn sweep(record: &Record, now: Timestamp) -> Change {
-    if record.expires_at().is_some_and(|expires_at| expires_at <= now) {
+    if record
+        .expires_at()
+        .is_some_and(|expires_at| expires_at <= now)
+    {
         return Change::Remove;
     }
     match record.state {
-        State::Started { lease_until, recovery: Recovery::Park } if lease_until <= now => {
-            Change::Put(Record {
-                state: State::InDoubt { since: now },
-                doubt: Some(Recovery::Park),
-                vanished: record.vanished.saturating_add(1),
-                ..record.clone()
-            })
-        }
+        State::Started {
+            lease_until,
+            recovery: Recovery::Park,
+        } if lease_until <= now => Change::Put(Record {
+            state: State::InDoubt { since: now },
+            doubt: Some(Recovery::Park),
+            vanished: record.vanished.saturating_add(1),
+            ..record.clone()
+        }),
         State::Claimed { .. }
         | State::Started { .. }
         | State::Released { .. }

@@ -19,7 +19,9 @@ pub fn settle(
     now: Timestamp,
 ) -> Decision<Settled> {
     let record = record.filter(|record| !record.is_forgotten(now));
-    let fenced = Decision::keep(Settled::Fenced { found: record.map(|record| record.state.kind()) });
+    let fenced = Decision::keep(Settled::Fenced {
+        found: record.map(|record| record.state.kind()),
+    });
     let Some(record) = record.filter(|record| record.claim_id == settlement.claim_id) else {
         return fenced;
     };
@@ -51,7 +53,11 @@ pub fn settle(
     let after = stepped(record.clone(), &settlement.step, now);
     let state = after.state.kind();
     let entity = entity_after(&after, entity, state);
-    Decision { answer: Settled::Now(state), change: Change::Put(after), entity }
+    Decision {
+        answer: Settled::Now(state),
+        change: Change::Put(after),
+        entity,
+    }
 }
 
 /// Decides a renewal. `entity` as in [`settle`].
@@ -66,12 +72,14 @@ pub fn renew(
     let record = record.filter(|record| !record.is_forgotten(now));
     let until = now.plus(renewal.lease);
     let found = record.map(|record| record.state.kind());
-    let owned = record.filter(|record| {
-        record.claim_id == renewal.claim_id && !has_lost_entity(record, entity)
-    });
+    let owned = record
+        .filter(|record| record.claim_id == renewal.claim_id && !has_lost_entity(record, entity));
     let state = match owned.map(|record| record.state) {
         Some(State::Claimed { .. }) => State::Claimed { lease_until: until },
-        Some(State::Started { recovery, .. }) => State::Started { lease_until: until, recovery },
+        Some(State::Started { recovery, .. }) => State::Started {
+            lease_until: until,
+            recovery,
+        },
         Some(
             State::Released { .. }
             | State::Completed { .. }
@@ -80,13 +88,24 @@ pub fn renew(
         )
         | None => return Decision::keep(Renewed::Lost { found }),
     };
-    let change = owned.map_or(Change::Keep, |record| Change::Put(Record { state, ..record.clone() }));
-    let gate = owned.and_then(|record| record.gate.as_ref());
-    let entity = entity.filter(|_| gate.is_some()).map(|entity| EntityRecord {
-        holder: Some((renewal.claim_id, until)),
-        ..entity.clone()
+    let change = owned.map_or(Change::Keep, |record| {
+        Change::Put(Record {
+            state,
+            ..record.clone()
+        })
     });
-    Decision { answer: Renewed::Until(until), change, entity }
+    let gate = owned.and_then(|record| record.gate.as_ref());
+    let entity = entity
+        .filter(|_| gate.is_some())
+        .map(|entity| EntityRecord {
+            holder: Some((renewal.claim_id, until)),
+            ..entity.clone()
+        });
+    Decision {
+        answer: Renewed::Until(until),
+        change,
+        entity,
+    }
 }
 
 /// The record after a step of its own claim.
@@ -99,15 +118,28 @@ fn stepped(mut record: Record, step: &Step, now: Timestamp) -> Record {
                 return record;
             };
             record.first_started_at.get_or_insert(now);
-            record.state = State::Started { lease_until, recovery: *recovery };
+            record.state = State::Started {
+                lease_until,
+                recovery: *recovery,
+            };
         }
         Step::Complete { outcome, window } => {
-            record.state = State::Completed { at: now, window: *window };
+            record.state = State::Completed {
+                at: now,
+                window: *window,
+            };
             record.outcome = Some(outcome.clone());
             record.last_error = None;
             record.doubt = None;
         }
-        Step::Release { error, certainty, after, counted, limits, window } => {
+        Step::Release {
+            error,
+            certainty,
+            after,
+            counted,
+            limits,
+            window,
+        } => {
             if !counted {
                 record.attempts = record.attempts.saturating_sub(1);
             }
@@ -121,7 +153,9 @@ fn stepped(mut record: Record, step: &Step, now: Timestamp) -> Record {
             {
                 return record.given_up(now, *window);
             }
-            record.state = State::Released { not_before: now.plus(*after) };
+            record.state = State::Released {
+                not_before: now.plus(*after),
+            };
         }
         Step::Fail { error, window } => {
             record.last_error = Some(error.clone());
@@ -153,7 +187,10 @@ pub(super) fn entity_after(
         StateKind::Claimed | StateKind::Started => None,
         StateKind::Completed => {
             let applied = known.applied.max(Some(gate.version));
-            Some(EntityRecord { applied, ..known.without_holder(record.claim_id) })
+            Some(EntityRecord {
+                applied,
+                ..known.without_holder(record.claim_id)
+            })
         }
         StateKind::Released | StateKind::Dead | StateKind::InDoubt => {
             Some(known.without_holder(record.claim_id))
@@ -168,9 +205,9 @@ impl Record {
             None | Some(Recovery::Rerun) => false,
             Some(Recovery::Park) => true,
             // From the first start, whatever came between: DBT-3.
-            Some(Recovery::RerunWithin(window)) => {
-                self.first_started_at.is_none_or(|first| first.plus(window) <= now)
-            }
+            Some(Recovery::RerunWithin(window)) => self
+                .first_started_at
+                .is_none_or(|first| first.plus(window) <= now),
         }
     }
 

@@ -1,6 +1,9 @@
 //! One named case per row of the guard table in `docs/spec/protocol.md`, edges included.
 
-#![expect(clippy::needless_pass_by_value, reason = "a case hands over what it made")]
+#![expect(
+    clippy::needless_pass_by_value,
+    reason = "a case hands over what it made"
+)]
 
 mod claim;
 mod operate;

@@ -1,6 +1,9 @@
 //! The boxed forms of the store ports: one adapter each, private to this crate.
 
-#![expect(clippy::elidable_lifetime_names, reason = "the inputs of most methods need the name")]
+#![expect(
+    clippy::elidable_lifetime_names,
+    reason = "the inputs of most methods need the name"
+)]
 
 use std::future::Future;
 use std::pin::Pin;

@@ -32,10 +32,7 @@ pub trait Store: Send + Sync + 'static {
     /// # Shape       absent → granted; completed → replay; claimed → busy; see [`Admission`]
     /// # Cost        one round trip; one durable write if any request has `Start::Marked`
     /// # Errors      `Unavailable`, `Timeout` (maybe applied: ask again), `Poisoned`
-    fn claim(
-        &self,
-        batch: &[ClaimRequest],
-    ) -> impl Future<Output = Result<Vec<Admission>>> + Send;
+    fn claim(&self, batch: &[ClaimRequest]) -> impl Future<Output = Result<Vec<Admission>>> + Send;
 
     /// Reports on claims: start, complete, release, fail.
     ///

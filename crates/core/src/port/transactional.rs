@@ -20,10 +20,7 @@ pub trait TransactionalStore: Send + Sync + 'static {
     /// Prepares `statements` once, so that a mistake in them is found before work begins.
     ///
     /// # Errors      `InvalidConfig` with the database's own words
-    fn prepare(
-        &self,
-        statements: &Statements,
-    ) -> impl Future<Output = Result<()>> + Send;
+    fn prepare(&self, statements: &Statements) -> impl Future<Output = Result<()>> + Send;
 
     /// Claims each operation, runs its statements and completes it, all in one transaction for the
     /// whole batch; a message whose statements fail leaves nothing behind but its record.

@@ -1,17 +1,19 @@
 //! What every way of running an effect shares: messages in hand, their fates, parking and
-//! acknowledging, and asking the store again until it answers.
+//! acknowledging.
 
-use std::future::Future;
+mod asking;
+
+use std::collections::BTreeSet;
+use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
 
 use semel_core::port::source::{DeliveryId, Progress};
 use semel_core::{
-    Admission, Advice, ClaimRequest, Duplicate, Error, FencingToken, Parked, Result, StateKind,
-    Store, Timestamp,
+    Admission, Duplicate, Error, FencingToken, Parked, Result, StateKind, Store, Timestamp,
 };
 
-use super::intake::{Chunk, Intake};
+use super::intake::{Chunk, Intake, Told};
 use super::lanes::Lanes;
 use super::{OnProgress, Shutdown, Surroundings};
 use crate::event::Event;
@@ -26,13 +28,24 @@ pub(super) struct Desk<S> {
     pub(super) lanes: Lanes,
     on_progress: Option<OnProgress>,
     progress: Option<Progress>,
+    /// Deliveries that the source has handed over and was not yet told the fate of.
+    in_hand: BTreeSet<DeliveryId>,
+    extend_at: Duration,
     reported_at: Duration,
     started_at: Duration,
     ended: bool,
+    /// Why the source is of no more use: what runs is finished, then the run ends with this.
+    failure: Option<Error>,
     summary: Summary,
     to_park: Vec<Parked>,
     /// Fates that count once everything in `to_park` is durable.
-    settled: Vec<(DeliveryId, Option<bytes::Bytes>, Fate)>,
+    settled: Vec<(DeliveryId, Option<Held>, Fate)>,
+}
+
+/// What a message in hand occupies until its fate is counted.
+struct Held {
+    order: bytes::Bytes,
+    payload_bytes: usize,
 }
 
 impl<S: Store + Clone> Desk<S> {
@@ -46,6 +59,7 @@ impl<S: Store + Clone> Desk<S> {
     ) -> Self {
         let started_at = surroundings.clock.monotonic();
         let lanes = Lanes::new(every_lane, &*surroundings.entropy);
+        let extend_at = started_at + pipeline.lease / 3;
         Self {
             pipeline,
             store,
@@ -54,9 +68,12 @@ impl<S: Store + Clone> Desk<S> {
             lanes,
             on_progress,
             progress: None,
+            in_hand: BTreeSet::new(),
+            extend_at,
             reported_at: started_at,
             started_at,
             ended: false,
+            failure: None,
             summary: Summary::default(),
             to_park: Vec::new(),
             settled: Vec::new(),
@@ -75,7 +92,9 @@ impl<S: Store + Clone> Desk<S> {
     }
 
     pub(super) fn observe(&self, event: &Event<'_>) {
-        self.surroundings.observer.observe(&self.pipeline.name, event);
+        self.surroundings
+            .observer
+            .observe(&self.pipeline.name, event);
     }
 
     /// Whether all that ever comes has met its fate, or shutdown wants no more begun.
@@ -84,47 +103,81 @@ impl<S: Store + Clone> Desk<S> {
     }
 
     pub(super) fn is_stopping(&self) -> bool {
-        self.shutdown.is_requested()
+        self.failure.is_some() || self.shutdown.is_requested()
     }
 
     /// Whether more messages may be taken in hand: back-pressure holds the rest in the source.
     pub(super) fn has_room(&self) -> bool {
-        !self.ended && self.lanes.len() < self.pipeline.batch.max(self.pipeline.concurrency) * 4
+        let most = self.pipeline.batch.max(self.pipeline.concurrency) * 2;
+        !self.ended && self.lanes.len() < most && self.lanes.bytes() < MOST_HELD_BYTES
     }
 
     /// Takes in hand whatever is there, and waits for something to do if nothing is.
-    pub(super) async fn gather(&mut self, intake: &mut Intake) -> Result<()> {
+    pub(super) async fn gather(&mut self, intake: &mut Intake) {
         loop {
             while self.has_room() {
-                let Some(chunk) = intake.try_next() else { break };
-                self.receive(chunk)?;
+                let Some(chunk) = intake.try_next() else {
+                    break;
+                };
+                self.receive(chunk);
             }
             self.lanes.wake(self.now());
             if self.lanes.has_ready() || self.is_done() || !self.settled.is_empty() {
-                return Ok(());
+                return;
             }
-            self.wait(intake).await?;
+            self.wait(intake).await;
+            self.extend_if_due(intake).await;
         }
     }
 
-    /// Waits until a chunk is here, a message is due or shutdown is requested.
-    async fn wait(&mut self, intake: &mut Intake) -> Result<()> {
-        let due = self.lanes.next_due().map(|due| due.saturating_sub(self.now()));
+    /// Tells the source at a third of the lease what is still worked on.
+    async fn extend_if_due(&mut self, intake: &Intake) {
+        if self.now() < self.extend_at {
+            return;
+        }
+        self.extend_at = self.now() + self.pipeline.lease / 3;
+        if !self.in_hand.is_empty() {
+            let in_hand = self.in_hand.iter().copied().collect();
+            self.tell(intake, Told::Extend(in_hand)).await;
+        }
+    }
+
+    async fn tell(&mut self, intake: &Intake, told: Told) {
+        if let Err(error) = intake.tell(told).await {
+            self.failure.get_or_insert(error);
+        }
+    }
+
+    /// Waits until a chunk is here, a message or an extension is due, or shutdown is requested.
+    async fn wait(&mut self, intake: &mut Intake) {
+        let extend_at = Some(self.extend_at).filter(|_| !self.in_hand.is_empty());
+        let due = [self.lanes.next_due(), extend_at]
+            .into_iter()
+            .flatten()
+            .min();
+        let due = due.map(|due| due.saturating_sub(self.now()));
         let has_room = self.has_room();
         let chunk = tokio::select! {
             biased;
-            () = self.shutdown.request() => return Ok(()),
+            () = self.shutdown.request() => return,
             chunk = intake.next(), if has_room => chunk,
-            () = sleep_for(due), if due.is_some() => return Ok(()),
+            () = sleep_for(due), if due.is_some() => return,
         };
-        self.receive(chunk)
+        self.receive(chunk);
     }
 
     /// Takes a chunk in hand.
-    pub(super) fn receive(&mut self, chunk: Chunk) -> Result<()> {
+    pub(super) fn receive(&mut self, chunk: Chunk) {
         match chunk {
-            Chunk::Messages { incoming, rejected, progress } => {
+            Chunk::Messages {
+                incoming,
+                rejected,
+                progress,
+            } => {
                 self.progress = progress;
+                let readable = incoming.iter().map(|incoming| incoming.delivery);
+                let unreadable = rejected.iter().map(|rejected| rejected.delivery);
+                self.in_hand.extend(readable.chain(unreadable));
                 for rejected in rejected {
                     self.quarantine(rejected);
                 }
@@ -135,15 +188,21 @@ impl<S: Store + Clone> Desk<S> {
             // What is in hand runs on: its record decides.
             Chunk::Revoked => {}
             Chunk::Ended => self.ended = true,
-            Chunk::Failed(error) => return Err(error),
+            Chunk::Failed(error) => self.failure = Some(error),
         }
-        Ok(())
     }
 
     fn quarantine(&mut self, rejected: Rejected) {
-        let Rejected { delivery, unusable, parked } = rejected;
+        let Rejected {
+            delivery,
+            unusable,
+            parked,
+        } = rejected;
         let coordinates = &parked.coordinates;
-        self.observe(&Event::Unusable { coordinates, unusable: &unusable });
+        self.observe(&Event::Unusable {
+            coordinates,
+            unusable: &unusable,
+        });
         self.to_park.push(parked);
         self.settled.push((delivery, None, Fate::Quarantined));
     }
@@ -154,19 +213,30 @@ impl<S: Store + Clone> Desk<S> {
         match admission {
             Admission::Granted(_) => {
                 // Callers keep grants to themselves; held back, it is resumed by its claim id.
-                let due = self.now() + RECHECK;
+                let due = self.due(RECHECK);
                 self.lanes.delay(incoming, due);
             }
-            Admission::Replay { duplicate: Duplicate::Own, .. } => {
+            Admission::Replay {
+                duplicate: Duplicate::Own,
+                ..
+            } => {
                 self.completed(&incoming, false);
             }
             Admission::Replay { duplicate, .. } => {
-                self.observe(&Event::Replayed { operation, duplicate });
+                self.observe(&Event::Replayed {
+                    operation,
+                    duplicate,
+                });
                 self.settle(&incoming, Fate::Replayed);
             }
             Admission::Busy { until, now } => self.hold_back(incoming, until, now),
             Admission::Conflict { duplicate } => {
-                self.observe(&Event::Conflicted { operation, duplicate });
+                let coordinates = &incoming.coordinates;
+                self.observe(&Event::Conflicted {
+                    operation,
+                    coordinates,
+                    duplicate,
+                });
                 let detail = "the key was used with another request";
                 self.set_aside(&incoming, "fingerprint-conflict", detail, Fate::Conflict);
             }
@@ -179,7 +249,11 @@ impl<S: Store + Clone> Desk<S> {
                 self.parked(&incoming, state, "its operation was given up before");
             }
             Admission::TooOld => {
-                self.observe(&Event::TooOld { operation });
+                let coordinates = &incoming.coordinates;
+                self.observe(&Event::TooOld {
+                    operation,
+                    coordinates,
+                });
                 let detail = "no record, and older than the window";
                 self.set_aside(&incoming, "too-old", detail, Fate::TooOld);
             }
@@ -192,27 +266,42 @@ impl<S: Store + Clone> Desk<S> {
 
     /// Holds back an item that the store could not decide; fails if it never will.
     pub(super) fn hold_failed(&mut self, incoming: Incoming, error: Error) -> Result<()> {
-        if is_final(&error) {
+        self.failed(error)?;
+        let due = self.due(RECHECK);
+        self.lanes.delay(incoming, due);
+        Ok(())
+    }
+
+    /// Tells of a failure after which all is tried again; fails if it never will.
+    pub(super) fn failed(&self, error: Error) -> Result<()> {
+        if asking::is_final(&error) {
             return Err(error);
         }
-        self.observe(&Event::StoreFailed { error: &error, wait: RECHECK });
-        let due = self.now() + RECHECK;
-        self.lanes.delay(incoming, due);
+        self.observe(&Event::StoreFailed {
+            error: &error,
+            wait: RECHECK,
+        });
         Ok(())
     }
 
     /// The effect happened and is recorded.
     pub(super) fn completed(&mut self, incoming: &Incoming, takeover: bool) {
         self.summary.takeovers += u64::from(takeover);
-        self.observe(&Event::Completed { operation: &incoming.request.operation });
+        self.observe(&Event::Completed {
+            operation: &incoming.request.operation,
+        });
         self.settle(incoming, Fate::Applied);
     }
 
     /// Another attempt follows at `not_before`.
     pub(super) fn released(&mut self, mut incoming: Incoming, error: &str, wait: Duration) {
-        self.observe(&Event::Released { operation: &incoming.request.operation, error, wait });
+        self.observe(&Event::Released {
+            operation: &incoming.request.operation,
+            error,
+            wait,
+        });
         incoming.request.claim_id = random_claim_id(&*self.surroundings.entropy);
-        let due = self.now() + wait;
+        let due = self.due(wait);
         self.lanes.delay(incoming, due);
     }
 
@@ -242,11 +331,18 @@ impl<S: Store + Clone> Desk<S> {
         token: FencingToken,
         found: Option<StateKind>,
     ) {
+        if cfg!(semel_planted = "M06") {
+            return self.settle(&incoming, Fate::Replayed);
+        }
         self.summary.fenced += 1;
         let operation = &incoming.request.operation;
-        self.observe(&Event::Fenced { operation, token, found });
+        self.observe(&Event::Fenced {
+            operation,
+            token,
+            found,
+        });
         incoming.request.claim_id = random_claim_id(&*self.surroundings.entropy);
-        let due = self.now() + RECHECK;
+        let due = self.due(RECHECK);
         self.lanes.delay(incoming, due);
     }
 
@@ -255,21 +351,42 @@ impl<S: Store + Clone> Desk<S> {
         self.summary.takeovers += 1;
     }
 
-    fn hold_back(&mut self, incoming: Incoming, until: Timestamp, now: Timestamp) {
+    fn hold_back(&mut self, mut incoming: Incoming, until: Timestamp, now: Timestamp) {
+        if cfg!(semel_planted = "M07") {
+            return self.settle(&incoming, Fate::Replayed);
+        }
+        if cfg!(semel_planted = "M20") {
+            let failed = &mut incoming.request.limits.failed;
+            *failed = NonZeroU32::new(failed.get() - 1).unwrap_or(NonZeroU32::MIN);
+        }
         // Its owner may be done long before its lease ends.
         let wait = until.since(now).clamp(Duration::from_millis(5), RECHECK);
-        self.observe(&Event::Busy { operation: &incoming.request.operation, wait });
-        let due = self.now() + wait;
+        self.observe(&Event::Busy {
+            operation: &incoming.request.operation,
+            wait,
+        });
+        let due = self.due(wait);
         self.lanes.delay(incoming, due);
     }
 
     fn set_aside(&mut self, incoming: &Incoming, reason: &'static str, detail: &str, fate: Fate) {
-        self.to_park.push(incoming.parked(reason, detail));
+        if !(cfg!(semel_planted = "M35") && fate == Fate::Dead) {
+            self.to_park.push(incoming.parked(reason, detail));
+        }
         self.settle(incoming, fate);
     }
 
+    /// When `wait` is over. An effect may wish to wait for ever.
+    fn due(&self, wait: Duration) -> Duration {
+        self.now().saturating_add(wait)
+    }
+
     fn settle(&mut self, incoming: &Incoming, fate: Fate) {
-        self.settled.push((incoming.delivery, Some(incoming.order()), fate));
+        let held = Held {
+            order: incoming.order(),
+            payload_bytes: incoming.payload.len(),
+        };
+        self.settled.push((incoming.delivery, Some(held), fate));
     }
 
     /// Makes parked messages durable, then counts and acknowledges everything that met its fate.
@@ -279,22 +396,26 @@ impl<S: Store + Clone> Desk<S> {
             self.ask(|| self.store.park(&to_park)).await?;
         }
         let mut acknowledge = Vec::with_capacity(self.settled.len());
-        for (delivery, order, fate) in std::mem::take(&mut self.settled) {
+        for (delivery, held, fate) in std::mem::take(&mut self.settled) {
             self.summary.count(fate);
+            self.in_hand.remove(&delivery);
             acknowledge.push(delivery);
-            if let Some(order) = order {
-                self.lanes.finish(&order);
+            if let Some(held) = held {
+                self.lanes.finish(&held.order, held.payload_bytes);
             }
         }
         if !acknowledge.is_empty() {
-            intake.acknowledge(acknowledge).await?;
+            self.tell(intake, Told::Acknowledge(acknowledge)).await;
         }
+        self.extend_if_due(intake).await;
         self.report(false);
         Ok(())
     }
 
     fn report(&mut self, last: bool) {
-        let Some(on_progress) = &self.on_progress else { return };
+        let Some(on_progress) = &self.on_progress else {
+            return;
+        };
         let now = self.surroundings.clock.monotonic();
         if last || now.saturating_sub(self.reported_at) >= REPORT_EVERY {
             self.reported_at = now;
@@ -305,75 +426,15 @@ impl<S: Store + Clone> Desk<S> {
     /// Gives back what is in hand and not running, and closes the source.
     pub(super) async fn close(&mut self, intake: Intake) -> Result<()> {
         self.flush(&intake).await?;
-        for _ in 0..self.lanes.abandon() {
+        if !self.in_hand.is_empty() {
+            let in_hand = std::mem::take(&mut self.in_hand).into_iter().collect();
+            self.tell(&intake, Told::Requeue(in_hand)).await;
+        }
+        for _ in 0..self.lanes.abandon() + intake.close().await {
             self.summary.count(Fate::Released);
         }
         self.report(true);
-        intake.close().await;
-        Ok(())
-    }
-
-    /// Makes a store call until it is answered, waiting longer each time. The call is repeated with
-    /// the same claim ids, so that a lost answer is found again.
-    ///
-    /// # Errors
-    ///
-    /// what no repetition mends, and anything once shutdown ran out of patience
-    pub(super) async fn ask<T, Fut>(&self, call: impl Fn() -> Fut + Send + Sync) -> Result<T>
-    where
-        Fut: Future<Output = Result<T>> + Send,
-    {
-        let mut wait = Duration::from_millis(20);
-        let mut stopping_since = None;
-        loop {
-            let error = match call().await {
-                Ok(answer) => return Ok(answer),
-                Err(error) => error,
-            };
-            if self.is_stopping() {
-                let since = *stopping_since.get_or_insert_with(|| self.now());
-                if self.now().saturating_sub(since) >= self.shutdown.patience {
-                    return Err(error);
-                }
-            }
-            if is_final(&error) {
-                return Err(error);
-            }
-            let hint = match error.advice() {
-                Advice::Retry { after } => after,
-                Advice::Fix | Advice::LookUpFirst | Advice::Stop | Advice::Alarm => Duration::ZERO,
-            };
-            let pause = self.jittered(wait.max(hint));
-            self.observe(&Event::StoreFailed { error: &error, wait: pause });
-            tokio::time::sleep(pause).await;
-            wait = (wait * 2).min(Duration::from_secs(5));
-        }
-    }
-
-    /// `wait` and up to a quarter more, so that workers do not come back all at once.
-    pub(super) fn jittered(&self, wait: Duration) -> Duration {
-        let mut byte = [0];
-        self.surroundings.entropy.fill(&mut byte);
-        wait + wait * u32::from(byte[0]) / 1024
-    }
-
-    /// Asks for claims.
-    pub(super) async fn claim(&self, requests: &[ClaimRequest]) -> Result<Vec<Admission>> {
-        self.ask(|| self.store.claim(requests)).await
-    }
-
-    /// Whether a claim that was asked for at `asked_at` is still fresh enough to begin its effect:
-    /// a worker that was stopped for two thirds of its lease fences itself.
-    pub(super) fn may_begin(&self, asked_at: Duration) -> bool {
-        self.now().saturating_sub(asked_at) < self.pipeline.lease * 2 / 3
-    }
-}
-
-/// Whether no repetition can mend this.
-fn is_final(error: &Error) -> bool {
-    match error.advice() {
-        Advice::Fix | Advice::Stop | Advice::Alarm => true,
-        Advice::Retry { .. } | Advice::LookUpFirst => false,
+        self.failure.take().map_or(Ok(()), Err)
     }
 }
 
@@ -383,5 +444,7 @@ async fn sleep_for(wait: Option<Duration>) {
 
 /// The longest that a message is held back before its key is looked at again.
 pub(super) const RECHECK: Duration = Duration::from_secs(1);
+/// Payloads in hand beyond which nothing more is taken in: 64 MiB.
+const MOST_HELD_BYTES: usize = 64 << 20;
 /// How often progress is told.
 const REPORT_EVERY: Duration = Duration::from_millis(100);

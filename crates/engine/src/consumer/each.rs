@@ -7,16 +7,16 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use semel_core::decide::{Directed, Directive, Order, Refusal};
 use semel_core::decide::Verdict as Resolution;
+use semel_core::decide::{Directed, Directive, Order, Refusal};
 use semel_core::{
-    Admission, Certainty, Claim, ClaimRequest, Outcome, Renewal, Renewed, Result, Settlement,
-    StateKind, Step, Store,
+    Admission, Certainty, Claim, ClaimRequest, Outcome, Renewal, Renewed, Result, StateKind, Step,
+    Store,
 };
 use tokio::task::{AbortHandle, Id, JoinError, JoinSet};
 
 use super::desk::Desk;
-use super::intake::Intake;
+use super::intake::{Intake, Told};
 use super::stream::{call, conclude, jitter, settlement};
 use crate::effect::{Effect, Probe, Verdict};
 use crate::event::Event;
@@ -30,16 +30,23 @@ pub(super) async fn run<S: Store + Clone, E: Effect>(
     let mut attempts = Attempts::new(desk.now());
     loop {
         if attempts.running.is_empty() && attempts.finished.is_empty() {
-            desk.gather(&mut intake).await?;
+            desk.gather(&mut intake).await;
             if desk.is_done() {
                 return desk.close(intake).await;
             }
         } else {
-            attempts.wait(desk, &mut intake).await?;
+            attempts.wait(desk, &mut intake).await;
             if desk.is_stopping() && attempts.is_out_of_patience(desk) {
                 attempts.give_back(desk).await?;
                 return desk.close(intake).await;
             }
+        }
+        if cfg!(semel_planted = "M04") {
+            let early = attempts
+                .finished
+                .iter()
+                .map(|(running, _)| running.incoming.delivery);
+            intake.tell(Told::Acknowledge(early.collect())).await?;
         }
         attempts.renew_if_due(desk).await?;
         attempts.turn(desk, &effect).await?;
@@ -52,7 +59,7 @@ struct Attempts {
     tasks: JoinSet<Verdict>,
     running: BTreeMap<Id, Running>,
     finished: Vec<(Running, Verdict)>,
-    renewed_at: Duration,
+    renew_at: Duration,
     stopping_since: Option<Duration>,
 }
 
@@ -73,29 +80,28 @@ impl Attempts {
             tasks: JoinSet::new(),
             running: BTreeMap::new(),
             finished: Vec::new(),
-            renewed_at: now,
+            renew_at: now,
             stopping_since: None,
         }
     }
 
     /// Waits until an attempt ends, there is more to begin, or leases want renewing.
-    async fn wait<S: Store + Clone>(
-        &mut self,
-        desk: &mut Desk<S>,
-        intake: &mut Intake,
-    ) -> Result<()> {
+    async fn wait<S: Store + Clone>(&mut self, desk: &mut Desk<S>, intake: &mut Intake) {
         self.collect();
         let has_slot = self.running.len() < desk.pipeline.concurrency;
         let now = desk.now();
         desk.lanes.wake(now);
-        if !self.finished.is_empty() || (has_slot && desk.lanes.has_ready() && !desk.is_stopping()) {
-            return Ok(());
+        if !self.finished.is_empty() || (has_slot && desk.lanes.has_ready() && !desk.is_stopping())
+        {
+            return;
         }
-        let next_renewal = self.renewed_at + desk.pipeline.lease / 3;
         let next_due = desk.lanes.next_due().filter(|_| has_slot);
         let patience = self.patience_ends(desk);
-        let wake_at = [Some(next_renewal), next_due, patience].into_iter().flatten().min();
-        let nap = wake_at.map_or(RENEWAL_CHECK, |at| at.saturating_sub(now));
+        let wake_at = [next_due, patience]
+            .into_iter()
+            .flatten()
+            .fold(self.renew_at, Duration::min);
+        let nap = wake_at.saturating_sub(now);
         let has_room = desk.has_room() && !desk.is_stopping();
         let is_stopping = desk.is_stopping();
         let chunk = tokio::select! {
@@ -103,13 +109,13 @@ impl Attempts {
             joined = self.tasks.join_next_with_id() => {
                 self.take(joined);
                 self.collect();
-                return Ok(());
+                return;
             }
             chunk = intake.next(), if has_room => chunk,
-            () = desk.shutdown.request(), if !is_stopping => return Ok(()),
-            () = tokio::time::sleep(nap) => return Ok(()),
+            () = desk.shutdown.request(), if !is_stopping => return,
+            () = tokio::time::sleep(nap) => return,
         };
-        desk.receive(chunk)
+        desk.receive(chunk);
     }
 
     /// Takes every attempt that has ended by now.
@@ -122,9 +128,16 @@ impl Attempts {
     fn take(&mut self, joined: Option<Result<(Id, Verdict), JoinError>>) {
         let (id, verdict) = match joined {
             Some(Ok(ended)) => ended,
+            Some(Err(error)) if cfg!(semel_planted = "M38") => {
+                (error.id(), Verdict::Done(bytes::Bytes::new()))
+            }
             // Neither a panic nor a dropped call is a success, nor surely not applied.
             Some(Err(error)) => {
-                let why = if error.is_panic() { "the effect panicked" } else { "the call was dropped" };
+                let why = if error.is_panic() {
+                    "the effect panicked"
+                } else {
+                    "the call was dropped"
+                };
                 (error.id(), Verdict::MaybeApplied { error: why.into() })
             }
             None => return,
@@ -142,7 +155,12 @@ impl Attempts {
     ) -> Result<()> {
         let mut settling = Vec::with_capacity(self.finished.len());
         for (running, verdict) in self.finished.drain(..) {
-            let Running { incoming, claim, lost, .. } = running;
+            let Running {
+                incoming,
+                claim,
+                lost,
+                ..
+            } = running;
             if let Some(Found(found)) = lost {
                 desk.fenced(incoming, claim.token, found);
                 continue;
@@ -151,13 +169,24 @@ impl Attempts {
             settling.push((incoming, claim, settlement));
         }
         let free = desk.pipeline.concurrency.saturating_sub(self.running.len());
-        let begin = if desk.is_stopping() { 0 } else { free.min(desk.pipeline.batch) };
+        let begin = if desk.is_stopping() {
+            0
+        } else {
+            free.min(desk.pipeline.batch)
+        };
         let taken = desk.lanes.take(begin);
-        let requests: Vec<_> = taken.iter().map(|incoming| incoming.request.clone()).collect();
-        let settlements: Vec<_> = settling.iter().map(|(.., settlement)| settlement.clone()).collect();
+        let requests: Vec<_> = taken
+            .iter()
+            .map(|incoming| incoming.request.clone())
+            .collect();
+        let settlements: Vec<_> = settling
+            .iter()
+            .map(|(.., settlement)| settlement.clone())
+            .collect();
         let asked_at = desk.now();
-        let (settled, admissions) =
-            tokio::try_join!(settle(desk, &settlements), claim(desk, &requests))?;
+        let asking =
+            async { tokio::try_join!(desk.settle_all(&settlements), claim(desk, &requests)) };
+        let (settled, admissions) = self.beside(desk, asking).await?;
         for ((incoming, claim, settlement), settled) in settling.into_iter().zip(settled) {
             conclude(desk, incoming, &claim, &settlement.step, settled)?;
         }
@@ -166,9 +195,12 @@ impl Attempts {
                 Admission::Granted(claim) if desk.may_begin(asked_at) => {
                     self.begin(desk, effect, incoming, claim);
                 }
-                Admission::Parked { state: StateKind::InDoubt, duplicate } => {
+                Admission::Parked {
+                    state: StateKind::InDoubt,
+                    duplicate,
+                } => {
                     let state = StateKind::InDoubt;
-                    if probe(desk, effect, &incoming).await? {
+                    if self.beside(desk, probe(desk, effect, &incoming)).await? {
                         desk.lanes.put_back(vec![incoming]);
                     } else {
                         desk.refused(incoming, Admission::Parked { state, duplicate })?;
@@ -190,35 +222,49 @@ impl Attempts {
         if claim.takeover {
             desk.taken_over();
         }
+        if claim.resumed {
+            // Its lease has been running since it was first granted.
+            self.renew_at = desk.now();
+        }
         desk.observe(&Event::Granted { claim: &claim });
         let call = call(&incoming, claim.clone());
         let effect = Arc::clone(effect);
         let abort = self.tasks.spawn(async move { effect.call(call).await });
-        self.running.insert(abort.id(), Running { incoming, claim, abort, lost: None });
+        self.running.insert(
+            abort.id(),
+            Running {
+                incoming,
+                claim,
+                abort,
+                lost: None,
+            },
+        );
     }
 
     /// Extends the leases of everything under way, at a third of the lease.
     async fn renew_if_due<S: Store + Clone>(&mut self, desk: &mut Desk<S>) -> Result<()> {
-        let now = desk.now();
+        let (now, lease) = (desk.now(), desk.pipeline.lease);
         if self.running.is_empty() {
-            self.renewed_at = now;
+            self.renew_at = now + lease / 3;
             return Ok(());
         }
-        if now.saturating_sub(self.renewed_at) < desk.pipeline.lease / 3 {
+        if now < self.renew_at {
             return Ok(());
         }
-        self.renewed_at = now;
-        let lease = desk.pipeline.lease;
-        let renewals = self.running.values().map(|running| Renewal {
-            operation: running.claim.operation.clone(),
-            claim_id: running.claim.claim_id,
-            lease,
-        });
-        let renewals: Vec<_> = renewals.collect();
+        self.renew_at = now + lease / 3;
+        if cfg!(semel_planted = "M16") {
+            return Ok(());
+        }
+        let renewals = self.renewals(lease);
         let renewed = desk.ask(|| desk.store.renew(&renewals)).await?;
-        desk.observe(&Event::Renewed { count: renewals.len() });
+        desk.observe(&Event::Renewed {
+            count: renewals.len(),
+        });
         for (running, renewed) in self.running.values_mut().zip(renewed) {
-            if let Renewed::Lost { found } = renewed {
+            // In doubt, nobody else runs it, and its completion is still accepted: DBT-2.
+            if let Renewed::Lost { found } = renewed
+                && found != Some(StateKind::InDoubt)
+            {
                 running.lost = Some(Found(found));
                 running.abort.abort();
             }
@@ -226,16 +272,42 @@ impl Attempts {
         Ok(())
     }
 
+    /// Waits for `work`. However long that takes, what runs keeps its lease.
+    async fn beside<S: Store + Clone, T>(
+        &self,
+        desk: &Desk<S>,
+        work: impl Future<Output = T>,
+    ) -> T {
+        let first = self.renew_at.saturating_sub(desk.now());
+        tokio::select! {
+            biased;
+            done = work => done,
+            never = desk.keep(first, || self.renewals(desk.pipeline.lease)) => match never {},
+        }
+    }
+
+    fn renewals(&self, lease: Duration) -> Vec<Renewal> {
+        let claims = self.running.values().map(|running| &running.claim);
+        claims
+            .map(|claim| Renewal {
+                operation: claim.operation.clone(),
+                claim_id: claim.claim_id,
+                lease,
+            })
+            .collect()
+    }
+
     fn patience_ends<S: Store + Clone>(&mut self, desk: &Desk<S>) -> Option<Duration> {
         if !desk.is_stopping() {
             return None;
         }
         let since = *self.stopping_since.get_or_insert_with(|| desk.now());
-        Some(since + desk.shutdown.patience)
+        Some(since.saturating_add(desk.shutdown.patience))
     }
 
     fn is_out_of_patience<S: Store + Clone>(&mut self, desk: &Desk<S>) -> bool {
-        self.patience_ends(desk).is_some_and(|end| end <= desk.now())
+        self.patience_ends(desk)
+            .is_some_and(|end| end <= desk.now())
     }
 
     /// Stops what still runs at the end of a shutdown and reports that nobody knows how it ended.
@@ -249,32 +321,31 @@ impl Attempts {
             .iter()
             .map(|(running, verdict)| {
                 let mut settlement = settlement(&desk.pipeline, &running.claim, verdict.clone());
-                if let Step::Release { counted, certainty: Certainty::MaybeApplied, .. } =
-                    &mut settlement.step
+                if let Step::Release {
+                    counted,
+                    certainty: Certainty::MaybeApplied,
+                    ..
+                } = &mut settlement.step
                 {
                     *counted = false;
                 }
                 settlement
             })
             .collect();
-        let settled = settle(desk, &settlements).await?;
+        let settled = desk.settle_all(&settlements).await?;
         for (((running, _), settlement), settled) in
             finished.into_iter().zip(settlements).zip(settled)
         {
-            conclude(desk, running.incoming, &running.claim, &settlement.step, settled)?;
+            conclude(
+                desk,
+                running.incoming,
+                &running.claim,
+                &settlement.step,
+                settled,
+            )?;
         }
         Ok(())
     }
-}
-
-async fn settle<S: Store + Clone>(
-    desk: &Desk<S>,
-    settlements: &[Settlement],
-) -> Result<Vec<semel_core::Settled>> {
-    if settlements.is_empty() {
-        return Ok(Vec::new());
-    }
-    desk.ask(|| desk.store.settle(settlements)).await
 }
 
 async fn claim<S: Store + Clone>(
@@ -317,19 +388,23 @@ async fn probe<S: Store + Clone, E: Effect>(
     let window = desk.pipeline.window;
     let verdict = match effect.probe(&call(incoming, claim)).await {
         Probe::Unknown => return Ok(false),
-        Probe::NotApplied => Resolution::NotApplied { quiet: effect.quiet() },
+        Probe::NotApplied => Resolution::NotApplied {
+            quiet: effect.quiet(),
+        },
         Probe::Applied(result) => Resolution::Applied {
             outcome: Outcome::raw(result, desk.pipeline.outcome_limit_bytes),
             window,
         },
     };
-    let directive = Directive { operation, order: Order::Resolve(verdict) };
-    let directed = desk.ask(|| desk.store.operate(std::slice::from_ref(&directive))).await?;
+    let directive = Directive {
+        operation,
+        order: Order::Resolve(verdict),
+    };
+    let directed = desk
+        .ask(|| desk.store.operate(std::slice::from_ref(&directive)))
+        .await?;
     Ok(match directed.into_iter().next() {
         Some(Directed::Now(_) | Directed::Refused(Refusal::State(_) | Refusal::Absent)) => true,
         Some(Directed::Refused(Refusal::NotQuiet { .. }) | Directed::Failed(_)) | None => false,
     })
 }
-
-/// How often leases are looked at where nothing else wakes the task.
-const RENEWAL_CHECK: Duration = Duration::from_secs(1);

@@ -1,5 +1,5 @@
-//! The task that owns the source: reads ahead, turns deliveries into claims to ask for, passes
-//! acknowledgements back.
+//! The task that owns the source: reads ahead, turns deliveries into claims to ask for, passes back
+//! what became of them.
 
 use std::sync::Arc;
 
@@ -14,7 +14,11 @@ use crate::pipeline::{Incoming, Pipeline, Rejected};
 /// What the source brought, read.
 pub(super) enum Chunk {
     /// Deliveries in source order; those without a usable key apart.
-    Messages { incoming: Vec<Incoming>, rejected: Vec<Rejected>, progress: Option<Progress> },
+    Messages {
+        incoming: Vec<Incoming>,
+        rejected: Vec<Rejected>,
+        progress: Option<Progress>,
+    },
     /// Some belong to somebody else now; the source ignores their acknowledgements.
     Revoked,
     /// There will never be more.
@@ -23,17 +27,30 @@ pub(super) enum Chunk {
     Failed(Error),
 }
 
+/// What the source is told about deliveries. A failure to pass it on is a redelivery later, which
+/// is harmless.
+pub(super) enum Told {
+    /// They are settled.
+    Acknowledge(Vec<DeliveryId>),
+    /// They are still worked on.
+    Extend(Vec<DeliveryId>),
+    /// They are given back.
+    Requeue(Vec<DeliveryId>),
+}
+
 /// The consumer's end of the intake task. Dropping it ends the task.
 pub(super) struct Intake {
     chunks: mpsc::Receiver<Chunk>,
-    acknowledgements: mpsc::Sender<Vec<DeliveryId>>,
+    told: mpsc::Sender<Told>,
     _task: JoinSet<()>,
 }
 
 impl Intake {
     /// Waits for the next chunk. Cancel safe.
     pub(super) async fn next(&mut self) -> Chunk {
-        self.chunks.recv().await.unwrap_or(Chunk::Ended)
+        // A source says when it ends; a task that is simply gone has panicked.
+        let gone = || Chunk::Failed(Error::new(ErrorKind::Internal, "the source panicked"));
+        self.chunks.recv().await.unwrap_or_else(gone)
     }
 
     /// The next chunk, if one is ready.
@@ -41,17 +58,33 @@ impl Intake {
         self.chunks.try_recv().ok()
     }
 
-    /// Passes acknowledgements on.
-    pub(super) async fn acknowledge(&self, batch: Vec<DeliveryId>) -> Result<()> {
-        let sent = self.acknowledgements.send(batch).await;
+    /// Tells the source what became of deliveries.
+    pub(super) async fn tell(&self, told: Told) -> Result<()> {
+        let sent = self.told.send(told).await;
         sent.map_err(|_| Error::new(ErrorKind::Unavailable, "the source has stopped"))
     }
 
-    /// Stops fetching, passes on what is still to be acknowledged, and waits for the source.
-    pub(super) async fn close(self) {
-        let Self { chunks, acknowledgements, _task: mut task } = self;
-        drop((chunks, acknowledgements));
+    /// Stops fetching, passes on what is still to be told, and waits for the source. Answers
+    /// with how many deliveries were read ahead and never taken in hand.
+    pub(super) async fn close(self) -> usize {
+        let Self {
+            mut chunks,
+            told,
+            _task: mut task,
+        } = self;
+        chunks.close();
+        drop(told);
         while task.join_next().await.is_some() {}
+        let mut read_ahead = 0;
+        while let Ok(chunk) = chunks.try_recv() {
+            if let Chunk::Messages {
+                incoming, rejected, ..
+            } = chunk
+            {
+                read_ahead += incoming.len() + rejected.len();
+            }
+        }
+        read_ahead
     }
 }
 
@@ -63,11 +96,22 @@ pub(super) fn open(
 ) -> Intake {
     // Two chunks ahead keep the store busy; more would only hold memory.
     let (chunk_sender, chunks) = mpsc::channel(2);
-    let (acknowledgements, acknowledged) = mpsc::channel(64);
+    let (told, telling) = mpsc::channel(64);
     let mut task = JoinSet::new();
-    let reader = Reader { source, pipeline, start, entropy, tape: Tape::default(), ended: false };
-    task.spawn(reader.run(chunk_sender, acknowledged));
-    Intake { chunks, acknowledgements, _task: task }
+    let reader = Reader {
+        source,
+        pipeline,
+        start,
+        entropy,
+        tape: Tape::default(),
+        ended: false,
+    };
+    task.spawn(reader.run(chunk_sender, telling));
+    Intake {
+        chunks,
+        told,
+        _task: task,
+    }
 }
 
 struct Reader<Src> {
@@ -80,19 +124,14 @@ struct Reader<Src> {
 }
 
 impl<Src: Source> Reader<Src> {
-    async fn run(
-        mut self,
-        chunks: mpsc::Sender<Chunk>,
-        mut acknowledged: mpsc::Receiver<Vec<DeliveryId>>,
-    ) {
+    async fn run(mut self, chunks: mpsc::Sender<Chunk>, mut telling: mpsc::Receiver<Told>) {
         loop {
             let max = self.pipeline.batch;
             let fetched = tokio::select! {
                 biased;
-                batch = acknowledged.recv() => match batch {
-                    // An acknowledgement that fails is a redelivery later, which is harmless.
-                    Some(batch) => {
-                        let _ = self.source.acknowledge(&batch).await;
+                told = telling.recv() => match told {
+                    Some(told) => {
+                        self.tell(told).await;
                         continue;
                     }
                     None => return,
@@ -100,12 +139,20 @@ impl<Src: Source> Reader<Src> {
                 fetched = fetch(&mut self.source, &chunks, max), if !self.ended => fetched,
             };
             let Some((permit, fetched)) = fetched else {
-                // The consumer fetches no more; what it acknowledges is still passed on.
+                // The consumer fetches no more; what it tells is still passed on.
                 self.ended = true;
                 continue;
             };
             permit.send(self.read(fetched));
         }
+    }
+
+    async fn tell(&mut self, told: Told) {
+        let _ = match told {
+            Told::Acknowledge(batch) => self.source.acknowledge(&batch).await,
+            Told::Extend(batch) => self.source.extend(&batch).await,
+            Told::Requeue(batch) => self.source.requeue(&batch).await,
+        };
     }
 
     fn read(&mut self, fetched: Result<Fetched>) -> Chunk {
@@ -124,13 +171,19 @@ impl<Src: Source> Reader<Src> {
         let mut incoming = Vec::with_capacity(deliveries.len());
         let mut rejected = Vec::new();
         for delivery in deliveries {
-            let read = self.pipeline.read(delivery, self.start, &*self.entropy, &mut self.tape);
+            let read = self
+                .pipeline
+                .read(delivery, self.start, &*self.entropy, &mut self.tape);
             match read {
                 Ok(message) => incoming.push(message),
                 Err(unusable) => rejected.push(*unusable),
             }
         }
-        Chunk::Messages { incoming, rejected, progress: self.source.progress() }
+        Chunk::Messages {
+            incoming,
+            rejected,
+            progress: self.source.progress(),
+        }
     }
 }
 

@@ -3,7 +3,10 @@
 //! A lane is open while a message of its order key is ready, running or held back; later messages
 //! of that key wait in it. Not for deciding anything about keys.
 
-#[expect(clippy::disallowed_types, reason = "keyed below; its order decides nothing")]
+#[expect(
+    clippy::disallowed_types,
+    reason = "keyed below; its order decides nothing"
+)]
 use std::collections::HashMap;
 use std::collections::{BTreeMap, VecDeque};
 use std::hash::BuildHasher;
@@ -23,11 +26,16 @@ pub(super) struct Lanes {
     delayed: BTreeMap<(Duration, u64), Incoming>,
     sequence: u64,
     len: usize,
+    /// Payload bytes of those.
+    bytes: usize,
     /// Whether every message opens a lane, or only one that is held back.
     every: bool,
 }
 
-#[expect(clippy::disallowed_types, reason = "keyed below; its order decides nothing")]
+#[expect(
+    clippy::disallowed_types,
+    reason = "keyed below; its order decides nothing"
+)]
 type Open = HashMap<Bytes, Lane, Keyed>;
 
 /// One order key of which a message is ready, running or held back.
@@ -46,6 +54,7 @@ impl Lanes {
             delayed: BTreeMap::new(),
             sequence: 0,
             len: 0,
+            bytes: 0,
             every,
         }
     }
@@ -63,9 +72,15 @@ impl Lanes {
         !self.ready.is_empty()
     }
 
+    /// Payload bytes in hand.
+    pub(super) const fn bytes(&self) -> usize {
+        self.bytes
+    }
+
     /// Takes a message in hand, behind those of its order key.
     pub(super) fn admit(&mut self, incoming: Incoming) {
         self.len += 1;
+        self.bytes += incoming.payload.len();
         if self.every || !self.open.is_empty() {
             let order = incoming.order();
             if let Some(lane) = self.open.get_mut(&order) {
@@ -125,12 +140,15 @@ impl Lanes {
     }
 
     /// Lets a message go that met its fate; the next of its order key becomes ready.
-    pub(super) fn finish(&mut self, order: &Bytes) {
+    pub(super) fn finish(&mut self, order: &Bytes, payload_bytes: usize) {
         self.len -= 1;
+        self.bytes -= payload_bytes;
         if self.open.is_empty() {
             return;
         }
-        let Some(lane) = self.open.get_mut(order) else { return };
+        let Some(lane) = self.open.get_mut(order) else {
+            return;
+        };
         match lane.waiting.pop_front() {
             Some(next) => self.ready.push_back(next),
             None if lane.held_back => {}

@@ -4,10 +4,12 @@
 //! was recorded, and the messages, whose claims left no mark, run again. If it falls after, they are
 //! duplicates.
 
-use semel_core::port::checkpoint::{CheckpointStore, Together, AnyCheckpointStore};
-use semel_core::{Claim, Error, Mark, Outcome, Result, Settled, Settlement, Step, Store};
+use semel_core::port::checkpoint::{AnyCheckpointStore, CheckpointStore, Together};
+use semel_core::{
+    Certainty, Claim, Error, Mark, Outcome, Result, Settled, Settlement, Step, Store,
+};
 
-use super::desk::Desk;
+use super::desk::{Desk, RECHECK};
 use super::intake::Intake;
 use super::stream::{admit, conclude};
 use crate::effect::Output;
@@ -21,7 +23,7 @@ pub(super) async fn run<S: Store + Clone>(
 ) -> Result<()> {
     let mut recorded = recover(desk, &mut output, &checkpoints).await?;
     loop {
-        desk.gather(&mut intake).await?;
+        desk.gather(&mut intake).await;
         if desk.is_done() {
             return desk.close(intake).await;
         }
@@ -48,7 +50,10 @@ async fn recover<S: Store + Clone>(
         return Ok(Mark { name, value });
     }
     // What the file held before Semel first wrote to it stays.
-    let mark = Mark { name, value: output.len_bytes().await? };
+    let mark = Mark {
+        name,
+        value: output.len_bytes().await?,
+    };
     match desk.ask(|| checkpoints.settle_with(&[], &mark)).await? {
         Together::Applied(_) | Together::Refused(_) => Ok(mark),
     }
@@ -62,7 +67,10 @@ async fn append<S: Store + Clone>(
     checkpoints: &AnyCheckpointStore,
     recorded: &mut Mark,
 ) -> Result<Vec<(Incoming, Claim)>> {
-    let payloads: Vec<_> = granted.iter().map(|(incoming, _)| incoming.payload.clone()).collect();
+    let payloads: Vec<_> = granted
+        .iter()
+        .map(|(incoming, _)| incoming.payload.clone())
+        .collect();
     let value = match output.append(&payloads).await {
         Ok(value) => value,
         Err(error) => return give_back(desk, granted, output, recorded, error).await,
@@ -73,11 +81,20 @@ async fn append<S: Store + Clone>(
         .map(|(_, claim)| Settlement {
             operation: claim.operation.clone(),
             claim_id: claim.claim_id,
-            step: Step::Complete { outcome: Outcome::empty(), window },
+            step: Step::Complete {
+                outcome: Outcome::empty(),
+                window,
+            },
         })
         .collect();
-    let mark = Mark { name: recorded.name.clone(), value };
-    match desk.ask(|| checkpoints.settle_with(&settlements, &mark)).await? {
+    let mark = Mark {
+        name: recorded.name.clone(),
+        value,
+    };
+    match desk
+        .ask(|| checkpoints.settle_with(&settlements, &mark))
+        .await?
+    {
         Together::Applied(_) => {
             *recorded = mark;
             for (incoming, _) in granted {
@@ -103,8 +120,8 @@ async fn append<S: Store + Clone>(
     }
 }
 
-/// The output could not take the batch: undo what was half written and try again later, unless the
-/// run is to end.
+/// The output could not take the batch: undo what was half written, and release the claims, so that
+/// whoever comes next, after a shutdown too, does not wait for their leases.
 async fn give_back<S: Store + Clone>(
     desk: &mut Desk<S>,
     granted: Vec<(Incoming, Claim)>,
@@ -113,8 +130,30 @@ async fn give_back<S: Store + Clone>(
     error: Error,
 ) -> Result<Vec<(Incoming, Claim)>> {
     output.cut_back(recorded.value).await?;
-    for (incoming, _) in granted {
-        desk.hold_failed(incoming, error.clone())?;
+    let why: Box<str> = error.to_string().into();
+    desk.failed(error)?;
+    let (limits, window) = (desk.pipeline.limits, desk.pipeline.window);
+    let settlements: Vec<_> = granted
+        .iter()
+        .map(|(_, claim)| Settlement {
+            operation: claim.operation.clone(),
+            claim_id: claim.claim_id,
+            step: Step::Release {
+                error: why.clone(),
+                // What was written has been cut off again.
+                certainty: Certainty::NotApplied,
+                after: RECHECK,
+                counted: false,
+                limits,
+                window,
+            },
+        })
+        .collect();
+    let settled = desk.settle_all(&settlements).await?;
+    for (((incoming, claim), settlement), settled) in
+        granted.into_iter().zip(settlements).zip(settled)
+    {
+        conclude(desk, incoming, &claim, &settlement.step, settled)?;
     }
     Ok(Vec::new())
 }

@@ -3,12 +3,13 @@
 use std::time::Duration;
 
 use semel_core::{
-    Admission, Certainty, Claim, Result, Settled, Settlement, StateKind, Step, Store,
+    Admission, Certainty, Claim, Renewal, Result, Settled, Settlement, StateKind, Step, Store,
 };
 
 use super::desk::{Desk, RECHECK};
 use super::intake::Intake;
 use crate::effect::{BatchEffect, Call, Verdict};
+use crate::event::Event;
 use crate::pipeline::{Incoming, Pipeline};
 
 pub(super) async fn run<S: Store + Clone>(
@@ -17,22 +18,40 @@ pub(super) async fn run<S: Store + Clone>(
     mut effect: impl BatchEffect,
 ) -> Result<()> {
     loop {
-        desk.gather(&mut intake).await?;
+        desk.gather(&mut intake).await;
         if desk.is_done() {
             return desk.close(intake).await;
         }
         let granted = admit(desk).await?;
         if !granted.is_empty() {
-            let calls: Vec<Call> =
-                granted.iter().map(|(incoming, claim)| call(incoming, claim.clone())).collect();
-            let verdicts = effect.call(&calls).await;
+            let calls: Vec<Call> = granted
+                .iter()
+                .map(|(incoming, claim)| call(incoming, claim.clone()))
+                .collect();
+            let lease = desk.pipeline.lease;
+            let is_resumed = calls.iter().any(|call| call.claim.resumed);
+            let first = if is_resumed {
+                Duration::ZERO
+            } else {
+                lease / 3
+            };
+            let mut verdicts = tokio::select! {
+                biased;
+                verdicts = effect.call(&calls) => verdicts,
+                never = desk.keep(first, || renewals(lease, &calls)) => match never {},
+            };
+            // A call without a verdict is one that nobody knows anything about.
+            let unknown = Verdict::MaybeApplied {
+                error: "the effect gave no verdict".into(),
+            };
+            verdicts.resize(calls.len(), unknown);
             let settlements: Vec<_> = calls
                 .iter()
                 .zip(verdicts)
                 .map(|(call, verdict)| settlement(&desk.pipeline, &call.claim, verdict))
                 .map(|settlement| jitter(desk, settlement))
                 .collect();
-            let settled = desk.ask(|| desk.store.settle(&settlements)).await?;
+            let settled = desk.settle_all(&settlements).await?;
             for (((incoming, claim), settlement), settled) in
                 granted.into_iter().zip(settlements).zip(settled)
             {
@@ -43,16 +62,29 @@ pub(super) async fn run<S: Store + Clone>(
     }
 }
 
+/// The claims of a batch, to be extended while it runs.
+fn renewals(lease: Duration, batch: &[Call]) -> Vec<Renewal> {
+    let claims = batch.iter().map(|call| &call.claim);
+    claims
+        .map(|claim| Renewal {
+            operation: claim.operation.clone(),
+            claim_id: claim.claim_id,
+            lease,
+        })
+        .collect()
+}
+
 /// Takes a batch of what is ready, asks for its claims and deals with those that are not granted.
 /// Claims that took so long that they may be lost are given back.
-pub(super) async fn admit<S: Store + Clone>(
-    desk: &mut Desk<S>,
-) -> Result<Vec<(Incoming, Claim)>> {
+pub(super) async fn admit<S: Store + Clone>(desk: &mut Desk<S>) -> Result<Vec<(Incoming, Claim)>> {
     let taken = desk.lanes.take(desk.pipeline.batch);
     if taken.is_empty() {
         return Ok(Vec::new());
     }
-    let requests: Vec<_> = taken.iter().map(|incoming| incoming.request.clone()).collect();
+    let requests: Vec<_> = taken
+        .iter()
+        .map(|incoming| incoming.request.clone())
+        .collect();
     let asked_at = desk.now();
     let admissions = desk.claim(&requests).await?;
     let mut granted = Vec::with_capacity(taken.len());
@@ -62,7 +94,7 @@ pub(super) async fn admit<S: Store + Clone>(
                 if claim.takeover {
                     desk.taken_over();
                 }
-                desk.observe(&crate::event::Event::Granted { claim: &claim });
+                desk.observe(&Event::Granted { claim: &claim });
                 granted.push((incoming, claim));
             }
             admission => desk.refused(incoming, admission)?,
@@ -99,12 +131,17 @@ pub(super) fn settlement(pipeline: &Pipeline, claim: &Claim, verdict: Verdict) -
             window,
         },
         Verdict::NotApplied { error, retry_after } => {
-            release(error, Certainty::NotApplied, retry_after.unwrap_or(backoff))
+            let after = retry_after.unwrap_or(backoff).min(LONGEST_WAIT);
+            release(error, Certainty::NotApplied, after)
         }
         Verdict::MaybeApplied { error } => release(error, Certainty::MaybeApplied, backoff),
         Verdict::Dead { error } => Step::Fail { error, window },
     };
-    Settlement { operation: claim.operation.clone(), claim_id: claim.claim_id, step }
+    Settlement {
+        operation: claim.operation.clone(),
+        claim_id: claim.claim_id,
+        step,
+    }
 }
 
 /// The same settlement with a backoff that differs from worker to worker.
@@ -143,3 +180,6 @@ pub(super) fn conclude<S: Store + Clone>(
     }
     Ok(())
 }
+
+/// The longest that an effect may wish to wait before it is tried again: thirty days.
+const LONGEST_WAIT: Duration = Duration::from_secs(30 * 86_400);

@@ -16,7 +16,7 @@ pub(super) async fn run<S: Store + Clone>(
 ) -> Result<()> {
     let (window, backoff) = (desk.pipeline.window, desk.pipeline.backoff);
     loop {
-        desk.gather(&mut intake).await?;
+        desk.gather(&mut intake).await;
         if desk.is_done() {
             return desk.close(intake).await;
         }
@@ -38,7 +38,12 @@ pub(super) async fn run<S: Store + Clone>(
             match applied {
                 Applied::Completed { takeover } => desk.completed(&incoming, takeover),
                 Applied::NotGranted(admission) => desk.refused(incoming, admission)?,
-                Applied::Failed { state: StateKind::Released, not_before, now, error } => {
+                Applied::Failed {
+                    state: StateKind::Released,
+                    not_before,
+                    now,
+                    error,
+                } => {
                     desk.released(incoming, &error, not_before.since(now));
                 }
                 Applied::Failed { state, error, .. } => desk.given_up(&incoming, state, &error),

@@ -1,0 +1,234 @@
+//! The rows of `operate` and `sweep`.
+
+use super::*;
+use crate::decide::{self, Directed, Order, Refusal, Verdict};
+use crate::record::StateKind;
+
+#[test]
+fn every_order_about_nothing_is_refused() {
+    let forgotten = record(completed(NOW.minus(Duration::from_secs(91))));
+    for order in every_order() {
+        for record in [None, Some(&forgotten)] {
+            let decision = decide::operate(record, None, &order, NOW);
+            assert!(
+                matches!(decision.answer, Directed::Refused(Refusal::Absent)),
+                "{order:?}"
+            );
+            unchanged(&decision);
+        }
+    }
+}
+
+#[test]
+fn resolved_as_applied_is_completed_with_the_verdicts_outcome() {
+    let after = ordered(in_doubt(EARLIER), applied(), StateKind::Completed);
+    assert_eq!(
+        (after.state, after.outcome),
+        (completed(NOW), Some(outcome("seen")))
+    );
+    assert_eq!((after.doubt, after.attempts), (None, 1));
+}
+
+#[test]
+fn resolved_as_not_applied_is_released_once_it_was_quiet() {
+    let quiet = Duration::from_secs(60);
+    let order = not_applied(quiet);
+    let after = ordered(
+        in_doubt(NOW.minus(quiet)),
+        order.clone(),
+        StateKind::Released,
+    );
+    assert_eq!((after.state, after.doubt), (released(NOW), None));
+    assert_eq!(
+        (after.attempts, after.vanished),
+        (0, 0),
+        "attempts are counted anew"
+    );
+    let until = LATER;
+    refused(
+        record(in_doubt(LATER.minus(quiet))),
+        &order,
+        Refusal::NotQuiet { until },
+    );
+}
+
+#[test]
+fn resolved_as_abandoned_is_dead() {
+    let after = ordered(in_doubt(EARLIER), abandon(), StateKind::Dead);
+    assert_eq!((after.state, after.doubt), (dead(NOW), None));
+}
+
+#[test]
+fn anything_but_a_doubt_cannot_be_resolved() {
+    for state in every_state() {
+        for order in [applied(), not_applied(Duration::ZERO), abandon()] {
+            if state.kind() != StateKind::InDoubt {
+                refused(record(state), &order, Refusal::State(state.kind()));
+            }
+        }
+    }
+}
+
+#[test]
+fn a_verdict_of_applied_raises_the_version() {
+    let before = Record {
+        gate: Some(gate(5)),
+        ..record(in_doubt(EARLIER))
+    };
+    for (known, expected) in [(None, 5), (Some(3), 5), (Some(7), 7)] {
+        let known = entity(known, None);
+        let decision = decide::operate(Some(&before), Some(&known), &applied(), NOW);
+        assert_eq!(decision.entity, Some(entity(Some(expected), None)));
+    }
+    let known = entity(Some(3), None);
+    for order in [not_applied(Duration::ZERO), abandon()] {
+        let decision = decide::operate(Some(&before), Some(&known), &order, NOW);
+        assert_eq!(decision.entity.and_then(|entity| entity.applied), Some(3));
+    }
+}
+
+#[test]
+fn requeued_is_released_with_attempts_counted_anew() {
+    let after = ordered(dead(EARLIER), Order::Requeue, StateKind::Released);
+    assert_eq!(
+        (after.state, after.attempts, after.vanished),
+        (released(NOW), 0, 0)
+    );
+}
+
+#[test]
+fn anything_but_the_dead_cannot_be_requeued() {
+    for state in every_state() {
+        if state.kind() != StateKind::Dead {
+            refused(record(state), &Order::Requeue, Refusal::State(state.kind()));
+        }
+    }
+}
+
+#[test]
+fn holding_changes_the_hold_and_nothing_else() {
+    for state in every_state() {
+        let before = Record {
+            doubt: Some(Recovery::Rerun),
+            ..record(state)
+        };
+        let decision = decide::operate(Some(&before), None, &Order::Hold(true), NOW);
+        assert_eq!(
+            *written(&decision),
+            Record {
+                held: true,
+                ..before
+            }
+        );
+    }
+}
+
+#[test]
+fn finished_and_released_can_be_forgotten() {
+    for state in [completed(NOW), dead(NOW), released(NOW)] {
+        let decision = decide::operate(Some(&record(state)), None, &Order::Forget, NOW);
+        assert!(matches!(decision.answer, Directed::Now(None)));
+        assert_eq!(decision.change, Change::Remove);
+    }
+}
+
+#[test]
+fn running_and_doubtful_cannot_be_forgotten() {
+    for state in [
+        claimed(EARLIER),
+        started(EARLIER, Recovery::Park),
+        in_doubt(EARLIER),
+    ] {
+        refused(record(state), &Order::Forget, Refusal::State(state.kind()));
+    }
+}
+
+#[test]
+fn a_sweep_removes_the_finished_at_the_end_of_their_window() {
+    let end = NOW.minus(WINDOW.duration());
+    for finished in [completed, dead] {
+        assert_eq!(decide::sweep(&record(finished(end)), NOW), Change::Remove);
+        let later = end.plus(Duration::from_millis(1));
+        assert_eq!(decide::sweep(&record(finished(later)), NOW), Change::Keep);
+        let held = Record {
+            held: true,
+            ..record(finished(end))
+        };
+        assert_eq!(decide::sweep(&held, NOW), Change::Keep);
+    }
+}
+
+#[test]
+fn a_sweep_never_removes_the_unresolved() {
+    for state in [
+        claimed(Timestamp::EPOCH),
+        started(Timestamp::EPOCH, Recovery::Rerun),
+        started(Timestamp::EPOCH, Recovery::RerunWithin(Duration::ZERO)),
+        released(Timestamp::EPOCH),
+        in_doubt(Timestamp::EPOCH),
+    ] {
+        assert_eq!(
+            decide::sweep(&record(state), NOW),
+            Change::Keep,
+            "{state:?}"
+        );
+    }
+}
+
+#[test]
+fn a_sweep_brings_a_vanished_park_to_light() {
+    let park = |lease_until| record(started(lease_until, Recovery::Park));
+    assert_eq!(decide::sweep(&park(LATER), NOW), Change::Keep);
+    let Change::Put(after) = decide::sweep(&park(NOW), NOW) else {
+        panic!("it is found")
+    };
+    assert_eq!((after.state, after.claim_id), (in_doubt(NOW), MINE));
+    assert_eq!((after.vanished, after.doubt), (1, Some(Recovery::Park)));
+}
+
+fn applied() -> Order {
+    Order::Resolve(Verdict::Applied {
+        outcome: outcome("seen"),
+        window: WINDOW,
+    })
+}
+
+fn not_applied(quiet: Duration) -> Order {
+    Order::Resolve(Verdict::NotApplied { quiet })
+}
+
+fn abandon() -> Order {
+    Order::Resolve(Verdict::Abandon { window: WINDOW })
+}
+
+fn every_order() -> [Order; 7] {
+    [
+        applied(),
+        not_applied(Duration::ZERO),
+        abandon(),
+        Order::Requeue,
+        Order::Hold(true),
+        Order::Hold(false),
+        Order::Forget,
+    ]
+}
+
+/// The order is carried out; the record after it.
+fn ordered(state: State, order: Order, expected: StateKind) -> Record {
+    let before = Record {
+        vanished: 1,
+        doubt: Some(Recovery::Park),
+        ..record(state)
+    };
+    let decision = decide::operate(Some(&before), None, &order, NOW);
+    let now = matches!(decision.answer, Directed::Now(Some(kind)) if kind == expected);
+    assert!(now, "{order:?}: {:?}", decision.answer);
+    written(&decision).clone()
+}
+
+fn refused(before: Record, order: &Order, expected: Refusal) {
+    let decision = decide::operate(Some(&before), None, order, NOW);
+    let refused = matches!(decision.answer, Directed::Refused(refusal) if refusal == expected);
+    assert!(refused, "{order:?} on {before:?}: {:?}", decision.answer);
+    unchanged(&decision);
+}

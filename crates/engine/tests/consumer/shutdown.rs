@@ -1,0 +1,198 @@
+//! Draining: what runs finishes or is given back, what waits is left to others.
+
+use std::time::Duration;
+
+use semel_core::{ErrorKind, StateKind};
+use semel_engine::effect::Class;
+use semel_engine::summary::Fate;
+
+use super::{broker_with, broker_with_many, many};
+use crate::world::faulty::{Fault, Method};
+use crate::world::scripted::{Act, Scripted};
+use crate::world::{KEYED, PARK, REPEAT, World};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+#[tokio::test(start_paused = true)]
+async fn what_runs_finishes_and_the_rest_is_left_to_the_next_worker() {
+    let world = World::new();
+    let broker = broker_with_many(&world, 100);
+    let mut worker = world.worker(&broker);
+    worker.pipeline.concurrency = 4;
+    let stop = worker.stop.clone();
+    let effect = Scripted::always(&world, &worker.crash, Act::Slow(SECOND, Duration::ZERO));
+    let stopping = stop.after(SECOND * 3 / 2);
+    let (run, ()) = tokio::join!(worker.each(effect, PARK), stopping);
+
+    let summary = run.summary();
+    assert_eq!(summary.of(Fate::Applied), 8, "two rounds of four");
+    assert!(summary.of(Fate::Released) > 0);
+    assert_eq!(summary.deliveries(), 8 + summary.of(Fate::Released));
+    assert!(
+        summary.elapsed <= SECOND * 2 + SECOND / 10,
+        "{:?}",
+        summary.elapsed
+    );
+    assert_eq!(
+        world.sink.spans().len(),
+        8,
+        "nothing begins after the request"
+    );
+    assert_eq!(broker.unacknowledged(), 92);
+    assert!(broker.requeued() > 0, "and given back at once");
+
+    let worker = world.worker(&broker);
+    let effect = Scripted::new(&world, &worker.crash, []);
+    let rest = worker.each(effect, PARK).await.summary();
+    assert_eq!(rest.of(Fate::Applied), 92);
+    for key in many(100) {
+        assert_eq!(world.sink.applied(&key), 1, "{key}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn out_of_patience_the_class_decides() {
+    let in_doubt = (Fate::InDoubt, StateKind::InDoubt, 0);
+    let released = (Fate::Released, StateKind::Released, 1);
+    for (class, (fate, state, left)) in [
+        (PARK, in_doubt),
+        (KEYED, released),
+        (REPEAT, released),
+        (Class::Transactional, released),
+    ] {
+        let world = World::new();
+        let broker = broker_with(&world, &["a"]);
+        let mut worker = world.worker(&broker);
+        worker.patience = SECOND * 5;
+        let stop = worker.stop.clone();
+        let effect = Scripted::always(&world, &worker.crash, Act::Slow(SECOND * 60, SECOND));
+        let (run, ()) = tokio::join!(worker.each(effect, class), stop.after(SECOND));
+
+        let summary = run.summary();
+        assert_eq!(summary.of(fate), 1, "{class:?}: {summary:?}");
+        assert!(
+            summary.elapsed < SECOND * 7,
+            "{class:?}: {:?}",
+            summary.elapsed
+        );
+        assert_eq!(world.state("a").await, Some(state), "{class:?}");
+        assert_eq!(broker.unacknowledged(), left, "{class:?}");
+        assert_eq!(
+            world.sink.applied("a"),
+            0,
+            "{class:?}: the call was dropped"
+        );
+        assert_eq!(world.parked().await.len(), 1 - left, "{class:?}");
+        if left == 1 {
+            let attempts = world.record("a").await.map(|record| record.attempts);
+            assert_eq!(
+                attempts,
+                Some(0),
+                "{class:?}: giving back is no failed attempt"
+            );
+            let worker = world.worker(&broker);
+            let effect = Scripted::new(&world, &worker.crash, []);
+            let summary = worker.each(effect, class).await.summary();
+            assert_eq!(summary.of(Fate::Applied), 1, "{class:?}");
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn unlimited_patience_waits_for_what_runs() {
+    let world = World::new();
+    let broker = broker_with(&world, &["a"]);
+    let mut worker = world.worker(&broker);
+    worker.patience = Duration::MAX;
+    let stop = worker.stop.clone();
+    let effect = Scripted::always(&world, &worker.crash, Act::Slow(SECOND * 600, SECOND));
+    let (run, ()) = tokio::join!(worker.each(effect, PARK), stop.after(SECOND));
+    assert_eq!(run.summary().of(Fate::Applied), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_idle_worker_stops_at_once() {
+    for is_stream in [false, true] {
+        let world = World::new();
+        let broker = broker_with(&world, &["a"]);
+        let mut worker = world.worker(&broker);
+        worker.feed.stays_open = true;
+        let stop = worker.stop.clone();
+        let effect = Scripted::new(&world, &worker.crash, []);
+        let run = async {
+            if is_stream {
+                worker.stream(effect, REPEAT).await
+            } else {
+                worker.each(effect, REPEAT).await
+            }
+        };
+        let (run, ()) = tokio::join!(run, stop.after(SECOND * 60));
+        let summary = run.summary();
+        assert_eq!(summary.of(Fate::Applied), 1);
+        assert!(
+            summary.elapsed <= SECOND * 60 + SECOND / 10,
+            "{:?}",
+            summary.elapsed
+        );
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_retry_that_is_due_later_does_not_hold_up_the_end() {
+    let world = World::new();
+    let broker = broker_with(&world, &["a"]);
+    let worker = world.worker(&broker);
+    let stop = worker.stop.clone();
+    let later = semel_engine::effect::Verdict::NotApplied {
+        error: "503".into(),
+        retry_after: Some(SECOND * 3_600),
+    };
+    let effect = Scripted::always(&world, &worker.crash, Act::Say(later));
+    let (run, ()) = tokio::join!(worker.each(effect, PARK), stop.after(SECOND * 2));
+    let summary = run.summary();
+    assert_eq!(summary.of(Fate::Released), 1);
+    assert!(summary.elapsed < SECOND * 3, "{:?}", summary.elapsed);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_store_that_stays_away_ends_the_drain_with_its_error_and_loses_nothing() {
+    let world = World::new();
+    let broker = broker_with_many(&world, 3);
+    let mut worker = world.worker(&broker);
+    worker.patience = SECOND * 10;
+    worker
+        .plan
+        .outage(Method::Settle, SECOND * 100_000, Fault::Cut);
+    let stop = worker.stop.clone();
+    let effect = Scripted::new(&world, &worker.crash, []);
+    let (run, ()) = tokio::join!(worker.each(effect, KEYED), stop.after(SECOND));
+
+    assert_eq!(run.error().kind(), ErrorKind::Unavailable);
+    assert!(
+        world.clock.elapsed() < SECOND * 25,
+        "{:?}",
+        world.clock.elapsed()
+    );
+    assert_eq!(broker.unacknowledged(), 3);
+    assert_eq!(world.sink.spans().len(), 3, "no effect ran twice");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_transaction_worker_stops_between_batches() {
+    let world = World::new();
+    let broker = broker_with_many(&world, 64);
+    let mut worker = world.worker(&broker);
+    worker
+        .plan
+        .nth(Method::Apply, 2, Fault::DelayBefore(SECOND));
+    worker.feed.stays_open = true;
+    let stop = worker.stop.clone();
+    let (run, ()) = tokio::join!(worker.transaction(), stop.after(SECOND / 2));
+    let summary = run.summary();
+    assert_eq!(
+        summary.of(Fate::Applied),
+        32,
+        "the batch under way is finished"
+    );
+    assert_eq!(broker.unacknowledged(), 32);
+}

@@ -1,0 +1,7 @@
+//! The engine against a world that fails on cue: see `README.md` beside this file.
+
+mod attempt;
+mod consumer;
+mod crash_table;
+mod swarm;
+mod world;

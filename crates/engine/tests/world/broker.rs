@@ -1,0 +1,319 @@
+//! A broker that hands over what was not acknowledged, and holds every acknowledgement against the
+//! store: I2, only what is durably finished or parked may be acknowledged.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+use semel_core::port::source::{Delivery, DeliveryId, Fetched, Progress, Source};
+use semel_core::port::store::ListQuery;
+use semel_core::{Error, ErrorKind, Key, Operation, Result, Scope, StateKind, Store};
+use semel_store_memory::MemoryStore;
+
+use super::crash::Crash;
+use super::message::{Message, member};
+use super::sink::Sink;
+
+/// A queue. Clones are the same queue.
+#[derive(Clone)]
+pub(crate) struct Broker {
+    queue: Arc<Mutex<Queue>>,
+    store: Arc<MemoryStore>,
+    sink: Arc<Sink>,
+    scope: Scope,
+}
+
+#[derive(Default)]
+struct Queue {
+    messages: Vec<Message>,
+    done: BTreeSet<usize>,
+    /// Message of each delivery, in all sources.
+    handed: BTreeMap<DeliveryId, usize>,
+    acknowledged: Vec<DeliveryId>,
+    requeued: Vec<DeliveryId>,
+    /// How many deliveries each extension named.
+    extended: Vec<usize>,
+    /// What no consumer may do, as it was seen.
+    violations: Vec<String>,
+}
+
+impl Broker {
+    pub(crate) fn new(store: Arc<MemoryStore>, sink: Arc<Sink>, scope: Scope) -> Self {
+        Self {
+            queue: Arc::default(),
+            store,
+            sink,
+            scope,
+        }
+    }
+
+    pub(crate) fn publish(&self, message: Message) -> &Self {
+        let mut queue = self.queue();
+        let coordinates = format!("test:{:04}", queue.messages.len()).into();
+        queue.messages.push(Message {
+            coordinates,
+            ..message
+        });
+        drop(queue);
+        self
+    }
+
+    /// Another broker with a copy of each message: the same coordinates, other deliveries.
+    pub(crate) fn copy(&self) -> Self {
+        let copy = Self {
+            queue: Arc::default(),
+            ..self.clone()
+        };
+        copy.queue().messages.clone_from(&self.queue().messages);
+        copy
+    }
+
+    /// Messages that nobody has acknowledged.
+    pub(crate) fn unacknowledged(&self) -> usize {
+        let queue = self.queue();
+        queue.messages.len() - queue.done.len()
+    }
+
+    /// Deliveries handed over and not acknowledged, in all.
+    pub(crate) fn in_hand(&self) -> usize {
+        let queue = self.queue();
+        queue.handed.len() - queue.acknowledged.len()
+    }
+
+    /// Deliveries acknowledged so far.
+    pub(crate) fn acknowledged(&self) -> usize {
+        self.queue().acknowledged.len()
+    }
+
+    /// Deliveries given back so far.
+    pub(crate) fn requeued(&self) -> usize {
+        self.queue().requeued.len()
+    }
+
+    /// How many deliveries each extension named.
+    pub(crate) fn extended(&self) -> Vec<usize> {
+        self.queue().extended.clone()
+    }
+
+    /// Fails if any acknowledgement was early, repeated or made up.
+    #[track_caller]
+    pub(crate) fn check(&self) {
+        assert_eq!(
+            self.queue().violations,
+            Vec::<String>::new(),
+            "acknowledged against the rule"
+        );
+    }
+
+    /// What was not acknowledged, as a source.
+    pub(crate) fn feed(&self, crash: Crash) -> Feed {
+        let queue = self.queue();
+        let waiting = (0..queue.messages.len()).filter(|index| !queue.done.contains(index));
+        Feed {
+            waiting: waiting.collect(),
+            broker: self.clone(),
+            crash,
+            handed: Arc::default(),
+            at_most: usize::MAX,
+            pause: Duration::ZERO,
+            stays_open: false,
+            on_fetch: None,
+            on_acknowledge: None,
+        }
+    }
+
+    /// Whether the store carries the message's case on.
+    async fn is_settled(&self, message: &Message) -> bool {
+        let everything = ListQuery {
+            limit: usize::MAX,
+            ..ListQuery::default()
+        };
+        let key = member(&message.payload, "key").and_then(|key| Key::new(&key).ok());
+        if let Some(key) = key {
+            let operation = Operation::new(self.scope.clone(), key);
+            let records = self
+                .store
+                .get(&[operation])
+                .await
+                .expect("the memory store answers");
+            if let [Some(record)] = &records[..] {
+                match record.state.kind() {
+                    StateKind::Completed | StateKind::Dead | StateKind::InDoubt => return true,
+                    StateKind::Claimed | StateKind::Started | StateKind::Released => {}
+                }
+            }
+        }
+        let parked = self
+            .store
+            .list_parked(&everything)
+            .await
+            .expect("the memory store answers");
+        if parked
+            .items
+            .iter()
+            .any(|parked| parked.payload == message.payload)
+        {
+            return true;
+        }
+        self.is_stale(message)
+    }
+
+    /// Whether the sink has this version of its entity, or a later one.
+    fn is_stale(&self, message: &Message) -> bool {
+        let entity = member(&message.payload, "entity");
+        let version = member(&message.payload, "version").and_then(|it| it.parse().ok());
+        entity
+            .zip(version)
+            .is_some_and(|(entity, version)| self.sink.has(&entity, version))
+    }
+
+    fn queue(&self) -> MutexGuard<'_, Queue> {
+        self.queue
+            .lock()
+            .expect("no test panics while it holds the queue")
+    }
+}
+
+/// What befalls one acknowledgement.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum OnAcknowledge {
+    /// The worker dies before it is sent.
+    Crash,
+    /// It is lost on its way: the broker knows of nothing.
+    Lose,
+    /// The worker stands still before it sends it.
+    Delay(Duration),
+}
+
+/// What befalls the next fetch.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum OnFetch {
+    /// The worker dies with the deliveries in its hands.
+    Crash,
+    /// The broker cannot be reached, once something was handed over.
+    FailLater,
+    /// The adapter has a bug.
+    Panic,
+}
+
+/// One worker's source: hands over what was not acknowledged when it was opened, and ends.
+pub(crate) struct Feed {
+    broker: Broker,
+    waiting: VecDeque<usize>,
+    crash: Crash,
+    /// Deliveries handed over by this feed.
+    pub(crate) handed: Arc<Mutex<u64>>,
+    /// Most deliveries in one fetch.
+    pub(crate) at_most: usize,
+    /// Wait before each fetch.
+    pub(crate) pause: Duration,
+    /// Whether it waits for ever, where it would end.
+    pub(crate) stays_open: bool,
+    pub(crate) on_fetch: Option<OnFetch>,
+    pub(crate) on_acknowledge: Option<OnAcknowledge>,
+}
+
+impl Source for Feed {
+    async fn fetch(&mut self, max: usize) -> Result<Fetched> {
+        tokio::time::sleep(self.pause).await;
+        let has_handed = *self.handed.lock().expect("counts never panic") > 0;
+        match self.on_fetch {
+            Some(OnFetch::Crash) => return self.crash.now().await,
+            Some(OnFetch::FailLater) if has_handed => {
+                return Err(Error::new(ErrorKind::Unavailable, "the broker is gone"));
+            }
+            Some(OnFetch::Panic) => panic!("a bug of the adapter"),
+            Some(OnFetch::FailLater) | None => {}
+        }
+        if self.waiting.is_empty() {
+            if self.stays_open {
+                std::future::pending::<()>().await;
+            }
+            return Ok(Fetched::Ended);
+        }
+        let count = max.min(self.at_most).min(self.waiting.len());
+        let mut queue = self.broker.queue();
+        let mut deliveries = Vec::with_capacity(count);
+        for index in self.waiting.drain(..count) {
+            let id = DeliveryId(next_delivery());
+            queue.handed.insert(id, index);
+            let message = queue.messages[index].clone();
+            deliveries.push(Delivery {
+                id,
+                payload: message.payload,
+                headers: Vec::new(),
+                coordinates: message.coordinates,
+                appended_at: message.appended_at,
+                oversize_bytes: message.oversize_bytes,
+            });
+        }
+        *self.handed.lock().expect("counts never panic") += count as u64;
+        Ok(Fetched::Deliveries(deliveries))
+    }
+
+    async fn acknowledge(&mut self, batch: &[DeliveryId]) -> Result<()> {
+        match self.on_acknowledge.take() {
+            Some(OnAcknowledge::Crash) => return self.crash.now().await,
+            Some(OnAcknowledge::Lose) => {
+                return Err(Error::new(ErrorKind::Unavailable, "the connection broke"));
+            }
+            Some(OnAcknowledge::Delay(delay)) => tokio::time::sleep(delay).await,
+            None => {}
+        }
+        for id in batch {
+            let found = self.broker.queue().handed.get(id).copied();
+            let Some(index) = found else {
+                self.broker
+                    .queue()
+                    .violations
+                    .push(format!("{id:?} was never handed over"));
+                continue;
+            };
+            let message = self.broker.queue().messages[index].clone();
+            let is_settled = self.broker.is_settled(&message).await;
+            let mut queue = self.broker.queue();
+            if !is_settled {
+                queue.violations.push(format!(
+                    "{} before its fate was durable",
+                    message.coordinates
+                ));
+            }
+            if queue.acknowledged.contains(id) {
+                queue
+                    .violations
+                    .push(format!("{} twice", message.coordinates));
+            }
+            queue.acknowledged.push(*id);
+            queue.done.insert(index);
+        }
+        Ok(())
+    }
+
+    async fn requeue(&mut self, batch: &[DeliveryId]) -> Result<()> {
+        self.broker.queue().requeued.extend(batch);
+        Ok(())
+    }
+
+    async fn extend(&mut self, batch: &[DeliveryId]) -> Result<()> {
+        let mut queue = self.broker.queue();
+        for id in batch {
+            if queue.acknowledged.contains(id) {
+                queue
+                    .violations
+                    .push(format!("{id:?} extended after its end"));
+            }
+        }
+        queue.extended.push(batch.len());
+        Ok(())
+    }
+
+    fn progress(&self) -> Option<Progress> {
+        None
+    }
+}
+
+/// Never reused, in any feed of any broker.
+fn next_delivery() -> u64 {
+    static NEXT: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(1);
+    NEXT.fetch_add(1, std::sync::atomic::Ordering::Relaxed)
+}

@@ -1,0 +1,298 @@
+//! A store that fails on cue: at the n-th call of a method, or for as long as an outage lasts.
+
+use std::future::Future;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use semel_core::decide::{Directed, Directive};
+use semel_core::port::checkpoint::{CheckpointStore, Together};
+use semel_core::port::store::{Capabilities, ListQuery, Listed, Page, Stats, Swept};
+use semel_core::port::transactional::{Application, Applied, Statements, TransactionalStore};
+use semel_core::{
+    Admission, ClaimRequest, Code, Error, ErrorKind, Mark, Operation, Parked, ParkedId, Record,
+    Renewal, Renewed, Result, Settled, Settlement, Store,
+};
+
+use super::crash::Crash;
+use super::time::PausedClock;
+
+/// A call that can fail.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Method {
+    Claim,
+    Settle,
+    Renew,
+    Park,
+    Operate,
+    Sweep,
+    SettleWith,
+    Apply,
+}
+
+/// How it fails.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fault {
+    /// The call never arrives; the caller cannot know.
+    Cut,
+    /// The call is carried out; the caller cannot know.
+    LoseAnswer,
+    /// The worker dies before the call arrives.
+    CrashBefore,
+    /// The worker dies after the call was carried out.
+    CrashAfter,
+    /// The worker stands still before the call arrives.
+    DelayBefore(Duration),
+    /// The worker stands still before it hears the answer.
+    DelayAfter(Duration),
+    /// The store has no space; surely not carried out.
+    Full,
+    /// The store refuses everything from here on.
+    Poisoned,
+    /// Each item alone could not be carried out.
+    Items,
+}
+
+/// When it fails.
+#[derive(Clone, Copy, Debug)]
+enum When {
+    Nth(u32),
+    Until(Duration),
+}
+
+/// What befalls the calls of one worker, and which calls it made.
+#[derive(Debug)]
+pub(crate) struct Plan {
+    crash: Crash,
+    clock: PausedClock,
+    faults: Mutex<Vec<(Method, When, Fault)>>,
+    calls: Mutex<Vec<(Method, usize)>>,
+}
+
+impl Plan {
+    pub(crate) fn new(crash: Crash, clock: PausedClock) -> Self {
+        Self {
+            crash,
+            clock,
+            faults: Mutex::default(),
+            calls: Mutex::default(),
+        }
+    }
+
+    /// Has the `nth` call of `method`, counted from 1, fail.
+    pub(crate) fn nth(&self, method: Method, nth: u32, fault: Fault) -> &Self {
+        self.faults
+            .lock()
+            .expect("plans never panic")
+            .push((method, When::Nth(nth), fault));
+        self
+    }
+
+    /// Has every call of `method` fail until the world is `end` old.
+    pub(crate) fn outage(&self, method: Method, end: Duration, fault: Fault) -> &Self {
+        self.faults
+            .lock()
+            .expect("plans never panic")
+            .push((method, When::Until(end), fault));
+        self
+    }
+
+    /// How often `method` was called.
+    pub(crate) fn calls(&self, method: Method) -> usize {
+        let calls = self.calls.lock().expect("plans never panic");
+        calls.iter().filter(|(called, _)| *called == method).count()
+    }
+
+    /// The largest batch that `method` was given.
+    pub(crate) fn largest(&self, method: Method) -> usize {
+        let calls = self.calls.lock().expect("plans never panic");
+        let batches = calls.iter().filter(|(called, _)| *called == method);
+        batches.map(|(_, len)| *len).max().unwrap_or(0)
+    }
+
+    fn fault(&self, method: Method, len: usize) -> Option<Fault> {
+        self.calls
+            .lock()
+            .expect("plans never panic")
+            .push((method, len));
+        let count = u32::try_from(self.calls(method)).unwrap_or(u32::MAX);
+        let now = self.clock.elapsed();
+        let faults = self.faults.lock().expect("plans never panic");
+        let hits = |when| match when {
+            When::Nth(nth) => nth == count,
+            When::Until(end) => now < end,
+        };
+        let found = faults
+            .iter()
+            .find(|(planned, when, _)| *planned == method && hits(*when));
+        found.map(|(_, _, fault)| *fault)
+    }
+
+    async fn pass<T>(
+        &self,
+        method: Method,
+        len: usize,
+        items: impl FnOnce() -> T,
+        call: impl Future<Output = Result<T>>,
+    ) -> Result<T> {
+        let Some(fault) = self.fault(method, len) else {
+            return call.await;
+        };
+        match fault {
+            Fault::Cut => Err(broken()),
+            Fault::LoseAnswer => call.await.and(Err(broken())),
+            Fault::CrashBefore => self.crash.now().await,
+            Fault::CrashAfter => {
+                let _ = call.await;
+                self.crash.now().await
+            }
+            Fault::DelayBefore(delay) => {
+                tokio::time::sleep(delay).await;
+                call.await
+            }
+            Fault::DelayAfter(delay) => {
+                let answer = call.await;
+                tokio::time::sleep(delay).await;
+                answer
+            }
+            Fault::Full => {
+                let full = Error::new(ErrorKind::Unavailable, "no space is left");
+                Err(full.with_code(Code::StoreFull).not_applied())
+            }
+            Fault::Poisoned => Err(Error::new(ErrorKind::Poisoned, "a flush failed")),
+            Fault::Items => Ok(items()),
+        }
+    }
+}
+
+/// `S`, as one worker reaches it.
+#[derive(Clone, Debug)]
+pub(crate) struct Faulty<S> {
+    inner: S,
+    plan: Arc<Plan>,
+}
+
+impl<S> Faulty<S> {
+    pub(crate) fn new(inner: S, plan: &Arc<Plan>) -> Self {
+        Self {
+            inner,
+            plan: Arc::clone(plan),
+        }
+    }
+}
+
+#[deny(clippy::missing_trait_methods)]
+impl<S: Store> Store for Faulty<S> {
+    async fn claim(&self, batch: &[ClaimRequest]) -> Result<Vec<Admission>> {
+        let items = || batch.iter().map(|_| Admission::Failed(broken())).collect();
+        self.plan
+            .pass(Method::Claim, batch.len(), items, self.inner.claim(batch))
+            .await
+    }
+
+    async fn settle(&self, batch: &[Settlement]) -> Result<Vec<Settled>> {
+        let items = || batch.iter().map(|_| Settled::Failed(broken())).collect();
+        self.plan
+            .pass(Method::Settle, batch.len(), items, self.inner.settle(batch))
+            .await
+    }
+
+    async fn renew(&self, batch: &[Renewal]) -> Result<Vec<Renewed>> {
+        let items = || batch.iter().map(|_| Renewed::Failed(broken())).collect();
+        self.plan
+            .pass(Method::Renew, batch.len(), items, self.inner.renew(batch))
+            .await
+    }
+
+    async fn park(&self, batch: &[Parked]) -> Result<Vec<bool>> {
+        self.plan
+            .pass(Method::Park, batch.len(), Vec::new, self.inner.park(batch))
+            .await
+    }
+
+    async fn drop_parked(&self, batch: &[ParkedId]) -> Result<Vec<bool>> {
+        self.inner.drop_parked(batch).await
+    }
+
+    async fn get(&self, batch: &[Operation]) -> Result<Vec<Option<Record>>> {
+        self.inner.get(batch).await
+    }
+
+    async fn list(&self, query: &ListQuery) -> Result<Page<Listed>> {
+        self.inner.list(query).await
+    }
+
+    async fn list_parked(&self, query: &ListQuery) -> Result<Page<Parked>> {
+        self.inner.list_parked(query).await
+    }
+
+    async fn operate(&self, batch: &[Directive]) -> Result<Vec<Directed>> {
+        let items = || batch.iter().map(|_| Directed::Failed(broken())).collect();
+        self.plan
+            .pass(
+                Method::Operate,
+                batch.len(),
+                items,
+                self.inner.operate(batch),
+            )
+            .await
+    }
+
+    async fn sweep(&self, limit: usize) -> Result<Swept> {
+        self.plan
+            .pass(
+                Method::Sweep,
+                limit,
+                Swept::default,
+                self.inner.sweep(limit),
+            )
+            .await
+    }
+
+    async fn stats(&self) -> Result<Stats> {
+        self.inner.stats().await
+    }
+
+    async fn preflight(&self) -> Result<Capabilities> {
+        self.inner.preflight().await
+    }
+}
+
+#[deny(clippy::missing_trait_methods)]
+impl<S: CheckpointStore> CheckpointStore for Faulty<S> {
+    async fn settle_with(&self, batch: &[Settlement], mark: &Mark) -> Result<Together> {
+        let items = || Together::Refused(batch.iter().map(|_| Settled::Failed(broken())).collect());
+        // An empty batch only sets the mark when an output is opened for the first time.
+        if batch.is_empty() {
+            return self.inner.settle_with(batch, mark).await;
+        }
+        let call = self.inner.settle_with(batch, mark);
+        self.plan
+            .pass(Method::SettleWith, batch.len(), items, call)
+            .await
+    }
+
+    async fn mark(&self, name: &str) -> Result<Option<u64>> {
+        self.inner.mark(name).await
+    }
+}
+
+#[deny(clippy::missing_trait_methods)]
+impl<S: TransactionalStore> TransactionalStore for Faulty<S> {
+    async fn prepare(&self, statements: &Statements) -> Result<()> {
+        self.inner.prepare(statements).await
+    }
+
+    async fn apply(&self, statements: &Statements, batch: &[Application]) -> Result<Vec<Applied>> {
+        let failed = || Applied::NotGranted(Admission::Failed(broken()));
+        let items = || batch.iter().map(|_| failed()).collect();
+        let call = self.inner.apply(statements, batch);
+        self.plan
+            .pass(Method::Apply, batch.len(), items, call)
+            .await
+    }
+}
+
+/// Maybe applied: nobody can know.
+fn broken() -> Error {
+    Error::new(ErrorKind::Unavailable, "the connection broke")
+}

@@ -1,0 +1,177 @@
+//! Effects that do as they are told, call by call.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use bytes::Bytes;
+use semel_engine::effect::{BatchEffect, Call, Effect, Probe, Verdict};
+
+use super::World;
+use super::crash::Crash;
+use super::sink::Sink;
+
+/// What one call does.
+#[derive(Clone, Debug)]
+pub(crate) enum Act {
+    /// Arrives, and says so.
+    Do,
+    /// Waits, arrives, waits, and says so.
+    Slow(Duration, Duration),
+    /// Does not arrive, and says this.
+    Say(Verdict),
+    /// Arrives, and says this.
+    DoAndSay(Verdict),
+    /// Does not arrive, and panics.
+    Panic,
+    /// The worker dies before anything is sent.
+    DieBefore,
+    /// The worker dies with the effect on its way; it arrives this much later.
+    DieInFlight(Duration),
+    /// The effect arrives, and the worker dies before it hears of it.
+    DieApplied,
+    /// The worker dies the moment it knows.
+    DieKnowing,
+}
+
+/// An effect on [`Sink`] with a script.
+pub(crate) struct Scripted {
+    sink: Arc<Sink>,
+    crash: Crash,
+    acts: Mutex<VecDeque<Act>>,
+    otherwise: Act,
+    probe: Probe,
+    quiet: Duration,
+}
+
+impl Scripted {
+    /// One act per call, in order; further calls simply do.
+    pub(crate) fn new(
+        world: &World,
+        crash: &Crash,
+        acts: impl IntoIterator<Item = Act>,
+    ) -> Arc<Self> {
+        Arc::new(Self::bare(world, crash, acts))
+    }
+
+    /// The same act in every call.
+    pub(crate) fn always(world: &World, crash: &Crash, otherwise: Act) -> Arc<Self> {
+        Arc::new(Self {
+            otherwise,
+            ..Self::bare(world, crash, [])
+        })
+    }
+
+    /// Simply does, and answers a probe with `probe`.
+    pub(crate) fn probed(
+        world: &World,
+        crash: &Crash,
+        acts: impl IntoIterator<Item = Act>,
+        probe: Probe,
+        quiet: Duration,
+    ) -> Arc<Self> {
+        Arc::new(Self {
+            probe,
+            quiet,
+            ..Self::bare(world, crash, acts)
+        })
+    }
+
+    fn bare(world: &World, crash: &Crash, acts: impl IntoIterator<Item = Act>) -> Self {
+        Self {
+            sink: Arc::clone(&world.sink),
+            crash: crash.clone(),
+            acts: Mutex::new(acts.into_iter().collect()),
+            otherwise: Act::Do,
+            probe: Probe::Unknown,
+            quiet: Duration::from_secs(60),
+        }
+    }
+}
+
+impl Effect for Scripted {
+    async fn call(&self, call: Call) -> Verdict {
+        let _open = self.sink.begin(&call);
+        let act = self.acts.lock().expect("scripts never panic").pop_front();
+        let act = act.unwrap_or_else(|| self.otherwise.clone());
+        match act {
+            Act::Do => self.sink.arrive(&call),
+            Act::Slow(before, after) => {
+                tokio::time::sleep(before).await;
+                self.sink.arrive(&call);
+                tokio::time::sleep(after).await;
+            }
+            Act::Say(verdict) => return verdict,
+            Act::DoAndSay(verdict) => {
+                self.sink.arrive(&call);
+                return verdict;
+            }
+            Act::Panic => panic!("the effect panics on cue"),
+            Act::DieBefore => return self.crash.now().await,
+            Act::DieInFlight(after) => {
+                let sink = Arc::clone(&self.sink);
+                // The network outlives the worker.
+                tokio::spawn(async move {
+                    tokio::time::sleep(after).await;
+                    sink.arrive(&call);
+                });
+                return self.crash.now().await;
+            }
+            Act::DieApplied => {
+                self.sink.arrive(&call);
+                return self.crash.now().await;
+            }
+            Act::DieKnowing => {
+                self.sink.arrive(&call);
+                self.crash.strike();
+                tokio::task::yield_now().await;
+            }
+        }
+        Verdict::Done(Bytes::from_static(b"done"))
+    }
+
+    async fn probe(&self, _call: &Call) -> Probe {
+        self.probe.clone()
+    }
+
+    fn quiet(&self) -> Duration {
+        self.quiet
+    }
+}
+
+/// A [`Scripted`] effect as one stream.
+pub(crate) struct OneByOne(pub(crate) Arc<Scripted>);
+
+impl BatchEffect for OneByOne {
+    async fn call(&mut self, batch: &[Call]) -> Vec<Verdict> {
+        let mut verdicts = Vec::with_capacity(batch.len());
+        for call in batch {
+            verdicts.push(Effect::call(&*self.0, call.clone()).await);
+        }
+        verdicts
+    }
+}
+
+/// A stream that forgets what became of all but the first call of a batch.
+pub(crate) struct Forgetful(pub(crate) Arc<Scripted>);
+
+impl BatchEffect for Forgetful {
+    async fn call(&mut self, batch: &[Call]) -> Vec<Verdict> {
+        vec![Effect::call(&*self.0, batch[0].clone()).await]
+    }
+}
+
+/// Surely not applied.
+pub(crate) fn not_applied() -> Verdict {
+    Verdict::NotApplied {
+        error: "refused".into(),
+        retry_after: None,
+    }
+}
+
+/// Nobody knows.
+pub(crate) fn maybe_applied() -> Verdict {
+    Verdict::MaybeApplied {
+        error: "the answer was lost".into(),
+    }
+}

@@ -1,0 +1,148 @@
+//! A double of a database that keeps records and rows together. Each message's claim, row and
+//! completion are one step, because nothing in between lets anybody else run.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex};
+
+use semel_core::port::transactional::{
+    Application, Applied, Statements, TransactionalStore, Value,
+};
+use semel_core::{
+    Admission, Certainty, Claim, Clock, Outcome, Result, Settled, Settlement, State, StateKind,
+    Step, Store,
+};
+use semel_store_memory::MemoryStore;
+
+use super::sink::Sink;
+use super::time::PausedClock;
+
+/// How the statements of one granted message fare, where they do not simply succeed.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Statement {
+    /// They fail and are undone; another try may mend it.
+    Fail,
+    /// They fail for good.
+    Refuse,
+}
+
+/// The database.
+pub(crate) struct Tables {
+    store: Arc<MemoryStore>,
+    sink: Arc<Sink>,
+    script: Mutex<VecDeque<Statement>>,
+    bound: Mutex<Vec<Vec<Value>>>,
+    clock: PausedClock,
+}
+
+impl Tables {
+    pub(crate) fn new(store: Arc<MemoryStore>, sink: Arc<Sink>) -> Self {
+        let clock = PausedClock::new();
+        Self {
+            store,
+            sink,
+            script: Mutex::default(),
+            bound: Mutex::default(),
+            clock,
+        }
+    }
+
+    /// Has the next granted messages fare so, one by one.
+    pub(crate) fn script(&self, statements: impl IntoIterator<Item = Statement>) {
+        self.script
+            .lock()
+            .expect("scripts never panic")
+            .extend(statements);
+    }
+
+    /// The values of every granted message, in order.
+    pub(crate) fn bound(&self) -> Vec<Vec<Value>> {
+        self.bound.lock().expect("binding never panics").clone()
+    }
+
+    async fn apply_one(&self, application: &Application) -> Result<Applied> {
+        let admission = self
+            .store
+            .claim(std::slice::from_ref(&application.claim))
+            .await?
+            .remove(0);
+        let Admission::Granted(claim) = admission else {
+            return Ok(Applied::NotGranted(admission));
+        };
+        self.bound
+            .lock()
+            .expect("binding never panics")
+            .push(application.values.clone());
+        let statement = self.script.lock().expect("scripts never panic").pop_front();
+        let window = application.window;
+        let error: Box<str> = "a row violates a constraint".into();
+        let step = match statement {
+            None => {
+                self.sink.commit(claim.operation.key.as_str());
+                Step::Complete {
+                    outcome: Outcome::empty(),
+                    window,
+                }
+            }
+            Some(Statement::Fail) => Step::Release {
+                error,
+                certainty: Certainty::NotApplied,
+                after: application.backoff.after(claim.attempt),
+                counted: true,
+                limits: application.claim.limits,
+                window,
+            },
+            Some(Statement::Refuse) => Step::Fail { error, window },
+        };
+        self.settle(claim, step).await
+    }
+
+    async fn settle(&self, claim: Claim, step: Step) -> Result<Applied> {
+        let Claim {
+            operation,
+            claim_id,
+            takeover,
+            ..
+        } = claim;
+        let settlement = Settlement {
+            operation: operation.clone(),
+            claim_id,
+            step,
+        };
+        let settled = self.store.settle(&[settlement]).await?.remove(0);
+        let Settled::Now(state) = settled else {
+            unreachable!("nobody came between the claim and its settlement");
+        };
+        if state == StateKind::Completed {
+            return Ok(Applied::Completed { takeover });
+        }
+        let record = self.store.get(&[operation]).await?.remove(0);
+        let now = self.clock.now();
+        let not_before = match record.as_ref().map(|record| record.state) {
+            Some(State::Released { not_before }) => not_before,
+            _ => now,
+        };
+        let error = record
+            .and_then(|record| record.last_error)
+            .unwrap_or_default();
+        Ok(Applied::Failed {
+            state,
+            not_before,
+            now,
+            error,
+        })
+    }
+}
+
+impl TransactionalStore for Tables {
+    async fn prepare(&self, _statements: &Statements) -> Result<()> {
+        Ok(())
+    }
+
+    async fn apply(&self, _statements: &Statements, batch: &[Application]) -> Result<Vec<Applied>> {
+        let mut applied = Vec::with_capacity(batch.len());
+        for application in batch {
+            applied.push(self.apply_one(application).await?);
+        }
+        Ok(applied)
+    }
+}

@@ -1,0 +1,67 @@
+//! Time is tokio's paused clock, chance a counter that nobody can mistake for random.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use semel_core::{Clock, Entropy, Timestamp};
+use tokio::time::Instant;
+
+/// Wall clock and monotonic clock at once; both move as tokio's does.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PausedClock {
+    origin: Instant,
+}
+
+impl PausedClock {
+    pub(crate) fn new() -> Self {
+        Self {
+            origin: Instant::now(),
+        }
+    }
+
+    /// Since the world began.
+    pub(crate) fn elapsed(self) -> Duration {
+        self.origin.elapsed()
+    }
+}
+
+impl Clock for PausedClock {
+    fn now(&self) -> Timestamp {
+        Timestamp::from_millis(START_MILLIS).plus(self.elapsed())
+    }
+
+    fn monotonic(&self) -> Duration {
+        self.elapsed()
+    }
+}
+
+/// Different bytes at every call, the same in every run.
+#[derive(Debug, Default)]
+pub(crate) struct Chance(AtomicU64);
+
+impl Chance {
+    /// Draws that are the same for the same seed.
+    pub(crate) const fn seeded(seed: u64) -> Self {
+        Self(AtomicU64::new(mix(seed)))
+    }
+}
+
+impl Entropy for Chance {
+    fn fill(&self, bytes: &mut [u8]) {
+        for chunk in bytes.chunks_mut(8) {
+            let drawn = mix(self.0.fetch_add(1, Ordering::Relaxed));
+            chunk.copy_from_slice(&drawn.to_le_bytes()[..chunk.len()]);
+        }
+    }
+}
+
+/// `SplitMix64`: one to one, so that two draws never meet.
+const fn mix(count: u64) -> u64 {
+    let mixed = count.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    mixed ^ (mixed >> 31)
+}
+
+/// 2026-11-21T10:00:00Z.
+const START_MILLIS: u64 = 1_795_255_200_000;

@@ -1,0 +1,93 @@
+//! An observer that remembers.
+
+use std::sync::Mutex;
+
+use semel_core::{Duplicate, Operation, StateKind};
+use semel_engine::event::{Event, Observer};
+
+/// What was observed, in short.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Seen {
+    Granted {
+        key: String,
+        attempt: u32,
+        takeover: bool,
+    },
+    Completed(String),
+    Replayed(String, Duplicate),
+    Busy(String),
+    Conflicted(String),
+    Stale(String),
+    TooOld(String),
+    Unusable(&'static str),
+    Released(String),
+    Dead(String),
+    InDoubt(String),
+    Parked(String, StateKind),
+    Fenced(String, Option<StateKind>),
+    StoreFailed,
+    Renewed(usize),
+    Swept {
+        removed: u64,
+        doubted: u64,
+    },
+}
+
+/// The observer.
+#[derive(Debug, Default)]
+pub(crate) struct Watch(Mutex<Vec<Seen>>);
+
+impl Watch {
+    /// Everything so far.
+    pub(crate) fn all(&self) -> Vec<Seen> {
+        self.0.lock().expect("watching never panics").clone()
+    }
+
+    /// How often something was seen that `wanted` knows.
+    pub(crate) fn count(&self, wanted: impl Fn(&Seen) -> bool) -> usize {
+        self.all().iter().filter(|seen| wanted(seen)).count()
+    }
+
+    /// How often exactly this was seen.
+    pub(crate) fn times(&self, wanted: &Seen) -> usize {
+        self.count(|seen| seen == wanted)
+    }
+}
+
+impl Observer for Watch {
+    fn observe(&self, _pipeline: &str, event: &Event<'_>) {
+        let seen = match *event {
+            Event::Granted { claim } => Seen::Granted {
+                key: key(&claim.operation),
+                attempt: claim.attempt,
+                takeover: claim.takeover,
+            },
+            Event::Completed { operation } => Seen::Completed(key(operation)),
+            Event::Replayed {
+                operation,
+                duplicate,
+            } => Seen::Replayed(key(operation), duplicate),
+            Event::Busy { operation, .. } => Seen::Busy(key(operation)),
+            Event::Conflicted { operation, .. } => Seen::Conflicted(key(operation)),
+            Event::Stale { operation, .. } => Seen::Stale(key(operation)),
+            Event::TooOld { operation, .. } => Seen::TooOld(key(operation)),
+            Event::Unusable { unusable, .. } => Seen::Unusable(unusable.code()),
+            Event::Released { operation, .. } => Seen::Released(key(operation)),
+            Event::Dead { operation, .. } => Seen::Dead(key(operation)),
+            Event::InDoubt { operation } => Seen::InDoubt(key(operation)),
+            Event::Parked { operation, state } => Seen::Parked(key(operation), state),
+            Event::Fenced {
+                operation, found, ..
+            } => Seen::Fenced(key(operation), found),
+            Event::StoreFailed { .. } => Seen::StoreFailed,
+            Event::Renewed { count } => Seen::Renewed(count),
+            Event::Swept { removed, doubted } => Seen::Swept { removed, doubted },
+            _ => unreachable!("every event has its name here"),
+        };
+        self.0.lock().expect("watching never panics").push(seen);
+    }
+}
+
+fn key(operation: &Operation) -> String {
+    operation.key.to_string()
+}

@@ -1,0 +1,234 @@
+//! One process: a consumer with its faults, that ends, fails or is killed.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use semel_core::Result;
+use semel_core::port::checkpoint::AnyCheckpointStore;
+use semel_core::port::transactional::{AnyTransactionalStore, Statements};
+use semel_engine::consumer::{Consumer, OnProgress, Shutdown, Surroundings};
+use semel_engine::effect::{BatchEffect, Class, Output};
+use semel_engine::pipeline::Pipeline;
+use semel_engine::summary::{Fate, Summary};
+use semel_store_memory::MemoryStore;
+use tokio::sync::watch;
+
+use super::broker::{Broker, Feed};
+use super::crash::Crash;
+use super::faulty::{Faulty, Plan};
+use super::scripted::{OneByOne, Scripted};
+use super::tables::Tables;
+use super::time::PausedClock;
+
+type MemoryConsumer = Consumer<Faulty<Arc<MemoryStore>>, Feed>;
+
+/// A worker that has not begun.
+pub(crate) struct Worker {
+    pub(crate) pipeline: Pipeline,
+    pub(crate) feed: Feed,
+    pub(crate) plan: Arc<Plan>,
+    pub(crate) crash: Crash,
+    pub(crate) stop: Stop,
+    pub(crate) patience: Duration,
+    pub(crate) on_progress: Option<OnProgress>,
+    store: Arc<MemoryStore>,
+    tables: Arc<Tables>,
+    broker: Broker,
+    surroundings: Surroundings,
+}
+
+/// How a worker ended.
+#[derive(Debug)]
+pub(crate) enum Run {
+    /// It was killed.
+    Crashed,
+    /// It came to its end.
+    Ended(Result<Summary>),
+}
+
+impl Run {
+    /// The summary of a worker that came to a good end.
+    #[track_caller]
+    pub(crate) fn summary(self) -> Summary {
+        match self {
+            Self::Ended(Ok(summary)) => summary,
+            Self::Ended(Err(error)) => panic!("the run failed: {error:?}"),
+            Self::Crashed => panic!("the worker was killed"),
+        }
+    }
+
+    /// The error of a worker that gave up.
+    #[track_caller]
+    pub(crate) fn error(self) -> semel_core::Error {
+        match self {
+            Self::Ended(Err(error)) => error,
+            Self::Ended(Ok(summary)) => panic!("the run ended well: {summary:?}"),
+            Self::Crashed => panic!("the worker was killed"),
+        }
+    }
+}
+
+/// SIGTERM for one worker.
+#[derive(Clone, Debug)]
+pub(crate) struct Stop(Arc<watch::Sender<bool>>);
+
+impl Stop {
+    pub(crate) fn request(&self) {
+        self.0.send_replace(true);
+    }
+
+    /// Requests it once this much has passed.
+    pub(crate) async fn after(&self, wait: Duration) {
+        tokio::time::sleep(wait).await;
+        self.request();
+    }
+
+    /// A shutdown that follows this wish.
+    pub(crate) fn shutdown(&self, patience: Duration) -> Shutdown {
+        Shutdown {
+            requested: self.0.subscribe(),
+            patience,
+        }
+    }
+
+    pub(crate) fn new() -> Self {
+        Self(Arc::new(watch::Sender::new(false)))
+    }
+}
+
+impl Worker {
+    pub(crate) fn new(
+        pipeline: Pipeline,
+        store: &Arc<MemoryStore>,
+        tables: &Arc<Tables>,
+        broker: &Broker,
+        surroundings: Surroundings,
+        clock: PausedClock,
+    ) -> Self {
+        let crash = Crash::new();
+        Self {
+            pipeline,
+            feed: broker.feed(crash.clone()),
+            plan: Arc::new(Plan::new(crash.clone(), clock)),
+            crash,
+            stop: Stop::new(),
+            patience: Duration::from_secs(30),
+            on_progress: None,
+            store: Arc::clone(store),
+            tables: Arc::clone(tables),
+            broker: broker.clone(),
+            surroundings,
+        }
+    }
+
+    pub(crate) async fn each(self, effect: Arc<Scripted>, class: Class) -> Run {
+        let (consumer, life) = self.begin();
+        life.live(consumer.run_each(effect, class)).await
+    }
+
+    pub(crate) async fn stream(self, effect: Arc<Scripted>, class: Class) -> Run {
+        self.batches(OneByOne(effect), class).await
+    }
+
+    pub(crate) async fn batches(self, effect: impl BatchEffect, class: Class) -> Run {
+        let (consumer, life) = self.begin();
+        life.live(consumer.run_stream(effect, class)).await
+    }
+
+    pub(crate) async fn output(self, output: impl Output) -> Run {
+        let checkpoints = AnyCheckpointStore::new(Faulty::new(Arc::clone(&self.store), &self.plan));
+        let (consumer, life) = self.begin();
+        life.live(consumer.run_output(output, checkpoints)).await
+    }
+
+    pub(crate) async fn transaction(self) -> Run {
+        let tables = AnyTransactionalStore::new(Faulty::new(Arc::clone(&self.tables), &self.plan));
+        let statements = Statements {
+            sql: ["insert".into()].into(),
+            params: [].into(),
+        };
+        let (consumer, life) = self.begin();
+        life.live(consumer.run_transaction(tables, statements))
+            .await
+    }
+
+    fn begin(self) -> (MemoryConsumer, Life) {
+        let Self {
+            pipeline,
+            feed,
+            plan,
+            crash,
+            stop,
+            patience,
+            store,
+            broker,
+            ..
+        } = self;
+        let handed = Arc::clone(&feed.handed);
+        let consumer = Consumer {
+            pipeline: Arc::new(pipeline),
+            store: Faulty::new(store, &plan),
+            source: feed,
+            surroundings: self.surroundings,
+            shutdown: stop.shutdown(patience),
+            on_progress: self.on_progress,
+        };
+        (
+            consumer,
+            Life {
+                crash,
+                broker,
+                handed,
+                _stop: stop,
+            },
+        )
+    }
+}
+
+/// What goes on around a consumer while it lives.
+struct Life {
+    crash: Crash,
+    broker: Broker,
+    handed: Arc<Mutex<u64>>,
+    _stop: Stop,
+}
+
+impl Life {
+    async fn live(self, consumer: impl Future<Output = Result<Summary>>) -> Run {
+        // Dropping the consumer's future is all that a kill leaves to do.
+        let run = tokio::select! {
+            biased;
+            () = self.crash.strikes() => Run::Crashed,
+            ended = consumer => Run::Ended(ended),
+        };
+        self.broker.check();
+        if let Run::Ended(Ok(summary)) = &run {
+            let handed = *self.handed.lock().expect("counts never panic");
+            let fates: u64 = FATES.iter().map(|fate| summary.of(*fate)).sum();
+            assert_eq!(
+                summary.deliveries(),
+                fates,
+                "deliveries are the sum of the fates"
+            );
+            assert_eq!(
+                summary.deliveries(),
+                handed,
+                "every delivery has a fate: {summary:?}"
+            );
+        }
+        run
+    }
+}
+
+/// Every fate.
+pub(crate) const FATES: [Fate; 9] = [
+    Fate::Applied,
+    Fate::Replayed,
+    Fate::Stale,
+    Fate::Conflict,
+    Fate::TooOld,
+    Fate::Released,
+    Fate::Dead,
+    Fate::InDoubt,
+    Fate::Quarantined,
+];
