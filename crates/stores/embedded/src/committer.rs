@@ -1,0 +1,352 @@
+//! The one thread that decides and writes.
+//!
+//! Whatever queued while the previous sync ran is decided in order, written as one group, and only
+//! then answered. There is no timer: an idle store answers at once, a busy one fills its groups.
+
+use std::sync::Arc;
+
+use semel_core::decide::{Directed, Directive};
+use semel_core::port::checkpoint::Together;
+use semel_core::port::store::{ListQuery, Listed, Page, Stats, Swept};
+use semel_core::{
+    Admission, ClaimRequest, Clock, Error, Mark, Operation, Parked, ParkedId, Record, Renewal,
+    Renewed, Result, Settled, Settlement, Timestamp,
+};
+use tokio::sync::{mpsc, oneshot};
+
+use crate::error::{self, WriteFailure};
+use crate::files::{Files, Lock};
+use crate::ledger::Ledger;
+use crate::place::Addresses;
+use crate::shelf::Shelf;
+use crate::superblock::Superblock;
+
+/// A call: what is asked, and where the answer goes.
+pub(crate) enum Job {
+    Claim(Vec<ClaimRequest>, Addresses, Reply<Vec<Admission>>),
+    Settle(Vec<Settlement>, Addresses, Reply<Vec<Settled>>),
+    SettleWith(Vec<Settlement>, Addresses, Mark, Reply<Together>),
+    Renew(Vec<Renewal>, Addresses, Reply<Vec<Renewed>>),
+    Operate(Vec<Directive>, Addresses, Reply<Vec<Directed>>),
+    Get(Vec<Operation>, Addresses, Reply<Vec<Option<Record>>>),
+    Park(Vec<(ParkedId, Parked)>, Reply<Vec<bool>>),
+    DropParked(Vec<ParkedId>, Reply<Vec<bool>>),
+    List(ListQuery, Reply<Page<Listed>>),
+    ListParked(ListQuery, Reply<Page<Parked>>),
+    Mark(Box<str>, Reply<Option<u64>>),
+    Sweep(usize, Reply<Swept>),
+    Stats(Reply<Stats>),
+}
+
+/// Where an answer goes. Nobody may be waiting any more.
+pub(crate) type Reply<T> = oneshot::Sender<Result<T>>;
+
+/// Everything that the thread owns.
+pub(crate) struct Committer {
+    pub(crate) files: Arc<dyn Files>,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) superblock: Superblock,
+    pub(crate) ledger: Ledger,
+    pub(crate) shelf: Shelf,
+    /// Answers that wait for the group to be durable, by the log that they rest on.
+    pub(crate) ledger_answers: Vec<Answer>,
+    pub(crate) shelf_answers: Vec<Answer>,
+    /// A write failed: nobody knows what is on disk, so nothing is answered from memory any more.
+    pub(crate) is_poisoned: bool,
+    /// Held as long as the thread lives.
+    pub(crate) lock: Box<dyn Lock>,
+}
+
+/// An answer with where it goes; it is given the failure of its group, if the group failed.
+type Answer = Box<dyn FnOnce(Option<&Error>) + Send>;
+
+impl Committer {
+    /// Works until every sender is gone, then says in the superblock how far all is durable.
+    pub(crate) fn run(mut self, mut jobs: mpsc::Receiver<Job>) {
+        while let Some(job) = jobs.blocking_recv() {
+            self.take(job);
+            let mut count = 1;
+            while count < JOBS_AT_ONCE && self.pending_len() < GROUP_BYTES {
+                let Ok(job) = jobs.try_recv() else { break };
+                self.take(job);
+                count += 1;
+            }
+            self.commit();
+            self.keep_up();
+        }
+        self.close();
+    }
+
+    fn pending_len(&self) -> usize {
+        self.ledger.pending_len() + self.shelf.pending_len()
+    }
+
+    /// Decides a job. Its answer waits for the group, unless it failed at once.
+    fn take(&mut self, job: Job) {
+        if self.is_poisoned {
+            job.refuse(&error::poisoned());
+            return;
+        }
+        let now = self.clock.now();
+        match job {
+            Job::Claim(batch, addresses, reply) => {
+                self.ledger.warm(addresses.tags());
+                let answers = self.each(&batch, |ledger, index, request| {
+                    ledger.claim(request, addresses.get(index), now)
+                });
+                self.answer(reply, answers);
+            }
+            Job::Settle(batch, addresses, reply) => {
+                let answers = self.each(&batch, |ledger, index, settlement| {
+                    ledger.settle(settlement, addresses.get(index), now)
+                });
+                self.answer(reply, answers);
+            }
+            Job::SettleWith(batch, addresses, mark, reply) => {
+                let together = self.ledger.settle_with(&batch, &addresses, &mark, now);
+                self.answer(reply, together);
+            }
+            Job::Renew(batch, addresses, reply) => {
+                let answers = self.each(&batch, |ledger, index, renewal| {
+                    ledger.renew(renewal, addresses.get(index), now)
+                });
+                self.answer(reply, answers);
+            }
+            Job::Operate(batch, addresses, reply) => {
+                let answers = self.each(&batch, |ledger, index, directive| {
+                    ledger.operate(directive, addresses.get(index), now)
+                });
+                self.answer(reply, answers);
+            }
+            Job::Get(batch, addresses, reply) => {
+                let records = batch.iter().enumerate();
+                let records: Result<_> = records
+                    .map(|(index, operation)| self.ledger.get(operation, addresses.get(index), now))
+                    .collect();
+                self.answer(reply, records);
+            }
+            Job::Park(batch, reply) => self.park(&batch, reply),
+            Job::DropParked(batch, reply) => {
+                let dropped = batch
+                    .into_iter()
+                    .map(|id| self.shelf.drop_parked(id))
+                    .collect();
+                self.shelf_answers.push(answer(reply, Ok(dropped)));
+            }
+            Job::List(query, reply) => {
+                let page = self.ledger.list(&query, now);
+                self.answer(reply, page);
+            }
+            Job::ListParked(query, reply) => {
+                let page = self.shelf.list(&query);
+                self.shelf_answers.push(answer(reply, page));
+            }
+            Job::Mark(name, reply) => {
+                let value = self.ledger.mark(&name);
+                self.answer(reply, Ok(value));
+            }
+            Job::Sweep(limit, reply) => self.sweep(limit, now, reply),
+            Job::Stats(reply) => {
+                let stats = self.ledger.stats(now).map(|stats| Stats {
+                    parked: self.shelf.count(),
+                    disk_bytes: Some(self.ledger.len_bytes() + self.shelf.len_bytes()),
+                    ..stats
+                });
+                self.answer(reply, stats);
+            }
+        }
+    }
+
+    /// Decides every item of a batch; items stand alone, so a large batch may be written in parts.
+    fn each<I, A>(
+        &mut self,
+        batch: &[I],
+        mut decide: impl FnMut(&mut Ledger, usize, &I) -> A,
+    ) -> Result<Vec<A>> {
+        let mut answers = Vec::with_capacity(batch.len());
+        for (index, item) in batch.iter().enumerate() {
+            answers.push(decide(&mut self.ledger, index, item));
+            self.ledger.split_frame();
+            if self.ledger.pending_len() >= PART_BYTES {
+                self.commit_ledger().map_err(|why| in_part(&why))?;
+                self.keep_up();
+                self.refuse_if_poisoned()?;
+            }
+        }
+        Ok(answers)
+    }
+
+    fn park(&mut self, batch: &[(ParkedId, Parked)], reply: Reply<Vec<bool>>) {
+        let now = self.clock.now();
+        let mut answers = Vec::with_capacity(batch.len());
+        let mut failure = None;
+        for (id, message) in batch {
+            answers.push(self.shelf.park(*id, message, now));
+            if self.shelf.pending_len() >= PART_BYTES {
+                if let Err(why) = self.commit_shelf() {
+                    failure = Some(in_part(&why));
+                    break;
+                }
+                self.keep_up();
+                if let Err(why) = self.refuse_if_poisoned() {
+                    failure = Some(in_part(&why));
+                    break;
+                }
+            }
+        }
+        self.shelf_answers
+            .push(answer(reply, failure.map_or(Ok(answers), Err)));
+    }
+
+    /// Sweeps, and gives back the segments that it finds expired.
+    fn sweep(&mut self, limit: usize, now: Timestamp, reply: Reply<Swept>) {
+        let mut swept = self.ledger.sweep(limit, now);
+        let outcome = self.commit_ledger().and_then(|()| {
+            let retired = self.ledger.retire_active(now);
+            self.settle_upkeep(retired.map(|()| false));
+            for _ in 0..=limit / RECORDS_PER_STEP {
+                if !self.keep_up() {
+                    break;
+                }
+            }
+            self.refuse_if_poisoned()
+        });
+        swept.removed += self.ledger.take_removed();
+        self.ledger_answers
+            .push(answer(reply, outcome.map(|()| swept)));
+    }
+
+    fn answer<T: Send + 'static>(&mut self, reply: Reply<T>, result: Result<T>) {
+        self.ledger_answers.push(answer(reply, result));
+    }
+
+    /// Makes the group durable and answers it.
+    fn commit(&mut self) {
+        // Whoever waits is told in either case.
+        let _ = self.commit_shelf();
+        let _ = self.commit_ledger();
+    }
+
+    fn commit_shelf(&mut self) -> Result<()> {
+        let written = self.shelf.commit();
+        let written = self.judge(written);
+        self.shelf_answers
+            .drain(..)
+            .for_each(|answer| answer(written.as_ref().err()));
+        written
+    }
+
+    fn commit_ledger(&mut self) -> Result<()> {
+        let written = self.ledger.commit();
+        let written = self.judge(written);
+        self.ledger_answers
+            .drain(..)
+            .for_each(|answer| answer(written.as_ref().err()));
+        written
+    }
+
+    fn judge<T>(&mut self, written: Result<T, WriteFailure>) -> Result<T> {
+        written.map_err(|failure| match failure {
+            WriteFailure::Undone(why) => why,
+            WriteFailure::Unknown(why) => {
+                self.is_poisoned = true;
+                why
+            }
+        })
+    }
+
+    fn refuse_if_poisoned(&self) -> Result<()> {
+        if self.is_poisoned {
+            Err(error::poisoned())
+        } else {
+            Ok(())
+        }
+    }
+
+    /// One step of upkeep in both logs. Answers whether there is more to do now.
+    fn keep_up(&mut self) -> bool {
+        if self.is_poisoned {
+            return false;
+        }
+        let now = self.clock.now();
+        let kept_up = self.ledger.keep_up(now);
+        let more = self.settle_upkeep(kept_up);
+        if self.is_poisoned {
+            return false;
+        }
+        let kept_up = self.shelf.keep_up(now);
+        self.settle_upkeep(kept_up) | more
+    }
+
+    /// Upkeep that found no room is tried again later; what failed otherwise poisons.
+    fn settle_upkeep(&mut self, step: Result<bool, WriteFailure>) -> bool {
+        self.judge(step).unwrap_or(false)
+    }
+
+    /// Leaves word of how far all is durable, so that damage below is told from a torn tail.
+    fn close(self) {
+        let Self {
+            files,
+            mut superblock,
+            ledger,
+            shelf,
+            is_poisoned,
+            lock,
+            ..
+        } = self;
+        if !is_poisoned {
+            superblock.records = ledger.position();
+            superblock.parked = shelf.position();
+            // The word of the last opening stands if this one cannot be written.
+            let _ = superblock.write(&*files);
+        }
+        drop((ledger, shelf));
+        drop(lock);
+    }
+}
+
+impl Job {
+    /// Answers with an error without having looked at the job.
+    fn refuse(self, error: &Error) {
+        fn with<T>(reply: Reply<T>, error: &Error) {
+            // Whoever asked may have stopped waiting.
+            let _ = reply.send(Err(error.clone()));
+        }
+        match self {
+            Self::Claim(_, _, reply) => with(reply, error),
+            Self::Settle(_, _, reply) => with(reply, error),
+            Self::SettleWith(_, _, _, reply) => with(reply, error),
+            Self::Renew(_, _, reply) => with(reply, error),
+            Self::Operate(_, _, reply) => with(reply, error),
+            Self::Get(_, _, reply) => with(reply, error),
+            Self::Park(_, reply) | Self::DropParked(_, reply) => with(reply, error),
+            Self::List(_, reply) => with(reply, error),
+            Self::ListParked(_, reply) => with(reply, error),
+            Self::Mark(_, reply) => with(reply, error),
+            Self::Sweep(_, reply) => with(reply, error),
+            Self::Stats(reply) => with(reply, error),
+        }
+    }
+}
+
+fn answer<T: Send + 'static>(reply: Reply<T>, result: Result<T>) -> Answer {
+    Box::new(move |failure| {
+        // Whoever asked may have stopped waiting.
+        let _ = reply.send(failure.map_or(result, |error| Err(error.clone())));
+    })
+}
+
+/// The failure of one part of a batch, of which earlier parts may have been written.
+fn in_part(why: &Error) -> Error {
+    Error::new(why.kind(), why.to_string())
+        .with_code(why.code())
+        .with_source(why.clone())
+}
+
+/// How many calls one group takes in at most, and how many bytes it is closed at.
+const JOBS_AT_ONCE: usize = 4_096;
+const GROUP_BYTES: usize = 4 << 20;
+/// A batch larger than this is written in parts.
+const PART_BYTES: usize = 32 << 20;
+/// How many records of a sweep's limit stand for one step of upkeep.
+const RECORDS_PER_STEP: usize = 64;

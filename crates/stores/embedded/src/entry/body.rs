@@ -1,0 +1,171 @@
+//! How everything but records is written.
+
+use bytes::Bytes;
+use semel_core::{ClaimId, EntityRecord, Key, Mark, Parked, ParkedId, Scope, Timestamp};
+
+use super::record::put_identity;
+use crate::wire::{Put, Take};
+
+/// What the first entry of a segment says.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct SegmentBody {
+    /// Which store it belongs to.
+    pub(crate) store_id: [u8; 16],
+    /// When it was begun, on the store's clock.
+    pub(crate) created_at: Timestamp,
+}
+
+impl SegmentBody {
+    pub(crate) fn decode(meta: &[u8]) -> Option<Self> {
+        let mut take = Take::new(meta);
+        let body = Self {
+            store_id: take.array()?,
+            created_at: take.timestamp()?,
+        };
+        take.is_empty().then_some(body)
+    }
+}
+
+pub(crate) fn put_segment(buffer: &mut Vec<u8>, body: &SegmentBody) {
+    buffer.extend_from_slice(&body.store_id);
+    buffer.put_number(body.created_at.as_millis());
+}
+
+/// An entity record with what it is about.
+#[derive(Debug)]
+pub(crate) struct EntityBody {
+    pub(crate) scope: Scope,
+    pub(crate) entity: Key,
+    pub(crate) record: EntityRecord,
+}
+
+impl EntityBody {
+    pub(crate) fn decode(meta: &[u8]) -> Option<Self> {
+        let mut take = Take::new(meta);
+        let scope = Scope::new(take.text()?, take.text()?).ok()?;
+        let entity = Key::from_canonical(Bytes::copy_from_slice(take.bytes()?))?;
+        let flags = take.byte()?;
+        let mut record = EntityRecord::default();
+        if flags & 1 != 0 {
+            record.applied = Some(take.number()?);
+        }
+        if flags & 2 != 0 {
+            record.holder = Some((ClaimId::from_bytes(take.array()?), take.timestamp()?));
+        }
+        (take.is_empty() && flags < 4).then_some(Self {
+            scope,
+            entity,
+            record,
+        })
+    }
+}
+
+pub(crate) fn put_entity(buffer: &mut Vec<u8>, scope: &Scope, entity: &Key, record: &EntityRecord) {
+    put_identity(buffer, scope, entity);
+    buffer.push(u8::from(record.applied.is_some()) | u8::from(record.holder.is_some()) << 1);
+    if let Some(applied) = record.applied {
+        buffer.put_number(applied);
+    }
+    if let Some((claim_id, until)) = record.holder {
+        buffer.extend_from_slice(&claim_id.to_bytes());
+        buffer.put_number(until.as_millis());
+    }
+}
+
+/// A mark.
+#[derive(Debug)]
+pub(crate) struct MarkBody<'a> {
+    pub(crate) name: &'a str,
+    pub(crate) value: u64,
+}
+
+impl<'a> MarkBody<'a> {
+    pub(crate) fn decode(meta: &'a [u8]) -> Option<Self> {
+        let mut take = Take::new(meta);
+        let body = Self {
+            name: take.text()?,
+            value: take.number()?,
+        };
+        take.is_empty().then_some(body)
+    }
+}
+
+pub(crate) fn put_mark(buffer: &mut Vec<u8>, mark: &Mark) {
+    buffer.put_bytes(mark.name.as_bytes());
+    buffer.put_number(mark.value);
+}
+
+/// A parked message without its payload, which is the tail.
+#[derive(Debug)]
+pub(crate) struct ParkedBody {
+    pub(crate) id: ParkedId,
+    /// Rises with every message that is parked; lists go by it.
+    pub(crate) order: u64,
+    /// The message; its payload is empty.
+    pub(crate) message: Parked,
+}
+
+impl ParkedBody {
+    pub(crate) fn decode(meta: &[u8]) -> Option<Self> {
+        let mut take = Take::new(meta);
+        let id = ParkedId::from_bytes(take.array()?);
+        let order = take.number()?;
+        let scope = Scope::new(take.text()?, take.text()?).ok()?;
+        let flags = take.byte()?;
+        let mut bytes_if = |flag: u8| {
+            if flags & flag == 0 {
+                return Some(None);
+            }
+            take.bytes()
+                .map(|bytes| Some(Bytes::copy_from_slice(bytes)))
+        };
+        let key = match bytes_if(1)? {
+            None => None,
+            Some(text) => Some(Key::from_canonical(text)?),
+        };
+        let transport = bytes_if(2)?;
+        let message = Parked {
+            scope,
+            key,
+            reason: take.text()?.into(),
+            detail: take.text()?.into(),
+            transport,
+            coordinates: take.text()?.into(),
+            payload: Bytes::new(),
+            since: take.timestamp()?,
+        };
+        (take.is_empty() && flags < 4).then_some(Self { id, order, message })
+    }
+}
+
+pub(crate) fn put_parked(
+    buffer: &mut Vec<u8>,
+    id: ParkedId,
+    order: u64,
+    message: &Parked,
+    since: Timestamp,
+) {
+    buffer.extend_from_slice(&id.to_bytes());
+    buffer.put_number(order);
+    buffer.put_bytes(message.scope.tenant().as_bytes());
+    buffer.put_bytes(message.scope.operation().as_bytes());
+    buffer.push(u8::from(message.key.is_some()) | u8::from(message.transport.is_some()) << 1);
+    if let Some(key) = &message.key {
+        buffer.put_bytes(key.as_bytes());
+    }
+    if let Some(transport) = &message.transport {
+        buffer.put_bytes(transport);
+    }
+    buffer.put_bytes(message.reason.as_bytes());
+    buffer.put_bytes(message.detail.as_bytes());
+    buffer.put_bytes(message.coordinates.as_bytes());
+    buffer.put_number(since.as_millis());
+}
+
+pub(crate) fn put_dropped(buffer: &mut Vec<u8>, id: ParkedId) {
+    buffer.extend_from_slice(&id.to_bytes());
+}
+
+pub(crate) fn take_dropped(meta: &[u8]) -> Option<ParkedId> {
+    Some(ParkedId::from_bytes(meta.try_into().ok()?))
+}

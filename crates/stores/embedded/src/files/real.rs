@@ -1,0 +1,163 @@
+//! A directory of the operating system.
+
+use std::fs::{self, OpenOptions};
+use std::io::{self, Read as _};
+use std::os::unix::fs::FileExt as _;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{FlockOperation, flock, statfs};
+use rustix::io::Errno;
+
+use super::{File, Files, Lock, LockError};
+
+/// A real directory.
+#[derive(Debug)]
+pub struct RealFiles {
+    dir: PathBuf,
+    handle: fs::File,
+}
+
+impl RealFiles {
+    /// Opens `dir`, creating it durably if it is not there.
+    ///
+    /// # Errors
+    /// As the system reports them.
+    pub fn open(dir: &Path) -> io::Result<Self> {
+        create_dir(dir)?;
+        Ok(Self {
+            dir: dir.to_owned(),
+            handle: fs::File::open(dir)?,
+        })
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.dir.join(name)
+    }
+}
+
+impl Files for RealFiles {
+    fn lock(&self, name: &str) -> Result<Box<dyn Lock>, LockError> {
+        let mut file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .open(self.path(name))
+            .map_err(LockError::Failed)?;
+        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => {}
+            Err(Errno::WOULDBLOCK) => {
+                let mut text = String::new();
+                // The pid is a courtesy; a lock file that cannot be read names nobody.
+                let read = file.read_to_string(&mut text).is_ok();
+                return Err(LockError::Held {
+                    pid: text.trim().parse().ok().filter(|_| read),
+                });
+            }
+            Err(errno) => return Err(LockError::Failed(errno.into())),
+        }
+        let pid = format!("{}\n", std::process::id());
+        file.set_len(0)
+            .and_then(|()| file.write_all_at(pid.as_bytes(), 0))
+            .map_err(LockError::Failed)?;
+        Ok(Box::new(RealLock { _file: file }))
+    }
+
+    fn list(&self) -> io::Result<Vec<String>> {
+        fs::read_dir(&self.dir)?
+            .map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned()))
+            .collect()
+    }
+
+    fn create(&self, name: &str) -> io::Result<Box<dyn File>> {
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).create(true).truncate(true);
+        Ok(Box::new(RealFile(options.open(self.path(name))?)))
+    }
+
+    fn open(&self, name: &str) -> io::Result<Box<dyn File>> {
+        let file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .open(self.path(name))?;
+        Ok(Box::new(RealFile(file)))
+    }
+
+    fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        fs::rename(self.path(from), self.path(to))
+    }
+
+    fn remove(&self, name: &str) -> io::Result<()> {
+        fs::remove_file(self.path(name))
+    }
+
+    fn sync_dir(&self) -> io::Result<()> {
+        self.handle.sync_all()
+    }
+
+    fn is_volatile(&self) -> bool {
+        statfs(&self.dir).is_ok_and(|stat| matches!(i128::from(stat.f_type), TMPFS | RAMFS))
+    }
+}
+
+struct RealFile(fs::File);
+
+impl File for RealFile {
+    fn len_bytes(&self) -> io::Result<u64> {
+        Ok(self.0.metadata()?.len())
+    }
+
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        let mut filled = 0;
+        while filled < buffer.len() {
+            match self
+                .0
+                .read_at(&mut buffer[filled..], offset + filled as u64)
+            {
+                Ok(0) => break,
+                Ok(read) => filled += read,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(filled)
+    }
+
+    fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
+        self.0.write_all_at(bytes, offset)
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.0.sync_data()
+    }
+
+    fn truncate(&self, len: u64) -> io::Result<()> {
+        self.0.set_len(len)
+    }
+}
+
+/// The lock lives as long as the open file: the system gives it back when the process dies.
+struct RealLock {
+    _file: fs::File,
+}
+
+impl Lock for RealLock {}
+
+/// Creates `dir` and what is missing above it, each entry synced in its parent.
+fn create_dir(dir: &Path) -> io::Result<()> {
+    if dir.is_dir() {
+        return Ok(());
+    }
+    let parent = dir.parent().filter(|parent| !parent.as_os_str().is_empty());
+    if let Some(parent) = parent {
+        create_dir(parent)?;
+    }
+    match fs::create_dir(dir) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists && dir.is_dir() => Ok(()),
+        Err(error) => Err(error),
+        Ok(()) => fs::File::open(parent.unwrap_or(Path::new(".")))?.sync_all(),
+    }
+}
+
+const TMPFS: i128 = 0x0102_1994;
+const RAMFS: i128 = 0x8584_58f6;

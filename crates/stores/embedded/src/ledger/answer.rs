@@ -1,0 +1,332 @@
+//! Loads what a request names, lets [`semel_core::decide`] decide, and carries the decision out.
+
+use bytes::Bytes;
+use semel_core::decide::{self, Directed, Directive, Order, Verdict};
+use semel_core::port::checkpoint::Together;
+use semel_core::{
+    Admission, Change, ClaimRequest, Decision, EntityRecord, Key, Mark, Operation, Outcome, Record,
+    Renewal, Renewed, Result, Scope, Settled, Settlement, State, Step, Timestamp,
+};
+
+use super::{Before, Kept, Ledger, Versioned, shared_place};
+use crate::entry::{self, Kind};
+use crate::error;
+use crate::place::{Address, Addresses};
+
+impl Ledger {
+    pub(crate) fn claim(
+        &mut self,
+        request: &ClaimRequest,
+        address: Address<'_>,
+        now: Timestamp,
+    ) -> Admission {
+        self.try_claim(request, address, now)
+            .unwrap_or_else(Admission::Failed)
+    }
+
+    pub(crate) fn settle(
+        &mut self,
+        settlement: &Settlement,
+        address: Address<'_>,
+        now: Timestamp,
+    ) -> Settled {
+        self.try_settle(settlement, address, now)
+            .unwrap_or_else(Settled::Failed)
+    }
+
+    pub(crate) fn renew(
+        &mut self,
+        renewal: &Renewal,
+        address: Address<'_>,
+        now: Timestamp,
+    ) -> Renewed {
+        self.try_renew(renewal, address, now)
+            .unwrap_or_else(Renewed::Failed)
+    }
+
+    pub(crate) fn operate(
+        &mut self,
+        directive: &Directive,
+        address: Address<'_>,
+        now: Timestamp,
+    ) -> Directed {
+        self.try_operate(directive, address, now)
+            .unwrap_or_else(Directed::Failed)
+    }
+
+    /// Settles all of a batch and sets a mark, or changes nothing. One frame holds it all.
+    pub(crate) fn settle_with(
+        &mut self,
+        batch: &[Settlement],
+        addresses: &Addresses,
+        mark: &Mark,
+        now: Timestamp,
+    ) -> Result<Together> {
+        check_len(mark.name.len(), "name of the mark")?;
+        let len: usize = batch.iter().map(outcome_len).sum();
+        if len > MAX_TAIL {
+            return Err(error::too_large(
+                "batch that is settled together",
+                len,
+                MAX_TAIL,
+            ));
+        }
+        let savepoint = self.savepoint();
+        let settled: Vec<Settled> = batch
+            .iter()
+            .enumerate()
+            .map(|(index, settlement)| self.settle(settlement, addresses.get(index), now))
+            .collect();
+        if settled
+            .iter()
+            .all(|settled| matches!(settled, Settled::Now(_)))
+        {
+            self.set_mark(mark);
+            return Ok(Together::Applied(settled));
+        }
+        self.go_back(&savepoint);
+        Ok(Together::Refused(settled))
+    }
+
+    /// Reads a record with its outcome.
+    pub(crate) fn get(
+        &mut self,
+        operation: &Operation,
+        address: Address<'_>,
+        now: Timestamp,
+    ) -> Result<Option<Record>> {
+        let before = self.before(address, operation, true)?;
+        let record = self
+            .record(address.place, &before)
+            .filter(|record| !record.is_forgotten(now));
+        Ok(record.cloned())
+    }
+
+    fn try_claim(
+        &mut self,
+        request: &ClaimRequest,
+        address: Address<'_>,
+        now: Timestamp,
+    ) -> Result<Admission> {
+        let operation = &request.operation;
+        check(&operation.key, "key")?;
+        check_len(
+            request.transport.as_ref().map_or(0, Bytes::len),
+            "transport id",
+        )?;
+        let entity = match &request.gate {
+            Some(gate) => {
+                check(&gate.entity, "entity")?;
+                self.entity(&operation.scope, &gate.entity)
+            }
+            None => None,
+        };
+        let before = self.before(address, operation, request.wants_outcome)?;
+        let record = self.record(address.place, &before);
+        let decision = decide::claim(record, entity.as_ref(), request, now, self.next_token());
+        let Decision {
+            answer,
+            change,
+            entity,
+        } = decision;
+        if let Admission::Granted(claim) = &answer {
+            self.token = self.token.max(claim.token.get());
+        }
+        // A claim that vanishes without a start leaves no doubt: it stays in memory.
+        let is_durable = match &change {
+            Change::Put(record) => !matches!(record.state, State::Claimed { .. }),
+            Change::Keep | Change::Remove => true,
+        };
+        self.apply(address, operation, &before, change, is_durable);
+        if let (Some(gate), Some(record)) = (&request.gate, entity) {
+            self.apply_entity(&operation.scope, &gate.entity, record, is_durable);
+        }
+        Ok(answer)
+    }
+
+    fn try_settle(
+        &mut self,
+        settlement: &Settlement,
+        address: Address<'_>,
+        now: Timestamp,
+    ) -> Result<Settled> {
+        let operation = &settlement.operation;
+        match &settlement.step {
+            Step::Start { .. } => {}
+            Step::Complete { outcome, .. } => self.check_outcome(outcome)?,
+            Step::Release { error, .. } | Step::Fail { error, .. } => {
+                check_len(error.len(), "error")?;
+            }
+        }
+        // Most reports finish what they are about: it is taken out of memory first, and put back
+        // where it stays.
+        let Some(kept) = self.take_kept(address, operation)? else {
+            // What is finished or absent is not changed by any report.
+            let before = self.before(address, operation, false)?;
+            let record = self.record(address.place, &before);
+            let decision = decide::settle(record, None, settlement, now);
+            self.apply(address, operation, &before, decision.change, true);
+            return Ok(decision.answer);
+        };
+        let gate = kept.record.gate.clone();
+        let entity = gate
+            .as_ref()
+            .and_then(|gate| self.entity(&operation.scope, &gate.entity));
+        let Decision {
+            answer,
+            change,
+            entity,
+        } = decide::settle(Some(&kept.record), entity.as_ref(), settlement, now);
+        let finished = match &change {
+            Change::Put(record) => self.ends.of(record).map(|end| (record, end)),
+            Change::Keep | Change::Remove => None,
+        };
+        if let Some((record, end)) = finished {
+            self.took_kept(address.place, kept);
+            self.finish(address, record, end);
+        } else {
+            self.kept.insert(address.place, kept);
+            self.apply(address, operation, &Before::Kept, change, true);
+        }
+        if let (Some(gate), Some(record)) = (gate, entity) {
+            self.apply_entity(&operation.scope, &gate.entity, record, true);
+        }
+        Ok(answer)
+    }
+
+    fn try_renew(
+        &mut self,
+        renewal: &Renewal,
+        address: Address<'_>,
+        now: Timestamp,
+    ) -> Result<Renewed> {
+        let operation = &renewal.operation;
+        let before = self.before(address, operation, false)?;
+        let record = self.record(address.place, &before);
+        let gate = record.and_then(|record| record.gate.clone());
+        let entity = gate
+            .as_ref()
+            .and_then(|gate| self.entity(&operation.scope, &gate.entity));
+        let Decision {
+            answer,
+            change,
+            entity,
+        } = decide::renew(record, entity.as_ref(), renewal, now);
+        self.apply(address, operation, &before, change, false);
+        if let (Some(gate), Some(record)) = (gate, entity) {
+            self.apply_entity(&operation.scope, &gate.entity, record, false);
+        }
+        Ok(answer)
+    }
+
+    fn try_operate(
+        &mut self,
+        directive: &Directive,
+        address: Address<'_>,
+        now: Timestamp,
+    ) -> Result<Directed> {
+        if let Order::Resolve(Verdict::Applied { outcome, .. }) = &directive.order {
+            self.check_outcome(outcome)?;
+        }
+        let operation = &directive.operation;
+        let before = self.before(address, operation, true)?;
+        let record = self.record(address.place, &before);
+        let gate = record.and_then(|record| record.gate.clone());
+        let entity = gate
+            .as_ref()
+            .and_then(|gate| self.entity(&operation.scope, &gate.entity));
+        let Decision {
+            answer,
+            change,
+            entity,
+        } = decide::operate(record, entity.as_ref(), &directive.order, now);
+        self.apply(address, operation, &before, change, true);
+        if let (Some(gate), Some(record)) = (gate, entity) {
+            self.apply_entity(&operation.scope, &gate.entity, record, true);
+        }
+        Ok(answer)
+    }
+
+    /// Takes a record out of memory, if it is there.
+    fn take_kept(
+        &mut self,
+        address: Address<'_>,
+        operation: &Operation,
+    ) -> Result<Option<Box<Kept>>> {
+        let Some(kept) = self.kept.remove(&address.place) else {
+            return Ok(None);
+        };
+        if kept.operation == *operation {
+            return Ok(Some(kept));
+        }
+        self.kept.insert(address.place, kept);
+        Err(shared_place())
+    }
+
+    fn entity(&self, scope: &Scope, entity: &Key) -> Option<EntityRecord> {
+        let key = (scope.clone(), entity.clone());
+        self.entities.get(&key).map(|entity| entity.value.clone())
+    }
+
+    fn apply_entity(
+        &mut self,
+        scope: &Scope,
+        entity: &Key,
+        record: EntityRecord,
+        is_durable: bool,
+    ) {
+        let key = (scope.clone(), entity.detached());
+        let stored = if is_durable {
+            Some(self.append(Kind::Entity, |buffer| {
+                entry::put_entity(buffer, scope, entity, &record);
+                &[]
+            }))
+        } else {
+            self.entities.get(&key).and_then(|entity| entity.stored)
+        };
+        self.put_entity(
+            key,
+            Some(Versioned {
+                value: record,
+                stored,
+            }),
+        );
+    }
+
+    fn check_outcome(&self, outcome: &Outcome) -> Result<()> {
+        let cap = self.options.max_outcome_bytes.min(MAX_TAIL);
+        match outcome {
+            Outcome::Kept { bytes, .. } if bytes.len() > cap => {
+                Err(error::too_large("outcome", bytes.len(), cap))
+            }
+            Outcome::Kept { .. } | Outcome::TooLarge { .. } => Ok(()),
+        }
+    }
+}
+
+fn outcome_len(settlement: &Settlement) -> usize {
+    match &settlement.step {
+        Step::Complete {
+            outcome: Outcome::Kept { bytes, .. },
+            ..
+        } => bytes.len(),
+        Step::Complete { .. } | Step::Start { .. } | Step::Release { .. } | Step::Fail { .. } => 0,
+    }
+}
+
+fn check(key: &Key, what: &str) -> Result<()> {
+    check_len(key.as_bytes().len(), what)
+}
+
+pub(crate) fn check_len(len: usize, what: &str) -> Result<()> {
+    if len > MAX_FIELD {
+        Err(error::too_large(what, len, MAX_FIELD))
+    } else {
+        Ok(())
+    }
+}
+
+/// The longest key, transport id, error, name.
+const MAX_FIELD: usize = 1 << 16;
+/// The longest tail that any option allows, so that a frame and a segment stay addressable.
+pub(crate) const MAX_TAIL: usize = 1 << 28;

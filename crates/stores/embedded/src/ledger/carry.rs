@@ -1,0 +1,319 @@
+//! Upkeep: rotating the active segment, carrying forward what still lives in the oldest, and
+//! giving the oldest back. In slices, so that no caller waits long.
+
+use semel_core::decide;
+use semel_core::port::store::Swept;
+use semel_core::{Change, Result, State, Timestamp, Window};
+
+use std::time::Duration;
+
+use super::{Before, Kept, Ledger, Stored, Versioned};
+use crate::entry::{self, EntityBody, Identity, Kind, MarkBody, RecordBody};
+use crate::error::WriteFailure;
+use crate::frame;
+use crate::log::Location;
+use crate::place::{Address, Place};
+
+/// How far upkeep has come.
+#[derive(Debug, Default)]
+pub(super) struct Upkeep {
+    /// The oldest segment and how far it has been carried forward.
+    carried: Option<(u32, u32)>,
+    /// Records removed since the last sweep said so.
+    removed: u64,
+    /// The record that the next sweep goes on from.
+    sweep_from: Option<Place>,
+    /// The shard of the table that is purged next, while slots of dropped segments may be left.
+    purge_next: Option<usize>,
+}
+
+impl Ledger {
+    /// One step of upkeep; nothing may be pending. Answers whether there is more to do now.
+    pub(crate) fn keep_up(&mut self, now: Timestamp) -> Result<bool, WriteFailure> {
+        if self.is_rotation_due(now) {
+            self.log.rotate(now)?;
+        }
+        for _ in 0..DROPS_AT_ONCE {
+            let Some((oldest, tally, len)) = self.expired_oldest(now) else {
+                return Ok(false);
+            };
+            if tally.kept == 0 {
+                self.drop_oldest()?;
+            } else if self
+                .upkeep
+                .carried
+                .is_some_and(|carried| carried >= (oldest, len))
+            {
+                // Something in there could not be read, so the segment stays.
+                return Ok(false);
+            } else if self.is_worth_carrying(now, tally.kept_bytes) {
+                self.carry_slice(oldest)?;
+                return Ok(true);
+            } else {
+                return Ok(false);
+            }
+        }
+        Ok(self.expired_oldest(now).is_some())
+    }
+
+    /// A bounded part of a sweep over what is in memory; its changes are pending afterwards.
+    pub(crate) fn sweep(&mut self, limit: usize, now: Timestamp) -> Swept {
+        let mut swept = Swept::default();
+        let limit = limit.max(1);
+        let from = self.upkeep.sweep_from.take().unwrap_or(Place::FIRST);
+        let visited: Vec<Place> = self
+            .kept
+            .range(from..)
+            .take(limit + 1)
+            .map(|(place, _)| *place)
+            .collect();
+        self.upkeep.sweep_from = visited.get(limit).copied();
+        swept.more = self.upkeep.sweep_from.is_some();
+        for place in visited.into_iter().take(limit) {
+            let Some(kept) = self.kept.get(&place) else {
+                continue;
+            };
+            match decide::sweep(&kept.record, now) {
+                Change::Keep => swept.abandoned += u64::from(is_abandoned(kept, now)),
+                change => {
+                    swept.doubted += 1;
+                    let operation = kept.operation.clone();
+                    let mut identity = Vec::new();
+                    entry::put_identity(&mut identity, &operation.scope, &operation.key);
+                    let address = Address {
+                        place,
+                        identity: Identity(&identity),
+                    };
+                    self.apply(address, &operation, &Before::Kept, change, true);
+                    self.split_frame();
+                }
+            }
+        }
+        self.purge(limit);
+        swept.more |= self.upkeep.purge_next.is_some();
+        swept
+    }
+
+    /// Lets a sweep reach what is in the active segment, if all finished records there are over.
+    pub(crate) fn retire_active(&mut self, now: Timestamp) -> Result<(), WriteFailure> {
+        let is_over = self.log.active().is_some_and(|active| {
+            active.tally.finished != [0, 0] && active.tally.expires_at <= now
+        });
+        if is_over {
+            self.log.rotate(now)?;
+        }
+        Ok(())
+    }
+
+    /// How many records were removed since this was last asked.
+    pub(crate) fn take_removed(&mut self) -> u64 {
+        std::mem::take(&mut self.upkeep.removed)
+    }
+
+    fn is_rotation_due(&self, now: Timestamp) -> bool {
+        let Some(active) = self.log.active() else {
+            return false;
+        };
+        if u64::from(active.len) >= self.options.segment_bytes {
+            return true;
+        }
+        active
+            .tally
+            .shortest_window
+            .is_some_and(|window| now.since(active.created_at) >= (window / 8).max(SHORTEST_TURN))
+    }
+
+    /// The oldest segment, if it is not the active one and all finished records in it are over.
+    fn expired_oldest(&self, now: Timestamp) -> Option<(u32, crate::log::Tally, u32)> {
+        let segments = self.log.segments();
+        let oldest = segments.front().filter(|_| segments.len() > 1)?;
+        (oldest.tally.expires_at <= now).then_some((oldest.id, oldest.tally, oldest.len))
+    }
+
+    /// Whether carrying frees at least what it writes: so that what lives long and fills whole
+    /// segments is not copied round and round.
+    fn is_worth_carrying(&self, now: Timestamp, cost: u64) -> bool {
+        let mut segments = self.log.segments().iter();
+        segments.next_back();
+        let expired = segments.take_while(|segment| segment.tally.expires_at <= now);
+        let garbage: u64 = expired
+            .map(|segment| u64::from(segment.len).saturating_sub(segment.tally.kept_bytes))
+            .sum();
+        garbage >= cost
+    }
+
+    fn drop_oldest(&mut self) -> Result<(), WriteFailure> {
+        if let Some(tally) = self.log.drop_oldest()? {
+            let removed: u64 = tally.finished.iter().sum();
+            self.upkeep.removed += removed;
+            if removed > 0 {
+                self.upkeep.purge_next = Some(0);
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes again what lives in the next slice of the oldest segment, as a group of its own.
+    fn carry_slice(&mut self, oldest: u32) -> Result<(), WriteFailure> {
+        let from = match self.upkeep.carried {
+            Some((segment, offset)) if segment == oldest => offset,
+            Some(_) | None => 0,
+        };
+        let (found, next) = match self.living(oldest, from) {
+            Ok(found) => found,
+            Err(why) => return Err(WriteFailure::Unknown(why)),
+        };
+        for living in found {
+            // What cannot be read is not counted as carried, so its segment stays.
+            let _ = self.carry(living);
+        }
+        self.log.end_frame(frame::CARRIED);
+        self.commit()?;
+        self.upkeep.carried = Some((oldest, next));
+        Ok(())
+    }
+
+    /// What lives in a slice of a segment, and where the next slice begins.
+    fn living(&self, segment: u32, from: u32) -> Result<(Vec<Living>, u32)> {
+        let mut found = Vec::new();
+        let Some(mut scan) = self.log.scan(segment, from..u32::MAX) else {
+            return Ok((found, from));
+        };
+        while scan.offset() - from < SLICE_BYTES {
+            let Some(frame) = scan.next()? else { break };
+            let payload_offset = frame.payload_offset();
+            let mut payload = frame.payload;
+            loop {
+                let at = u32::try_from(frame.payload.len() - payload.len()).unwrap_or(u32::MAX);
+                let Some((header, bytes)) = entry::next(&mut payload) else {
+                    break;
+                };
+                let location = Location {
+                    segment,
+                    offset: payload_offset + at,
+                };
+                found.extend(
+                    header
+                        .meta(bytes)
+                        .and_then(|meta| self.as_living(header.kind, meta, location)),
+                );
+            }
+        }
+        Ok((found, scan.offset()))
+    }
+
+    fn as_living(&self, kind: Kind, meta: &[u8], location: Location) -> Option<Living> {
+        let is_here =
+            |stored: Option<Stored>| stored.is_some_and(|stored| stored.location == location);
+        match kind {
+            Kind::Record => {
+                let place = self.placing.place(RecordBody::new(meta)?.identity);
+                let kept = self.kept.get(&place)?;
+                is_here(kept.stored).then_some(Living::Record(place))
+            }
+            Kind::Entity => {
+                let body = EntityBody::decode(meta)?;
+                let key = (body.scope, body.entity);
+                let entity = self.entities.get(&key)?;
+                is_here(entity.stored).then_some(Living::Entity(key))
+            }
+            Kind::Mark => {
+                let name = MarkBody::decode(meta)?.name;
+                let (name, mark) = self.marks.get_key_value(name)?;
+                is_here(mark.stored).then(|| Living::Mark(name.clone()))
+            }
+            Kind::Padding | Kind::Segment | Kind::Removed | Kind::Parked | Kind::Dropped => None,
+        }
+    }
+
+    fn carry(&mut self, living: Living) -> Result<()> {
+        match living {
+            Living::Record(place) => {
+                let outcome = match self.kept.get(&place) {
+                    Some(kept) if kept.has_outcome => self.stored_outcome(place)?,
+                    Some(_) | None => None,
+                };
+                let Some(kept) = self.kept.get(&place) else {
+                    return Ok(());
+                };
+                let mut kept = kept.clone();
+                let mut identity = Vec::new();
+                entry::put_identity(&mut identity, &kept.operation.scope, &kept.operation.key);
+                kept.record.outcome = outcome;
+                kept.stored = Some(self.append_record(Identity(&identity), &kept.record));
+                kept.record.outcome = None;
+                self.put_kept(place, Some(kept));
+            }
+            Living::Entity(key) => {
+                let Some(entity) = self.entities.get(&key) else {
+                    return Ok(());
+                };
+                let value = entity.value.clone();
+                let stored = self.append(Kind::Entity, |buffer| {
+                    entry::put_entity(buffer, &key.0, &key.1, &value);
+                    &[]
+                });
+                self.put_entity(
+                    key,
+                    Some(Versioned {
+                        value,
+                        stored: Some(stored),
+                    }),
+                );
+            }
+            Living::Mark(name) => {
+                if let Some(value) = self.mark(&name) {
+                    self.set_mark(&semel_core::Mark { name, value });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives back the slots of dropped segments, in about `limit` visits.
+    fn purge(&mut self, limit: usize) {
+        let mut visits = limit.max(PURGED_AT_LEAST);
+        while let Some(shard) = self.upkeep.purge_next {
+            if shard >= self.table.shards() {
+                self.upkeep.purge_next = None;
+            } else if visits == 0 {
+                return;
+            } else {
+                visits = visits.saturating_sub(self.table.purge(shard, self.log.oldest()));
+                self.upkeep.purge_next = Some(shard + 1);
+            }
+        }
+    }
+}
+
+/// Something that lives in the segment that is being carried forward.
+enum Living {
+    Record(Place),
+    Entity((semel_core::Scope, semel_core::Key)),
+    Mark(std::sync::Arc<str>),
+}
+
+/// Whether somebody began and nobody came back for a whole default window: a possible loss.
+fn is_abandoned(kept: &Kept, now: Timestamp) -> bool {
+    match kept.record.state {
+        State::Claimed {
+            lease_until: quiet_since,
+        }
+        | State::Released {
+            not_before: quiet_since,
+        } => now.since(quiet_since) > Window::DEFAULT.duration(),
+        State::Started { .. }
+        | State::Completed { .. }
+        | State::Dead { .. }
+        | State::InDoubt { .. } => false,
+    }
+}
+
+/// A segment takes at least this long, however short the windows in it.
+const SHORTEST_TURN: Duration = Duration::from_secs(1);
+/// How much of the oldest segment is gone through at once.
+const SLICE_BYTES: u32 = 1 << 18;
+/// How many slots of the table a sweep goes through, however small its limit.
+const PURGED_AT_LEAST: usize = 4_096;
+/// How many segments are dropped at once.
+const DROPS_AT_ONCE: usize = 4;

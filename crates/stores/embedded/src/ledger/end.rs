@@ -1,0 +1,56 @@
+//! When finished records end.
+
+use std::time::Duration;
+
+use semel_core::{Record, State, Timestamp, Window};
+
+/// When records end. Remembers the last window, since computing with durations takes longer than all
+/// else that is done about a record, and a store mostly sees one window.
+#[derive(Debug, Default)]
+pub(super) struct Ends {
+    /// With the milliseconds until expiry and until it is forgotten.
+    last: Option<(Window, u64, u64)>,
+}
+
+impl Ends {
+    /// When a record may be removed and when it is forgotten; `None` for what is kept in memory.
+    pub(super) fn of(&mut self, record: &Record) -> Option<End> {
+        let (at, window) = match record.state {
+            State::Completed { at, window } | State::Dead { at, window } if !record.held => {
+                (at, window)
+            }
+            State::Completed { .. }
+            | State::Dead { .. }
+            | State::Claimed { .. }
+            | State::Started { .. }
+            | State::Released { .. }
+            | State::InDoubt { .. } => return None,
+        };
+        let (expires_after, forgotten_after) = match self.last {
+            Some((last, expires_after, forgotten_after)) if last == window => {
+                (expires_after, forgotten_after)
+            }
+            Some(_) | None => {
+                let start = Timestamp::EPOCH;
+                let expires_after = window.expires_at(start).as_millis();
+                let forgotten_after = window.forgotten_at(start).as_millis();
+                self.last = Some((window, expires_after, forgotten_after));
+                (expires_after, forgotten_after)
+            }
+        };
+        let after = |millis: u64| Timestamp::from_millis(at.as_millis().saturating_add(millis));
+        Some(End {
+            expires_at: after(expires_after),
+            forgotten_at: after(forgotten_after),
+            window: window.duration(),
+        })
+    }
+}
+
+/// The ends of a finished record.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct End {
+    pub(super) expires_at: Timestamp,
+    pub(super) forgotten_at: Timestamp,
+    pub(super) window: Duration,
+}

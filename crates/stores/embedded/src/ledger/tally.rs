@@ -1,0 +1,149 @@
+//! Changes of what is in memory, each with its count per segment and the way back.
+
+use std::sync::Arc;
+
+use semel_core::{EntityRecord, Key, Scope};
+
+use super::{End, Finished, Kept, Ledger, Stored, Undo, Versioned};
+use crate::place::Place;
+
+impl Ledger {
+    /// Places a finished record.
+    pub(super) fn put_finished(&mut self, place: Place, finished: Finished) {
+        self.place(place, finished, true);
+        self.undo.push(Undo::Placed(place, finished));
+    }
+
+    /// Takes a finished record out of the table.
+    pub(super) fn displace(&mut self, place: Place, finished: Finished) {
+        self.place(place, finished, false);
+        self.undo.push(Undo::Displaced(place, finished));
+    }
+
+    pub(super) fn put_kept(&mut self, place: Place, kept: Option<Box<Kept>>) {
+        let previous = self.exchange_kept(place, kept);
+        self.undo.push(Undo::Kept(place, previous));
+    }
+
+    /// Notes that a record, already taken out of memory, is finished.
+    pub(super) fn took_kept(&mut self, place: Place, kept: Box<Kept>) {
+        self.exchange_stored(kept.stored, None);
+        self.undo.push(Undo::Kept(place, Some(kept)));
+    }
+
+    pub(super) fn put_entity(
+        &mut self,
+        key: (Scope, Key),
+        entity: Option<Versioned<EntityRecord>>,
+    ) {
+        let previous = self.exchange_entity(&key, entity);
+        self.undo.push(Undo::Entity(Box::new((key, previous))));
+    }
+
+    pub(super) fn put_mark(&mut self, name: Arc<str>, mark: Option<Versioned<u64>>) {
+        let previous = self.exchange_mark(&name, mark);
+        self.undo.push(Undo::Mark(name, previous));
+    }
+
+    /// Notes when a finished record in a segment ends. Not taken back: it only delays.
+    pub(super) fn tally_window(&mut self, segment: u32, end: End) {
+        if let Some(tally) = self.log.tally(segment) {
+            tally.expires_at = tally.expires_at.max(end.expires_at);
+            let from = tally.forgets_from.get_or_insert(end.forgotten_at);
+            *from = end.forgotten_at.min(*from);
+            let shortest = tally.shortest_window.get_or_insert(end.window);
+            *shortest = end.window.min(*shortest);
+        }
+    }
+
+    /// Takes back all changes but the first `keep` since the last commit.
+    pub(super) fn take_back(&mut self, keep: usize) {
+        while self.undo.len() > keep {
+            match self.undo.pop() {
+                None => {}
+                Some(Undo::Placed(place, finished)) => self.place(place, finished, false),
+                Some(Undo::Displaced(place, finished)) => self.place(place, finished, true),
+                Some(Undo::Kept(place, kept)) => drop(self.exchange_kept(place, kept)),
+                Some(Undo::Entity(undo)) => {
+                    let (key, entity) = *undo;
+                    self.exchange_entity(&key, entity);
+                }
+                Some(Undo::Mark(name, mark)) => drop(self.exchange_mark(&name, mark)),
+            }
+        }
+    }
+
+    fn place(&mut self, place: Place, finished: Finished, is_there: bool) {
+        let Finished { location, is_dead } = finished;
+        if is_there {
+            self.table.insert(place.tag, location, self.log.oldest());
+        } else {
+            self.table.remove(place.tag, location);
+        }
+        if let Some(tally) = self.log.tally(location.segment) {
+            let count = &mut tally.finished[usize::from(is_dead)];
+            *count = if is_there {
+                *count + 1
+            } else {
+                count.saturating_sub(1)
+            };
+        }
+    }
+
+    fn exchange_kept(&mut self, place: Place, kept: Option<Box<Kept>>) -> Option<Box<Kept>> {
+        let new = kept.as_ref().and_then(|kept| kept.stored);
+        let previous = match kept {
+            Some(kept) => self.kept.insert(place, kept),
+            None => self.kept.remove(&place),
+        };
+        self.exchange_stored(previous.as_ref().and_then(|kept| kept.stored), new);
+        previous
+    }
+
+    fn exchange_entity(
+        &mut self,
+        key: &(Scope, Key),
+        entity: Option<Versioned<EntityRecord>>,
+    ) -> Option<Versioned<EntityRecord>> {
+        let new = entity.as_ref().and_then(|entity| entity.stored);
+        let previous = match entity {
+            Some(entity) => self.entities.insert(key.clone(), entity),
+            None => self.entities.remove(key),
+        };
+        self.exchange_stored(previous.as_ref().and_then(|entity| entity.stored), new);
+        previous
+    }
+
+    fn exchange_mark(
+        &mut self,
+        name: &Arc<str>,
+        mark: Option<Versioned<u64>>,
+    ) -> Option<Versioned<u64>> {
+        let new = mark.as_ref().and_then(|mark| mark.stored);
+        let previous = match mark {
+            Some(mark) => self.marks.insert(Arc::clone(name), mark),
+            None => self.marks.remove(name),
+        };
+        self.exchange_stored(previous.as_ref().and_then(|mark| mark.stored), new);
+        previous
+    }
+
+    /// Counts what a segment must still be kept for.
+    fn exchange_stored(&mut self, old: Option<Stored>, new: Option<Stored>) {
+        if old == new {
+            return;
+        }
+        if let Some(Stored { location, len }) = old
+            && let Some(tally) = self.log.tally(location.segment)
+        {
+            tally.kept = tally.kept.saturating_sub(1);
+            tally.kept_bytes = tally.kept_bytes.saturating_sub(u64::from(len));
+        }
+        if let Some(Stored { location, len }) = new
+            && let Some(tally) = self.log.tally(location.segment)
+        {
+            tally.kept += 1;
+            tally.kept_bytes += u64::from(len);
+        }
+    }
+}

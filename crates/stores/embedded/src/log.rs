@@ -1,0 +1,425 @@
+//! A log of segment files: appended to in groups, read back by location, dropped from the front.
+//!
+//! Knows frames and files, and what each segment still holds as numbers; not what an entry means.
+
+mod recover;
+mod scan;
+
+use std::collections::VecDeque;
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::Duration;
+
+use semel_core::{Result, Timestamp};
+
+use crate::entry::{self, Header, Kind, SegmentBody};
+use crate::error::{self, WriteFailure};
+use crate::files::{File, Files};
+use crate::frame;
+use crate::superblock::Position;
+
+pub(crate) use recover::{Recover, Replayed};
+pub(crate) use scan::{Frame, Scan};
+
+/// Where an entry begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Location {
+    pub(crate) segment: u32,
+    pub(crate) offset: u32,
+}
+
+/// One segment file.
+pub(crate) struct Segment {
+    pub(crate) id: u32,
+    pub(crate) len: u32,
+    pub(crate) created_at: Timestamp,
+    pub(crate) tally: Tally,
+    file: Box<dyn File>,
+}
+
+/// What a segment still holds, kept up by whoever owns the log.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Tally {
+    /// Completed and dead records that the table places here.
+    pub(crate) finished: [u64; 2],
+    /// Live entries that must be carried forward before the segment may go, and their bytes.
+    pub(crate) kept: u64,
+    pub(crate) kept_bytes: u64,
+    /// When the last finished record in here has passed its window.
+    pub(crate) expires_at: Timestamp,
+    /// When the first finished record in here is forgotten.
+    pub(crate) forgets_from: Option<Timestamp>,
+    /// The shortest window of a finished record in here.
+    pub(crate) shortest_window: Option<Duration>,
+}
+
+/// A log.
+pub(crate) struct Log {
+    files: Arc<dyn Files>,
+    kind: LogKind,
+    store_id: [u8; 16],
+    segments: VecDeque<Segment>,
+    /// Number of the next frame.
+    sequence: u64,
+    /// Number of the first frame in `pending`.
+    synced_sequence: u64,
+    /// Frames that are not written yet; the last one may be open.
+    pending: Vec<u8>,
+    /// Where the open frame begins in `pending`.
+    open: Option<usize>,
+}
+
+/// Which of a store's logs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct LogKind {
+    /// What its file names begin with.
+    pub(crate) prefix: &'static str,
+}
+
+impl LogKind {
+    pub(crate) const RECORDS: Self = Self { prefix: "records-" };
+    pub(crate) const PARKED: Self = Self { prefix: "parked-" };
+
+    pub(crate) fn name_of(self, id: u32) -> String {
+        format!("{}{id:010}{SUFFIX}", self.prefix)
+    }
+
+    /// The number of the segment with this file name, if it is one of this log.
+    pub(crate) fn id_of(self, name: &str) -> Option<u32> {
+        let id = name
+            .strip_prefix(self.prefix)?
+            .strip_suffix(SUFFIX)?
+            .parse()
+            .ok()?;
+        (self.name_of(id) == name).then_some(id)
+    }
+}
+
+/// A place in what is not written yet, to go back to.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Savepoint {
+    len: usize,
+    open: Option<usize>,
+    sequence: u64,
+}
+
+impl Log {
+    /// How much is waiting to be written.
+    pub(crate) fn pending_len(&self) -> usize {
+        self.pending.len()
+    }
+
+    pub(crate) fn segments(&self) -> &VecDeque<Segment> {
+        &self.segments
+    }
+
+    pub(crate) fn name_of(&self, id: u32) -> String {
+        self.kind.name_of(id)
+    }
+
+    pub(crate) fn oldest(&self) -> u32 {
+        self.segments.front().map_or(0, |segment| segment.id)
+    }
+
+    pub(crate) fn active(&self) -> Option<&Segment> {
+        self.segments.back()
+    }
+
+    /// Up to where everything is durable, nothing being pending.
+    pub(crate) fn position(&self) -> Position {
+        let active = self.segments.back();
+        active.map_or_else(Position::default, |active| Position {
+            segment: active.id,
+            offset: active.len,
+        })
+    }
+
+    pub(crate) fn len_bytes(&self) -> u64 {
+        self.segments
+            .iter()
+            .map(|segment| u64::from(segment.len))
+            .sum()
+    }
+
+    /// The tally of segment `id`, if it is still there.
+    pub(crate) fn tally(&mut self, id: u32) -> Option<&mut Tally> {
+        let index = id.checked_sub(self.oldest())?;
+        self.segments
+            .get_mut(index as usize)
+            .map(|segment| &mut segment.tally)
+    }
+
+    pub(crate) fn segment(&self, id: u32) -> Option<&Segment> {
+        let index = id.checked_sub(self.oldest())?;
+        self.segments.get(index as usize)
+    }
+
+    /// Appends an entry: `meta` writes its meta part and answers its tail.
+    #[inline]
+    pub(crate) fn append<'t>(
+        &mut self,
+        kind: Kind,
+        meta: impl FnOnce(&mut Vec<u8>) -> &'t [u8],
+    ) -> Location {
+        if self.open.is_none() {
+            self.open = Some(self.pending.len());
+            frame::begin(&mut self.pending);
+        }
+        let start = entry::begin(&mut self.pending);
+        let tail = meta(&mut self.pending);
+        entry::end(&mut self.pending, start, kind, tail);
+        let Position { segment, offset } = self.position();
+        Location {
+            segment,
+            offset: offset.saturating_add(u32::try_from(start).unwrap_or(u32::MAX)),
+        }
+    }
+
+    /// Ends the open frame once it is large, so that recovery never needs much memory at once.
+    pub(crate) fn split_frame(&mut self) {
+        if self
+            .open
+            .is_some_and(|start| self.pending.len() - start >= FRAME_BYTES)
+        {
+            self.end_frame(0);
+        }
+    }
+
+    /// Ends the open frame, if there is one.
+    pub(crate) fn end_frame(&mut self, flags: u32) {
+        if let Some(start) = self.open.take() {
+            let Position { segment, offset } = self.position();
+            frame::end(
+                &mut self.pending,
+                start,
+                segment,
+                self.sequence,
+                offset,
+                flags,
+            );
+            self.sequence += 1;
+        }
+    }
+
+    pub(crate) fn savepoint(&self) -> Savepoint {
+        Savepoint {
+            len: self.pending.len(),
+            open: self.open,
+            sequence: self.sequence,
+        }
+    }
+
+    /// Forgets what was appended since `savepoint`.
+    pub(crate) fn go_back(&mut self, savepoint: Savepoint) {
+        self.pending.truncate(savepoint.len);
+        self.open = savepoint.open;
+        self.sequence = savepoint.sequence;
+    }
+
+    /// Writes what is pending and makes it durable.
+    pub(crate) fn commit(&mut self) -> Result<(), WriteFailure> {
+        self.end_frame(0);
+        let written = self.write_pending();
+        if written.is_err() {
+            self.sequence = self.synced_sequence;
+        }
+        self.synced_sequence = self.sequence;
+        self.pending.clear();
+        self.pending.shrink_to(PENDING_KEPT_BYTES);
+        written
+    }
+
+    fn write_pending(&mut self) -> Result<(), WriteFailure> {
+        let Some(active) = self
+            .segments
+            .back_mut()
+            .filter(|_| !self.pending.is_empty())
+        else {
+            return Ok(());
+        };
+        let name = || self.kind.name_of(active.id);
+        let new_len = u64::from(active.len) + self.pending.len() as u64;
+        let Ok(new_len) = u32::try_from(new_len) else {
+            let full = std::io::Error::from(std::io::ErrorKind::FileTooLarge);
+            return Err(WriteFailure::Undone(error::full(full)));
+        };
+        if let Err(why) = active.file.write_at(&self.pending, u64::from(active.len)) {
+            let full = error::is_full(&why);
+            let cut = || {
+                active.file.truncate(u64::from(active.len))?;
+                active.file.sync()
+            };
+            // Provably nothing of it is left: the store can go on.
+            if full && cut().is_ok() {
+                return Err(WriteFailure::Undone(error::full(why)));
+            }
+            return Err(WriteFailure::Unknown(error::unknown(
+                &format!("writing {}", name()),
+                why,
+            )));
+        }
+        if let Err(why) = active.file.sync() {
+            return Err(WriteFailure::Unknown(error::unknown(
+                &format!("syncing {}", name()),
+                why,
+            )));
+        }
+        active.len = new_len;
+        Ok(())
+    }
+
+    /// Begins a new segment; nothing may be pending. `false`: there is no room for one now, and the
+    /// active one is used on.
+    pub(crate) fn rotate(&mut self, now: Timestamp) -> Result<bool, WriteFailure> {
+        debug_assert!(
+            self.pending.is_empty(),
+            "entries know the segment that they go to"
+        );
+        let id = self.segments.back().map_or(1, |active| active.id + 1);
+        let name = self.kind.name_of(id);
+        match self.create_segment(id, &name, now) {
+            Ok(segment) => {
+                self.segments.push_back(segment);
+                self.sequence += 1;
+                self.synced_sequence = self.sequence;
+                Ok(true)
+            }
+            Err(why) => {
+                // A leftover must not come after a segment that is still written to.
+                let present = self.files.list().map(|names| names.contains(&name));
+                let gone = match present {
+                    Ok(false) => Ok(()),
+                    Ok(true) => self.files.remove(&name),
+                    Err(error) => Err(error),
+                };
+                match gone.and_then(|()| self.files.sync_dir()) {
+                    Ok(()) if error::is_full(&why) => Ok(false),
+                    Ok(()) | Err(_) => Err(WriteFailure::Unknown(error::unknown(
+                        &format!("creating {name}"),
+                        why,
+                    ))),
+                }
+            }
+        }
+    }
+
+    fn create_segment(&self, id: u32, name: &str, now: Timestamp) -> std::io::Result<Segment> {
+        let mut bytes = Vec::new();
+        frame::begin(&mut bytes);
+        let start = entry::begin(&mut bytes);
+        let body = SegmentBody {
+            store_id: self.store_id,
+            created_at: now,
+        };
+        entry::put_segment(&mut bytes, &body);
+        entry::end(&mut bytes, start, Kind::Segment, &[]);
+        frame::end(&mut bytes, 0, id, self.sequence, 0, 0);
+        let file = self.files.create(name)?;
+        file.write_at(&bytes, 0)?;
+        file.sync()?;
+        self.files.sync_dir()?;
+        let len = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
+        Ok(Segment {
+            id,
+            len,
+            created_at: now,
+            tally: Tally::default(),
+            file,
+        })
+    }
+
+    /// Removes the oldest segment, which is not the active one.
+    pub(crate) fn drop_oldest(&mut self) -> Result<Option<Tally>, WriteFailure> {
+        let Some(oldest) = self.segments.front().filter(|_| self.segments.len() > 1) else {
+            return Ok(None);
+        };
+        let name = self.kind.name_of(oldest.id);
+        let unknown = |why| WriteFailure::Unknown(error::unknown(&format!("removing {name}"), why));
+        self.files.remove(&name).map_err(unknown)?;
+        self.files.sync_dir().map_err(unknown)?;
+        Ok(self.segments.pop_front().map(|segment| segment.tally))
+    }
+
+    /// Reads the entry at `location`: header and meta always, the tail where it is wanted.
+    pub(crate) fn read<'b>(
+        &self,
+        location: Location,
+        wants_tail: bool,
+        buffer: &'b mut Vec<u8>,
+    ) -> Result<(Header, &'b [u8])> {
+        let bad = |what| {
+            error::corrupt(
+                &self.name_of(location.segment),
+                u64::from(location.offset),
+                what,
+            )
+        };
+        let segment = self
+            .segment(location.segment)
+            .ok_or_else(|| bad("no such segment"))?;
+        let len = self.fill(segment, location.offset, READ_BYTES, buffer)?;
+        let header = Header::decode(&buffer[..len]).ok_or_else(|| bad("no such entry"))?;
+        let wanted = if wants_tail {
+            header.entry_len()
+        } else {
+            header.lead_len()
+        };
+        let mut len = len;
+        if wanted > len {
+            len = self.fill(segment, location.offset, wanted, buffer)?;
+        }
+        let entry = buffer
+            .get(..wanted)
+            .filter(|_| wanted <= len)
+            .ok_or_else(|| bad("entry cut off"))?;
+        Ok((header, entry))
+    }
+
+    /// Reads up to `wanted` bytes, from what is pending or from the file.
+    fn fill(
+        &self,
+        segment: &Segment,
+        offset: u32,
+        wanted: usize,
+        buffer: &mut Vec<u8>,
+    ) -> Result<usize> {
+        if buffer.len() < wanted {
+            buffer.resize(wanted, 0);
+        }
+        if offset >= segment.len {
+            let pending = self
+                .pending
+                .get((offset - segment.len) as usize..)
+                .unwrap_or_default();
+            let len = wanted.min(pending.len());
+            buffer[..len].copy_from_slice(&pending[..len]);
+            return Ok(len);
+        }
+        // Never beyond what is known to be there: a torn write may lie behind it.
+        let wanted = wanted.min((segment.len - offset) as usize);
+        segment
+            .file
+            .read_at(&mut buffer[..wanted], u64::from(offset))
+            .map_err(|error| error::unreadable(&self.name_of(segment.id), error))
+    }
+
+    /// Walks the frames of segment `id` that begin within `range`.
+    pub(crate) fn scan(&self, id: u32, range: Range<u32>) -> Option<Scan<'_>> {
+        let segment = self.segment(id)?;
+        Some(Scan::new(
+            &*segment.file,
+            self.name_of(id),
+            id,
+            range.start,
+            range.end.min(segment.len),
+        ))
+    }
+}
+
+const SUFFIX: &str = ".log";
+/// Frames are ended at about this size where they may be.
+const FRAME_BYTES: usize = 1 << 20;
+/// Memory for pending frames beyond this is given back.
+const PENDING_KEPT_BYTES: usize = 8 << 20;
+/// What is read at first; most entries are shorter.
+const READ_BYTES: usize = 256;

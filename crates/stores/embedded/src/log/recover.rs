@@ -1,0 +1,305 @@
+//! Opening a log: what is whole is replayed, a torn tail is cut off, damage is refused.
+//!
+//! The cases are argued in `docs/spec/embedded.md`, *Recovery*.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use semel_core::{Result, Timestamp};
+
+use super::{Frame, Location, Log, LogKind, Scan, Segment, Tally};
+use crate::entry::{self, Kind, SegmentBody};
+use crate::error::{self, WriteFailure};
+use crate::files::{File, Files};
+use crate::superblock::Position;
+
+/// An entry met while replaying.
+pub(crate) struct Replayed<'b> {
+    pub(crate) kind: Kind,
+    pub(crate) location: Location,
+    /// Length of the whole entry.
+    pub(crate) len: u32,
+    pub(crate) meta: &'b [u8],
+}
+
+/// Who owns a log and rebuilds itself from it.
+pub(crate) trait Recover {
+    /// The log, as far as it has been read.
+    fn log(&mut self) -> &mut Log;
+
+    /// Takes in the next entry.
+    fn replay(&mut self, entry: &Replayed<'_>) -> Result<()>;
+
+    /// Reads the log of this owner, oldest entry first, and leaves it ready to be appended to.
+    fn recover(&mut self, proven: Position, now: Timestamp) -> Result<()>
+    where
+        Self: Sized,
+    {
+        let ids = self.log().segment_ids(proven)?;
+        let last = ids.last().copied();
+        for id in ids {
+            replay_segment(self, id, Some(id) == last, proven)?;
+        }
+        let log = self.log();
+        log.synced_sequence = log.sequence;
+        if log.segments.is_empty() {
+            log.rotate(now).map_err(|failure| match failure {
+                WriteFailure::Undone(why) | WriteFailure::Unknown(why) => why,
+            })?;
+            if log.segments.is_empty() {
+                let full = std::io::Error::from(std::io::ErrorKind::StorageFull);
+                return Err(error::unopened("creating the first segment", full));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Replays one segment. The last one may have a torn end, and may not all be durable yet.
+fn replay_segment(
+    owner: &mut impl Recover,
+    id: u32,
+    is_last: bool,
+    proven: Position,
+) -> Result<()> {
+    let name = owner.log().kind.name_of(id);
+    let unreadable = |why| error::unreadable(&name, why);
+    let file = owner.log().files.open(&name).map_err(unreadable)?;
+    // Read through a handle of its own: the owner may read entries back meanwhile.
+    let scanned = owner.log().files.open(&name).map_err(unreadable)?;
+    let file_len = file.len_bytes().map_err(unreadable)?;
+    let Ok(end) = u32::try_from(file_len) else {
+        return Err(error::corrupt(
+            &name,
+            u64::from(u32::MAX),
+            "longer than any segment",
+        ));
+    };
+    let created_at = Timestamp::EPOCH;
+    let segment = Segment {
+        id,
+        len: 0,
+        created_at,
+        tally: Tally::default(),
+        file,
+    };
+    owner.log().segments.push_back(segment);
+    let is_first_ever = owner.log().segments.len() == 1;
+
+    let mut scan = Scan::new(&*scanned, name.clone(), id, 0, end);
+    loop {
+        let offset = scan.offset();
+        let Some(frame) = scan.next()? else { break };
+        if offset == 0 && is_first_ever {
+            owner.log().sequence = frame.header.sequence;
+        }
+        if frame.header.sequence != owner.log().sequence || frame.header.synced > offset {
+            return Err(error::corrupt(
+                &name,
+                u64::from(offset),
+                "a frame out of order",
+            ));
+        }
+        owner.log().sequence += 1;
+        replay_frame(owner, id, &frame)?;
+    }
+
+    let offset = scan.offset();
+    let bad = |what| Err(error::corrupt(&name, u64::from(offset), what));
+    let is_proven = proven.segment == id && proven.offset > offset;
+    if scan.is_at_end() && offset > 0 {
+        if is_proven {
+            return bad("it is cut short");
+        }
+        if is_last
+            && proven
+                != (Position {
+                    segment: id,
+                    offset,
+                })
+        {
+            return owner.log().renew_last();
+        }
+        return Ok(());
+    }
+    if !is_last {
+        return bad("a bad frame before the last segment");
+    }
+    if is_proven {
+        return bad("a bad frame where all was durable");
+    }
+    let sequence = owner.log().sequence;
+    while let Some(later) = scan.seek_frame()? {
+        if later.sequence > sequence && later.synced > offset {
+            return bad("a bad frame before good ones");
+        }
+    }
+    if offset > 0 {
+        return owner.log().renew_last();
+    }
+    if is_first_ever && id > 1 {
+        return bad("no start of the oldest segment");
+    }
+    owner.log().remove_last()
+}
+
+fn replay_frame(owner: &mut impl Recover, id: u32, frame: &Frame<'_>) -> Result<()> {
+    let name = owner.log().kind.name_of(id);
+    let bad = |what| error::corrupt(&name, u64::from(frame.offset), what);
+    let len = u32::try_from(frame.header.frame_len()).map_err(|_| bad("frame too long"))?;
+    // Known before its entries are shown, so that they can be read back.
+    if let Some(segment) = owner.log().segments.back_mut() {
+        segment.len = frame.offset + len;
+    }
+    let mut payload = frame.payload;
+    while !payload.is_empty() {
+        let at = u32::try_from(frame.payload.len() - payload.len()).unwrap_or(u32::MAX);
+        let (header, bytes) = entry::next(&mut payload).ok_or_else(|| bad("an unknown entry"))?;
+        if header.kind == Kind::Padding {
+            continue;
+        }
+        let meta = header
+            .meta(bytes)
+            .ok_or_else(|| bad("an entry's checksum"))?;
+        if header.kind == Kind::Segment {
+            let body = SegmentBody::decode(meta).ok_or_else(|| bad("a segment's start"))?;
+            if body.store_id != owner.log().store_id {
+                return Err(error::foreign(&format!("{name} belongs to another store")));
+            }
+            if let Some(segment) = owner.log().segments.back_mut() {
+                segment.created_at = body.created_at;
+            }
+            continue;
+        }
+        let location = Location {
+            segment: id,
+            offset: frame.payload_offset() + at,
+        };
+        let len = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
+        owner.replay(&Replayed {
+            kind: header.kind,
+            location,
+            len,
+            meta,
+        })?;
+    }
+    Ok(())
+}
+
+impl Log {
+    /// A log of which nothing has been read yet.
+    pub(crate) fn unread(files: Arc<dyn Files>, kind: LogKind, store_id: [u8; 16]) -> Self {
+        Self {
+            files,
+            kind,
+            store_id,
+            segments: VecDeque::new(),
+            sequence: 0,
+            synced_sequence: 0,
+            pending: Vec::new(),
+            open: None,
+        }
+    }
+
+    /// The segments in the folder, which follow each other without a gap.
+    fn segment_ids(&self, proven: Position) -> Result<Vec<u32>> {
+        let names = self
+            .files
+            .list()
+            .map_err(|why| error::unopened("listing the folder", why))?;
+        let mut ids: Vec<u32> = names
+            .iter()
+            .filter_map(|name| self.kind.id_of(name))
+            .collect();
+        ids.sort_unstable();
+        for copy in names.iter().filter(|name| {
+            name.strip_suffix(COPY_SUFFIX)
+                .and_then(|name| self.kind.id_of(name))
+                .is_some()
+        }) {
+            // Left by a crash; at worst it takes room.
+            let _ = self.files.remove(copy);
+        }
+        let missing = ids
+            .windows(2)
+            .find(|pair| pair[0] + 1 != pair[1])
+            .map(|pair| pair[0] + 1);
+        let newest = ids.last().copied().unwrap_or_default();
+        let missing = missing.or_else(|| (newest < proven.segment).then_some(proven.segment));
+        match missing {
+            Some(id) => Err(error::corrupt(
+                &self.kind.name_of(id),
+                0,
+                "the file is missing",
+            )),
+            None => Ok(ids),
+        }
+    }
+
+    /// Removes the last segment, of which not even the start is whole: nothing was ever in it.
+    fn remove_last(&mut self) -> Result<()> {
+        let Some(segment) = self.segments.pop_back() else {
+            return Ok(());
+        };
+        let name = self.kind.name_of(segment.id);
+        let failed = |why| error::unopened(&format!("removing the torn {name}"), why);
+        self.files.remove(&name).map_err(failed)?;
+        self.files.sync_dir().map_err(failed)
+    }
+
+    /// Makes what was read of the last segment durable, and what is torn behind it go away, before
+    /// anybody is answered from it.
+    ///
+    /// By way of a copy: what was read may be in the page cache only, and after a failed sync the
+    /// system may take it for clean, so that syncing it again does nothing. Overwriting it in place
+    /// could tear what was durable.
+    fn renew_last(&mut self) -> Result<()> {
+        let Some(segment) = self.segments.back() else {
+            return Ok(());
+        };
+        let name = self.kind.name_of(segment.id);
+        let failed = |why| error::unopened(&format!("renewing {name}"), why);
+        match self.copy_last(segment, &name) {
+            Ok(copy) => {
+                if let Some(segment) = self.segments.back_mut() {
+                    segment.file = copy;
+                }
+                Ok(())
+            }
+            // A full disk must not keep the store shut: the end is cut off in place.
+            Err(why) if error::is_full(&why) => {
+                segment
+                    .file
+                    .truncate(u64::from(segment.len))
+                    .map_err(failed)?;
+                segment.file.sync().map_err(failed)?;
+                self.files.sync_dir().map_err(failed)
+            }
+            Err(why) => Err(failed(why)),
+        }
+    }
+
+    fn copy_last(&self, segment: &Segment, name: &str) -> std::io::Result<Box<dyn File>> {
+        let copy_name = format!("{name}{COPY_SUFFIX}");
+        let copy = self.files.create(&copy_name)?;
+        let mut buffer = vec![0; COPY_BYTES];
+        let mut at = 0;
+        while at < segment.len {
+            let len = buffer.len().min((segment.len - at) as usize);
+            let read = segment.file.read_at(&mut buffer[..len], u64::from(at))?;
+            if read < len {
+                return Err(std::io::ErrorKind::UnexpectedEof.into());
+            }
+            copy.write_at(&buffer[..len], u64::from(at))?;
+            at += u32::try_from(len).unwrap_or(u32::MAX);
+        }
+        copy.sync()?;
+        self.files.rename(&copy_name, name)?;
+        self.files.sync_dir()?;
+        Ok(copy)
+    }
+}
+
+/// What the copy of a segment is called until it takes its place.
+pub(crate) const COPY_SUFFIX: &str = ".copy";
+const COPY_BYTES: usize = 1 << 20;

@@ -1,0 +1,155 @@
+//! Where an operation is placed: 128 bits of a keyed hash over its identity.
+//!
+//! The hash only places; whoever finds something there compares the whole identity. The key is
+//! random per store, so that nobody who chooses keys can choose places.
+
+use std::hash::Hasher as _;
+
+use semel_core::{Key, Operation, Scope};
+use siphasher::sip128::{Hasher128 as _, SipHasher13};
+
+use crate::entry::{Identity, put_identity};
+use crate::wire::Put as _;
+
+/// The place of an operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Place {
+    /// What the table of finished records keeps.
+    pub(crate) tag: u64,
+    rest: u64,
+}
+
+impl Place {
+    /// The least of all places.
+    pub(crate) const FIRST: Self = Self { tag: 0, rest: 0 };
+
+    pub(crate) const fn to_bytes(self) -> [u8; 16] {
+        ((self.tag as u128) << 64 | self.rest as u128).to_be_bytes()
+    }
+
+    pub(crate) fn from_bytes(bytes: [u8; 16]) -> Self {
+        let bits = u128::from_be_bytes(bytes);
+        let half = |bits: u128| u64::try_from(bits).unwrap_or(u64::MAX);
+        Self {
+            tag: half(bits >> 64),
+            rest: half(bits & u128::from(u64::MAX)),
+        }
+    }
+}
+
+/// The keyed hash of one store.
+#[derive(Clone)]
+pub(crate) struct Placing(SipHasher13);
+
+impl Placing {
+    pub(crate) fn new(key: &[u8; 16]) -> Self {
+        Self(SipHasher13::new_with_key(key))
+    }
+
+    #[inline]
+    pub(crate) fn place(&self, identity: Identity<'_>) -> Place {
+        let mut hasher = self.0;
+        hasher.write(identity.0);
+        let hash = hasher.finish128();
+        Place {
+            tag: hash.h1,
+            rest: hash.h2,
+        }
+    }
+
+    /// The identities and places of a batch, made in the caller's thread and in one piece of memory.
+    pub(crate) fn address<'o>(
+        &self,
+        operations: impl ExactSizeIterator<Item = &'o Operation>,
+    ) -> Addresses {
+        let mut addresses = Addresses {
+            bytes: Vec::with_capacity(operations.len() * 64),
+            items: Vec::with_capacity(operations.len()),
+        };
+        let mut known: Option<(&Scope, std::ops::Range<usize>)> = None;
+        for Operation { scope, key } in operations {
+            let start = addresses.bytes.len();
+            match &known {
+                // A batch mostly has one scope; its prefix is copied.
+                Some((last, prefix)) if *last == scope => {
+                    addresses.bytes.extend_from_within(prefix.clone());
+                    addresses.bytes.put_bytes(key.as_bytes());
+                }
+                Some(_) | None => {
+                    put_identity(&mut addresses.bytes, scope, key);
+                    let prefix_len = addresses.bytes.len() - start - suffix_len(key);
+                    known = Some((scope, start..start + prefix_len));
+                }
+            }
+            let end = addresses.bytes.len();
+            let place = self.place(Identity(&addresses.bytes[start..end]));
+            addresses.items.push((place, start, end));
+        }
+        addresses
+    }
+}
+
+/// The identities and places of a batch.
+#[derive(Debug)]
+pub(crate) struct Addresses {
+    bytes: Vec<u8>,
+    items: Vec<(Place, usize, usize)>,
+}
+
+/// The identity and place of one operation.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Address<'a> {
+    pub(crate) place: Place,
+    pub(crate) identity: Identity<'a>,
+}
+
+impl Addresses {
+    pub(crate) fn get(&self, index: usize) -> Address<'_> {
+        let (place, start, end) = self.items[index];
+        Address {
+            place,
+            identity: Identity(&self.bytes[start..end]),
+        }
+    }
+
+    pub(crate) fn tags(&self) -> impl Iterator<Item = u64> {
+        self.items.iter().map(|(place, _, _)| place.tag)
+    }
+}
+
+/// Length of a key and of its length.
+fn suffix_len(key: &Key) -> usize {
+    let len = key.as_bytes().len();
+    let bits = usize::BITS - len.leading_zeros();
+    len + (bits.div_ceil(7).max(1) as usize)
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+
+    use super::*;
+
+    #[test]
+    fn a_copied_prefix_makes_the_same_identity() {
+        let placing = Placing::new(&[7; 16]);
+        let scope = Scope::new("t", "payments").expect("a scope");
+        let operations: Vec<_> = [0, 1, 127, 128, 300, 20_000]
+            .into_iter()
+            .map(|len| {
+                let key = Key::from_canonical(Bytes::from(vec![b'k'; len])).expect("UTF-8");
+                Operation::new(scope.clone(), key)
+            })
+            .collect();
+        let together = placing.address(operations.iter());
+        for (index, operation) in operations.iter().enumerate() {
+            let alone = placing.address(std::iter::once(operation));
+            assert_eq!(together.get(index).identity, alone.get(0).identity);
+            assert_eq!(together.get(index).place, alone.get(0).place);
+            assert_eq!(
+                together.get(index).identity.operation().as_ref(),
+                Some(operation)
+            );
+        }
+    }
+}

@@ -1,0 +1,335 @@
+//! The store: opens the folder, starts the committer, and turns calls into jobs.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+
+use bytes::Bytes;
+use semel_core::decide::{Directed, Directive};
+use semel_core::port::checkpoint::{CheckpointStore, Together};
+use semel_core::port::store::{
+    Capabilities, Durability, ListQuery, Listed, Page, Stats, Store, Swept,
+};
+use semel_core::{
+    Admission, ClaimRequest, Clock, Error, ErrorKind, Mark, Operation, Parked, ParkedId, Record,
+    Renewal, Renewed, Result, Settled, Settlement,
+};
+use tokio::sync::{mpsc, oneshot};
+
+use crate::committer::{Committer, Job, Reply};
+use crate::error;
+use crate::files::{Files, Lock, LockError, RealFiles};
+use crate::ledger::{Ledger, MAX_TAIL, check_len};
+use crate::log::LogKind;
+use crate::options::Options;
+use crate::place::Placing;
+use crate::shelf::Shelf;
+use crate::superblock::{self, Position, Superblock};
+
+/// The default store: one folder on one machine, used by one process.
+///
+/// # Guarantee   DUR-1: what was answered survives a power cut
+/// # Cost        one write and one sync for whatever is asked at the same time
+///
+/// Unmarked claims and renewals need not be durable and live in memory (decision 0010).
+/// Calls work from any async runtime. A call whose future is dropped is still carried out. Dropping
+/// the store waits until what was asked is written.
+pub struct EmbeddedStore {
+    jobs: Option<mpsc::Sender<Job>>,
+    committer: Option<JoinHandle<()>>,
+    placing: Placing,
+    options: Options,
+    is_volatile: bool,
+}
+
+impl EmbeddedStore {
+    /// Opens the store in `dir`, creating folder and store if they are not there.
+    ///
+    /// # Errors
+    /// `store-in-use`, `store-foreign`, `store-newer`, `store-read-only`, `store-full`,
+    /// `record-corrupt` where stored bytes do not check out, else `store-unavailable`.
+    pub fn open(dir: &Path, clock: Arc<dyn Clock>, options: Options) -> Result<Self> {
+        if dir.exists() && !dir.is_dir() {
+            return Err(error::foreign("the store's path is a file, not a folder"));
+        }
+        let files = RealFiles::open(dir)
+            .map_err(|why| error::unopened("opening the store's folder", why))?;
+        Self::open_in(Arc::new(files), clock, options)
+    }
+
+    /// Opens the store in a directory of any kind: the seam for tests on a disk that fails.
+    ///
+    /// # Errors
+    /// As [`EmbeddedStore::open`].
+    pub fn open_in(files: Arc<dyn Files>, clock: Arc<dyn Clock>, options: Options) -> Result<Self> {
+        let names = files
+            .list()
+            .map_err(|why| error::unopened("listing the folder", why))?;
+        refuse_foreign(&names)?;
+        let lock = lock(&*files)?;
+        let now = clock.now();
+        // Listed again: who had the lock may have created the store meanwhile.
+        let names = files
+            .list()
+            .map_err(|why| error::unopened("listing the folder", why))?;
+        let mut superblock = read_or_create(&*files, &names)?;
+        let mut ledger = Ledger::open(Arc::clone(&files), &superblock, &options, now)?;
+        let shelf = Shelf::open(Arc::clone(&files), &superblock, &options, now)?;
+        superblock.epoch += 1;
+        superblock.records = ledger.position();
+        superblock.parked = shelf.position();
+        superblock
+            .write(&*files)
+            .map_err(|why| error::unopened("writing the superblock", why))?;
+        ledger.begin_epoch(superblock.epoch);
+
+        let (sender, receiver) = mpsc::channel(options.queue_len.max(1));
+        let placing = Placing::new(&superblock.hash_key);
+        let is_volatile = files.is_volatile();
+        let committer = Committer {
+            files,
+            clock,
+            superblock,
+            ledger,
+            shelf,
+            ledger_answers: Vec::new(),
+            shelf_answers: Vec::new(),
+            is_poisoned: false,
+            lock,
+        };
+        let committer = thread::Builder::new()
+            .name("semel-committer".into())
+            .spawn(move || committer.run(receiver))
+            .map_err(|why| error::unopened("starting the committer thread", why))?;
+        Ok(Self {
+            jobs: Some(sender),
+            committer: Some(committer),
+            placing,
+            options,
+            is_volatile,
+        })
+    }
+
+    async fn ask<T>(&self, job: impl FnOnce(Reply<T>) -> Job) -> Result<T> {
+        let (reply, answer) = oneshot::channel();
+        let Some(jobs) = &self.jobs else {
+            return Err(gone());
+        };
+        if jobs.send(job(reply)).await.is_err() {
+            return Err(gone().not_applied());
+        }
+        answer.await.unwrap_or_else(|_| Err(gone()))
+    }
+}
+
+impl Drop for EmbeddedStore {
+    fn drop(&mut self) {
+        drop(self.jobs.take());
+        if let Some(committer) = self.committer.take() {
+            // A committer that panicked has given its lock back all the same.
+            let _ = committer.join();
+        }
+    }
+}
+
+impl std::fmt::Debug for EmbeddedStore {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("EmbeddedStore")
+            .field("options", &self.options)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Store for EmbeddedStore {
+    async fn claim(&self, batch: &[ClaimRequest]) -> Result<Vec<Admission>> {
+        if batch.is_empty() {
+            return Ok(Vec::new());
+        }
+        let addresses = self
+            .placing
+            .address(batch.iter().map(|request| &request.operation));
+        self.ask(|reply| Job::Claim(batch.to_vec(), addresses, reply))
+            .await
+    }
+
+    async fn settle(&self, batch: &[Settlement]) -> Result<Vec<Settled>> {
+        if batch.is_empty() {
+            return Ok(Vec::new());
+        }
+        let addresses = self
+            .placing
+            .address(batch.iter().map(|item| &item.operation));
+        self.ask(|reply| Job::Settle(batch.to_vec(), addresses, reply))
+            .await
+    }
+
+    async fn renew(&self, batch: &[Renewal]) -> Result<Vec<Renewed>> {
+        let addresses = self
+            .placing
+            .address(batch.iter().map(|item| &item.operation));
+        self.ask(|reply| Job::Renew(batch.to_vec(), addresses, reply))
+            .await
+    }
+
+    async fn park(&self, batch: &[Parked]) -> Result<Vec<bool>> {
+        let cap = self.options.max_payload_bytes.min(MAX_TAIL);
+        for message in batch {
+            if message.payload.len() > cap {
+                return Err(error::too_large("payload", message.payload.len(), cap));
+            }
+            check_len(
+                message.key.as_ref().map_or(0, |key| key.as_bytes().len()),
+                "key",
+            )?;
+            check_len(
+                message.transport.as_ref().map_or(0, Bytes::len),
+                "transport id",
+            )?;
+            check_len(message.detail.len(), "detail")?;
+            check_len(message.reason.len(), "reason")?;
+            check_len(message.coordinates.len(), "coordinates")?;
+        }
+        let batch = batch
+            .iter()
+            .map(|message| (message.id(), message.clone()))
+            .collect();
+        self.ask(|reply| Job::Park(batch, reply)).await
+    }
+
+    async fn drop_parked(&self, batch: &[ParkedId]) -> Result<Vec<bool>> {
+        self.ask(|reply| Job::DropParked(batch.to_vec(), reply))
+            .await
+    }
+
+    async fn get(&self, batch: &[Operation]) -> Result<Vec<Option<Record>>> {
+        let addresses = self.placing.address(batch.iter());
+        self.ask(|reply| Job::Get(batch.to_vec(), addresses, reply))
+            .await
+    }
+
+    async fn list(&self, query: &ListQuery) -> Result<Page<Listed>> {
+        self.ask(|reply| Job::List(query.clone(), reply)).await
+    }
+
+    async fn list_parked(&self, query: &ListQuery) -> Result<Page<Parked>> {
+        self.ask(|reply| Job::ListParked(query.clone(), reply))
+            .await
+    }
+
+    async fn operate(&self, batch: &[Directive]) -> Result<Vec<Directed>> {
+        let addresses = self
+            .placing
+            .address(batch.iter().map(|item| &item.operation));
+        self.ask(|reply| Job::Operate(batch.to_vec(), addresses, reply))
+            .await
+    }
+
+    async fn sweep(&self, limit: usize) -> Result<Swept> {
+        self.ask(|reply| Job::Sweep(limit, reply)).await
+    }
+
+    async fn stats(&self) -> Result<Stats> {
+        self.ask(Job::Stats).await
+    }
+
+    async fn preflight(&self) -> Result<Capabilities> {
+        let (durability, warnings) = if self.is_volatile {
+            let warning =
+                "the store's folder is on a file system in memory: it is lost with the power";
+            (Durability::Kill, vec![warning.into()])
+        } else {
+            (Durability::PowerCut, Vec::new())
+        };
+        Ok(Capabilities {
+            kind: "embedded",
+            durability,
+            shared: false,
+            warnings,
+        })
+    }
+}
+
+impl CheckpointStore for EmbeddedStore {
+    async fn settle_with(&self, batch: &[Settlement], mark: &Mark) -> Result<Together> {
+        let addresses = self
+            .placing
+            .address(batch.iter().map(|item| &item.operation));
+        self.ask(|reply| Job::SettleWith(batch.to_vec(), addresses, mark.clone(), reply))
+            .await
+    }
+
+    async fn mark(&self, name: &str) -> Result<Option<u64>> {
+        self.ask(|reply| Job::Mark(name.into(), reply)).await
+    }
+}
+
+fn lock(files: &dyn Files) -> Result<Box<dyn Lock>> {
+    files.lock(LOCK_NAME).map_err(|why| match why {
+        LockError::Held { pid } => error::in_use(pid),
+        LockError::Failed(why) => error::unopened("locking the store", why),
+    })
+}
+
+/// Refuses a folder that holds files but no store, before anything is created in it.
+fn refuse_foreign(names: &[String]) -> Result<()> {
+    if names.iter().any(|name| name == superblock::NAME) {
+        return Ok(());
+    }
+    if let Some(name) = names.iter().find(|name| is_segment(name)) {
+        return Err(error::corrupt(
+            superblock::NAME,
+            0,
+            &format!("missing beside {name}"),
+        ));
+    }
+    let is_ours = |name: &String| [LOCK_NAME, superblock::NEXT_NAME].contains(&name.as_str());
+    if names.iter().all(is_ours) {
+        return Ok(());
+    }
+    Err(error::foreign(
+        "the folder holds other files and no semel store",
+    ))
+}
+
+fn is_segment(name: &str) -> bool {
+    [LogKind::RECORDS, LogKind::PARKED]
+        .iter()
+        .any(|kind| kind.id_of(name).is_some())
+}
+
+fn read_or_create(files: &dyn Files, names: &[String]) -> Result<Superblock> {
+    refuse_foreign(names)?;
+    if names.iter().any(|name| name == superblock::NAME) {
+        return Superblock::read(files);
+    }
+    let mut store_id = [0; 16];
+    let mut hash_key = [0; 16];
+    for bytes in [&mut store_id, &mut hash_key] {
+        getrandom::fill(bytes).map_err(|why| {
+            Error::new(ErrorKind::Unavailable, "the system gives no random bytes")
+                .not_applied()
+                .with_source(why)
+        })?;
+    }
+    let superblock = Superblock {
+        store_id,
+        hash_key,
+        epoch: 0,
+        records: Position::default(),
+        parked: Position::default(),
+    };
+    superblock
+        .write(files)
+        .map_err(|why| error::unopened("creating the superblock", why))?;
+    Ok(superblock)
+}
+
+/// The committer is gone, which only a defect can bring about.
+fn gone() -> Error {
+    Error::new(
+        ErrorKind::Internal,
+        "the store's committer ended; open the store anew",
+    )
+}
+
+const LOCK_NAME: &str = "lock";
