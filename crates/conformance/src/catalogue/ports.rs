@@ -1,0 +1,123 @@
+//! The cases of the ports that only some stores have, each with its law.
+
+/// Hands every case of durability to the macro `$expand`.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __each_durable_law {
+    ($expand:ident $subject:ident) => {
+        $crate::$expand! { $subject
+            durable {
+                LawId::Durable => a_durable_store_says_so;
+                LawId::Durable => an_empty_store_reopens_empty;
+                LawId::Durable => an_outcome_survives;
+                LawId::Durable => every_kind_of_outcome_survives;
+                LawId::Durable => a_thousand_records_survive;
+                LawId::Durable => answers_given_at_once_survive;
+                LawId::Durable => a_marked_claim_survives;
+                LawId::Durable => a_start_survives;
+                LawId::Durable => every_recovery_survives;
+                LawId::Durable => a_marked_claim_is_resumed_after_reopening;
+                LawId::Durable => attempts_survive;
+                LawId::Durable => a_backoff_survives;
+                LawId::Durable => a_death_survives;
+                LawId::Durable => a_doubt_survives;
+                LawId::Durable => a_swept_doubt_survives;
+            }
+            survival {
+                LawId::Durable => possible_repeats_survive;
+                LawId::Durable => a_fingerprint_survives;
+                LawId::Durable => a_version_survives;
+                LawId::TokensRise => tokens_rise_over_reopening;
+                LawId::TokensRise => tokens_of_unmarked_claims_do_not_come_back;
+                LawId::Durable => a_hold_survives;
+                LawId::Durable => orders_survive;
+                LawId::Durable => a_window_goes_on_over_reopening;
+                LawId::Durable => a_sweep_survives;
+                LawId::Durable => unresolved_records_outlive_windows_over_reopening;
+                LawId::Durable => parked_messages_survive;
+                LawId::Durable => identities_survive;
+            }
+        }
+    };
+}
+
+/// Hands every case of the checkpoint port to the macro `$expand`.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __each_checkpoint_law {
+    ($expand:ident $subject:ident) => {
+        $crate::$expand! { $subject
+            checkpoint {
+                LawId::MarkTogether => a_mark_is_absent_until_it_is_set;
+                LawId::MarkTogether => a_batch_is_settled_with_its_mark;
+                LawId::MarkTogether => a_batch_with_a_fenced_item_changes_nothing;
+                LawId::MarkTogether => a_refused_batch_can_be_mended;
+                LawId::MarkTogether => settling_together_twice_is_harmless;
+                LawId::MarkTogether => a_batch_may_mix_steps;
+                LawId::MarkTogether => a_refused_batch_leaves_the_version_gate_alone;
+                LawId::MarkTogether => marks_are_told_apart_by_name;
+                LawId::MarkTogether => a_mark_is_what_was_written_last;
+                LawId::MarkTogether => checkpoints_at_once_do_not_disturb_each_other;
+            }
+        }
+    };
+}
+
+/// Hands every case of durable checkpoints to the macro `$expand`.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __each_durable_checkpoint_law {
+    ($expand:ident $subject:ident) => {
+        $crate::$expand! { $subject
+            checkpoint {
+                LawId::MarkTogether => a_checkpoint_survives;
+                LawId::MarkTogether => a_refused_checkpoint_leaves_nothing;
+            }
+        }
+    };
+}
+
+/// Hands every case of the transactional port to the macro `$expand`.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __each_transactional_law {
+    ($expand:ident $subject:ident) => {
+        $crate::$expand! { $subject
+            transactional {
+                LawId::Together => an_effect_commits_with_its_record;
+                LawId::Together => a_duplicate_is_not_applied_again;
+                LawId::Together => all_statements_of_a_message_commit_together;
+                LawId::Together => a_batch_is_applied_in_one_call;
+                LawId::Together => a_key_twice_in_a_batch_is_applied_once;
+                LawId::Together => a_message_applied_16_times_at_once_is_applied_once;
+                LawId::Together => overlapping_batches_are_applied_once;
+                LawId::Together => a_claimed_key_is_not_applied;
+                LawId::Together => a_vanished_claim_is_taken_over;
+                LawId::Together => conflicts_and_old_messages_run_nothing;
+                LawId::Together => a_stale_version_runs_nothing;
+                LawId::Together => values_are_never_code;
+                LawId::Together => an_empty_batch_applies_nothing;
+            }
+            statements {
+                LawId::StatementAlone => a_failing_message_fails_alone;
+                LawId::StatementAlone => a_failing_statement_undoes_those_before_it;
+                LawId::StatementAlone => a_failed_message_is_dead_or_tried_again_after_its_backoff;
+                LawId::StatementAlone => a_message_that_keeps_failing_is_dead;
+                LawId::Together => mistakes_are_found_before_work_begins;
+            }
+        }
+    };
+}
+
+/// Hands every case of durable transactions to the macro `$expand`.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __each_durable_transactional_law {
+    ($expand:ident $subject:ident) => {
+        $crate::$expand! { $subject
+            transactional {
+                LawId::Together => an_applied_effect_survives;
+            }
+        }
+    };
+}

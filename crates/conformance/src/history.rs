@@ -1,0 +1,103 @@
+//! Random histories, checked against the decisions.
+//!
+//! Two kinds. A *race* is a few tasks that call the store at the same time while its clock stands
+//! still; per operation, some order of the calls must exist that respects real time and in which
+//! each answer is the one that `decide` gives. A *sequence* is one task, with time passing between
+//! its calls; each answer must be the one that `decide` gives. A seed fixes what is called, and,
+//! for a sequence, everything.
+
+mod call;
+mod generate;
+mod race;
+mod random;
+mod search;
+mod sequence;
+mod spec;
+
+use std::future::Future;
+use std::pin::Pin;
+
+use semel_core::LawId;
+
+use crate::subject::Subject;
+
+/// Races on fresh instances of `S`, one per seed from `first`; the first one that is broken.
+///
+/// # Errors
+///
+/// The seed, the law, and the shortest part of the history that no order explains.
+pub async fn race<S: Subject>(first: u64, count: u64) -> Result<(), Broken> {
+    for seed in first..first + count {
+        race::run::<S>(seed).await?;
+    }
+    Ok(())
+}
+
+/// Sequences on fresh instances of `S`, one per seed from `first`; the first one that is broken.
+///
+/// # Errors
+///
+/// The seed and the shortest sequence that was found to be answered otherwise than by `decide`.
+pub async fn sequence<S: Subject>(first: u64, count: u64) -> Result<(), Broken> {
+    for seed in first..first + count {
+        sequence::run::<S>(seed).await?;
+    }
+    Ok(())
+}
+
+/// A history that breaks a law.
+#[derive(Clone, Debug)]
+pub struct Broken {
+    /// What to try again.
+    pub seed: u64,
+    /// What happened, one call a line.
+    pub history: String,
+}
+
+impl std::fmt::Display for Broken {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(
+            f,
+            "seed {} is not explained by the decisions:\n{}",
+            self.seed, self.history
+        )
+    }
+}
+
+/// What `history_laws!` runs: as many races as `S` wants, or the environment.
+#[doc(hidden)]
+pub fn check_races<S: Subject>() {
+    check(
+        LawId::OneClaim,
+        Box::pin(race::<S>(FIRST_SEED, count::<S>())),
+    );
+}
+
+/// What `history_laws!` runs: as many sequences as `S` wants, or the environment.
+#[doc(hidden)]
+pub fn check_sequences<S: Subject>() {
+    check(
+        LawId::StaleClaimFenced,
+        Box::pin(sequence::<S>(FIRST_SEED, count::<S>())),
+    );
+}
+
+fn check(law: LawId, histories: Pin<Box<dyn Future<Output = Result<(), Broken>> + Send>>) {
+    crate::check::run(
+        law,
+        Box::pin(async move {
+            if let Err(broken) = histories.await {
+                panic!("{broken}");
+            }
+        }),
+    );
+}
+
+fn count<S: Subject>() -> u64 {
+    let wanted = std::env::var("SEMEL_HISTORIES").ok();
+    wanted
+        .and_then(|text| text.parse().ok())
+        .unwrap_or(S::HISTORIES)
+}
+
+const FIRST_SEED: u64 = 1;

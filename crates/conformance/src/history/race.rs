@@ -1,0 +1,143 @@
+//! Races: several tasks call at the same time, while the clock stands still.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use semel_core::{Clock, FencingToken, Timestamp};
+use tokio::sync::Barrier;
+use tokio::task::JoinSet;
+
+use super::Broken;
+use super::call::{Times, ask};
+use super::generate::{Alphabet, is_gated};
+use super::random::Random;
+use super::search::{Event, shown, unexplained};
+use crate::subject::Subject;
+
+/// Runs one race and searches for an order that explains it.
+pub(super) async fn run<S: Subject>(seed: u64) -> Result<(), Broken> {
+    let subject = Arc::new(S::open().await);
+    let (now, times) = match subject.clock() {
+        Some(clock) => (clock.now(), Times::Exact),
+        None => (STILL, Times::Ignored),
+    };
+    let events = record(&subject, seed, times)
+        .await
+        .map_err(|history| Broken { seed, history })?;
+    let broken = |history| Err(Broken { seed, history });
+    if let Some(history) = tokens_out_of_order(&events) {
+        return broken(history);
+    }
+    for (name, events) in by_object(events) {
+        if let Some(history) = unexplained(&events, now, times) {
+            return broken(format!("about {name}:\n{}", shown(&history)));
+        }
+    }
+    Ok(())
+}
+
+/// Lets the tasks loose, and notes what they called and were answered, when.
+async fn record<S: Subject>(
+    subject: &Arc<S>,
+    seed: u64,
+    times: Times,
+) -> Result<Vec<Event>, String> {
+    let moment = Arc::new(AtomicU64::new(0));
+    let together = Arc::new(Barrier::new(TASKS));
+    let mut tasks = JoinSet::new();
+    for task in 0..TASKS {
+        let (subject, moment) = (Arc::clone(subject), Arc::clone(&moment));
+        let together = Arc::clone(&together);
+        tasks.spawn(async move {
+            let mut random = Random::new(seed * TASKS as u64 + task as u64);
+            let mut events = Vec::new();
+            together.wait().await;
+            for _ in 0..TURNS {
+                let batch = Alphabet::STILL.batch(&mut random);
+                let called = moment.fetch_add(1, Ordering::SeqCst);
+                let answers = ask(&**subject.store(), &batch, times).await;
+                let answered = moment.fetch_add(1, Ordering::SeqCst);
+                let answers = answers.map_err(|error| format!("a call failed: {error:?}"))?;
+                if answers.len() != batch.len() {
+                    return Err(format!(
+                        "{} answers to a batch of {}",
+                        answers.len(),
+                        batch.len()
+                    ));
+                }
+                let asked = batch.into_iter().zip(answers).map(|(call, answer)| Event {
+                    task,
+                    call,
+                    answer,
+                    is_known: true,
+                    called,
+                    answered,
+                });
+                events.extend(asked);
+                if random.once_in(2) {
+                    tokio::task::yield_now().await;
+                }
+            }
+            Ok(events)
+        });
+    }
+    let mut events = Vec::new();
+    for answered in tasks.join_all().await {
+        events.extend(answered?);
+    }
+    Ok(events)
+}
+
+/// Keys that share an entity are one object; every other key is one of its own, and each sees the
+/// sweeps. A batch becomes its items, one after the other.
+fn by_object(events: Vec<Event>) -> BTreeMap<String, Vec<Event>> {
+    let mut objects = BTreeMap::<String, Vec<Event>>::new();
+    let names = events.iter().filter_map(object_of).collect::<Vec<_>>();
+    for name in names {
+        objects.entry(name).or_default();
+    }
+    for event in events {
+        if let Some(name) = object_of(&event) {
+            objects.entry(name).or_default().push(event);
+        } else {
+            let single = objects.iter_mut().filter(|(name, _)| *name != ENTITY);
+            single.for_each(|(_, events)| events.push(event.clone()));
+        }
+    }
+    objects
+}
+
+fn object_of(event: &Event) -> Option<String> {
+    let key = event.call.key()?.to_string();
+    Some(if is_gated(&key) {
+        ENTITY.to_owned()
+    } else {
+        key
+    })
+}
+
+/// A token is given out once, and a later grant never gets a smaller one; the two that break this.
+fn tokens_out_of_order(events: &[Event]) -> Option<String> {
+    let mut grants: Vec<(FencingToken, &Event)> = events
+        .iter()
+        .filter_map(|event| Some((event.answer.granted?, event)))
+        .collect();
+    grants.sort_by_key(|(token, event)| (*token, event.called));
+    let pairs = grants.iter().enumerate().flat_map(|(at, smaller)| {
+        let larger = &grants[at + 1..];
+        larger.iter().map(move |larger| (smaller, larger))
+    });
+    let mut wrong = pairs.filter(|((token, earlier), (other, later))| {
+        token == other || later.answered < earlier.called
+    });
+    let ((_, one), (_, other)) = wrong.next()?;
+    let both = [(*one).clone(), (*other).clone()];
+    Some(format!("the tokens of two grants:\n{}", shown(&both)))
+}
+
+const TASKS: usize = 4;
+const TURNS: usize = 20;
+const ENTITY: &str = "cart-1 and cart-2";
+/// A time for the decisions where the store has its own; no answer is compared with it.
+const STILL: Timestamp = Timestamp::from_millis(1_795_255_200_000);

@@ -1,0 +1,336 @@
+//! A fresh instance with the calls that cases make, one item at a time, failures being panics.
+
+mod expect;
+
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use semel_core::decide::{Directed, Directive, Order};
+use semel_core::port::store::{ListQuery, Listed, Page, Stats, Swept};
+use semel_core::{
+    Admission, Claim, ClaimId, ClaimRequest, Key, Operation, Parked, ParkedId, Record, Renewal,
+    Renewed, Scope, Settled, Settlement, StateKind, Step, Store, Timestamp, VersionGate, Window,
+};
+
+use tokio::task::JoinSet;
+
+use crate::subject::{DurableSubject, Subject};
+
+/// A fresh instance of a backend, and what a case asks it.
+#[derive(Debug)]
+pub struct Lab<S> {
+    subject: S,
+}
+
+impl<S: Subject> Lab<S> {
+    /// Opens an empty instance.
+    pub async fn open() -> Self {
+        Self {
+            subject: S::open().await,
+        }
+    }
+
+    /// The instance.
+    pub const fn subject(&self) -> &S {
+        &self.subject
+    }
+
+    /// Its store.
+    pub fn store(&self) -> &S::Store {
+        self.subject.store()
+    }
+
+    /// The lease of cases.
+    pub const fn lease() -> Duration {
+        LEASE.saturating_mul(S::SCALE)
+    }
+
+    /// The window of cases that see it pass.
+    pub const fn window() -> Window {
+        Window::new(WINDOW.saturating_mul(S::SCALE))
+    }
+
+    /// Runs `task` once per number below `count`, all at the same time, and gives their answers.
+    pub async fn race<T, F>(
+        self: &Arc<Self>,
+        count: u32,
+        task: impl Fn(Arc<Self>, u32) -> F,
+    ) -> Vec<T>
+    where
+        T: Send + 'static,
+        F: Future<Output = T> + Send + 'static,
+    {
+        let mut tasks = JoinSet::new();
+        for number in 0..count {
+            tasks.spawn(task(Arc::clone(self), number));
+        }
+        tasks.join_all().await
+    }
+
+    /// Lets `by` pass for the store.
+    pub async fn advance(&self, by: Duration) {
+        self.subject.advance(by).await;
+    }
+
+    /// Lets a lease that was just granted run out.
+    pub async fn outlast_lease(&self) {
+        self.advance(Self::lease() * 3 / 2).await;
+    }
+
+    /// Lets the window of a record that was just finished pass, but not its grace.
+    pub async fn outlast_window(&self) {
+        self.advance(Self::window().duration() + Self::lease())
+            .await;
+    }
+
+    /// Lets a record that was just finished for [`Lab::window`] be forgotten.
+    pub async fn outlast_grace(&self) {
+        let finished = Timestamp::EPOCH;
+        let forgotten = Self::window().forgotten_at(finished).since(finished);
+        self.advance(forgotten + Self::lease()).await;
+    }
+
+    /// The time on the store's clock, as a claim of a key that no case uses shows it.
+    pub async fn now(&self) -> Timestamp {
+        let asked = self.request("what time is it", u128::MAX);
+        let claim = self.grant(&asked).await;
+        let seen = self.record(&asked.operation).await;
+        self.settles(&claim, crate::steps::release(), StateKind::Released)
+            .await;
+        self.ordered(&asked.operation, Order::Forget, None).await;
+        seen.created_at
+    }
+
+    /// A request for `key` by the claimant of this number, with a short lease.
+    pub fn request(&self, key: &str, claimant: u128) -> ClaimRequest {
+        let lease = Self::lease();
+        ClaimRequest {
+            lease,
+            ..ClaimRequest::new(scope(), text_key(key), ClaimId::from_u128(claimant))
+        }
+    }
+
+    /// Claims.
+    pub async fn claim(&self, request: &ClaimRequest) -> Admission {
+        one(
+            self.store().claim(std::slice::from_ref(request)).await,
+            "claim",
+        )
+    }
+
+    /// Claims, and expects to be granted.
+    pub async fn grant(&self, request: &ClaimRequest) -> Claim {
+        match self.claim(request).await {
+            Admission::Granted(claim) => claim,
+            other => panic!("{} should be granted, got {other:?}", request.operation.key),
+        }
+    }
+
+    /// Settles a claim.
+    pub async fn settle(&self, claim: &Claim, step: Step) -> Settled {
+        self.settle_as(&claim.operation, claim.claim_id, step).await
+    }
+
+    /// Settles as whichever claim.
+    pub async fn settle_as(&self, of: &Operation, claim_id: ClaimId, step: Step) -> Settled {
+        let settlement = Settlement {
+            operation: of.clone(),
+            claim_id,
+            step,
+        };
+        one(self.store().settle(&[settlement]).await, "settle")
+    }
+
+    /// Settles a claim, and expects the record to be in `state` now.
+    pub async fn settles(&self, claim: &Claim, step: Step, state: StateKind) {
+        let shown = format!("{step:?}");
+        match self.settle(claim, step).await {
+            Settled::Now(now) if now == state => {}
+            other => panic!("{shown} should leave the record {state}, got {other:?}"),
+        }
+    }
+
+    /// Claims and completes.
+    pub async fn finish(&self, request: &ClaimRequest, step: Step) {
+        let claim = self.grant(request).await;
+        self.settles(&claim, step, StateKind::Completed).await;
+    }
+
+    /// Renews a claim.
+    pub async fn renew(&self, claim: &Claim, lease: Duration) -> Renewed {
+        let renewal = Renewal {
+            operation: claim.operation.clone(),
+            claim_id: claim.claim_id,
+            lease,
+        };
+        one(self.store().renew(&[renewal]).await, "renew")
+    }
+
+    /// Reads a record.
+    pub async fn get(&self, operation: &Operation) -> Option<Record> {
+        one(
+            self.store().get(std::slice::from_ref(operation)).await,
+            "get",
+        )
+    }
+
+    /// Reads a record, and expects it to be there.
+    pub async fn record(&self, operation: &Operation) -> Record {
+        let found = self.get(operation).await;
+        found.unwrap_or_else(|| panic!("{} should have a record", operation.key))
+    }
+
+    /// Gives an operator's order.
+    pub async fn order(&self, operation: &Operation, order: Order) -> Directed {
+        let directive = Directive {
+            operation: operation.clone(),
+            order,
+        };
+        one(self.store().operate(&[directive]).await, "operate")
+    }
+
+    /// Gives an operator's order, and expects the record to be in `state` now.
+    pub async fn ordered(&self, operation: &Operation, order: Order, state: Option<StateKind>) {
+        let shown = format!("{order:?}");
+        match self.order(operation, order).await {
+            Directed::Now(now) if now == state => {}
+            other => panic!("{shown} should leave the record {state:?}, got {other:?}"),
+        }
+    }
+
+    /// Parks a message; whether it is new.
+    pub async fn park(&self, message: &Parked) -> bool {
+        one(
+            self.store().park(std::slice::from_ref(message)).await,
+            "park",
+        )
+    }
+
+    /// Drops a parked message; whether it was there.
+    pub async fn drop_parked(&self, id: ParkedId) -> bool {
+        one(self.store().drop_parked(&[id]).await, "drop_parked")
+    }
+
+    /// A page of records.
+    pub async fn page(&self, query: &ListQuery) -> Page<Listed> {
+        answered(self.store().list(query).await, "list")
+    }
+
+    /// A page of parked messages.
+    pub async fn parked_page(&self, query: &ListQuery) -> Page<Parked> {
+        answered(self.store().list_parked(query).await, "list_parked")
+    }
+
+    /// Every record that `query` selects, over all its pages.
+    pub async fn list(&self, query: &ListQuery) -> Vec<Listed> {
+        let (mut query, mut all) = (query.clone(), Vec::new());
+        for _ in 0..MOST_PAGES {
+            let page = self.page(&query).await;
+            assert!(
+                page.items.len() <= query.limit,
+                "a page is longer than its limit"
+            );
+            all.extend(page.items);
+            query.after = page.next;
+            if query.after.is_none() {
+                return all;
+            }
+        }
+        panic!("a list of {} items does not end", all.len());
+    }
+
+    /// Every parked message that `query` selects, over all its pages.
+    pub async fn list_parked(&self, query: &ListQuery) -> Vec<Parked> {
+        let (mut query, mut all) = (query.clone(), Vec::new());
+        for _ in 0..MOST_PAGES {
+            let page = self.parked_page(&query).await;
+            assert!(
+                page.items.len() <= query.limit,
+                "a page is longer than its limit"
+            );
+            all.extend(page.items);
+            query.after = page.next;
+            if query.after.is_none() {
+                return all;
+            }
+        }
+        panic!("a list of {} parked messages does not end", all.len());
+    }
+
+    /// Sweeps until nothing is left to do; what it did in all.
+    pub async fn sweep(&self) -> Swept {
+        let mut all = Swept::default();
+        for _ in 0..MOST_PAGES {
+            let swept = answered(self.store().sweep(100).await, "sweep");
+            all.removed += swept.removed;
+            all.doubted += swept.doubted;
+            all.abandoned += swept.abandoned;
+            if !swept.more {
+                return all;
+            }
+        }
+        panic!("the sweep does not end");
+    }
+
+    /// Counts.
+    pub async fn stats(&self) -> Stats {
+        answered(self.store().stats().await, "stats")
+    }
+}
+
+impl<S: DurableSubject> Lab<S> {
+    /// Closes the instance and opens it again.
+    pub async fn reopen(self) -> Self {
+        Self {
+            subject: self.subject.reopen().await,
+        }
+    }
+}
+
+/// The scope of cases that are not about scopes.
+pub(crate) fn scope() -> Scope {
+    scope_of("", "laws")
+}
+
+/// The scope of these parts.
+pub(crate) fn scope_of(tenant: &str, operation: &str) -> Scope {
+    match Scope::new(tenant, operation) {
+        Ok(scope) => scope,
+        Err(why) => panic!("{tenant:?} and {operation:?} should make a scope: {why}"),
+    }
+}
+
+/// The key that is this string.
+pub(crate) fn text_key(text: &str) -> Key {
+    match Key::new(text) {
+        Ok(key) => key,
+        Err(why) => panic!("{text:?} should be a key: {why}"),
+    }
+}
+
+/// The version gate of an entity.
+pub(crate) fn gate(entity: &str, version: u64) -> VersionGate {
+    VersionGate {
+        entity: text_key(entity),
+        version,
+    }
+}
+
+/// The answer of a call that must not fail.
+pub(crate) fn answered<T>(answer: semel_core::Result<T>, call: &str) -> T {
+    match answer {
+        Ok(answer) => answer,
+        Err(error) => panic!("{call} failed: {error:?}"),
+    }
+}
+
+fn one<T>(answer: semel_core::Result<Vec<T>>, call: &str) -> T {
+    let mut answers = answered(answer, call);
+    assert_eq!(answers.len(), 1, "{call} answers one item for one item");
+    answers.remove(0)
+}
+
+const LEASE: Duration = Duration::from_millis(250);
+const WINDOW: Duration = Duration::from_secs(2);
+const MOST_PAGES: usize = 10_000;

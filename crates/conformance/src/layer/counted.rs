@@ -1,0 +1,186 @@
+//! A subject through the smallest layer there is, so that layers are proven to be transparent.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use semel_core::decide::{Directed, Directive};
+use semel_core::port::checkpoint::{CheckpointStore, Together};
+use semel_core::port::store::{Capabilities, ListQuery, Listed, Page, Stats, Swept};
+use semel_core::port::transactional::{Application, Applied, Statements, TransactionalStore};
+use semel_core::{
+    Admission, ClaimRequest, Mark, Operation, Parked, ParkedId, Record, Renewal, Renewed, Result,
+    Settled, Settlement, Store,
+};
+
+use crate::clock::TestClock;
+use crate::subject::{CheckpointSubject, DurableSubject, Subject, TransactionalSubject};
+
+/// A layer that counts the calls and hands them on.
+#[derive(Debug)]
+pub struct Counted<T> {
+    inner: T,
+    calls: AtomicU64,
+}
+
+impl<T> Counted<T> {
+    /// A layer over `inner`.
+    pub const fn new(inner: T) -> Self {
+        Self {
+            inner,
+            calls: AtomicU64::new(0),
+        }
+    }
+
+    /// How many calls went through.
+    pub fn calls(&self) -> u64 {
+        self.calls.load(Ordering::Relaxed)
+    }
+
+    fn inner(&self) -> &T {
+        self.calls.fetch_add(1, Ordering::Relaxed);
+        &self.inner
+    }
+}
+
+#[deny(clippy::missing_trait_methods)]
+impl<T: Store> Store for Counted<T> {
+    async fn claim(&self, batch: &[ClaimRequest]) -> Result<Vec<Admission>> {
+        self.inner().claim(batch).await
+    }
+
+    async fn settle(&self, batch: &[Settlement]) -> Result<Vec<Settled>> {
+        self.inner().settle(batch).await
+    }
+
+    async fn renew(&self, batch: &[Renewal]) -> Result<Vec<Renewed>> {
+        self.inner().renew(batch).await
+    }
+
+    async fn park(&self, batch: &[Parked]) -> Result<Vec<bool>> {
+        self.inner().park(batch).await
+    }
+
+    async fn drop_parked(&self, batch: &[ParkedId]) -> Result<Vec<bool>> {
+        self.inner().drop_parked(batch).await
+    }
+
+    async fn get(&self, batch: &[Operation]) -> Result<Vec<Option<Record>>> {
+        self.inner().get(batch).await
+    }
+
+    async fn list(&self, query: &ListQuery) -> Result<Page<Listed>> {
+        self.inner().list(query).await
+    }
+
+    async fn list_parked(&self, query: &ListQuery) -> Result<Page<Parked>> {
+        self.inner().list_parked(query).await
+    }
+
+    async fn operate(&self, batch: &[Directive]) -> Result<Vec<Directed>> {
+        self.inner().operate(batch).await
+    }
+
+    async fn sweep(&self, limit: usize) -> Result<Swept> {
+        self.inner().sweep(limit).await
+    }
+
+    async fn stats(&self) -> Result<Stats> {
+        self.inner().stats().await
+    }
+
+    async fn preflight(&self) -> Result<Capabilities> {
+        self.inner().preflight().await
+    }
+}
+
+#[deny(clippy::missing_trait_methods)]
+impl<T: CheckpointStore> CheckpointStore for Counted<T> {
+    async fn settle_with(&self, batch: &[Settlement], mark: &Mark) -> Result<Together> {
+        self.inner().settle_with(batch, mark).await
+    }
+
+    async fn mark(&self, name: &str) -> Result<Option<u64>> {
+        self.inner().mark(name).await
+    }
+}
+
+#[deny(clippy::missing_trait_methods)]
+impl<T: TransactionalStore> TransactionalStore for Counted<T> {
+    async fn prepare(&self, statements: &Statements) -> Result<()> {
+        self.inner().prepare(statements).await
+    }
+
+    async fn apply(&self, statements: &Statements, batch: &[Application]) -> Result<Vec<Applied>> {
+        self.inner().apply(statements, batch).await
+    }
+}
+
+/// `S`, seen through [`Counted`].
+#[derive(Debug)]
+pub struct Observed<S: Subject> {
+    inner: S,
+    store: Arc<Counted<Arc<S::Store>>>,
+}
+
+impl<S: Subject> Observed<S> {
+    fn of(inner: S) -> Self {
+        let store = Arc::new(Counted::new(Arc::clone(inner.store())));
+        Self { inner, store }
+    }
+}
+
+impl<S: Subject> Subject for Observed<S> {
+    type Store = Counted<Arc<S::Store>>;
+    const SCALE: u32 = S::SCALE;
+    const HISTORIES: u64 = S::HISTORIES;
+
+    async fn open() -> Self {
+        Self::of(S::open().await)
+    }
+
+    fn store(&self) -> &Arc<Self::Store> {
+        &self.store
+    }
+
+    fn clock(&self) -> Option<&TestClock> {
+        self.inner.clock()
+    }
+
+    fn advance(&self, by: Duration) -> impl Future<Output = ()> + Send {
+        self.inner.advance(by)
+    }
+}
+
+impl<S: DurableSubject> DurableSubject for Observed<S> {
+    async fn reopen(self) -> Self {
+        let Self { inner, store } = self;
+        drop(store);
+        Self::of(inner.reopen().await)
+    }
+}
+
+impl<S: CheckpointSubject> CheckpointSubject for Observed<S> {
+    type Checkpoint = Counted<Arc<S::Checkpoint>>;
+
+    fn checkpoint(&self) -> Arc<Self::Checkpoint> {
+        Arc::new(Counted::new(self.inner.checkpoint()))
+    }
+}
+
+impl<S: TransactionalSubject> TransactionalSubject for Observed<S> {
+    type Transactional = Counted<Arc<S::Transactional>>;
+
+    fn transactional(&self) -> Arc<Self::Transactional> {
+        Arc::new(Counted::new(self.inner.transactional()))
+    }
+
+    fn make_table(&self) -> impl Future<Output = ()> + Send {
+        self.inner.make_table()
+    }
+
+    fn rows(&self) -> impl Future<Output = Vec<(String, i64)>> + Send {
+        self.inner.rows()
+    }
+}

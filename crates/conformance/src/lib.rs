@@ -1,0 +1,82 @@
+//! The laws of the store ports, as tests that any backend runs.
+//!
+//! A backend describes itself once, as a [`Subject`], and names the macros of the ports that it
+//! offers; each expands to one named test per case, over the bare store, over its erased form and
+//! through a forwarding layer. A failure names the law that is broken.
+//!
+//! ```ignore
+//! struct Memory {
+//!     clock: TestClock,
+//!     store: Arc<MemoryStore>,
+//! }
+//!
+//! impl Subject for Memory {
+//!     type Store = MemoryStore;
+//!
+//!     async fn open() -> Self {
+//!         let clock = TestClock::new();
+//!         let store = Arc::new(MemoryStore::new(Arc::new(clock.clone())));
+//!         Self { clock, store }
+//!     }
+//!
+//!     fn store(&self) -> &Arc<MemoryStore> {
+//!         &self.store
+//!     }
+//!
+//!     fn clock(&self) -> Option<&TestClock> {
+//!         Some(&self.clock)
+//!     }
+//! }
+//!
+//! semel_conformance::store_laws!(Memory);      // every store
+//! semel_conformance::history_laws!(Memory);    // every store: random histories
+//! semel_conformance::durable_laws!(Memory);    // with `impl DurableSubject`
+//! semel_conformance::checkpoint_laws!(Memory); // with `impl CheckpointSubject`
+//! semel_conformance::transactional_laws!(Memory); // with `impl TransactionalSubject`
+//! semel_conformance::durable_checkpoint_laws!(Memory); // with both
+//! semel_conformance::durable_transactional_laws!(Memory);
+//! ```
+//!
+//! A store that is handed its clock is handed a [`TestClock`], so that windows pass without waiting:
+//!
+//! ```
+//! use std::time::Duration;
+//!
+//! use semel_conformance::TestClock;
+//! use semel_core::Clock;
+//!
+//! let clock = TestClock::new();
+//! let before = clock.now();
+//! clock.advance(Duration::from_secs(7 * 86_400));
+//! assert_eq!(clock.now(), before.plus(Duration::from_secs(7 * 86_400)));
+//! ```
+//!
+//! The macros name the subject as an identifier of the module that they stand in. Not for the
+//! engine's promises over a store: those are the simulation's.
+
+mod catalogue;
+mod check;
+mod clock;
+pub mod history;
+#[expect(
+    clippy::missing_panics_doc,
+    reason = "what goes wrong in a case is a panic"
+)]
+mod lab;
+#[expect(
+    clippy::missing_panics_doc,
+    reason = "a case panics where its law is broken"
+)]
+pub mod laws;
+mod layer;
+pub mod steps;
+mod subject;
+
+pub use check::{Case, check, store_cases};
+pub use clock::TestClock;
+pub use lab::Lab;
+pub use layer::counted::{Counted, Observed};
+pub use layer::erased::Erased;
+#[doc(hidden)]
+pub use semel_core::LawId;
+pub use subject::{CheckpointSubject, DurableSubject, Subject, TransactionalSubject};

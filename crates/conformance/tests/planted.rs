@@ -1,0 +1,307 @@
+//! The laws are tested, too: each planted defect must be caught, and by the law it breaks.
+
+#[path = "planted/decisions.rs"]
+mod decisions;
+#[path = "planted/port.rs"]
+mod port;
+#[path = "planted/store.rs"]
+mod store;
+
+use std::panic::catch_unwind;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use semel_conformance::{history, store_cases};
+use semel_core::LawId;
+
+use store::Fixture;
+
+/// Declares the bugs, each with a law that must catch it, and a test per bug.
+macro_rules! bugs {
+    ($($(#[doc = $what:literal])+ $bug:ident $test:ident $law:ident,)+) => {
+        /// What is wrong with a planted store.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub(crate) enum Bug {
+            /// Nothing: the control.
+            None,
+            $($(#[doc = $what])+ $bug,)+
+        }
+
+        impl Bug {
+            const ALL: &[Self] = &[Self::None, $(Self::$bug),+];
+        }
+
+        $(#[test]
+        fn $test() {
+            caught_by_a_case(Bug::$bug, LawId::$law);
+        })+
+    };
+}
+
+bugs! {
+    /// A claim is looked up, and written a moment later.
+    ClaimNotAtomic claims_that_are_not_atomic_are_caught OneClaim,
+    /// A settlement is looked up, and written a moment later.
+    SettleNotAtomic settlements_that_are_not_atomic_are_caught OutcomeOnce,
+    /// A full store lets its records go.
+    Forgets a_store_that_forgets_is_caught SameOutcome,
+    /// A completion is not asked whose it is.
+    StaleClaimCompletes a_stale_completion_is_caught StaleClaimFenced,
+    /// A release is not asked whose it is.
+    StaleClaimReleases a_stale_release_is_caught StaleClaimFenced,
+    /// A second completion replaces the outcome.
+    OutcomeOverwritten an_overwritten_outcome_is_caught OutcomeOnce,
+    /// Tokens begin anew with a record.
+    TokensPerKey tokens_that_restart_are_caught TokensRise,
+    /// A takeover gets the token of the claim that it takes over.
+    TokenReused a_reused_token_is_caught Takeover,
+    /// A claim whose answer was lost is not recognised.
+    NeverResumed a_claim_that_is_never_resumed_is_caught ClaimResumed,
+    /// A lease means nothing.
+    LeasesIgnored an_ignored_lease_is_caught Takeover,
+    /// A backoff means nothing.
+    BackoffIgnored an_ignored_backoff_is_caught ReleasedAgain,
+    /// A renewal is not asked whose it is.
+    AnybodyRenews a_renewal_by_anybody_is_caught LeaseOwned,
+    /// A lease that ended cannot be renewed though nobody took over.
+    NoRevival a_lease_that_is_not_revived_is_caught LeaseOwned,
+    /// Keys are compared without regard to case.
+    KeysIgnoreCase keys_without_case_are_caught Identity,
+    /// Keys lose the space at their end.
+    KeysAreTrimmed trimmed_keys_are_caught Identity,
+    /// A number is the text that looks like it.
+    NumbersAreText numbers_as_text_are_caught Identity,
+    /// The tenant is left out.
+    TenantsMeet a_forgotten_tenant_is_caught Identity,
+    /// Tenant, operation and key are joined without their lengths.
+    PartsRunTogether parts_that_run_together_are_caught Identity,
+    /// Fingerprints are not compared.
+    FingerprintsIgnored ignored_fingerprints_are_caught Reuse,
+    /// Fingerprints of two schemes are compared.
+    SchemesCompared compared_schemes_are_caught Incomparable,
+    /// How a duplicate came about is not said.
+    DuplicatesUnnamed unnamed_duplicates_are_caught SameOutcome,
+    /// Long outcomes are cut.
+    OutcomeCut a_cut_outcome_is_caught SameOutcome,
+    /// The codec is not kept.
+    CodecLost a_lost_codec_is_caught SameOutcome,
+    /// Old messages are new.
+    AgeGateOff a_missing_age_gate_is_caught AgeGate,
+    /// Records never count as absent.
+    NeverForgotten a_record_for_ever_is_caught ForgottenInTime,
+    /// A sweep takes what is inside its window.
+    SweepsEarly an_early_sweep_is_caught KeptInWindow,
+    /// A sweep takes what is not finished.
+    SweepsUnresolved a_sweep_of_the_unresolved_is_caught UnresolvedKept,
+    /// A sweep does not look for vanished parks.
+    SweepBlind a_blind_sweep_is_caught UnresolvedKept,
+    /// A hold is answered, not kept.
+    HoldIgnored an_ignored_hold_is_caught UnresolvedKept,
+    /// A vanished park is run again.
+    ParksRerun a_park_that_is_rerun_is_caught DoubtParked,
+    /// A doubt is run again.
+    DoubtsRerun a_doubt_that_is_rerun_is_caught DoubtParked,
+    /// A marked claim is only claimed.
+    StartUnmarked an_unmarked_start_is_caught DoubtParked,
+    /// The completion of a claim in doubt is refused.
+    LateEvidenceRefused refused_evidence_is_caught LateEvidence,
+    /// The provider's window begins anew with each attempt.
+    ProviderWindowRenewed a_renewed_provider_window_is_caught ProviderWindow,
+    /// Possible repeats are not counted.
+    RepeatsUncounted uncounted_repeats_are_caught RepeatsCounted,
+    /// "Not applied" is believed at once.
+    QuietIgnored an_ignored_quiet_time_is_caught Resolved,
+    /// Attempts are not capped when claimed.
+    NoAttemptCap a_missing_cap_is_caught AttemptsCapped,
+    /// Requeueing does not count anew.
+    RequeueKeepsAttempts attempts_kept_by_a_requeue_are_caught AttemptsCapped,
+    /// Work given back is counted.
+    GiveBacksCounted counted_give_backs_are_caught BusyIsNoAttempt,
+    /// The version that was applied passes again.
+    EqualVersionsPass an_equal_version_that_passes_is_caught VersionGate,
+    /// Versions are compared as signed numbers.
+    VersionsAreSigned signed_versions_are_caught VersionGate,
+    /// A late completion lowers the version.
+    VersionLowered a_lowered_version_is_caught VersionGate,
+    /// A verdict does not raise the version.
+    VerdictSkipsVersion a_verdict_without_version_is_caught VersionGate,
+    /// Two claims work on one entity.
+    EntityNotHeld an_entity_that_is_not_held_is_caught OneClaimPerEntity,
+    /// A release leaves the entity held.
+    EntityNotFreed an_entity_that_is_not_freed_is_caught OneClaimPerEntity,
+    /// A renewal does not hold the entity.
+    EntityLeaseNotRenewed an_entity_that_is_let_go_is_caught OneClaimPerEntity,
+    /// Answers come in another order.
+    BatchReversed a_reversed_batch_is_caught BatchOrder,
+    /// After a fenced item the rest is fenced, too.
+    FencedBatchStops a_batch_that_stops_is_caught BatchOrder,
+    /// A key twice in a batch is decided twice on the same record.
+    BatchOfOneSnapshot a_batch_of_one_snapshot_is_caught BatchRepeats,
+    /// Parking again replaces the message.
+    ParkReplaces a_replaced_message_is_caught ParkedOnce,
+    /// Parking again is new.
+    ParkAlwaysNew a_message_that_is_always_new_is_caught ParkedOnce,
+    /// A payload is kept as text.
+    PayloadAsText a_payload_as_text_is_caught ParkedOnce,
+    /// The caller says when it was parked.
+    SinceFromCaller a_time_from_the_caller_is_caught ParkedOnce,
+    /// A page begins one too late.
+    PagesSkip a_skipped_item_is_caught ListComplete,
+    /// A foreign cursor begins anew.
+    AnyCursorGoes a_misread_cursor_is_caught ListComplete,
+    /// Dead records are not counted.
+    StatsMiscount a_miscount_is_caught ListComplete,
+}
+
+/// The control: without a bug every case passes, or the suite catches nothing but itself.
+#[test]
+fn a_store_without_a_bug_passes_every_case() {
+    let failed = failures(Bug::None, |_| true);
+    assert!(failed.is_empty(), "{failed:?}");
+}
+
+#[test]
+fn a_store_without_a_bug_passes_every_history() {
+    assert!(race(Bug::None, 100).is_none());
+    assert!(sequence(Bug::None, 100).is_none());
+}
+
+/// Claims that are not atomic show only under concurrency; a race finds them.
+#[test]
+fn races_find_claims_that_are_not_atomic() {
+    let broken = race(Bug::ClaimNotAtomic, 100).expect("a race finds it");
+    assert!(
+        broken.history.lines().count() < 60,
+        "the history is cut short:\n{broken}"
+    );
+}
+
+#[test]
+fn races_find_settlements_that_are_not_atomic() {
+    assert!(race(Bug::SettleNotAtomic, 100).is_some());
+}
+
+#[test]
+fn races_and_sequences_find_a_store_that_forgets() {
+    assert!(race(Bug::Forgets, 100).is_some());
+    assert!(sequence(Bug::Forgets, 100).is_some());
+}
+
+#[test]
+fn races_and_sequences_find_a_stale_completion() {
+    assert!(race(Bug::StaleClaimCompletes, 100).is_some());
+    let broken = sequence(Bug::StaleClaimCompletes, 100).expect("it is found");
+    let calls = broken
+        .history
+        .lines()
+        .filter(|line| line.contains("=>"))
+        .count();
+    assert!(
+        calls <= 3,
+        "a claim and a completion by another say it all:\n{broken}"
+    );
+}
+
+/// Bugs that a sequence of calls can show, and does within a hundred seeds.
+#[test]
+fn sequences_find_defects_of_every_kind() {
+    macro_rules! found {
+        ($($bug:ident)+) => {
+            $(assert!(
+                sequence(Bug::$bug, 100).is_some(),
+                "{:?} is not found", Bug::$bug
+            );)+
+        };
+    }
+    found! {
+        StaleClaimReleases OutcomeOverwritten TokensPerKey TokenReused NeverResumed LeasesIgnored
+        BackoffIgnored AnybodyRenews NoRevival FingerprintsIgnored DuplicatesUnnamed AgeGateOff
+        NeverForgotten SweepsUnresolved SweepBlind HoldIgnored ParksRerun DoubtsRerun StartUnmarked
+        LateEvidenceRefused ProviderWindowRenewed RepeatsUncounted QuietIgnored NoAttemptCap
+        RequeueKeepsAttempts GiveBacksCounted EqualVersionsPass VersionLowered EntityNotHeld
+        EntityNotFreed BatchReversed BatchOfOneSnapshot PagesSkip
+    }
+}
+
+/// Bugs that a race shows, though its clock stands still.
+#[test]
+fn races_find_defects_of_every_kind() {
+    macro_rules! found {
+        ($($bug:ident)+) => {
+            $(assert!(
+                race(Bug::$bug, 100).is_some(),
+                "{:?} is not found", Bug::$bug
+            );)+
+        };
+    }
+    found! {
+        StaleClaimReleases OutcomeOverwritten TokenReused NeverResumed LeasesIgnored AnybodyRenews
+        FingerprintsIgnored ParksRerun DoubtsRerun RepeatsUncounted GiveBacksCounted EntityNotHeld
+        BatchReversed BatchOfOneSnapshot
+    }
+}
+
+/// A planted bug fails some case of the law that it breaks.
+fn caught_by_a_case(bug: Bug, law: LawId) {
+    assert!(
+        !failures(bug, |other| other == law).is_empty(),
+        "no case of {law} catches {bug:?}"
+    );
+}
+
+/// The cases of some laws that fail.
+fn failures(bug: Bug, wanted: impl Fn(LawId) -> bool) -> Vec<&'static str> {
+    let _planting = Planting::of(bug);
+    let cases = store_cases::<Fixture>()
+        .into_iter()
+        .filter(|case| wanted(case.law));
+    let failed = cases.filter(|case| catch_unwind(case.run).is_err());
+    failed.map(|case| case.name).collect()
+}
+
+fn race(bug: Bug, count: u64) -> Option<history::Broken> {
+    let _planting = Planting::of(bug);
+    runtime().block_on(history::race::<Fixture>(1, count)).err()
+}
+
+fn sequence(bug: Bug, count: u64) -> Option<history::Broken> {
+    let _planting = Planting::of(bug);
+    runtime()
+        .block_on(history::sequence::<Fixture>(1, count))
+        .err()
+}
+
+fn runtime() -> tokio::runtime::Runtime {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build();
+    runtime.expect("a runtime starts")
+}
+
+/// The bug that stores opened now have.
+pub(crate) fn planted() -> Bug {
+    Bug::ALL[PLANTED.load(Ordering::SeqCst)]
+}
+
+/// While it lives, stores are opened with its bug, one test at a time, and panics are not printed.
+struct Planting(#[expect(dead_code, reason = "held, not read")] MutexGuard<'static, ()>);
+
+impl Planting {
+    fn of(bug: Bug) -> Self {
+        let alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+        PLANTED.store(bug as usize, Ordering::SeqCst);
+        std::panic::set_hook(Box::new(|_| {}));
+        Self(alone)
+    }
+}
+
+impl Drop for Planting {
+    fn drop(&mut self) {
+        // Back to the hook that prints.
+        drop(std::panic::take_hook());
+    }
+}
+
+static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+static PLANTED: AtomicUsize = AtomicUsize::new(0);

@@ -1,0 +1,335 @@
+//! The store port over the planted store.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use semel_core::decide::{self, Change, Directed, Directive, Order, Verdict};
+use semel_core::port::store::{Capabilities, Durability, ListQuery, Listed, Page, Stats, Swept};
+use semel_core::{
+    Admission, ClaimRequest, Clock, Error, ErrorKind, FencingToken, OpId, Operation, Parked,
+    ParkedId, Record, Renewal, Renewed, Result, Settled, Settlement, State, StateKind, Store,
+};
+
+use super::Bug;
+use super::store::{Memory, Planted};
+
+impl Store for Planted {
+    async fn claim(&self, batch: &[ClaimRequest]) -> Result<Vec<Admission>> {
+        let mut answers = Vec::new();
+        if self.has(Bug::BatchOfOneSnapshot) {
+            let mut memory = self.memory();
+            let decided: Vec<_> = batch
+                .iter()
+                .map(|request| {
+                    let (loaded, now) = self.claim_one(&memory, request);
+                    self.decide_claim(&loaded, request, now)
+                })
+                .collect();
+            for (request, decision) in batch.iter().zip(decided) {
+                answers.push(self.write_claim(&mut memory, request, decision));
+            }
+            return Ok(answers);
+        }
+        for request in batch {
+            let (loaded, now) = self.claim_one(&self.memory(), request);
+            if self.has(Bug::ClaimNotAtomic) {
+                let (mut early, now) = (loaded, now);
+                tokio::time::sleep(A_MOMENT).await;
+                let mut memory = self.memory();
+                // The token is fresh, so that nothing but the order of the answers tells.
+                early.token = FencingToken::new(memory.token + 1);
+                let decision = self.decide_claim(&early, request, now);
+                answers.push(self.write_claim(&mut memory, request, decision));
+                continue;
+            }
+            let mut memory = self.memory();
+            let (loaded, now) = self.claim_one(&memory, request);
+            let decision = self.decide_claim(&loaded, request, now);
+            answers.push(self.write_claim(&mut memory, request, decision));
+        }
+        if self.has(Bug::BatchReversed) {
+            answers.reverse();
+        }
+        Ok(answers)
+    }
+
+    async fn settle(&self, batch: &[Settlement]) -> Result<Vec<Settled>> {
+        let mut answers = Vec::new();
+        for settlement in batch {
+            let id = self.id(&settlement.operation);
+            let now = self.clock.now();
+            let look = |memory: &Memory| {
+                let entity = Self::entity_of(memory, id);
+                (self.load(memory, id, entity), entity)
+            };
+            let (mut loaded, mut entity) = look(&self.memory());
+            if self.has(Bug::SettleNotAtomic) {
+                tokio::time::sleep(A_MOMENT).await;
+            }
+            let mut memory = self.memory();
+            if !self.has(Bug::SettleNotAtomic) {
+                (loaded, entity) = look(&memory);
+            }
+            let decision = self.decide_settle(&loaded, settlement, now);
+            let fenced = matches!(decision.answer, Settled::Fenced { .. });
+            let at = (&settlement.operation, id, entity);
+            self.store(&mut memory, at, decision.change, decision.entity);
+            answers.push(decision.answer);
+            if fenced && self.has(Bug::FencedBatchStops) {
+                let rest = batch.len() - answers.len();
+                answers.extend((0..rest).map(|_| Settled::Fenced { found: None }));
+                break;
+            }
+        }
+        Ok(answers)
+    }
+
+    async fn renew(&self, batch: &[Renewal]) -> Result<Vec<Renewed>> {
+        let mut memory = self.memory();
+        let now = self.clock.now();
+        let renew = |renewal: &Renewal| {
+            let id = self.id(&renewal.operation);
+            let entity = Self::entity_of(&memory, id);
+            let loaded = self.load(&memory, id, entity);
+            let mut renewal = renewal.clone();
+            if let (Bug::AnybodyRenews, Some(record)) = (self.bug, &loaded.record) {
+                renewal.claim_id = record.claim_id;
+            }
+            let over = matches!(
+                loaded.record.as_ref().map(|record| record.state),
+                Some(State::Claimed { lease_until } | State::Started { lease_until, .. }) if lease_until <= now
+            );
+            if over && self.has(Bug::NoRevival) {
+                return Renewed::Lost {
+                    found: loaded.record.map(|it| it.state.kind()),
+                };
+            }
+            let decision = decide::renew(
+                loaded.record.as_ref(),
+                loaded.entity.as_ref(),
+                &renewal,
+                now,
+            );
+            let entity_after = decision
+                .entity
+                .filter(|_| !self.has(Bug::EntityLeaseNotRenewed));
+            let at = (&renewal.operation, id, entity);
+            self.store(&mut memory, at, decision.change, entity_after);
+            decision.answer
+        };
+        Ok(batch.iter().map(renew).collect())
+    }
+
+    async fn park(&self, batch: &[Parked]) -> Result<Vec<bool>> {
+        let mut memory = self.memory();
+        let park = |message: &Parked| {
+            let mut message = message.clone();
+            if !self.has(Bug::SinceFromCaller) {
+                message.since = self.clock.now();
+            }
+            if self.has(Bug::PayloadAsText) {
+                let text = String::from_utf8_lossy(&message.payload).into_owned();
+                message.payload = Bytes::from(text);
+            }
+            let id = message.id();
+            let new = !memory.parked.contains_key(&id);
+            if new || self.has(Bug::ParkReplaces) {
+                memory.parked.insert(id, message);
+            }
+            new || self.has(Bug::ParkAlwaysNew)
+        };
+        Ok(batch.iter().map(park).collect())
+    }
+
+    async fn drop_parked(&self, batch: &[ParkedId]) -> Result<Vec<bool>> {
+        let mut memory = self.memory();
+        Ok(batch
+            .iter()
+            .map(|id| memory.parked.remove(id).is_some())
+            .collect())
+    }
+
+    async fn get(&self, batch: &[Operation]) -> Result<Vec<Option<Record>>> {
+        let (memory, now) = (self.memory(), self.clock.now());
+        let get = |operation: &Operation| {
+            let record = memory
+                .records
+                .get(&self.id(operation))
+                .map(|it| it.record.clone());
+            record.filter(|record| !record.is_forgotten(now))
+        };
+        Ok(batch.iter().map(get).collect())
+    }
+
+    async fn list(&self, query: &ListQuery) -> Result<Page<Listed>> {
+        let (memory, now) = (self.memory(), self.clock.now());
+        let wanted = |listed: &Listed| {
+            query
+                .scope
+                .as_ref()
+                .is_none_or(|it| *it == listed.operation.scope)
+                && query
+                    .state
+                    .is_none_or(|it| it == listed.record.state.kind())
+                && (!query.repeated || listed.record.possible_repeats > 0)
+                && !listed.record.is_forgotten(now)
+        };
+        let bare = |listed: &Listed| Listed {
+            record: Record {
+                outcome: None,
+                ..listed.record.clone()
+            },
+            ..listed.clone()
+        };
+        let all = memory.records.iter().map(|(id, it)| (*id.as_bytes(), it));
+        self.page(query, all.collect(), wanted, bare)
+    }
+
+    async fn list_parked(&self, query: &ListQuery) -> Result<Page<Parked>> {
+        let memory = self.memory();
+        let wanted = |parked: &Parked| {
+            query.scope.as_ref().is_none_or(|it| *it == parked.scope)
+                && (query.reasons.is_empty() || query.reasons.contains(&parked.reason))
+        };
+        let all = memory.parked.iter().map(|(id, it)| (id.to_bytes(), it));
+        self.page(query, all.collect(), wanted, Parked::clone)
+    }
+
+    async fn operate(&self, batch: &[Directive]) -> Result<Vec<Directed>> {
+        let mut memory = self.memory();
+        let now = self.clock.now();
+        let operate = |directive: &Directive| {
+            let id = self.id(&directive.operation);
+            let entity = Self::entity_of(&memory, id);
+            let loaded = self.load(&memory, id, entity);
+            let mut order = directive.order.clone();
+            if let (Bug::QuietIgnored, Order::Resolve(Verdict::NotApplied { quiet })) =
+                (self.bug, &mut order)
+            {
+                *quiet = Duration::ZERO;
+            }
+            let record = loaded.record.as_ref();
+            let mut decision = decide::operate(record, loaded.entity.as_ref(), &order, now);
+            match (self.bug, &order, &mut decision.change) {
+                (Bug::RequeueKeepsAttempts, Order::Requeue, Change::Put(after)) => {
+                    after.attempts = record.map_or(0, |it| it.attempts);
+                }
+                (Bug::HoldIgnored, Order::Hold(_), Change::Put(after)) => after.held = false,
+                (Bug::VerdictSkipsVersion, Order::Resolve(_), _) => decision.entity = None,
+                _ => {}
+            }
+            let at = (&directive.operation, id, entity);
+            self.store(&mut memory, at, decision.change, decision.entity);
+            decision.answer
+        };
+        Ok(batch.iter().map(operate).collect())
+    }
+
+    async fn sweep(&self, _: usize) -> Result<Swept> {
+        let mut memory = self.memory();
+        let now = self.clock.now();
+        let mut swept = Swept::default();
+        let ids: Vec<OpId> = memory.records.keys().copied().collect();
+        for id in ids {
+            let Some(listed) = memory.records.get_mut(&id) else {
+                continue;
+            };
+            let early = self.has(Bug::SweepsEarly);
+            let lost = match listed.record.state {
+                State::Released { .. } | State::Claimed { .. } => self.has(Bug::SweepsUnresolved),
+                State::Completed { .. } => early,
+                _ => false,
+            };
+            let change = if lost {
+                Change::Remove
+            } else {
+                decide::sweep(&listed.record, now)
+            };
+            match change {
+                Change::Put(record) if !self.has(Bug::SweepBlind) => {
+                    listed.record = record;
+                    swept.doubted += 1;
+                }
+                Change::Keep | Change::Put(_) => {}
+                Change::Remove => {
+                    memory.records.remove(&id);
+                    swept.removed += 1;
+                }
+            }
+        }
+        Ok(swept)
+    }
+
+    async fn stats(&self) -> Result<Stats> {
+        let (memory, now) = (self.memory(), self.clock.now());
+        let live = memory
+            .records
+            .values()
+            .filter(|it| !it.record.is_forgotten(now));
+        let count = |kind| {
+            live.clone()
+                .filter(|it| it.record.state.kind() == kind)
+                .count() as u64
+        };
+        let mut records = StateKind::ALL.map(count);
+        if self.has(Bug::StatsMiscount) {
+            records[4] = 0;
+        }
+        Ok(Stats {
+            records,
+            parked: memory.parked.len() as u64,
+            disk_bytes: None,
+        })
+    }
+
+    async fn preflight(&self) -> Result<Capabilities> {
+        let durability = Durability::Process;
+        Ok(Capabilities {
+            kind: "planted",
+            durability,
+            shared: false,
+            warnings: Vec::new(),
+        })
+    }
+}
+
+impl Planted {
+    fn page<const N: usize, T, U>(
+        &self,
+        query: &ListQuery,
+        all: Vec<([u8; N], &T)>,
+        wanted: impl Fn(&T) -> bool,
+        shown: impl Fn(&T) -> U,
+    ) -> Result<Page<U>> {
+        let after = match &query.after {
+            None => None,
+            Some(bytes) => match <[u8; N]>::try_from(&**bytes) {
+                Ok(id) => Some(id),
+                Err(_) if self.has(Bug::AnyCursorGoes) => None,
+                Err(_) => return Err(Error::new(ErrorKind::InvalidInput, "not a cursor")),
+            },
+        };
+        let mut rest = all
+            .into_iter()
+            .filter(|(id, it)| after.is_none_or(|it| *id > it) && wanted(it));
+        let mut items = Vec::new();
+        let mut last = None;
+        for (id, item) in rest.by_ref().take(query.limit) {
+            items.push(shown(item));
+            last = Some(id);
+        }
+        let following = rest.next().map(|(id, _)| id);
+        let next = if self.has(Bug::PagesSkip) {
+            following
+        } else {
+            following.and(last)
+        };
+        Ok(Page {
+            items,
+            next: next.map(|id| Bytes::copy_from_slice(&id)),
+        })
+    }
+}
+
+/// Between looking and writing, long enough for others to look as well.
+const A_MOMENT: Duration = Duration::from_millis(5);

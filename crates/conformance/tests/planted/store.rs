@@ -1,0 +1,181 @@
+//! A store that keeps the laws, but for one defect.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use bytes::Bytes;
+use semel_conformance::{Subject, TestClock};
+use semel_core::decide::{Change, Decision};
+use semel_core::port::store::Listed;
+use semel_core::{
+    Admission, ClaimRequest, Clock, EntityRecord, FencingToken, Key, OpId, Operation, Parked,
+    ParkedId, Record, Scope, Timestamp,
+};
+
+use super::Bug;
+
+/// A store with one planted defect.
+pub(crate) struct Planted {
+    pub(super) bug: Bug,
+    pub(super) clock: TestClock,
+    memory: Mutex<Memory>,
+}
+
+/// Everything that it remembers.
+#[derive(Default)]
+pub(super) struct Memory {
+    pub(super) records: BTreeMap<OpId, Listed>,
+    pub(super) entities: BTreeMap<OpId, EntityRecord>,
+    pub(super) parked: BTreeMap<ParkedId, Parked>,
+    pub(super) token: u64,
+}
+
+/// What a step on one key works with.
+pub(super) struct Loaded {
+    pub(super) record: Option<Record>,
+    pub(super) entity: Option<EntityRecord>,
+    pub(super) token: FencingToken,
+}
+
+impl Planted {
+    pub(super) fn has(&self, bug: Bug) -> bool {
+        self.bug == bug
+    }
+
+    pub(super) fn memory(&self) -> MutexGuard<'_, Memory> {
+        self.memory.lock().expect("nobody panics under the lock")
+    }
+
+    pub(super) fn id(&self, operation: &Operation) -> OpId {
+        let text = operation.key.as_str();
+        let changed = match self.bug {
+            Bug::KeysIgnoreCase => text.to_lowercase(),
+            Bug::KeysAreTrimmed => text.trim_end().to_owned(),
+            Bug::NumbersAreText => text.trim_start_matches("json:").to_owned(),
+            Bug::TenantsMeet => {
+                let scope = Scope::new("", operation.scope.operation());
+                return OpId::of(&scope.expect("the name was one"), &operation.key);
+            }
+            Bug::PartsRunTogether => {
+                let scope = &operation.scope;
+                let joined = format!("{}{}{text}", scope.tenant(), scope.operation());
+                return OpId::of(&Scope::new("", "all").expect("a name"), &key(joined));
+            }
+            _ => return operation.id(),
+        };
+        OpId::of(&operation.scope, &key(changed))
+    }
+
+    pub(super) fn load(&self, memory: &Memory, id: OpId, entity: Option<OpId>) -> Loaded {
+        let record = memory.records.get(&id).map(|listed| listed.record.clone());
+        let token = match (&record, self.bug) {
+            (record, Bug::TokensPerKey) => record.as_ref().map_or(1, |it| it.token.get() + 1),
+            (Some(record), Bug::TokenReused) => record.token.get(),
+            _ => memory.token + 1,
+        };
+        Loaded {
+            record,
+            entity: entity.and_then(|entity| memory.entities.get(&entity).cloned()),
+            token: FencingToken::new(token),
+        }
+    }
+
+    pub(super) fn entity_of(memory: &Memory, id: OpId) -> Option<OpId> {
+        let listed = memory.records.get(&id)?;
+        let gate = listed.record.gate.as_ref()?;
+        Some(OpId::of(&listed.operation.scope, &gate.entity))
+    }
+
+    pub(super) fn store(
+        &self,
+        memory: &mut Memory,
+        (operation, id, entity): (&Operation, OpId, Option<OpId>),
+        change: Change,
+        known: Option<EntityRecord>,
+    ) {
+        match change {
+            Change::Keep => {}
+            Change::Put(record) => {
+                if self.has(Bug::Forgets) && memory.records.len() >= 3 {
+                    memory.records.pop_first();
+                }
+                memory.records.insert(
+                    id,
+                    Listed {
+                        operation: operation.clone(),
+                        record,
+                    },
+                );
+            }
+            Change::Remove => {
+                memory.records.remove(&id);
+            }
+        }
+        if let (Some(entity), Some(known)) = (entity, known) {
+            memory.entities.insert(entity, known);
+        }
+    }
+
+    pub(super) fn claim_one(&self, memory: &Memory, request: &ClaimRequest) -> (Loaded, Timestamp) {
+        let entity = request.gate.as_ref();
+        let entity = entity.map(|gate| OpId::of(&request.operation.scope, &gate.entity));
+        (
+            self.load(memory, self.id(&request.operation), entity),
+            self.clock.now(),
+        )
+    }
+
+    pub(super) fn write_claim(
+        &self,
+        memory: &mut Memory,
+        request: &ClaimRequest,
+        decision: Decision<Admission>,
+    ) -> Admission {
+        let entity = request.gate.as_ref();
+        let entity = entity.map(|gate| OpId::of(&request.operation.scope, &gate.entity));
+        if let Admission::Granted(claim) = &decision.answer
+            && !claim.resumed
+        {
+            memory.token += 1;
+        }
+        let at = (&request.operation, self.id(&request.operation), entity);
+        self.store(memory, at, decision.change, decision.entity);
+        decision.answer
+    }
+}
+
+/// A planted store as a subject.
+pub(crate) struct Fixture {
+    clock: TestClock,
+    store: Arc<Planted>,
+}
+
+impl Subject for Fixture {
+    type Store = Planted;
+
+    async fn open() -> Self {
+        let clock = TestClock::new();
+        let bug = super::planted();
+        let store = Planted {
+            bug,
+            clock: clock.clone(),
+            memory: Mutex::default(),
+        };
+        Self {
+            clock,
+            store: Arc::new(store),
+        }
+    }
+
+    fn store(&self) -> &Arc<Planted> {
+        &self.store
+    }
+
+    fn clock(&self) -> Option<&TestClock> {
+        Some(&self.clock)
+    }
+}
+
+fn key(text: String) -> Key {
+    Key::from_canonical(Bytes::from(text)).expect("a string is UTF-8")
+}

@@ -1,0 +1,85 @@
+//! Paged lists. A cursor is the id of the last item of the page before.
+
+use std::collections::BTreeMap;
+use std::ops::Bound;
+
+use bytes::Bytes;
+use semel_core::port::store::{ListQuery, Listed, Page};
+use semel_core::{Error, ErrorKind, OpId, Parked, ParkedId, Record, Result, Timestamp};
+
+use crate::state::State;
+
+/// A page of records, without their outcomes.
+pub(crate) fn records(state: &State, query: &ListQuery, now: Timestamp) -> Result<Page<Listed>> {
+    let wanted = |listed: &Listed| {
+        query
+            .scope
+            .as_ref()
+            .is_none_or(|scope| *scope == listed.operation.scope)
+            && query
+                .state
+                .is_none_or(|kind| kind == listed.record.state.kind())
+            && (!query.repeated || listed.record.possible_repeats > 0)
+            && !listed.record.is_forgotten(now)
+    };
+    let after = cursor(query)?.map(OpId::from_bytes);
+    let mut page = page(&state.records, after, query.limit, wanted, |id| {
+        Bytes::copy_from_slice(id.as_bytes())
+    });
+    for listed in &mut page.items {
+        listed.record = Record {
+            outcome: None,
+            ..listed.record.clone()
+        };
+    }
+    Ok(page)
+}
+
+/// A page of parked messages.
+pub(crate) fn parked(state: &State, query: &ListQuery) -> Result<Page<Parked>> {
+    let wanted = |parked: &Parked| {
+        query
+            .scope
+            .as_ref()
+            .is_none_or(|scope| *scope == parked.scope)
+            && (query.reasons.is_empty() || query.reasons.contains(&parked.reason))
+    };
+    let after = cursor(query)?.map(ParkedId::from_bytes);
+    Ok(page(&state.parked, after, query.limit, wanted, |id| {
+        Bytes::copy_from_slice(&id.to_bytes())
+    }))
+}
+
+fn page<K: Ord + Copy, T: Clone>(
+    all: &BTreeMap<K, T>,
+    after: Option<K>,
+    limit: usize,
+    wanted: impl Fn(&T) -> bool,
+    cursor: impl Fn(&K) -> Bytes,
+) -> Page<T> {
+    let from = after.map_or(Bound::Unbounded, Bound::Excluded);
+    let mut rest = all
+        .range((from, Bound::Unbounded))
+        .filter(|(_, item)| wanted(item));
+    let taken: Vec<_> = rest.by_ref().take(limit.max(1)).collect();
+    let more = rest.next().is_some();
+    let next = taken.last().filter(|_| more).map(|(id, _)| cursor(id));
+    Page {
+        items: taken.into_iter().map(|(_, item)| item.clone()).collect(),
+        next,
+    }
+}
+
+/// The cursor as an id of `N` bytes.
+fn cursor<const N: usize>(query: &ListQuery) -> Result<Option<[u8; N]>> {
+    let Some(bytes) = &query.after else {
+        return Ok(None);
+    };
+    match <[u8; N]>::try_from(&**bytes) {
+        Ok(id) => Ok(Some(id)),
+        Err(_) => Err(Error::new(
+            ErrorKind::InvalidInput,
+            "the cursor is not one of this list",
+        )),
+    }
+}

@@ -1,0 +1,151 @@
+//! The store ports over one lock: each method takes it once and hands the batch to [`State`].
+
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use semel_core::decide::{Directed, Directive};
+use semel_core::port::checkpoint::{CheckpointStore, Together};
+use semel_core::port::store::{Capabilities, Durability, ListQuery, Listed, Page, Stats, Swept};
+use semel_core::{
+    Admission, ClaimRequest, Clock, Error, ErrorKind, Mark, Operation, Parked, ParkedId, Record,
+    Renewal, Renewed, Result, Settled, Settlement, Store, Timestamp,
+};
+
+use crate::list;
+use crate::state::State;
+
+/// The reference store. Everything in it is gone when it is dropped.
+pub struct MemoryStore {
+    clock: Arc<dyn Clock>,
+    state: Mutex<State>,
+}
+
+impl MemoryStore {
+    /// An empty store that stamps records with `clock`.
+    pub fn new(clock: Arc<dyn Clock>) -> Self {
+        Self {
+            clock,
+            state: Mutex::new(State::default()),
+        }
+    }
+
+    /// The state and the time, which is read under the lock so that it never runs backwards between
+    /// two steps on one key.
+    fn locked(&self) -> Result<(MutexGuard<'_, State>, Timestamp)> {
+        let state = self.state.lock().map_err(poisoned)?;
+        Ok((state, self.clock.now()))
+    }
+}
+
+impl fmt::Debug for MemoryStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("MemoryStore")
+    }
+}
+
+impl Store for MemoryStore {
+    async fn claim(&self, batch: &[ClaimRequest]) -> Result<Vec<Admission>> {
+        let (mut state, now) = self.locked()?;
+        Ok(batch
+            .iter()
+            .map(|request| state.claim(request, now))
+            .collect())
+    }
+
+    async fn settle(&self, batch: &[Settlement]) -> Result<Vec<Settled>> {
+        let (mut state, now) = self.locked()?;
+        Ok(batch
+            .iter()
+            .map(|settlement| state.settle(settlement, now))
+            .collect())
+    }
+
+    async fn renew(&self, batch: &[Renewal]) -> Result<Vec<Renewed>> {
+        let (mut state, now) = self.locked()?;
+        Ok(batch
+            .iter()
+            .map(|renewal| state.renew(renewal, now))
+            .collect())
+    }
+
+    async fn park(&self, batch: &[Parked]) -> Result<Vec<bool>> {
+        let (mut state, now) = self.locked()?;
+        Ok(batch
+            .iter()
+            .map(|message| state.park(message, now))
+            .collect())
+    }
+
+    async fn drop_parked(&self, batch: &[ParkedId]) -> Result<Vec<bool>> {
+        let (mut state, _) = self.locked()?;
+        Ok(batch.iter().map(|id| state.drop_parked(*id)).collect())
+    }
+
+    async fn get(&self, batch: &[Operation]) -> Result<Vec<Option<Record>>> {
+        let (state, now) = self.locked()?;
+        Ok(batch
+            .iter()
+            .map(|operation| state.get(operation, now).cloned())
+            .collect())
+    }
+
+    async fn list(&self, query: &ListQuery) -> Result<Page<Listed>> {
+        let (state, now) = self.locked()?;
+        list::records(&state, query, now)
+    }
+
+    async fn list_parked(&self, query: &ListQuery) -> Result<Page<Parked>> {
+        let (state, _) = self.locked()?;
+        list::parked(&state, query)
+    }
+
+    async fn operate(&self, batch: &[Directive]) -> Result<Vec<Directed>> {
+        let (mut state, now) = self.locked()?;
+        Ok(batch
+            .iter()
+            .map(|directive| state.operate(directive, now))
+            .collect())
+    }
+
+    async fn sweep(&self, limit: usize) -> Result<Swept> {
+        let (mut state, now) = self.locked()?;
+        Ok(state.sweep(limit, now))
+    }
+
+    async fn stats(&self) -> Result<Stats> {
+        let (state, now) = self.locked()?;
+        Ok(state.stats(now))
+    }
+
+    async fn preflight(&self) -> Result<Capabilities> {
+        Ok(Capabilities {
+            kind: "memory",
+            durability: Durability::Process,
+            shared: false,
+            warnings: vec![FORGETS.into()],
+        })
+    }
+}
+
+impl CheckpointStore for MemoryStore {
+    async fn settle_with(&self, batch: &[Settlement], mark: &Mark) -> Result<Together> {
+        let (mut state, now) = self.locked()?;
+        Ok(state.settle_with(batch, mark, now))
+    }
+
+    async fn mark(&self, name: &str) -> Result<Option<u64>> {
+        let (state, _) = self.locked()?;
+        Ok(state.mark(name))
+    }
+}
+
+/// A panic under the lock may have left half a batch behind.
+fn poisoned<T>(_: PoisonError<T>) -> Error {
+    Error::new(
+        ErrorKind::Poisoned,
+        "a call panicked inside the memory store",
+    )
+}
+
+const FORGETS: &str = "THE MEMORY STORE FORGETS EVERYTHING WHEN THE PROCESS EXITS: after a restart \
+                       every duplicate is taken for new. Use it for tests only.";

@@ -1,0 +1,51 @@
+//! The memory store keeps the laws.
+
+use std::sync::Arc;
+
+use semel_conformance::{CheckpointSubject, Subject, TestClock};
+use semel_core::Store;
+use semel_core::port::store::Durability;
+use semel_store_memory::MemoryStore;
+
+struct Memory {
+    clock: TestClock,
+    store: Arc<MemoryStore>,
+}
+
+impl Subject for Memory {
+    type Store = MemoryStore;
+
+    async fn open() -> Self {
+        let clock = TestClock::new();
+        let store = Arc::new(MemoryStore::new(Arc::new(clock.clone())));
+        Self { clock, store }
+    }
+
+    fn store(&self) -> &Arc<MemoryStore> {
+        &self.store
+    }
+
+    fn clock(&self) -> Option<&TestClock> {
+        Some(&self.clock)
+    }
+}
+
+impl CheckpointSubject for Memory {
+    type Checkpoint = MemoryStore;
+
+    fn checkpoint(&self) -> Arc<MemoryStore> {
+        Arc::clone(&self.store)
+    }
+}
+
+#[tokio::test]
+async fn it_says_that_it_forgets() -> semel_core::Result<()> {
+    let found = Memory::open().await.store().preflight().await?;
+    assert_eq!(found.durability, Durability::Process);
+    assert!(!found.shared && found.warnings[0].contains("FORGETS"));
+    Ok(())
+}
+
+semel_conformance::store_laws!(Memory);
+semel_conformance::checkpoint_laws!(Memory);
+semel_conformance::history_laws!(Memory);
