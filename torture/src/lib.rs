@@ -4,10 +4,12 @@
 //! never through Semel. What is printed with a failure includes the seed, which fixes the input and
 //! the moments of the kills, though not what the machine makes of them.
 
+mod disk;
 mod moments;
 mod payments;
 mod worker;
 
+pub use disk::Disk;
 pub use moments::Moments;
 pub use payments::{Payment, Payments};
 pub use worker::{Run, Site, Summary};

@@ -9,7 +9,10 @@ pub struct Moments(u64);
 impl Moments {
     /// The generator of `seed`; `SEMEL_SEED` overrides it.
     pub fn seeded(seed: u64) -> Self {
-        let seed = std::env::var("SEMEL_SEED").ok().and_then(|text| text.parse().ok()).unwrap_or(seed);
+        let seed = std::env::var("SEMEL_SEED")
+            .ok()
+            .and_then(|text| text.parse().ok())
+            .unwrap_or(seed);
         Self(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1)
     }
 

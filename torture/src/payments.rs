@@ -39,16 +39,27 @@ impl Payments {
         };
         for index in 0..count {
             let id = format!("pay-{index:06}-{:08x}", moments.below(1 << 32));
-            let payment = Payment { id, amount: 1 + moments.below(10_000) };
+            let payment = Payment {
+                id,
+                amount: 1 + moments.below(10_000),
+            };
             write(&payment, index as u64);
             payments.push(payment);
             if moments.below(8) == 0 {
                 let earlier = moments.below(payments.len() as u64);
-                let event = if moments.below(2) == 0 { earlier } else { 1_000_000 + index as u64 };
+                let event = if moments.below(2) == 0 {
+                    earlier
+                } else {
+                    1_000_000 + index as u64
+                };
                 let payment = payments[usize::try_from(earlier).unwrap_or(0)].clone();
                 write(&payment, event);
             }
         }
-        Self { ndjson, distinct: payments.into_iter().collect(), deliveries }
+        Self {
+            ndjson,
+            distinct: payments.into_iter().collect(),
+            deliveries,
+        }
     }
 }

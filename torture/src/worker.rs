@@ -109,8 +109,29 @@ impl Run {
     ///
     /// If it is gone.
     pub fn signal(&self, signal: Signal) {
-        let pid = i32::try_from(self.0.id()).ok().and_then(Pid::from_raw).expect("a process id");
+        let pid = i32::try_from(self.0.id())
+            .ok()
+            .and_then(Pid::from_raw)
+            .expect("a process id");
         kill_process(pid, signal).expect("the process is there");
+    }
+
+    /// Waits for its end, at most so long, and answers with what it printed. For one that prints
+    /// little: nobody reads meanwhile.
+    ///
+    /// # Panics
+    ///
+    /// If it takes longer; it is killed then.
+    pub fn wait_at_most(mut self, patience: Duration) -> (ExitStatus, String) {
+        let nap = Duration::from_millis(10);
+        for _ in 0..patience.as_millis() / nap.as_millis() {
+            if self.0.try_wait().expect("a child").is_some() {
+                return self.wait();
+            }
+            sleep(nap);
+        }
+        self.kill_after(Duration::ZERO);
+        panic!("semel did not end within {patience:?}");
     }
 
     /// Waits for its end and answers with what it printed.
@@ -120,7 +141,10 @@ impl Run {
     /// If it cannot be waited for.
     pub fn wait(self) -> (ExitStatus, String) {
         let output = self.0.wait_with_output().expect("a child");
-        (output.status, String::from_utf8(output.stdout).expect("text"))
+        (
+            output.status,
+            String::from_utf8(output.stdout).expect("text"),
+        )
     }
 }
 
@@ -135,7 +159,9 @@ impl Summary {
     ///
     /// If it has none of that name.
     pub fn count(&self, name: &str) -> u64 {
-        self.0[name].as_u64().unwrap_or_else(|| panic!("no {name} in {}", self.0))
+        self.0[name]
+            .as_u64()
+            .unwrap_or_else(|| panic!("no {name} in {}", self.0))
     }
 
     /// Asserts that every delivery has exactly one fate.
@@ -145,11 +171,23 @@ impl Summary {
     /// If not.
     pub fn check_sum(&self, deliveries: u64) {
         let fates = [
-            "applied", "replayed", "stale", "conflicts", "too_old", "released", "dead", "in_doubt",
+            "applied",
+            "replayed",
+            "stale",
+            "conflicts",
+            "too_old",
+            "released",
+            "dead",
+            "in_doubt",
             "quarantined",
         ];
         let sum: u64 = fates.iter().map(|fate| self.count(fate)).sum();
-        assert_eq!((sum, self.count("deliveries")), (deliveries, deliveries), "{}", self.0);
+        assert_eq!(
+            (sum, self.count("deliveries")),
+            (deliveries, deliveries),
+            "{}",
+            self.0
+        );
     }
 }
 

@@ -27,15 +27,30 @@ fn a_killed_sql_effect_is_in_the_table_exactly_once() {
     let before = count();
     let summary = site.run_to_the_end();
     summary.check_sum(payments.deliveries);
-    assert_eq!(summary.count("applied"), count() - before, "the summary agrees with the table");
-    let mut charges = database.prepare("select id, amount, count(*) from charges group by 1, 2").expect("sql");
+    assert_eq!(
+        summary.count("applied"),
+        count() - before,
+        "the summary agrees with the table"
+    );
+    let mut charges = database
+        .prepare("select id, amount, count(*) from charges group by 1, 2")
+        .expect("sql");
     let charges: Vec<(String, u32, u32)> = charges
         .query_map([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))
         .and_then(Iterator::collect)
         .expect("charges");
-    assert!(charges.iter().all(|(.., times)| *times == 1), "a charge happened twice");
-    let distinct = charges.into_iter().map(|(id, amount, _)| torture::Payment { id, amount: amount.into() });
-    assert_eq!(distinct.collect::<std::collections::BTreeSet<_>>(), payments.distinct);
+    assert!(
+        charges.iter().all(|(.., times)| *times == 1),
+        "a charge happened twice"
+    );
+    let distinct = charges.into_iter().map(|(id, amount, _)| torture::Payment {
+        id,
+        amount: amount.into(),
+    });
+    assert_eq!(
+        distinct.collect::<std::collections::BTreeSet<_>>(),
+        payments.distinct
+    );
     report("sql", killed, 70);
 }
 
@@ -52,7 +67,10 @@ fn a_killed_file_effect_is_in_the_file_exactly_once() {
     let after = site.text("charged.ndjson");
     // What the last kill left unrecorded is cut off and written again.
     let applied = usize::try_from(summary.count("applied")).expect("a count");
-    assert!(applied + before >= after.lines().count(), "the summary agrees with the file");
+    assert!(
+        applied + before >= after.lines().count(),
+        "the summary agrees with the file"
+    );
     let mut times: BTreeMap<torture::Payment, u32> = BTreeMap::new();
     for line in after.lines() {
         let message: serde_json::Value = serde_json::from_str(line).expect("no torn line");
@@ -60,8 +78,14 @@ fn a_killed_file_effect_is_in_the_file_exactly_once() {
         let amount = message["amount"].as_u64().expect("an amount");
         *times.entry(torture::Payment { id, amount }).or_default() += 1;
     }
-    assert!(times.values().all(|times| *times == 1), "a payment was written twice");
-    assert_eq!(times.into_keys().collect::<std::collections::BTreeSet<_>>(), payments.distinct);
+    assert!(
+        times.values().all(|times| *times == 1),
+        "a payment was written twice"
+    );
+    assert_eq!(
+        times.into_keys().collect::<std::collections::BTreeSet<_>>(),
+        payments.distinct
+    );
     report("file", killed, 70);
 }
 
@@ -71,7 +95,10 @@ fn a_killed_exec_effect_that_repeats_loses_none() {
     let mut moments = Moments::seeded(13);
     let payments = Payments::generate(2_500, &mut moments);
     let config = format!("{EXEC}on_doubt = \"repeat\"\n");
-    let site = Site::with(&[("payments.ndjson", &payments.ndjson), ("semel.toml", &config)]);
+    let site = Site::with(&[
+        ("payments.ndjson", &payments.ndjson),
+        ("semel.toml", &config),
+    ]);
     let killed = kill_runs(&site, 30, MS(5), MS(120), &mut moments);
     let summary = site.run_to_the_end();
     summary.check_sum(payments.deliveries);
@@ -81,7 +108,10 @@ fn a_killed_exec_effect_that_repeats_loses_none() {
     // Every possible repeat is on record: whatever happened twice is listed.
     let listed = column(&site, "select key from semel_records where repeats > 0");
     for (key, times) in times {
-        assert!(times == 1 || listed.contains(&key), "{key} happened {times} times, unlisted");
+        assert!(
+            times == 1 || listed.contains(&key),
+            "{key} happened {times} times, unlisted"
+        );
     }
     report("exec, repeat", killed, 30);
 }
@@ -92,25 +122,52 @@ fn a_killed_exec_effect_that_parks_repeats_none() {
     let mut moments = Moments::seeded(14);
     let payments = Payments::generate(2_500, &mut moments);
     let config = format!("{EXEC}on_doubt = \"park\"\n");
-    let site = Site::with(&[("payments.ndjson", &payments.ndjson), ("semel.toml", &config)]);
+    let site = Site::with(&[
+        ("payments.ndjson", &payments.ndjson),
+        ("semel.toml", &config),
+    ]);
     let killed = kill_runs(&site, 30, MS(5), MS(120), &mut moments);
     let summary = site.run_to_the_end();
     summary.check_sum(payments.deliveries);
     let times = calls(&site);
-    assert!(times.values().all(|times| *times == 1), "an effect was repeated");
-    let doubts = column(&site, "select key from semel_operations where state = 'in_doubt'");
+    assert!(
+        times.values().all(|times| *times == 1),
+        "an effect was repeated"
+    );
+    let doubts = column(
+        &site,
+        "select key from semel_operations where state = 'in_doubt'",
+    );
     for payment in &payments.distinct {
         let happened = times.contains_key(&payment.id);
-        assert!(happened || doubts.contains(&payment.id), "{} vanished", payment.id);
+        assert!(
+            happened || doubts.contains(&payment.id),
+            "{} vanished",
+            payment.id
+        );
     }
-    let known = payments.distinct.iter().filter(|payment| doubts.contains(&payment.id)).count();
-    assert_eq!(known, doubts.len(), "a doubt about something that was never asked for");
+    let known = payments
+        .distinct
+        .iter()
+        .filter(|payment| doubts.contains(&payment.id))
+        .count();
+    assert_eq!(
+        known,
+        doubts.len(),
+        "a doubt about something that was never asked for"
+    );
     report("exec, park", killed, 30);
     println!("exec, park: {} in doubt", doubts.len());
 }
 
 /// Starts and kills `semel run` until it was killed `kills` times while it still worked.
-fn kill_runs(site: &Site, kills: u32, least: Duration, most: Duration, moments: &mut Moments) -> u32 {
+fn kill_runs(
+    site: &Site,
+    kills: u32,
+    least: Duration,
+    most: Duration,
+    moments: &mut Moments,
+) -> u32 {
     let mut killed = 0;
     for _ in 0..kills {
         let moment = moments.between(least, most);
@@ -132,13 +189,19 @@ fn calls(site: &Site) -> BTreeMap<String, u32> {
 fn column(site: &Site, sql: &str) -> Vec<String> {
     let database = Connection::open(site.path("shop.db")).expect("a database");
     let mut statement = database.prepare(sql).expect("sql");
-    statement.query_map([], |row| row.get(0)).and_then(Iterator::collect).expect("rows")
+    statement
+        .query_map([], |row| row.get(0))
+        .and_then(Iterator::collect)
+        .expect("rows")
 }
 
 /// A run in which no kill struck while it worked has tested nothing.
 fn report(effect: &str, killed: u32, kills: u32) {
     println!("{effect}: {killed} of {kills} kills struck a run at work");
-    assert!(killed * 2 > kills, "most kills came too late: make the input longer");
+    assert!(
+        killed * 2 > kills,
+        "most kills came too late: make the input longer"
+    );
 }
 
 const SQL: &str = r#"

@@ -15,7 +15,9 @@ fn a_worker_stopped_beyond_its_lease_is_fenced_and_the_effect_happens_once() {
         ("provider.sh", PROVIDER),
     ]);
     let zombie = site.start(&["run", "--output", "json"]);
-    wait_for("the first call", || site.text("calls.log").lines().count() == 1);
+    wait_for("the first call", || {
+        site.text("calls.log").lines().count() == 1
+    });
     zombie.signal(Signal::STOP);
     // The lease of 500 ms runs out while the worker stands still; its child's answer waits.
     sleep(Duration::from_millis(1_500));
@@ -23,20 +25,36 @@ fn a_worker_stopped_beyond_its_lease_is_fenced_and_the_effect_happens_once() {
     let (status, summary) = site.start(&["run", "--output", "json"]).wait();
     assert!(status.success(), "{}", site.text("stderr.log"));
     let summary: serde_json::Value = serde_json::from_str(&summary).expect("a summary");
-    assert_eq!((&summary["applied"], &summary["takeovers"]), (&1.into(), &1.into()), "{summary}");
+    assert_eq!(
+        (&summary["applied"], &summary["takeovers"]),
+        (&1.into(), &1.into()),
+        "{summary}"
+    );
 
     zombie.signal(Signal::CONT);
     let (status, summary) = zombie.wait();
     assert!(status.success(), "{}", site.text("stderr.log"));
     let summary: serde_json::Value = serde_json::from_str(&summary).expect("a summary");
-    assert_eq!((&summary["applied"], &summary["replayed"]), (&0.into(), &1.into()), "{summary}");
+    assert_eq!(
+        (&summary["applied"], &summary["replayed"]),
+        (&0.into(), &1.into()),
+        "{summary}"
+    );
 
-    assert!(site.text("stderr.log").contains("fenced:"), "the run says so: {}", site.text("stderr.log"));
+    assert!(
+        site.text("stderr.log").contains("fenced:"),
+        "the run says so: {}",
+        site.text("stderr.log")
+    );
     let calls = site.text("calls.log");
     let calls: Vec<_> = calls.lines().collect();
     assert_eq!(calls.len(), 2, "both workers called: {calls:?}");
     assert_eq!(calls[0], calls[1], "under one key");
-    assert_eq!(site.text("effects.log").lines().count(), 1, "and the effect happened once");
+    assert_eq!(
+        site.text("effects.log").lines().count(),
+        1,
+        "and the effect happened once"
+    );
 }
 
 fn wait_for(what: &str, mut is_there: impl FnMut() -> bool) {

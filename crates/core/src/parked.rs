@@ -71,6 +71,9 @@ impl fmt::Debug for ParkedId {
     }
 }
 
+/// Names and values, in the order of the broker.
+pub type Headers = Vec<(Box<str>, Bytes)>;
+
 /// A message set aside, whole.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Parked {
@@ -86,6 +89,8 @@ pub struct Parked {
     pub transport: Option<Bytes>,
     /// Where it was read: topic, partition and offset, or file and line.
     pub coordinates: Box<str>,
+    /// Its headers, in the order of the broker.
+    pub headers: Headers,
     /// The message, byte for byte.
     pub payload: Bytes,
     /// When it was set aside, on the store's clock; a store sets it on the first put.
@@ -118,5 +123,59 @@ impl Parked {
         let mut id = [0; 16];
         hasher.finalize_xof().fill(&mut id);
         ParkedId(id)
+    }
+}
+
+/// Headers as stores keep them: the length of each name and value in four bytes, least significant
+/// first, and its bytes.
+pub fn headers_to_bytes(headers: &[(Box<str>, Bytes)]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    for (name, value) in headers {
+        for part in [name.as_bytes(), value] {
+            // No source hands over a header of four gigabytes.
+            let len = u32::try_from(part.len()).unwrap_or(u32::MAX);
+            bytes.extend_from_slice(&len.to_le_bytes());
+            bytes.extend_from_slice(part);
+        }
+    }
+    bytes
+}
+
+/// The headers that [`headers_to_bytes`] wrote, or nothing if the bytes are none.
+pub fn headers_from_bytes(mut bytes: &[u8]) -> Option<Headers> {
+    let mut headers = Vec::new();
+    while !bytes.is_empty() {
+        let name = std::str::from_utf8(take_part(&mut bytes)?).ok()?.into();
+        headers.push((name, Bytes::copy_from_slice(take_part(&mut bytes)?)));
+    }
+    Some(headers)
+}
+
+fn take_part<'a>(bytes: &mut &'a [u8]) -> Option<&'a [u8]> {
+    let (len, rest) = bytes.split_first_chunk()?;
+    let (part, rest) = rest.split_at_checked(usize::try_from(u32::from_le_bytes(*len)).ok()?)?;
+    *bytes = rest;
+    Some(part)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn headers_come_back_as_they_were() {
+        let headers: Headers = vec![
+            ("event-id".into(), Bytes::from_static(b"evt_1")),
+            ("".into(), Bytes::new()),
+            ("event-id".into(), Bytes::from_static(b"\xff\x00")),
+        ];
+        let bytes = headers_to_bytes(&headers);
+        assert_eq!(headers_from_bytes(&bytes), Some(headers));
+        assert_eq!(headers_from_bytes(&[]), Some(Vec::new()));
+        for end in 1..bytes.len() {
+            let cut = headers_from_bytes(&bytes[..end]);
+            assert!(cut.is_none_or(|headers| headers.len() < 3), "cut at {end}");
+        }
+        assert_eq!(headers_from_bytes(&[9, 0, 0, 0, 1]), None);
     }
 }

@@ -102,6 +102,7 @@ impl Incoming {
             detail: detail.into(),
             transport: self.request.transport.clone(),
             coordinates: self.coordinates.clone(),
+            headers: self.headers.clone(),
             payload: self.payload.clone(),
             since: Timestamp::EPOCH,
         }
@@ -167,6 +168,7 @@ impl Pipeline {
                     detail: unusable.to_string().into(),
                     transport: None,
                     coordinates: delivery.coordinates,
+                    headers: delivery.headers,
                     payload: delivery.payload,
                     since: Timestamp::EPOCH,
                 };

@@ -105,7 +105,10 @@ mod tests {
     fn reasons_of_parked_messages_have_pages_too() {
         let tree = Tree::of(&[
             (CODES, "fn as_str(self) -> &'static str { \"store-full\" }"),
-            (UNUSABLE, "const CODES: [&str; 1] = [\"key-null\"];\nconst OTHER: &str = \"x\";"),
+            (
+                UNUSABLE,
+                "const CODES: [&str; 1] = [\"key-null\"];\nconst OTHER: &str = \"x\";",
+            ),
             (PARKED, "fn code(&self) -> &'static str { \"dead\" }"),
             ("docs/book/src/errors/store-full.md", "# `store-full`"),
             ("docs/book/src/errors/key-null.md", "# `key-null`"),

@@ -292,6 +292,7 @@ fn message(number: u32) -> Parked {
         detail: "".into(),
         transport: None,
         coordinates: format!("file:{number}").into(),
+        headers: Vec::new(),
         payload: Bytes::from_static(b"{"),
         since: Timestamp::EPOCH,
     }

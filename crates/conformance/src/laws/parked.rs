@@ -27,6 +27,7 @@ pub async fn a_parked_message_is_kept_whole<S: Subject>(lab: Lab<S>) {
         detail: "it's \"another\" request \u{1f4a5}\\".into(),
         transport: Some(Bytes::from_static(b"\x00\xff event")),
         coordinates: "orders/3@42".into(),
+        headers: vec![("event-id".into(), Bytes::from_static(b"\xff\x00evt"))],
         payload: Bytes::from((0..=255).collect::<Vec<u8>>()),
         since: Timestamp::EPOCH,
     };
@@ -241,6 +242,7 @@ fn unusable(coordinates: &str, payload: &'static str) -> Parked {
         detail: "the payload ends too early".into(),
         transport: None,
         coordinates: coordinates.into(),
+        headers: Vec::new(),
         payload: Bytes::from_static(payload.as_bytes()),
         since: Timestamp::EPOCH,
     }

@@ -185,6 +185,7 @@ pub async fn parked_messages_survive<S: DurableSubject>(lab: Lab<S>) {
         detail: "another request".into(),
         transport: Some(Bytes::from(vec![number, 0, 255])),
         coordinates: format!("file:{number}").into(),
+        headers: vec![("event-id".into(), Bytes::from_static(b"\xff\x00evt"))],
         payload: Bytes::from((0..=255).collect::<Vec<u8>>()),
         since: Timestamp::EPOCH,
     };

@@ -60,3 +60,4 @@ semel_conformance::store_laws!(Embedded);
 semel_conformance::history_laws!(Embedded);
 semel_conformance::durable_laws!(Embedded);
 semel_conformance::checkpoint_laws!(Embedded);
+semel_conformance::durable_checkpoint_laws!(Embedded);

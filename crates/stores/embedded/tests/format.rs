@@ -407,6 +407,7 @@ fn parked() -> Parked {
         detail: "born yesterday".into(),
         transport: Some(Bytes::from_static(b"t")),
         coordinates: "orders/3/17".into(),
+        headers: Vec::new(),
         payload: Bytes::from_static(b"{\"id\":5}"),
         since: Timestamp::EPOCH,
     }

@@ -73,6 +73,7 @@ CREATE TABLE semel_parked (
     transport   BLOB,
     coordinates TEXT    NOT NULL,
     since       INTEGER NOT NULL,
+    headers     BLOB,             -- lengths and bytes of names and values; NULL is none
     payload     BLOB    NOT NULL
 );
 

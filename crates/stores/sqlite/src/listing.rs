@@ -2,6 +2,7 @@
 
 use bytes::Bytes;
 use rusqlite::{Connection, OptionalExtension, Row, params};
+use semel_core::parked::headers_from_bytes;
 use semel_core::port::store::{ListQuery, Listed, Page, Stats};
 use semel_core::{
     Error, ErrorKind, OpId, Operation, Parked, Record, Result, Scope, StateKind, Timestamp,
@@ -177,6 +178,8 @@ fn parked_message(row: &Row<'_>, reason: Box<str>) -> Result<Parked> {
         coordinates: row.get(7).map_err(undone)?,
         since: row::timestamp(row.get(8).map_err(undone)?),
         payload: bytes(9)?.unwrap_or_default(),
+        headers: headers_from_bytes(&bytes(10)?.unwrap_or_default())
+            .ok_or_else(|| corrupt("parked message"))?,
     })
 }
 

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use rusqlite::params;
 use semel_core::decide::{self, Change, Directed, Directive};
+use semel_core::parked::headers_to_bytes;
 use semel_core::port::checkpoint::{CheckpointStore, Together};
 use semel_core::port::store::{Capabilities, ListQuery, Listed, Page, Stats, Swept};
 use semel_core::port::transactional::{Application, Applied, Statements, TransactionalStore};
@@ -248,6 +249,7 @@ impl TransactionalStore for SqliteStore {
 }
 
 fn park(ledger: &mut Ledger<'_>, id: ParkedId, message: &Parked) -> Result<bool> {
+    let headers = Some(headers_to_bytes(&message.headers)).filter(|headers| !headers.is_empty());
     let scope = ledger.scope(&message.scope)?;
     let mut add = ledger
         .connection
@@ -263,6 +265,7 @@ fn park(ledger: &mut Ledger<'_>, id: ParkedId, message: &Parked) -> Result<bool>
         message.coordinates,
         row::millis(ledger.now),
         &message.payload[..],
+        headers,
     ]);
     Ok(added.map_err(undone)? > 0)
 }

@@ -94,5 +94,7 @@ fn path(folder: &TempDir) -> std::path::PathBuf {
 semel_conformance::store_laws!(Sqlite);
 semel_conformance::durable_laws!(Sqlite);
 semel_conformance::checkpoint_laws!(Sqlite);
+semel_conformance::durable_checkpoint_laws!(Sqlite);
 semel_conformance::transactional_laws!(Sqlite);
+semel_conformance::durable_transactional_laws!(Sqlite);
 semel_conformance::history_laws!(Sqlite);

@@ -1,6 +1,7 @@
 //! How everything but records is written.
 
 use bytes::Bytes;
+use semel_core::parked::{headers_from_bytes, headers_to_bytes};
 use semel_core::{ClaimId, EntityRecord, Key, Mark, Parked, ParkedId, Scope, Timestamp};
 
 use super::record::put_identity;
@@ -52,7 +53,7 @@ impl EntityBody {
         if flags & 2 != 0 {
             record.holder = Some((ClaimId::from_bytes(take.array()?), take.timestamp()?));
         }
-        (take.is_empty() && flags < 4).then_some(Self {
+        (take.is_empty() && flags < 8).then_some(Self {
             scope,
             entity,
             record,
@@ -124,6 +125,10 @@ impl ParkedBody {
             Some(text) => Some(Key::from_canonical(text)?),
         };
         let transport = bytes_if(2)?;
+        let headers = match bytes_if(4)? {
+            None => Vec::new(),
+            Some(bytes) => headers_from_bytes(&bytes)?,
+        };
         let message = Parked {
             scope,
             key,
@@ -131,10 +136,11 @@ impl ParkedBody {
             detail: take.text()?.into(),
             transport,
             coordinates: take.text()?.into(),
+            headers,
             payload: Bytes::new(),
             since: take.timestamp()?,
         };
-        (take.is_empty() && flags < 4).then_some(Self { id, order, message })
+        (take.is_empty() && flags < 8).then_some(Self { id, order, message })
     }
 }
 
@@ -149,12 +155,25 @@ pub(crate) fn put_parked(
     buffer.put_number(order);
     buffer.put_bytes(message.scope.tenant().as_bytes());
     buffer.put_bytes(message.scope.operation().as_bytes());
-    buffer.push(u8::from(message.key.is_some()) | u8::from(message.transport.is_some()) << 1);
+    let flags = [
+        message.key.is_some(),
+        message.transport.is_some(),
+        !message.headers.is_empty(),
+    ];
+    buffer.push(
+        flags
+            .iter()
+            .rev()
+            .fold(0, |bits, flag| bits << 1 | u8::from(*flag)),
+    );
     if let Some(key) = &message.key {
         buffer.put_bytes(key.as_bytes());
     }
     if let Some(transport) = &message.transport {
         buffer.put_bytes(transport);
+    }
+    if !message.headers.is_empty() {
+        buffer.put_bytes(&headers_to_bytes(&message.headers));
     }
     buffer.put_bytes(message.reason.as_bytes());
     buffer.put_bytes(message.detail.as_bytes());

@@ -602,6 +602,7 @@ fn parked(number: u64) -> Parked {
         detail: "json:/id".into(),
         transport: None,
         coordinates: number.to_string().into(),
+        headers: vec![("event-id".into(), Bytes::from_static(b"\xff\x00evt"))],
         payload: Bytes::from(format!("{number} ").repeat(100)),
         since: Timestamp::EPOCH,
     }
