@@ -1,6 +1,6 @@
 //! A small disk of its own, to be filled or made read-only.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use tempfile::TempDir;
@@ -20,6 +20,11 @@ impl Disk {
         let options = format!("size={size_bytes}");
         disk.run("mount", &["-t", "tmpfs", "-o", &options, "tmpfs"]);
         disk
+    }
+
+    /// Where it is mounted.
+    pub fn folder(&self) -> &Path {
+        self.0.path()
     }
 
     /// The path of a file on it.

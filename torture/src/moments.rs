@@ -26,7 +26,7 @@ impl Moments {
 
     /// A duration between the two.
     pub fn between(&mut self, least: Duration, most: Duration) -> Duration {
-        let span = u64::try_from((most - least).as_micros()).unwrap_or(u64::MAX);
+        let span = u64::try_from(most.saturating_sub(least).as_micros()).unwrap_or(u64::MAX);
         least + Duration::from_micros(self.below(span + 1))
     }
 }

@@ -1,5 +1,6 @@
 //! `kill -9` at 200 random moments, over the effects of one machine. The oracle is the table, the
 //! file, the child's own log.
+#![expect(clippy::print_stdout, reason = "the figures of a run")]
 
 use std::collections::BTreeMap;
 use std::time::Duration;

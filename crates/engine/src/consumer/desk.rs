@@ -2,22 +2,20 @@
 //! acknowledging.
 
 mod asking;
+mod fates;
 
 use std::collections::BTreeSet;
-use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
 
 use semel_core::port::source::{DeliveryId, Progress};
-use semel_core::{
-    Admission, Duplicate, Error, FencingToken, Parked, Result, StateKind, Store, Timestamp,
-};
+use semel_core::{Error, Parked, Result, Store};
 
 use super::intake::{Chunk, Intake, Told};
 use super::lanes::Lanes;
 use super::{OnProgress, Shutdown, Surroundings};
 use crate::event::Event;
-use crate::pipeline::{Incoming, Pipeline, Rejected, random_claim_id};
+use crate::pipeline::Pipeline;
 use crate::summary::{Fate, Summary};
 
 pub(super) struct Desk<S> {
@@ -190,203 +188,6 @@ impl<S: Store + Clone> Desk<S> {
             Chunk::Ended => self.ended = true,
             Chunk::Failed(error) => self.failure = Some(error),
         }
-    }
-
-    fn quarantine(&mut self, rejected: Rejected) {
-        let Rejected {
-            delivery,
-            unusable,
-            parked,
-        } = rejected;
-        let coordinates = &parked.coordinates;
-        self.observe(&Event::Unusable {
-            coordinates,
-            unusable: &unusable,
-        });
-        self.to_park.push(parked);
-        self.settled.push((delivery, None, Fate::Quarantined));
-    }
-
-    /// Deals with an admission that grants nothing.
-    pub(super) fn refused(&mut self, incoming: Incoming, admission: Admission) -> Result<()> {
-        let operation = &incoming.request.operation;
-        match admission {
-            Admission::Granted(_) => {
-                // Callers keep grants to themselves; held back, it is resumed by its claim id.
-                let due = self.due(RECHECK);
-                self.lanes.delay(incoming, due);
-            }
-            Admission::Replay {
-                duplicate: Duplicate::Own,
-                ..
-            } => {
-                self.completed(&incoming, false);
-            }
-            Admission::Replay { duplicate, .. } => {
-                self.observe(&Event::Replayed {
-                    operation,
-                    duplicate,
-                });
-                self.settle(&incoming, Fate::Replayed);
-            }
-            Admission::Busy { until, now } => self.hold_back(incoming, until, now),
-            Admission::Conflict { duplicate } => {
-                let coordinates = &incoming.coordinates;
-                self.observe(&Event::Conflicted {
-                    operation,
-                    coordinates,
-                    duplicate,
-                });
-                let detail = "the key was used with another request";
-                self.set_aside(&incoming, "fingerprint-conflict", detail, Fate::Conflict);
-            }
-            Admission::Stale { applied } => {
-                self.observe(&Event::Stale { operation, applied });
-                self.settle(&incoming, Fate::Stale);
-            }
-            Admission::Parked { state, .. } => {
-                self.observe(&Event::Parked { operation, state });
-                self.parked(&incoming, state, "its operation was given up before");
-            }
-            Admission::TooOld => {
-                let coordinates = &incoming.coordinates;
-                self.observe(&Event::TooOld {
-                    operation,
-                    coordinates,
-                });
-                let detail = "no record, and older than the window";
-                self.set_aside(&incoming, "too-old", detail, Fate::TooOld);
-            }
-            Admission::Failed(error) => {
-                self.hold_failed(incoming, error)?;
-            }
-        }
-        Ok(())
-    }
-
-    /// Holds back an item that the store could not decide; fails if it never will.
-    pub(super) fn hold_failed(&mut self, incoming: Incoming, error: Error) -> Result<()> {
-        self.failed(error)?;
-        let due = self.due(RECHECK);
-        self.lanes.delay(incoming, due);
-        Ok(())
-    }
-
-    /// Tells of a failure after which all is tried again; fails if it never will.
-    pub(super) fn failed(&self, error: Error) -> Result<()> {
-        if asking::is_final(&error) {
-            return Err(error);
-        }
-        self.observe(&Event::StoreFailed {
-            error: &error,
-            wait: RECHECK,
-        });
-        Ok(())
-    }
-
-    /// The effect happened and is recorded.
-    pub(super) fn completed(&mut self, incoming: &Incoming, takeover: bool) {
-        self.summary.takeovers += u64::from(takeover);
-        self.observe(&Event::Completed {
-            operation: &incoming.request.operation,
-        });
-        self.settle(incoming, Fate::Applied);
-    }
-
-    /// Another attempt follows at `not_before`.
-    pub(super) fn released(&mut self, mut incoming: Incoming, error: &str, wait: Duration) {
-        self.observe(&Event::Released {
-            operation: &incoming.request.operation,
-            error,
-            wait,
-        });
-        incoming.request.claim_id = random_claim_id(&*self.surroundings.entropy);
-        let due = self.due(wait);
-        self.lanes.delay(incoming, due);
-    }
-
-    /// The attempt ended in a state that carries the case on: dead or in doubt.
-    pub(super) fn given_up(&mut self, incoming: &Incoming, state: StateKind, error: &str) {
-        let operation = &incoming.request.operation;
-        if state == StateKind::Dead {
-            self.observe(&Event::Dead { operation, error });
-        } else {
-            self.observe(&Event::InDoubt { operation });
-        }
-        self.parked(incoming, state, error);
-    }
-
-    fn parked(&mut self, incoming: &Incoming, state: StateKind, detail: &str) {
-        if state == StateKind::Dead {
-            self.set_aside(incoming, "dead", detail, Fate::Dead);
-        } else {
-            self.set_aside(incoming, "in-doubt", detail, Fate::InDoubt);
-        }
-    }
-
-    /// The claim was lost: discard the result, acknowledge nothing, ask again.
-    pub(super) fn fenced(
-        &mut self,
-        mut incoming: Incoming,
-        token: FencingToken,
-        found: Option<StateKind>,
-    ) {
-        if cfg!(semel_planted = "M06") {
-            return self.settle(&incoming, Fate::Replayed);
-        }
-        self.summary.fenced += 1;
-        let operation = &incoming.request.operation;
-        self.observe(&Event::Fenced {
-            operation,
-            token,
-            found,
-        });
-        incoming.request.claim_id = random_claim_id(&*self.surroundings.entropy);
-        let due = self.due(RECHECK);
-        self.lanes.delay(incoming, due);
-    }
-
-    /// Counts a claim that took the place of one whose lease ran out.
-    pub(super) fn taken_over(&mut self) {
-        self.summary.takeovers += 1;
-    }
-
-    fn hold_back(&mut self, mut incoming: Incoming, until: Timestamp, now: Timestamp) {
-        if cfg!(semel_planted = "M07") {
-            return self.settle(&incoming, Fate::Replayed);
-        }
-        if cfg!(semel_planted = "M20") {
-            let failed = &mut incoming.request.limits.failed;
-            *failed = NonZeroU32::new(failed.get() - 1).unwrap_or(NonZeroU32::MIN);
-        }
-        // Its owner may be done long before its lease ends.
-        let wait = until.since(now).clamp(Duration::from_millis(5), RECHECK);
-        self.observe(&Event::Busy {
-            operation: &incoming.request.operation,
-            wait,
-        });
-        let due = self.due(wait);
-        self.lanes.delay(incoming, due);
-    }
-
-    fn set_aside(&mut self, incoming: &Incoming, reason: &'static str, detail: &str, fate: Fate) {
-        if !(cfg!(semel_planted = "M35") && fate == Fate::Dead) {
-            self.to_park.push(incoming.parked(reason, detail));
-        }
-        self.settle(incoming, fate);
-    }
-
-    /// When `wait` is over. An effect may wish to wait for ever.
-    fn due(&self, wait: Duration) -> Duration {
-        self.now().saturating_add(wait)
-    }
-
-    fn settle(&mut self, incoming: &Incoming, fate: Fate) {
-        let held = Held {
-            order: incoming.order(),
-            payload_bytes: incoming.payload.len(),
-        };
-        self.settled.push((incoming.delivery, Some(held), fate));
     }
 
     /// Makes parked messages durable, then counts and acknowledges everything that met its fate.

@@ -3,24 +3,24 @@
 //! Every turn settles what has finished and claims what there is room for, side by side, so that
 //! one durable write can carry both; whatever finishes meanwhile is the next turn's batch.
 
+mod probe;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use semel_core::decide::Verdict as Resolution;
-use semel_core::decide::{Directed, Directive, Order, Refusal};
 use semel_core::{
-    Admission, Certainty, Claim, ClaimRequest, Outcome, Renewal, Renewed, Result, StateKind, Step,
-    Store,
+    Admission, Certainty, Claim, ClaimRequest, Renewal, Renewed, Result, StateKind, Step, Store,
 };
 use tokio::task::{AbortHandle, Id, JoinError, JoinSet};
 
 use super::desk::Desk;
 use super::intake::{Intake, Told};
 use super::stream::{call, conclude, jitter, settlement};
-use crate::effect::{Effect, Probe, Verdict};
+use crate::effect::{Effect, Verdict};
 use crate::event::Event;
 use crate::pipeline::Incoming;
+use probe::probe;
 
 pub(super) async fn run<S: Store + Clone, E: Effect>(
     desk: &mut Desk<S>,
@@ -356,55 +356,4 @@ async fn claim<S: Store + Clone>(
         return Ok(Vec::new());
     }
     desk.claim(requests).await
-}
-
-/// Asks the effect what became of an operation in doubt. Whether that resolved it.
-async fn probe<S: Store + Clone, E: Effect>(
-    desk: &Desk<S>,
-    effect: &Arc<E>,
-    incoming: &Incoming,
-) -> Result<bool> {
-    let operation = incoming.request.operation.clone();
-    let Some(Some(record)) = desk
-        .ask(|| desk.store.get(std::slice::from_ref(&operation)))
-        .await?
-        .into_iter()
-        .next()
-    else {
-        return Ok(false);
-    };
-    let claim = Claim {
-        operation: operation.clone(),
-        claim_id: record.claim_id,
-        token: record.token,
-        lease_until: record.created_at,
-        attempt: record.attempts,
-        takeover: false,
-        resumed: false,
-        formerly_expired: false,
-        possible_repeat: false,
-        first_started_at: record.first_started_at,
-    };
-    let window = desk.pipeline.window;
-    let verdict = match effect.probe(&call(incoming, claim)).await {
-        Probe::Unknown => return Ok(false),
-        Probe::NotApplied => Resolution::NotApplied {
-            quiet: effect.quiet(),
-        },
-        Probe::Applied(result) => Resolution::Applied {
-            outcome: Outcome::raw(result, desk.pipeline.outcome_limit_bytes),
-            window,
-        },
-    };
-    let directive = Directive {
-        operation,
-        order: Order::Resolve(verdict),
-    };
-    let directed = desk
-        .ask(|| desk.store.operate(std::slice::from_ref(&directive)))
-        .await?;
-    Ok(match directed.into_iter().next() {
-        Some(Directed::Now(_) | Directed::Refused(Refusal::State(_) | Refusal::Absent)) => true,
-        Some(Directed::Refused(Refusal::NotQuiet { .. }) | Directed::Failed(_)) | None => false,
-    })
 }

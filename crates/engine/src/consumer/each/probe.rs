@@ -1,0 +1,62 @@
+//! Recovery by asking: what became of an effect in doubt.
+
+use std::sync::Arc;
+
+use semel_core::decide::{Directed, Directive, Order, Refusal, Verdict};
+use semel_core::{Claim, Outcome, Result, Store};
+
+use super::super::desk::Desk;
+use super::super::stream::call;
+use crate::effect::{Effect, Probe};
+use crate::pipeline::Incoming;
+
+/// Asks the effect what became of an operation in doubt. Whether that resolved it.
+pub(super) async fn probe<S: Store + Clone, E: Effect>(
+    desk: &Desk<S>,
+    effect: &Arc<E>,
+    incoming: &Incoming,
+) -> Result<bool> {
+    let operation = incoming.request.operation.clone();
+    let Some(Some(record)) = desk
+        .ask(|| desk.store.get(std::slice::from_ref(&operation)))
+        .await?
+        .into_iter()
+        .next()
+    else {
+        return Ok(false);
+    };
+    let claim = Claim {
+        operation: operation.clone(),
+        claim_id: record.claim_id,
+        token: record.token,
+        lease_until: record.created_at,
+        attempt: record.attempts,
+        takeover: false,
+        resumed: false,
+        formerly_expired: false,
+        possible_repeat: false,
+        first_started_at: record.first_started_at,
+    };
+    let window = desk.pipeline.window;
+    let verdict = match effect.probe(&call(incoming, claim)).await {
+        Probe::Unknown => return Ok(false),
+        Probe::NotApplied => Verdict::NotApplied {
+            quiet: effect.quiet(),
+        },
+        Probe::Applied(result) => Verdict::Applied {
+            outcome: Outcome::raw(result, desk.pipeline.outcome_limit_bytes),
+            window,
+        },
+    };
+    let directive = Directive {
+        operation,
+        order: Order::Resolve(verdict),
+    };
+    let directed = desk
+        .ask(|| desk.store.operate(std::slice::from_ref(&directive)))
+        .await?;
+    Ok(match directed.into_iter().next() {
+        Some(Directed::Now(_) | Directed::Refused(Refusal::State(_) | Refusal::Absent)) => true,
+        Some(Directed::Refused(Refusal::NotQuiet { .. }) | Directed::Failed(_)) | None => false,
+    })
+}
