@@ -43,6 +43,15 @@ pub(crate) fn run(workspace: &Workspace, extent: Extent) -> Result {
         step("lints", || {
             plain(workspace.cargo(["clippy", "--all-targets", "--", "--deny", "warnings"]))
         }),
+        // Built by nobody else, so that nothing else would notice when it no longer compiles.
+        step("bench lints", || {
+            plain(workspace.cargo(["clippy", "--package", "bench", "--", "--deny", "warnings"]))
+        }),
+        step("docs", || {
+            let mut doc = workspace.cargo(["doc", "--no-deps"]);
+            doc.env("RUSTDOCFLAGS", "--deny warnings");
+            plain(doc)
+        }),
         step("tidy", || match tidy::run(workspace) {
             Ok(summary) => Report::passed(0, summary),
             Err(failure) => Report::failed(failure.to_string()),
