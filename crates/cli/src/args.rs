@@ -6,7 +6,12 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 
 /// Makes the effect of each message happen once, or leaves a visible record that says why not.
 #[derive(Debug, Parser)]
-#[command(name = "semel", version, max_term_width = 100, arg_required_else_help = true)]
+#[command(
+    name = "semel",
+    version,
+    max_term_width = 100,
+    arg_required_else_help = true
+)]
 pub(crate) struct Arguments {
     #[command(subcommand)]
     pub(crate) command: Command,
@@ -17,6 +22,12 @@ pub(crate) enum Command {
     /// Run what the configuration declares, until the sources end or SIGTERM asks to stop
     #[command(after_help = "Example:\n  semel run examples/payments/semel.toml --output json")]
     Run(Run),
+    /// Say what a code means, whether anything was applied, and what to do
+    #[command(after_help = "Example:\n  semel explain store-in-use")]
+    Explain {
+        /// The code, as printed in brackets behind an error
+        code: String,
+    },
     /// Look at the configuration
     #[command(subcommand)]
     Config(Config),

@@ -52,18 +52,21 @@ pub(crate) enum AnySource {
 }
 
 /// Opens a source.
-pub(crate) async fn source(
-    settings: &SourceSettings,
-    max_message_bytes: u64,
-) -> Result<AnySource> {
+pub(crate) async fn source(settings: &SourceSettings, max_message_bytes: u64) -> Result<AnySource> {
     let max_message_bytes = usize::try_from(max_message_bytes).unwrap_or(usize::MAX);
     match settings {
         SourceSettings::File { path, format } => {
-            let options = Options { format: *format, max_message_bytes };
+            let options = Options {
+                format: *format,
+                max_message_bytes,
+            };
             FileSource::open(path, options).await.map(AnySource::File)
         }
         SourceSettings::Stdin { format } => {
-            let options = Options { format: *format, max_message_bytes };
+            let options = Options {
+                format: *format,
+                max_message_bytes,
+            };
             StdinSource::open(options).await.map(AnySource::Stdin)
         }
     }

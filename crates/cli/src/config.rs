@@ -6,8 +6,8 @@ mod fields;
 mod pipeline;
 mod settings;
 mod tree;
-mod units;
 
+pub(crate) use fields::suggestion;
 pub(crate) use settings::{Overrides, PipelineSettings, Settings, SourceSettings, StoreUrl};
 
 use semel_core::Code;
@@ -27,7 +27,12 @@ pub(crate) struct Fault {
 
 impl std::fmt::Display for Fault {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self { origin, path, message, code } = self;
+        let Self {
+            origin,
+            path,
+            message,
+            code,
+        } = self;
         if path.is_empty() {
             write!(f, "{origin}: {message} [{code}]")
         } else {

@@ -5,12 +5,13 @@ mod assemble;
 mod command;
 mod config;
 mod output;
+mod place;
 mod progress;
 
 use std::process::ExitCode;
 
 use clap::Parser;
-use semel_core::{Error, ErrorKind};
+use semel_core::{Code, Error, ErrorKind};
 
 use args::{Arguments, Command, Config};
 
@@ -18,6 +19,7 @@ fn main() -> ExitCode {
     let arguments = Arguments::parse();
     let exit = match arguments.command {
         Command::Run(run) => command::run::run(&run),
+        Command::Explain { code } => command::explain::explain(&code),
         Command::Config(Config::Check(common)) => command::config::check(&common),
     };
     match exit {
@@ -46,6 +48,10 @@ enum Exit {
 
 impl Exit {
     fn of(error: &Error) -> Self {
+        // The same for every store: the place that was named holds something else.
+        if matches!(error.code(), Code::StoreForeign | Code::StoreNewer) {
+            return Self::Environment;
+        }
         match error.kind() {
             ErrorKind::InvalidInput | ErrorKind::InvalidConfig | ErrorKind::Unsupported => {
                 Self::Usage

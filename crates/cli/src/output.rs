@@ -1,5 +1,4 @@
 //! The only place that prints: data on standard output, conversation on standard error.
-#![expect(clippy::print_stdout, clippy::print_stderr, reason = "this is the place that prints")]
 
 use std::fmt::Display;
 use std::io::{ErrorKind, Write};
@@ -14,20 +13,31 @@ pub(crate) fn data(text: impl Display) -> std::io::Result<()> {
 
 /// Tells something, one line.
 pub(crate) fn note(text: impl Display) {
-    eprintln!("{text}");
+    say(format_args!("{text}"));
 }
 
 /// Tells of something that wants attention.
 pub(crate) fn warning(text: impl Display) {
-    eprintln!("warning: {text}");
+    say(format_args!("warning: {text}"));
 }
 
 /// Tells of a failure with its chain of causes.
 pub(crate) fn failure(error: &semel_core::Error) {
-    eprintln!("error: {error} [{}]", error.code());
+    say(format_args!("error: {error} [{}]", error.code()));
+    let mut told = error.to_string();
     let mut cause = std::error::Error::source(error);
     while let Some(error) = cause {
-        eprintln!("  caused by: {error}");
+        let text = error.to_string();
+        // A layer that only passes on what is below it says nothing of its own.
+        if !told.contains(&text) {
+            say(format_args!("  caused by: {text}"));
+        }
+        told = text;
         cause = error.source();
     }
+}
+
+/// Nobody may be listening any more; that is no reason to end.
+fn say(line: std::fmt::Arguments<'_>) {
+    let _ = writeln!(std::io::stderr().lock(), "{line}");
 }

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
-use semel_core::Duplicate;
+use semel_core::{Duplicate, StateKind};
 use semel_engine::consumer::OnProgress;
 use semel_engine::event::{Event, Observer};
 use semel_engine::summary::Fate;
@@ -38,7 +38,9 @@ impl Bars {
 
     /// What moves the bar of one pipeline.
     pub(crate) fn of(&self, name: &str) -> OnProgress {
-        let Some(bars) = &self.0 else { return Arc::new(|_, _| {}) };
+        let Some(bars) = &self.0 else {
+            return Arc::new(|_, _| {});
+        };
         let bar = bars.add(ProgressBar::no_length());
         bar.set_prefix(name.to_owned());
         Arc::new(move |progress, summary| {
@@ -73,17 +75,22 @@ struct Told {
     redelivered: u64,
     republished: u64,
     store_failures: u64,
+    quarantined: u64,
 }
 
 impl Narrator {
     pub(crate) fn new(bars: Bars) -> Self {
-        Self { bars, told: Mutex::default() }
+        Self {
+            bars,
+            told: Mutex::default(),
+        }
     }
 
     /// Redeliveries and republished messages that a pipeline met.
     pub(crate) fn duplicates(&self, pipeline: &str) -> (u64, u64) {
         let told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
-        told.get(pipeline).map_or((0, 0), |told| (told.redelivered, told.republished))
+        told.get(pipeline)
+            .map_or((0, 0), |told| (told.redelivered, told.republished))
     }
 
     fn change<T>(&self, pipeline: &str, change: impl FnOnce(&mut Told) -> T) -> T {
@@ -92,6 +99,22 @@ impl Narrator {
             told.insert(pipeline.to_owned(), Told::default());
         }
         change(told.entry(pipeline.to_owned()).or_default())
+    }
+
+    /// Tells of the first few messages that go to quarantine; the summary counts them all.
+    fn quarantined(&self, pipeline: &str, coordinates: &str, why: &str) {
+        let count = self.change(pipeline, |told| {
+            told.quarantined += 1;
+            told.quarantined
+        });
+        if count <= TOLD_AT_MOST {
+            self.bars
+                .note(&format!("{pipeline}: quarantined {coordinates}: {why}"));
+        } else if count == TOLD_AT_MOST + 1 {
+            self.bars.note(&format!(
+                "{pipeline}: quarantined more; the summary counts them"
+            ));
+        }
     }
 
     fn warn(&self, pipeline: &str, text: &str) {
@@ -107,7 +130,24 @@ impl Observer for Narrator {
                 Duplicate::Republish => told.republished += 1,
                 Duplicate::Own | Duplicate::Unknown => {}
             }),
-            Event::Fenced { operation, token, .. } => {
+            Event::Unusable {
+                coordinates,
+                unusable,
+            } => {
+                let why = format!("{unusable} [{}]", unusable.code());
+                self.quarantined(pipeline, coordinates, &why);
+            }
+            Event::Conflicted { coordinates, .. } => {
+                let why = "the key was used with another request [fingerprint-conflict]";
+                self.quarantined(pipeline, coordinates, why);
+            }
+            Event::TooOld { coordinates, .. } => {
+                let why = "no record, and older than the window [too-old]";
+                self.quarantined(pipeline, coordinates, why);
+            }
+            Event::Fenced {
+                operation, token, ..
+            } => {
                 let id = operation.id();
                 self.warn(
                     pipeline,
@@ -119,18 +159,29 @@ impl Observer for Narrator {
             }
             Event::StoreFailed { error, wait } => {
                 // The first failure and then every tenth: an outage is one story, not a thousand.
-                if self.change(pipeline, |told| {
+                let count = self.change(pipeline, |told| {
                     told.store_failures += 1;
-                    told.store_failures % 10 == 1
-                }) {
+                    told.store_failures
+                });
+                if count % 10 == 1 {
                     let wait = Duration::from_millis(u64::try_from(wait.as_millis()).unwrap_or(0));
                     let code = error.code();
-                    self.warn(pipeline, &format!("{error} [{code}]; trying again in {wait:?}"));
+                    self.warn(
+                        pipeline,
+                        &format!("{error} [{code}]; trying again in {wait:?}"),
+                    );
                 }
             }
-            Event::InDoubt { operation } => {
+            Event::InDoubt { operation }
+            | Event::Parked {
+                operation,
+                state: StateKind::InDoubt,
+            } => {
                 let id = operation.id();
-                self.warn(pipeline, &format!("in doubt: nobody knows whether operation {id} happened"));
+                self.warn(
+                    pipeline,
+                    &format!("in doubt: nobody knows whether operation {id} happened"),
+                );
             }
             Event::Dead { operation, error } => {
                 let id = operation.id();
@@ -138,12 +189,17 @@ impl Observer for Narrator {
             }
             Event::Granted { claim } if claim.possible_repeat => {
                 let id = claim.operation.id();
-                self.warn(pipeline, &format!("possible repeat: operation {id} may have happened before"));
+                self.warn(
+                    pipeline,
+                    &format!("possible repeat: operation {id} may have happened before"),
+                );
             }
             _ => {}
         }
     }
 }
 
+/// How many quarantined messages of a pipeline are told one by one.
+const TOLD_AT_MOST: u64 = 10;
 const WITH_END: &str = "{prefix} {wide_bar} {percent:>3}% {msg} {eta} left";
 const WITHOUT_END: &str = "{prefix} {spinner} {msg}";

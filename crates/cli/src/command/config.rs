@@ -12,7 +12,11 @@ pub(crate) fn check(common: &Common) -> Result<Exit> {
         Ok((file, settings)) => {
             let count = settings.pipelines.len();
             let noun = if count == 1 { "pipeline" } else { "pipelines" };
-            let line = format!("{}: ok, {count} {noun}, store {}", file.display(), settings.store);
+            let line = format!(
+                "{}: ok, {count} {noun}, store {}",
+                file.display(),
+                settings.store
+            );
             output::data(line).map_err(crate::command::run::cannot_print)?;
             Ok(Exit::Done)
         }

@@ -17,6 +17,7 @@ use tokio::task::JoinSet;
 use crate::args::{self, Common, Output};
 use crate::assemble::{self, AnySource};
 use crate::config::{Fault, Overrides, PipelineSettings, Settings};
+use crate::place::Place;
 use crate::progress::{Bars, Narrator};
 use crate::{Exit, output};
 
@@ -46,9 +47,15 @@ pub(crate) fn load(
     file: Option<&Path>,
     common: &Common,
 ) -> std::result::Result<(PathBuf, Settings), Vec<Fault>> {
-    let file = file.or(common.config.as_deref()).unwrap_or(Path::new("semel.toml")).to_owned();
-    let overrides = Overrides { store: common.store.clone(), pipeline: common.pipeline.clone() };
-    let settings = Settings::load(&file, std::env::vars(), &overrides)?;
+    let file = file
+        .or(common.config.as_deref())
+        .unwrap_or(Path::new("semel.toml"))
+        .to_owned();
+    let overrides = Overrides {
+        store: common.store.clone(),
+        pipeline: common.pipeline.clone(),
+    };
+    let settings = Settings::load(&file, std::env::vars_os(), &overrides)?;
     Ok((file, settings))
 }
 
@@ -60,6 +67,7 @@ pub(crate) fn cannot_print(error: std::io::Error) -> Error {
 async fn run_all(settings: Settings, format: Output) -> Result<Exit> {
     let clock = Arc::new(SystemClock::new());
     let stores = assemble::store(&settings.store, clock.clone())?;
+    let place = Place::of(&settings.store);
     for warning in stores.preflight().await?.warnings {
         output::warning(format!("store {}: {warning}", settings.store));
     }
@@ -73,10 +81,14 @@ async fn run_all(settings: Settings, format: Output) -> Result<Exit> {
     };
     let mut beside = JoinSet::new();
     beside.spawn(listen(stop.clone(), bars.clone())?);
+    beside.spawn(place.clone().watch(stop.clone()));
     beside.spawn(sweep_until(
         stores.store.clone(),
         sweep_every(&settings.pipelines),
-        Shutdown { requested: stopped, patience: settings.shutdown },
+        Shutdown {
+            requested: stopped,
+            patience: settings.shutdown,
+        },
         narrator.clone(),
     ));
     let mut pipelines = JoinSet::new();
@@ -115,7 +127,7 @@ async fn run_all(settings: Settings, format: Output) -> Result<Exit> {
         };
         output::data(text).map_err(cannot_print)?;
     }
-    failure.map_or(Ok(Exit::Done), Err)
+    failure.map_or_else(|| place.check().map(|()| Exit::Done), Err)
 }
 
 async fn run_one(
@@ -123,7 +135,11 @@ async fn run_one(
     stores: Stores,
     run: Run,
 ) -> (Box<str>, Result<Summary>) {
-    let PipelineSettings { pipeline, source, effect } = settings;
+    let PipelineSettings {
+        pipeline,
+        source,
+        effect,
+    } = settings;
     let name = pipeline.name.clone();
     let source = assemble::source(&source, pipeline.max_message_bytes).await;
     let result = match source {
@@ -149,8 +165,10 @@ fn listen(
             Error::new(ErrorKind::Unavailable, "cannot listen to signals").with_source(error)
         })
     };
-    let (mut terminate, mut interrupt) =
-        (handler(SignalKind::terminate())?, handler(SignalKind::interrupt())?);
+    let (mut terminate, mut interrupt) = (
+        handler(SignalKind::terminate())?,
+        handler(SignalKind::interrupt())?,
+    );
     Ok(async move {
         loop {
             let number = tokio::select! {
@@ -167,14 +185,20 @@ fn listen(
 
 /// What a pipeline says of itself when it starts.
 fn banner(settings: &PipelineSettings) -> String {
-    let PipelineSettings { pipeline, effect, .. } = settings;
+    let PipelineSettings {
+        pipeline, effect, ..
+    } = settings;
     let class = crate::command::summary::class(effect.class());
     let gate = if pipeline.birth.is_some() {
         "age gate: on"
     } else {
         "age gate: off (no `birth`; a message that comes again after the window counts as new)"
     };
-    format!("{}: {class}, window {}, {gate}", pipeline.name, days(pipeline.window.duration()))
+    format!(
+        "{}: {class}, window {}, {gate}",
+        pipeline.name,
+        days(pipeline.window.duration())
+    )
 }
 
 fn days(duration: Duration) -> String {
@@ -191,6 +215,9 @@ fn days(duration: Duration) -> String {
 /// Records are forgotten at the latest an eighth of their window after it: a sweep comes round
 /// twice in that time, and at least every minute.
 fn sweep_every(pipelines: &[PipelineSettings]) -> Duration {
-    let shortest = pipelines.iter().map(|settings| settings.pipeline.window.duration()).min();
+    let shortest = pipelines
+        .iter()
+        .map(|settings| settings.pipeline.window.duration())
+        .min();
     (shortest.unwrap_or_default() / 16).clamp(Duration::from_millis(500), Duration::from_secs(60))
 }

@@ -1,5 +1,7 @@
 //! What a run says at its end.
 
+use std::fmt::Write;
+
 use semel_engine::effect::{Class, OnDoubt};
 use semel_engine::summary::{Fate, Summary};
 use serde::Serialize;
@@ -55,23 +57,82 @@ pub(crate) fn table(name: &str, summary: &Summary, narrator: &Narrator) -> Strin
         ),
     };
     let rows = [
-        ("applied", summary.of(Fate::Applied), true, "effects that happened in this run"),
-        ("replayed", summary.of(Fate::Replayed), true, replayed.as_str()),
-        ("stale", summary.of(Fate::Stale), false, "an older version than the entity has"),
-        ("conflicts", summary.of(Fate::Conflict), false, "a key used for another request; in quarantine"),
-        ("too old", summary.of(Fate::TooOld), false, "no record, and older than the window; in quarantine"),
-        ("released", summary.of(Fate::Released), false, "given back unfinished; the next run goes on"),
-        ("dead", summary.of(Fate::Dead), false, "failed for good or out of attempts; kept as dead letters"),
-        ("in doubt", summary.of(Fate::InDoubt), false, "nobody knows whether it happened; on record"),
-        ("quarantined", summary.of(Fate::Quarantined), false, "no usable key; in quarantine"),
-        ("takeovers", summary.takeovers, false, "attempts that vanished and were taken over"),
-        ("fenced", summary.fenced, false, "attempts that lost their claim; results discarded"),
+        (
+            "applied",
+            summary.of(Fate::Applied),
+            true,
+            "effects that happened in this run",
+        ),
+        (
+            "replayed",
+            summary.of(Fate::Replayed),
+            true,
+            replayed.as_str(),
+        ),
+        (
+            "stale",
+            summary.of(Fate::Stale),
+            false,
+            "an older version than the entity has",
+        ),
+        (
+            "conflicts",
+            summary.of(Fate::Conflict),
+            false,
+            "a key used for another request; in quarantine",
+        ),
+        (
+            "too old",
+            summary.of(Fate::TooOld),
+            false,
+            "no record, and older than the window; in quarantine",
+        ),
+        (
+            "released",
+            summary.of(Fate::Released),
+            false,
+            "given back unfinished; the next run goes on",
+        ),
+        (
+            "dead",
+            summary.of(Fate::Dead),
+            false,
+            "failed for good or out of attempts; kept as dead letters",
+        ),
+        (
+            "in doubt",
+            summary.of(Fate::InDoubt),
+            false,
+            "nobody knows whether it happened; on record",
+        ),
+        (
+            "quarantined",
+            summary.of(Fate::Quarantined),
+            false,
+            "no usable key; in quarantine",
+        ),
+        (
+            "takeovers",
+            summary.takeovers,
+            false,
+            "attempts that vanished and were taken over",
+        ),
+        (
+            "fenced",
+            summary.fenced,
+            false,
+            "attempts that lost their claim; results discarded",
+        ),
     ];
     let seconds = summary.elapsed.as_secs_f64();
-    let mut text = format!("{name}: {} deliveries in {seconds:.2} s", summary.deliveries());
+    let mut text = format!(
+        "{name}: {} deliveries in {seconds:.2} s",
+        summary.deliveries()
+    );
     for (label, count, always, meaning) in rows {
         if always || count > 0 {
-            text.push_str(&format!("\n  {label:<12}{count:>9}  {meaning}"));
+            // A string takes what is written.
+            let _ = write!(text, "\n  {label:<12}{count:>9}  {meaning}");
         }
     }
     text

@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use semel_core::select::Selector;
 use semel_engine::effect::{Class, OnDoubt};
-use semel_worker::effect::{ExecEffect, SqlBinding};
 use semel_worker::effect::exec::Settings as ExecSettings;
 use semel_worker::effect::http::Settings as HttpSettings;
 use semel_worker::effect::jsonl::Settings as JsonlSettings;
+use semel_worker::effect::{ExecEffect, SqlBinding};
 use semel_worker::settings::{EffectSettings, within_provider_window};
 
 use super::fields::{Fields, suggestion};
@@ -37,7 +37,11 @@ pub(super) fn read(fields: &mut Fields<'_>, store: Option<&StoreUrl>) -> Option<
         }
         _ => {
             let hint = suggestion(kind, &["sql", "file", "http", "exec", "stdout"]);
-            fault(&mut effect, "kind", format!("`{kind}` is no kind of effect; {hint}"));
+            fault(
+                &mut effect,
+                "kind",
+                format!("`{kind}` is no kind of effect; {hint}"),
+            );
             return None;
         }
     };
@@ -58,7 +62,11 @@ fn sql(effect: &mut Fields<'_>, store: Option<&StoreUrl>) -> Option<EffectSettin
     let statements = match (one, many) {
         (Some(statements), None) | (None, Some(statements)) => statements,
         (Some(_), Some(_)) => {
-            fault(effect, "statements", "either `statement` or `statements`, not both");
+            fault(
+                effect,
+                "statements",
+                "either `statement` or `statements`, not both",
+            );
             return None;
         }
         (None, None) => {
@@ -71,7 +79,11 @@ fn sql(effect: &mut Fields<'_>, store: Option<&StoreUrl>) -> Option<EffectSettin
     match SqlBinding::new(&statements, params) {
         Ok(binding) => Some(EffectSettings::Sql(binding)),
         Err(error) => {
-            let name = if effect.node("statement").is_some() { "statement" } else { "statements" };
+            let name = if effect.node("statement").is_some() {
+                "statement"
+            } else {
+                "statements"
+            };
             fault(effect, name, error.to_string());
             None
         }
@@ -79,11 +91,17 @@ fn sql(effect: &mut Fields<'_>, store: Option<&StoreUrl>) -> Option<EffectSettin
 }
 
 fn params(effect: &mut Fields<'_>) -> Vec<(String, Selector)> {
-    let Some(params) = effect.sub("params") else { return Vec::new() };
+    let Some(params) = effect.sub("params") else {
+        return Vec::new();
+    };
     let mut read = Vec::new();
     for (name, node) in params.entries() {
         let super::tree::Value::Text(text) = &node.value else {
-            params.fault(name, node, format!("must be a selector, not {}", node.value.noun()));
+            params.fault(
+                name,
+                node,
+                format!("must be a selector, not {}", node.value.noun()),
+            );
             continue;
         };
         match text.parse() {
@@ -96,7 +114,9 @@ fn params(effect: &mut Fields<'_>) -> Vec<(String, Selector)> {
 
 fn file(effect: &mut Fields<'_>) -> Option<EffectSettings> {
     transactional(effect);
-    effect.required_text("path").map(|path| EffectSettings::File { path: path.into() })
+    effect
+        .required_text("path")
+        .map(|path| EffectSettings::File { path: path.into() })
 }
 
 fn http(effect: &mut Fields<'_>) -> Option<EffectSettings> {
@@ -110,13 +130,19 @@ fn http(effect: &mut Fields<'_>) -> Option<EffectSettings> {
     });
     let url = effect.text("url").map(str::to_owned);
     let headers = effect.sub("headers").map(|headers| {
-        let entries = headers.entries().filter_map(|(name, node)| match &node.value {
-            super::tree::Value::Text(text) => Some((name.clone(), text.clone())),
-            value => {
-                headers.fault(name, node, format!("must be a string, not {}", value.noun()));
-                None
-            }
-        });
+        let entries = headers
+            .entries()
+            .filter_map(|(name, node)| match &node.value {
+                super::tree::Value::Text(text) => Some((name.clone(), text.clone())),
+                value => {
+                    headers.fault(
+                        name,
+                        node,
+                        format!("must be a string, not {}", value.noun()),
+                    );
+                    None
+                }
+            });
         entries.collect::<Vec<_>>()
     });
     if effect.node("url_file").is_some() {
@@ -148,12 +174,18 @@ fn http(effect: &mut Fields<'_>) -> Option<EffectSettings> {
 fn exec(effect: &mut Fields<'_>) -> Option<EffectSettings> {
     let class = external(effect);
     let timeout = timeout(effect);
-    let jsonl = effect.choice("protocol", &[("stdin", false), ("jsonl", true)]).unwrap_or(false);
+    let jsonl = effect
+        .choice("protocol", &[("stdin", false), ("jsonl", true)])
+        .unwrap_or(false);
     match effect.node("command").map(|node| &node.value) {
         None => effect.missing("command"),
         Some(super::tree::Value::Text(text)) => {
             let words: Vec<_> = text.split_whitespace().collect();
-            fault(effect, "command", format!("must be a list, as in {words:?}"));
+            fault(
+                effect,
+                "command",
+                format!("must be a list, as in {words:?}"),
+            );
             return None;
         }
         Some(_) => {}
@@ -162,7 +194,11 @@ fn exec(effect: &mut Fields<'_>) -> Option<EffectSettings> {
     let command = command?;
     if let Err(error) = ExecEffect::new(ExecSettings::new(command.clone())) {
         let text = error.to_string();
-        fault(effect, "command", text.strip_prefix("command: ").unwrap_or(&text));
+        fault(
+            effect,
+            "command",
+            text.strip_prefix("command: ").unwrap_or(&text),
+        );
     }
     let class = class?;
     Some(if jsonl {
@@ -189,8 +225,12 @@ fn external(effect: &mut Fields<'_>) -> Option<Class> {
         return Some(unkeyed(effect));
     }
     if effect.node("on_doubt").is_some() {
-        fault(effect, "on_doubt", "belongs to `class = \"unkeyed\"`; a keyed effect is repeated \
-                                   inside its provider's window and in doubt past it");
+        fault(
+            effect,
+            "on_doubt",
+            "belongs to `class = \"unkeyed\"`; a keyed effect is repeated \
+                                   inside its provider's window and in doubt past it",
+        );
     }
     if effect.node("provider_window").is_none() {
         effect.missing("provider_window");
@@ -199,13 +239,18 @@ fn external(effect: &mut Fields<'_>) -> Option<Class> {
     if provider_window.is_zero() {
         fault(effect, "provider_window", "must be longer than zero");
     }
-    Some(Class::Keyed { provider_window: within_provider_window(provider_window) })
+    Some(Class::Keyed {
+        provider_window: within_provider_window(provider_window),
+    })
 }
 
 fn unkeyed(effect: &mut Fields<'_>) -> Class {
     effect.choice("class", &[("unkeyed", ())]);
     let on_doubt = effect
-        .choice("on_doubt", &[("park", OnDoubt::Park), ("repeat", OnDoubt::Repeat)])
+        .choice(
+            "on_doubt",
+            &[("park", OnDoubt::Park), ("repeat", OnDoubt::Repeat)],
+        )
         .unwrap_or(OnDoubt::Park);
     Class::Unkeyed(on_doubt)
 }
@@ -215,13 +260,19 @@ fn transactional(effect: &mut Fields<'_>) {
     effect.choice("class", &[("transactional", ())]);
     for name in ["on_doubt", "provider_window"] {
         if effect.node(name).is_some() {
-            fault(effect, name, "does not apply: this effect commits together with its record");
+            fault(
+                effect,
+                name,
+                "does not apply: this effect commits together with its record",
+            );
         }
     }
 }
 
 fn timeout(effect: &mut Fields<'_>) -> Duration {
-    let timeout = effect.duration("timeout").unwrap_or(Duration::from_secs(30));
+    let timeout = effect
+        .duration("timeout")
+        .unwrap_or(Duration::from_secs(30));
     if timeout.is_zero() {
         fault(effect, "timeout", "must be longer than zero");
     }

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use semel_core::{Code, units};
 
-use super::tree::{Node, Origin, Table, Value};
 use super::Fault;
+use super::tree::{Node, Origin, Table, Value};
 
 /// Every fault that was found.
 #[derive(Debug, Default)]
@@ -17,8 +17,12 @@ pub(super) struct Faults(RefCell<Vec<(Origin, Fault)>>);
 
 impl Faults {
     pub(super) fn push(&self, origin: &Origin, path: &str, code: Code, message: impl Into<String>) {
-        let fault =
-            Fault { origin: origin.to_string(), path: path.to_owned(), message: message.into(), code };
+        let fault = Fault {
+            origin: origin.to_string(),
+            path: path.to_owned(),
+            message: message.into(),
+            code,
+        };
         self.0.borrow_mut().push((origin.clone(), fault));
     }
 
@@ -52,7 +56,13 @@ impl<'a> Fields<'a> {
             faults.push(&node.origin, &path, Code::InvalidConfig, message);
             return None;
         };
-        Some(Self { path, origin: &node.origin, table, known: BTreeSet::new(), faults })
+        Some(Self {
+            path,
+            origin: &node.origin,
+            table,
+            known: BTreeSet::new(),
+            faults,
+        })
     }
 
     /// The node named `name`, if it was written.
@@ -90,7 +100,12 @@ impl<'a> Fields<'a> {
 
     pub(super) fn missing(&self, name: &str) {
         let message = "is missing";
-        self.faults.push(self.origin, &self.path_of(name), Code::InvalidConfig, message);
+        self.faults.push(
+            self.origin,
+            &self.path_of(name),
+            Code::InvalidConfig,
+            message,
+        );
     }
 
     /// A whole number of at least one.
@@ -101,7 +116,11 @@ impl<'a> Fields<'a> {
             _ => None,
         })?;
         if number < 1 || number > most {
-            self.fault(name, node, format!("must be from 1 to {most}, not {number}"));
+            self.fault(
+                name,
+                node,
+                format!("must be from 1 to {most}, not {number}"),
+            );
             return None;
         }
         usize::try_from(number).ok()
@@ -117,7 +136,9 @@ impl<'a> Fields<'a> {
 
     /// A string that `T` can read.
     pub(super) fn parsed<T: FromStr<Err: Display>>(&mut self, name: &'static str) -> Option<T> {
-        self.parsed_with(name, |text| text.parse::<T>().map_err(|error| error.to_string()))
+        self.parsed_with(name, |text| {
+            text.parse::<T>().map_err(|error| error.to_string())
+        })
     }
 
     pub(super) fn parsed_with<T>(
@@ -127,7 +148,9 @@ impl<'a> Fields<'a> {
     ) -> Option<T> {
         let text = self.text(name)?;
         let node = self.node(name)?;
-        parse(text).map_err(|message| self.fault(name, node, message)).ok()
+        parse(text)
+            .map_err(|message| self.fault(name, node, message))
+            .ok()
     }
 
     /// One string or a list of them, each read as `T`.
@@ -148,7 +171,11 @@ impl<'a> Fields<'a> {
         for item in items {
             let Value::Text(text) = &item.value else {
                 let noun = item.value.noun();
-                self.fault(name, item, format!("must be a string or a list of them, not {noun}"));
+                self.fault(
+                    name,
+                    item,
+                    format!("must be a string or a list of them, not {noun}"),
+                );
                 return None;
             };
             match text.parse() {
@@ -180,7 +207,12 @@ impl<'a> Fields<'a> {
     }
 
     pub(super) fn fault(&self, name: &str, node: &Node, message: impl Into<String>) {
-        self.faults.push(&node.origin, &self.path_of(name), Code::InvalidConfig, message);
+        self.faults.push(
+            &node.origin,
+            &self.path_of(name),
+            Code::InvalidConfig,
+            message,
+        );
     }
 
     /// A fault of what lies deeper, at its own line.
@@ -199,19 +231,30 @@ impl<'a> Fields<'a> {
                 }
             }
         }
-        self.faults.push(origin, &path, Code::InvalidConfig, message);
+        self.faults
+            .push(origin, &path, Code::InvalidConfig, message);
     }
 
     /// A value of the design that this release does not have.
     pub(super) fn unsupported(&self, name: &str, node: &Node, message: impl Into<String>) {
-        self.faults.push(&node.origin, &self.path_of(name), Code::Unsupported, message);
+        self.faults.push(
+            &node.origin,
+            &self.path_of(name),
+            Code::Unsupported,
+            message,
+        );
     }
 
     /// A setting of the design that this release does not have.
     pub(super) fn not_yet(&mut self, name: &'static str) {
         if let Some(node) = self.node(name) {
             let message = "is not supported by this release; remove it";
-            self.faults.push(&node.origin, &self.path_of(name), Code::Unsupported, message);
+            self.faults.push(
+                &node.origin,
+                &self.path_of(name),
+                Code::Unsupported,
+                message,
+            );
         }
     }
 
@@ -222,13 +265,18 @@ impl<'a> Fields<'a> {
                 let known: Vec<_> = self.known.iter().copied().collect();
                 let message = format!("unknown setting; {}", suggestion(name, &known));
                 let path = self.path_of(name);
-                self.faults.push(&node.origin, &path, Code::ConfigUnknownKey, message);
+                self.faults
+                    .push(&node.origin, &path, Code::ConfigUnknownKey, message);
             }
         }
     }
 
     pub(super) fn path_of(&self, name: &str) -> String {
-        if self.path.is_empty() { name.to_owned() } else { format!("{}.{name}", self.path) }
+        if self.path.is_empty() {
+            name.to_owned()
+        } else {
+            format!("{}.{name}", self.path)
+        }
     }
 
     fn expect<T>(
@@ -240,7 +288,11 @@ impl<'a> Fields<'a> {
     ) -> Option<T> {
         let value = read(&node.value);
         if value.is_none() {
-            self.fault(name, node, format!("must be {noun}, not {}", node.value.noun()));
+            self.fault(
+                name,
+                node,
+                format!("must be {noun}, not {}", node.value.noun()),
+            );
         }
         value
     }
@@ -280,8 +332,14 @@ mod tests {
 
     #[test]
     fn a_misspelt_word_finds_its_neighbour() {
-        assert_eq!(suggestion("fingerprnt", &["fingerprint", "key"]), "did you mean `fingerprint`?");
-        assert_eq!(suggestion("zzz", &["fingerprint", "key"]), "known are fingerprint, key");
+        assert_eq!(
+            suggestion("fingerprnt", &["fingerprint", "key"]),
+            "did you mean `fingerprint`?"
+        );
+        assert_eq!(
+            suggestion("zzz", &["fingerprint", "key"]),
+            "known are fingerprint, key"
+        );
         assert_eq!(suggestion("d", &["a", "b"]), "known are a, b");
     }
 }

@@ -15,10 +15,10 @@ use semel_core::{Code, Outcome, Scope, Window, units};
 use semel_engine::pipeline::Pipeline;
 use semel_worker::settings::EffectSettings;
 
+use super::effect;
 use super::fields::{Faults, Fields};
 use super::settings::{PipelineSettings, SourceSettings, StoreUrl};
 use super::tree::{Node, Value};
-use super::effect;
 
 /// Reads one pipeline; faults are reported and whatever can be read is read.
 pub(super) fn read(
@@ -30,7 +30,14 @@ pub(super) fn read(
 ) -> Option<PipelineSettings> {
     let mut fields = Fields::of(node, format!("pipelines.{name}"), faults)?;
     let scope = Scope::new("", name)
-        .map_err(|error| faults.push(&node.origin, &fields.path, Code::InvalidConfig, error.to_string()))
+        .map_err(|error| {
+            faults.push(
+                &node.origin,
+                &fields.path,
+                Code::InvalidConfig,
+                error.to_string(),
+            )
+        })
         .ok();
     let source = source(&mut fields);
     let effect = effect::read(&mut fields, store);
@@ -47,9 +54,15 @@ pub(super) fn read(
     let lease = lease(&mut fields, window);
     let (limits, backoff) = retry(&mut fields);
     let effect_kind = effect.as_ref();
-    let batch = fields.count("batch", 100_000).unwrap_or(default_batch(effect_kind));
-    let concurrency = fields.count("concurrency", 100_000).unwrap_or(default_concurrency(effect_kind));
-    let max_message_bytes = fields.size_bytes("max_message").unwrap_or(DEFAULT_MAX_MESSAGE_BYTES);
+    let batch = fields
+        .count("batch", 100_000)
+        .unwrap_or(default_batch(effect_kind));
+    let concurrency = fields
+        .count("concurrency", 100_000)
+        .unwrap_or(default_concurrency(effect_kind));
+    let max_message_bytes = fields
+        .size_bytes("max_message")
+        .unwrap_or(DEFAULT_MAX_MESSAGE_BYTES);
     for not_yet in ["dead_letter", "transport_unique", "apply_if", "guard"] {
         fields.not_yet(not_yet);
     }
@@ -73,7 +86,11 @@ pub(super) fn read(
         max_message_bytes,
         bind: None,
     };
-    Some(PipelineSettings { pipeline, source: source?, effect: effect? })
+    Some(PipelineSettings {
+        pipeline,
+        source: source?,
+        effect: effect?,
+    })
 }
 
 /// Checks what no pipeline can see alone: two of them must not write one file or read standard
@@ -104,7 +121,10 @@ fn plain(path: &Path) -> PathBuf {
     if let Ok(resolved) = absolute.canonicalize() {
         return resolved;
     }
-    match (absolute.parent().map(Path::canonicalize), absolute.file_name()) {
+    match (
+        absolute.parent().map(Path::canonicalize),
+        absolute.file_name(),
+    ) {
         (Some(Ok(folder)), Some(name)) => folder.join(name),
         _ => absolute,
     }
@@ -118,15 +138,23 @@ fn source(fields: &mut Fields<'_>) -> Option<SourceSettings> {
         return None;
     };
     let kind = source.required_text("kind");
-    let format = source.choice("format", &[("ndjson", Format::Ndjson), ("lines", Format::Lines)]);
+    let format = source.choice(
+        "format",
+        &[("ndjson", Format::Ndjson), ("lines", Format::Lines)],
+    );
     let format = format.unwrap_or(Format::Ndjson);
     let read = match kind {
         Some("file") => source
             .required_text("path")
-            .map(|path| SourceSettings::File { path: path.into(), format }),
+            .map(|path| SourceSettings::File {
+                path: path.into(),
+                format,
+            }),
         Some("stdin") => Some(SourceSettings::Stdin { format }),
-        Some(kind @ ("kafka" | "nats" | "amqp" | "sqs" | "redis-streams" | "mqtt" | "postgres"
-        | "webhook")) => {
+        Some(
+            kind @ ("kafka" | "nats" | "amqp" | "sqs" | "redis-streams" | "mqtt" | "postgres"
+            | "webhook"),
+        ) => {
             if let Some(node) = source.node("kind") {
                 let message = format!("`{kind}` sources are not supported by this release");
                 source.unsupported("kind", node, message);
@@ -135,7 +163,10 @@ fn source(fields: &mut Fields<'_>) -> Option<SourceSettings> {
         }
         Some(kind) => {
             let hint = super::fields::suggestion(kind, &["file", "stdin"]);
-            unknown(&mut source, format!("`{kind}` is no kind of source; {hint}"));
+            unknown(
+                &mut source,
+                format!("`{kind}` is no kind of source; {hint}"),
+            );
             return None;
         }
         None => None,
@@ -186,20 +217,29 @@ fn gate(fields: &mut Fields<'_>) -> Option<(KeySelector, Selector)> {
 }
 
 fn pipeline_window(fields: &mut Fields<'_>, window: Window) -> Window {
-    let Some(duration) = fields.duration("window") else { return window };
+    let Some(duration) = fields.duration("window") else {
+        return window;
+    };
     if let Some(node) = fields.node("window")
         && duration.is_zero()
     {
-        fields.fault("window", node, "a window of zero remembers nothing; the least is `1ms`");
+        fields.fault(
+            "window",
+            node,
+            "a window of zero remembers nothing; the least is `1ms`",
+        );
     }
     Window::new(duration)
 }
 
 fn lease(fields: &mut Fields<'_>, window: Window) -> Duration {
-    let lease = fields.duration("lease").unwrap_or(Duration::from_secs(30));
-    let (least, most) = (Duration::from_millis(100), Duration::from_secs(12 * 3_600));
+    let usual = Duration::from_secs(30)
+        .min(window.duration())
+        .max(Duration::from_millis(100));
+    let lease = fields.duration("lease").unwrap_or(usual);
+    let (shortest, longest) = (Duration::from_millis(100), Duration::from_secs(12 * 3_600));
     if let Some(node) = fields.node("lease") {
-        if lease < least || lease > most {
+        if lease < shortest || lease > longest {
             fields.fault("lease", node, "must be from `100ms` to `12h`");
         } else if lease > window.duration() {
             fields.fault("lease", node, "must not be longer than the window");
@@ -210,9 +250,13 @@ fn lease(fields: &mut Fields<'_>, window: Window) -> Duration {
 
 fn retry(fields: &mut Fields<'_>) -> (AttemptLimits, Backoff) {
     let mut limits = AttemptLimits::default();
-    let mut backoff =
-        Backoff { first: Duration::from_millis(200), most: Duration::from_secs(30) };
-    let Some(mut retry) = fields.sub("retry") else { return (limits, backoff) };
+    let mut backoff = Backoff {
+        first: Duration::from_millis(200),
+        most: Duration::from_secs(30),
+    };
+    let Some(mut retry) = fields.sub("retry") else {
+        return (limits, backoff);
+    };
     if let Some(attempts) = retry.count("attempts", 1_000_000) {
         limits.failed = at_least_one(attempts);
     }
@@ -233,7 +277,10 @@ fn retry(fields: &mut Fields<'_>) -> (AttemptLimits, Backoff) {
 }
 
 fn at_least_one(count: usize) -> NonZeroU32 {
-    u32::try_from(count).ok().and_then(NonZeroU32::new).unwrap_or(NonZeroU32::MIN)
+    u32::try_from(count)
+        .ok()
+        .and_then(NonZeroU32::new)
+        .unwrap_or(NonZeroU32::MIN)
 }
 
 const fn default_batch(effect: Option<&EffectSettings>) -> usize {
@@ -256,9 +303,7 @@ const fn default_concurrency(effect: Option<&EffectSettings>) -> usize {
         Some(EffectSettings::Exec(..)) => 4,
         Some(EffectSettings::Http(..)) => 32,
         Some(EffectSettings::Jsonl(..)) => 256,
-        Some(
-            EffectSettings::Sql(_) | EffectSettings::File { .. } | EffectSettings::Stdout(_),
-        )
+        Some(EffectSettings::Sql(_) | EffectSettings::File { .. } | EffectSettings::Stdout(_))
         | None => 1,
     }
 }

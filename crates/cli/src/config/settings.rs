@@ -58,6 +58,14 @@ pub(crate) enum StoreUrl {
 }
 
 impl StoreUrl {
+    /// Its folder or file.
+    pub(crate) fn path(&self) -> Option<&Path> {
+        match self {
+            Self::Memory => None,
+            Self::Embedded(path) | Self::Sqlite(path) => Some(path),
+        }
+    }
+
     /// Whether effects can join its transactions.
     pub(crate) const fn is_transactional(&self) -> bool {
         matches!(self, Self::Sqlite(_))
@@ -72,9 +80,9 @@ impl std::str::FromStr for StoreUrl {
         let path = rest.strip_prefix("//").unwrap_or(rest);
         match kind {
             "memory" if path.is_empty() => Ok(Self::Memory),
-            "embedded" | "sqlite" if path.is_empty() => {
-                Err(format!("`{kind}:` needs a path, as in `{kind}:./semel-data`"))
-            }
+            "embedded" | "sqlite" if path.is_empty() => Err(format!(
+                "`{kind}:` needs a path, as in `{kind}:./semel-data`"
+            )),
             "embedded" => Ok(Self::Embedded(path.into())),
             "sqlite" => Ok(Self::Sqlite(path.into())),
             "postgres" | "postgresql" | "mysql" | "redis" | "rediss" | "dynamodb" | "cassandra" => {
@@ -82,7 +90,9 @@ impl std::str::FromStr for StoreUrl {
             }
             _ => {
                 let hint = suggestion(kind, &["memory", "embedded", "sqlite"]);
-                Err(format!("a store url begins with its kind, as in `embedded:./data`; {hint}"))
+                Err(format!(
+                    "a store url begins with its kind, as in `embedded:./data`; {hint}"
+                ))
             }
         }
     }
@@ -134,18 +144,27 @@ impl Settings {
         let mut fields = Fields::of(root, "", faults)?;
         let store = store(&mut fields, overrides);
         let window = window(&mut fields);
-        let shutdown = fields.duration("shutdown").unwrap_or(Duration::from_secs(30));
+        let shutdown = fields
+            .duration("shutdown")
+            .unwrap_or(Duration::from_secs(30));
         let pipelines = pipelines(&mut fields, window, store.as_ref(), overrides);
         for not_yet in ["admin", "gateway"] {
             fields.not_yet(not_yet);
         }
         fields.finish();
-        Some(Self { store: store?, pipelines, shutdown })
+        Some(Self {
+            store: store?,
+            pipelines,
+            shutdown,
+        })
     }
 }
 
 fn store(fields: &mut Fields<'_>, overrides: &Overrides) -> Option<StoreUrl> {
-    let empty = Node { value: Value::Table(Table::new()), origin: Origin::Default };
+    let empty = Node {
+        value: Value::Table(Table::new()),
+        origin: Origin::Default,
+    };
     let node = fields.node("store");
     let mut table = Fields::of(node.unwrap_or(&empty), "store", fields.faults)?;
     let url_file = table.parsed_with("url_file", |path| {
@@ -164,7 +183,9 @@ fn store(fields: &mut Fields<'_>, overrides: &Overrides) -> Option<StoreUrl> {
             Ok(url) => Some(url),
             Err(message) => {
                 let origin = Origin::Environment("--store".to_owned());
-                fields.faults.push(&origin, "store.url", Code::InvalidConfig, message);
+                fields
+                    .faults
+                    .push(&origin, "store.url", Code::InvalidConfig, message);
                 None
             }
         },
@@ -174,13 +195,19 @@ fn store(fields: &mut Fields<'_>, overrides: &Overrides) -> Option<StoreUrl> {
 }
 
 fn window(fields: &mut Fields<'_>) -> Window {
-    let Some(mut table) = fields.sub("window") else { return Window::DEFAULT };
+    let Some(mut table) = fields.sub("window") else {
+        return Window::DEFAULT;
+    };
     let duration = table.duration("duration");
     let margin = table.duration("margin");
     if let (Some(duration), Some(node)) = (duration, table.node("duration"))
         && duration.is_zero()
     {
-        table.fault("duration", node, "a window of zero remembers nothing; the least is `1ms`");
+        table.fault(
+            "duration",
+            node,
+            "a window of zero remembers nothing; the least is `1ms`",
+        );
     }
     let window = duration.map_or(Window::DEFAULT, Window::new);
     let window = margin.map_or(window, |margin| window.with_margin(margin));
@@ -218,9 +245,14 @@ fn pipelines(
     if let Some(wanted) = &overrides.pipeline {
         let names: Vec<_> = table.entries().map(|(name, _)| name.as_str()).collect();
         if !names.contains(&wanted.as_str()) {
-            let message = format!("there is no pipeline `{wanted}`; {}", suggestion(wanted, &names));
+            let message = format!(
+                "there is no pipeline `{wanted}`; {}",
+                suggestion(wanted, &names)
+            );
             let origin = Origin::Environment("--pipeline".to_owned());
-            fields.faults.push(&origin, "pipelines", Code::InvalidConfig, message);
+            fields
+                .faults
+                .push(&origin, "pipelines", Code::InvalidConfig, message);
         }
         read.retain(|settings| *settings.pipeline.name == **wanted);
     }

@@ -48,7 +48,10 @@ impl Value {
 /// Where a value was written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Origin {
-    File { name: std::sync::Arc<str>, line: usize },
+    File {
+        name: std::sync::Arc<str>,
+        line: usize,
+    },
     Environment(String),
     Default,
 }
@@ -67,13 +70,21 @@ impl fmt::Display for Origin {
 pub(super) fn read(name: &str, text: &str) -> Result<Node, Fault> {
     let lines = Lines::of(name, text);
     let table = DeTable::parse(text).map_err(|error| Fault {
-        origin: lines.origin(error.span().map_or(0, |span| span.start)).to_string(),
+        origin: lines
+            .origin(error.span().map_or(0, |span| span.start))
+            .to_string(),
         path: String::new(),
-        message: named(error.message(), error.span().and_then(|span| text.get(span))),
+        message: named(
+            error.message(),
+            error.span().and_then(|span| text.get(span)),
+        ),
         code: Code::ConfigSyntax,
     })?;
     let origin = lines.origin(table.span().start);
-    Ok(Node { value: Value::Table(lines.table(table.get_ref())), origin })
+    Ok(Node {
+        value: Value::Table(lines.table(table.get_ref())),
+        origin,
+    })
 }
 
 /// What the parser says, and of a key that comes twice, which one. Values stay out: they may be
@@ -95,11 +106,18 @@ pub(super) fn overlay(
     for (name, text) in variables {
         // Only what is ours needs to be Unicode.
         let name = name.to_string_lossy();
-        let Some(path) = name.strip_prefix(PREFIX) else { continue };
+        let Some(path) = name.strip_prefix(PREFIX) else {
+            continue;
+        };
         let path: Vec<String> = path.split("__").map(str::to_ascii_lowercase).collect();
         let origin = Origin::Environment(name.to_string());
         let Ok(text) = text.into_string() else {
-            faults.push(&origin, &path.join("."), Code::InvalidConfig, "is not Unicode text");
+            faults.push(
+                &origin,
+                &path.join("."),
+                Code::InvalidConfig,
+                "is not Unicode text",
+            );
             continue;
         };
         let value = inline(&text, &origin);
@@ -108,7 +126,9 @@ pub(super) fn overlay(
 }
 
 fn inline(text: &str, origin: &Origin) -> Value {
-    let Ok(value) = DeValue::parse(text) else { return Value::Text(text.to_owned()) };
+    let Ok(value) = DeValue::parse(text) else {
+        return Value::Text(text.to_owned());
+    };
     let at = |_: usize| origin.clone();
     match convert(value.get_ref(), &at) {
         // A bare word that happens to be no value TOML knows is text.
@@ -125,9 +145,18 @@ fn insert(node: &mut Node, path: &[String], new: Node) {
     if !matches!(node.value, Value::Table(_)) {
         node.value = Value::Table(Table::new());
     }
-    let Value::Table(table) = &mut node.value else { return };
-    let empty = || Node { value: Value::Table(Table::new()), origin: new.origin.clone() };
-    insert(table.entry(first.clone()).or_insert_with(empty), rest, new.clone());
+    let Value::Table(table) = &mut node.value else {
+        return;
+    };
+    let empty = || Node {
+        value: Value::Table(Table::new()),
+        origin: new.origin.clone(),
+    };
+    insert(
+        table.entry(first.clone()).or_insert_with(empty),
+        rest,
+        new.clone(),
+    );
 }
 
 /// Finds the line of a byte offset.
@@ -139,13 +168,21 @@ struct Lines {
 impl Lines {
     fn of(name: &str, text: &str) -> Self {
         let ends = text.bytes().enumerate().filter(|&(_, byte)| byte == b'\n');
-        let starts = std::iter::once(0).chain(ends.map(|(index, _)| index + 1)).collect();
-        Self { name: name.into(), starts }
+        let starts = std::iter::once(0)
+            .chain(ends.map(|(index, _)| index + 1))
+            .collect();
+        Self {
+            name: name.into(),
+            starts,
+        }
     }
 
     fn origin(&self, offset: usize) -> Origin {
         let line = self.starts.partition_point(|&start| start <= offset);
-        Origin::File { name: self.name.clone(), line }
+        Origin::File {
+            name: self.name.clone(),
+            line,
+        }
     }
 
     fn table(&self, table: &DeTable<'_>) -> Table {
@@ -169,8 +206,10 @@ fn convert(value: &DeValue<'_>, origin: &impl Fn(usize) -> Origin) -> Value {
         DeValue::String(text) => Value::Text(text.clone().into_owned()),
         DeValue::Integer(integer) => {
             let digits = integer.as_str().replace('_', "");
-            i64::from_str_radix(&digits, integer.radix())
-                .map_or(Value::Other("an integer that is out of range"), Value::Integer)
+            i64::from_str_radix(&digits, integer.radix()).map_or(
+                Value::Other("an integer that is out of range"),
+                Value::Integer,
+            )
         }
         DeValue::Boolean(_) => Value::Boolean,
         DeValue::Array(items) => {

@@ -25,7 +25,7 @@ pub(crate) fn writer(path: &Path, options: &Options) -> Result<Connection> {
     }
     let journal = use_write_ahead_log(&connection, options.busy_timeout);
     // A file of another kind shows itself here; one that cannot have such a log is still durable.
-    journal.map_err(|error| at_path(undone(error), path))?;
+    journal.map_err(|error| not_opened(error, path))?;
     let set = |name: &str, value: i64| connection.pragma_update(None, name, value).map_err(undone);
     let page_bytes: i64 = connection
         .pragma_query_value(None, "page_size", |row| row.get(0))
@@ -132,7 +132,7 @@ fn connect(path: &Path, options: &Options) -> Result<Connection> {
     for (name, value) in settings {
         connection
             .pragma_update(None, name, value)
-            .map_err(|error| at_path(undone(error), path))?;
+            .map_err(|error| not_opened(error, path))?;
     }
     Ok(connection)
 }

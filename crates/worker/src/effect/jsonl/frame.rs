@@ -90,7 +90,9 @@ fn read(root: Node<'_>) -> Result<Answer, String> {
         "done" => Verdict::Done(member("result")?.map(compact).unwrap_or_default()),
         "retry" => {
             let wish = text("retry_after")?.map(|wish| {
-                units::duration(&wish).map_err(|fault| format!("whose retry_after {fault}"))
+                units::duration(&wish).map_err(|fault| {
+                    format!("whose retry_after {}", excerpt::one_line(fault.as_bytes()))
+                })
             });
             Verdict::NotApplied {
                 error: error()?,

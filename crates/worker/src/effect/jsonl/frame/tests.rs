@@ -1,4 +1,5 @@
 use std::num::NonZeroU32;
+use std::time::Duration;
 
 use semel_core::{Claim, ClaimId, FencingToken, Key, Operation, Scope, Timestamp};
 
@@ -110,7 +111,11 @@ fn an_answer_that_is_none_is_named() {
         ),
         (
             r#"{"id":3,"status":"retry","retry_after":"soon"}"#,
-            "whose retry_after is no duration",
+            "whose retry_after `soon` is no duration",
+        ),
+        (
+            r#"{"id":3,"status":"retry","retry_after":"a\nb\u001b"}"#,
+            "whose retry_after `a\\nb\\u{1b}` is no duration",
         ),
     ] {
         let found = answer(line.as_bytes(), &mut Tape::default()).expect_err(line);

@@ -1,0 +1,67 @@
+//! Where a store lies, to notice when somebody takes it away while it is in use: an open file can be
+//! written for as long as one likes after it was deleted, and all that was remembered is lost.
+
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use semel_core::{Code, Error, ErrorKind, Result};
+use tokio::sync::watch;
+
+use crate::config::StoreUrl;
+
+/// The folder or file of an open store.
+#[derive(Clone, Debug)]
+pub(crate) struct Place(Option<Known>);
+
+#[derive(Clone, Debug)]
+struct Known {
+    path: PathBuf,
+    identity: Option<(u64, u64)>,
+}
+
+impl Place {
+    /// That of the store at `url`, which is open.
+    pub(crate) fn of(url: &StoreUrl) -> Self {
+        Self(url.path().map(|path| Known {
+            path: path.to_owned(),
+            identity: identity(path),
+        }))
+    }
+
+    /// Whether it is still what it was.
+    pub(crate) fn check(&self) -> Result<()> {
+        let Some(Known {
+            path,
+            identity: known,
+        }) = &self.0
+        else {
+            return Ok(());
+        };
+        if identity(path) == *known {
+            return Ok(());
+        }
+        let message = format!(
+            "{} was removed or replaced while it was in use, so what this run remembered is lost: \
+             before the next run, compare its effects with its input",
+            path.display()
+        );
+        Err(Error::new(ErrorKind::Unavailable, message).with_code(Code::StoreUnavailable))
+    }
+
+    /// Asks for the end of the run when it is gone.
+    pub(crate) async fn watch(self, stop: watch::Sender<bool>) {
+        while self.check().is_ok() {
+            tokio::time::sleep(LOOK_EVERY).await;
+        }
+        stop.send_replace(true);
+    }
+}
+
+fn identity(path: &Path) -> Option<(u64, u64)> {
+    std::fs::metadata(path)
+        .ok()
+        .map(|found| (found.dev(), found.ino()))
+}
+
+const LOOK_EVERY: Duration = Duration::from_secs(1);

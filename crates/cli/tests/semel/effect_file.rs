@@ -1,0 +1,120 @@
+//! `kind = "file"`: an output kept exact by its recorded length.
+
+use std::fs::OpenOptions;
+use std::io::Write;
+
+use crate::site::Site;
+
+const STORES: [&str; 2] = ["sqlite:s.db", "embedded:data"];
+
+fn site(store: &str, path: &str) -> Site {
+    let config = format!(
+        "[store]\nurl = \"{store}\"\n[pipelines.p]\nsource = {{ kind = \"file\", path = \"in\" }}\n\
+         key = \"json:/id\"\neffect = {{ kind = \"file\", path = \"{path}\" }}\n"
+    );
+    Site::with(&[
+        ("semel.toml", &config),
+        ("in", "{\"id\":1}\n{\"id\":2}\n{\"id\":1}\n"),
+    ])
+}
+
+const ONCE: &str = "{\"id\":1}\n{\"id\":2}\n";
+
+#[test]
+fn what_the_file_held_before_stays() {
+    for store in STORES {
+        let site = site(store, "out");
+        site.write("out", "header\n");
+        site.run().is(&[("applied", 2), ("replayed", 1)]);
+        assert_eq!(site.text("out"), format!("header\n{ONCE}"));
+        site.run().is(&[("replayed", 3)]);
+        assert_eq!(site.text("out"), format!("header\n{ONCE}"));
+    }
+}
+
+#[test]
+fn what_was_appended_but_never_recorded_is_cut_off() {
+    for store in STORES {
+        let site = site(store, "out");
+        site.run().is(&[("applied", 2), ("replayed", 1)]);
+        // As a crash between the append and its record leaves it.
+        let mut out = OpenOptions::new()
+            .append(true)
+            .open(site.path("out"))
+            .expect("the output");
+        out.write_all(b"{\"id\":3}\n{\"id\"").expect("an append");
+        site.write("in", "{\"id\":1}\n{\"id\":3}\n");
+        site.run().is(&[("applied", 1), ("replayed", 1)]);
+        assert_eq!(site.text("out"), format!("{ONCE}{{\"id\":3}}\n"));
+    }
+}
+
+#[test]
+fn a_file_that_was_shortened_is_refused() {
+    for store in STORES {
+        let site = site(store, "out");
+        site.run();
+        site.write("out", "{\"id\":1}\n");
+        let ended = site
+            .semel(&["run"])
+            .code(3)
+            .says("error: out has 9 bytes, but 18 were recorded [target-shortened]");
+        assert_eq!(ended.stdout, "");
+        assert_eq!(site.text("out"), "{\"id\":1}\n", "and left as it is");
+    }
+}
+
+#[test]
+fn a_file_that_somebody_else_writes_is_in_use() {
+    let site = site("sqlite:s.db", "out");
+    let out = std::fs::File::create(site.path("out")).expect("a file");
+    rustix::fs::flock(&out, rustix::fs::FlockOperation::LockExclusive).expect("a lock");
+    site.semel(&["run"])
+        .code(3)
+        .says("error: somebody else writes out [target-in-use]");
+    drop(out);
+    site.run().is(&[("applied", 2), ("replayed", 1)]);
+}
+
+#[test]
+fn a_file_that_cannot_be_opened_is_told_with_its_cause() {
+    for (path, cause) in [
+        ("no/such/folder/out", "its folder is missing"),
+        (".", "it is a folder, not a file"),
+        (
+            "/dev/null",
+            "it is no regular file, so it cannot be cut back",
+        ),
+    ] {
+        let site = site("sqlite:s.db", path);
+        let ended = site.semel(&["run", "--output", "json"]).code(3);
+        let expected = format!("error: cannot open {path}: {cause} [target-unavailable]");
+        assert!(ended.stderr.contains(&expected), "{}", ended.stderr);
+        assert_eq!(ended.stdout, "");
+        assert_eq!(
+            site.rows("s.db", "select count(*) from semel_records"),
+            ["0"],
+            "nothing began"
+        );
+    }
+}
+
+#[test]
+fn one_name_of_a_file_is_as_good_as_another() {
+    let site = site("sqlite:s.db", "out");
+    site.run().is(&[("applied", 2), ("replayed", 1)]);
+    let config = site
+        .text("semel.toml")
+        .replace("path = \"out\"", "path = \"./out\"");
+    site.write("semel.toml", config);
+    site.write("in", "{\"id\":2}\n{\"id\":3}\n");
+    site.run().is(&[("applied", 1), ("replayed", 1)]);
+    assert_eq!(site.text("out"), format!("{ONCE}{{\"id\":3}}\n"));
+    assert_eq!(
+        site.rows(
+            "s.db",
+            "select count(*) from semel_marks where name like 'file:%'"
+        ),
+        ["1"]
+    );
+}

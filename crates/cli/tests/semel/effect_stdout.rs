@@ -1,0 +1,79 @@
+//! `kind = "stdout"`: messages for whoever reads, and no failure when nobody does any more.
+
+use std::io::{BufRead, BufReader};
+use std::process::Stdio;
+
+use crate::site::{Site, Summary, lines, read_all};
+
+fn config(on_doubt: &str) -> String {
+    format!(
+        "[store]\nurl = \"sqlite:s.db\"\n[pipelines.p]\nsource = {{ kind = \"file\", path = \"in\" }}\n\
+         key = \"json:/id\"\neffect = {{ kind = \"stdout\", on_doubt = \"{on_doubt}\" }}\nbatch = 100\n"
+    )
+}
+
+#[test]
+fn first_copies_are_printed_in_order_and_the_summary_comes_last() {
+    let site = Site::with(&[
+        ("semel.toml", &config("park")),
+        ("in", "{\"id\":2}\r\n{\"id\":1}\n{\"id\":2}\r\n{\"id\": 3}"),
+    ]);
+    let ended = site.semel(&["run", "--output", "json"]).done();
+    let (messages, summary) = ended
+        .stdout
+        .trim_end()
+        .rsplit_once('\n')
+        .expect("two parts");
+    assert_eq!(messages, "{\"id\":2}\r\n{\"id\":1}\n{\"id\": 3}");
+    Summary::read(summary).is(&[("applied", 3), ("replayed", 1)]);
+}
+
+#[test]
+fn a_reader_that_has_had_enough_ends_the_run_quietly() {
+    let lines: String = lines(0..20_000, |id| {
+        format!("{{\"id\":{id},\"pad\":\"0123456789\"}}")
+    });
+    let site = Site::with(&[("semel.toml", &config("repeat")), ("in", &lines)]);
+    let mut command = site.command();
+    let mut child = command
+        .arg("run")
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("semel");
+    let mut first = String::new();
+    let mut reader = BufReader::with_capacity(256, child.stdout.take().expect("a pipe"));
+    reader.read_line(&mut first).expect("a line");
+    drop(reader);
+    let stderr = read_all(child.stderr.take().expect("a pipe"));
+    let status = child.wait().expect("a child");
+    assert_eq!(
+        (first.as_str(), status.code()),
+        ("{\"id\":0,\"pad\":\"0123456789\"}\n", Some(0)),
+        "{stderr}"
+    );
+    assert!(
+        !stderr.to_lowercase().contains("error") && !stderr.contains("pipe"),
+        "{stderr}"
+    );
+
+    // Nothing is lost: whatever was not printed is printed by the next run.
+    let done: usize = site.rows(
+        "s.db",
+        "select count(*) from semel_operations where state = 'completed'",
+    )[0]
+    .parse()
+    .expect("a count");
+    assert!(done < 20_000, "{done}");
+    let ended = site.semel(&["run", "--output", "json"]).done();
+    let (messages, summary) = ended
+        .stdout
+        .trim_end()
+        .rsplit_once('\n')
+        .expect("two parts");
+    Summary::read(summary).is(&[
+        ("applied", messages.lines().count() as u64),
+        ("replayed", done as u64),
+    ]);
+    assert_eq!(messages.lines().count() + done, 20_000);
+}

@@ -1,0 +1,122 @@
+//! A secret of the configuration is never printed, however wrong things go.
+
+use crate::site::{Ended, Running, Site};
+
+const CANARY: &str = "c4n4ry";
+
+#[track_caller]
+fn is_silent(ended: &Ended) {
+    let Ended { stdout, stderr, .. } = ended;
+    assert!(
+        !stdout.contains(CANARY) && !stderr.contains(CANARY),
+        "{ended:#?}"
+    );
+}
+
+fn http(effect: &str) -> String {
+    format!(
+        "[store]\nurl = \"sqlite:s.db\"\n[pipelines.p]\nsource = {{ kind = \"file\", path = \"in\" }}\n\
+         key = \"line\"\nretry = {{ attempts = 2, backoff = \"1ms\" }}\n\
+         [pipelines.p.effect]\nkind = \"http\"\nclass = \"keyed\"\nprovider_window = \"1h\"\n{effect}\n"
+    )
+}
+
+#[test]
+fn an_unreachable_url_is_told_without_its_secrets() {
+    // Nobody listens on port 1.
+    let url = format!("http://user:{CANARY}@127.0.0.1:1/charge?token={CANARY}&x=1");
+    for effect in [format!("url = \"{url}\""), "url_file = \"url\"".to_owned()] {
+        let site = Site::with(&[
+            ("in", "\"a\"\n"),
+            ("semel.toml", &http(&effect)),
+            ("url", &url),
+        ]);
+        is_silent(&site.semel(&["config", "check"]).done());
+        let ended = site.semel(&["run", "--output", "json"]).done();
+        is_silent(&ended);
+        assert!(
+            ended
+                .stderr
+                .contains("cannot reach http://***@127.0.0.1:1/charge?"),
+            "{}",
+            ended.stderr
+        );
+        ended.summary().is(&[("dead", 1)]);
+        let dead = site.rows(
+            "s.db",
+            "select detail from semel_parked union select error from semel_records",
+        );
+        assert!(!dead.join("\n").contains(CANARY), "{dead:?}");
+    }
+}
+
+#[test]
+fn faults_of_a_url_do_not_repeat_it() {
+    for url in [
+        format!("user:{CANARY}@host/?token={CANARY}"),
+        format!("http://user:{CANARY}@/?token={CANARY}"),
+        format!("http://user:{CANARY}@host:99999/"),
+        format!("http://user:{CANARY}@ho st/"),
+    ] {
+        for (effect, file) in [
+            (format!("url = \"{url}\""), ""),
+            ("url_file = \"url\"".to_owned(), url.as_str()),
+        ] {
+            let site = Site::with(&[
+                ("in", "\"a\"\n"),
+                ("semel.toml", &http(&effect)),
+                ("url", file),
+            ]);
+            is_silent(&site.semel(&["config", "check"]).code(1));
+            is_silent(&site.semel(&["run"]).code(2));
+        }
+    }
+    // Not even where the parser stumbles over it.
+    let site = Site::with(&[(
+        "semel.toml",
+        &http(&format!("url = \"http://user:{CANARY}@host/\\q\"")),
+    )]);
+    is_silent(&site.semel(&["config", "check"]).code(1));
+    let site = Site::with(&[(
+        "semel.toml",
+        &http(&format!(
+            "headers = {{ Authorization = \"{CANARY}\\n\" }}\nurl = \"http://h\""
+        )),
+    )]);
+    is_silent(&site.semel(&["config", "check"]).code(1));
+}
+
+#[test]
+fn a_store_url_is_told_without_its_secrets() {
+    let urls = [
+        format!("postgres://user:{CANARY}@host/db?password={CANARY}"),
+        format!("user:{CANARY}@host/db"),
+        CANARY.to_owned(),
+    ];
+    for url in &urls {
+        let site = Site::with(&[
+            ("in", "\"a\"\n"),
+            ("store-url", url),
+            ("semel.toml", FROM_FILE),
+        ]);
+        is_silent(&site.semel(&["config", "check"]).code(1));
+        is_silent(&site.semel(&["run"]).code(2));
+        is_silent(&site.semel(&["run", "--store", url]).code(2));
+        let mut command = site.command();
+        is_silent(
+            &Running::start(command.arg("run").env("SEMEL__STORE__URL", url))
+                .wait()
+                .code(2),
+        );
+    }
+}
+
+const FROM_FILE: &str = r#"
+[store]
+url_file = "store-url"
+
+[pipelines.p]
+source = { kind = "file", path = "in" }
+key = "line"
+effect = { kind = "stdout" }
+"#;

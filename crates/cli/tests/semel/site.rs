@@ -1,0 +1,303 @@
+//! A folder of its own with input and configuration, and `semel` in it.
+
+use std::fs::File;
+use std::io::{Read, Seek, Write};
+use std::path::PathBuf;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::thread::sleep;
+use std::time::Duration;
+
+use rusqlite::Connection;
+use rustix::process::{Pid, Signal, kill_process};
+use tempfile::TempDir;
+
+/// A folder, gone when dropped.
+pub(crate) struct Site(TempDir);
+
+impl Site {
+    pub(crate) fn new() -> Self {
+        Self(tempfile::tempdir().expect("a temporary folder"))
+    }
+
+    /// A folder with these files.
+    pub(crate) fn with(files: &[(&str, &str)]) -> Self {
+        let site = Self::new();
+        for (name, text) in files {
+            site.write(name, text);
+        }
+        site
+    }
+
+    pub(crate) fn write(&self, name: &str, bytes: impl AsRef<[u8]>) {
+        std::fs::write(self.path(name), bytes).expect("a file is written");
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    /// The text of a file; empty if there is none.
+    pub(crate) fn text(&self, name: &str) -> String {
+        let bytes = std::fs::read(self.path(name)).unwrap_or_default();
+        String::from_utf8(bytes).expect("a text file")
+    }
+
+    /// The lines of a file, sorted.
+    pub(crate) fn sorted_lines(&self, name: &str) -> Vec<String> {
+        let mut lines: Vec<_> = self.text(name).lines().map(str::to_owned).collect();
+        lines.sort_unstable();
+        lines
+    }
+
+    pub(crate) fn database(&self, name: &str) -> Connection {
+        let database = Connection::open(self.path(name)).expect("a database");
+        database.busy_timeout(LONGEST_RUN).expect("a busy timeout");
+        database
+    }
+
+    /// The rows of a query, each with its columns as text, joined by `|`; NULL is `NULL`.
+    pub(crate) fn rows(&self, database: &str, sql: &str) -> Vec<String> {
+        let database = self.database(database);
+        let mut statement = database.prepare(sql).expect("a statement");
+        let columns = statement.column_count();
+        let rows = statement.query_map([], |row| {
+            let text = |at| {
+                use rusqlite::types::ValueRef;
+                Ok(match row.get_ref(at)? {
+                    ValueRef::Null => "NULL".to_owned(),
+                    ValueRef::Integer(number) => number.to_string(),
+                    ValueRef::Real(number) => format!("{number:?}"),
+                    ValueRef::Text(bytes) | ValueRef::Blob(bytes) => {
+                        String::from_utf8_lossy(bytes).into_owned()
+                    }
+                })
+            };
+            (0..columns).map(text).collect::<rusqlite::Result<Vec<_>>>()
+        });
+        rows.and_then(Iterator::collect::<rusqlite::Result<Vec<_>>>)
+            .expect("rows")
+            .into_iter()
+            .map(|row| row.join("|"))
+            .collect()
+    }
+
+    /// `semel` with `arguments`, to its end.
+    pub(crate) fn semel(&self, arguments: &[&str]) -> Ended {
+        self.start(arguments).wait()
+    }
+
+    /// `semel run --output json` to its end, which must be a good one: its one summary.
+    pub(crate) fn run(&self) -> Summary {
+        self.semel(&["run", "--output", "json"]).done().summary()
+    }
+
+    pub(crate) fn start(&self, arguments: &[&str]) -> Running {
+        Running::start(self.command().args(arguments))
+    }
+
+    /// `semel` here, with nothing of ours in its environment.
+    pub(crate) fn command(&self) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_semel"));
+        command.current_dir(self.0.path()).stdin(Stdio::null());
+        for (name, _) in std::env::vars_os() {
+            if name.to_string_lossy().starts_with("SEMEL") {
+                command.env_remove(name);
+            }
+        }
+        command
+    }
+}
+
+/// A `semel` that runs. Dropped, it is killed.
+pub(crate) struct Running {
+    child: Child,
+    stdout: File,
+    stderr: File,
+}
+
+impl Running {
+    pub(crate) fn start(command: &mut Command) -> Self {
+        let file = || tempfile::tempfile().expect("a temporary file");
+        let (stdout, stderr) = (file(), file());
+        let copy = |file: &File| file.try_clone().expect("a handle");
+        command.stdout(copy(&stdout)).stderr(copy(&stderr));
+        Self {
+            child: command.spawn().expect("the semel binary"),
+            stdout,
+            stderr,
+        }
+    }
+
+    /// The same, with `input` on its standard input.
+    pub(crate) fn start_with(command: &mut Command, input: impl AsRef<[u8]>) -> Self {
+        let mut stdin = tempfile::tempfile().expect("a temporary file");
+        stdin
+            .write_all(input.as_ref())
+            .and_then(|()| stdin.rewind())
+            .expect("an input");
+        Self::start(command.stdin(stdin))
+    }
+
+    pub(crate) fn signal(&self, signal: Signal) {
+        let id = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw);
+        kill_process(id.expect("a process id"), signal).expect("the process is there");
+    }
+
+    /// What it has said on standard error so far.
+    pub(crate) fn stderr(&mut self) -> String {
+        text(&mut self.stderr)
+    }
+
+    pub(crate) fn is_running(&mut self) -> bool {
+        self.child.try_wait().expect("a child").is_none()
+    }
+
+    /// Waits for its end; one that hangs is killed and fails the test.
+    pub(crate) fn wait(mut self) -> Ended {
+        wait_for("the end of semel", || !self.is_running());
+        let status = self.child.wait().expect("a child");
+        Ended {
+            status,
+            stdout: text(&mut self.stdout),
+            stderr: text(&mut self.stderr),
+        }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // It has ended where `wait` was called.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn text(file: &mut File) -> String {
+    // Of a handle of its own: the child writes on where the other stands.
+    let mut bytes = Vec::new();
+    let mut at = 0;
+    let mut block = [0; 8192];
+    while let Ok(count @ 1..) = std::os::unix::fs::FileExt::read_at(file, &mut block, at) {
+        bytes.extend_from_slice(&block[..count]);
+        at += count as u64;
+    }
+    String::from_utf8(bytes).expect("semel prints text")
+}
+
+/// How a process ended and what it said.
+#[derive(Debug)]
+pub(crate) struct Ended {
+    pub(crate) status: ExitStatus,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+}
+
+impl Ended {
+    /// Asserts the exit code.
+    #[track_caller]
+    pub(crate) fn code(self, code: i32) -> Self {
+        assert_eq!(self.status.code(), Some(code), "{self:#?}");
+        self
+    }
+
+    #[track_caller]
+    pub(crate) fn done(self) -> Self {
+        self.code(0)
+    }
+
+    /// Asserts that standard error has this.
+    #[track_caller]
+    pub(crate) fn says(self, text: &str) -> Self {
+        assert!(self.stderr.contains(text), "no {text:?} in {self:#?}");
+        self
+    }
+
+    /// The one summary on standard output.
+    #[track_caller]
+    pub(crate) fn summary(&self) -> Summary {
+        let line = self.stdout.strip_suffix('\n').expect("a line");
+        Summary::read(line)
+    }
+}
+
+/// The summary of one pipeline, as JSON.
+#[derive(Debug)]
+pub(crate) struct Summary(serde_json::Value);
+
+impl Summary {
+    /// Reads one and checks that every delivery has one fate.
+    #[track_caller]
+    pub(crate) fn read(line: &str) -> Self {
+        let summary =
+            Self(serde_json::from_str(line).unwrap_or_else(|_| panic!("no JSON: {line}")));
+        let sum: u64 = FATES.iter().map(|fate| summary.count(fate)).sum();
+        assert_eq!(summary.count("deliveries"), sum, "{line}");
+        summary
+    }
+
+    #[track_caller]
+    pub(crate) fn count(&self, name: &str) -> u64 {
+        self.0[name]
+            .as_u64()
+            .unwrap_or_else(|| panic!("no {name} in {}", self.0))
+    }
+
+    pub(crate) fn pipeline(&self) -> &str {
+        self.0["pipeline"].as_str().unwrap_or_default()
+    }
+
+    /// Asserts these fates and takeovers, and zero for every other.
+    #[track_caller]
+    pub(crate) fn is(&self, expected: &[(&str, u64)]) {
+        for name in FATES.iter().chain(&["takeovers"]) {
+            let expected = expected.iter().find(|(known, _)| known == name);
+            assert_eq!(
+                self.count(name),
+                expected.map_or(0, |(_, count)| *count),
+                "{name} in {}",
+                self.0
+            );
+        }
+    }
+}
+
+/// Waits until something is there, for as long as a test may take.
+#[track_caller]
+pub(crate) fn wait_for(what: &str, mut is_there: impl FnMut() -> bool) {
+    let nap = Duration::from_millis(5);
+    for _ in 0..LONGEST_RUN.as_millis() / nap.as_millis() {
+        if is_there() {
+            return;
+        }
+        sleep(nap);
+    }
+    panic!("waited {LONGEST_RUN:?} for {what}");
+}
+
+/// A line for each item.
+pub(crate) fn lines<T>(items: impl IntoIterator<Item = T>, line: impl Fn(T) -> String) -> String {
+    let lines = items.into_iter().map(line);
+    lines.fold(String::new(), |text, line| text + &line + "\n")
+}
+
+/// Reads all that comes on a pipe.
+pub(crate) fn read_all(mut pipe: impl Read) -> String {
+    let mut text = String::new();
+    pipe.read_to_string(&mut text).expect("text");
+    text
+}
+
+/// The sum of these is `deliveries`.
+pub(crate) const FATES: [&str; 9] = [
+    "applied",
+    "replayed",
+    "stale",
+    "conflicts",
+    "too_old",
+    "released",
+    "dead",
+    "in_doubt",
+    "quarantined",
+];
+/// Far beyond what any test takes.
+const LONGEST_RUN: Duration = Duration::from_secs(60);
