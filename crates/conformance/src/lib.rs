@@ -4,7 +4,7 @@
 //! offers; each expands to one named test per case, over the bare store, over its erased form and
 //! through a forwarding layer. A failure names the law that is broken.
 //!
-//! ```ignore
+//! ```text
 //! struct Memory {
 //!     clock: TestClock,
 //!     store: Arc<MemoryStore>,

@@ -325,6 +325,34 @@ async fn a_child_that_does_not_read_is_replaced() {
 }
 
 #[tokio::test]
+async fn a_child_that_works_one_by_one_has_the_time_limit_for_each() {
+    let effect = python_within(
+        "time.sleep(0.3); answer(request, status='done')",
+        Duration::from_millis(1_500),
+    );
+    let verdicts = call_all(&effect, &["1", "2", "3", "4", "5", "6", "7", "8"]).await;
+    assert_eq!(verdicts, vec![done(""); 8]);
+}
+
+#[tokio::test]
+async fn a_request_that_others_overtake_is_late_all_the_same() {
+    let effect = python_within(
+        "if request['payload'] != 1: time.sleep(0.1); answer(request, status='done')",
+        Duration::from_millis(1_000),
+    );
+    let stuck = Arc::clone(&effect);
+    let stuck = tokio::spawn(async move { stuck.call(call("1")).await });
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    let before = tokio::time::Instant::now();
+    while !stuck.is_finished() && before.elapsed() < Duration::from_secs(5) {
+        assert_eq!(effect.call(call("2")).await, done(""));
+    }
+    assert!(stuck.is_finished(), "those after it say nothing about it");
+    let verdict = stuck.await.expect("called");
+    assert!(maybe_because(&verdict).contains("no answer within"));
+}
+
+#[tokio::test]
 async fn closing_lets_the_child_end_by_itself() {
     let folder = tempfile::tempdir().expect("a folder");
     let mark = folder.path().join("ended");
@@ -358,13 +386,39 @@ async fn closing_takes_the_answers_that_still_come_and_kills_what_does_not_end()
     tokio::time::sleep(Duration::from_millis(300)).await;
     let before = tokio::time::Instant::now();
     effect.close().await;
-    assert!(before.elapsed() < Duration::from_secs(15));
+    assert!(before.elapsed() < Duration::from_secs(8), "five at the most");
     let verdicts = calls.await.expect("called");
     assert_eq!(verdicts[0], done(""));
     assert!(
         maybe_because(&verdicts[1]).contains("did not end in time; killed"),
         "{verdicts:?}"
     );
+}
+
+#[tokio::test]
+async fn closing_kills_a_child_at_once_if_nobody_waits_for_its_answers() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let log = folder.path().join("log");
+    let effect = python(&format!(
+        "open({log:?}, 'a').write('x')\ntime.sleep(0.3)\nanswer(request, status='done')"
+    ));
+    let running = Arc::clone(&effect);
+    let calls = tokio::spawn(async move {
+        tokio::join!(running.call(call("1")), running.call(call("2")))
+    });
+    let effects = || std::fs::read(&log).unwrap_or_default().len();
+    for _ in 0..500 {
+        if effects() == 1 {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    calls.abort();
+    assert!(calls.await.expect_err("aborted").is_cancelled());
+    effect.close().await;
+    assert_eq!(effects(), 1, "what was given up is not begun any more");
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    assert_eq!(effects(), 1, "nor after the end");
 }
 
 #[tokio::test]

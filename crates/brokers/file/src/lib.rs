@@ -14,7 +14,7 @@
 //! # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
 //! # let folder = tempfile::tempdir()?;
 //! let path = folder.path().join("payments.ndjson");
-//! std::fs::write(&path, "{\"id\":1}\n\n{\"id\":2}")?;
+//! std::fs::write(&path, "{\"id\":1}\n\n{\"id\":2}\n")?;
 //!
 //! let mut source = FileSource::open(&path, Options::default()).await?;
 //! let Fetched::Deliveries(payments) = source.fetch(100).await? else { panic!("two lines") };

@@ -36,7 +36,7 @@ pub(super) fn read(
                 &fields.path,
                 Code::InvalidConfig,
                 error.to_string(),
-            )
+            );
         })
         .ok();
     let source = source(&mut fields);

@@ -6,9 +6,11 @@
 //! the status `retry` (with `error` and `retry_after`, as `"5s"`), `dead` or `unknown`.
 
 mod frame;
+mod heard;
 mod session;
 
 use std::fmt;
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
@@ -23,6 +25,7 @@ use semel_core::port::transactional::Backoff;
 use semel_engine::effect::{Call, Effect, Verdict};
 
 use super::child;
+use heard::Heard;
 use session::{End, Session};
 
 /// What to keep running, and how long a call may take.
@@ -30,7 +33,8 @@ use session::{End, Session};
 pub struct Settings {
     /// The program and its arguments.
     pub command: Vec<String>,
-    /// How long a call may take. The child is not killed for one that takes longer.
+    /// How long a call may take, from its beginning or the last answer to one that began before it.
+    /// The child is not killed for one that takes longer.
     pub timeout: Duration,
 }
 
@@ -50,11 +54,12 @@ impl Settings {
 ///
 /// `done`, `dead`, `retry` → not applied, `unknown` → maybe applied. A child that ends or breaks
 /// the protocol leaves every request it may have read maybe applied, and the others not applied. No
-/// answer in time → maybe applied; the late one is ignored
+/// answer in time, to it or to one before it → maybe applied; the late one is ignored
 pub struct JsonlEffect {
     settings: Arc<Settings>,
     next_id: AtomicU64,
     requests: mpsc::Sender<Request>,
+    heard: Arc<Heard>,
     closing: watch::Sender<bool>,
     driver: Mutex<JoinSet<()>>,
 }
@@ -70,12 +75,14 @@ impl JsonlEffect {
         let settings = Arc::new(settings);
         let (requests, queue) = mpsc::channel(MOST_QUEUED);
         let (closing, closed) = watch::channel(false);
+        let heard = Arc::new(Heard::new(settings.timeout));
         let mut driver = JoinSet::new();
-        driver.spawn(drive(Arc::clone(&settings), queue, closed));
+        driver.spawn(drive(Arc::clone(&settings), Arc::clone(&heard), queue, closed));
         Ok(Self {
             settings,
             next_id: AtomicU64::new(1),
             requests,
+            heard,
             closing,
             driver: Mutex::new(driver),
         })
@@ -91,7 +98,8 @@ impl JsonlEffect {
     }
 
     /// Closes the child's standard input, takes the answers that still come, and waits for its end,
-    /// or kills it after five seconds. Calls that come later are not applied.
+    /// or kills it after five seconds; at once if it has requests and all of them were given up.
+    /// Calls that come later are not applied.
     ///
     /// # Cancel safety
     ///
@@ -123,13 +131,20 @@ impl Effect for JsonlEffect {
             }
             verdict.await.ok()
         };
-        match time::timeout(self.settings.timeout, exchange).await {
-            Ok(Some(verdict)) => verdict,
-            Ok(None) => unanswered(&taken, "the effect was closed".into()),
-            Err(_) => unanswered(
-                &taken,
-                format!("no answer within {:?}", self.settings.timeout).into(),
-            ),
+        let mut exchange = pin!(exchange);
+        let timeout = self.settings.timeout;
+        let mut left = timeout;
+        loop {
+            match time::timeout(left, &mut exchange).await {
+                Ok(Some(verdict)) => return verdict,
+                Ok(None) => return unanswered(&taken, "the effect was closed".into()),
+                Err(_) => {}
+            }
+            let heard = self.heard.before(id);
+            left = heard.map_or(Duration::ZERO, |at| timeout.saturating_sub(at.elapsed()));
+            if left.is_zero() {
+                return unanswered(&taken, format!("no answer within {timeout:?}").into());
+            }
         }
     }
 
@@ -179,6 +194,7 @@ fn unanswered(taken: &AtomicBool, error: Box<str>) -> Verdict {
 /// Starts the child whenever there is work and none runs.
 async fn drive(
     settings: Arc<Settings>,
+    heard: Arc<Heard>,
     mut queue: mpsc::Receiver<Request>,
     mut closed: watch::Receiver<bool>,
 ) {
@@ -194,7 +210,7 @@ async fn drive(
         }
         match child::start(Command::new(&settings.command[0]).args(&settings.command[1..])) {
             Ok(running) => {
-                let mut session = Session::new(&settings.command[0]);
+                let mut session = Session::new(&settings.command[0], &heard);
                 let end = session
                     .run(running, &mut waiting, &mut queue, &mut closed)
                     .await;

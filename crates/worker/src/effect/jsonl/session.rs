@@ -10,13 +10,14 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::process::{ChildStderr, ChildStdin, ChildStdout};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinSet;
-use tokio::time;
+use tokio::time::{self, Instant};
 
 use semel_core::json::Tape;
 use semel_engine::effect::Verdict;
 
 use super::super::MOST_OUTCOME_BYTES;
 use super::super::child::{self, LAST_WORDS, Pipes, Running};
+use super::heard::Heard;
 use super::{Request, frame};
 
 /// Why a session is over.
@@ -34,6 +35,7 @@ pub(super) enum End {
 #[derive(Debug)]
 pub(super) struct Session<'p> {
     program: &'p str,
+    heard: &'p Heard,
     flights: HashMap<u64, Flight>,
     /// Lines that are not written yet, the first of them perhaps half.
     out: BytesMut,
@@ -58,9 +60,10 @@ struct Flight {
 }
 
 impl<'p> Session<'p> {
-    pub(super) fn new(program: &'p str) -> Self {
+    pub(super) fn new(program: &'p str, heard: &'p Heard) -> Self {
         Self {
             program,
+            heard,
             flights: HashMap::new(),
             out: BytesMut::new(),
             queued_bytes: 0,
@@ -124,7 +127,7 @@ impl<'p> Session<'p> {
                 },
                 _ = closed.wait_for(|closed| *closed) => break End::Closed,
                 _ = watch.tick(), if !self.out.is_empty() => {
-                    if self.flights.values().all(|flight| flight.answer.is_closed()) {
+                    if self.is_given_up() {
                         break End::Fault("did not read its requests in time".into());
                     }
                 }
@@ -136,13 +139,17 @@ impl<'p> Session<'p> {
         };
         // A child that is to end by itself needs to see the end of its input.
         let stdin = (end != End::Closed).then_some(stdin);
+        if end == End::Closed && self.is_given_up() {
+            last_words = Duration::ZERO;
+        }
+        let since = Instant::now();
         if !matches!(end, End::Fault(_))
             && let Err(fault) = self.listen(&mut stdout, last_words).await
         {
             end = End::Fault(fault);
         }
         let patience = match end {
-            End::Closed => CLOSE_TIMEOUT,
+            End::Closed => last_words.saturating_sub(since.elapsed()),
             End::Gone => LAST_WORDS,
             End::Fault(_) => Duration::ZERO,
         };
@@ -195,6 +202,7 @@ impl<'p> Session<'p> {
                 return Err("sent an answer to a request that it cannot know yet".into());
             }
             self.has_answered = true;
+            self.heard.answered(answer.id, Instant::now());
             // Nobody waits for one that is late.
             let _ = flight.answer.send(answer.verdict);
         }
@@ -211,6 +219,12 @@ impl<'p> Session<'p> {
             Ok(())
         };
         time::timeout(patience, all).await.unwrap_or(Ok(()))
+    }
+
+    /// Whether it has requests, and nobody waits for any of them any more.
+    fn is_given_up(&self) -> bool {
+        let mut flights = self.flights.values();
+        !self.flights.is_empty() && flights.all(|flight| flight.answer.is_closed())
     }
 
     /// Requests that nobody waits for any more take up memory until they are answered.

@@ -1,0 +1,71 @@
+//! When the child was last heard of, as far as a request that waits is concerned.
+//!
+//! A child may work through its requests one by one. What stands far back in that queue is not
+//! stuck as long as those before it are answered; so an answer counts for all that came after it,
+//! and not for those before, which it has overtaken.
+
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+/// The latest answers that matter.
+#[derive(Debug)]
+pub(super) struct Heard {
+    /// Answers closer together than this are one.
+    grain: Duration,
+    /// Ids with the time of their answers; both rise. An answer makes those to higher ids
+    /// irrelevant: whoever came after them came after it too.
+    answers: Mutex<Vec<(u64, Instant)>>,
+}
+
+impl Heard {
+    /// Nothing yet. `timeout` is how long a request waits for a sign of life.
+    pub(super) fn new(timeout: Duration) -> Self {
+        Self {
+            grain: timeout / 16,
+            answers: Mutex::default(),
+        }
+    }
+
+    /// The request `id` was answered.
+    pub(super) fn answered(&self, id: u64, now: Instant) {
+        let mut answers = self.answers.lock().unwrap_or_else(PoisonError::into_inner);
+        answers.retain(|(earlier, at)| *earlier < id && now.duration_since(*at) <= self.grain * 16);
+        let is_news = |(_, at): &(u64, Instant)| now.duration_since(*at) > self.grain;
+        if answers.last().is_none_or(is_news) {
+            answers.push((id, now));
+        }
+    }
+
+    /// The last answer to a request before `id`, if it was not long ago.
+    pub(super) fn before(&self, id: u64) -> Option<Instant> {
+        let answers = self.answers.lock().unwrap_or_else(PoisonError::into_inner);
+        let earlier = answers.partition_point(|(earlier, _)| *earlier < id);
+        answers[..earlier].last().map(|(_, at)| *at)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_counts_for_those_after_it_alone_and_little_is_kept() {
+        let heard = Heard::new(Duration::from_secs(16));
+        let start = Instant::now();
+        let at = |seconds| start + Duration::from_secs(seconds);
+        heard.answered(5, at(0));
+        heard.answered(9, at(2));
+        assert_eq!([heard.before(5), heard.before(6)], [None, Some(at(0))]);
+        assert_eq!(heard.before(10), Some(at(2)));
+        heard.answered(7, at(4));
+        assert_eq!([heard.before(7), heard.before(10)], [Some(at(0)), Some(at(4))]);
+        for id in 0..100_000 {
+            heard.answered(100 + id, at(5) + Duration::from_millis(id));
+        }
+        assert!(heard.answers.lock().expect("no panic").len() <= 18);
+        let last = heard.before(u64::MAX).expect("heard of");
+        assert!(at(5 + 99) - last < Duration::from_secs(2));
+    }
+}
