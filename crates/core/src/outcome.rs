@@ -49,6 +49,62 @@ impl Outcome {
     }
 }
 
+/// A result that is still coming in: keeps it while it is short enough, and measures all of it.
+#[derive(Clone, Debug)]
+pub struct Gathering {
+    kept: Vec<u8>,
+    most_bytes: usize,
+    /// Length and digest so far of a result that has grown too long.
+    measured: Option<(u64, blake3::Hasher)>,
+}
+
+impl Gathering {
+    /// Keeps at most `most_bytes`.
+    pub const fn new(most_bytes: usize) -> Self {
+        Self {
+            kept: Vec::new(),
+            most_bytes,
+            measured: None,
+        }
+    }
+
+    /// Takes in the next bytes.
+    pub fn push(&mut self, bytes: &[u8]) {
+        if self.measured.is_none() && self.kept.len() + bytes.len() > self.most_bytes {
+            let mut hasher = blake3::Hasher::new();
+            hasher.update(&self.kept);
+            self.measured = Some((self.kept.len() as u64, hasher));
+        }
+        match &mut self.measured {
+            None => self.kept.extend_from_slice(bytes),
+            Some((len_bytes, hasher)) => {
+                hasher.update(bytes);
+                *len_bytes += bytes.len() as u64;
+            }
+        }
+    }
+
+    /// The bytes that were kept: all, or the beginning.
+    pub fn kept(&self) -> &[u8] {
+        &self.kept
+    }
+
+    /// The whole result, or [`Outcome::TooLarge`].
+    ///
+    /// # Errors
+    ///
+    /// The outcome that stands for a result that was not kept.
+    pub fn finish(self) -> Result<Bytes, Outcome> {
+        match self.measured {
+            None => Ok(self.kept.into()),
+            Some((len_bytes, hasher)) => Err(Outcome::TooLarge {
+                len_bytes,
+                digest: hasher.finalize().into(),
+            }),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -64,5 +120,21 @@ mod tests {
             panic!("five bytes exceed a limit of four");
         };
         assert_eq!((len_bytes, digest), (5, blake3::hash(b"12345").into()));
+    }
+
+    #[test]
+    fn a_result_that_comes_in_pieces_is_measured_whole() {
+        let mut whole = Gathering::new(5);
+        let mut cut = Gathering::new(4);
+        for piece in [&b"12"[..], b"345"] {
+            whole.push(piece);
+            cut.push(piece);
+        }
+        assert_eq!(whole.finish(), Ok(Bytes::from_static(b"12345")));
+        assert_eq!(cut.kept(), b"12");
+        assert_eq!(
+            cut.finish(),
+            Err(Outcome::raw(Bytes::from_static(b"12345"), 4))
+        );
     }
 }

@@ -7,7 +7,8 @@ use std::future::Future;
 use std::time::Duration;
 
 use bytes::Bytes;
-use semel_core::{Claim, Recovery, Result, Start};
+use semel_core::outcome::Gathering;
+use semel_core::{Claim, Outcome, Recovery, Result, Start};
 
 /// How an effect takes part in the proof that it happens once. Names the guarantee; see the
 /// README's table.
@@ -77,6 +78,13 @@ impl Call {
 pub enum Verdict {
     /// The effect happened; this is its result.
     Done(Bytes),
+    /// The effect happened; its result was too long to hand over.
+    DoneUnkept {
+        /// Length of the result in bytes.
+        len_bytes: u64,
+        /// BLAKE3-256 of the result.
+        digest: [u8; 32],
+    },
     /// The effect surely did not happen; try again.
     NotApplied {
         /// Why, one line without secrets.
@@ -94,6 +102,16 @@ pub enum Verdict {
         /// Why, one line without secrets.
         error: Box<str>,
     },
+}
+
+impl From<Gathering> for Verdict {
+    /// Done, with whatever the result came to.
+    fn from(result: Gathering) -> Self {
+        match result.finish() {
+            Ok(bytes) | Err(Outcome::Kept { bytes, .. }) => Self::Done(bytes),
+            Err(Outcome::TooLarge { len_bytes, digest }) => Self::DoneUnkept { len_bytes, digest },
+        }
+    }
 }
 
 /// What a probe found out about an effect in doubt.

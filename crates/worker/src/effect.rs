@@ -22,6 +22,6 @@ pub use jsonl::JsonlEffect;
 pub use sql::SqlBinding;
 pub use stdout::{Closed, StdoutEffect};
 
-/// The longest outcome that an effect keeps, far beyond what any pipeline does. What comes after it
-/// is read, but only one byte of it is kept, by which it is seen to be too long.
+/// The longest outcome that an effect keeps, far beyond what any pipeline does. A longer one is read
+/// to its end and measured.
 const MOST_OUTCOME_BYTES: usize = 8 << 20;

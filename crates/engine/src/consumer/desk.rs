@@ -104,6 +104,12 @@ impl<S: Store + Clone> Desk<S> {
         self.failure.is_some() || self.shutdown.is_requested()
     }
 
+    /// Waits until a shutdown was requested and its patience has run out.
+    pub(super) async fn patience_is_over(&self) {
+        self.shutdown.clone().request().await;
+        tokio::time::sleep(self.shutdown.patience).await;
+    }
+
     /// Whether more messages may be taken in hand: back-pressure holds the rest in the source.
     pub(super) fn has_room(&self) -> bool {
         let most = self.pipeline.batch.max(self.pipeline.concurrency) * 2;

@@ -9,14 +9,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use semel_core::{
-    Admission, Certainty, Claim, ClaimRequest, Renewal, Renewed, Result, StateKind, Step, Store,
-};
+use semel_core::{Admission, Claim, ClaimRequest, Renewal, Renewed, Result, StateKind, Store};
 use tokio::task::{AbortHandle, Id, JoinError, JoinSet};
 
 use super::desk::Desk;
 use super::intake::{Intake, Told};
-use super::stream::{call, conclude, jitter, settlement};
+use super::stream::{call, conclude, given_back, jitter, settlement};
 use crate::effect::{Effect, Verdict};
 use crate::event::Event;
 use crate::pipeline::Incoming;
@@ -320,16 +318,7 @@ impl Attempts {
         let settlements: Vec<_> = finished
             .iter()
             .map(|(running, verdict)| {
-                let mut settlement = settlement(&desk.pipeline, &running.claim, verdict.clone());
-                if let Step::Release {
-                    counted,
-                    certainty: Certainty::MaybeApplied,
-                    ..
-                } = &mut settlement.step
-                {
-                    *counted = false;
-                }
-                settlement
+                given_back(settlement(&desk.pipeline, &running.claim, verdict.clone()))
             })
             .collect();
         let settled = desk.settle_all(&settlements).await?;

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use semel_core::{
-    Admission, Certainty, Claim, Renewal, Result, Settled, Settlement, StateKind, Step, Store,
+    Admission, Certainty, Claim, Outcome, Renewal, Result, Settled, Settlement, StateKind, Step,
+    Store,
 };
 
 use super::desk::{Desk, RECHECK};
@@ -35,11 +36,14 @@ pub(super) async fn run<S: Store + Clone>(
             } else {
                 lease / 3
             };
-            let mut verdicts = tokio::select! {
+            let verdicts = tokio::select! {
                 biased;
-                verdicts = effect.call(&calls) => verdicts,
+                verdicts = effect.call(&calls) => Some(verdicts),
+                () = desk.patience_is_over() => None,
                 never = desk.keep(first, || renewals(lease, &calls)) => match never {},
             };
+            let is_given_back = verdicts.is_none();
+            let mut verdicts = verdicts.unwrap_or_default();
             // A call without a verdict is one that nobody knows anything about.
             let unknown = Verdict::MaybeApplied {
                 error: "the effect gave no verdict".into(),
@@ -49,7 +53,13 @@ pub(super) async fn run<S: Store + Clone>(
                 .iter()
                 .zip(verdicts)
                 .map(|(call, verdict)| settlement(&desk.pipeline, &call.claim, verdict))
-                .map(|settlement| jitter(desk, settlement))
+                .map(|settlement| {
+                    if is_given_back {
+                        given_back(settlement)
+                    } else {
+                        jitter(desk, settlement)
+                    }
+                })
                 .collect();
             let settled = desk.settle_all(&settlements).await?;
             for (((incoming, claim), settlement), settled) in
@@ -127,7 +137,11 @@ pub(super) fn settlement(pipeline: &Pipeline, claim: &Claim, verdict: Verdict) -
     let backoff = pipeline.backoff.after(claim.attempt);
     let step = match verdict {
         Verdict::Done(result) => Step::Complete {
-            outcome: semel_core::Outcome::raw(result, pipeline.outcome_limit_bytes),
+            outcome: Outcome::raw(result, pipeline.outcome_limit_bytes),
+            window,
+        },
+        Verdict::DoneUnkept { len_bytes, digest } => Step::Complete {
+            outcome: Outcome::TooLarge { len_bytes, digest },
             window,
         },
         Verdict::NotApplied { error, retry_after } => {
@@ -148,6 +162,19 @@ pub(super) fn settlement(pipeline: &Pipeline, claim: &Claim, verdict: Verdict) -
 pub(super) fn jitter<S: Store + Clone>(desk: &Desk<S>, mut settlement: Settlement) -> Settlement {
     if let Step::Release { after, .. } = &mut settlement.step {
         *after = desk.jittered(*after);
+    }
+    settlement
+}
+
+/// The same settlement of a call that a shutdown broke off: it costs no attempt.
+pub(super) fn given_back(mut settlement: Settlement) -> Settlement {
+    if let Step::Release {
+        counted,
+        certainty: Certainty::MaybeApplied,
+        ..
+    } = &mut settlement.step
+    {
+        *counted = false;
     }
     settlement
 }

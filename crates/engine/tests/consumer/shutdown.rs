@@ -99,6 +99,33 @@ async fn out_of_patience_the_class_decides() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_stream_that_takes_nothing_any_more_does_not_hold_up_the_end() {
+    for (class, fate, state) in [
+        (PARK, Fate::InDoubt, StateKind::InDoubt),
+        (REPEAT, Fate::Released, StateKind::Released),
+    ] {
+        let world = World::new();
+        let broker = broker_with(&world, &["a"]);
+        let mut worker = world.worker(&broker);
+        worker.patience = SECOND * 5;
+        let stop = worker.stop.clone();
+        let effect = Scripted::always(&world, &worker.crash, Act::Slow(SECOND * 3_600, SECOND));
+        let (run, ()) = tokio::join!(worker.stream(effect, class), stop.after(SECOND));
+
+        let summary = run.summary();
+        assert_eq!(summary.of(fate), 1, "{class:?}: {summary:?}");
+        assert!(
+            summary.elapsed < SECOND * 7,
+            "{class:?}: {:?}",
+            summary.elapsed
+        );
+        let record = world.record("a").await.expect("a record");
+        assert_eq!(record.state.kind(), state, "{class:?}");
+        assert_eq!(record.attempts, 0, "{class:?}: no failed attempt");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn unlimited_patience_waits_for_what_runs() {
     let world = World::new();
     let broker = broker_with(&world, &["a"]);

@@ -10,6 +10,7 @@ use tokio::process::{Child, ChildStdin, Command};
 use tokio::time;
 
 use semel_core::Result;
+use semel_core::outcome::Gathering;
 use semel_engine::effect::{Call, Effect, Verdict};
 
 use super::MOST_OUTCOME_BYTES;
@@ -93,7 +94,10 @@ impl Effect for ExecEffect {
             mut group,
             pipes,
         } = running;
-        let mut told = Told::default();
+        let mut told = Told {
+            out: Gathering::new(MOST_OUTCOME_BYTES),
+            err: LastLine::default(),
+        };
         let ended = time::timeout(*timeout, told.listen(&mut child, pipes, &call.payload)).await;
         match ended {
             Ok(Ok(status)) => {
@@ -129,9 +133,8 @@ fn prepare(command: &[String], call: &Call) -> Command {
 }
 
 /// What a process has told so far.
-#[derive(Default)]
 struct Told {
-    out: Vec<u8>,
+    out: Gathering,
     err: LastLine,
 }
 
@@ -144,14 +147,10 @@ impl Told {
         message: &[u8],
     ) -> io::Result<ExitStatus> {
         let Self { out, err } = self;
-        let keep = |bytes: &[u8]| {
-            let room = (MOST_OUTCOME_BYTES + 1).saturating_sub(out.len());
-            out.extend_from_slice(&bytes[..bytes.len().min(room)]);
-        };
         let mut talk = pin!(async {
             tokio::join!(
                 feed(pipes.stdin, message),
-                read(pipes.stdout, keep),
+                read(pipes.stdout, |bytes| out.push(bytes)),
                 read(pipes.stderr, |bytes| err.take_in(bytes))
             );
         });
@@ -177,7 +176,7 @@ impl Told {
             error.push_str(&said);
         }
         match status.code() {
-            Some(0) => Verdict::Done(self.out.into()),
+            Some(0) => self.out.into(),
             Some(TRY_AGAIN) => Verdict::NotApplied {
                 error: error.into(),
                 retry_after: None,

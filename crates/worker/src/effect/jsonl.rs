@@ -77,7 +77,12 @@ impl JsonlEffect {
         let (closing, closed) = watch::channel(false);
         let heard = Arc::new(Heard::new(settings.timeout));
         let mut driver = JoinSet::new();
-        driver.spawn(drive(Arc::clone(&settings), Arc::clone(&heard), queue, closed));
+        driver.spawn(drive(
+            Arc::clone(&settings),
+            Arc::clone(&heard),
+            queue,
+            closed,
+        ));
         Ok(Self {
             settings,
             next_id: AtomicU64::new(1),

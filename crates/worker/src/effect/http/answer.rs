@@ -2,13 +2,13 @@
 
 use std::time::{Duration, SystemTime};
 
-use bytes::Bytes;
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use hyper::header::{DATE, HeaderMap, HeaderName, RETRY_AFTER};
 use hyper::http::response::Parts;
 
 use semel_core::Clock;
+use semel_core::outcome::Gathering;
 use semel_engine::effect::Verdict;
 use semel_engine::system::SystemClock;
 
@@ -17,36 +17,31 @@ use super::super::excerpt::one_line;
 use super::connection;
 use super::target::Target;
 
-/// Reads a body to its end; of one that is too long, no more is kept than shows that it is.
+/// Reads a body to its end.
 ///
 /// # Errors
 ///
 /// why the body broke off
-pub(super) async fn read(mut body: Incoming) -> Result<Bytes, String> {
-    let mut kept = Vec::new();
-    let mut only = Bytes::new();
+pub(super) async fn read(mut body: Incoming) -> Result<Gathering, String> {
+    let mut gathered = Gathering::new(MOST_OUTCOME_BYTES);
     while let Some(frame) = body.frame().await {
         let frame = frame.map_err(|error| connection::cause(&error))?;
-        let Ok(data) = frame.into_data() else {
-            continue;
-        };
-        if only.is_empty() && kept.is_empty() {
-            only = data;
-            continue;
+        if let Some(data) = frame.data_ref() {
+            gathered.push(data);
         }
-        kept.append(&mut std::mem::take(&mut only).into());
-        let room = (MOST_OUTCOME_BYTES + 1).saturating_sub(kept.len());
-        kept.extend_from_slice(&data[..data.len().min(room)]);
     }
-    Ok(if kept.is_empty() { only } else { kept.into() })
+    Ok(gathered)
 }
 
 /// The verdict on an answer with the head `head`; `body` is its body, or why there is none.
-pub(super) fn verdict(head: &Parts, body: Result<Bytes, Box<str>>, target: &Target) -> Verdict {
+pub(super) fn verdict(head: &Parts, body: Result<Gathering, Box<str>>, target: &Target) -> Verdict {
     let status = head.status;
     let told = || {
         let mut told = format!("HTTP {} from {}", status.as_u16(), target.masked());
-        let said = body.as_ref().map(|body| one_line(body)).unwrap_or_default();
+        let said = body
+            .as_ref()
+            .map(|body| one_line(body.kept()))
+            .unwrap_or_default();
         if !said.is_empty() {
             told.push_str(": ");
             told.push_str(&target.without_secrets(&said));
@@ -55,7 +50,7 @@ pub(super) fn verdict(head: &Parts, body: Result<Bytes, Box<str>>, target: &Targ
     };
     match status.as_u16() {
         200..=299 => match body {
-            Ok(body) => Verdict::Done(body),
+            Ok(body) => body.into(),
             Err(error) => Verdict::MaybeApplied { error },
         },
         408 | 425 | 429 | 503 => Verdict::NotApplied {

@@ -60,7 +60,10 @@ mod tests {
         assert_eq!([heard.before(5), heard.before(6)], [None, Some(at(0))]);
         assert_eq!(heard.before(10), Some(at(2)));
         heard.answered(7, at(4));
-        assert_eq!([heard.before(7), heard.before(10)], [Some(at(0)), Some(at(4))]);
+        assert_eq!(
+            [heard.before(7), heard.before(10)],
+            [Some(at(0)), Some(at(4))]
+        );
         for id in 0..100_000 {
             heard.answered(100 + id, at(5) + Duration::from_millis(id));
         }
