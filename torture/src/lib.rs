@@ -7,9 +7,11 @@
 mod disk;
 mod moments;
 mod payments;
+mod provider;
 mod worker;
 
 pub use disk::Disk;
 pub use moments::Moments;
 pub use payments::{Payment, Payments};
+pub use provider::Provider;
 pub use worker::{Run, Site, Summary};

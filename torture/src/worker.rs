@@ -51,17 +51,31 @@ impl Site {
     ///
     /// If `SEMEL_BIN` names no program.
     pub fn start(&self, arguments: &[&str]) -> Run {
-        let stderr = File::options()
-            .create(true)
-            .append(true)
-            .open(self.path("stderr.log"))
-            .expect("a log file");
+        self.spawn(arguments, Stdio::piped())
+    }
+
+    /// The same with its standard output behind what the file `name` holds.
+    ///
+    /// # Panics
+    ///
+    /// If `SEMEL_BIN` names no program.
+    pub fn start_into(&self, name: &str, arguments: &[&str]) -> Run {
+        self.spawn(arguments, self.append(name).into())
+    }
+
+    fn append(&self, name: &str) -> File {
+        let mut options = File::options();
+        let file = options.create(true).append(true).open(self.path(name));
+        file.expect("a file to append to")
+    }
+
+    fn spawn(&self, arguments: &[&str], stdout: Stdio) -> Run {
         let child = Command::new(semel())
             .args(arguments)
             .current_dir(self.0.path())
             .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(stderr)
+            .stdout(stdout)
+            .stderr(self.append("stderr.log"))
             .spawn()
             .expect("SEMEL_BIN names the semel binary");
         Run(child)
@@ -75,7 +89,7 @@ impl Site {
     pub fn run_to_the_end(&self) -> Summary {
         let (status, stdout) = self.start(&["run", "--output", "json"]).wait();
         assert!(status.success(), "{status}: {}", self.text("stderr.log"));
-        Summary(serde_json::from_str(&stdout).expect("one summary on one line"))
+        Summary::parse(&stdout)
     }
 
     /// The folder itself.
@@ -116,6 +130,19 @@ impl Run {
         kill_process(pid, signal).expect("the process is there");
     }
 
+    /// Asks it to stop after `moment` and kills it `grace` later. Whether it still ran then.
+    ///
+    /// # Panics
+    ///
+    /// If the process cannot be waited for.
+    pub fn stop_and_kill_after(mut self, moment: Duration, grace: Duration) -> bool {
+        sleep(moment);
+        if self.0.try_wait().expect("a child").is_none() {
+            self.signal(Signal::TERM);
+        }
+        self.kill_after(grace)
+    }
+
     /// Waits for its end, at most so long, and answers with what it printed. For one that prints
     /// little: nobody reads meanwhile.
     ///
@@ -153,6 +180,15 @@ impl Run {
 pub struct Summary(serde_json::Value);
 
 impl Summary {
+    /// Reads what `--output json` printed for the one pipeline.
+    ///
+    /// # Panics
+    ///
+    /// If it is something else.
+    pub fn parse(stdout: &str) -> Self {
+        Self(serde_json::from_str(stdout).expect("one summary on one line"))
+    }
+
     /// One of its counts.
     ///
     /// # Panics

@@ -41,18 +41,15 @@ impl Bars {
         let Some(bars) = &self.0 else {
             return Arc::new(|_, _| {});
         };
-        let bar = bars.add(ProgressBar::no_length());
+        let bar = bars.add(ProgressBar::no_length().with_style(style(WITHOUT_END)));
         bar.set_prefix(name.to_owned());
         Arc::new(move |progress, summary| {
             if let Some(progress) = progress {
                 if let (Some(total), None) = (progress.total_bytes, bar.length()) {
-                    bar.set_length(total);
                     bar.set_style(style(WITH_END));
+                    bar.set_length(total);
                 }
                 bar.set_position(progress.read_bytes);
-            }
-            if bar.length().is_none() {
-                bar.set_style(style(WITHOUT_END));
             }
             let (applied, all) = (summary.of(Fate::Applied), summary.deliveries());
             bar.set_message(format!("{applied} applied of {all}"));
@@ -201,5 +198,6 @@ impl Observer for Narrator {
 
 /// How many quarantined messages of a pipeline are told one by one.
 const TOLD_AT_MOST: u64 = 10;
-const WITH_END: &str = "{prefix} {wide_bar} {percent:>3}% {msg} {eta} left";
+const WITH_END: &str =
+    "{prefix} {wide_bar} {percent:>3}% {msg}, {binary_bytes_per_sec}, {eta} left";
 const WITHOUT_END: &str = "{prefix} {spinner} {msg}";
