@@ -1,0 +1,139 @@
+//! A provider behind HTTP that honours idempotency keys, on an unreliable line. It keeps its own
+//! books: they are the oracle.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::{self, BufRead, BufReader, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
+
+/// The provider. It serves until the test process ends.
+#[derive(Debug)]
+pub struct Provider {
+    address: SocketAddr,
+    books: Arc<Mutex<Books>>,
+}
+
+/// What arrived, and what was done about it.
+#[derive(Debug, Default)]
+struct Books {
+    arrivals: u64,
+    /// The idempotency keys of each payment.
+    keys: BTreeMap<String, BTreeSet<String>>,
+    /// How often each payment was carried out.
+    effects: BTreeMap<String, u32>,
+    /// Idempotency keys that were honoured.
+    done: BTreeSet<String>,
+}
+
+impl Provider {
+    /// Listens on a port of its own.
+    ///
+    /// # Panics
+    ///
+    /// If there is none.
+    pub fn start() -> Self {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a port");
+        let address = listener.local_addr().expect("a port");
+        let books = Arc::<Mutex<Books>>::default();
+        let provider = Self {
+            address,
+            books: Arc::clone(&books),
+        };
+        thread::spawn(move || {
+            for stream in listener.incoming().flatten() {
+                let books = Arc::clone(&books);
+                // Whoever hangs up was killed.
+                thread::spawn(move || serve(&stream, &books));
+            }
+        });
+        provider
+    }
+
+    /// Where to send payments.
+    pub fn url(&self) -> String {
+        format!("http://{}/charge", self.address)
+    }
+
+    /// Requests that arrived.
+    pub fn arrivals(&self) -> u64 {
+        self.books().arrivals
+    }
+
+    /// How often each payment was carried out.
+    pub fn effects(&self) -> BTreeMap<String, u32> {
+        self.books().effects.clone()
+    }
+
+    /// Payments that came under more than one idempotency key.
+    pub fn renamed(&self) -> Vec<String> {
+        let books = self.books();
+        let renamed = books.keys.iter().filter(|(_, keys)| keys.len() > 1);
+        renamed.map(|(id, _)| id.clone()).collect()
+    }
+
+    fn books(&self) -> MutexGuard<'_, Books> {
+        locked(&self.books)
+    }
+}
+
+fn locked(books: &Mutex<Books>) -> MutexGuard<'_, Books> {
+    books.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Answers what comes on one connection. One request in nine is turned away, one in eleven is
+/// carried out and answered with an error, and after one in thirteen the line breaks.
+fn serve(stream: &TcpStream, books: &Mutex<Books>) -> io::Result<()> {
+    let mut reader = BufReader::new(stream);
+    let mut writer = stream;
+    while let Some((key, body)) = request(&mut reader)? {
+        let payment: serde_json::Value = serde_json::from_slice(&body)?;
+        let id = payment["id"].as_str().unwrap_or_default().to_owned();
+        let number = {
+            let mut books = locked(books);
+            books.arrivals += 1;
+            let number = books.arrivals;
+            books
+                .keys
+                .entry(id.clone())
+                .or_default()
+                .insert(key.clone());
+            if !number.is_multiple_of(9) && books.done.insert(key) {
+                *books.effects.entry(id).or_default() += 1;
+            }
+            number
+        };
+        let status = match number {
+            number if number.is_multiple_of(9) => "503 later\r\nretry-after: 0",
+            number if number.is_multiple_of(11) => "500 sorry",
+            number if number.is_multiple_of(13) => return Ok(()),
+            _ => "200 charged",
+        };
+        write!(writer, "HTTP/1.1 {status}\r\ncontent-length: 0\r\n\r\n")?;
+    }
+    Ok(())
+}
+
+/// The idempotency key and the body of the next request, unless there is none.
+fn request(reader: &mut impl BufRead) -> io::Result<Option<(String, Vec<u8>)>> {
+    let (mut key, mut len_bytes) = (String::new(), 0);
+    let mut line = String::new();
+    loop {
+        line.clear();
+        if reader.read_line(&mut line)? == 0 {
+            return Ok(None);
+        }
+        let header = line.trim().to_ascii_lowercase();
+        if header.is_empty() {
+            break;
+        }
+        match header.split_once(": ") {
+            Some(("idempotency-key", value)) => value.clone_into(&mut key),
+            Some(("content-length", value)) => len_bytes = value.parse().unwrap_or(0),
+            _ => {}
+        }
+    }
+    let mut body = vec![0; len_bytes];
+    reader.read_exact(&mut body)?;
+    Ok(Some((key, body)))
+}
