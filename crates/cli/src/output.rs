@@ -2,6 +2,7 @@
 
 use std::fmt::Display;
 use std::io::{ErrorKind, Write};
+use std::time::Duration;
 
 /// Prints data. A closed pipe is no failure: whoever reads has had enough.
 pub(crate) fn data(text: impl Display) -> std::io::Result<()> {
@@ -9,6 +10,17 @@ pub(crate) fn data(text: impl Display) -> std::io::Result<()> {
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
         result => result,
     }
+}
+
+/// Prints data if somebody takes it within `patience`: at the end of a run that was asked to stop,
+/// a pipe that nobody reads must not hold up the exit.
+pub(crate) fn data_within(text: String, patience: Duration) -> std::io::Result<()> {
+    let (sender, receiver) = std::sync::mpsc::sync_channel(1);
+    std::thread::spawn(move || {
+        // Whoever waited may have gone.
+        let _ = sender.send(data(text));
+    });
+    receiver.recv_timeout(patience).unwrap_or(Ok(()))
 }
 
 /// Tells something, one line.

@@ -169,20 +169,31 @@ impl Observer for Narrator {
                     );
                 }
             }
-            Event::InDoubt { operation }
+            Event::InDoubt {
+                operation,
+                coordinates,
+            }
             | Event::Parked {
                 operation,
+                coordinates,
                 state: StateKind::InDoubt,
+            } => {
+                let id = operation.id();
+                let text = format!(
+                    "in doubt: nobody knows whether {coordinates} happened (operation {id})"
+                );
+                self.warn(pipeline, &text);
+            }
+            Event::Dead {
+                operation,
+                coordinates,
+                error,
             } => {
                 let id = operation.id();
                 self.warn(
                     pipeline,
-                    &format!("in doubt: nobody knows whether operation {id} happened"),
+                    &format!("dead: {coordinates}: {error} (operation {id})"),
                 );
-            }
-            Event::Dead { operation, error } => {
-                let id = operation.id();
-                self.warn(pipeline, &format!("dead: operation {id}: {error}"));
             }
             Event::Granted { claim } if claim.possible_repeat => {
                 let id = claim.operation.id();
@@ -190,6 +201,13 @@ impl Observer for Narrator {
                     pipeline,
                     &format!("possible repeat: operation {id} may have happened before"),
                 );
+            }
+            Event::Granted { claim } if claim.formerly_expired => {
+                let id = claim.operation.id();
+                let text = format!(
+                    "forgotten: operation {id} happened before its window passed; it runs again"
+                );
+                self.warn(pipeline, &text);
             }
             _ => {}
         }

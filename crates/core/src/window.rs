@@ -42,6 +42,16 @@ impl Window {
         Self { margin, ..self }
     }
 
+    /// The window of another duration: a margin of its own is kept, a derived one derived anew.
+    #[must_use]
+    pub fn resized(self, duration: Duration) -> Self {
+        let derived = Self::new(self.duration);
+        if self == derived {
+            return Self::new(duration);
+        }
+        Self { duration, ..self }
+    }
+
     /// How long a finished record is kept at least.
     pub const fn duration(self) -> Duration {
         self.duration
@@ -93,6 +103,17 @@ mod tests {
         assert_eq!(
             Window::new(Duration::from_secs(80)).margin(),
             Duration::from_secs(10)
+        );
+    }
+
+    #[test]
+    fn a_margin_of_its_own_is_kept_by_a_window_of_another_duration() {
+        let (hour, day) = (Duration::from_secs(3_600), Duration::from_secs(86_400));
+        let half = Duration::from_secs(1_800);
+        assert_eq!(Window::new(day).resized(hour), Window::new(hour));
+        assert_eq!(
+            Window::new(day).with_margin(half).resized(hour).margin(),
+            half
         );
     }
 

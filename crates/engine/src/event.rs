@@ -75,6 +75,8 @@ pub enum Event<'a> {
     Dead {
         /// The operation.
         operation: &'a Operation,
+        /// Where the message was read.
+        coordinates: &'a str,
         /// Why, one line.
         error: &'a str,
     },
@@ -82,11 +84,15 @@ pub enum Event<'a> {
     InDoubt {
         /// The operation.
         operation: &'a Operation,
+        /// Where the message was read.
+        coordinates: &'a str,
     },
     /// A message met an operation that is dead or in doubt already.
     Parked {
         /// The operation.
         operation: &'a Operation,
+        /// Where the message was read.
+        coordinates: &'a str,
         /// Dead or in doubt.
         state: StateKind,
     },

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use semel_core::{Error, ErrorKind, Result};
+use semel_core::{Code, Error, ErrorKind, Result};
 use semel_engine::consumer::{Shutdown, Surroundings};
 use semel_engine::summary::Summary;
 use semel_engine::sweep::sweep_until;
@@ -61,7 +61,9 @@ pub(crate) fn load(
 
 /// The error of a standard output that takes nothing.
 pub(crate) fn cannot_print(error: std::io::Error) -> Error {
-    Error::new(ErrorKind::Unavailable, "cannot print to standard output").with_source(error)
+    Error::new(ErrorKind::Unavailable, "cannot print to standard output")
+        .with_code(Code::TargetUnavailable)
+        .with_source(error)
 }
 
 async fn run_all(settings: Settings, format: Output) -> Result<Exit> {
@@ -125,7 +127,12 @@ async fn run_all(settings: Settings, format: Output) -> Result<Exit> {
             Output::Table => crate::command::summary::table(name, summary, &narrator),
             Output::Json | Output::Jsonl => crate::command::summary::json(name, summary),
         };
-        output::data(text).map_err(cannot_print)?;
+        let printed = if *stop.borrow() {
+            output::data_within(text, LAST_WORDS)
+        } else {
+            output::data(text)
+        };
+        printed.map_err(cannot_print)?;
     }
     failure.map_or_else(|| place.check().map(|()| Exit::Done), Err)
 }
@@ -221,3 +228,6 @@ fn sweep_every(pipelines: &[PipelineSettings]) -> Duration {
         .min();
     (shortest.unwrap_or_default() / 16).clamp(Duration::from_millis(500), Duration::from_secs(60))
 }
+
+/// How long a run that was asked to stop waits for its summary to be read.
+const LAST_WORDS: Duration = Duration::from_secs(1);

@@ -108,6 +108,14 @@ impl<'a> Fields<'a> {
         );
     }
 
+    pub(super) fn boolean(&mut self, name: &'static str) -> Option<bool> {
+        let node = self.node(name)?;
+        self.expect(name, node, "true or false", |value| match value {
+            Value::Boolean(boolean) => Some(*boolean),
+            _ => None,
+        })
+    }
+
     /// A whole number of at least one.
     pub(super) fn count(&mut self, name: &'static str, most: i64) -> Option<usize> {
         let node = self.node(name)?;

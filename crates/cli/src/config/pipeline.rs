@@ -220,16 +220,16 @@ fn pipeline_window(fields: &mut Fields<'_>, window: Window) -> Window {
     let Some(duration) = fields.duration("window") else {
         return window;
     };
-    if let Some(node) = fields.node("window")
-        && duration.is_zero()
-    {
-        fields.fault(
-            "window",
-            node,
-            "a window of zero remembers nothing; the least is `1ms`",
-        );
+    let window = window.resized(duration);
+    if let Some(node) = fields.node("window") {
+        if duration.is_zero() {
+            let message = "a window of zero remembers nothing; the least is `1ms`";
+            fields.fault("window", node, message);
+        } else if window.margin() >= duration {
+            fields.fault("window", node, "must be longer than `window.margin`");
+        }
     }
-    Window::new(duration)
+    window
 }
 
 fn lease(fields: &mut Fields<'_>, window: Window) -> Duration {
@@ -302,7 +302,7 @@ const fn default_concurrency(effect: Option<&EffectSettings>) -> usize {
     match effect {
         Some(EffectSettings::Exec(..)) => 4,
         Some(EffectSettings::Http(..)) => 32,
-        Some(EffectSettings::Jsonl(..)) => 256,
+        Some(EffectSettings::Jsonl(..)) => 32,
         Some(EffectSettings::Sql(_) | EffectSettings::File { .. } | EffectSettings::Stdout(_))
         | None => 1,
     }

@@ -173,25 +173,35 @@ fn store(fields: &mut Fields<'_>, overrides: &Overrides) -> Option<StoreUrl> {
         text.trim().parse::<StoreUrl>()
     });
     let url: Option<StoreUrl> = table.parsed("url");
-    let was_written = table.node("url").is_some() || table.node("url_file").is_some();
     if let (Some(node), Some(_)) = (table.node("url"), table.node("url_file")) {
         table.fault("url", node, "either `url` or `url_file`, not both");
     }
+    let is_volatile_allowed = table.boolean("allow_volatile").unwrap_or(false);
+    let written = table.node("url").or_else(|| table.node("url_file"));
     table.finish();
-    match &overrides.store {
-        Some(text) => match text.parse() {
-            Ok(url) => Some(url),
-            Err(message) => {
-                let origin = Origin::Environment("--store".to_owned());
-                fields
-                    .faults
-                    .push(&origin, "store.url", Code::InvalidConfig, message);
-                None
+    let (store, origin) = match (&overrides.store, written) {
+        (Some(text), _) => {
+            let origin = Origin::Environment("--store".to_owned());
+            match text.parse() {
+                Ok(url) => (url, origin),
+                Err(message) => {
+                    let (path, code) = ("store.url", Code::InvalidConfig);
+                    fields.faults.push(&origin, path, code, message);
+                    return None;
+                }
             }
-        },
-        None if was_written => url.or(url_file),
-        None => Some(StoreUrl::Embedded("./semel-data".into())),
+        }
+        (None, Some(node)) => (url.or(url_file)?, node.origin.clone()),
+        (None, None) => (StoreUrl::Embedded("./semel-data".into()), Origin::Default),
+    };
+    if store == StoreUrl::Memory && !is_volatile_allowed {
+        let message = "`memory:` forgets everything at exit, so that no promise holds across runs; \
+                       set `store.allow_volatile = true` to use it all the same";
+        fields
+            .faults
+            .push(&origin, "store.url", Code::InvalidConfig, message);
     }
+    Some(store)
 }
 
 fn window(fields: &mut Fields<'_>) -> Window {

@@ -21,7 +21,7 @@ pub(super) struct Node {
 pub(super) enum Value {
     Text(String),
     Integer(i64),
-    Boolean,
+    Boolean(bool),
     List(Vec<Node>),
     Table(Table),
     /// A float or a date: nothing takes one.
@@ -37,7 +37,7 @@ impl Value {
         match self {
             Self::Text(_) => "a string",
             Self::Integer(_) => "an integer",
-            Self::Boolean => "a boolean",
+            Self::Boolean(_) => "a boolean",
             Self::List(_) => "a list",
             Self::Table(_) => "a table",
             Self::Other(noun) => noun,
@@ -152,11 +152,10 @@ fn insert(node: &mut Node, path: &[String], new: Node) {
         value: Value::Table(Table::new()),
         origin: new.origin.clone(),
     };
-    insert(
-        table.entry(first.clone()).or_insert_with(empty),
-        rest,
-        new.clone(),
-    );
+    // Variables are in capitals; a name that people chose may not be.
+    let written = table.keys().find(|key| key.eq_ignore_ascii_case(first));
+    let name = written.unwrap_or(first).clone();
+    insert(table.entry(name).or_insert_with(empty), rest, new.clone());
 }
 
 /// Finds the line of a byte offset.
@@ -211,7 +210,7 @@ fn convert(value: &DeValue<'_>, origin: &impl Fn(usize) -> Origin) -> Value {
                 Value::Integer,
             )
         }
-        DeValue::Boolean(_) => Value::Boolean,
+        DeValue::Boolean(boolean) => Value::Boolean(*boolean),
         DeValue::Array(items) => {
             let items = items.iter().map(|item| Node {
                 value: convert(item.get_ref(), origin),

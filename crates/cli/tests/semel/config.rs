@@ -332,16 +332,22 @@ fn a_store_is_named_once_and_by_a_url_that_is_known() {
     assert!(
         fault("[store]\nurl = \"postgres://h/db\"").contains("`postgres` stores are not supported")
     );
-    assert!(fault("[store]\nurl = \"memory:\"\npool = 3").contains("unknown setting"));
+    assert!(
+        fault("[store]\nallow_volatile = true\nurl = \"memory:\"\npool = 3")
+            .contains("unknown setting")
+    );
     let site = Site::with(&[
         ("url", "memory:\n"),
-        ("semel.toml", &pipeline("[store]\nurl_file = \"url\"\n")),
+        (
+            "semel.toml",
+            &pipeline("[store]\nallow_volatile = true\nurl_file = \"url\"\n"),
+        ),
     ]);
     let check = site.semel(&["config", "check"]).done();
     assert_eq!(check.stdout, "semel.toml: ok, 1 pipeline, store memory:\n");
     site.write(
         "semel.toml",
-        pipeline("[store]\nurl = \"memory:\"\nurl_file = \"url\"\n"),
+        pipeline("[store]\nallow_volatile = true\nurl = \"memory:\"\nurl_file = \"url\"\n"),
     );
     let check = site.semel(&["config", "check"]).code(1);
     assert!(
@@ -380,7 +386,10 @@ fn a_file_that_cannot_be_read_or_is_no_toml_is_told_with_its_line() {
 
 #[test]
 fn the_environment_lies_over_the_file_and_flags_over_both() {
-    let site = Site::with(&[("semel.toml", &pipeline("[store]\nurl = \"memory:\"\n"))]);
+    let site = Site::with(&[(
+        "semel.toml",
+        &pipeline("[store]\nallow_volatile = true\nurl = \"memory:\"\n"),
+    )]);
     let check = |variables: &[(&str, &str)], arguments: &[&str]| {
         let mut command = site.command();
         command
@@ -389,6 +398,12 @@ fn the_environment_lies_over_the_file_and_flags_over_both() {
             .envs(variables.iter().copied());
         Running::start(&mut command).wait()
     };
+    let refused = check(&[("SEMEL__STORE__ALLOW_VOLATILE", "false")], &[]).code(1);
+    assert!(
+        refused.stdout.contains("forgets everything at exit"),
+        "{}",
+        refused.stdout
+    );
     let over = ("SEMEL__STORE__URL", "sqlite:env.db");
     assert_eq!(
         check(&[], &[]).done().stdout,
@@ -545,4 +560,22 @@ fn pipeline(settings: &str) -> String {
         "{settings}[pipelines.p]\nsource = {{ kind = \"stdin\" }}\nkey = \"line\"\n\
          effect = {{ kind = \"stdout\" }}\n"
     )
+}
+
+#[test]
+fn a_variable_reaches_a_pipeline_whatever_the_case_of_its_name() {
+    let config = pipeline("").replace("pipelines.p", "pipelines.Pay");
+    let site = Site::with(&[("semel.toml", &config)]);
+    let mut command = site.command();
+    command
+        .args(["config", "check"])
+        .env("SEMEL__PIPELINES__PAY__LEASE", "5");
+    let check = Running::start(&mut command).wait().code(1);
+    assert!(
+        check
+            .stdout
+            .starts_with("SEMEL__PIPELINES__PAY__LEASE: pipelines.Pay.lease: must be a string"),
+        "{}",
+        check.stdout
+    );
 }

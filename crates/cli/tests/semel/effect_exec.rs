@@ -125,7 +125,7 @@ fn an_end_that_nobody_saw_is_in_doubt_or_repeated_as_the_class_says() {
         let ended = parked
             .semel(&["run", "--output", "json"])
             .done()
-            .says("in doubt: nobody knows whether operation ");
+            .says("in doubt: nobody knows whether in:1 happened (operation ");
         ended.summary().is(&[("in_doubt", 2)]);
         assert_eq!(calls(&parked), 1, "never twice");
         parked.run().is(&[("in_doubt", 2)]);

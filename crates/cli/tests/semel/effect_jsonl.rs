@@ -26,9 +26,9 @@ fn calls(site: &Site) -> usize {
 
 #[test]
 fn answers_may_come_in_any_order() {
-    // Answers none before all are there, and then from behind.
+    // Answers none of the first 32 before all are there, and then from behind.
     let body = "
-requests = [next(read()) for _ in range(200)]
+requests = [next(read()) for _ in range(32)]
 for request in reversed(requests):
     answer(request, 'done', result={'charged': request['key']})
 for request in read():

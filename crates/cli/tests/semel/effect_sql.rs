@@ -86,7 +86,7 @@ fn a_row_that_fails_is_dead_while_its_neighbours_commit() {
     let ended = site
         .semel(&["run", "--output", "json"])
         .done()
-        .says("dead: operation ");
+        .says("dead: in:");
     ended.summary().is(&[("applied", 199), ("dead", 1)]);
     assert_eq!(
         site.rows("shop.db", "select count(*), count(distinct id) from t"),

@@ -2,8 +2,11 @@
 
 use std::io::{BufRead, BufReader};
 use std::process::Stdio;
+use std::time::Duration;
 
-use crate::site::{Site, Summary, lines, read_all};
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::site::{Site, Summary, lines, read_all, wait_for};
 
 fn config(on_doubt: &str) -> String {
     format!(
@@ -76,4 +79,28 @@ fn a_reader_that_has_had_enough_ends_the_run_quietly() {
         ("replayed", done as u64),
     ]);
     assert_eq!(messages.lines().count() + done, 20_000);
+}
+
+#[test]
+fn a_pipe_that_nobody_reads_does_not_hold_up_the_end() {
+    let lines: String = lines(0..20_000, |id| format!("{{\"id\":{id}}}"));
+    let config = format!("shutdown = \"200ms\"\n{}", config("repeat"));
+    let site = Site::with(&[("semel.toml", &config), ("in", &lines)]);
+    let mut child = site
+        .command()
+        .arg("run")
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("the semel binary");
+    // Held open and never read: it fills up and takes nothing more.
+    let unread = child.stdout.take().expect("a pipe");
+    std::thread::sleep(Duration::from_millis(700));
+    let id = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
+    kill_process(id.expect("a process id"), Signal::TERM).expect("it still runs");
+    wait_for("the end of semel", || {
+        child.try_wait().expect("a child").is_some()
+    });
+    assert!(child.wait().expect("a child").success());
+    drop(unread);
 }

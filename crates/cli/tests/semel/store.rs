@@ -118,6 +118,16 @@ fn a_store_that_was_taken_away_is_told() {
 #[test]
 fn a_memory_store_forgets_with_its_process() {
     let site = site("memory:");
+    let refused = site.semel(&["run"]).code(2);
+    assert!(
+        refused.stderr.contains("set `store.allow_volatile = true`"),
+        "{}",
+        refused.stderr
+    );
+    let config = site
+        .text("semel.toml")
+        .replacen("[store]", "[store]\nallow_volatile = true", 1);
+    site.write("semel.toml", config);
     site.run().is(&[("applied", 1)]);
     site.run().is(&[("applied", 1)]);
 }

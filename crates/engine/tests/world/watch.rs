@@ -74,8 +74,10 @@ impl Observer for Watch {
             Event::Unusable { unusable, .. } => Seen::Unusable(unusable.code()),
             Event::Released { operation, .. } => Seen::Released(key(operation)),
             Event::Dead { operation, .. } => Seen::Dead(key(operation)),
-            Event::InDoubt { operation } => Seen::InDoubt(key(operation)),
-            Event::Parked { operation, state } => Seen::Parked(key(operation), state),
+            Event::InDoubt { operation, .. } => Seen::InDoubt(key(operation)),
+            Event::Parked {
+                operation, state, ..
+            } => Seen::Parked(key(operation), state),
             Event::Fenced {
                 operation, found, ..
             } => Seen::Fenced(key(operation), found),

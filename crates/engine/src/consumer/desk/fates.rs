@@ -69,7 +69,12 @@ impl<S: Store + Clone> Desk<S> {
                 self.settle(&incoming, Fate::Stale);
             }
             Admission::Parked { state, .. } => {
-                self.observe(&Event::Parked { operation, state });
+                let coordinates = &incoming.coordinates;
+                self.observe(&Event::Parked {
+                    operation,
+                    coordinates,
+                    state,
+                });
                 self.parked(&incoming, state, "its operation was given up before");
             }
             Admission::TooOld => {
@@ -146,10 +151,18 @@ impl<S: Store + Clone> Desk<S> {
         error: &str,
     ) {
         let operation = &incoming.request.operation;
+        let coordinates = &incoming.coordinates;
         if state == StateKind::Dead {
-            self.observe(&Event::Dead { operation, error });
+            self.observe(&Event::Dead {
+                operation,
+                coordinates,
+                error,
+            });
         } else {
-            self.observe(&Event::InDoubt { operation });
+            self.observe(&Event::InDoubt {
+                operation,
+                coordinates,
+            });
         }
         self.parked(incoming, state, error);
     }
