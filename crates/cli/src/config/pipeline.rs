@@ -301,8 +301,8 @@ const fn default_batch(effect: Option<&EffectSettings>) -> usize {
 const fn default_concurrency(effect: Option<&EffectSettings>) -> usize {
     match effect {
         Some(EffectSettings::Exec(..)) => 4,
-        Some(EffectSettings::Http(..)) => 32,
-        Some(EffectSettings::Jsonl(..)) => 32,
+        // As many as a crash may leave in doubt.
+        Some(EffectSettings::Http(..) | EffectSettings::Jsonl(..)) => 32,
         Some(EffectSettings::Sql(_) | EffectSettings::File { .. } | EffectSettings::Stdout(_))
         | None => 1,
     }
