@@ -10,7 +10,9 @@ mod operate;
 mod settle;
 
 pub use claim::claim;
-pub use operate::{Directed, Directive, Order, Refusal, Verdict, operate, sweep};
+pub use operate::{
+    Directed, Directive, Order, Refusal, Verdict, is_abandoned, operate, quiet_before, sweep,
+};
 pub use settle::{renew, settle};
 
 use crate::entity::EntityRecord;

@@ -38,7 +38,6 @@ const PAGES: &[(&str, &str)] = pages![
     "dead",
     "entity-missing",
     "fingerprint-conflict",
-    "fingerprint-missing",
     "in-doubt",
     "internal",
     "invalid-config",

@@ -213,6 +213,28 @@ pub fn sweep(record: &Record, now: Timestamp) -> Change {
     }
 }
 
+/// Whether somebody began and nobody came back: claimed or released, and quiet for the default
+/// window. A possible loss, counted by a sweep and never removed by it. WIN-3.
+pub fn is_abandoned(record: &Record, now: Timestamp) -> bool {
+    match record.state {
+        State::Claimed {
+            lease_until: quiet_since,
+        }
+        | State::Released {
+            not_before: quiet_since,
+        } => quiet_since.plus(Window::DEFAULT.duration()) <= now,
+        State::Started { .. }
+        | State::Completed { .. }
+        | State::Dead { .. }
+        | State::InDoubt { .. } => false,
+    }
+}
+
+/// What was quiet by then is abandoned at `now`, for stores that count by it; see [`is_abandoned`].
+pub fn quiet_before(now: Timestamp) -> Timestamp {
+    now.minus(Window::DEFAULT.duration())
+}
+
 const fn refused(refusal: Refusal) -> Decision<Directed> {
     Decision::keep(Directed::Refused(refusal))
 }

@@ -274,7 +274,6 @@ fn every_reason_is_stored_and_restored() {
         Unusable::BirthInvalid { at: at() },
         Unusable::EntityMissing { at: at() },
         Unusable::VersionInvalid { at: at() },
-        Unusable::FingerprintMissing { at: at() },
     ];
     reasons.extend(crate::json::Fault::ALL.map(json));
     reasons.extend(Selected::NOUNS.map(|found| Unusable::KeyNotScalar { at: at(), found }));

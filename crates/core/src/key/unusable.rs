@@ -84,16 +84,11 @@ pub enum Unusable {
         /// The selector at fault.
         at: Box<str>,
     },
-    /// None of the fingerprint's selectors finds anything.
-    FingerprintMissing {
-        /// The selectors of the fingerprint.
-        at: Box<str>,
-    },
 }
 
 impl Unusable {
     /// Every code, in the order of the variants.
-    pub const CODES: [&str; 16] = [
+    pub const CODES: [&str; 15] = [
         "not-json",
         "key-missing",
         "key-null",
@@ -109,7 +104,6 @@ impl Unusable {
         "birth-invalid",
         "entity-missing",
         "version-invalid",
-        "fingerprint-missing",
     ];
 
     /// The stable code, as in `semel explain CODE` and `quarantine list`.
@@ -130,7 +124,6 @@ impl Unusable {
             Self::BirthInvalid { .. } => 12,
             Self::EntityMissing { .. } => 13,
             Self::VersionInvalid { .. } => 14,
-            Self::FingerprintMissing { .. } => 15,
         };
         Self::CODES[index]
     }
@@ -157,8 +150,7 @@ impl Unusable {
             | Self::BirthMissing { at }
             | Self::BirthInvalid { at }
             | Self::EntityMissing { at }
-            | Self::VersionInvalid { at }
-            | Self::FingerprintMissing { at } => at.to_string(),
+            | Self::VersionInvalid { at } => at.to_string(),
         }
     }
 
@@ -204,7 +196,6 @@ impl Unusable {
             "birth-invalid" => Self::BirthInvalid { at },
             "entity-missing" => Self::EntityMissing { at },
             "version-invalid" => Self::VersionInvalid { at },
-            "fingerprint-missing" => Self::FingerprintMissing { at },
             _ => return None,
         })
     }
@@ -240,7 +231,6 @@ impl fmt::Display for Unusable {
             Self::BirthInvalid { at } => write!(f, "{at} is not a time since 1970"),
             Self::EntityMissing { at } => write!(f, "the message has no entity at {at}"),
             Self::VersionInvalid { at } => write!(f, "{at} is not a version number"),
-            Self::FingerprintMissing { at } => write!(f, "the message has none of {at}"),
         }
     }
 }

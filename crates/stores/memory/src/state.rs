@@ -8,11 +8,9 @@ use bytes::Bytes;
 use semel_core::decide::{self, Change, Decision, Directed, Directive};
 use semel_core::port::checkpoint::Together;
 use semel_core::port::store::{Listed, Stats, Swept};
-use semel_core::record;
 use semel_core::{
     Admission, ClaimRequest, EntityRecord, FencingToken, Mark, OpId, Operation, Parked, ParkedId,
     Record, Renewal, Renewed, Scope, Settled, Settlement, StateKind, Timestamp, VersionGate,
-    Window,
 };
 
 /// Everything, in ordered maps.
@@ -157,7 +155,9 @@ impl State {
                 continue;
             };
             match decide::sweep(&listed.record, now) {
-                Change::Keep => swept.abandoned += u64::from(is_abandoned(&listed.record, now)),
+                Change::Keep => {
+                    swept.abandoned += u64::from(decide::is_abandoned(&listed.record, now));
+                }
                 Change::Put(record) => {
                     listed.record = record;
                     swept.doubted += 1;
@@ -229,20 +229,4 @@ fn restore<T>(map: &mut BTreeMap<OpId, T>, id: OpId, former: Option<T>) {
         Some(former) => map.insert(id, former),
         None => map.remove(&id),
     };
-}
-
-/// Somebody began, and nobody came back for the default window: a possible loss.
-fn is_abandoned(record: &Record, now: Timestamp) -> bool {
-    match record.state {
-        record::State::Claimed {
-            lease_until: quiet_since,
-        }
-        | record::State::Released {
-            not_before: quiet_since,
-        } => quiet_since.plus(Window::DEFAULT.duration()) <= now,
-        record::State::Started { .. }
-        | record::State::Completed { .. }
-        | record::State::Dead { .. }
-        | record::State::InDoubt { .. } => false,
-    }
 }

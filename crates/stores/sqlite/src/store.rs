@@ -12,7 +12,7 @@ use semel_core::port::store::{Capabilities, ListQuery, Listed, Page, Stats, Swep
 use semel_core::port::transactional::{Application, Applied, Statements, TransactionalStore};
 use semel_core::{
     Admission, ClaimRequest, Clock, Error, ErrorKind, Mark, OpId, Operation, Parked, ParkedId,
-    Record, Renewal, Renewed, Result, Settled, Settlement, StateKind, Store, Window,
+    Record, Renewal, Renewed, Result, Settled, Settlement, StateKind, Store,
 };
 use tokio::sync::oneshot;
 
@@ -347,7 +347,7 @@ fn sweep(ledger: &mut Ledger<'_>, limit: usize) -> Result<Swept> {
     let full = i64::try_from(visited.len()).is_ok_and(|visited| visited >= limit);
     swept.more = full && swept.removed + swept.doubted > 0;
     if !swept.more {
-        let quiet_since = now.minus(Window::DEFAULT.duration());
+        let quiet_since = decide::quiet_before(now);
         let mut count = connection
             .prepare_cached(sql::RECORD_ABANDONED)
             .map_err(undone)?;

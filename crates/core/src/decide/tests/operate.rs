@@ -201,6 +201,22 @@ fn abandon() -> Order {
     Order::Resolve(Verdict::Abandon { window: WINDOW })
 }
 
+#[test]
+fn what_was_quiet_for_the_default_window_is_abandoned_from_that_very_moment() {
+    let millisecond = Duration::from_millis(1);
+    let now = NOW.plus(Duration::from_secs(30 * 86_400));
+    let quiet = decide::quiet_before(now);
+    for (since, expected) in [(quiet, true), (quiet.plus(millisecond), false)] {
+        let claimed = State::Claimed { lease_until: since };
+        let released = State::Released { not_before: since };
+        assert_eq!(decide::is_abandoned(&record(claimed), now), expected);
+        assert_eq!(decide::is_abandoned(&record(released), now), expected);
+    }
+    for state in [in_doubt(Timestamp::EPOCH), completed(Timestamp::EPOCH)] {
+        assert!(!decide::is_abandoned(&record(state), now), "{state:?}");
+    }
+}
+
 fn every_order() -> [Order; 7] {
     [
         applied(),

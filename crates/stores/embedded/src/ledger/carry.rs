@@ -3,11 +3,11 @@
 
 use semel_core::decide;
 use semel_core::port::store::Swept;
-use semel_core::{Change, Result, State, Timestamp, Window};
+use semel_core::{Change, Result, Timestamp};
 
 use std::time::Duration;
 
-use super::{Before, Kept, Ledger, Stored, Versioned};
+use super::{Before, Ledger, Stored, Versioned};
 use crate::entry::{self, EntityBody, Identity, Kind, MarkBody, RecordBody};
 use crate::error::WriteFailure;
 use crate::frame;
@@ -74,7 +74,9 @@ impl Ledger {
                 continue;
             };
             match decide::sweep(&kept.record, now) {
-                Change::Keep => swept.abandoned += u64::from(is_abandoned(kept, now)),
+                Change::Keep => {
+                    swept.abandoned += u64::from(decide::is_abandoned(&kept.record, now))
+                }
                 change => {
                     swept.doubted += 1;
                     let operation = kept.operation.clone();
@@ -291,22 +293,6 @@ enum Living {
     Record(Place),
     Entity((semel_core::Scope, semel_core::Key)),
     Mark(std::sync::Arc<str>),
-}
-
-/// Whether somebody began and nobody came back for a whole default window: a possible loss.
-fn is_abandoned(kept: &Kept, now: Timestamp) -> bool {
-    match kept.record.state {
-        State::Claimed {
-            lease_until: quiet_since,
-        }
-        | State::Released {
-            not_before: quiet_since,
-        } => now.since(quiet_since) > Window::DEFAULT.duration(),
-        State::Started { .. }
-        | State::Completed { .. }
-        | State::Dead { .. }
-        | State::InDoubt { .. } => false,
-    }
 }
 
 /// A segment takes at least this long, however short the windows in it.
