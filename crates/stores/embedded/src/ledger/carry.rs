@@ -75,7 +75,7 @@ impl Ledger {
             };
             match decide::sweep(&kept.record, now) {
                 Change::Keep => {
-                    swept.abandoned += u64::from(decide::is_abandoned(&kept.record, now))
+                    swept.abandoned += u64::from(decide::is_abandoned(&kept.record, now));
                 }
                 change => {
                     swept.doubted += 1;
