@@ -1,4 +1,10 @@
-//! Exactly what was typed.
+//! Exactly what was typed. One file per verb; what every verb takes is here.
+
+mod config;
+mod run;
+
+pub(crate) use config::Config;
+pub(crate) use run::Run;
 
 use std::path::PathBuf;
 
@@ -31,25 +37,6 @@ pub(crate) enum Command {
     /// Look at the configuration
     #[command(subcommand)]
     Config(Config),
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct Run {
-    /// The configuration; the same as --config
-    #[arg(value_name = "FILE", conflicts_with = "config")]
-    pub(crate) file: Option<PathBuf>,
-    #[command(flatten)]
-    pub(crate) common: Common,
-    /// How the summary is printed on standard output
-    #[arg(long, value_enum, default_value_t = Output::Table)]
-    pub(crate) output: Output,
-}
-
-#[derive(Debug, Subcommand)]
-pub(crate) enum Config {
-    /// Find every fault in the configuration; exit code 1 if there is one
-    #[command(after_help = "Example:\n  semel config check --config semel.toml")]
-    Check(Common),
 }
 
 #[derive(Debug, Args)]

@@ -10,7 +10,28 @@ mod tree;
 pub(crate) use fields::suggestion;
 pub(crate) use settings::{Overrides, PipelineSettings, Settings, SourceSettings, StoreUrl};
 
+use std::path::{Path, PathBuf};
+
 use semel_core::Code;
+
+use crate::args::Common;
+
+/// Reads the configuration that the arguments name; answers with its path too.
+pub(crate) fn load(
+    file: Option<&Path>,
+    common: &Common,
+) -> Result<(PathBuf, Settings), Vec<Fault>> {
+    let file = file
+        .or(common.config.as_deref())
+        .unwrap_or(Path::new("semel.toml"))
+        .to_owned();
+    let overrides = Overrides {
+        store: common.store.clone(),
+        pipeline: common.pipeline.clone(),
+    };
+    let settings = Settings::load(&file, std::env::vars_os(), &overrides)?;
+    Ok((file, settings))
+}
 
 /// One thing that is wrong with the configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,15 +1,24 @@
 //! The only place that prints: data on standard output, conversation on standard error.
 
 use std::fmt::Display;
-use std::io::{ErrorKind, Write};
+use std::io::Write;
 use std::time::Duration;
+
+use semel_core::{Code, Error, ErrorKind};
 
 /// Prints data. A closed pipe is no failure: whoever reads has had enough.
 pub(crate) fn data(text: impl Display) -> std::io::Result<()> {
     match writeln!(std::io::stdout().lock(), "{text}") {
-        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
+        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
         result => result,
     }
+}
+
+/// The error of a standard output that takes nothing.
+pub(crate) fn cannot_print(error: std::io::Error) -> Error {
+    Error::new(ErrorKind::Unavailable, "cannot print to standard output")
+        .with_code(Code::TargetUnavailable)
+        .with_source(error)
 }
 
 /// Prints data if somebody takes it within `patience`: at the end of a run that was asked to stop,
@@ -34,7 +43,7 @@ pub(crate) fn warning(text: impl Display) {
 }
 
 /// Tells of a failure with its chain of causes.
-pub(crate) fn failure(error: &semel_core::Error) {
+pub(crate) fn failure(error: &Error) {
     say(format_args!("error: {error} [{}]", error.code()));
     let mut told = error.to_string();
     let mut cause = std::error::Error::source(error);

@@ -3,7 +3,7 @@
 use semel_core::Result;
 
 use crate::args::Common;
-use crate::command::run::load;
+use crate::config::load;
 use crate::{Exit, output};
 
 /// Finds every fault in the configuration.
@@ -17,12 +17,12 @@ pub(crate) fn check(common: &Common) -> Result<Exit> {
                 file.display(),
                 settings.store
             );
-            output::data(line).map_err(crate::command::run::cannot_print)?;
+            output::data(line).map_err(output::cannot_print)?;
             Ok(Exit::Done)
         }
         Err(faults) => {
             let lines: Vec<_> = faults.iter().map(ToString::to_string).collect();
-            output::data(lines.join("\n")).map_err(crate::command::run::cannot_print)?;
+            output::data(lines.join("\n")).map_err(output::cannot_print)?;
             Ok(Exit::No)
         }
     }

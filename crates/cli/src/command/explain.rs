@@ -2,14 +2,13 @@
 
 use semel_core::Result;
 
-use crate::command::run::cannot_print;
 use crate::config::suggestion;
 use crate::{Exit, output};
 
 /// Prints the page of `code`.
 pub(crate) fn explain(code: &str) -> Result<Exit> {
     if let Some((_, page)) = PAGES.iter().find(|(known, _)| *known == code) {
-        output::data(page.trim_end()).map_err(cannot_print)?;
+        output::data(page.trim_end()).map_err(output::cannot_print)?;
         return Ok(Exit::Done);
     }
     let known: Vec<_> = PAGES.iter().map(|(known, _)| *known).collect();

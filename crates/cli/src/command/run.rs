@@ -1,10 +1,9 @@
 //! `semel run`: every pipeline of a configuration, until its sources end or a signal asks to stop.
 
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use semel_core::{Code, Error, ErrorKind, Result};
+use semel_core::{Error, ErrorKind, Result};
 use semel_engine::consumer::{Shutdown, Surroundings};
 use semel_engine::summary::Summary;
 use semel_engine::sweep::sweep_until;
@@ -14,16 +13,16 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-use crate::args::{self, Common, Output};
+use crate::args::{self, Output};
 use crate::assemble::{self, AnySource};
-use crate::config::{Fault, Overrides, PipelineSettings, Settings};
+use crate::config::{self, PipelineSettings, Settings};
 use crate::place::Place;
 use crate::progress::{Bars, Narrator};
 use crate::{Exit, output};
 
 /// Runs the configuration and prints the summary.
 pub(crate) fn run(arguments: &args::Run) -> Result<Exit> {
-    let settings = match load(arguments.file.as_deref(), &arguments.common) {
+    let settings = match config::load(arguments.file.as_deref(), &arguments.common) {
         Ok((_, settings)) => settings,
         Err(faults) => {
             for fault in faults {
@@ -40,30 +39,6 @@ pub(crate) fn run(arguments: &args::Run) -> Result<Exit> {
     // A read of standard input cannot be called off; it must not hold up the exit.
     runtime.shutdown_background();
     result
-}
-
-/// Reads the configuration that the arguments name.
-pub(crate) fn load(
-    file: Option<&Path>,
-    common: &Common,
-) -> std::result::Result<(PathBuf, Settings), Vec<Fault>> {
-    let file = file
-        .or(common.config.as_deref())
-        .unwrap_or(Path::new("semel.toml"))
-        .to_owned();
-    let overrides = Overrides {
-        store: common.store.clone(),
-        pipeline: common.pipeline.clone(),
-    };
-    let settings = Settings::load(&file, std::env::vars_os(), &overrides)?;
-    Ok((file, settings))
-}
-
-/// The error of a standard output that takes nothing.
-pub(crate) fn cannot_print(error: std::io::Error) -> Error {
-    Error::new(ErrorKind::Unavailable, "cannot print to standard output")
-        .with_code(Code::TargetUnavailable)
-        .with_source(error)
 }
 
 async fn run_all(settings: Settings, format: Output) -> Result<Exit> {
@@ -132,7 +107,7 @@ async fn run_all(settings: Settings, format: Output) -> Result<Exit> {
         } else {
             output::data(text)
         };
-        printed.map_err(cannot_print)?;
+        printed.map_err(output::cannot_print)?;
     }
     failure.map_or_else(|| place.check().map(|()| Exit::Done), Err)
 }
