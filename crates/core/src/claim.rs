@@ -16,10 +16,45 @@ use crate::record::{Recovery, StateKind};
 use crate::time::{Entropy, Timestamp};
 use crate::window::Window;
 
-/// 128 random bits, made by the claimant *before* it asks, so that a claim whose answer was lost
+/// 128 random bits, 48 of them its [`Claimant`]'s, made *before* it asks, so that a claim whose answer was lost
 /// can be asked for again. CLM-4.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ClaimId(u128);
+
+/// Who claims: 48 random bits that a process draws once, so that all its claims can be told from
+/// those of others. Shown as twelve hexadecimal digits; never a secret, never a proof.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Claimant([u8; 6]);
+
+impl Claimant {
+    /// A fresh claimant.
+    pub fn random(entropy: &(impl Entropy + ?Sized)) -> Self {
+        let mut bytes = [0; 6];
+        entropy.fill(&mut bytes);
+        Self(bytes)
+    }
+
+    /// A fresh claim id of this claimant: 80 random bits behind its own 48.
+    pub fn claim(self, entropy: &(impl Entropy + ?Sized)) -> ClaimId {
+        let mut bytes = [0; 16];
+        let (own, random) = bytes.split_at_mut(6);
+        own.copy_from_slice(&self.0);
+        entropy.fill(random);
+        ClaimId::from_bytes(bytes)
+    }
+}
+
+impl fmt::Display for Claimant {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+impl fmt::Debug for Claimant {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Claimant({self})")
+    }
+}
 
 impl ClaimId {
     /// A fresh claim id.
@@ -37,6 +72,13 @@ impl ClaimId {
     /// The claim id that [`ClaimId::to_bytes`] wrote.
     pub const fn from_bytes(bytes: [u8; 16]) -> Self {
         Self(u128::from_be_bytes(bytes))
+    }
+
+    /// Whose claim it is.
+    pub fn claimant(self) -> Claimant {
+        let mut bytes = [0; 6];
+        bytes.copy_from_slice(&self.to_bytes()[..6]);
+        Claimant(bytes)
     }
 
     /// Its sixteen bytes, most significant first.

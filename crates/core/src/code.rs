@@ -46,6 +46,16 @@ pub enum Code {
     TargetInUse,
     /// The target file is shorter than what the store recorded of it.
     TargetShortened,
+    /// An export is cut off or changed.
+    ExportDamaged,
+    /// Somebody else is at the key.
+    InProgress,
+    /// The effect failed; another attempt may follow.
+    EffectFailed,
+    /// The entity has this version or a later one.
+    Stale,
+    /// A completed operation has no outcome that can be given back.
+    OutcomeUnreadable,
     /// No answer in time.
     Timeout,
     /// A stored record does not check out.
@@ -77,6 +87,11 @@ impl Code {
         Self::TargetUnavailable,
         Self::TargetInUse,
         Self::TargetShortened,
+        Self::ExportDamaged,
+        Self::InProgress,
+        Self::EffectFailed,
+        Self::Stale,
+        Self::OutcomeUnreadable,
         Self::Timeout,
         Self::RecordCorrupt,
         Self::Internal,
@@ -105,6 +120,11 @@ impl Code {
             Self::TargetUnavailable => "target-unavailable",
             Self::TargetInUse => "target-in-use",
             Self::TargetShortened => "target-shortened",
+            Self::ExportDamaged => "export-damaged",
+            Self::InProgress => "in-progress",
+            Self::EffectFailed => "effect-failed",
+            Self::Stale => "stale",
+            Self::OutcomeUnreadable => "outcome-unreadable",
             Self::Timeout => "timeout",
             Self::RecordCorrupt => "record-corrupt",
             Self::Internal => "internal",

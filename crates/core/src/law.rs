@@ -74,6 +74,8 @@ laws! {
     AttemptsCapped = "ATT-1",
     /// Busy answers, resumed claims and work given back at shutdown are no attempts.
     BusyIsNoAttempt = "ATT-2",
+    /// Attempts that ended without completing are kept on the record with their end, the latest sixteen.
+    PastKept = "ATT-3",
     /// An older or equal version of an entity is stale.
     VersionGate = "VER-1",
     /// At most one live claim works on one entity.
@@ -84,12 +86,22 @@ laws! {
     BatchRepeats = "BAT-2",
     /// A batch settled together with a mark is applied whole or not at all.
     MarkTogether = "MRK-1",
+    /// What is admitted together with a mark is complete with it, or nothing of it is.
+    AdmittedTogether = "MRK-2",
     /// A parked message is kept once, whole, until somebody drops it.
     ParkedOnce = "PRK-1",
     /// What a durable store answered survives reopening it.
     Durable = "DUR-1",
     /// Lists are complete and paged without a repeat while nothing changes.
     ListComplete = "LST-1",
+    /// An order ends a wait for the next claim and for nobody else.
+    ReleaseOrdered = "ORD-1",
+    /// An order with a note leaves one audit entry, written together with its change.
+    AuditedOnce = "AUD-1",
+    /// What was exported and is imported elsewhere is decided there as it was here.
+    Transferred = "XFR-1",
+    /// An import adds what is not there and replaces nothing.
+    ImportAdds = "XFR-2",
     /// Effect and record commit together.
     Together = "INB-1",
     /// One message's failing statement fails that message alone, and leaves nothing of it behind.

@@ -23,6 +23,8 @@
 //! # }
 //! ```
 
+pub mod attempt;
+pub mod audit;
 pub mod birth;
 pub mod claim;
 pub mod code;
@@ -44,8 +46,11 @@ pub mod time;
 pub mod units;
 pub mod window;
 
+pub use attempt::{AttemptEnd, PastAttempt};
+pub use audit::{Audited, Note};
 pub use claim::{
-    Admission, AttemptLimits, Claim, ClaimId, ClaimRequest, Duplicate, FencingToken, Start,
+    Admission, AttemptLimits, Claim, ClaimId, ClaimRequest, Claimant, Duplicate, FencingToken,
+    Start,
 };
 pub use code::Code;
 pub use decide::{Change, Decision};

@@ -7,7 +7,9 @@ use std::fmt;
 
 use bytes::Bytes;
 
+use crate::audit::{Audited, Note};
 use crate::key::{Key, Scope, Unusable};
+use crate::operation::Operation;
 use crate::time::Timestamp;
 
 /// Why a message was set aside.
@@ -57,6 +59,14 @@ impl ParkedId {
     pub const fn to_bytes(self) -> [u8; 16] {
         self.0
     }
+
+    /// The id of the one message that is parked for `operation` as a dead letter
+    /// ([`Reason::Dead`]) or in doubt ([`Reason::InDoubt`]).
+    pub fn of(operation: &Operation, reason: &Reason) -> Self {
+        let mut id = Identity::begin(&operation.scope, reason.code());
+        id.part(operation.key.as_bytes());
+        id.finish()
+    }
 }
 
 impl fmt::Display for ParkedId {
@@ -101,27 +111,57 @@ impl Parked {
     /// The id of this message. One per operation where the operation is dead or in doubt, else one
     /// per delivery, so that a redelivery of the same bad message is the same entry. PRK-1.
     pub fn id(&self) -> ParkedId {
-        let mut hasher = blake3::Hasher::new_derive_key("semel 2026-11 parked message id v1");
-        let mut part = |bytes: &[u8]| {
-            hasher.update(&(bytes.len() as u64).to_le_bytes());
-            hasher.update(bytes);
-        };
-        part(self.scope.tenant().as_bytes());
-        part(self.scope.operation().as_bytes());
-        part(self.reason.as_bytes());
+        let mut id = Identity::begin(&self.scope, &self.reason);
         match &self.key {
-            Some(key) if matches!(&*self.reason, "dead" | "in-doubt") => part(key.as_bytes()),
+            Some(key) if matches!(&*self.reason, "dead" | "in-doubt") => id.part(key.as_bytes()),
             Some(_) | None => {
-                part(
+                id.part(
                     self.transport
                         .as_deref()
                         .unwrap_or(self.coordinates.as_bytes()),
                 );
-                part(&self.payload);
+                id.part(&self.payload);
             }
         }
+        id.finish()
+    }
+
+    /// The entry of the audit trail that says that it was dropped. AUD-1.
+    pub fn dropped(&self, note: &Note, at: Timestamp) -> Audited {
+        Audited {
+            at,
+            note: note.clone(),
+            action: "drop".into(),
+            scope: Some(self.scope.clone()),
+            key: self.key.as_ref().map(Key::detached),
+            before: format!("message kept: {}", self.reason).into(),
+            after: "message dropped".into(),
+        }
+    }
+}
+
+/// What a [`ParkedId`] is the digest of.
+struct Identity(blake3::Hasher);
+
+impl Identity {
+    fn begin(scope: &Scope, reason: &str) -> Self {
+        let mut id = Self(blake3::Hasher::new_derive_key(
+            "semel 2026-11 parked message id v1",
+        ));
+        id.part(scope.tenant().as_bytes());
+        id.part(scope.operation().as_bytes());
+        id.part(reason.as_bytes());
+        id
+    }
+
+    fn part(&mut self, bytes: &[u8]) {
+        self.0.update(&(bytes.len() as u64).to_le_bytes());
+        self.0.update(bytes);
+    }
+
+    fn finish(self) -> ParkedId {
         let mut id = [0; 16];
-        hasher.finalize_xof().fill(&mut id);
+        self.0.finalize_xof().fill(&mut id);
         ParkedId(id)
     }
 }

@@ -8,3 +8,4 @@ mod erased;
 pub mod source;
 pub mod store;
 pub mod transactional;
+pub mod transfer;

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
+use crate::attempt::PastAttempt;
 use crate::claim::{ClaimId, FencingToken};
 use crate::entity::VersionGate;
 use crate::fingerprint::Fingerprint;
@@ -138,6 +139,8 @@ pub struct Record {
     pub claim_id: ClaimId,
     /// Its fencing token.
     pub token: FencingToken,
+    /// When it was granted.
+    pub claimed_at: Timestamp,
     /// Claims granted so far, resumed ones not counted.
     pub attempts: u32,
     /// How many of those vanished with their worker.
@@ -146,6 +149,9 @@ pub struct Record {
     pub possible_repeats: u32,
     /// An earlier attempt may have applied the effect; this is what its class does about it.
     pub doubt: Option<Recovery>,
+    /// Attempts that ended without completing the operation, the latest [`Record::MAX_PAST`], oldest
+    /// first. ATT-3.
+    pub past: Vec<PastAttempt>,
     /// When the key was first claimed.
     pub created_at: Timestamp,
     /// When the effect was first started.
@@ -161,6 +167,9 @@ pub struct Record {
 }
 
 impl Record {
+    /// How many past attempts a record keeps.
+    pub const MAX_PAST: usize = 16;
+
     /// Attempts that ended with a failure, given that none is running.
     pub const fn failed_attempts(&self) -> u32 {
         self.attempts.saturating_sub(self.vanished)

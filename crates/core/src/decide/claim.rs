@@ -2,6 +2,7 @@
 
 use super::settle::has_lost_entity;
 use super::{Change, Decision};
+use crate::attempt::AttemptEnd;
 use crate::claim::{Admission, Claim, ClaimRequest, Duplicate, FencingToken, Start};
 use crate::entity::EntityRecord;
 use crate::fingerprint::{Comparison, Fingerprint};
@@ -45,9 +46,16 @@ pub fn claim(
                 now,
             })
         }
-        State::Claimed { .. } => claim_vanished(record, record.doubt, entity, request, now, token),
-        State::Started { recovery, .. } => {
-            claim_vanished(record, Some(recovery), entity, request, now, token)
+        State::Claimed { lease_until } => {
+            let doubt = record.doubt;
+            claim_vanished(record, lease_until, doubt, entity, request, now, token)
+        }
+        State::Started {
+            lease_until,
+            recovery,
+        } => {
+            let doubt = Some(recovery);
+            claim_vanished(record, lease_until, doubt, entity, request, now, token)
         }
         State::Released { not_before } if not_before > now => Decision::keep(Admission::Busy {
             until: not_before,
@@ -90,8 +98,10 @@ fn claim_absent(
         claim_id: request.claim_id,
         token,
         attempts: 0,
+        claimed_at: now,
         vanished: 0,
         possible_repeats: 0,
+        past: Vec::new(),
         doubt: None,
         created_at: now,
         first_started_at: None,
@@ -110,6 +120,7 @@ fn claim_absent(
 /// The lease of the latest claim is over and nobody reported.
 fn claim_vanished(
     record: &Record,
+    lease_until: Timestamp,
     doubt: Option<Recovery>,
     entity: Option<&EntityRecord>,
     request: &ClaimRequest,
@@ -117,11 +128,12 @@ fn claim_vanished(
     token: FencingToken,
 ) -> Decision<Admission> {
     let vanished = record.vanished.saturating_add(1);
-    let record = Record {
+    let mut record = Record {
         vanished,
         doubt,
         ..record.clone()
     };
+    record.remember(lease_until, AttemptEnd::Vanished, None);
     let capped = vanished >= request.limits.vanished.get();
     claim_again(record, capped, entity, request, now, token, true)
 }
@@ -186,6 +198,7 @@ fn grant(
     record.attempts = record.attempts.saturating_add(1);
     record.claim_id = request.claim_id;
     record.token = token;
+    record.claimed_at = now;
     record.gate.clone_from(&request.gate);
     record.state = match request.start {
         Start::Unmarked => State::Claimed { lease_until },

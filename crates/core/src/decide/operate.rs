@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use super::settle::entity_after;
 use super::{Change, Decision};
+use crate::attempt::AttemptEnd;
+use crate::audit::Note;
 use crate::entity::EntityRecord;
 use crate::error::Error;
 use crate::operation::Operation;
@@ -19,6 +21,8 @@ pub struct Directive {
     pub operation: Operation,
     /// What to do.
     pub order: Order,
+    /// Who orders it and why, for the audit trail; a probe's findings leave no entry. AUD-1.
+    pub note: Option<Note>,
 }
 
 /// What an operator may order.
@@ -26,6 +30,9 @@ pub struct Directive {
 pub enum Order {
     /// Say what became of an operation in doubt.
     Resolve(Verdict),
+    /// Let the next claim be granted now: a lease ends, a backoff ends. What a claimant that is still
+    /// at it reports is fenced once somebody else has claimed, no earlier.
+    Release,
     /// Let a dead operation be attempted again, with its attempts counted anew.
     Requeue,
     /// Keep the record beyond its window (`true`), or no longer.
@@ -98,19 +105,19 @@ pub fn operate(
         return refused(Refusal::Absent);
     };
     let state = match (order, record.state) {
-        (Order::Hold(held), _) => {
-            let record = Record {
-                held: *held,
-                ..record.clone()
-            };
-            return Decision::put(Directed::Now(Some(record.state.kind())), record);
-        }
+        (Order::Hold(held), _) => return hold(record, *held),
         (Order::Forget, State::Completed { .. } | State::Dead { .. } | State::Released { .. }) => {
             return Decision {
                 answer: Directed::Now(None),
                 change: Change::Remove,
                 entity: None,
             };
+        }
+        (
+            Order::Release,
+            State::Claimed { .. } | State::Started { .. } | State::Released { .. },
+        ) => {
+            return end_wait(record, entity, now);
         }
         (Order::Requeue, State::Dead { .. }) => State::Released { not_before: now },
         (Order::Resolve(Verdict::Applied { window, .. }), State::InDoubt { .. }) => {
@@ -135,6 +142,10 @@ pub fn operate(
             state @ (State::Claimed { .. } | State::Started { .. } | State::InDoubt { .. }),
         )
         | (
+            Order::Release,
+            state @ (State::Completed { .. } | State::Dead { .. } | State::InDoubt { .. }),
+        )
+        | (
             Order::Requeue,
             state @ (State::Claimed { .. }
             | State::Started { .. }
@@ -154,6 +165,7 @@ pub fn operate(
     let outcome = match order {
         Order::Resolve(Verdict::Applied { outcome, .. }) => Some(outcome.clone()),
         Order::Resolve(Verdict::NotApplied { .. } | Verdict::Abandon { .. })
+        | Order::Release
         | Order::Requeue
         | Order::Hold(_)
         | Order::Forget => None,
@@ -184,6 +196,43 @@ pub fn operate(
     }
 }
 
+/// Held, or no longer, and nothing else; nothing is written where it is so already.
+fn hold(record: &Record, held: bool) -> Decision<Directed> {
+    let answer = Directed::Now(Some(record.state.kind()));
+    if held == record.held {
+        return Decision::keep(answer);
+    }
+    let record = record.clone();
+    Decision::put(answer, Record { held, ..record })
+}
+
+/// What the next claim would wait for ends now, for the record and the entity that it holds.
+fn end_wait(record: &Record, entity: Option<&EntityRecord>, now: Timestamp) -> Decision<Directed> {
+    let mut record = record.clone();
+    match &mut record.state {
+        State::Claimed { lease_until: until }
+        | State::Started {
+            lease_until: until, ..
+        }
+        | State::Released { not_before: until } => *until = now.min(*until),
+        State::Completed { .. } | State::Dead { .. } | State::InDoubt { .. } => {}
+    }
+    let held = entity.filter(|entity| {
+        let holder = entity.holder.map(|(holder, _)| holder);
+        record.gate.is_some() && holder == Some(record.claim_id)
+    });
+    let entity = held.map(|entity| EntityRecord {
+        holder: entity
+            .holder
+            .map(|(holder, until)| (holder, until.min(now))),
+        ..entity.clone()
+    });
+    Decision {
+        entity,
+        ..Decision::put(Directed::Now(Some(record.state.kind())), record)
+    }
+}
+
 /// Decides what a sweep does with a record that it visits: removes what has passed its window, and
 /// brings to light a started effect whose worker vanished and whose class is to park, so that it
 /// is seen without another delivery. Everything else stays. WIN-1, WIN-3.
@@ -198,12 +247,16 @@ pub fn sweep(record: &Record, now: Timestamp) -> Change {
         State::Started {
             lease_until,
             recovery: Recovery::Park,
-        } if lease_until <= now => Change::Put(Record {
-            state: State::InDoubt { since: now },
-            doubt: Some(Recovery::Park),
-            vanished: record.vanished.saturating_add(1),
-            ..record.clone()
-        }),
+        } if lease_until <= now => {
+            let mut record = record.clone();
+            record.remember(lease_until, AttemptEnd::Vanished, None);
+            Change::Put(Record {
+                state: State::InDoubt { since: now },
+                doubt: Some(Recovery::Park),
+                vanished: record.vanished.saturating_add(1),
+                ..record
+            })
+        }
         State::Claimed { .. }
         | State::Started { .. }
         | State::Released { .. }

@@ -1,6 +1,7 @@
 //! Settling and renewing: only the claim that owns the operation changes it.
 
 use super::{Change, Decision};
+use crate::attempt::AttemptEnd;
 use crate::entity::EntityRecord;
 use crate::error::Certainty;
 use crate::record::{Record, Recovery, State, StateKind};
@@ -140,11 +141,17 @@ fn stepped(mut record: Record, step: &Step, now: Timestamp) -> Record {
             limits,
             window,
         } => {
+            let unknown = *certainty == Certainty::MaybeApplied;
+            let end = match (counted, unknown) {
+                (true, true) => AttemptEnd::MaybeApplied,
+                (true, false) => AttemptEnd::NotApplied,
+                (false, _) => AttemptEnd::GivenBack,
+            };
+            record.remember(now, end, Some(error));
             if !counted {
                 record.attempts = record.attempts.saturating_sub(1);
             }
             record.last_error = Some(error.clone());
-            let unknown = *certainty == Certainty::MaybeApplied;
             if let (true, State::Started { recovery, .. }) = (unknown, record.state) {
                 record.doubt = Some(recovery);
             }
@@ -158,6 +165,7 @@ fn stepped(mut record: Record, step: &Step, now: Timestamp) -> Record {
             };
         }
         Step::Fail { error, window } => {
+            record.remember(now, AttemptEnd::Failed, Some(error));
             record.last_error = Some(error.clone());
             // A provider that recognises the key speaks for the earlier attempts as well.
             if let Some(Recovery::RerunWithin(_)) = record.doubt {

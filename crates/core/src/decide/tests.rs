@@ -7,6 +7,7 @@
 
 mod claim;
 mod operate;
+mod past;
 mod settle;
 
 use std::time::Duration;
@@ -45,8 +46,10 @@ fn record(state: State) -> Record {
         claim_id: MINE,
         token: OLD_TOKEN,
         attempts: 1,
+        claimed_at: Timestamp::EPOCH,
         vanished: 0,
         possible_repeats: 0,
+        past: Vec::new(),
         doubt: None,
         created_at: Timestamp::EPOCH,
         first_started_at: None,

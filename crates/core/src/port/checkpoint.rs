@@ -4,6 +4,7 @@ use std::future::Future;
 use std::sync::Arc;
 
 use super::erased;
+use crate::claim::{Admission, ClaimRequest};
 use crate::error::Result;
 use crate::settle::{Mark, Settled, Settlement};
 
@@ -24,11 +25,33 @@ pub trait CheckpointStore: Send + Sync + 'static {
         mark: &Mark,
     ) -> impl Future<Output = Result<Together>> + Send;
 
+    /// Claims and completes in one step, together with a mark: for an output that is cut back to
+    /// its mark after a crash. Decides each request, hands the answers to `write`, which makes what
+    /// was granted durable in the output and answers with the mark, and then writes the completions
+    /// and the mark. Each completion has an empty outcome and the window of its request.
+    ///
+    /// # Guarantee   MRK-2 and those of `claim`; durable before the answer
+    /// # Shape       absent → granted, and completed already; all else as [`Store::claim`]
+    /// # Cost        one durable write; nobody else is served while `write` runs
+    /// # Errors      those of `write`, and then nothing is changed; those of [`Store::settle`];
+    /// `InvalidInput` for a request that is not [`Start::Unmarked`](crate::Start::Unmarked)
+    ///
+    /// [`Store::claim`]: super::store::Store::claim
+    /// [`Store::settle`]: super::store::Store::settle
+    fn admit_with(
+        &self,
+        batch: Vec<ClaimRequest>,
+        write: Write,
+    ) -> impl Future<Output = Result<Vec<Admission>>> + Send;
+
     /// Reads a mark.
     ///
     /// # Errors      as [`Store::get`](super::store::Store::get)
     fn mark(&self, name: &str) -> impl Future<Output = Result<Option<u64>>> + Send;
 }
+
+/// Makes durable in an output what was granted, and answers with its mark.
+pub type Write = Box<dyn FnOnce(&[Admission]) -> Result<Mark> + Send>;
 
 /// The answer to [`CheckpointStore::settle_with`].
 #[derive(Clone, Debug)]
@@ -62,6 +85,10 @@ impl CheckpointStore for AnyCheckpointStore {
         self.0.settle_with(batch, mark).await
     }
 
+    async fn admit_with(&self, batch: Vec<ClaimRequest>, write: Write) -> Result<Vec<Admission>> {
+        self.0.admit_with(batch, write).await
+    }
+
     async fn mark(&self, name: &str) -> Result<Option<u64>> {
         self.0.mark(name).await
     }
@@ -70,6 +97,10 @@ impl CheckpointStore for AnyCheckpointStore {
 impl<S: CheckpointStore> CheckpointStore for Arc<S> {
     async fn settle_with(&self, batch: &[Settlement], mark: &Mark) -> Result<Together> {
         S::settle_with(self, batch, mark).await
+    }
+
+    async fn admit_with(&self, batch: Vec<ClaimRequest>, write: Write) -> Result<Vec<Admission>> {
+        S::admit_with(self, batch, write).await
     }
 
     async fn mark(&self, name: &str) -> Result<Option<u64>> {

@@ -8,9 +8,11 @@
 use std::future::Future;
 use std::pin::Pin;
 
-use super::checkpoint::{CheckpointStore, Together};
+use super::checkpoint::{CheckpointStore, Together, Write};
 use super::store::{Capabilities, ListQuery, Listed, Page, Stats, Store, Swept};
 use super::transactional::{Application, Applied, Statements, TransactionalStore};
+use super::transfer::{Item, TransferStore};
+use crate::audit::{Audited, Note};
 use crate::claim::{Admission, ClaimRequest};
 use crate::decide::{Directed, Directive};
 use crate::error::Result;
@@ -40,11 +42,12 @@ erase!(ErasedStore from Store {
     settle(input: &'a [Settlement]) -> Vec<Settled>;
     renew(input: &'a [Renewal]) -> Vec<Renewed>;
     park(input: &'a [Parked]) -> Vec<bool>;
-    drop_parked(input: &'a [ParkedId]) -> Vec<bool>;
+    drop_parked(batch: &'a [ParkedId], note: Option<&'a Note>) -> Vec<bool>;
     get(input: &'a [Operation]) -> Vec<Option<Record>>;
     list(input: &'a ListQuery) -> Page<Listed>;
     list_parked(input: &'a ListQuery) -> Page<Parked>;
     operate(input: &'a [Directive]) -> Vec<Directed>;
+    list_audit(input: &'a ListQuery) -> Page<Audited>;
     sweep(input: usize) -> Swept;
     stats() -> Stats;
     preflight() -> Capabilities;
@@ -53,9 +56,15 @@ erase!(ErasedStore from Store {
 erase!(ErasedCheckpoint from CheckpointStore {
     settle_with(batch: &'a [Settlement], mark: &'a Mark) -> Together;
     mark(name: &'a str) -> Option<u64>;
+    admit_with(batch: Vec<ClaimRequest>, write: Write) -> Vec<Admission>;
 });
 
 erase!(ErasedTransactional from TransactionalStore {
     prepare(statements: &'a Statements) -> ();
     apply(statements: &'a Statements, batch: &'a [Application]) -> Vec<Applied>;
+});
+
+erase!(ErasedTransfer from TransferStore {
+    export(after: Option<&'a [u8]>, limit: usize) -> Page<Item>;
+    import(batch: &'a [Item]) -> Vec<bool>;
 });

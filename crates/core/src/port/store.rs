@@ -6,6 +6,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::erased;
+use crate::audit::{Audited, Note};
 use crate::claim::{Admission, ClaimRequest};
 use crate::decide::{Directed, Directive};
 use crate::error::Result;
@@ -59,9 +60,13 @@ pub trait Store: Send + Sync + 'static {
 
     /// Removes parked messages. Answers, per id, whether it was there.
     ///
-    /// # Guarantee   durable before the answer
+    /// # Guarantee   AUD-1 where there is a note; durable before the answer
     /// # Errors      as [`Store::claim`]
-    fn drop_parked(&self, batch: &[ParkedId]) -> impl Future<Output = Result<Vec<bool>>> + Send;
+    fn drop_parked(
+        &self,
+        batch: &[ParkedId],
+        note: Option<&Note>,
+    ) -> impl Future<Output = Result<Vec<bool>>> + Send;
 
     /// Reads records with their outcomes, as they stand at the authority.
     ///
@@ -82,9 +87,16 @@ pub trait Store: Send + Sync + 'static {
 
     /// Carries out operators' orders.
     ///
-    /// # Guarantee   DBT-5; durable before the answer
+    /// # Guarantee   DBT-5, ORD-1, AUD-1; durable before the answer
     /// # Errors      as [`Store::claim`]
     fn operate(&self, batch: &[Directive]) -> impl Future<Output = Result<Vec<Directed>>> + Send;
+
+    /// Lists the audit trail, oldest first, a page at a time. Of the query, `scope`, `after` and
+    /// `limit` count.
+    ///
+    /// # Guarantee   LST-1
+    /// # Errors      as [`Store::list`]
+    fn list_audit(&self, query: &ListQuery) -> impl Future<Output = Result<Page<Audited>>> + Send;
 
     /// Removes what has passed its window and brings vanished parks to light, in bounded work:
     /// at most about `limit` records are visited. Call again while `more`.
@@ -224,8 +236,8 @@ impl Store for AnyStore {
         self.0.park(batch).await
     }
 
-    async fn drop_parked(&self, batch: &[ParkedId]) -> Result<Vec<bool>> {
-        self.0.drop_parked(batch).await
+    async fn drop_parked(&self, batch: &[ParkedId], note: Option<&Note>) -> Result<Vec<bool>> {
+        self.0.drop_parked(batch, note).await
     }
 
     async fn get(&self, batch: &[Operation]) -> Result<Vec<Option<Record>>> {
@@ -242,6 +254,10 @@ impl Store for AnyStore {
 
     async fn operate(&self, batch: &[Directive]) -> Result<Vec<Directed>> {
         self.0.operate(batch).await
+    }
+
+    async fn list_audit(&self, query: &ListQuery) -> Result<Page<Audited>> {
+        self.0.list_audit(query).await
     }
 
     async fn sweep(&self, limit: usize) -> Result<Swept> {
@@ -276,8 +292,8 @@ impl<S: Store> Store for Arc<S> {
         S::park(self, batch).await
     }
 
-    async fn drop_parked(&self, batch: &[ParkedId]) -> Result<Vec<bool>> {
-        S::drop_parked(self, batch).await
+    async fn drop_parked(&self, batch: &[ParkedId], note: Option<&Note>) -> Result<Vec<bool>> {
+        S::drop_parked(self, batch, note).await
     }
 
     async fn get(&self, batch: &[Operation]) -> Result<Vec<Option<Record>>> {
@@ -294,6 +310,10 @@ impl<S: Store> Store for Arc<S> {
 
     async fn operate(&self, batch: &[Directive]) -> Result<Vec<Directed>> {
         S::operate(self, batch).await
+    }
+
+    async fn list_audit(&self, query: &ListQuery) -> Result<Page<Audited>> {
+        S::list_audit(self, query).await
     }
 
     async fn sweep(&self, limit: usize) -> Result<Swept> {

@@ -40,5 +40,6 @@
 mod list;
 mod state;
 mod store;
+mod transfer;
 
 pub use store::MemoryStore;

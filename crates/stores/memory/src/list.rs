@@ -5,7 +5,7 @@ use std::ops::Bound;
 
 use bytes::Bytes;
 use semel_core::port::store::{ListQuery, Listed, Page};
-use semel_core::{Error, ErrorKind, OpId, Parked, ParkedId, Record, Result, Timestamp};
+use semel_core::{Audited, Error, ErrorKind, OpId, Parked, ParkedId, Record, Result, Timestamp};
 
 use crate::state::State;
 
@@ -48,6 +48,22 @@ pub(crate) fn parked(state: &State, query: &ListQuery) -> Result<Page<Parked>> {
     Ok(page(&state.parked, after, query.limit, wanted, |id| {
         Bytes::copy_from_slice(&id.to_bytes())
     }))
+}
+
+/// A page of the audit trail; its cursor is a count of entries.
+pub(crate) fn audit(state: &State, query: &ListQuery) -> Result<Page<Audited>> {
+    let from = cursor(query)?.map_or(0, u64::from_be_bytes);
+    let wanted = |entry: &Audited| query.scope.is_none() || entry.scope == query.scope;
+    let mut rest = (0..).zip(&state.audit);
+    let mut rest = rest
+        .by_ref()
+        .filter(|(at, entry)| *at >= from && wanted(entry));
+    let page: Vec<_> = rest.by_ref().take(query.limit.max(1)).collect();
+    let next = rest
+        .next()
+        .map(|(at, _): (u64, _)| Bytes::copy_from_slice(&at.to_be_bytes()));
+    let items = page.into_iter().map(|(_, entry)| entry.clone()).collect();
+    Ok(Page { items, next })
 }
 
 fn page<K: Ord + Copy, T: Clone>(

@@ -6,11 +6,12 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use semel_core::decide::{self, Change, Decision, Directed, Directive};
-use semel_core::port::checkpoint::Together;
+use semel_core::port::checkpoint::{Together, Write};
 use semel_core::port::store::{Listed, Stats, Swept};
 use semel_core::{
-    Admission, ClaimRequest, EntityRecord, FencingToken, Mark, OpId, Operation, Parked, ParkedId,
-    Record, Renewal, Renewed, Scope, Settled, Settlement, StateKind, Timestamp, VersionGate,
+    Admission, Audited, ClaimRequest, Entity, EntityRecord, FencingToken, Mark, Note, OpId,
+    Operation, Outcome, Parked, ParkedId, Record, Renewal, Renewed, Result, Scope, Settled,
+    Settlement, StateKind, Step, Timestamp, VersionGate, audit,
 };
 
 /// Everything, in ordered maps.
@@ -18,10 +19,11 @@ use semel_core::{
 pub(crate) struct State {
     pub(crate) records: BTreeMap<OpId, Listed>,
     pub(crate) parked: BTreeMap<ParkedId, Parked>,
-    entities: BTreeMap<OpId, EntityRecord>,
-    marks: BTreeMap<Arc<str>, u64>,
+    pub(crate) entities: BTreeMap<OpId, (Scope, Entity, EntityRecord)>,
+    pub(crate) marks: BTreeMap<Arc<str>, u64>,
+    pub(crate) audit: Vec<Audited>,
     /// The last fencing token that was given out.
-    token: u64,
+    pub(crate) token: u64,
     /// Where the last sweep stopped.
     swept_to: Option<OpId>,
 }
@@ -34,13 +36,7 @@ impl State {
             .as_ref()
             .map(|gate| entity_id(&request.operation.scope, gate));
         let token = FencingToken::new(self.token + 1);
-        let decision = decide::claim(
-            self.record(id),
-            entity.and_then(|entity| self.entities.get(&entity)),
-            request,
-            now,
-            token,
-        );
+        let decision = decide::claim(self.record(id), self.entity(entity), request, now, token);
         if let Admission::Granted(claim) = &decision.answer
             && !claim.resumed
         {
@@ -52,25 +48,36 @@ impl State {
     pub(crate) fn settle(&mut self, settlement: &Settlement, now: Timestamp) -> Settled {
         let id = settlement.operation.id();
         let entity = self.entity_of(id);
-        let known = entity.and_then(|entity| self.entities.get(&entity));
-        let decision = decide::settle(self.record(id), known, settlement, now);
+        let decision = decide::settle(self.record(id), self.entity(entity), settlement, now);
         self.apply(&settlement.operation, id, entity, decision)
     }
 
     pub(crate) fn renew(&mut self, renewal: &Renewal, now: Timestamp) -> Renewed {
         let id = renewal.operation.id();
         let entity = self.entity_of(id);
-        let known = entity.and_then(|entity| self.entities.get(&entity));
-        let decision = decide::renew(self.record(id), known, renewal, now);
+        let decision = decide::renew(self.record(id), self.entity(entity), renewal, now);
         self.apply(&renewal.operation, id, entity, decision)
     }
 
     pub(crate) fn operate(&mut self, directive: &Directive, now: Timestamp) -> Directed {
         let id = directive.operation.id();
         let entity = self.entity_of(id);
-        let known = entity.and_then(|entity| self.entities.get(&entity));
+        let known = self.entity(entity);
         let decision = decide::operate(self.record(id), known, &directive.order, now);
-        self.apply(&directive.operation, id, entity, decision)
+        let before = audit::standing(self.record(id));
+        let directed = self.apply(&directive.operation, id, entity, decision);
+        if let (Some(note), Directed::Now(_)) = (&directive.note, &directed) {
+            self.audit.push(Audited {
+                at: now,
+                note: note.clone(),
+                action: directive.order.action().into(),
+                scope: Some(directive.operation.scope.clone()),
+                key: Some(directive.operation.key.detached()),
+                before,
+                after: audit::standing(self.record(id)),
+            });
+        }
+        directed
     }
 
     /// Settles all of `batch` or puts back what it touched.
@@ -84,9 +91,7 @@ impl State {
         let mut answers = Vec::with_capacity(batch.len());
         for settlement in batch {
             let id = settlement.operation.id();
-            let entity = self.entity_of(id);
-            let entity = entity.map(|entity| (entity, self.entities.get(&entity).cloned()));
-            undo.push((id, self.records.get(&id).cloned(), entity));
+            undo.push(self.before(id, self.entity_of(id)));
             answers.push(self.settle(settlement, now));
         }
         if answers
@@ -96,13 +101,51 @@ impl State {
             self.marks.insert(Arc::clone(&mark.name), mark.value);
             return Together::Applied(answers);
         }
-        for (id, record, entity) in undo.into_iter().rev() {
-            restore(&mut self.records, id, record);
-            if let Some((entity, known)) = entity {
-                restore(&mut self.entities, entity, known);
+        self.take_back(undo);
+        Together::Refused(answers)
+    }
+
+    /// Claims and completes all of `batch` with the mark that `write` answers, or puts back what it
+    /// touched.
+    pub(crate) fn admit_with(
+        &mut self,
+        batch: &[ClaimRequest],
+        write: Write,
+        now: Timestamp,
+    ) -> Result<Vec<Admission>> {
+        let mut undo = Vec::with_capacity(batch.len());
+        let mut answers = Vec::with_capacity(batch.len());
+        for request in batch {
+            let id = request.operation.id();
+            undo.push(self.before(id, self.entity_of(id)));
+            if let Some(gate) = &request.gate {
+                let entity = entity_id(&request.operation.scope, gate);
+                undo.push(self.before(id, Some(entity)));
+            }
+            let admission = self.claim(request, now);
+            if let Admission::Granted(claim) = &admission {
+                let completion = Settlement {
+                    operation: request.operation.clone(),
+                    claim_id: claim.claim_id,
+                    step: Step::Complete {
+                        outcome: Outcome::empty(),
+                        window: request.window,
+                    },
+                };
+                let _ = self.settle(&completion, now);
+            }
+            answers.push(admission);
+        }
+        match write(&answers) {
+            Ok(mark) => {
+                self.marks.insert(mark.name, mark.value);
+                Ok(answers)
+            }
+            Err(error) => {
+                self.take_back(undo);
+                Err(error)
             }
         }
-        Together::Refused(answers)
     }
 
     pub(crate) fn mark(&self, name: &str) -> Option<u64> {
@@ -126,8 +169,19 @@ impl State {
     }
 
     /// Whether the message was there.
-    pub(crate) fn drop_parked(&mut self, id: ParkedId) -> bool {
-        self.parked.remove(&id).is_some()
+    pub(crate) fn drop_parked(
+        &mut self,
+        id: ParkedId,
+        note: Option<&Note>,
+        now: Timestamp,
+    ) -> bool {
+        let Some(message) = self.parked.remove(&id) else {
+            return false;
+        };
+        if let Some(note) = note {
+            self.audit.push(message.dropped(note, now));
+        }
+        true
     }
 
     /// The record, unless it counts as absent.
@@ -188,6 +242,25 @@ impl State {
         self.records.get(&id).map(|listed| &listed.record)
     }
 
+    fn entity(&self, id: Option<OpId>) -> Option<&EntityRecord> {
+        self.entities.get(&id?).map(|(_, _, record)| record)
+    }
+
+    /// What is there of an operation and an entity, to be put back.
+    fn before(&self, id: OpId, entity: Option<OpId>) -> Before {
+        let entity = entity.map(|entity| (entity, self.entities.get(&entity).cloned()));
+        (id, self.records.get(&id).cloned(), entity)
+    }
+
+    fn take_back(&mut self, undo: Vec<Before>) {
+        for (id, record, entity) in undo.into_iter().rev() {
+            restore(&mut self.records, id, record);
+            if let Some((entity, known)) = entity {
+                restore(&mut self.entities, entity, known);
+            }
+        }
+    }
+
     /// The entity that the stored record's gate names.
     fn entity_of(&self, id: OpId) -> Option<OpId> {
         let listed = self.records.get(&id)?;
@@ -203,6 +276,10 @@ impl State {
         entity: Option<OpId>,
         decision: Decision<A>,
     ) -> A {
+        let gate = match &decision.change {
+            Change::Put(record) => record.gate.clone(),
+            Change::Keep | Change::Remove => None,
+        };
         match decision.change {
             Change::Keep => {}
             Change::Put(record) => {
@@ -213,12 +290,20 @@ impl State {
                 self.records.remove(&id);
             }
         }
-        if let (Some(entity), Some(record)) = (entity, decision.entity) {
-            self.entities.insert(entity, record);
+        if let (Some(entity), Some(record), Some(gate)) = (entity, decision.entity, gate) {
+            let known = (operation.scope.clone(), gate.entity.detached(), record);
+            self.entities.insert(entity, known);
         }
         decision.answer
     }
 }
+
+/// An operation and an entity as they were.
+type Before = (
+    OpId,
+    Option<Listed>,
+    Option<(OpId, Option<(Scope, Entity, EntityRecord)>)>,
+);
 
 fn entity_id(scope: &Scope, gate: &VersionGate) -> OpId {
     OpId::of(scope, &gate.entity)

@@ -4,15 +4,16 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use semel_core::decide::{Directed, Directive};
-use semel_core::port::checkpoint::{CheckpointStore, Together};
+use semel_core::port::checkpoint::{CheckpointStore, Together, Write};
 use semel_core::port::store::{Capabilities, Durability, ListQuery, Listed, Page, Stats, Swept};
+use semel_core::port::transfer::{Item, TransferStore};
 use semel_core::{
-    Admission, ClaimRequest, Clock, Error, ErrorKind, Mark, Operation, Parked, ParkedId, Record,
-    Renewal, Renewed, Result, Settled, Settlement, Store, Timestamp,
+    Admission, Audited, ClaimRequest, Clock, Error, ErrorKind, Mark, Note, Operation, Parked,
+    ParkedId, Record, Renewal, Renewed, Result, Settled, Settlement, Start, Store, Timestamp,
 };
 
-use crate::list;
 use crate::state::State;
+use crate::{list, transfer};
 
 /// The reference store. Everything in it is gone when it is dropped.
 pub struct MemoryStore {
@@ -76,9 +77,12 @@ impl Store for MemoryStore {
             .collect())
     }
 
-    async fn drop_parked(&self, batch: &[ParkedId]) -> Result<Vec<bool>> {
-        let (mut state, _) = self.locked()?;
-        Ok(batch.iter().map(|id| state.drop_parked(*id)).collect())
+    async fn drop_parked(&self, batch: &[ParkedId], note: Option<&Note>) -> Result<Vec<bool>> {
+        let (mut state, now) = self.locked()?;
+        Ok(batch
+            .iter()
+            .map(|id| state.drop_parked(*id, note, now))
+            .collect())
     }
 
     async fn get(&self, batch: &[Operation]) -> Result<Vec<Option<Record>>> {
@@ -107,6 +111,11 @@ impl Store for MemoryStore {
             .collect())
     }
 
+    async fn list_audit(&self, query: &ListQuery) -> Result<Page<Audited>> {
+        let (state, _) = self.locked()?;
+        list::audit(&state, query)
+    }
+
     async fn sweep(&self, limit: usize) -> Result<Swept> {
         let (mut state, now) = self.locked()?;
         Ok(state.sweep(limit, now))
@@ -133,10 +142,38 @@ impl CheckpointStore for MemoryStore {
         Ok(state.settle_with(batch, mark, now))
     }
 
+    async fn admit_with(&self, batch: Vec<ClaimRequest>, write: Write) -> Result<Vec<Admission>> {
+        if batch.iter().any(|request| request.start != Start::Unmarked) {
+            return Err(marked());
+        }
+        let (mut state, now) = self.locked()?;
+        state.admit_with(&batch, write, now)
+    }
+
     async fn mark(&self, name: &str) -> Result<Option<u64>> {
         let (state, _) = self.locked()?;
         Ok(state.mark(name))
     }
+}
+
+impl TransferStore for MemoryStore {
+    async fn export(&self, after: Option<&[u8]>, limit: usize) -> Result<Page<Item>> {
+        let (state, now) = self.locked()?;
+        transfer::export(&state, after, limit, now)
+    }
+
+    async fn import(&self, batch: &[Item]) -> Result<Vec<bool>> {
+        let (mut state, now) = self.locked()?;
+        Ok(batch
+            .iter()
+            .map(|item| transfer::import(&mut state, item, now))
+            .collect())
+    }
+}
+
+fn marked() -> Error {
+    let message = "what is admitted together with a mark is never marked as started";
+    Error::new(ErrorKind::InvalidInput, message)
 }
 
 /// A panic under the lock may have left half a batch behind.

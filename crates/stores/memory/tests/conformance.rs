@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use semel_conformance::{CheckpointSubject, Subject, TestClock};
+use semel_conformance::{CheckpointSubject, Subject, TestClock, TransferSubject};
 use semel_core::Store;
 use semel_core::port::store::Durability;
 use semel_store_memory::MemoryStore;
@@ -38,6 +38,14 @@ impl CheckpointSubject for Memory {
     }
 }
 
+impl TransferSubject for Memory {
+    type Transfer = MemoryStore;
+
+    fn transfer(&self) -> Arc<MemoryStore> {
+        Arc::clone(&self.store)
+    }
+}
+
 #[tokio::test]
 async fn it_says_that_it_forgets() -> semel_core::Result<()> {
     let found = Memory::open().await.store().preflight().await?;
@@ -48,4 +56,6 @@ async fn it_says_that_it_forgets() -> semel_core::Result<()> {
 
 semel_conformance::store_laws!(Memory);
 semel_conformance::checkpoint_laws!(Memory);
+semel_conformance::transfer_laws!(Memory);
+semel_conformance::checkpoint_transfer_laws!(Memory);
 semel_conformance::history_laws!(Memory);

@@ -106,6 +106,61 @@ fn anything_but_the_dead_cannot_be_requeued() {
 }
 
 #[test]
+fn a_release_ends_the_wait_now_and_changes_nothing_else() {
+    let park = Recovery::Park;
+    for (state, ended) in [
+        (claimed(LATER), claimed(NOW)),
+        (started(LATER, park), started(NOW, park)),
+        (released(LATER), released(NOW)),
+        (claimed(EARLIER), claimed(EARLIER)),
+        (started(EARLIER, park), started(EARLIER, park)),
+        (released(EARLIER), released(EARLIER)),
+    ] {
+        let before = Record {
+            doubt: Some(Recovery::Rerun),
+            held: true,
+            last_error: Some("earlier".into()),
+            ..record(state)
+        };
+        let decision = decide::operate(Some(&before), None, &Order::Release, NOW);
+        let kind = state.kind();
+        assert!(matches!(decision.answer, Directed::Now(Some(now)) if now == kind));
+        let expected = Record {
+            state: ended,
+            ..before
+        };
+        assert_eq!((written(&decision), &decision.entity), (&expected, &None));
+    }
+}
+
+#[test]
+fn a_release_ends_the_hold_of_its_own_claim_on_the_entity() {
+    for state in [claimed(LATER), started(LATER, Recovery::Rerun)] {
+        let before = Record {
+            gate: Some(gate(5)),
+            ..record(state)
+        };
+        let held = |until| entity(Some(3), Some((MINE, until)));
+        let release = |known: Option<EntityRecord>| {
+            decide::operate(Some(&before), known.as_ref(), &Order::Release, NOW).entity
+        };
+        assert_eq!(release(Some(held(LATER))), Some(held(NOW)));
+        assert_eq!(release(Some(held(EARLIER))), Some(held(EARLIER)));
+        for known in [entity(Some(3), Some((OTHER, LATER))), entity(Some(3), None)] {
+            assert_eq!(release(Some(known)), None, "it is not its own");
+        }
+        assert_eq!(release(None), None);
+    }
+}
+
+#[test]
+fn what_nobody_waits_for_cannot_be_released() {
+    for state in [completed(NOW), dead(NOW), in_doubt(EARLIER)] {
+        refused(record(state), &Order::Release, Refusal::State(state.kind()));
+    }
+}
+
+#[test]
 fn holding_changes_the_hold_and_nothing_else() {
     for state in every_state() {
         let before = Record {
@@ -120,6 +175,22 @@ fn holding_changes_the_hold_and_nothing_else() {
                 ..before
             }
         );
+    }
+}
+
+#[test]
+fn holding_what_is_held_already_changes_nothing() {
+    for held in [true, false] {
+        let before = Record {
+            held,
+            ..record(dead(NOW))
+        };
+        let decision = decide::operate(Some(&before), None, &Order::Hold(held), NOW);
+        assert!(matches!(
+            decision.answer,
+            Directed::Now(Some(StateKind::Dead))
+        ));
+        unchanged(&decision);
     }
 }
 
@@ -217,11 +288,12 @@ fn what_was_quiet_for_the_default_window_is_abandoned_from_that_very_moment() {
     }
 }
 
-fn every_order() -> [Order; 7] {
+fn every_order() -> [Order; 8] {
     [
         applied(),
         not_applied(Duration::ZERO),
         abandon(),
+        Order::Release,
         Order::Requeue,
         Order::Hold(true),
         Order::Hold(false),

@@ -1,0 +1,203 @@
+//! Attempts that are over: what a record tells of them, and how stores keep that.
+
+use std::fmt;
+
+use crate::claim::{ClaimId, FencingToken};
+use crate::record::Record;
+use crate::time::Timestamp;
+
+/// An attempt that ended without completing its operation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PastAttempt {
+    /// Its number, from 1. Work given back is no attempt, so that its number comes again.
+    pub attempt: u32,
+    /// Its claim, which says whose it was.
+    pub claim_id: ClaimId,
+    /// Its fencing token.
+    pub token: FencingToken,
+    /// When it was granted.
+    pub claimed_at: Timestamp,
+    /// When it was reported over, or when its lease ended.
+    pub ended_at: Timestamp,
+    /// How it ended.
+    pub end: AttemptEnd,
+    /// Why, one line; the beginning of it where it is long.
+    pub error: Option<Box<str>>,
+}
+
+/// How an attempt ended, other than in completion.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum AttemptEnd {
+    /// The effect surely did not happen.
+    NotApplied,
+    /// Nobody knows whether the effect happened.
+    MaybeApplied,
+    /// The effect surely did not happen and never will.
+    Failed,
+    /// Given back at shutdown.
+    GivenBack,
+    /// The lease ended without a report.
+    Vanished,
+}
+
+impl AttemptEnd {
+    /// Every end.
+    pub const ALL: [Self; 5] = [
+        Self::NotApplied,
+        Self::MaybeApplied,
+        Self::Failed,
+        Self::GivenBack,
+        Self::Vanished,
+    ];
+
+    /// The name as printed: `maybe_applied`.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::NotApplied => "not_applied",
+            Self::MaybeApplied => "maybe_applied",
+            Self::Failed => "failed",
+            Self::GivenBack => "given_back",
+            Self::Vanished => "vanished",
+        }
+    }
+}
+
+impl fmt::Display for AttemptEnd {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl Record {
+    /// Adds the latest claim to the past attempts: it ended at `ended_at`. ATT-3.
+    pub(crate) fn remember(&mut self, ended_at: Timestamp, end: AttemptEnd, error: Option<&str>) {
+        if self.past.len() >= Self::MAX_PAST {
+            self.past.drain(..=self.past.len() - Self::MAX_PAST);
+        }
+        self.past.push(PastAttempt {
+            attempt: self.attempts,
+            claim_id: self.claim_id,
+            token: self.token,
+            claimed_at: self.claimed_at,
+            ended_at,
+            end,
+            error: error.map(|error| beginning(error).into()),
+        });
+    }
+}
+
+/// Past attempts as stores keep them. All numbers are little-endian; per attempt: number (4), claim
+/// id (16), token (8), granted and ended (8 each, milliseconds), end (1, from 0 in the order of
+/// [`AttemptEnd::ALL`]), length of the error plus one or 0 for none (2), the error.
+pub fn past_to_bytes(past: &[PastAttempt]) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(past.len() * 64);
+    for attempt in past {
+        bytes.extend_from_slice(&attempt.attempt.to_le_bytes());
+        bytes.extend_from_slice(&attempt.claim_id.to_bytes());
+        bytes.extend_from_slice(&attempt.token.get().to_le_bytes());
+        bytes.extend_from_slice(&attempt.claimed_at.as_millis().to_le_bytes());
+        bytes.extend_from_slice(&attempt.ended_at.as_millis().to_le_bytes());
+        bytes.push(attempt.end as u8);
+        let error = attempt.error.as_deref().map(beginning);
+        let len = error.map_or(0, |error| u16::try_from(error.len() + 1).unwrap_or(0));
+        bytes.extend_from_slice(&len.to_le_bytes());
+        bytes.extend_from_slice(error.unwrap_or_default().as_bytes());
+    }
+    bytes
+}
+
+/// The past attempts that [`past_to_bytes`] wrote, or nothing if the bytes are none.
+pub fn past_from_bytes(mut bytes: &[u8]) -> Option<Vec<PastAttempt>> {
+    let mut past = Vec::new();
+    while !bytes.is_empty() {
+        past.push(take_attempt(&mut bytes)?);
+    }
+    Some(past)
+}
+
+fn take_attempt(bytes: &mut &[u8]) -> Option<PastAttempt> {
+    let attempt = u32::from_le_bytes(take(bytes)?);
+    let claim_id = ClaimId::from_bytes(take(bytes)?);
+    let token = FencingToken::new(u64::from_le_bytes(take(bytes)?));
+    let claimed_at = Timestamp::from_millis(u64::from_le_bytes(take(bytes)?));
+    let ended_at = Timestamp::from_millis(u64::from_le_bytes(take(bytes)?));
+    let [end] = take(bytes)?;
+    let end = *AttemptEnd::ALL.get(usize::from(end))?;
+    let error = match usize::from(u16::from_le_bytes(take(bytes)?)).checked_sub(1) {
+        None => None,
+        Some(len) => {
+            let (error, rest) = bytes.split_at_checked(len)?;
+            *bytes = rest;
+            Some(std::str::from_utf8(error).ok()?.into())
+        }
+    };
+    Some(PastAttempt {
+        attempt,
+        claim_id,
+        token,
+        claimed_at,
+        ended_at,
+        end,
+        error,
+    })
+}
+
+fn take<const N: usize>(bytes: &mut &[u8]) -> Option<[u8; N]> {
+    let (taken, rest) = bytes.split_first_chunk()?;
+    *bytes = rest;
+    Some(*taken)
+}
+
+fn beginning(error: &str) -> &str {
+    let end = (0..=MAX_ERROR_BYTES.min(error.len())).rev();
+    let mut boundaries = end.filter(|&at| error.is_char_boundary(at));
+    &error[..boundaries.next().unwrap_or(0)]
+}
+
+/// How much of an error a past attempt keeps; the record has the last one whole.
+const MAX_ERROR_BYTES: usize = 200;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn past(end: AttemptEnd, error: Option<&str>) -> PastAttempt {
+        PastAttempt {
+            attempt: 3,
+            claim_id: ClaimId::from_u128(7),
+            token: FencingToken::new(u64::MAX),
+            claimed_at: Timestamp::from_millis(1_000),
+            ended_at: Timestamp::from_millis(2_000),
+            end,
+            error: error.map(Into::into),
+        }
+    }
+
+    #[test]
+    fn past_attempts_come_back_as_they_were() {
+        let errors = [None, Some(""), Some("card declined"), Some("über"), None];
+        let all: Vec<_> = AttemptEnd::ALL
+            .into_iter()
+            .zip(errors)
+            .map(|(end, error)| past(end, error))
+            .collect();
+        let bytes = past_to_bytes(&all);
+        assert_eq!(past_from_bytes(&bytes), Some(all));
+        assert_eq!(past_from_bytes(&[]), Some(Vec::new()));
+        for end in 1..bytes.len() {
+            let cut = past_from_bytes(&bytes[..end]);
+            assert!(cut.is_none_or(|past| past.len() < 5), "cut at {end}");
+        }
+    }
+
+    #[test]
+    fn a_long_error_is_cut_between_characters() {
+        let long = "ü".repeat(MAX_ERROR_BYTES);
+        let bytes = past_to_bytes(&[past(AttemptEnd::Failed, Some(&long))]);
+        let back = past_from_bytes(&bytes).expect("past attempts");
+        assert_eq!(
+            back[0].error.as_deref(),
+            Some(&*"ü".repeat(MAX_ERROR_BYTES / 2))
+        );
+    }
+}

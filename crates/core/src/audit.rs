@@ -1,0 +1,61 @@
+//! The audit trail: who ordered what about which key, when and why.
+
+use crate::decide::Order;
+use crate::key::{Key, Scope};
+use crate::record::Record;
+use crate::time::Timestamp;
+
+/// Who gives an order, and why: what the audit trail keeps of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Note {
+    /// Who, as they call themselves. Not authenticated: whoever can open a store can write to it.
+    pub by: Box<str>,
+    /// Why, one line.
+    pub reason: Box<str>,
+}
+
+/// One entry of the audit trail. It is kept until the store is gone. AUD-1.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Audited {
+    /// When, on the store's clock.
+    pub at: Timestamp,
+    /// Who and why.
+    pub note: Note,
+    /// What was done: `release`, `requeue`, `forget`, `hold`, `let-go`, `resolve-applied`,
+    /// `resolve-not-applied`, `abandon`, `drop`, `import`.
+    pub action: Box<str>,
+    /// Where it belongs; none where it concerns the store as a whole.
+    pub scope: Option<Scope>,
+    /// The key, if it concerns one.
+    pub key: Option<Key>,
+    /// How things stood before, in a word or two.
+    pub before: Box<str>,
+    /// How things stand now.
+    pub after: Box<str>,
+}
+
+impl Order {
+    /// The name of the order in the audit trail.
+    pub const fn action(&self) -> &'static str {
+        use crate::decide::Verdict;
+        match self {
+            Self::Release => "release",
+            Self::Requeue => "requeue",
+            Self::Forget => "forget",
+            Self::Hold(true) => "hold",
+            Self::Hold(false) => "let-go",
+            Self::Resolve(Verdict::Applied { .. }) => "resolve-applied",
+            Self::Resolve(Verdict::NotApplied { .. }) => "resolve-not-applied",
+            Self::Resolve(Verdict::Abandon { .. }) => "abandon",
+        }
+    }
+}
+
+/// How a record stands, as the audit trail puts it: `absent`, `dead`, `completed, held`.
+pub fn standing(record: Option<&Record>) -> Box<str> {
+    match record {
+        None => "absent".into(),
+        Some(record) if record.held => format!("{}, held", record.state.kind()).into(),
+        Some(record) => record.state.kind().as_str().into(),
+    }
+}

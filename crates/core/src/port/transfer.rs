@@ -1,0 +1,94 @@
+//! Moving a store's contents to another store, of whatever kind.
+
+use std::future::Future;
+use std::sync::Arc;
+
+use super::erased;
+use super::store::{Listed, Page};
+use crate::audit::Audited;
+use crate::claim::FencingToken;
+use crate::entity::{Entity, EntityRecord};
+use crate::error::Result;
+use crate::key::Scope;
+use crate::parked::Parked;
+use crate::settle::Mark;
+
+/// A store whose contents can be taken out whole and put into another.
+///
+/// Both sides are meant to be at rest: what changes while it is exported may be missed.
+pub trait TransferStore: Send + Sync + 'static {
+    /// Hands over everything that the store holds, at most about `limit` items at a time. Records
+    /// come with their outcomes; those that count as absent are left out.
+    ///
+    /// # Guarantee   XFR-1, LST-1
+    /// # Shape       [`Item::Token`] first; `after` is [`Page::next`] of the page before
+    /// # Errors      `Unavailable`, `Timeout`, `Corrupt`; `InvalidInput` for a foreign cursor
+    fn export(
+        &self,
+        after: Option<&[u8]>,
+        limit: usize,
+    ) -> impl Future<Output = Result<Page<Item>>> + Send;
+
+    /// Adds items as they are, times included. Answers, per item, whether it is new; what is there
+    /// already stays as it is, so that an import can be repeated. A record that counts as absent
+    /// may be left out.
+    ///
+    /// # Guarantee   XFR-1, XFR-2; durable before the answer
+    /// # Cost        one durable write
+    /// # Errors      as [`Store::settle`](super::store::Store::settle)
+    fn import(&self, batch: &[Item]) -> impl Future<Output = Result<Vec<bool>>> + Send;
+}
+
+/// Something that a store holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Item {
+    /// No fencing token up to this one may be given out again. New if it is beyond the store's own.
+    Token(FencingToken),
+    /// A record, with its outcome.
+    Record(Box<Listed>),
+    /// What is remembered of an entity.
+    Entity(Scope, Entity, EntityRecord),
+    /// A named number.
+    Mark(Mark),
+    /// A message that was set aside.
+    Parked(Box<Parked>),
+    /// An entry of the audit trail.
+    Audited(Box<Audited>),
+}
+
+/// Any transfer store, picked at run time.
+#[derive(Clone)]
+pub struct AnyTransferStore(Arc<dyn erased::ErasedTransfer>);
+
+impl AnyTransferStore {
+    /// Erases `store`.
+    pub fn new(store: impl TransferStore) -> Self {
+        Self(Arc::new(store))
+    }
+}
+
+impl std::fmt::Debug for AnyTransferStore {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("AnyTransferStore")
+    }
+}
+
+impl TransferStore for AnyTransferStore {
+    async fn export(&self, after: Option<&[u8]>, limit: usize) -> Result<Page<Item>> {
+        self.0.export(after, limit).await
+    }
+
+    async fn import(&self, batch: &[Item]) -> Result<Vec<bool>> {
+        self.0.import(batch).await
+    }
+}
+
+impl<S: TransferStore> TransferStore for Arc<S> {
+    async fn export(&self, after: Option<&[u8]>, limit: usize) -> Result<Page<Item>> {
+        S::export(self, after, limit).await
+    }
+
+    async fn import(&self, batch: &[Item]) -> Result<Vec<bool>> {
+        S::import(self, batch).await
+    }
+}
