@@ -1,8 +1,9 @@
-//! Every case with its law, and the macros that turn the catalogue into tests.
+//! Every case of the store port with its law. The other ports' are in `ports`.
 //!
 //! A case that is written but not listed here is found by the test of this module.
 
 mod expand;
+mod named;
 mod ports;
 
 /// Hands every case of the store port to the macro `$expand`.
@@ -29,6 +30,21 @@ macro_rules! __each_store_law {
                 LawId::BusyIsNoAttempt => a_resumed_claim_is_no_attempt;
                 LawId::BusyIsNoAttempt => work_given_back_is_no_attempt;
                 LawId::BusyIsNoAttempt => work_given_back_twice_is_given_back_once;
+            }
+            audit {
+                LawId::AuditedOnce => an_order_leaves_one_entry;
+                LawId::AuditedOnce => an_order_without_a_note_leaves_none;
+                LawId::AuditedOnce => a_refused_order_leaves_none;
+                LawId::AuditedOnce => a_dropped_message_leaves_one_entry;
+                LawId::AuditedOnce => a_drop_of_nothing_leaves_none;
+                LawId::AuditedOnce => orders_of_a_batch_are_entered_in_their_order;
+                LawId::AuditedOnce => entries_outlive_their_records;
+                LawId::AuditedOnce => an_entry_is_kept_whole;
+                LawId::AuditedOnce => orders_at_once_are_entered_as_they_are_carried_out;
+                LawId::ListComplete => pages_of_entries_are_complete;
+                LawId::ListComplete => paging_goes_on_while_entries_arrive;
+                LawId::ListComplete => entries_are_selected_by_scope;
+                LawId::ListComplete => a_foreign_cursor_of_the_trail_is_refused;
             }
             batch {
                 LawId::BatchOrder => an_empty_batch_is_answered_empty;
@@ -236,6 +252,38 @@ macro_rules! __each_store_law {
                 LawId::ParkedOnce => a_parked_message_is_never_swept;
                 LawId::ParkedOnce => parked_messages_are_selected_by_reason_and_scope;
             }
+            past {
+                LawId::PastKept => an_attempt_that_completes_leaves_no_past;
+                LawId::PastKept => a_release_is_remembered;
+                LawId::PastKept => an_unsure_release_is_remembered_as_such;
+                LawId::PastKept => work_given_back_is_remembered;
+                LawId::PastKept => a_failure_is_remembered;
+                LawId::PastKept => a_vanished_claim_ended_with_its_lease;
+                LawId::PastKept => a_vanished_claim_at_its_cap_is_remembered;
+                LawId::PastKept => a_vanished_park_is_remembered_once;
+                LawId::PastKept => a_vanished_park_that_a_sweep_finds_is_remembered;
+                LawId::PastKept => past_attempts_are_in_their_order;
+                LawId::PastKept => the_latest_sixteen_are_kept;
+                LawId::PastKept => a_long_error_is_remembered_by_its_beginning;
+                LawId::PastKept => a_repeated_report_is_remembered_once;
+                LawId::PastKept => a_record_says_when_its_claim_was_granted;
+                LawId::PastKept => the_past_outlives_orders_and_late_evidence;
+                LawId::PastKept => a_new_record_has_no_past;
+            }
+            release {
+                LawId::ReleaseOrdered => a_released_lease_is_taken_over_at_once;
+                LawId::ReleaseOrdered => a_released_backoff_ends_at_once;
+                LawId::ReleaseOrdered => a_released_park_is_in_doubt;
+                LawId::ReleaseOrdered => a_claimant_goes_on_until_somebody_claims;
+                LawId::ReleaseOrdered => a_renewal_after_the_order_extends_the_lease;
+                LawId::ReleaseOrdered => a_claimant_is_fenced_once_somebody_claimed;
+                LawId::ReleaseOrdered => a_release_order_changes_nothing_else;
+                LawId::ReleaseOrdered => releasing_twice_changes_nothing;
+                LawId::ReleaseOrdered => a_released_claim_frees_its_entity;
+                LawId::ReleaseOrdered => a_release_order_leaves_the_entity_of_another_alone;
+                LawId::ReleaseOrdered => releasing_what_nobody_waits_for_is_refused;
+                LawId::ReleaseOrdered => of_16_claimants_after_the_order_one_is_granted;
+            }
             version {
                 LawId::VersionGate => rising_versions_are_granted;
                 LawId::VersionGate => an_equal_version_is_stale;
@@ -279,81 +327,6 @@ macro_rules! __each_store_law {
                 LawId::UnresolvedKept => a_held_record_outlives_its_window;
                 LawId::ForgottenInTime => a_sweep_is_bounded;
                 LawId::UnresolvedKept => a_sweep_finds_vanished_parks;
-            }
-        }
-    };
-}
-
-/// Expands to one test per case of the store port, over the bare, erased and observed store.
-///
-/// `store_laws!(Memory)` names a [`Subject`](crate::Subject) of the module that it stands in.
-#[macro_export]
-macro_rules! store_laws {
-    ($subject:ident) => {
-        $crate::__forms! { store_laws $subject __each_store_law }
-    };
-}
-
-/// Expands to one test per case that survives reopening; see [`store_laws!`].
-#[macro_export]
-macro_rules! durable_laws {
-    ($subject:ident) => {
-        $crate::__forms! { durable_laws $subject __each_durable_law }
-    };
-}
-
-/// Expands to one test per case of the checkpoint port; see [`store_laws!`].
-#[macro_export]
-macro_rules! checkpoint_laws {
-    ($subject:ident) => {
-        $crate::__forms! { checkpoint_laws $subject __each_checkpoint_law }
-    };
-}
-
-/// Expands to one test per case of checkpoints that survive reopening; see [`store_laws!`].
-#[macro_export]
-macro_rules! durable_checkpoint_laws {
-    ($subject:ident) => {
-        $crate::__forms! { durable_checkpoint_laws $subject __each_durable_checkpoint_law }
-    };
-}
-
-/// Expands to one test per case of transactions that survive reopening; see [`store_laws!`].
-#[macro_export]
-macro_rules! durable_transactional_laws {
-    ($subject:ident) => {
-        $crate::__forms! { durable_transactional_laws $subject __each_durable_transactional_law }
-    };
-}
-
-/// Expands to one test per case of the transactional port; see [`store_laws!`].
-#[macro_export]
-macro_rules! transactional_laws {
-    ($subject:ident) => {
-        $crate::__forms! { transactional_laws $subject __each_transactional_law }
-    };
-}
-
-/// Expands to random histories on the bare and the erased store; see [`store_laws!`].
-///
-/// `SEMEL_HISTORIES` sets how many.
-#[macro_export]
-macro_rules! history_laws {
-    ($subject:ident) => {
-        mod history_laws {
-            #[test]
-            fn races_are_explained_by_the_decisions() {
-                $crate::history::check_races::<super::$subject>();
-            }
-
-            #[test]
-            fn races_on_the_erased_store_are_explained_by_the_decisions() {
-                $crate::history::check_races::<$crate::Erased<super::$subject>>();
-            }
-
-            #[test]
-            fn sequences_are_answered_as_decided() {
-                $crate::history::check_sequences::<super::$subject>();
             }
         }
     };

@@ -7,7 +7,7 @@ use std::pin::Pin;
 use semel_core::LawId;
 
 use crate::lab::Lab;
-use crate::subject::Subject;
+use crate::subject::{CheckpointSubject, Subject, TransferSubject};
 
 /// Runs `case` on a fresh instance of `S`.
 ///
@@ -38,6 +38,16 @@ pub struct Case {
 /// Every case of the laws of the store port, for whoever runs them other than by `store_laws!`.
 pub fn store_cases<S: Subject>() -> Vec<Case> {
     crate::__each_store_law!(__cases S)
+}
+
+/// Every case of the laws of the checkpoint port; see [`store_cases`].
+pub fn checkpoint_cases<S: CheckpointSubject>() -> Vec<Case> {
+    crate::__each_checkpoint_law!(__cases S)
+}
+
+/// Every case of the laws of the transfer port; see [`store_cases`].
+pub fn transfer_cases<S: TransferSubject>() -> Vec<Case> {
+    crate::__each_transfer_law!(__cases S)
 }
 
 /// Not generic, so that a runtime is compiled once and not once per case.

@@ -3,8 +3,8 @@
 //! Two kinds. A *race* is a few tasks that call the store at the same time while its clock stands
 //! still; per operation, some order of the calls must exist that respects real time and in which
 //! each answer is the one that `decide` gives. A *sequence* is one task, with time passing between
-//! its calls; each answer must be the one that `decide` gives. A seed fixes what is called, and,
-//! for a sequence, everything.
+//! its calls; each answer must be the one that `decide` gives, also where everything moves to a
+//! fresh instance in between. A seed fixes what is called, and, for a sequence, everything.
 
 mod call;
 mod generate;
@@ -13,13 +13,14 @@ mod random;
 mod search;
 mod sequence;
 mod spec;
+mod trail;
 
 use std::future::Future;
 use std::pin::Pin;
 
 use semel_core::LawId;
 
-use crate::subject::Subject;
+use crate::subject::{Subject, TransferSubject};
 
 /// Races on fresh instances of `S`, one per seed from `first`; the first one that is broken.
 ///
@@ -41,6 +42,18 @@ pub async fn race<S: Subject>(first: u64, count: u64) -> Result<(), Broken> {
 pub async fn sequence<S: Subject>(first: u64, count: u64) -> Result<(), Broken> {
     for seed in first..first + count {
         sequence::run::<S>(seed).await?;
+    }
+    Ok(())
+}
+
+/// Sequences that move, now and then, to a fresh instance of `S`; the first one that is broken.
+///
+/// # Errors
+///
+/// As [`sequence`].
+pub async fn moving<S: TransferSubject>(first: u64, count: u64) -> Result<(), Broken> {
+    for seed in first..first + count {
+        sequence::run_moving::<S>(seed).await?;
     }
     Ok(())
 }
@@ -79,6 +92,15 @@ pub fn check_sequences<S: Subject>() {
     check(
         LawId::StaleClaimFenced,
         Box::pin(sequence::<S>(FIRST_SEED, count::<S>())),
+    );
+}
+
+/// What `transfer_laws!` runs: as many sequences that move as `S` wants, or the environment.
+#[doc(hidden)]
+pub fn check_moves<S: TransferSubject>() {
+    check(
+        LawId::Transferred,
+        Box::pin(moving::<S>(FIRST_SEED, count::<S>())),
     );
 }
 

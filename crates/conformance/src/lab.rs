@@ -1,16 +1,19 @@
 //! A fresh instance with the calls that cases make, one item at a time, failures being panics.
 
 mod expect;
+mod pages;
+mod transfer;
 
 use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
 use semel_core::decide::{Directed, Directive, Order};
-use semel_core::port::store::{ListQuery, Listed, Page, Stats, Swept};
+use semel_core::port::store::{Stats, Swept};
 use semel_core::{
-    Admission, Claim, ClaimId, ClaimRequest, Key, Operation, Parked, ParkedId, Record, Renewal,
-    Renewed, Scope, Settled, Settlement, StateKind, Step, Store, Timestamp, VersionGate, Window,
+    Admission, Claim, ClaimId, ClaimRequest, Key, Note, Operation, Parked, ParkedId, Record,
+    Renewal, Renewed, Scope, Settled, Settlement, StateKind, Step, Store, Timestamp, VersionGate,
+    Window,
 };
 
 use tokio::task::JoinSet;
@@ -186,6 +189,17 @@ impl<S: Subject> Lab<S> {
         let directive = Directive {
             operation: operation.clone(),
             order,
+            note: None,
+        };
+        one(self.store().operate(&[directive]).await, "operate")
+    }
+
+    /// Gives an operator's order that is to be audited.
+    pub async fn order_noted(&self, operation: &Operation, order: Order, note: &Note) -> Directed {
+        let directive = Directive {
+            operation: operation.clone(),
+            order,
+            note: Some(note.clone()),
         };
         one(self.store().operate(&[directive]).await, "operate")
     }
@@ -209,53 +223,7 @@ impl<S: Subject> Lab<S> {
 
     /// Drops a parked message; whether it was there.
     pub async fn drop_parked(&self, id: ParkedId) -> bool {
-        one(self.store().drop_parked(&[id]).await, "drop_parked")
-    }
-
-    /// A page of records.
-    pub async fn page(&self, query: &ListQuery) -> Page<Listed> {
-        answered(self.store().list(query).await, "list")
-    }
-
-    /// A page of parked messages.
-    pub async fn parked_page(&self, query: &ListQuery) -> Page<Parked> {
-        answered(self.store().list_parked(query).await, "list_parked")
-    }
-
-    /// Every record that `query` selects, over all its pages.
-    pub async fn list(&self, query: &ListQuery) -> Vec<Listed> {
-        let (mut query, mut all) = (query.clone(), Vec::new());
-        for _ in 0..MOST_PAGES {
-            let page = self.page(&query).await;
-            assert!(
-                page.items.len() <= query.limit,
-                "a page is longer than its limit"
-            );
-            all.extend(page.items);
-            query.after = page.next;
-            if query.after.is_none() {
-                return all;
-            }
-        }
-        panic!("a list of {} items does not end", all.len());
-    }
-
-    /// Every parked message that `query` selects, over all its pages.
-    pub async fn list_parked(&self, query: &ListQuery) -> Vec<Parked> {
-        let (mut query, mut all) = (query.clone(), Vec::new());
-        for _ in 0..MOST_PAGES {
-            let page = self.parked_page(&query).await;
-            assert!(
-                page.items.len() <= query.limit,
-                "a page is longer than its limit"
-            );
-            all.extend(page.items);
-            query.after = page.next;
-            if query.after.is_none() {
-                return all;
-            }
-        }
-        panic!("a list of {} parked messages does not end", all.len());
+        one(self.store().drop_parked(&[id], None).await, "drop_parked")
     }
 
     /// Sweeps until nothing is left to do; what it did in all.

@@ -1,22 +1,32 @@
 //! The cases, by topic. Each takes a fresh instance and panics where its law is broken.
 
+pub mod admit;
 pub mod attempts;
+pub mod audit;
 pub mod batch;
 pub mod checkpoint;
 pub mod claim;
+mod contents;
 pub mod doubt;
 pub mod durable;
+pub mod export;
 pub mod fencing;
 pub mod fingerprint;
 pub mod identity;
+pub mod import;
 pub mod lease;
 mod ledger;
 pub mod list;
 pub mod operate;
 pub mod outcome;
+mod output;
 pub mod parked;
+pub mod past;
+pub mod release;
 pub mod statements;
 pub mod survival;
 pub mod transactional;
+pub mod transfer;
+pub mod unwritten;
 pub mod version;
 pub mod window;

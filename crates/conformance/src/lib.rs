@@ -33,8 +33,11 @@
 //! semel_conformance::durable_laws!(Memory);    // with `impl DurableSubject`
 //! semel_conformance::checkpoint_laws!(Memory); // with `impl CheckpointSubject`
 //! semel_conformance::transactional_laws!(Memory); // with `impl TransactionalSubject`
+//! semel_conformance::transfer_laws!(Memory); // with `impl TransferSubject`
 //! semel_conformance::durable_checkpoint_laws!(Memory); // with both
 //! semel_conformance::durable_transactional_laws!(Memory);
+//! semel_conformance::durable_transfer_laws!(Memory);
+//! semel_conformance::checkpoint_transfer_laws!(Memory);
 //! ```
 //!
 //! A store that is handed its clock is handed a [`TestClock`], so that windows pass without waiting:
@@ -72,11 +75,13 @@ mod layer;
 pub mod steps;
 mod subject;
 
-pub use check::{Case, check, store_cases};
+pub use check::{Case, check, checkpoint_cases, store_cases, transfer_cases};
 pub use clock::TestClock;
 pub use lab::Lab;
 pub use layer::counted::{Counted, Observed};
 pub use layer::erased::Erased;
 #[doc(hidden)]
 pub use semel_core::LawId;
-pub use subject::{CheckpointSubject, DurableSubject, Subject, TransactionalSubject};
+pub use subject::{
+    CheckpointSubject, DurableSubject, Subject, TransactionalSubject, TransferSubject,
+};

@@ -7,6 +7,7 @@ use std::time::Duration;
 use semel_core::Store;
 use semel_core::port::checkpoint::CheckpointStore;
 use semel_core::port::transactional::TransactionalStore;
+use semel_core::port::transfer::TransferStore;
 
 use crate::clock::TestClock;
 
@@ -62,6 +63,15 @@ pub trait CheckpointSubject: Subject {
 
     /// The checkpoint store of this instance.
     fn checkpoint(&self) -> Arc<Self::Checkpoint>;
+}
+
+/// A backend whose contents can be moved.
+pub trait TransferSubject: Subject {
+    /// The store as a transfer store; mostly [`Subject::Store`].
+    type Transfer: TransferStore;
+
+    /// The transfer store of this instance.
+    fn transfer(&self) -> Arc<Self::Transfer>;
 }
 
 /// A backend that runs statements in the transaction of the record.

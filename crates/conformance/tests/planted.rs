@@ -4,6 +4,8 @@
 mod decisions;
 #[path = "planted/port.rs"]
 mod port;
+#[path = "planted/ports.rs"]
+mod ports;
 #[path = "planted/store.rs"]
 mod store;
 
@@ -11,7 +13,7 @@ use std::panic::catch_unwind;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use semel_conformance::{history, store_cases};
+use semel_conformance::{checkpoint_cases, history, store_cases, transfer_cases};
 use semel_core::LawId;
 
 use store::Fixture;
@@ -151,6 +153,72 @@ bugs! {
     AnyCursorGoes a_misread_cursor_is_caught ListComplete,
     /// Dead records are not counted.
     StatsMiscount a_miscount_is_caught ListComplete,
+    /// A record forgets its past attempts.
+    PastForgotten a_forgotten_past_is_caught PastKept,
+    /// A past attempt does not say why it ended.
+    PastWithoutReason a_past_without_reason_is_caught PastKept,
+    /// A claim that vanished is not told.
+    VanishedUntold an_untold_vanished_claim_is_caught PastKept,
+    /// A sweep does not tell what it found.
+    SweepUntold an_untold_sweep_is_caught PastKept,
+    /// When the latest claim was granted is when the first one was.
+    ClaimedAtFrozen a_frozen_time_of_claim_is_caught PastKept,
+    /// An order to release is answered, not carried out.
+    ReleaseOrderIgnored an_ignored_release_order_is_caught ReleaseOrdered,
+    /// An order to release fences the claimant before anybody else has claimed.
+    ReleaseOrderFences a_fencing_release_order_is_caught ReleaseOrdered,
+    /// An order to release leaves the entity held.
+    ReleaseOrderKeepsEntity a_release_order_without_entity_is_caught ReleaseOrdered,
+    /// An order to release moves a wait that is over to now.
+    ReleaseOrderMoves a_moving_release_order_is_caught ReleaseOrdered,
+    /// Orders are not entered.
+    AuditMissing a_missing_entry_is_caught AuditedOnce,
+    /// Drops are not entered.
+    DropUnaudited an_unaudited_drop_is_caught AuditedOnce,
+    /// Orders that were refused are entered.
+    AuditsRefusals an_audited_refusal_is_caught AuditedOnce,
+    /// Orders without a note are entered.
+    AuditsProbes an_audited_probe_is_caught AuditedOnce,
+    /// An entry says how things stand now where it should say how they stood.
+    AuditedAfter an_entry_without_before_is_caught AuditedOnce,
+    /// What was admitted stays although the write failed.
+    AdmitKeepsFailed an_admission_kept_after_failure_is_caught AdmittedTogether,
+    /// The version gate stays where a write that failed moved it.
+    AdmitKeepsVersion a_version_kept_after_failure_is_caught AdmittedTogether,
+    /// What was admitted is claimed and no more.
+    AdmitClaimsOnly an_incomplete_admission_is_caught AdmittedTogether,
+    /// The mark of an admission is lost.
+    AdmitWithoutMark an_admission_without_mark_is_caught AdmittedTogether,
+    /// What marks its effect as started is admitted.
+    AdmitTakesMarked a_marked_admission_is_caught AdmittedTogether,
+    /// Others are served while an admission is written.
+    AdmitUnlocked an_unlocked_admission_is_caught AdmittedTogether,
+    /// Outcomes are left out of an export.
+    ExportWithoutOutcomes an_export_without_outcomes_is_caught Transferred,
+    /// Entities are left out of an export.
+    ExportWithoutEntities an_export_without_entities_is_caught Transferred,
+    /// An export says nothing of tokens.
+    ExportWithoutToken an_export_without_token_is_caught Transferred,
+    /// An export holds what counts as absent.
+    ExportsForgotten an_export_of_the_forgotten_is_caught Transferred,
+    /// A page of an export begins one too late.
+    ExportSkips an_export_that_skips_is_caught Transferred,
+    /// A foreign cursor begins an export anew.
+    AnyExportCursorGoes a_misread_cursor_of_an_export_is_caught Transferred,
+    /// An import says that everything happened now.
+    ImportStampsTimes an_import_with_times_of_its_own_is_caught Transferred,
+    /// Past attempts are left out of an import.
+    ImportWithoutPast an_import_without_past_is_caught Transferred,
+    /// An import replaces what is there.
+    ImportReplaces an_import_that_replaces_is_caught ImportAdds,
+    /// An import says of everything that it is new.
+    ImportAlwaysNew an_import_that_is_always_new_is_caught ImportAdds,
+    /// An imported token replaces the store's own.
+    ImportLowersToken an_import_that_lowers_the_token_is_caught ImportAdds,
+    /// An imported mark replaces the one that is there.
+    ImportReplacesMarks an_import_that_replaces_marks_is_caught ImportAdds,
+    /// What counts as absent is in the way of an import.
+    ImportSeesForgotten an_import_that_sees_the_forgotten_is_caught ImportAdds,
 }
 
 /// The control: without a bug every case passes, or the suite catches nothing but itself.
@@ -164,6 +232,7 @@ fn a_store_without_a_bug_passes_every_case() {
 fn a_store_without_a_bug_passes_every_history() {
     assert!(race(Bug::None, 100).is_none());
     assert!(sequence(Bug::None, 100).is_none());
+    assert!(moving(Bug::None, 100).is_none());
 }
 
 /// Claims that are not atomic show only under concurrency; a race finds them.
@@ -202,13 +271,13 @@ fn races_and_sequences_find_a_stale_completion() {
     );
 }
 
-/// Bugs that a sequence of calls can show, and does within a hundred seeds.
+/// Bugs that a sequence of calls can show, and does within a few hundred seeds.
 #[test]
 fn sequences_find_defects_of_every_kind() {
     macro_rules! found {
         ($($bug:ident)+) => {
             $(assert!(
-                sequence(Bug::$bug, 100).is_some(),
+                sequence(Bug::$bug, SEEDS).is_some(),
                 "{:?} is not found", Bug::$bug
             );)+
         };
@@ -219,7 +288,24 @@ fn sequences_find_defects_of_every_kind() {
         NeverForgotten SweepsUnresolved SweepBlind HoldIgnored ParksRerun DoubtsRerun StartUnmarked
         LateEvidenceRefused ProviderWindowRenewed RepeatsUncounted QuietIgnored NoAttemptCap
         RequeueKeepsAttempts GiveBacksCounted EqualVersionsPass VersionLowered EntityNotHeld
-        EntityNotFreed BatchReversed BatchOfOneSnapshot PagesSkip
+        EntityNotFreed BatchReversed BatchOfOneSnapshot PagesSkip PastForgotten PastWithoutReason
+        VanishedUntold SweepUntold ClaimedAtFrozen ReleaseOrderIgnored ReleaseOrderFences
+        ReleaseOrderKeepsEntity ReleaseOrderMoves AuditMissing AuditsRefusals AuditsProbes
+        AuditedAfter
+    }
+}
+
+/// Bugs of exports and imports that a sequence shows which moves half way.
+#[test]
+fn moves_find_defects_of_every_kind() {
+    macro_rules! found {
+        ($($bug:ident)+) => {
+            $(assert!(moving(Bug::$bug, SEEDS).is_some(), "{:?} is not found", Bug::$bug);)+
+        };
+    }
+    found! {
+        ExportWithoutOutcomes ExportWithoutEntities ExportWithoutToken ExportSkips ImportStampsTimes
+        ImportWithoutPast ImportAlwaysNew
     }
 }
 
@@ -229,7 +315,7 @@ fn races_find_defects_of_every_kind() {
     macro_rules! found {
         ($($bug:ident)+) => {
             $(assert!(
-                race(Bug::$bug, 100).is_some(),
+                race(Bug::$bug, SEEDS).is_some(),
                 "{:?} is not found", Bug::$bug
             );)+
         };
@@ -237,7 +323,8 @@ fn races_find_defects_of_every_kind() {
     found! {
         StaleClaimReleases OutcomeOverwritten TokenReused NeverResumed LeasesIgnored AnybodyRenews
         FingerprintsIgnored ParksRerun DoubtsRerun RepeatsUncounted GiveBacksCounted EntityNotHeld
-        BatchReversed BatchOfOneSnapshot
+        BatchReversed BatchOfOneSnapshot PastForgotten PastWithoutReason VanishedUntold
+        ReleaseOrderIgnored ReleaseOrderFences AuditMissing AuditsRefusals
     }
 }
 
@@ -254,6 +341,8 @@ fn failures(bug: Bug, wanted: impl Fn(LawId) -> bool) -> Vec<&'static str> {
     let _planting = Planting::of(bug);
     let cases = store_cases::<Fixture>()
         .into_iter()
+        .chain(checkpoint_cases::<Fixture>())
+        .chain(transfer_cases::<Fixture>())
         .filter(|case| wanted(case.law));
     let failed = cases.filter(|case| catch_unwind(case.run).is_err());
     failed.map(|case| case.name).collect()
@@ -268,6 +357,13 @@ fn sequence(bug: Bug, count: u64) -> Option<history::Broken> {
     let _planting = Planting::of(bug);
     runtime()
         .block_on(history::sequence::<Fixture>(1, count))
+        .err()
+}
+
+fn moving(bug: Bug, count: u64) -> Option<history::Broken> {
+    let _planting = Planting::of(bug);
+    runtime()
+        .block_on(history::moving::<Fixture>(1, count))
         .err()
 }
 
@@ -303,5 +399,7 @@ impl Drop for Planting {
     }
 }
 
+/// Enough for the rarest of them; the search ends with the first seed that shows it.
+const SEEDS: u64 = 300;
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 static PLANTED: AtomicUsize = AtomicUsize::new(0);

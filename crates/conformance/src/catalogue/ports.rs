@@ -36,6 +36,9 @@ macro_rules! __each_durable_law {
                 LawId::Durable => unresolved_records_outlive_windows_over_reopening;
                 LawId::Durable => parked_messages_survive;
                 LawId::Durable => identities_survive;
+                LawId::PastKept => the_past_survives;
+                LawId::ReleaseOrdered => an_ended_wait_survives;
+                LawId::AuditedOnce => the_audit_trail_survives;
             }
         }
     };
@@ -59,6 +62,24 @@ macro_rules! __each_checkpoint_law {
                 LawId::MarkTogether => a_mark_is_what_was_written_last;
                 LawId::MarkTogether => checkpoints_at_once_do_not_disturb_each_other;
             }
+            admit {
+                LawId::AdmittedTogether => what_is_admitted_is_complete;
+                LawId::AdmittedTogether => the_answers_are_written_before_they_are_given;
+                LawId::AdmittedTogether => a_batch_of_duplicates_moves_the_mark;
+                LawId::AdmittedTogether => a_key_twice_in_a_batch_is_admitted_once;
+                LawId::AdmittedTogether => versions_in_a_batch_follow_each_other;
+                LawId::AdmittedTogether => what_is_not_granted_changes_nothing;
+                LawId::AdmittedTogether => what_was_attempted_before_is_admitted;
+                LawId::AdmittedTogether => an_admitted_record_has_the_window_of_its_request;
+                LawId::AdmittedTogether => claims_and_admissions_at_once_grant_each_key_once;
+                LawId::AdmittedTogether => admissions_at_once_are_written_one_by_one;
+            }
+            unwritten {
+                LawId::AdmittedTogether => what_is_given_up_is_given_up_with_the_mark;
+                LawId::AdmittedTogether => a_failed_write_changes_nothing;
+                LawId::AdmittedTogether => tokens_rise_over_a_failed_write;
+                LawId::AdmittedTogether => a_marked_request_is_refused;
+            }
         }
     };
 }
@@ -72,6 +93,12 @@ macro_rules! __each_durable_checkpoint_law {
             checkpoint {
                 LawId::MarkTogether => a_checkpoint_survives;
                 LawId::MarkTogether => a_refused_checkpoint_leaves_nothing;
+            }
+            admit {
+                LawId::AdmittedTogether => an_admission_survives;
+            }
+            unwritten {
+                LawId::AdmittedTogether => a_failed_admission_leaves_nothing;
             }
         }
     };
@@ -117,6 +144,85 @@ macro_rules! __each_durable_transactional_law {
         $crate::$expand! { $subject
             transactional {
                 LawId::Together => an_applied_effect_survives;
+            }
+        }
+    };
+}
+
+/// Hands every case of the transfer port to the macro `$expand`.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __each_transfer_law {
+    ($expand:ident $subject:ident) => {
+        $crate::$expand! { $subject
+            export {
+                LawId::Transferred => an_export_begins_with_the_token;
+                LawId::Transferred => an_export_holds_everything;
+                LawId::Transferred => pages_of_an_export_are_complete;
+                LawId::Transferred => a_foreign_cursor_of_an_export_is_refused;
+                LawId::Transferred => what_is_forgotten_is_not_exported;
+                LawId::Transferred => a_copy_exports_what_it_was_given;
+            }
+            transfer {
+                LawId::Transferred => records_move_as_they_are;
+                LawId::Transferred => outcomes_move;
+                LawId::Transferred => a_reused_key_conflicts_at_the_copy;
+                LawId::Transferred => a_live_claim_moves;
+                LawId::Transferred => a_backoff_moves;
+                LawId::Transferred => the_dead_and_the_doubtful_move;
+                LawId::Transferred => recoveries_move;
+                LawId::Transferred => windows_and_holds_move;
+                LawId::Transferred => the_age_gate_is_kept_at_the_copy;
+                LawId::Transferred => the_version_gate_moves;
+                LawId::Transferred => tokens_rise_beyond_the_origin;
+                LawId::Transferred => parked_messages_move;
+                LawId::Transferred => the_audit_trail_moves;
+                LawId::Transferred => identities_move;
+            }
+            import {
+                LawId::ImportAdds => importing_twice_is_harmless;
+                LawId::ImportAdds => importing_at_home_changes_nothing;
+                LawId::ImportAdds => an_import_replaces_no_record;
+                LawId::ImportAdds => an_import_replaces_what_is_forgotten;
+                LawId::ImportAdds => an_import_replaces_no_version;
+                LawId::ImportAdds => an_import_replaces_no_message;
+                LawId::ImportAdds => an_import_replaces_no_mark;
+                LawId::ImportAdds => an_imported_token_only_raises;
+                LawId::ImportAdds => an_import_adds_to_what_is_there;
+                LawId::ImportAdds => items_may_come_in_any_order;
+                LawId::ImportAdds => importers_at_once_add_each_item_once;
+                LawId::ImportAdds => an_empty_import_is_answered_empty;
+                LawId::ImportAdds => orders_count_at_the_copy;
+            }
+        }
+    };
+}
+
+/// Hands every case of durable imports to the macro `$expand`.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __each_durable_transfer_law {
+    ($expand:ident $subject:ident) => {
+        $crate::$expand! { $subject
+            transfer {
+                LawId::Transferred => an_import_survives;
+                LawId::Transferred => imported_tokens_survive;
+            }
+            import {
+                LawId::ImportAdds => a_second_import_after_reopening_is_harmless;
+            }
+        }
+    };
+}
+
+/// Hands every case of marks that move to the macro `$expand`.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __each_checkpoint_transfer_law {
+    ($expand:ident $subject:ident) => {
+        $crate::$expand! { $subject
+            import {
+                LawId::Transferred => a_checkpoint_moves;
             }
         }
     };

@@ -6,24 +6,32 @@ use semel_core::LawId;
 
 /// The catalogue and the files of the cases, by topic.
 const CATALOGUE: [&str; 2] = [include_str!("../catalogue.rs"), include_str!("ports.rs")];
-const TOPICS: [(&str, &str); 19] = [
+const TOPICS: [(&str, &str); 27] = [
+    ("admit", include_str!("../laws/admit.rs")),
     ("attempts", include_str!("../laws/attempts.rs")),
+    ("audit", include_str!("../laws/audit.rs")),
     ("batch", include_str!("../laws/batch.rs")),
     ("checkpoint", include_str!("../laws/checkpoint.rs")),
     ("claim", include_str!("../laws/claim.rs")),
     ("doubt", include_str!("../laws/doubt.rs")),
     ("durable", include_str!("../laws/durable.rs")),
+    ("export", include_str!("../laws/export.rs")),
     ("fencing", include_str!("../laws/fencing.rs")),
     ("fingerprint", include_str!("../laws/fingerprint.rs")),
     ("identity", include_str!("../laws/identity.rs")),
+    ("import", include_str!("../laws/import.rs")),
     ("lease", include_str!("../laws/lease.rs")),
     ("list", include_str!("../laws/list.rs")),
     ("operate", include_str!("../laws/operate.rs")),
     ("outcome", include_str!("../laws/outcome.rs")),
     ("parked", include_str!("../laws/parked.rs")),
+    ("past", include_str!("../laws/past.rs")),
+    ("release", include_str!("../laws/release.rs")),
     ("statements", include_str!("../laws/statements.rs")),
     ("survival", include_str!("../laws/survival.rs")),
     ("transactional", include_str!("../laws/transactional.rs")),
+    ("transfer", include_str!("../laws/transfer.rs")),
+    ("unwritten", include_str!("../laws/unwritten.rs")),
     ("version", include_str!("../laws/version.rs")),
     ("window", include_str!("../laws/window.rs")),
 ];

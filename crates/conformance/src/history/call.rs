@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use semel_core::decide::{Directed, Directive};
 use semel_core::{
-    Admission, Claim, ClaimId, ClaimRequest, FencingToken, Key, Operation, Record, Renewal,
+    Admission, Claim, ClaimId, ClaimRequest, FencingToken, Key, Note, Operation, Record, Renewal,
     Renewed, Result, Settled, Settlement, State, Store, Timestamp,
 };
 
@@ -30,6 +30,14 @@ impl Call {
             Self::Operate(directive) => Some(&directive.operation.key),
             Self::Get(operation) => Some(&operation.key),
             Self::Sweep => None,
+        }
+    }
+
+    /// The directive, if it is one that leaves an entry in the audit trail once it is carried out.
+    pub(super) fn noted(&self) -> Option<(&Directive, &Note)> {
+        match self {
+            Self::Operate(it) => Some((it, it.note.as_ref()?)),
+            Self::Claim(_) | Self::Settle(_) | Self::Renew(_) | Self::Get(_) | Self::Sweep => None,
         }
     }
 
@@ -82,7 +90,11 @@ impl std::fmt::Display for Call {
                     it.lease
                 )
             }
-            Self::Operate(it) => write!(f, "operate {}: {:?}", it.operation.key, it.order),
+            Self::Operate(it) => {
+                write!(f, "operate {}: {:?}", it.operation.key, it.order)?;
+                let note = it.note.as_ref();
+                note.map_or(Ok(()), |note| write!(f, ", because {}", note.reason))
+            }
             Self::Get(it) => write!(f, "get {}", it.key),
             Self::Sweep => f.write_str("sweep"),
         }
@@ -131,6 +143,8 @@ pub(super) struct Answer {
     pub(super) text: String,
     /// The token of a grant that was not resumed.
     pub(super) granted: Option<FencingToken>,
+    /// Whether an order was carried out.
+    pub(super) is_done: bool,
 }
 
 /// How closely answers are compared.
@@ -145,9 +159,14 @@ pub(super) enum Times {
 impl Answer {
     /// The answer to a sweep is nothing: how it goes about its work is its own affair.
     pub(super) const fn nothing() -> Self {
+        Self::of(String::new())
+    }
+
+    const fn of(text: String) -> Self {
         Self {
-            text: String::new(),
+            text,
             granted: None,
+            is_done: false,
         }
     }
 
@@ -178,24 +197,21 @@ impl Answer {
             Admission::Granted(claim) => shown(&claim),
             other => format!("{other:?}"),
         };
-        Self { text, granted }
+        Self {
+            granted,
+            ..Self::of(text)
+        }
     }
 
     pub(super) fn to_settle(settled: &Settled) -> Self {
-        Self {
-            text: format!("{settled:?}"),
-            granted: None,
-        }
+        Self::of(format!("{settled:?}"))
     }
 
     pub(super) fn to_renew(mut renewed: Renewed, times: Times) -> Self {
         if let Renewed::Until(until) = &mut renewed {
             times.blur(until);
         }
-        Self {
-            text: format!("{renewed:?}"),
-            granted: None,
-        }
+        Self::of(format!("{renewed:?}"))
     }
 
     pub(super) fn to_operate(mut directed: Directed, times: Times) -> Self {
@@ -203,22 +219,19 @@ impl Answer {
             times.blur(until);
         }
         Self {
-            text: format!("{directed:?}"),
-            granted: None,
+            is_done: matches!(directed, Directed::Now(_)),
+            ..Self::of(format!("{directed:?}"))
         }
     }
 
     pub(super) fn to_get(record: Option<Record>, times: Times) -> Self {
         let record = record.map(|record| times.blurred(record));
-        Self {
-            text: format!("{record:?}"),
-            granted: None,
-        }
+        Self::of(format!("{record:?}"))
     }
 }
 
 impl Times {
-    fn blur(self, at: &mut Timestamp) {
+    pub(super) fn blur(self, at: &mut Timestamp) {
         if self == Self::Ignored {
             *at = Timestamp::EPOCH;
         }
@@ -236,6 +249,11 @@ impl Times {
             | State::InDoubt { since: at } => self.blur(at),
         }
         self.blur(&mut record.created_at);
+        self.blur(&mut record.claimed_at);
+        for past in &mut record.past {
+            self.blur(&mut past.claimed_at);
+            self.blur(&mut past.ended_at);
+        }
         if let Some(at) = &mut record.first_started_at {
             self.blur(at);
         }

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use semel_core::decide::{Directive, Order, Verdict};
 use semel_core::{
-    AttemptLimits, Certainty, ClaimId, ClaimRequest, Fingerprint, Operation, Outcome, Recovery,
-    Renewal, Settlement, Start, Step, Timestamp, Window,
+    AttemptLimits, Certainty, ClaimId, ClaimRequest, Fingerprint, Note, Operation, Outcome,
+    Recovery, Renewal, Settlement, Start, Step, Timestamp, Window,
 };
 
 use super::call::Call;
@@ -61,7 +61,7 @@ impl Alphabet {
         let key = random.pick(&KEYS);
         let operation = Operation::new(scope(), text_key(key));
         let claim_id = ClaimId::from_u128(u128::from(random.below(CLAIMANTS)) + 1);
-        match random.below(20) {
+        match random.below(22) {
             0..=7 => Call::Claim(self.claim(random, key, operation, claim_id)),
             8..=14 => {
                 let step = self.step(random, key);
@@ -76,11 +76,19 @@ impl Alphabet {
                 claim_id,
                 lease: random.pick(self.spans),
             }),
-            16 | 17 => {
+            16..=18 => {
                 let order = self.order(random);
-                Call::Operate(Directive { operation, order })
+                let note = random.once_in(2).then(|| Note {
+                    by: "on call".into(),
+                    reason: random.below(u64::from(u32::MAX)).to_string().into(),
+                });
+                Call::Operate(Directive {
+                    operation,
+                    order,
+                    note,
+                })
             }
-            18 => Call::Get(operation),
+            19 | 20 => Call::Get(operation),
             _ => Call::Sweep,
         }
     }
@@ -144,7 +152,7 @@ impl Alphabet {
 
     fn order(&self, random: &mut Random) -> Order {
         let window = random.pick(self.windows);
-        match random.below(8) {
+        match random.below(10) {
             0 => Order::Resolve(Verdict::Applied {
                 outcome: some_outcome(random),
                 window,
@@ -153,8 +161,9 @@ impl Alphabet {
                 quiet: random.pick(self.spans),
             }),
             2 => Order::Resolve(Verdict::Abandon { window }),
-            3 | 4 => Order::Requeue,
-            5 => Order::Hold(random.once_in(2)),
+            3..=5 => Order::Requeue,
+            6 => Order::Hold(random.once_in(2)),
+            7 | 8 => Order::Release,
             _ => Order::Forget,
         }
     }

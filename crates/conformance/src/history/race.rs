@@ -13,6 +13,7 @@ use super::call::{Times, ask};
 use super::generate::{Alphabet, is_gated};
 use super::random::Random;
 use super::search::{Event, shown, unexplained};
+use super::trail::check_race;
 use crate::subject::Subject;
 
 /// Runs one race and searches for an order that explains it.
@@ -27,6 +28,9 @@ pub(super) async fn run<S: Subject>(seed: u64) -> Result<(), Broken> {
         .map_err(|history| Broken { seed, history })?;
     let broken = |history| Err(Broken { seed, history });
     if let Some(history) = tokens_out_of_order(&events) {
+        return broken(history);
+    }
+    if let Err(history) = check_race(&**subject.store(), &events).await {
         return broken(history);
     }
     for (name, events) in by_object(events) {

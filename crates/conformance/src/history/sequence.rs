@@ -1,9 +1,11 @@
 //! Sequences: one task, one call after the other, time passing in between.
 
 use std::fmt::Write as _;
+use std::pin::Pin;
 use std::time::Duration;
 
 use semel_core::port::store::ListQuery;
+use semel_core::port::transfer::TransferStore;
 use semel_core::{Clock, Key, Store, Timestamp};
 
 use super::Broken;
@@ -11,41 +13,84 @@ use super::call::{Call, Times, ask};
 use super::generate::Alphabet;
 use super::random::Random;
 use super::spec::Spec;
-use crate::subject::Subject;
+use super::trail::Trail;
+use crate::subject::{Subject, TransferSubject};
 
 /// One step of a sequence.
 #[derive(Clone, Debug)]
 enum Turn {
     Ask(Vec<Call>),
     Wait(Duration),
-    /// Compares the list with what should be there.
+    /// Compares the lists with what should be there.
     List,
+    /// Moves everything to a fresh instance, and goes on there.
+    Move,
 }
+
+/// How an instance moves, if it can.
+type Mover<S> = fn(S) -> Pin<Box<dyn Future<Output = Result<S, String>> + Send>>;
 
 /// Runs one sequence; if it is answered wrong, finds a shorter one that still is.
 pub(super) async fn run<S: Subject>(seed: u64) -> Result<(), Broken> {
+    check::<S>(seed, None).await
+}
+
+/// The same with moves to fresh instances in between.
+pub(super) async fn run_moving<S: TransferSubject>(seed: u64) -> Result<(), Broken> {
+    check::<S>(seed, Some(|subject| Box::pin(moved(subject)))).await
+}
+
+async fn check<S: Subject>(seed: u64, mover: Option<Mover<S>>) -> Result<(), Broken> {
     let has_clock = S::open().await.clock().is_some();
-    let mut turns = generate(seed, has_clock);
-    let Err(mut history) = play::<S>(&turns).await else {
-        return Ok(());
-    };
+    let turns = generate(seed, has_clock, mover.is_some());
+    match play::<S>(&turns, mover).await {
+        Ok(()) => Ok(()),
+        Err(history) => {
+            let history = shortened(turns, history, mover).await;
+            Err(Broken { seed, history })
+        }
+    }
+}
+
+/// The history of fewer turns, and smaller batches, that is still answered wrong.
+async fn shortened<S: Subject>(
+    mut turns: Vec<Turn>,
+    mut history: String,
+    mover: Option<Mover<S>>,
+) -> String {
     let mut length = turns.len() / 2;
     while length > 0 {
         let mut from = 0;
         while from < turns.len() {
             let mut fewer = turns.clone();
             fewer.drain(from..(from + length).min(turns.len()));
-            match play::<S>(&fewer).await {
+            match play::<S>(&fewer, mover).await {
                 Err(shorter) => (turns, history) = (fewer, shorter),
                 Ok(()) => from += length,
             }
         }
         length /= 2;
     }
-    Err(Broken { seed, history })
+    for at in 0..turns.len() {
+        let mut item = 0;
+        while let Turn::Ask(batch) = &turns[at]
+            && batch.len() > 1
+            && item < batch.len()
+        {
+            let mut smaller = batch.clone();
+            smaller.remove(item);
+            let mut fewer = turns.clone();
+            fewer[at] = Turn::Ask(smaller);
+            match play::<S>(&fewer, mover).await {
+                Err(shorter) => (turns, history) = (fewer, shorter),
+                Ok(()) => item += 1,
+            }
+        }
+    }
+    history
 }
 
-fn generate(seed: u64, has_clock: bool) -> Vec<Turn> {
+fn generate(seed: u64, has_clock: bool, moves: bool) -> Vec<Turn> {
     let mut random = Random::new(seed);
     let alphabet = if has_clock {
         Alphabet::MOVING
@@ -57,28 +102,43 @@ fn generate(seed: u64, has_clock: bool) -> Vec<Turn> {
         1..=3 if has_clock => Turn::Wait(random.pick(&WAITS)),
         _ => Turn::Ask(alphabet.batch(&mut random)),
     };
-    (0..TURNS).map(turn).collect()
+    let mut turns: Vec<Turn> = (0..TURNS).map(turn).collect();
+    for _ in 0..if moves { MOVES } else { 0 } {
+        let at = usize::try_from(random.below(TURNS as u64)).unwrap_or(0);
+        turns.insert(at, Turn::Move);
+    }
+    turns
 }
 
 /// Plays a sequence on a fresh instance; what happened, if an answer was wrong.
-async fn play<S: Subject>(turns: &[Turn]) -> Result<(), String> {
-    let subject = S::open().await;
+async fn play<S: Subject>(turns: &[Turn], mover: Option<Mover<S>>) -> Result<(), String> {
+    let mut subject = S::open().await;
     let times = if subject.clock().is_some() {
         Times::Exact
     } else {
         Times::Ignored
     };
-    let now = || subject.clock().map_or(STILL, Clock::now);
-    let (mut spec, mut told) = (Spec::new(times), String::new());
+    let (mut spec, mut trail, mut told) = (Spec::new(times), Trail::default(), String::new());
     for turn in turns {
+        let now = subject.clock().map_or(STILL, Clock::now);
         match turn {
             Turn::Wait(by) => {
                 subject.advance(*by).await;
                 let _ = writeln!(told, "wait {by:?}");
             }
-            Turn::List => check_list(&subject, &spec, now())
-                .await
-                .map_err(|why| told.clone() + &why)?,
+            Turn::List => {
+                check_list(&subject, &spec, now)
+                    .await
+                    .map_err(|why| told.clone() + &why)?;
+                let checked = trail.check(&**subject.store(), times).await;
+                checked.map_err(|why| told.clone() + &why)?;
+            }
+            Turn::Move => {
+                if let Some(mover) = mover {
+                    subject = mover(subject).await.map_err(|why| told.clone() + &why)?;
+                    let _ = writeln!(told, "move to a fresh instance");
+                }
+            }
             Turn::Ask(batch) => {
                 let answers = ask(&**subject.store(), batch, times).await;
                 let answers = answers.map_err(|error| format!("{told}failed: {error:?}"))?;
@@ -92,23 +152,52 @@ async fn play<S: Subject>(turns: &[Turn]) -> Result<(), String> {
                 for (call, answer) in batch.iter().zip(&answers) {
                     let _ = writeln!(told, "{call} => {}", answer.text);
                     let mut next = spec.clone();
-                    if !next.step(call, answer, now()) {
+                    if !next.step(call, answer, now) {
                         // A record that passed its window may be gone.
                         next = spec.clone();
-                        let gone = call
-                            .key()
-                            .is_some_and(|key| next.forget_expired(key, now()));
-                        if !gone || !next.step(call, answer, now()) {
+                        let gone = call.key().is_some_and(|key| next.forget_expired(key, now));
+                        if !gone || !next.step(call, answer, now) {
                             let records = spec.shown(call);
                             return Err(format!("{told}which is wrong; there was {records}"));
                         }
                     }
+                    trail.step((call, answer), (&spec, &next), now);
                     spec = next;
                 }
             }
         }
     }
     Ok(())
+}
+
+/// A fresh instance at the same time, with everything that `here` holds; the second import of it
+/// finds nothing new.
+async fn moved<S: TransferSubject>(here: S) -> Result<S, String> {
+    let there = S::open().await;
+    if let (Some(from), Some(to)) = (here.clock(), there.clock()) {
+        to.advance(from.now().since(to.now()));
+    }
+    for round in 0..2 {
+        let mut after = None;
+        loop {
+            let page = here.transfer().export(after.as_deref(), EXPORTED).await;
+            let page = page.map_err(|error| format!("the export failed: {error:?}"))?;
+            let new = there.transfer().import(&page.items).await;
+            let new = new.map_err(|error| format!("the import failed: {error:?}"))?;
+            let (count, asked) = (new.len(), page.items.len());
+            if count != asked {
+                return Err(format!("{count} answers to an import of {asked}"));
+            }
+            if let Some(at) = new.iter().position(|new| *new && round == 1) {
+                return Err(format!("{:?} is new twice", page.items[at]));
+            }
+            after = page.next;
+            if after.is_none() {
+                break;
+            }
+        }
+    }
+    Ok(there)
 }
 
 /// The list holds what must be there and nothing that must not.
@@ -141,6 +230,9 @@ async fn check_list<S: Subject>(subject: &S, spec: &Spec, now: Timestamp) -> Res
 }
 
 const TURNS: usize = 60;
+const MOVES: usize = 2;
+/// Items per page of an export.
+const EXPORTED: usize = 3;
 /// Steps that meet the spans and windows of the alphabet to the millisecond.
 const WAITS: [Duration; 6] = [
     Duration::from_millis(1),

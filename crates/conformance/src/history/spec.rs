@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use semel_core::decide::{self, Change};
 use semel_core::{
-    Admission, ClaimRequest, EntityRecord, FencingToken, Key, Record, Timestamp, VersionGate,
+    Admission, ClaimRequest, EntityRecord, FencingToken, Key, Record, Timestamp, VersionGate, audit,
 };
 
 use super::call::{Answer, Call, Times};
@@ -80,6 +80,11 @@ impl Spec {
         let expires_at = self.records.get(key).and_then(Record::expires_at);
         let expired = expires_at.is_some_and(|expires_at| expires_at <= now);
         expired && self.records.remove(key).is_some()
+    }
+
+    /// How the record of `key` stands, as the audit trail puts it.
+    pub(super) fn standing(&self, key: &Key) -> Box<str> {
+        audit::standing(self.records.get(key))
     }
 
     /// The record that a call found, for people.

@@ -18,7 +18,7 @@ pub async fn an_empty_batch_is_answered_empty<S: Subject>(lab: Lab<S>) {
     assert_eq!(answered(store.renew(&[]).await, "renew").len(), 0);
     assert_eq!(answered(store.park(&[]).await, "park").len(), 0);
     assert_eq!(
-        answered(store.drop_parked(&[]).await, "drop_parked").len(),
+        answered(store.drop_parked(&[], None).await, "drop_parked").len(),
         0
     );
     assert_eq!(answered(store.get(&[]).await, "get").len(), 0);
@@ -186,6 +186,7 @@ pub async fn mixed_orders_are_answered_in_order<S: Subject>(lab: Lab<S>) {
     let forget = |key| Directive {
         operation: lab.request(key, 1).operation,
         order: Order::Forget,
+        note: None,
     };
     let batch = [
         forget("absent"),

@@ -247,7 +247,7 @@ async fn together<S: CheckpointSubject>(
     )
 }
 
-async fn mark<S: CheckpointSubject>(lab: &Lab<S>, name: &str) -> Option<u64> {
+pub(super) async fn mark<S: CheckpointSubject>(lab: &Lab<S>, name: &str) -> Option<u64> {
     answered(lab.subject().checkpoint().mark(name).await, "mark")
 }
 

@@ -300,13 +300,14 @@ async fn one_of_each_but_doubt<S: Subject>(lab: &Lab<S>) -> Vec<(Claim, StateKin
         .collect()
 }
 
-fn every_order() -> [Order; 7] {
+fn every_order() -> [Order; 8] {
     [
         applied(),
         not_applied(Duration::ZERO),
         Order::Resolve(Verdict::Abandon {
             window: LONG_WINDOW,
         }),
+        Order::Release,
         Order::Requeue,
         Order::Hold(true),
         Order::Hold(false),

@@ -157,7 +157,7 @@ pub async fn parks_and_drops_are_answered_in_order<S: Subject>(lab: Lab<S>) {
         messages[0].id(),
         messages[0].id(),
     ];
-    let dropped = answered(lab.store().drop_parked(&ids).await, "drop_parked");
+    let dropped = answered(lab.store().drop_parked(&ids, None).await, "drop_parked");
     assert_eq!(dropped, [true, false, true, false]);
 }
 

@@ -1,12 +1,16 @@
 //! Durability, beyond the record itself: counts, versions, tokens, windows, orders, messages.
 
+use std::time::Duration;
+
 use bytes::Bytes;
 use semel_core::decide::Order;
 use semel_core::port::store::ListQuery;
-use semel_core::{ClaimRequest, Fingerprint, Parked, Recovery, StateKind, Timestamp};
+use semel_core::{AttemptEnd, ClaimRequest, Fingerprint, Parked, Recovery, StateKind, Timestamp};
 
 use crate::lab::{Lab, gate, scope, text_key};
-use crate::steps::{complete, complete_for, outcome, release, release_unsure};
+use crate::steps::{
+    complete, complete_for, give_back, outcome, release, release_after, release_unsure,
+};
 use crate::subject::DurableSubject;
 
 /// Possible repeats are still counted and listed.
@@ -207,6 +211,78 @@ pub async fn parked_messages_survive<S: DurableSubject>(lab: Lab<S>) {
         kept
     );
     assert!(!lab.park(&kept).await, "it is not new after reopening");
+}
+
+/// Past attempts are told as before, over reopening after each.
+pub async fn the_past_survives<S: DurableSubject>(mut lab: Lab<S>) {
+    let steps = [release(), release_unsure(), give_back(), release()];
+    for (claimant, step) in (1..).zip(steps) {
+        let claim = lab
+            .grant(&lab.marked("pay-1", claimant, Recovery::Rerun))
+            .await;
+        lab.settles(&claim, step, StateKind::Released).await;
+        let before = lab.record(&claim.operation).await;
+        lab = lab.reopen().await;
+        assert_eq!(lab.record(&claim.operation).await, before);
+    }
+    let vanished = lab.grant(&lab.marked("pay-1", 5, Recovery::Rerun)).await;
+    let granted = lab.record(&vanished.operation).await;
+    lab = lab.reopen().await;
+    let reopened = lab.record(&vanished.operation).await;
+    assert_eq!(reopened.claimed_at, granted.claimed_at);
+    lab.outlast_lease().await;
+    lab.finish(&lab.marked("pay-1", 6, Recovery::Rerun), complete("done"))
+        .await;
+    let before = lab.record(&vanished.operation).await;
+    lab = lab.reopen().await;
+    assert_eq!(lab.record(&vanished.operation).await, before);
+    let ends = before.past.iter().map(|past| past.end);
+    let expected = [
+        AttemptEnd::NotApplied,
+        AttemptEnd::MaybeApplied,
+        AttemptEnd::GivenBack,
+        AttemptEnd::NotApplied,
+        AttemptEnd::Vanished,
+    ];
+    assert_eq!(ends.collect::<Vec<_>>(), expected);
+}
+
+/// A wait that an order ended stays ended.
+pub async fn an_ended_wait_survives<S: DurableSubject>(lab: Lab<S>) {
+    let hour = Duration::from_secs(3_600);
+    let released = lab.grant(&lab.request("released", 1)).await;
+    lab.settles(&released, release_after(hour), StateKind::Released)
+        .await;
+    let marked = lab.marked("started", 1, Recovery::Rerun);
+    let started = ClaimRequest {
+        lease: hour,
+        ..marked
+    };
+    let started = lab.grant(&started).await;
+    for (claim, state) in [
+        (&released, StateKind::Released),
+        (&started, StateKind::Started),
+    ] {
+        lab.ordered(&claim.operation, Order::Release, Some(state))
+            .await;
+    }
+    let lab = lab.reopen().await;
+    assert_eq!(lab.grant(&lab.request("released", 2)).await.attempt, 2);
+    assert!(lab.grant(&lab.request("started", 2)).await.takeover);
+}
+
+/// What was entered into the audit trail stays there, and new entries follow it.
+pub async fn the_audit_trail_survives<S: DurableSubject>(mut lab: Lab<S>) {
+    let dead = lab.death("dead").await.operation;
+    for number in 0..4 {
+        let why = super::audit::note("on call", &number.to_string());
+        let _ = lab
+            .order_noted(&dead, Order::Hold(number % 2 == 0), &why)
+            .await;
+        let before = lab.audit().await;
+        lab = lab.reopen().await;
+        assert_eq!((before.len(), lab.audit().await), (number + 1, before));
+    }
 }
 
 /// Keys that look alike stay apart over reopening.

@@ -6,16 +6,19 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use semel_core::decide::{Directed, Directive};
-use semel_core::port::checkpoint::{CheckpointStore, Together};
+use semel_core::port::checkpoint::{CheckpointStore, Together, Write};
 use semel_core::port::store::{Capabilities, ListQuery, Listed, Page, Stats, Swept};
 use semel_core::port::transactional::{Application, Applied, Statements, TransactionalStore};
+use semel_core::port::transfer::{Item, TransferStore};
 use semel_core::{
-    Admission, ClaimRequest, Mark, Operation, Parked, ParkedId, Record, Renewal, Renewed, Result,
-    Settled, Settlement, Store,
+    Admission, Audited, ClaimRequest, Mark, Note, Operation, Parked, ParkedId, Record, Renewal,
+    Renewed, Result, Settled, Settlement, Store,
 };
 
 use crate::clock::TestClock;
-use crate::subject::{CheckpointSubject, DurableSubject, Subject, TransactionalSubject};
+use crate::subject::{
+    CheckpointSubject, DurableSubject, Subject, TransactionalSubject, TransferSubject,
+};
 
 /// A layer that counts the calls and hands them on.
 #[derive(Debug)]
@@ -62,8 +65,8 @@ impl<T: Store> Store for Counted<T> {
         self.inner().park(batch).await
     }
 
-    async fn drop_parked(&self, batch: &[ParkedId]) -> Result<Vec<bool>> {
-        self.inner().drop_parked(batch).await
+    async fn drop_parked(&self, batch: &[ParkedId], note: Option<&Note>) -> Result<Vec<bool>> {
+        self.inner().drop_parked(batch, note).await
     }
 
     async fn get(&self, batch: &[Operation]) -> Result<Vec<Option<Record>>> {
@@ -80,6 +83,10 @@ impl<T: Store> Store for Counted<T> {
 
     async fn operate(&self, batch: &[Directive]) -> Result<Vec<Directed>> {
         self.inner().operate(batch).await
+    }
+
+    async fn list_audit(&self, query: &ListQuery) -> Result<Page<Audited>> {
+        self.inner().list_audit(query).await
     }
 
     async fn sweep(&self, limit: usize) -> Result<Swept> {
@@ -101,8 +108,23 @@ impl<T: CheckpointStore> CheckpointStore for Counted<T> {
         self.inner().settle_with(batch, mark).await
     }
 
+    async fn admit_with(&self, batch: Vec<ClaimRequest>, write: Write) -> Result<Vec<Admission>> {
+        self.inner().admit_with(batch, write).await
+    }
+
     async fn mark(&self, name: &str) -> Result<Option<u64>> {
         self.inner().mark(name).await
+    }
+}
+
+#[deny(clippy::missing_trait_methods)]
+impl<T: TransferStore> TransferStore for Counted<T> {
+    async fn export(&self, after: Option<&[u8]>, limit: usize) -> Result<Page<Item>> {
+        self.inner().export(after, limit).await
+    }
+
+    async fn import(&self, batch: &[Item]) -> Result<Vec<bool>> {
+        self.inner().import(batch).await
     }
 }
 
@@ -166,6 +188,14 @@ impl<S: CheckpointSubject> CheckpointSubject for Observed<S> {
 
     fn checkpoint(&self) -> Arc<Self::Checkpoint> {
         Arc::new(Counted::new(self.inner.checkpoint()))
+    }
+}
+
+impl<S: TransferSubject> TransferSubject for Observed<S> {
+    type Transfer = Counted<Arc<S::Transfer>>;
+
+    fn transfer(&self) -> Arc<Self::Transfer> {
+        Arc::new(Counted::new(self.inner.transfer()))
     }
 }
 

@@ -7,9 +7,12 @@ use std::time::Duration;
 use semel_core::AnyStore;
 use semel_core::port::checkpoint::AnyCheckpointStore;
 use semel_core::port::transactional::AnyTransactionalStore;
+use semel_core::port::transfer::AnyTransferStore;
 
 use crate::clock::TestClock;
-use crate::subject::{CheckpointSubject, DurableSubject, Subject, TransactionalSubject};
+use crate::subject::{
+    CheckpointSubject, DurableSubject, Subject, TransactionalSubject, TransferSubject,
+};
 
 /// `S`, seen through [`AnyStore`] and its like.
 #[derive(Debug)]
@@ -60,6 +63,14 @@ impl<S: CheckpointSubject> CheckpointSubject for Erased<S> {
 
     fn checkpoint(&self) -> Arc<AnyCheckpointStore> {
         Arc::new(AnyCheckpointStore::new(self.inner.checkpoint()))
+    }
+}
+
+impl<S: TransferSubject> TransferSubject for Erased<S> {
+    type Transfer = AnyTransferStore;
+
+    fn transfer(&self) -> Arc<AnyTransferStore> {
+        Arc::new(AnyTransferStore::new(self.inner.transfer()))
     }
 }
 

@@ -189,4 +189,4 @@ fn without_scheme(fingerprint: Option<Fingerprint>) -> Option<Fingerprint> {
 }
 
 /// No claimant has this id.
-const NOBODY: ClaimId = ClaimId::from_u128(u128::MAX - 1);
+pub(super) const NOBODY: ClaimId = ClaimId::from_u128(u128::MAX - 1);

@@ -6,11 +6,13 @@ use bytes::Bytes;
 use semel_core::decide::{self, Change, Directed, Directive, Order, Verdict};
 use semel_core::port::store::{Capabilities, Durability, ListQuery, Listed, Page, Stats, Swept};
 use semel_core::{
-    Admission, ClaimRequest, Clock, Error, ErrorKind, FencingToken, OpId, Operation, Parked,
-    ParkedId, Record, Renewal, Renewed, Result, Settled, Settlement, State, StateKind, Store,
+    Admission, Audited, ClaimRequest, Clock, Error, ErrorKind, FencingToken, Note, OpId, Operation,
+    Parked, ParkedId, Record, Renewal, Renewed, Result, Settled, Settlement, State, StateKind,
+    Store, Timestamp, audit,
 };
 
 use super::Bug;
+use super::decisions::NOBODY;
 use super::store::{Memory, Planted};
 
 impl Store for Planted {
@@ -141,12 +143,18 @@ impl Store for Planted {
         Ok(batch.iter().map(park).collect())
     }
 
-    async fn drop_parked(&self, batch: &[ParkedId]) -> Result<Vec<bool>> {
-        let mut memory = self.memory();
-        Ok(batch
-            .iter()
-            .map(|id| memory.parked.remove(id).is_some())
-            .collect())
+    async fn drop_parked(&self, batch: &[ParkedId], note: Option<&Note>) -> Result<Vec<bool>> {
+        let (mut memory, now) = (self.memory(), self.clock.now());
+        let drop = |id: &ParkedId| {
+            let message = memory.parked.remove(id);
+            if let (Some(message), Some(note)) = (&message, note)
+                && !self.has(Bug::DropUnaudited)
+            {
+                memory.audit.push(message.dropped(note, now));
+            }
+            message.is_some()
+        };
+        Ok(batch.iter().map(drop).collect())
     }
 
     async fn get(&self, batch: &[Operation]) -> Result<Vec<Option<Record>>> {
@@ -215,14 +223,34 @@ impl Store for Planted {
                     after.attempts = record.map_or(0, |it| it.attempts);
                 }
                 (Bug::HoldIgnored, Order::Hold(_), Change::Put(after)) => after.held = false,
-                (Bug::VerdictSkipsVersion, Order::Resolve(_), _) => decision.entity = None,
+                (Bug::VerdictSkipsVersion, Order::Resolve(_), _)
+                | (Bug::ReleaseOrderKeepsEntity, Order::Release, _) => decision.entity = None,
+                (Bug::ReleaseOrderIgnored, Order::Release, change) => *change = Change::Keep,
+                (Bug::ReleaseOrderFences, Order::Release, Change::Put(after)) => {
+                    after.claim_id = NOBODY;
+                }
+                (Bug::ReleaseOrderMoves, Order::Release, Change::Put(after)) => {
+                    end_at(&mut after.state, now);
+                }
                 _ => {}
             }
+            let before = audit::standing(record);
             let at = (&directive.operation, id, entity);
             self.store(&mut memory, at, decision.change, decision.entity);
+            let after = memory.records.get(&id).map(|it| &it.record);
+            let after = audit::standing(after);
+            self.enter(&mut memory, directive, &decision.answer, before, after);
             decision.answer
         };
         Ok(batch.iter().map(operate).collect())
+    }
+
+    async fn list_audit(&self, query: &ListQuery) -> Result<Page<Audited>> {
+        let memory = self.memory();
+        let all = memory.audit.iter().enumerate();
+        let all = all.map(|(at, entry)| ((at as u64).to_be_bytes(), entry));
+        let wanted = |entry: &Audited| query.scope.is_none() || entry.scope == query.scope;
+        self.page(query, all.collect(), wanted, Audited::clone)
     }
 
     async fn sweep(&self, _: usize) -> Result<Swept> {
@@ -246,7 +274,10 @@ impl Store for Planted {
                 decide::sweep(&listed.record, now)
             };
             match change {
-                Change::Put(record) if !self.has(Bug::SweepBlind) => {
+                Change::Put(mut record) if !self.has(Bug::SweepBlind) => {
+                    if self.has(Bug::SweepUntold) {
+                        record.past.clone_from(&listed.record.past);
+                    }
                     listed.record = record;
                     swept.doubted += 1;
                 }
@@ -294,6 +325,37 @@ impl Store for Planted {
 }
 
 impl Planted {
+    /// Enters an order into the audit trail, as far as the bug lets it.
+    fn enter(
+        &self,
+        memory: &mut Memory,
+        directive: &Directive,
+        answer: &Directed,
+        before: Box<str>,
+        after: Box<str>,
+    ) {
+        let nobody = Note {
+            by: "a probe".into(),
+            reason: "".into(),
+        };
+        let note = directive.note.clone();
+        let note = note.or_else(|| self.has(Bug::AuditsProbes).then_some(nobody));
+        let counts = matches!(answer, Directed::Now(_)) || self.has(Bug::AuditsRefusals);
+        let Some(note) = note.filter(|_| counts && !self.has(Bug::AuditMissing)) else {
+            return;
+        };
+        let misplaced = self.has(Bug::AuditedAfter);
+        memory.audit.push(Audited {
+            at: self.clock.now(),
+            note,
+            action: directive.order.action().into(),
+            scope: Some(directive.operation.scope.clone()),
+            key: Some(directive.operation.key.clone()),
+            before: if misplaced { after.clone() } else { before },
+            after,
+        });
+    }
+
     fn page<const N: usize, T, U>(
         &self,
         query: &ListQuery,
@@ -314,7 +376,7 @@ impl Planted {
             .filter(|(id, it)| after.is_none_or(|it| *id > it) && wanted(it));
         let mut items = Vec::new();
         let mut last = None;
-        for (id, item) in rest.by_ref().take(query.limit) {
+        for (id, item) in rest.by_ref().take(query.limit.max(1)) {
             items.push(shown(item));
             last = Some(id);
         }
@@ -331,5 +393,17 @@ impl Planted {
     }
 }
 
+/// Ends the wait at `now`, even where it was over before.
+fn end_at(state: &mut State, now: Timestamp) {
+    match state {
+        State::Claimed { lease_until: until }
+        | State::Started {
+            lease_until: until, ..
+        }
+        | State::Released { not_before: until } => *until = now,
+        State::Completed { .. } | State::Dead { .. } | State::InDoubt { .. } => {}
+    }
+}
+
 /// Between looking and writing, long enough for others to look as well.
-const A_MOMENT: Duration = Duration::from_millis(5);
+pub(super) const A_MOMENT: Duration = Duration::from_millis(5);

@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use bytes::Bytes;
-use semel_conformance::{Subject, TestClock};
+use semel_conformance::{CheckpointSubject, Subject, TestClock, TransferSubject};
 use semel_core::decide::{Change, Decision};
 use semel_core::port::store::Listed;
 use semel_core::{
-    Admission, ClaimRequest, Clock, EntityRecord, FencingToken, Key, OpId, Operation, Parked,
-    ParkedId, Record, Scope, Timestamp,
+    Admission, AttemptEnd, Audited, ClaimRequest, Clock, EntityRecord, FencingToken, Key, OpId,
+    Operation, Parked, ParkedId, Record, Scope, Timestamp,
 };
 
 use super::Bug;
@@ -25,8 +25,10 @@ pub(crate) struct Planted {
 #[derive(Default)]
 pub(super) struct Memory {
     pub(super) records: BTreeMap<OpId, Listed>,
-    pub(super) entities: BTreeMap<OpId, EntityRecord>,
+    pub(super) entities: BTreeMap<OpId, (Scope, Key, EntityRecord)>,
     pub(super) parked: BTreeMap<ParkedId, Parked>,
+    pub(super) audit: Vec<Audited>,
+    pub(super) marks: BTreeMap<String, u64>,
     pub(super) token: u64,
 }
 
@@ -75,7 +77,7 @@ impl Planted {
         };
         Loaded {
             record,
-            entity: entity.and_then(|entity| memory.entities.get(&entity).cloned()),
+            entity: entity.and_then(|entity| Some(memory.entities.get(&entity)?.2.clone())),
             token: FencingToken::new(token),
         }
     }
@@ -95,7 +97,14 @@ impl Planted {
     ) {
         match change {
             Change::Keep => {}
-            Change::Put(record) => {
+            Change::Put(mut record) => {
+                self.mistell(&mut record);
+                if let (Some(entity), Some(known), Some(gate)) = (entity, known, &record.gate) {
+                    let scope = operation.scope.clone();
+                    memory
+                        .entities
+                        .insert(entity, (scope, gate.entity.clone(), known));
+                }
                 if self.has(Bug::Forgets) && memory.records.len() >= 3 {
                     memory.records.pop_first();
                 }
@@ -111,8 +120,16 @@ impl Planted {
                 memory.records.remove(&id);
             }
         }
-        if let (Some(entity), Some(known)) = (entity, known) {
-            memory.entities.insert(entity, known);
+    }
+
+    /// What a record that is written tells of its attempts, as far as the bug lets it.
+    fn mistell(&self, record: &mut Record) {
+        match self.bug {
+            Bug::PastForgotten => record.past.clear(),
+            Bug::PastWithoutReason => record.past.iter_mut().for_each(|past| past.error = None),
+            Bug::VanishedUntold => record.past.retain(|past| past.end != AttemptEnd::Vanished),
+            Bug::ClaimedAtFrozen => record.claimed_at = record.created_at,
+            _ => {}
         }
     }
 
@@ -173,6 +190,22 @@ impl Subject for Fixture {
 
     fn clock(&self) -> Option<&TestClock> {
         Some(&self.clock)
+    }
+}
+
+impl CheckpointSubject for Fixture {
+    type Checkpoint = Planted;
+
+    fn checkpoint(&self) -> Arc<Planted> {
+        Arc::clone(&self.store)
+    }
+}
+
+impl TransferSubject for Fixture {
+    type Transfer = Planted;
+
+    fn transfer(&self) -> Arc<Planted> {
+        Arc::clone(&self.store)
     }
 }
 

@@ -1,0 +1,45 @@
+//! The output of the laws about admitting: what is written, and the mark that it leaves.
+
+use semel_core::port::checkpoint::CheckpointStore;
+use semel_core::{Admission, ClaimRequest, Mark, Operation, Record, Result, Store};
+
+use crate::lab::{Lab, answered};
+use crate::subject::CheckpointSubject;
+
+/// The records of a batch, in its order.
+pub(super) async fn records<S: CheckpointSubject>(
+    lab: &Lab<S>,
+    batch: &[ClaimRequest],
+) -> Vec<Option<Record>> {
+    let operations: Vec<Operation> = batch.iter().map(|it| it.operation.clone()).collect();
+    let records = lab.store().get(&operations).await;
+    answered(records, "get")
+}
+
+/// Admits, and expects one answer per request and the mark of `out` written.
+pub(super) async fn admitted<S: CheckpointSubject>(
+    lab: &Lab<S>,
+    batch: &[ClaimRequest],
+    value: u64,
+) -> Vec<Admission> {
+    let answers = admit(lab, batch, move |_| Ok(to("out", value))).await;
+    let answers = answered(answers, "admit_with");
+    assert_eq!(answers.len(), batch.len(), "one answer per request");
+    answers
+}
+
+pub(super) async fn admit<S: CheckpointSubject>(
+    lab: &Lab<S>,
+    batch: &[ClaimRequest],
+    write: impl FnOnce(&[Admission]) -> Result<Mark> + Send + 'static,
+) -> Result<Vec<Admission>> {
+    let checkpoint = lab.subject().checkpoint();
+    checkpoint.admit_with(batch.to_vec(), Box::new(write)).await
+}
+
+pub(super) fn to(name: &str, value: u64) -> Mark {
+    Mark {
+        name: name.into(),
+        value,
+    }
+}
