@@ -1,4 +1,4 @@
--- Format 1 of the SQLite store. Normative description: docs/spec/sqlite.md.
+-- Format 2 of the SQLite store. Normative description: docs/spec/sqlite.md.
 -- The same file also holds its users' own tables, so everything here begins with semel_.
 
 -- One row per setting of the store itself.
@@ -43,6 +43,8 @@ CREATE TABLE semel_records (
     version     INTEGER,
     held        INTEGER NOT NULL,
     due         INTEGER,          -- when a sweep has something to do here
+    claimed_at  INTEGER,          -- when the latest claim was granted, where it is not the first
+    past        BLOB,             -- attempts that ended without completing; NULL is none
     codec       INTEGER,          -- of the outcome; -1: too large, only length and digest are kept
     outcome     BLOB
 );
@@ -77,13 +79,28 @@ CREATE TABLE semel_parked (
     payload     BLOB    NOT NULL
 );
 
+-- Who ordered what about which key, when and why. It has no window.
+CREATE TABLE semel_audit (
+    seq    INTEGER PRIMARY KEY,
+    at     INTEGER NOT NULL,
+    who    TEXT    NOT NULL,
+    reason TEXT    NOT NULL,
+    action TEXT    NOT NULL,
+    scope  INTEGER,
+    key    TEXT,
+    was    TEXT    NOT NULL, -- how things stood before
+    became TEXT    NOT NULL
+);
+
+CREATE INDEX semel_audit_at ON semel_audit (at);
+
 -- Named numbers that are written together with settlements.
 CREATE TABLE semel_marks (
     name  TEXT PRIMARY KEY,
     value INTEGER NOT NULL
 ) WITHOUT ROWID;
 
--- For people with a SQL prompt; nothing reads it.
+-- For people with a SQL prompt; nothing reads them.
 CREATE VIEW semel_operations AS
 SELECT tenant,
        operation,
@@ -91,9 +108,24 @@ SELECT tenant,
        CASE state WHEN 0 THEN 'claimed' WHEN 1 THEN 'started' WHEN 2 THEN 'released'
                   WHEN 3 THEN 'completed' WHEN 4 THEN 'dead' ELSE 'in_doubt' END AS state,
        strftime('%Y-%m-%dT%H:%M:%fZ', created_at / 1000.0, 'unixepoch') AS created_at,
+       strftime('%Y-%m-%dT%H:%M:%fZ', coalesce(claimed_at, created_at) / 1000.0, 'unixepoch')
+           AS claimed_at,
        attempts,
        error,
        printf('%016x', tag) || lower(hex(rest)) AS operation_id
 FROM semel_records JOIN semel_scopes USING (scope);
 
-INSERT INTO semel_meta (name, value) VALUES ('format', 1), ('store', randomblob(16)), ('token', 0);
+CREATE VIEW semel_orders AS
+SELECT strftime('%Y-%m-%dT%H:%M:%fZ', at / 1000.0, 'unixepoch') AS at,
+       who,
+       action,
+       tenant,
+       operation,
+       key,
+       was,
+       became,
+       reason
+FROM semel_audit LEFT JOIN semel_scopes USING (scope)
+ORDER BY seq;
+
+INSERT INTO semel_meta (name, value) VALUES ('format', 2), ('store', randomblob(16)), ('token', 0);

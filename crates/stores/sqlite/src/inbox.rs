@@ -154,7 +154,7 @@ impl Inbox {
         let mut scopes = Scopes::default();
         let mut ledger = Ledger::new(transaction, &mut scopes, self.clock.now())?;
         let answer = step(&mut ledger, id)?;
-        ledger.finish()?;
+        ledger.flush()?;
         Ok(answer)
     }
 }

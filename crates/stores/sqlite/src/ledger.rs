@@ -9,16 +9,16 @@ use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
 use rusqlite::{CachedStatement, Connection, params};
+use semel_core::audit::standing;
 use semel_core::decide::{self, Change, Decision, Directed, Directive};
 use semel_core::{
-    Admission, ClaimRequest, EntityRecord, Error, FencingToken, OpId, Operation, Record, Renewal,
-    Renewed, Result, Scope, Settled, Settlement, Timestamp,
+    Admission, Audited, ClaimRequest, EntityRecord, Error, FencingToken, OpId, Operation, Record,
+    Renewal, Renewed, Result, Scope, Settled, Settlement, Timestamp,
 };
 
 use crate::error::undone;
-use crate::lookup::{find_scope, halves, load, load_entity, tag};
-use crate::row;
-use crate::sql;
+use crate::lookup::{find_scope, load, load_entity, tag};
+use crate::{audit, row, sql};
 
 /// The numbers of scopes that are known to be stored. To be cleared when a transaction is undone.
 pub(crate) type Scopes = HashMap<Scope, i64>;
@@ -156,7 +156,21 @@ impl<'c> Ledger<'c> {
             &directive.order,
             self.now,
         );
-        Ok(self.take(place, entity, decision))
+        let before = standing(self.slots[place].record.as_ref());
+        let directed = self.take(place, entity, decision);
+        if let (Some(note), Directed::Now(_)) = (&directive.note, &directed) {
+            let entry = Audited {
+                at: self.now,
+                note: note.clone(),
+                action: directive.order.action().into(),
+                scope: Some(directive.operation.scope.clone()),
+                key: Some(directive.operation.key.clone()),
+                before,
+                after: standing(self.slots[place].record.as_ref()),
+            };
+            audit::add(self, &entry)?;
+        }
+        Ok(directed)
     }
 
     /// The record of an operation, as decided so far.
@@ -184,6 +198,15 @@ impl<'c> Ledger<'c> {
         Ok(number)
     }
 
+    /// Gives out no token up to `token` from here on; whether that changes anything.
+    pub(crate) fn raise_token(&mut self, token: u64) -> Result<bool> {
+        let last = self.last_token()?;
+        if let Some(known) = &mut self.token {
+            known.last = last.max(token);
+        }
+        Ok(token > last)
+    }
+
     /// Leaves everything as it is stored.
     pub(crate) fn forget_decisions(&mut self) {
         self.slots.clear();
@@ -192,8 +215,8 @@ impl<'c> Ledger<'c> {
         self.token = None;
     }
 
-    /// Writes what was decided.
-    pub(crate) fn finish(mut self) -> Result<()> {
+    /// Writes what was decided, and begins anew.
+    pub(crate) fn flush(&mut self) -> Result<()> {
         let slots = std::mem::take(&mut self.slots);
         let mut changed: Vec<&Slot> = slots.iter().filter(|slot| slot.changed).collect();
         changed.sort_unstable_by_key(|slot| tag(slot.id));
@@ -208,6 +231,7 @@ impl<'c> Ledger<'c> {
                 .map_err(undone)?;
             set.execute([last.cast_signed()]).map_err(undone)?;
         }
+        self.forget_decisions();
         Ok(())
     }
 
@@ -220,13 +244,11 @@ impl<'c> Ledger<'c> {
                 (None, None) => {}
                 (None, Some(record)) => {
                     let scope = self.scope(&slot.operation.scope)?;
-                    insert(&mut add, slot, record, scope).map_err(undone)?;
+                    let key = &slot.operation.key;
+                    row::insert(&mut add, slot.id, record, (scope, key)).map_err(undone)?;
                 }
                 (Some(seq), Some(record)) => {
-                    row::bind(&mut set, record).map_err(undone)?;
-                    set.raw_bind_parameter(row::PARAMETERS + 1, seq)
-                        .map_err(undone)?;
-                    set.raw_execute().map_err(undone)?;
+                    row::update(&mut set, seq, record).map_err(undone)?;
                 }
                 (Some(seq), None) => {
                     let mut drop = connection
@@ -355,20 +377,6 @@ impl<'c> Ledger<'c> {
         }
         decision.answer
     }
-}
-
-fn insert(
-    add: &mut CachedStatement<'_>,
-    slot: &Slot,
-    record: &Record,
-    scope: i64,
-) -> rusqlite::Result<()> {
-    row::bind(add, record)?;
-    add.raw_bind_parameter(row::PARAMETERS + 1, tag(slot.id))?;
-    add.raw_bind_parameter(row::PARAMETERS + 2, halves(&slot.id).1)?;
-    add.raw_bind_parameter(row::PARAMETERS + 3, scope)?;
-    add.raw_bind_parameter(row::PARAMETERS + 4, slot.operation.key.as_str())?;
-    add.raw_execute().map(drop)
 }
 
 /// Operation ids are hashes already: eight of their bytes will do, other than the indexed ones.

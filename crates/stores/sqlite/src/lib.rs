@@ -44,21 +44,30 @@
 //! ```
 
 mod apply;
+mod audit;
+mod checkpoint;
 mod config;
 mod error;
 mod inbox;
 mod ledger;
 mod listing;
+mod look;
 mod lookup;
 mod open;
+mod parked;
 mod preflight;
 mod reader;
 mod row;
 mod sql;
 mod statements;
 mod store;
+mod transfer;
 mod writer;
 
 pub use config::Options;
 pub use inbox::Inbox;
+pub use look::{Looked, look};
 pub use store::SqliteStore;
+
+/// The newest format, which is the one that is written.
+pub const FORMAT: i64 = open::FORMAT;

@@ -5,7 +5,8 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 use semel_core::parked::headers_from_bytes;
 use semel_core::port::store::{ListQuery, Listed, Page, Stats};
 use semel_core::{
-    Error, ErrorKind, OpId, Operation, Parked, Record, Result, Scope, StateKind, Timestamp,
+    Error, ErrorKind, OpId, Operation, Parked, ParkedId, Record, Result, Scope, StateKind,
+    Timestamp,
 };
 
 use crate::error::{corrupt, undone};
@@ -95,7 +96,28 @@ pub(crate) fn parked(connection: &Connection, query: &ListQuery) -> Result<Page<
             next: None,
         });
     };
-    let after = cursor(query)?;
+    let (after, limit) = (cursor(query)?, query.limit.max(1));
+    let page = parked_page(connection, after, scope, &query.reasons, limit)?;
+    Ok(Page {
+        items: page.items,
+        next: page.next.map(cursor_at),
+    })
+}
+
+/// Rows with the number of the one that the next page follows.
+pub(crate) struct Rows<T> {
+    pub(crate) items: Vec<T>,
+    pub(crate) next: Option<i64>,
+}
+
+/// Parked messages behind `after`.
+pub(crate) fn parked_page(
+    connection: &Connection,
+    after: i64,
+    scope: Option<i64>,
+    reasons: &[Box<str>],
+    limit: usize,
+) -> Result<Rows<Parked>> {
     let mut select = connection
         .prepare_cached(sql::PARKED_LIST)
         .map_err(undone)?;
@@ -103,19 +125,27 @@ pub(crate) fn parked(connection: &Connection, query: &ListQuery) -> Result<Page<
     let (mut items, mut last) = (Vec::new(), after);
     while let Some(row) = rows.next().map_err(undone)? {
         let reason: Box<str> = row.get(4).map_err(undone)?;
-        if !query.reasons.is_empty() && !query.reasons.contains(&reason) {
+        if !reasons.is_empty() && !reasons.contains(&reason) {
             continue;
         }
-        if items.len() == query.limit.max(1) {
-            return Ok(Page {
-                items,
-                next: Some(cursor_at(last)),
-            });
+        if items.len() == limit {
+            let next = Some(last);
+            return Ok(Rows { items, next });
         }
         last = row.get(0).map_err(undone)?;
         items.push(parked_message(row, reason)?);
     }
-    Ok(Page { items, next: None })
+    Ok(Rows { items, next: None })
+}
+
+/// One parked message.
+pub(crate) fn parked_one(connection: &Connection, id: ParkedId) -> Result<Option<Parked>> {
+    let mut get = connection.prepare_cached(sql::PARKED_GET).map_err(undone)?;
+    let mut rows = get.query([id.to_bytes()]).map_err(undone)?;
+    let Some(row) = rows.next().map_err(undone)? else {
+        return Ok(None);
+    };
+    parked_message(row, row.get(4).map_err(undone)?).map(Some)
 }
 
 /// Counts by state, without what counts as absent.
@@ -192,7 +222,7 @@ fn operation(row: &Row<'_>, first: usize) -> Result<Operation> {
     ))
 }
 
-fn scope_at(row: &Row<'_>, first: usize) -> Result<Scope> {
+pub(crate) fn scope_at(row: &Row<'_>, first: usize) -> Result<Scope> {
     let part = |index| {
         row.get_ref(index)
             .map_err(undone)
@@ -208,14 +238,17 @@ fn scope_at(row: &Row<'_>, first: usize) -> Result<Scope> {
 
 /// The scope asked for: `None` is one that nothing is stored of, `Some(None)` is any.
 #[expect(clippy::option_option, reason = "the outer one ends the search")]
-fn scope_filter(connection: &Connection, query: &ListQuery) -> Result<Option<Option<i64>>> {
+pub(crate) fn scope_filter(
+    connection: &Connection,
+    query: &ListQuery,
+) -> Result<Option<Option<i64>>> {
     match &query.scope {
         None => Ok(Some(None)),
         Some(scope) => Ok(find_scope(connection, scope)?.map(Some)),
     }
 }
 
-fn cursor(query: &ListQuery) -> Result<i64> {
+pub(crate) fn cursor(query: &ListQuery) -> Result<i64> {
     let Some(bytes) = &query.after else {
         return Ok(i64::MIN);
     };
@@ -228,7 +261,7 @@ fn cursor(query: &ListQuery) -> Result<i64> {
     }
 }
 
-fn cursor_at(seq: i64) -> Bytes {
+pub(crate) fn cursor_at(seq: i64) -> Bytes {
     Bytes::copy_from_slice(&seq.to_be_bytes())
 }
 

@@ -1,6 +1,6 @@
 //! Finding what is stored of one operation, scope or entity.
 
-use rusqlite::{CachedStatement, Connection, OptionalExtension};
+use rusqlite::{CachedStatement, Connection, OptionalExtension, Row};
 use semel_core::{ClaimId, EntityRecord, OpId, Record, Result, Scope};
 
 use crate::error::{corrupt, undone};
@@ -39,16 +39,7 @@ pub(crate) fn load(
 /// A stored entity.
 pub(crate) fn load_entity(connection: &Connection, id: OpId) -> Result<Option<EntityRecord>> {
     let mut get = connection.prepare_cached(sql::ENTITY_GET).map_err(undone)?;
-    let entity = get.query_row([&id.as_bytes()[..]], |row| {
-        let applied: Option<i64> = row.get(0)?;
-        let (holder, until): (Option<[u8; 16]>, Option<i64>) = (row.get(1)?, row.get(2)?);
-        Ok(EntityRecord {
-            applied: applied.map(i64::cast_unsigned),
-            holder: holder
-                .map(ClaimId::from_bytes)
-                .zip(until.map(row::timestamp)),
-        })
-    });
+    let entity = get.query_row([&id.as_bytes()[..]], |row| entity_record(row, 0));
     match entity {
         Err(
             error @ (rusqlite::Error::InvalidColumnType(..)
@@ -56,6 +47,19 @@ pub(crate) fn load_entity(connection: &Connection, id: OpId) -> Result<Option<En
         ) => Err(corrupt("entity").with_source(error)),
         entity => entity.optional().map_err(undone),
     }
+}
+
+/// An entity from three columns of a row, from `first` on.
+pub(crate) fn entity_record(row: &Row<'_>, first: usize) -> rusqlite::Result<EntityRecord> {
+    let applied: Option<i64> = row.get(first)?;
+    let holder: Option<[u8; 16]> = row.get(first + 1)?;
+    let until: Option<i64> = row.get(first + 2)?;
+    Ok(EntityRecord {
+        applied: applied.map(i64::cast_unsigned),
+        holder: holder
+            .map(ClaimId::from_bytes)
+            .zip(until.map(row::timestamp)),
+    })
 }
 
 /// The indexed and the compared part of an operation id.

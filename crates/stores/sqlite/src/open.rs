@@ -14,7 +14,7 @@ use crate::error::{foreign, undone};
 use crate::sql;
 
 /// The newest format that this code reads, and the one that it writes.
-pub(crate) const FORMAT: i64 = 1;
+pub(crate) const FORMAT: i64 = 2;
 
 /// Opens the file for writing, and makes our tables in it if it has none.
 pub(crate) fn writer(path: &Path, options: &Options) -> Result<Connection> {
@@ -60,10 +60,11 @@ pub(crate) fn absolute(path: &Path) -> Result<PathBuf> {
     })
 }
 
-/// Makes our tables where there are none, and refuses what this code cannot keep to.
+/// Makes our tables where there are none, brings older ones forward, and refuses what this code
+/// cannot keep to.
 pub(crate) fn prepare_tables(connection: &mut Connection) -> Result<()> {
-    if has_tables(connection)? {
-        return check_format(connection);
+    if has_tables(connection)? && check_format(connection)? == FORMAT {
+        return Ok(());
     }
     let transaction = connection
         .transaction_with_behavior(TransactionBehavior::Immediate)
@@ -72,11 +73,20 @@ pub(crate) fn prepare_tables(connection: &mut Connection) -> Result<()> {
     if !has_tables(&transaction)? {
         transaction.execute_batch(sql::CREATE).map_err(undone)?;
     }
-    check_format(&transaction)?;
+    if check_format(&transaction)? == 1 {
+        let migrated = transaction.execute_batch(sql::MIGRATE_2);
+        migrated.map_err(|error| match error.sqlite_error_code() {
+            // No such table, or one with these columns already.
+            Some(rusqlite::ErrorCode::Unknown) => foreign(
+                "the file says that it is a store of format 1, but its tables are not of that format",
+            ),
+            _ => undone(error),
+        })?;
+    }
     transaction.commit().map_err(undone)
 }
 
-fn has_tables(connection: &Connection) -> Result<bool> {
+pub(crate) fn has_tables(connection: &Connection) -> Result<bool> {
     let (ours, meta): (i64, i64) = connection
         .query_row(sql::META_TABLES, [], |row| Ok((row.get(0)?, row.get(1)?)))
         .map_err(undone)?;
@@ -88,13 +98,14 @@ fn has_tables(connection: &Connection) -> Result<bool> {
     Ok(meta > 0)
 }
 
-fn check_format(connection: &Connection) -> Result<()> {
+/// The format of our tables, which this code reads, though perhaps not before it was brought forward.
+pub(crate) fn check_format(connection: &Connection) -> Result<i64> {
     let format = connection.prepare(sql::META_GET).and_then(|mut get| {
         get.query_row(["format"], |row| row.get::<_, Value>(0))
             .optional()
     });
     match format {
-        Ok(Some(Value::Integer(FORMAT))) => Ok(()),
+        Ok(Some(Value::Integer(format @ 1..=FORMAT))) => Ok(format),
         Ok(Some(Value::Integer(newer))) if newer > FORMAT => Err(Error::new(
             ErrorKind::Unsupported,
             format!(
@@ -157,7 +168,7 @@ fn use_write_ahead_log(connection: &Connection, patience: Duration) -> rusqlite:
 }
 
 /// What can be said without SQLite, in plainer words than its own.
-fn look_at(path: &Path) -> Result<()> {
+pub(crate) fn look_at(path: &Path) -> Result<()> {
     let folder = path.parent().unwrap_or(path);
     if !folder.is_dir() {
         let message = format!(
@@ -216,7 +227,7 @@ fn read_only(path: &Path) -> Error {
 }
 
 /// The same error, naming the file.
-fn at_path(error: Error, path: &Path) -> Error {
+pub(crate) fn at_path(error: Error, path: &Path) -> Error {
     let named = Error::new(
         error.kind(),
         format!("cannot open {}: {error}", path.display()),

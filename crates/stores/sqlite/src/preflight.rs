@@ -13,12 +13,7 @@ use crate::open::SYNCHRONOUS_FULL;
 pub(crate) fn preflight(connection: &Connection, path: &Path) -> Result<Capabilities> {
     let journal: String = pragma(connection, "journal_mode")?;
     let synchronous: i64 = pragma(connection, "synchronous")?;
-    let mut found = Capabilities {
-        kind: "sqlite",
-        durability: Durability::PowerCut,
-        shared: true,
-        warnings: Vec::new(),
-    };
+    let mut found = of_path(path);
     if synchronous < SYNCHRONOUS_FULL {
         weaken(
             &mut found,
@@ -38,6 +33,17 @@ pub(crate) fn preflight(connection: &Connection, path: &Path) -> Result<Capabili
             "the file has no journal on disk: a crash can damage it",
         ),
     }
+    Ok(found)
+}
+
+/// What the place of the file alone says.
+pub(crate) fn of_path(path: &Path) -> Capabilities {
+    let mut found = Capabilities {
+        kind: "sqlite",
+        durability: Durability::PowerCut,
+        shared: true,
+        warnings: Vec::new(),
+    };
     match file_system(path) {
         Some(FileSystem::Network) => {
             found.shared = false;
@@ -55,7 +61,7 @@ pub(crate) fn preflight(connection: &Connection, path: &Path) -> Result<Capabili
         ),
         None => {}
     }
-    Ok(found)
+    found
 }
 
 fn weaken(found: &mut Capabilities, to: Durability, why: &str) {

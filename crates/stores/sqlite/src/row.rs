@@ -1,22 +1,25 @@
 //! Records as rows: what `schema/record_*.sql` name, in their order.
 
+use std::borrow::Cow;
 use std::time::Duration;
 
 use bytes::Bytes;
 use rusqlite::types::{ToSqlOutput, Value, ValueRef};
 use rusqlite::{Row, Statement, ToSql};
+use semel_core::attempt::{past_from_bytes, past_to_bytes};
 use semel_core::{
-    ClaimId, Error, FencingToken, Fingerprint, Key, Outcome, Record, Recovery, State, StateKind,
-    Timestamp, VersionGate, Window,
+    ClaimId, Error, FencingToken, Fingerprint, Key, OpId, Outcome, PastAttempt, Record, Recovery,
+    State, StateKind, Timestamp, VersionGate, Window,
 };
 
 use crate::error::{corrupt, undone};
+use crate::lookup::{halves, tag};
 
 /// Columns of a record that come first in every query; what follows is the query's own.
-pub(crate) const COLUMNS: usize = 21;
+pub(crate) const COLUMNS: usize = 23;
 
 /// Parameters that [`bind`] fills; what follows is the statement's own.
-pub(crate) const PARAMETERS: usize = 22;
+pub(crate) const PARAMETERS: usize = 24;
 
 /// Binds a record to the first [`PARAMETERS`] parameters.
 pub(crate) fn bind(statement: &mut Statement<'_>, record: &Record) -> rusqlite::Result<()> {
@@ -32,6 +35,10 @@ pub(crate) fn bind(statement: &mut Statement<'_>, record: &Record) -> rusqlite::
     };
     let margin = window.filter(|window| Window::new(window.duration()) != *window);
     let (codec, outcome) = outcome_columns(record.outcome.as_ref());
+    // The usual record was claimed once and has no past.
+    let claimed_at = Some(record.claimed_at).filter(|at| *at != record.created_at);
+    let claimed_at = claimed_at.map(millis);
+    let past = (!record.past.is_empty()).then(|| past_to_bytes(&record.past));
     let gate = record.gate.as_ref();
     let fingerprint = record.fingerprint.map(Fingerprint::to_bytes);
     let mut next = 0;
@@ -55,13 +62,37 @@ pub(crate) fn bind(statement: &mut Statement<'_>, record: &Record) -> rusqlite::
     bind(&record.last_error.as_deref())?;
     bind(&fingerprint.as_ref().map(|bytes| &bytes[..]))?;
     bind(&record.transport.as_deref())?;
-    bind(&gate.map(|gate| gate.entity.as_str()))?;
+    bind(&gate.map(|gate| Text(gate.entity.as_bytes())))?;
     bind(&gate.map(|gate| gate.version.cast_signed()))?;
     bind(&record.held)?;
+    bind(&claimed_at)?;
+    bind(&past)?;
     bind(&codec)?;
-    bind(&outcome)?;
+    bind(&outcome.as_deref())?;
     bind(&due(record))?;
     Ok(())
+}
+
+/// Appends a row.
+pub(crate) fn insert(
+    add: &mut Statement<'_>,
+    id: OpId,
+    record: &Record,
+    (scope, key): (i64, &Key),
+) -> rusqlite::Result<()> {
+    bind(add, record)?;
+    add.raw_bind_parameter(PARAMETERS + 1, tag(id))?;
+    add.raw_bind_parameter(PARAMETERS + 2, halves(&id).1)?;
+    add.raw_bind_parameter(PARAMETERS + 3, scope)?;
+    add.raw_bind_parameter(PARAMETERS + 4, Text(key.as_bytes()))?;
+    add.raw_execute().map(drop)
+}
+
+/// Writes a row anew.
+pub(crate) fn update(set: &mut Statement<'_>, seq: i64, record: &Record) -> rusqlite::Result<()> {
+    bind(set, record)?;
+    set.raw_bind_parameter(PARAMETERS + 1, seq)?;
+    set.raw_execute().map(drop)
 }
 
 /// Reads a record from the first [`COLUMNS`] columns.
@@ -107,6 +138,8 @@ fn parse(row: &Row<'_>) -> Result<Record, Fault> {
     };
     let entity: Option<Key> = text_key(row.get_ref(16)?)?;
     let version: Option<i64> = row.get(17)?;
+    let created_at = timestamp(row.get(11)?);
+    let claimed_at: Option<i64> = row.get(19)?;
     Ok(Record {
         state,
         fingerprint: row
@@ -119,7 +152,9 @@ fn parse(row: &Row<'_>) -> Result<Record, Fault> {
         vanished: row.get(8)?,
         possible_repeats: row.get(9)?,
         doubt: recovery(row.get_ref(10)?)?,
-        created_at: timestamp(row.get(11)?),
+        claimed_at: claimed_at.map_or(created_at, timestamp),
+        past: past(row.get_ref(20)?)?,
+        created_at,
         first_started_at: row.get::<_, Option<i64>>(12)?.map(timestamp),
         last_error: row.get::<_, Option<Box<str>>>(13)?,
         gate: entity.zip(version).map(|(entity, version)| VersionGate {
@@ -127,7 +162,7 @@ fn parse(row: &Row<'_>) -> Result<Record, Fault> {
             version: version.cast_unsigned(),
         }),
         held: row.get(18)?,
-        outcome: outcome(row.get(19)?, row.get_ref(20)?)?,
+        outcome: outcome(row.get(21)?, row.get_ref(22)?)?,
     })
 }
 
@@ -215,6 +250,23 @@ fn blob(value: ValueRef<'_>) -> Result<Option<Bytes>, Fault> {
     }
 }
 
+fn past(value: ValueRef<'_>) -> Result<Vec<PastAttempt>, Fault> {
+    match value {
+        ValueRef::Null => Ok(Vec::new()),
+        ValueRef::Blob(bytes) => past_from_bytes(bytes).ok_or(Fault::Lie),
+        ValueRef::Integer(_) | ValueRef::Real(_) | ValueRef::Text(_) => Err(Fault::Lie),
+    }
+}
+
+/// Text that is known to be UTF-8, without looking again.
+pub(crate) struct Text<'t>(pub(crate) &'t [u8]);
+
+impl ToSql for Text<'_> {
+    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
+        Ok(ToSqlOutput::Borrowed(ValueRef::Text(self.0)))
+    }
+}
+
 /// A duration: whole milliseconds as an integer, anything finer or longer as twelve bytes.
 struct Span(Duration);
 
@@ -276,17 +328,17 @@ fn recovery(value: ValueRef<'_>) -> Result<Option<Recovery>, Fault> {
     }
 }
 
-fn outcome_columns(outcome: Option<&Outcome>) -> (Option<i64>, Option<Value>) {
+fn outcome_columns(outcome: Option<&Outcome>) -> (Option<i64>, Option<Cow<'_, [u8]>>) {
     match outcome {
         None => (None, None),
-        Some(Outcome::Kept { codec, bytes }) if bytes.is_empty() => (Some(i64::from(*codec)), None),
         Some(Outcome::Kept { codec, bytes }) => {
-            (Some(i64::from(*codec)), Some(Value::Blob(bytes.to_vec())))
+            let bytes = Some(&**bytes).filter(|bytes| !bytes.is_empty());
+            (Some(i64::from(*codec)), bytes.map(Cow::Borrowed))
         }
         Some(Outcome::TooLarge { len_bytes, digest }) => {
             let mut column = len_bytes.to_be_bytes().to_vec();
             column.extend_from_slice(digest);
-            (Some(TOO_LARGE), Some(Value::Blob(column)))
+            (Some(TOO_LARGE), Some(Cow::Owned(column)))
         }
     }
 }

@@ -4,27 +4,28 @@ use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
-use rusqlite::params;
 use semel_core::decide::{self, Change, Directed, Directive};
-use semel_core::parked::headers_to_bytes;
-use semel_core::port::checkpoint::{CheckpointStore, Together};
+use semel_core::port::checkpoint::{CheckpointStore, Together, Write};
 use semel_core::port::store::{Capabilities, ListQuery, Listed, Page, Stats, Swept};
 use semel_core::port::transactional::{Application, Applied, Statements, TransactionalStore};
+use semel_core::port::transfer::{Item, TransferStore};
 use semel_core::{
-    Admission, ClaimRequest, Clock, Error, ErrorKind, Mark, OpId, Operation, Parked, ParkedId,
-    Record, Renewal, Renewed, Result, Settled, Settlement, StateKind, Store,
+    Admission, Audited, ClaimRequest, Clock, Error, ErrorKind, Mark, Note, OpId, Operation, Parked,
+    ParkedId, Record, Renewal, Renewed, Result, Settled, Settlement, StateKind, Store,
 };
 use tokio::sync::oneshot;
 
 use crate::apply::Apply;
+use crate::checkpoint::{Admit, settle_with};
 use crate::config::Options;
 use crate::error::{self, undone};
 use crate::inbox::Inbox;
 use crate::ledger::Ledger;
+use crate::parked::{drop_parked, park};
 use crate::reader::Reader;
 use crate::statements;
 use crate::writer::Writer;
-use crate::{listing, open, preflight, row, sql};
+use crate::{audit, listing, open, preflight, row, sql, transfer};
 
 /// A store in an SQLite file, which may hold its users' own tables as well.
 ///
@@ -142,17 +143,23 @@ impl Store for SqliteStore {
         }
         let batch: Vec<_> = batch.iter().map(|it| (it.id(), it.clone())).collect();
         self.writer
-            .call(move |ledger| batch.iter().map(|(id, it)| park(ledger, *id, it)).collect())
+            .call(move |ledger| {
+                let park = |(id, it): &(_, Parked)| park(ledger, *id, it, ledger.now);
+                batch.iter().map(park).collect()
+            })
             .await
     }
 
-    async fn drop_parked(&self, batch: &[ParkedId]) -> Result<Vec<bool>> {
+    async fn drop_parked(&self, batch: &[ParkedId], note: Option<&Note>) -> Result<Vec<bool>> {
         if batch.is_empty() {
             return Ok(Vec::new());
         }
-        let batch = batch.to_vec();
+        let (batch, note) = (batch.to_vec(), note.cloned());
         self.writer
-            .call(move |ledger| batch.iter().map(|id| drop_parked(ledger, *id)).collect())
+            .call(move |ledger| {
+                let drop = |id: &ParkedId| drop_parked(ledger, *id, note.as_ref());
+                batch.iter().map(drop).collect()
+            })
             .await
     }
 
@@ -190,6 +197,13 @@ impl Store for SqliteStore {
         .await
     }
 
+    async fn list_audit(&self, query: &ListQuery) -> Result<Page<Audited>> {
+        let query = query.clone();
+        self.reader
+            .ask(move |connection| audit::list(connection, &query))
+            .await
+    }
+
     async fn sweep(&self, limit: usize) -> Result<Swept> {
         self.writer.call(move |ledger| sweep(ledger, limit)).await
     }
@@ -209,6 +223,40 @@ impl Store for SqliteStore {
     }
 }
 
+impl TransferStore for SqliteStore {
+    async fn export(&self, after: Option<&[u8]>, limit: usize) -> Result<Page<Item>> {
+        let (after, clock) = (after.map(<[u8]>::to_vec), Arc::clone(&self.clock));
+        self.reader
+            .ask(move |connection| {
+                transfer::export(connection, after.as_deref(), limit, clock.now())
+            })
+            .await
+    }
+
+    async fn import(&self, batch: &[Item]) -> Result<Vec<bool>> {
+        if batch.is_empty() {
+            return Ok(Vec::new());
+        }
+        let ids = batch.iter().filter_map(|item| match item {
+            Item::Record(listed) => Some(listed.operation.id()),
+            Item::Token(_)
+            | Item::Entity(..)
+            | Item::Mark(_)
+            | Item::Parked(_)
+            | Item::Audited(_) => None,
+        });
+        // Kept here until the end: the thread that writes has better to do than to let go of it.
+        let (ids, items): (Vec<_>, Arc<[Item]>) = (ids.collect(), batch.into());
+        let given = Arc::clone(&items);
+        let answer = self
+            .writer
+            .call(move |ledger| transfer::import(ledger, &given, &ids))
+            .await;
+        drop(items);
+        answer
+    }
+}
+
 impl CheckpointStore for SqliteStore {
     async fn settle_with(&self, batch: &[Settlement], mark: &Mark) -> Result<Together> {
         let batch: Vec<_> = batch
@@ -219,6 +267,13 @@ impl CheckpointStore for SqliteStore {
         self.writer
             .call(move |ledger| settle_with(ledger, &batch, &mark))
             .await
+    }
+
+    async fn admit_with(&self, batch: Vec<ClaimRequest>, write: Write) -> Result<Vec<Admission>> {
+        let (reply, answer) = oneshot::channel();
+        let job = Admit::new(batch, write, reply)?;
+        self.writer.accept(Box::new(job)).await?;
+        answer.await.unwrap_or_else(|_| Err(error::gone()))
     }
 
     async fn mark(&self, name: &str) -> Result<Option<u64>> {
@@ -248,60 +303,6 @@ impl TransactionalStore for SqliteStore {
     }
 }
 
-fn park(ledger: &mut Ledger<'_>, id: ParkedId, message: &Parked) -> Result<bool> {
-    let headers = Some(headers_to_bytes(&message.headers)).filter(|headers| !headers.is_empty());
-    let scope = ledger.scope(&message.scope)?;
-    let mut add = ledger
-        .connection
-        .prepare_cached(sql::PARKED_ADD)
-        .map_err(undone)?;
-    let added = add.execute(params![
-        id.to_bytes(),
-        scope,
-        message.key.as_ref().map(semel_core::Key::as_str),
-        message.reason,
-        message.detail,
-        message.transport.as_deref(),
-        message.coordinates,
-        row::millis(ledger.now),
-        &message.payload[..],
-        headers,
-    ]);
-    Ok(added.map_err(undone)? > 0)
-}
-
-fn drop_parked(ledger: &mut Ledger<'_>, id: ParkedId) -> Result<bool> {
-    let mut drop = ledger
-        .connection
-        .prepare_cached(sql::PARKED_DROP)
-        .map_err(undone)?;
-    Ok(drop.execute([id.to_bytes()]).map_err(undone)? > 0)
-}
-
-/// Settles all of `batch` and sets the mark, or decides nothing.
-fn settle_with(
-    ledger: &mut Ledger<'_>,
-    batch: &[(OpId, Settlement)],
-    mark: &Mark,
-) -> Result<Together> {
-    let answers = batch.iter().map(|(id, item)| ledger.settle(*id, item));
-    let answers = answers.collect::<Result<Vec<_>>>()?;
-    if !answers
-        .iter()
-        .all(|answer| matches!(answer, Settled::Now(_)))
-    {
-        ledger.forget_decisions();
-        return Ok(Together::Refused(answers));
-    }
-    let mut set = ledger
-        .connection
-        .prepare_cached(sql::MARK_SET)
-        .map_err(undone)?;
-    set.execute(params![&*mark.name, mark.value.cast_signed()])
-        .map_err(undone)?;
-    Ok(Together::Applied(answers))
-}
-
 /// Visits what is due, the longest due first.
 fn sweep(ledger: &mut Ledger<'_>, limit: usize) -> Result<Swept> {
     let (connection, now) = (ledger.connection, ledger.now);
@@ -328,10 +329,7 @@ fn sweep(ledger: &mut Ledger<'_>, limit: usize) -> Result<Swept> {
             Change::Put(record) => {
                 debug_assert_eq!(record.state.kind(), StateKind::InDoubt);
                 let mut set = connection.prepare_cached(sql::RECORD_SET).map_err(undone)?;
-                row::bind(&mut set, &record).map_err(undone)?;
-                set.raw_bind_parameter(row::PARAMETERS + 1, seq)
-                    .map_err(undone)?;
-                set.raw_execute().map_err(undone)?;
+                row::update(&mut set, *seq, &record).map_err(undone)?;
                 swept.doubted += 1;
             }
             Change::Remove => {

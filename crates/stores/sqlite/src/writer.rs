@@ -94,6 +94,11 @@ pub(crate) trait Job: Send {
         false
     }
 
+    /// Whether it must not share a transaction, because it cannot be done twice.
+    fn is_alone(&self) -> bool {
+        false
+    }
+
     /// Gives the answer.
     fn answer(self: Box<Self>, done: Result<()>);
 }
@@ -154,13 +159,22 @@ impl Desk {
     fn work(mut self, mut accepted: mpsc::Receiver<Box<dyn Job>>) {
         let mut scopes = Scopes::default();
         while let Some(first) = accepted.blocking_recv() {
-            let mut group = vec![first];
-            while group.len() < MAX_GROUP
-                && let Ok(job) = accepted.try_recv()
-            {
-                group.push(job);
-            }
+            let (mut group, mut next) = (Vec::new(), Some(first));
+            let alone = loop {
+                match next {
+                    Some(job) if job.is_alone() => break Some(job),
+                    Some(job) => group.push(job),
+                    None => break None,
+                }
+                if group.len() == MAX_GROUP {
+                    break None;
+                }
+                next = accepted.try_recv().ok();
+            };
             self.serve(group, &mut scopes);
+            if let Some(job) = alone {
+                self.serve_alone(job, &mut scopes);
+            }
         }
     }
 
@@ -239,7 +253,7 @@ impl Desk {
             let now = self.clock.now();
             let mut ledger = Ledger::new(connection, scopes, now).map_err(Failure::Undone)?;
             match job.run(&mut ledger, &mut self.memory) {
-                Ok(()) => ledger.finish().map_err(Failure::Undone)?,
+                Ok(()) => ledger.flush().map_err(Failure::Undone)?,
                 Err(Stop::Failed(error)) => return Err(Failure::Undone(error)),
                 Err(Stop::Again) => return Err(Failure::Again),
             }

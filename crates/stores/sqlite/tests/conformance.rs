@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use rusqlite::Connection;
 use semel_conformance::{
-    CheckpointSubject, DurableSubject, Subject, TestClock, TransactionalSubject,
+    CheckpointSubject, DurableSubject, Subject, TestClock, TransactionalSubject, TransferSubject,
 };
 use semel_store_sqlite::{Options, SqliteStore};
 use tempfile::TempDir;
@@ -62,6 +62,14 @@ impl CheckpointSubject for Sqlite {
     }
 }
 
+impl TransferSubject for Sqlite {
+    type Transfer = SqliteStore;
+
+    fn transfer(&self) -> Arc<SqliteStore> {
+        Arc::clone(&self.store)
+    }
+}
+
 impl TransactionalSubject for Sqlite {
     type Transactional = SqliteStore;
 
@@ -96,5 +104,8 @@ semel_conformance::durable_laws!(Sqlite);
 semel_conformance::checkpoint_laws!(Sqlite);
 semel_conformance::durable_checkpoint_laws!(Sqlite);
 semel_conformance::transactional_laws!(Sqlite);
+semel_conformance::transfer_laws!(Sqlite);
+semel_conformance::durable_transfer_laws!(Sqlite);
+semel_conformance::checkpoint_transfer_laws!(Sqlite);
 semel_conformance::durable_transactional_laws!(Sqlite);
 semel_conformance::history_laws!(Sqlite);

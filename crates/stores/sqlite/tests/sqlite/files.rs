@@ -5,11 +5,12 @@ use std::path::Path;
 use std::time::Duration;
 
 use rusqlite::Connection;
+use semel_core::decide::{Directed, Directive, Order};
 use semel_core::port::store::Durability;
-use semel_core::{Admission, Advice, Certainty, Code, Error, Store};
+use semel_core::{Admission, Advice, Certainty, Code, Error, Note, Store};
 use semel_store_sqlite::Options;
 
-use crate::lab::{Lab, clock, open, request};
+use crate::lab::{Lab, clock, open, operation, request};
 
 fn refusal(path: &Path) -> Error {
     match open(path, &clock(), Options::default()) {
@@ -60,6 +61,8 @@ fn tables_of_our_name_that_are_not_ours_are_foreign() {
         "CREATE TABLE semel_meta (a)",
         "CREATE TABLE semel_meta (name, value)",
         "CREATE TABLE semel_meta (name, value); INSERT INTO semel_meta VALUES ('format', 'x')",
+        "CREATE TABLE semel_meta (name, value); INSERT INTO semel_meta VALUES ('format', 0)",
+        "CREATE TABLE semel_meta (name, value); INSERT INTO semel_meta VALUES ('format', 1)",
     ] {
         let lab = Lab::new();
         lab.connection().execute_batch(tables).expect("tables");
@@ -71,7 +74,7 @@ fn tables_of_our_name_that_are_not_ours_are_foreign() {
 fn a_newer_format_is_refused_and_left_alone() {
     let lab = Lab::new();
     drop(lab.store());
-    let newer = "UPDATE semel_meta SET value = 2 WHERE name = 'format'";
+    let newer = "UPDATE semel_meta SET value = value + 1 WHERE name = 'format'";
     lab.connection()
         .execute_batch(newer)
         .expect("a newer format");
@@ -100,6 +103,40 @@ async fn users_tables_live_in_the_same_file() {
         .query_row(count, [], |row| row.get(0))
         .expect("a count");
     assert_eq!(found, 1);
+}
+
+#[tokio::test]
+async fn people_read_the_audit_trail_in_sql() {
+    let lab = Lab::new();
+    let store = lab.store();
+    let claimed = store.claim(&[request("pay-1", 1)]).await.expect("answers");
+    assert_eq!(claimed.len(), 1);
+    let release = Directive {
+        operation: operation("pay-1"),
+        order: Order::Release,
+        note: Some(Note {
+            by: "ann@desk".into(),
+            reason: "its worker is gone".into(),
+        }),
+    };
+    let directed = store.operate(&[release]).await.expect("answers");
+    assert!(matches!(directed[..], [Directed::Now(_)]));
+    let select = "SELECT at, who, action, operation || ' ' || key, was || ' ' || became, reason \
+                  FROM semel_orders";
+    let entry = lab.connection().query_row(select, [], |row| {
+        (0..6)
+            .map(|column| row.get(column))
+            .collect::<Result<Vec<String>, _>>()
+    });
+    let expected = [
+        "2026-11-21T10:33:00.000Z",
+        "ann@desk",
+        "release",
+        "payments pay-1",
+        "claimed claimed",
+        "its worker is gone",
+    ];
+    assert_eq!(entry.expect("an entry"), expected);
 }
 
 /// The system's own read-only places refuse even root.

@@ -1,8 +1,11 @@
 //! What the laws do not say: files, processes, crashes, and statements that fail.
 
+mod admit;
 mod apply;
 mod calls;
 mod files;
 mod inbox;
 mod lab;
+mod look;
+mod migrate;
 mod processes;

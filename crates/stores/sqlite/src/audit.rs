@@ -1,0 +1,111 @@
+//! The audit trail: entries written in the transaction of their orders, and pages of them.
+
+use rusqlite::types::ValueRef;
+use rusqlite::{Connection, Row, params};
+use semel_core::port::store::{ListQuery, Page};
+use semel_core::{Audited, Key, Note, Result};
+
+use crate::error::undone;
+use crate::ledger::Ledger;
+use crate::listing::{Rows, cursor, cursor_at, scope_at, scope_filter};
+use crate::{row, sql};
+
+/// Enters an order that is carried out within this transaction. AUD-1.
+pub(crate) fn add(ledger: &mut Ledger<'_>, entry: &Audited) -> Result<()> {
+    put(ledger, entry, sql::AUDIT_ADD).map(drop)
+}
+
+/// Enters what comes from another store, unless an equal entry is there; whether it is new.
+pub(crate) fn import(ledger: &mut Ledger<'_>, entry: &Audited) -> Result<bool> {
+    if put(ledger, entry, sql::AUDIT_FIND)? {
+        return Ok(false);
+    }
+    add(ledger, entry)?;
+    Ok(true)
+}
+
+/// A page of entries, oldest first.
+pub(crate) fn list(connection: &Connection, query: &ListQuery) -> Result<Page<Audited>> {
+    let Some(scope) = scope_filter(connection, query)? else {
+        return Ok(Page {
+            items: Vec::new(),
+            next: None,
+        });
+    };
+    let page = page(connection, cursor(query)?, scope, query.limit.max(1))?;
+    Ok(Page {
+        items: page.items,
+        next: page.next.map(cursor_at),
+    })
+}
+
+/// Entries behind `after`, and where the next page begins.
+pub(crate) fn page(
+    connection: &Connection,
+    after: i64,
+    scope: Option<i64>,
+    limit: usize,
+) -> Result<Rows<Audited>> {
+    let one_more = i64::try_from(limit).unwrap_or(i64::MAX).saturating_add(1);
+    let mut select = connection.prepare_cached(sql::AUDIT_LIST).map_err(undone)?;
+    let mut rows = select
+        .query(params![after, scope, one_more])
+        .map_err(undone)?;
+    let (mut items, mut last) = (Vec::new(), after);
+    while let Some(row) = rows.next().map_err(undone)? {
+        if items.len() == limit {
+            let next = Some(last);
+            return Ok(Rows { items, next });
+        }
+        last = row.get(0).map_err(undone)?;
+        items.push(entry(row)?);
+    }
+    Ok(Rows { items, next: None })
+}
+
+/// Runs a statement with the fields of an entry; whether it found or changed anything.
+fn put(ledger: &mut Ledger<'_>, entry: &Audited, text: &str) -> Result<bool> {
+    let scope = match &entry.scope {
+        Some(scope) => Some(ledger.scope(scope)?),
+        None => None,
+    };
+    let mut statement = ledger.connection.prepare_cached(text).map_err(undone)?;
+    let fields = params![
+        row::millis(entry.at),
+        entry.note.by,
+        entry.note.reason,
+        entry.action,
+        scope,
+        entry.key.as_ref().map(Key::as_str),
+        entry.before,
+        entry.after,
+    ];
+    if statement.column_count() > 0 {
+        return statement.exists(fields).map_err(undone);
+    }
+    statement
+        .execute(fields)
+        .map(|rows| rows > 0)
+        .map_err(undone)
+}
+
+fn entry(row: &Row<'_>) -> Result<Audited> {
+    let text = |index| row.get::<_, Box<str>>(index).map_err(undone);
+    let is_scoped = row.get_ref(5).map_err(undone)? != ValueRef::Null;
+    Ok(Audited {
+        at: row::timestamp(row.get(1).map_err(undone)?),
+        note: Note {
+            by: text(2)?,
+            reason: text(3)?,
+        },
+        action: text(4)?,
+        scope: if is_scoped {
+            Some(scope_at(row, 5)?)
+        } else {
+            None
+        },
+        key: row::key(row.get_ref(7).map_err(undone)?)?,
+        before: text(8)?,
+        after: text(9)?,
+    })
+}
