@@ -3,43 +3,26 @@
 //! Whatever queued while the previous sync ran is decided in order, written as one group, and only
 //! then answered. There is no timer: an idle store answers at once, a busy one fills its groups.
 
+mod audit;
+mod job;
+mod together;
+mod transfer;
+
 use std::sync::Arc;
 
-use semel_core::decide::{Directed, Directive};
-use semel_core::port::checkpoint::Together;
-use semel_core::port::store::{ListQuery, Listed, Page, Stats, Swept};
-use semel_core::{
-    Admission, ClaimRequest, Clock, Error, Mark, Operation, Parked, ParkedId, Record, Renewal,
-    Renewed, Result, Settled, Settlement, Timestamp,
-};
-use tokio::sync::{mpsc, oneshot};
+use semel_core::port::store::{Stats, Swept};
+use semel_core::{Clock, Note, Parked, ParkedId, Result, Timestamp};
+use tokio::sync::mpsc;
 
+use self::audit::AuditSet;
+use self::job::{Answer, answer, in_part};
 use crate::error::{self, WriteFailure};
 use crate::files::{Files, Lock};
 use crate::ledger::Ledger;
-use crate::place::Addresses;
 use crate::shelf::Shelf;
 use crate::superblock::Superblock;
 
-/// A call: what is asked, and where the answer goes.
-pub(crate) enum Job {
-    Claim(Vec<ClaimRequest>, Addresses, Reply<Vec<Admission>>),
-    Settle(Vec<Settlement>, Addresses, Reply<Vec<Settled>>),
-    SettleWith(Vec<Settlement>, Addresses, Mark, Reply<Together>),
-    Renew(Vec<Renewal>, Addresses, Reply<Vec<Renewed>>),
-    Operate(Vec<Directive>, Addresses, Reply<Vec<Directed>>),
-    Get(Vec<Operation>, Addresses, Reply<Vec<Option<Record>>>),
-    Park(Vec<(ParkedId, Parked)>, Reply<Vec<bool>>),
-    DropParked(Vec<ParkedId>, Reply<Vec<bool>>),
-    List(ListQuery, Reply<Page<Listed>>),
-    ListParked(ListQuery, Reply<Page<Parked>>),
-    Mark(Box<str>, Reply<Option<u64>>),
-    Sweep(usize, Reply<Swept>),
-    Stats(Reply<Stats>),
-}
-
-/// Where an answer goes. Nobody may be waiting any more.
-pub(crate) type Reply<T> = oneshot::Sender<Result<T>>;
+pub(crate) use self::job::{Job, Reply};
 
 /// Everything that the thread owns.
 pub(crate) struct Committer {
@@ -51,14 +34,13 @@ pub(crate) struct Committer {
     /// Answers that wait for the group to be durable, by the log that they rest on.
     pub(crate) ledger_answers: Vec<Answer>,
     pub(crate) shelf_answers: Vec<Answer>,
+    /// What the audit trail says, while entries are imported.
+    pub(crate) audit_set: Option<AuditSet>,
     /// A write failed: nobody knows what is on disk, so nothing is answered from memory any more.
     pub(crate) is_poisoned: bool,
     /// Held as long as the thread lives.
     pub(crate) lock: Box<dyn Lock>,
 }
-
-/// An answer with where it goes; it is given the failure of its group, if the group failed.
-type Answer = Box<dyn FnOnce(Option<&Error>) + Send>;
 
 impl Committer {
     /// Works until every sender is gone, then says in the superblock how far all is durable.
@@ -87,13 +69,17 @@ impl Committer {
             job.refuse(&error::poisoned());
             return;
         }
+        if !matches!(job, Job::Import(..)) {
+            self.audit_set = None;
+        }
         let now = self.clock.now();
         match job {
             Job::Claim(batch, addresses, reply) => {
-                self.ledger.warm(addresses.tags());
                 let answers = self.each(&batch, |ledger, index, request| {
+                    ledger.look_ahead(&addresses, index);
                     ledger.claim(request, addresses.get(index), now)
                 });
+                self.ledger.forget_ahead();
                 self.answer(reply, answers);
             }
             Job::Settle(batch, addresses, reply) => {
@@ -105,6 +91,10 @@ impl Committer {
             Job::SettleWith(batch, addresses, mark, reply) => {
                 let together = self.ledger.settle_with(&batch, &addresses, &mark, now);
                 self.answer(reply, together);
+            }
+            Job::AdmitWith(batch, addresses, write, reply) => {
+                let admissions = self.admit_with(&batch, &addresses, write, now);
+                self.answer(reply, admissions.map(|it| (it, batch, addresses)));
             }
             Job::Renew(batch, addresses, reply) => {
                 let answers = self.each(&batch, |ledger, index, renewal| {
@@ -126,13 +116,7 @@ impl Committer {
                 self.answer(reply, records);
             }
             Job::Park(batch, reply) => self.park(&batch, reply),
-            Job::DropParked(batch, reply) => {
-                let dropped = batch
-                    .into_iter()
-                    .map(|id| self.shelf.drop_parked(id))
-                    .collect();
-                self.shelf_answers.push(answer(reply, Ok(dropped)));
-            }
+            Job::DropParked(batch, note, reply) => self.drop_parked(&batch, note.as_ref(), reply),
             Job::List(query, reply) => {
                 let page = self.ledger.list(&query, now);
                 self.answer(reply, page);
@@ -140,6 +124,18 @@ impl Committer {
             Job::ListParked(query, reply) => {
                 let page = self.shelf.list(&query);
                 self.shelf_answers.push(answer(reply, page));
+            }
+            Job::ListAudit(query, reply) => {
+                let page = self.list_audit(&query);
+                self.answer(reply, page);
+            }
+            Job::Export(after, limit, reply) => {
+                let page = self.export(after.as_deref(), limit, now);
+                self.answer(reply, page);
+            }
+            Job::Import(import, reply) => {
+                let answers = self.import(import, now);
+                self.answer(reply, answers);
             }
             Job::Mark(name, reply) => {
                 let value = self.ledger.mark(&name);
@@ -178,24 +174,34 @@ impl Committer {
 
     fn park(&mut self, batch: &[(ParkedId, Parked)], reply: Reply<Vec<bool>>) {
         let now = self.clock.now();
+        let answers = self.each_parked(batch, |shelf, (id, message)| {
+            Ok(shelf.park(*id, message, now))
+        });
+        self.shelf_answers.push(answer(reply, answers));
+    }
+
+    fn drop_parked(&mut self, batch: &[ParkedId], note: Option<&Note>, reply: Reply<Vec<bool>>) {
+        let now = self.clock.now();
+        let answers = self.each_parked(batch, |shelf, id| shelf.drop_parked(*id, note, now));
+        self.shelf_answers.push(answer(reply, answers));
+    }
+
+    /// As [`Committer::each`], for what is about parked messages.
+    fn each_parked<I>(
+        &mut self,
+        batch: &[I],
+        mut decide: impl FnMut(&mut Shelf, &I) -> Result<bool>,
+    ) -> Result<Vec<bool>> {
         let mut answers = Vec::with_capacity(batch.len());
-        let mut failure = None;
-        for (id, message) in batch {
-            answers.push(self.shelf.park(*id, message, now));
+        for item in batch {
+            answers.push(decide(&mut self.shelf, item).map_err(|why| in_part(&why))?);
             if self.shelf.pending_len() >= PART_BYTES {
-                if let Err(why) = self.commit_shelf() {
-                    failure = Some(in_part(&why));
-                    break;
-                }
+                self.commit_shelf().map_err(|why| in_part(&why))?;
                 self.keep_up();
-                if let Err(why) = self.refuse_if_poisoned() {
-                    failure = Some(in_part(&why));
-                    break;
-                }
+                self.refuse_if_poisoned()?;
             }
         }
-        self.shelf_answers
-            .push(answer(reply, failure.map_or(Ok(answers), Err)));
+        Ok(answers)
     }
 
     /// Sweeps, and gives back the segments that it finds expired.
@@ -246,6 +252,9 @@ impl Committer {
     }
 
     fn judge<T>(&mut self, written: Result<T, WriteFailure>) -> Result<T> {
+        if written.is_err() {
+            self.audit_set = None;
+        }
         written.map_err(|failure| match failure {
             WriteFailure::Undone(why) => why,
             WriteFailure::Unknown(why) => {
@@ -303,44 +312,6 @@ impl Committer {
         drop((ledger, shelf));
         drop(lock);
     }
-}
-
-impl Job {
-    /// Answers with an error without having looked at the job.
-    fn refuse(self, error: &Error) {
-        fn with<T>(reply: Reply<T>, error: &Error) {
-            // Whoever asked may have stopped waiting.
-            let _ = reply.send(Err(error.clone()));
-        }
-        match self {
-            Self::Claim(_, _, reply) => with(reply, error),
-            Self::Settle(_, _, reply) => with(reply, error),
-            Self::SettleWith(_, _, _, reply) => with(reply, error),
-            Self::Renew(_, _, reply) => with(reply, error),
-            Self::Operate(_, _, reply) => with(reply, error),
-            Self::Get(_, _, reply) => with(reply, error),
-            Self::Park(_, reply) | Self::DropParked(_, reply) => with(reply, error),
-            Self::List(_, reply) => with(reply, error),
-            Self::ListParked(_, reply) => with(reply, error),
-            Self::Mark(_, reply) => with(reply, error),
-            Self::Sweep(_, reply) => with(reply, error),
-            Self::Stats(reply) => with(reply, error),
-        }
-    }
-}
-
-fn answer<T: Send + 'static>(reply: Reply<T>, result: Result<T>) -> Answer {
-    Box::new(move |failure| {
-        // Whoever asked may have stopped waiting.
-        let _ = reply.send(failure.map_or(result, |error| Err(error.clone())));
-    })
-}
-
-/// The failure of one part of a batch, of which earlier parts may have been written.
-fn in_part(why: &Error) -> Error {
-    Error::new(why.kind(), why.to_string())
-        .with_code(why.code())
-        .with_source(why.clone())
 }
 
 /// How many calls one group takes in at most, and how many bytes it is closed at.

@@ -8,12 +8,16 @@
 //! The tail holds what may be large (an outcome, a payload) and is read only when it is wanted. An
 //! entry carries checksums of its own, since it is read back alone, long after its frame was.
 
+mod audited;
 mod body;
+mod identity;
 mod record;
 
-pub(crate) use body::{EntityBody, SegmentBody, put_entity, take_dropped};
+pub(crate) use audited::{AuditedBody, put_audited, put_contents};
+pub(crate) use body::{EntityBody, SegmentBody, put_entity, take_dropped, take_parked_id};
 pub(crate) use body::{MarkBody, ParkedBody, put_dropped, put_mark, put_parked, put_segment};
-pub(crate) use record::{Identity, RecordBody, put_identity, put_record};
+pub(crate) use identity::{Identity, Scopes, put_identity};
+pub(crate) use record::{RecordBody, put_record, put_record_body};
 
 use crate::wire::Take;
 
@@ -39,10 +43,12 @@ pub(crate) enum Kind {
     Parked,
     /// The parked message is gone.
     Dropped,
+    /// An entry of the audit trail.
+    Audited,
 }
 
 impl Kind {
-    const ALL: [Self; 8] = [
+    const ALL: [Self; 9] = [
         Self::Padding,
         Self::Segment,
         Self::Record,
@@ -51,6 +57,7 @@ impl Kind {
         Self::Mark,
         Self::Parked,
         Self::Dropped,
+        Self::Audited,
     ];
 }
 
@@ -97,6 +104,13 @@ impl Header {
     pub(crate) fn meta<'a>(&self, bytes: &'a [u8]) -> Option<&'a [u8]> {
         let meta = bytes.get(HEADER_LEN..self.lead_len())?;
         (checksum(self.lead, meta) == self.checksum).then_some(meta)
+    }
+
+    /// The meta part of the entry that begins `bytes`, in a frame whose checksum has been seen to fit:
+    /// that covers it, too.
+    #[inline]
+    pub(crate) fn trusted_meta<'a>(&self, bytes: &'a [u8]) -> Option<&'a [u8]> {
+        bytes.get(HEADER_LEN..self.lead_len())
     }
 
     /// The tail of the entry that begins `bytes`, if its checksum fits.

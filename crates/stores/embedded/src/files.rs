@@ -8,6 +8,7 @@ mod real;
 use std::io;
 
 pub use real::RealFiles;
+pub(crate) use real::{is_volatile, open_to_read};
 
 /// One directory. Names are plain file names in it.
 ///

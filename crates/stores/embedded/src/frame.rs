@@ -33,6 +33,16 @@ pub(crate) struct Header {
 }
 
 impl Header {
+    /// The header of no frame.
+    pub(crate) const NONE: Self = Self {
+        segment: 0,
+        sequence: 0,
+        payload_len: 0,
+        synced: 0,
+        flags: 0,
+        checksum: 0,
+    };
+
     /// The header in `bytes`, if its checksum fits.
     pub(crate) fn decode(bytes: &[u8]) -> Option<Self> {
         let bytes = bytes.get(..HEADER_LEN)?;

@@ -4,14 +4,22 @@
 //! marks are in memory, each with the place of its latest durable version. Every change is noted,
 //! so that a group that could not be written can be taken back.
 
+mod admit;
+mod ahead;
 mod answer;
+mod audit;
 mod carry;
 mod end;
+mod export;
+mod import;
 mod list;
+mod look;
 mod recover;
 mod tally;
+mod walk;
 
-pub(crate) use answer::{MAX_TAIL, check_len};
+pub(crate) use audit::read_audited;
+pub(crate) use export::Part;
 pub(crate) use list::foreign_cursor;
 
 use std::collections::BTreeMap;
@@ -19,18 +27,20 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use semel_core::{
-    Change, EntityRecord, Error, ErrorKind, FencingToken, Key, Mark, Operation, Outcome, Record,
-    Result, Scope, State,
+    Change, EntityRecord, Error, ErrorKind, FencingToken, Key, Mark, Operation, Record, Result,
+    Scope, State,
 };
 
+use self::ahead::Ahead;
 use self::end::{End, Ends};
-use crate::entry::{self, Identity, Kind, RecordBody};
-use crate::error::{self, WriteFailure};
+use crate::entry::{self, Identity, Kind, Scopes};
+use crate::error::WriteFailure;
 use crate::log::{Location, Log};
 use crate::options::Options;
 use crate::place::{Address, Place, Placing};
 use crate::superblock::Position;
 use crate::table::Table;
+use crate::trail::{Orders, Trail};
 
 /// The records, entities and marks of a store.
 pub(crate) struct Ledger {
@@ -41,14 +51,21 @@ pub(crate) struct Ledger {
     table: Table,
     /// Unresolved records, and finished ones that are held.
     kept: BTreeMap<Place, Box<Kept>>,
-    entities: BTreeMap<EntityKey, Versioned<EntityRecord>>,
+    entities: BTreeMap<EntityKey, Versioned<Gated>>,
     marks: BTreeMap<Arc<str>, Versioned<u64>>,
+    /// Entries of the audit trail that are in this log.
+    trail: Trail,
+    orders: Orders,
     /// How to take back what was changed since the last commit.
     undo: Vec<Undo>,
     /// The last fencing token given out.
     token: u64,
-    /// Memory for reading back.
+    /// Memory for reading back, and what was read ahead for a batch.
     scratch: Vec<u8>,
+    ahead: Ahead,
+    scopes: Scopes,
+    /// Memory for the next record that is read.
+    spare: Option<Box<Record>>,
     upkeep: carry::Upkeep,
     ends: Ends,
 }
@@ -60,8 +77,18 @@ struct Kept {
     /// Without its outcome, which stays on disk.
     record: Record,
     has_outcome: bool,
+    /// Its lease was given out by another store, so a reopening does not end it.
+    has_foreign_lease: bool,
     /// The latest durable version.
     stored: Option<Stored>,
+}
+
+/// What is remembered of an entity.
+#[derive(Clone, Debug)]
+struct Gated {
+    record: EntityRecord,
+    /// As [`Kept::has_foreign_lease`], of its holder.
+    has_foreign_lease: bool,
 }
 
 /// A value in memory and its latest durable version.
@@ -86,8 +113,11 @@ enum Undo {
     Placed(Place, Finished),
     Displaced(Place, Finished),
     Kept(Place, Option<Box<Kept>>),
-    Entity(Box<(EntityKey, Option<Versioned<EntityRecord>>)>),
+    Entity(Box<(EntityKey, Option<Versioned<Gated>>)>),
     Mark(Arc<str>, Option<Versioned<u64>>),
+    Audited(Stored),
+    /// An entry of the audit trail, from where to where it went.
+    AuditMoved(u64, Stored, Stored),
 }
 
 /// A finished record that the table places.
@@ -125,11 +155,6 @@ impl Ledger {
 
     pub(crate) fn len_bytes(&self) -> u64 {
         self.log.len_bytes()
-    }
-
-    /// Brings what a batch will look up into the cache.
-    pub(crate) fn warm(&self, tags: impl Iterator<Item = u64>) {
-        self.table.warm(tags);
     }
 
     /// Makes all changes durable, or takes them back where it is certain that they are not.
@@ -179,110 +204,6 @@ impl Ledger {
         FencingToken::new(self.token + 1)
     }
 
-    /// What is there of an operation; its outcome only where it is wanted.
-    fn before(
-        &mut self,
-        address: Address<'_>,
-        operation: &Operation,
-        wants_outcome: bool,
-    ) -> Result<Before> {
-        if let Some(kept) = self.kept.get(&address.place) {
-            if kept.operation != *operation {
-                return Err(shared_place());
-            }
-            if !(kept.has_outcome && wants_outcome) {
-                return Ok(Before::Kept);
-            }
-            let outcome = self.stored_outcome(address.place)?;
-            let Some(kept) = self.kept.get(&address.place) else {
-                return Ok(Before::Absent);
-            };
-            return Ok(Before::Held(Box::new(Record {
-                outcome,
-                ..kept.record.clone()
-            })));
-        }
-        Ok(match self.finished(address, wants_outcome)? {
-            Some((record, finished)) => Before::Finished(Box::new(record), finished),
-            None => Before::Absent,
-        })
-    }
-
-    /// The record that a decision starts from.
-    fn record<'a>(&'a self, place: Place, before: &'a Before) -> Option<&'a Record> {
-        match before {
-            Before::Absent => None,
-            Before::Kept => self.kept.get(&place).map(|kept| &kept.record),
-            Before::Held(record) | Before::Finished(record, _) => Some(record),
-        }
-    }
-
-    /// Looks for a finished record on disk.
-    fn finished(
-        &mut self,
-        address: Address<'_>,
-        wants_outcome: bool,
-    ) -> Result<Option<(Record, Finished)>> {
-        let Self {
-            log,
-            table,
-            scratch,
-            ..
-        } = self;
-        let oldest = log.oldest();
-        for location in table.locations(address.place.tag) {
-            if location.segment < oldest {
-                continue;
-            }
-            let (header, bytes) = log.read(location, wants_outcome, scratch)?;
-            let bad = |what| {
-                let name = log.name_of(location.segment);
-                error::corrupt(&name, u64::from(location.offset), what)
-            };
-            let meta = header.meta(bytes).filter(|_| header.kind == Kind::Record);
-            let meta = meta.ok_or_else(|| bad("a record's checksum"))?;
-            let body = RecordBody::new(meta).ok_or_else(|| bad("a record's key"))?;
-            if body.identity != address.identity {
-                continue;
-            }
-            let tail = if wants_outcome {
-                Some(
-                    header
-                        .tail(bytes)
-                        .ok_or_else(|| bad("an outcome's checksum"))?,
-                )
-            } else {
-                None
-            };
-            let record = body
-                .record(tail)
-                .ok_or_else(|| bad("a record's contents"))?;
-            let is_dead = matches!(record.state, State::Dead { .. });
-            return Ok(Some((record, Finished { location, is_dead })));
-        }
-        Ok(None)
-    }
-
-    /// The outcome of a held record.
-    fn stored_outcome(&mut self, place: Place) -> Result<Option<Outcome>> {
-        let stored = self.kept.get(&place).and_then(|kept| kept.stored);
-        let Some(Stored { location, .. }) = stored else {
-            return Ok(None);
-        };
-        let (header, bytes) = self.log.read(location, true, &mut self.scratch)?;
-        let record = header
-            .meta(bytes)
-            .and_then(RecordBody::new)
-            .and_then(|body| {
-                let tail = header.tail(bytes)?;
-                body.record(Some(tail))
-            });
-        record.map(|record| record.outcome).ok_or_else(|| {
-            let name = self.log.name_of(location.segment);
-            error::corrupt(&name, u64::from(location.offset), "a held record")
-        })
-    }
-
     /// Carries a decision out.
     fn apply(
         &mut self,
@@ -303,7 +224,7 @@ impl Ledger {
         if let Before::Finished(_, finished) = before {
             self.displace(address.place, *finished);
         }
-        if let Some(end) = self.ends.of(&record) {
+        if let Some(end) = self.ends.of(record.state, record.held) {
             if matches!(before, Before::Kept | Before::Held(_)) {
                 self.put_kept(address.place, None);
             }
@@ -314,10 +235,13 @@ impl Ledger {
             Before::Kept | Before::Held(_) => self.kept.get(&address.place),
             Before::Absent | Before::Finished(..) => None,
         };
+        let has_foreign_lease =
+            known.is_some_and(|kept| kept.has_foreign_lease && kept.record.state == record.state);
         let (stored, operation) = if is_durable {
             // What stays long must not hold on to the message that it came in.
             let own = Operation::new(operation.scope.clone(), operation.key.detached());
-            (Some(self.append_record(address.identity, &record)), own)
+            let stored = self.append_record(address.identity, &record, has_foreign_lease);
+            (Some(stored), own)
         } else {
             let operation = known.map_or(operation, |kept| &kept.operation);
             (known.and_then(|kept| kept.stored), operation.clone())
@@ -338,6 +262,7 @@ impl Ledger {
             operation,
             record,
             has_outcome,
+            has_foreign_lease,
             stored,
         });
         self.put_kept(address.place, Some(kept));
@@ -345,7 +270,7 @@ impl Ledger {
 
     /// Writes a finished record and places it.
     fn finish(&mut self, address: Address<'_>, record: &Record, end: End) {
-        let Stored { location, .. } = self.append_record(address.identity, record);
+        let Stored { location, .. } = self.append_record(address.identity, record, false);
         let finished = Finished {
             location,
             is_dead: matches!(record.state, State::Dead { .. }),
@@ -375,9 +300,14 @@ impl Ledger {
         }
     }
 
-    fn append_record(&mut self, identity: Identity<'_>, record: &Record) -> Stored {
+    fn append_record(
+        &mut self,
+        identity: Identity<'_>,
+        record: &Record,
+        has_foreign_lease: bool,
+    ) -> Stored {
         self.append(Kind::Record, |buffer| {
-            entry::put_record(buffer, identity, record)
+            entry::put_record(buffer, identity, record, has_foreign_lease)
         })
     }
 

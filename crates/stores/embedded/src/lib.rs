@@ -1,8 +1,9 @@
 //! Semel's default store: an append-only window log for one machine.
 //!
 //! # Capabilities
-//! Every store port but the transactional one; [`CheckpointStore`](semel_core::port::checkpoint)
-//! included. One process at a time; it holds a lock on the folder.
+//! Every store port but the transactional one: [`CheckpointStore`](semel_core::port::checkpoint) and
+//! [`TransferStore`](semel_core::port::transfer) included. One process at a time; it holds a lock on
+//! the folder.
 //!
 //! # Durability
 //! What was answered survives a power cut: one write and one `fdatasync` per group of calls. Claims
@@ -14,8 +15,10 @@
 //! The one it is opened with. Going back only delays: expiry, takeovers, the dropping of segments.
 //!
 //! # Cost
-//! Memory: under 24 bytes per finished record, a few hundred per unresolved one. Disk: about 100
-//! bytes per record and its key. A duplicate costs one read from the page cache.
+//! Memory: under 24 bytes per finished record, a few hundred per unresolved one, 16 per entry of the
+//! audit trail, and up to 64 MiB of what was written last while batches are admitted together with a
+//! mark. Disk: about 75 bytes per record, and its key. A duplicate costs one read from the page
+//! cache; within a batch, neighbours are read at once. Opening reads the whole log.
 //!
 //! The format is in `docs/spec/embedded.md`, the choice in `docs/decisions/0010-window-log.md`.
 //!
@@ -36,9 +39,13 @@
 mod committer;
 mod entry;
 mod error;
+mod export;
 pub mod files;
 mod frame;
+mod import;
+mod inspect;
 mod ledger;
+mod limits;
 mod log;
 mod options;
 mod place;
@@ -46,7 +53,12 @@ mod shelf;
 mod store;
 mod superblock;
 mod table;
+mod trail;
 mod wire;
 
+pub use inspect::Inspector;
 pub use options::Options;
 pub use store::EmbeddedStore;
+
+/// The newest format, which is the one that is written.
+pub const FORMAT: u32 = superblock::VERSION;

@@ -2,6 +2,8 @@
 //!
 //! Knows frames and files, and what each segment still holds as numbers; not what an entry means.
 
+mod read;
+mod recent;
 mod recover;
 mod scan;
 
@@ -12,11 +14,13 @@ use std::time::Duration;
 
 use semel_core::{Result, Timestamp};
 
-use crate::entry::{self, Header, Kind, SegmentBody};
+use crate::entry::{self, Kind, SegmentBody};
 use crate::error::{self, WriteFailure};
 use crate::files::{File, Files};
 use crate::frame;
 use crate::superblock::Position;
+
+use self::recent::Recent;
 
 pub(crate) use recover::{Recover, Replayed};
 pub(crate) use scan::{Frame, Scan};
@@ -35,6 +39,8 @@ pub(crate) struct Segment {
     pub(crate) created_at: Timestamp,
     pub(crate) tally: Tally,
     file: Box<dyn File>,
+    /// How long the log was before it.
+    begins_at: u64,
 }
 
 /// What a segment still holds, kept up by whoever owns the log.
@@ -45,6 +51,8 @@ pub(crate) struct Tally {
     /// Live entries that must be carried forward before the segment may go, and their bytes.
     pub(crate) kept: u64,
     pub(crate) kept_bytes: u64,
+    /// Entries in here that took the place of a finished record.
+    pub(crate) revised: u64,
     /// When the last finished record in here has passed its window.
     pub(crate) expires_at: Timestamp,
     /// When the first finished record in here is forgotten.
@@ -67,6 +75,8 @@ pub(crate) struct Log {
     pending: Vec<u8>,
     /// Where the open frame begins in `pending`.
     open: Option<usize>,
+    /// What was written last, while somebody reads much of it back.
+    recent: Recent,
 }
 
 /// Which of a store's logs.
@@ -147,6 +157,13 @@ impl Log {
         self.segments
             .get_mut(index as usize)
             .map(|segment| &mut segment.tally)
+    }
+
+    /// Counts an entry of the active segment that takes the place of a finished record.
+    pub(crate) fn revise(&mut self) {
+        if let Some(active) = self.segments.back_mut() {
+            active.tally.revised += 1;
+        }
     }
 
     pub(crate) fn segment(&self, id: u32) -> Option<&Segment> {
@@ -264,6 +281,8 @@ impl Log {
                 why,
             )));
         }
+        let position = active.begins_at + u64::from(active.len);
+        self.recent.wrote(position, &self.pending);
         active.len = new_len;
         Ok(())
     }
@@ -310,6 +329,7 @@ impl Log {
         let body = SegmentBody {
             store_id: self.store_id,
             created_at: now,
+            revised_before: Some(self.segments.back().map_or(0, |last| last.tally.revised)),
         };
         entry::put_segment(&mut bytes, &body);
         entry::end(&mut bytes, start, Kind::Segment, &[]);
@@ -325,6 +345,7 @@ impl Log {
             created_at: now,
             tally: Tally::default(),
             file,
+            begins_at: self.end(),
         })
     }
 
@@ -340,67 +361,10 @@ impl Log {
         Ok(self.segments.pop_front().map(|segment| segment.tally))
     }
 
-    /// Reads the entry at `location`: header and meta always, the tail where it is wanted.
-    pub(crate) fn read<'b>(
-        &self,
-        location: Location,
-        wants_tail: bool,
-        buffer: &'b mut Vec<u8>,
-    ) -> Result<(Header, &'b [u8])> {
-        let bad = |what| {
-            error::corrupt(
-                &self.name_of(location.segment),
-                u64::from(location.offset),
-                what,
-            )
-        };
-        let segment = self
-            .segment(location.segment)
-            .ok_or_else(|| bad("no such segment"))?;
-        let len = self.fill(segment, location.offset, READ_BYTES, buffer)?;
-        let header = Header::decode(&buffer[..len]).ok_or_else(|| bad("no such entry"))?;
-        let wanted = if wants_tail {
-            header.entry_len()
-        } else {
-            header.lead_len()
-        };
-        let mut len = len;
-        if wanted > len {
-            len = self.fill(segment, location.offset, wanted, buffer)?;
-        }
-        let entry = buffer
-            .get(..wanted)
-            .filter(|_| wanted <= len)
-            .ok_or_else(|| bad("entry cut off"))?;
-        Ok((header, entry))
-    }
-
-    /// Reads up to `wanted` bytes, from what is pending or from the file.
-    fn fill(
-        &self,
-        segment: &Segment,
-        offset: u32,
-        wanted: usize,
-        buffer: &mut Vec<u8>,
-    ) -> Result<usize> {
-        if buffer.len() < wanted {
-            buffer.resize(wanted, 0);
-        }
-        if offset >= segment.len {
-            let pending = self
-                .pending
-                .get((offset - segment.len) as usize..)
-                .unwrap_or_default();
-            let len = wanted.min(pending.len());
-            buffer[..len].copy_from_slice(&pending[..len]);
-            return Ok(len);
-        }
-        // Never beyond what is known to be there: a torn write may lie behind it.
-        let wanted = wanted.min((segment.len - offset) as usize);
-        segment
-            .file
-            .read_at(&mut buffer[..wanted], u64::from(offset))
-            .map_err(|error| error::unreadable(&self.name_of(segment.id), error))
+    /// How long the log is, up to the end of the last segment.
+    fn end(&self) -> u64 {
+        let last = self.segments.back();
+        last.map_or(0, |last| last.begins_at + u64::from(last.len))
     }
 
     /// Walks the frames of segment `id` that begin within `range`.
@@ -421,5 +385,3 @@ const SUFFIX: &str = ".log";
 const FRAME_BYTES: usize = 1 << 20;
 /// Memory for pending frames beyond this is given back.
 const PENDING_KEPT_BYTES: usize = 8 << 20;
-/// What is read at first; most entries are shorter.
-const READ_BYTES: usize = 256;

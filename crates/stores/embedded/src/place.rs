@@ -12,7 +12,7 @@ use crate::entry::{Identity, put_identity};
 use crate::wire::Put as _;
 
 /// The place of an operation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Place {
     /// What the table of finished records keeps.
     pub(crate) tag: u64,
@@ -25,6 +25,12 @@ impl Place {
 
     pub(crate) const fn to_bytes(self) -> [u8; 16] {
         ((self.tag as u128) << 64 | self.rest as u128).to_be_bytes()
+    }
+
+    /// The place right behind this one.
+    pub(crate) fn next(self) -> Option<Self> {
+        let bits = u128::from_be_bytes(self.to_bytes()).checked_add(1)?;
+        Some(Self::from_bytes(bits.to_be_bytes()))
     }
 
     pub(crate) fn from_bytes(bytes: [u8; 16]) -> Self {
@@ -90,7 +96,7 @@ impl Placing {
 }
 
 /// The identities and places of a batch.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Addresses {
     bytes: Vec<u8>,
     items: Vec<(Place, usize, usize)>,
@@ -101,6 +107,13 @@ pub(crate) struct Addresses {
 pub(crate) struct Address<'a> {
     pub(crate) place: Place,
     pub(crate) identity: Identity<'a>,
+    /// Its number in its batch.
+    pub(crate) number: usize,
+}
+
+impl Address<'_> {
+    /// The number of what is in no batch.
+    pub(crate) const ALONE: usize = usize::MAX;
 }
 
 impl Addresses {
@@ -109,11 +122,40 @@ impl Addresses {
         Address {
             place,
             identity: Identity(&self.bytes[start..end]),
+            number: index,
         }
     }
 
-    pub(crate) fn tags(&self) -> impl Iterator<Item = u64> {
-        self.items.iter().map(|(place, _, _)| place.tag)
+    pub(crate) const fn len(&self) -> usize {
+        self.items.len()
+    }
+
+    /// Adds what is written by `put`: an identity, and what follows it. Answers where all of it is.
+    pub(crate) fn push(
+        &mut self,
+        placing: &Placing,
+        operation: &Operation,
+        follow: impl FnOnce(&mut Vec<u8>),
+    ) -> std::ops::Range<usize> {
+        let start = self.bytes.len();
+        put_identity(&mut self.bytes, &operation.scope, &operation.key);
+        let end = self.bytes.len();
+        let place = placing.place(Identity(&self.bytes[start..end]));
+        self.items.push((place, start, end));
+        follow(&mut self.bytes);
+        start..self.bytes.len()
+    }
+
+    /// Bytes that were put there.
+    pub(crate) fn bytes(&self, range: std::ops::Range<usize>) -> &[u8] {
+        &self.bytes[range]
+    }
+
+    /// The tags of up to `count` items from `number` on.
+    pub(crate) fn tags(&self, number: usize, count: usize) -> impl Iterator<Item = u64> {
+        let end = self.items.len().min(number + count);
+        let items = self.items.get(number..end).unwrap_or_default();
+        items.iter().map(|(place, _, _)| place.tag)
     }
 }
 
@@ -129,6 +171,7 @@ mod tests {
     use bytes::Bytes;
 
     use super::*;
+    use crate::entry::Scopes;
 
     #[test]
     fn a_copied_prefix_makes_the_same_identity() {
@@ -147,7 +190,11 @@ mod tests {
             assert_eq!(together.get(index).identity, alone.get(0).identity);
             assert_eq!(together.get(index).place, alone.get(0).place);
             assert_eq!(
-                together.get(index).identity.operation().as_ref(),
+                together
+                    .get(index)
+                    .identity
+                    .operation(&mut Scopes::default())
+                    .as_ref(),
                 Some(operation)
             );
         }

@@ -3,20 +3,23 @@
 //! Memory holds 16 bytes of id and a location each; payloads stay on disk. When most of the log has
 //! been dropped, what is left in its oldest segment is carried forward and the segment removed.
 
+mod carry;
+mod recover;
+
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use semel_core::port::store::{ListQuery, Page};
-use semel_core::{Parked, ParkedId, Result, Timestamp};
+use semel_core::port::transfer::Item;
+use semel_core::{Audited, ErrorKind, Note, Parked, ParkedId, Result, Timestamp};
 
 use crate::entry::{self, Kind, ParkedBody};
 use crate::error::{self, WriteFailure};
-use crate::files::Files;
-use crate::frame;
-use crate::ledger::foreign_cursor;
-use crate::log::{Location, Log, LogKind, Recover, Replayed};
+use crate::export::Basket;
+use crate::ledger::{foreign_cursor, read_audited};
+use crate::log::{Location, Log};
 use crate::options::Options;
-use crate::superblock::{Position, Superblock};
+use crate::superblock::Position;
+use crate::trail::{Orders, Spot, Trail};
 
 /// The parked messages of a store.
 pub(crate) struct Shelf {
@@ -27,10 +30,15 @@ pub(crate) struct Shelf {
     orders: BTreeMap<ParkedId, u64>,
     /// Greater than every order in use.
     next_order: u64,
+    /// Entries of the audit trail that are in this log.
+    trail: Trail,
+    audit_orders: Orders,
     /// Length of all live entries.
     live_bytes: u64,
     undo: Vec<Undo>,
     scratch: Vec<u8>,
+    /// The oldest segment and how far it has been carried forward.
+    carried: (u32, u32),
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -43,29 +51,13 @@ struct Slot {
 enum Undo {
     Put(u64),
     Taken(u64, Slot),
+    /// An entry of the audit trail, where it is and how long.
+    Audited(Location, u32),
+    /// One of this order and length, from where to where it went.
+    AuditMoved(u64, u32, Location, Location),
 }
 
 impl Shelf {
-    pub(crate) fn open(
-        files: Arc<dyn Files>,
-        superblock: &Superblock,
-        options: &Options,
-        now: Timestamp,
-    ) -> Result<Self> {
-        let mut shelf = Self {
-            log: Log::unread(files, LogKind::PARKED, superblock.store_id),
-            options: options.clone(),
-            slots: BTreeMap::new(),
-            orders: BTreeMap::new(),
-            next_order: 1,
-            live_bytes: 0,
-            undo: Vec::new(),
-            scratch: Vec::new(),
-        };
-        shelf.recover(superblock.parked, now)?;
-        Ok(shelf)
-    }
-
     pub(crate) fn pending_len(&self) -> usize {
         self.log.pending_len()
     }
@@ -82,32 +74,74 @@ impl Shelf {
         self.slots.len() as u64
     }
 
-    /// Parks a message; answers whether it is new.
-    pub(crate) fn park(&mut self, id: ParkedId, message: &Parked, now: Timestamp) -> bool {
+    /// Parks a message, as set aside at `since`; answers whether it is new.
+    pub(crate) fn park(&mut self, id: ParkedId, message: &Parked, since: Timestamp) -> bool {
         if self.orders.contains_key(&id) {
             return false;
         }
         let order = self.next_order;
-        let slot = self.append(id, order, message, now);
-        self.put(order, slot);
+        let (location, len) = self.append(Kind::Parked, |buffer| {
+            entry::put_parked(buffer, id, order, message, since);
+            &message.payload
+        });
+        self.put(order, Slot { id, location, len });
         self.undo.push(Undo::Put(order));
         self.log.split_frame();
         true
     }
 
-    /// Drops a message; answers whether it was there.
-    pub(crate) fn drop_parked(&mut self, id: ParkedId) -> bool {
+    /// Drops a message; answers whether it was there. The note goes into the audit trail.
+    ///
+    /// A message that is damaged can be dropped, too; one that cannot be read now stays.
+    pub(crate) fn drop_parked(
+        &mut self,
+        id: ParkedId,
+        note: Option<&Note>,
+        now: Timestamp,
+    ) -> Result<bool> {
         let Some(&order) = self.orders.get(&id) else {
-            return false;
+            return Ok(false);
+        };
+        let audited = match note {
+            Some(note) => Some(self.audit_drop(order, note, now)?),
+            None => None,
         };
         if let Some(slot) = self.take(order) {
             self.undo.push(Undo::Taken(order, slot));
         }
-        self.log.append(Kind::Dropped, |buffer| {
+        self.append(Kind::Dropped, |buffer| {
             entry::put_dropped(buffer, id);
             &[]
         });
-        true
+        // Nothing ends the frame in between: the entry is there with the drop, or neither is.
+        if let Some(audited) = audited {
+            self.audit(&audited);
+        }
+        self.log.split_frame();
+        Ok(true)
+    }
+
+    /// Adds an entry to the audit trail; answers its order.
+    pub(crate) fn audit(&mut self, audited: &Audited) -> u64 {
+        let order = self.audit_orders.next();
+        let (location, len) = self.append(Kind::Audited, |buffer| {
+            entry::put_audited(buffer, order, audited);
+            &[]
+        });
+        self.trail.push(Spot { order, location });
+        self.tally(location, i64::from(len));
+        self.undo.push(Undo::Audited(location, len));
+        order
+    }
+
+    /// Where the entries of the audit trail of `order` and after are.
+    pub(crate) fn trail(&self, order: u64) -> impl Iterator<Item = Spot> {
+        self.trail.from(order)
+    }
+
+    /// Reads an entry of the audit trail.
+    pub(crate) fn read_audited(&mut self, location: Location) -> Result<Audited> {
+        read_audited(&self.log, location, &mut self.scratch)
     }
 
     /// Makes all changes durable, or takes them back where it is certain that they are not.
@@ -118,6 +152,13 @@ impl Shelf {
                 _ if written.is_ok() => {}
                 Undo::Put(order) => drop(self.take(order)),
                 Undo::Taken(order, slot) => self.put(order, slot),
+                Undo::Audited(location, len) => {
+                    self.trail.pop();
+                    self.tally(location, -i64::from(len));
+                }
+                Undo::AuditMoved(order, len, from, to) => {
+                    self.move_audited(order, len, to, from);
+                }
             }
         }
         written
@@ -138,12 +179,29 @@ impl Shelf {
             return Ok(false);
         }
         let oldest = self.log.oldest();
-        if self.log.tally(oldest).is_some_and(|tally| tally.kept > 0) {
-            self.carry_slice(oldest)?;
-        } else {
+        if self.log.tally(oldest).is_none_or(|tally| tally.kept == 0) {
             self.log.drop_oldest()?;
+            return Ok(true);
         }
-        Ok(true)
+        self.carry_slice(oldest)
+    }
+
+    /// Puts messages of `order` and after into `basket`; answers where to go on.
+    pub(crate) fn export(&mut self, order: u64, basket: &mut Basket) -> Result<Option<u64>> {
+        let Self {
+            log,
+            slots,
+            scratch,
+            ..
+        } = self;
+        for (&order, slot) in slots.range(order..) {
+            if basket.is_full() {
+                return Ok(Some(order));
+            }
+            let message = read_message(log, slot, true, scratch)?;
+            basket.put(Item::Parked(Box::new(message)), slot.len as usize);
+        }
+        Ok(None)
     }
 
     /// Lists messages in the order in which they were parked.
@@ -194,25 +252,48 @@ impl Shelf {
         Ok(page)
     }
 
-    fn append(&mut self, id: ParkedId, order: u64, message: &Parked, since: Timestamp) -> Slot {
-        let location = self.log.append(Kind::Parked, |buffer| {
-            entry::put_parked(buffer, id, order, message, since);
-            &message.payload
-        });
-        let end = self.log.position().offset as usize + self.log.pending_len();
-        Slot {
-            id,
-            location,
-            len: u32::try_from(end).unwrap_or(u32::MAX) - location.offset,
+    /// The entry of the audit trail for the drop of a message.
+    fn audit_drop(&mut self, order: u64, note: &Note, now: Timestamp) -> Result<Audited> {
+        let Self {
+            log,
+            slots,
+            scratch,
+            ..
+        } = self;
+        let message = slots
+            .get(&order)
+            .map(|slot| read_message(log, slot, false, scratch))
+            .transpose();
+        match message {
+            Ok(Some(message)) => Ok(message.dropped(note, now)),
+            Err(error) if error.kind() != ErrorKind::Corrupt => Err(error),
+            Ok(None) | Err(_) => Ok(Audited {
+                at: now,
+                note: note.clone(),
+                action: "drop".into(),
+                scope: None,
+                key: None,
+                before: "message kept: damaged".into(),
+                after: "message dropped".into(),
+            }),
         }
+    }
+
+    /// Appends an entry; answers where it is and how long.
+    fn append<'t>(
+        &mut self,
+        kind: Kind,
+        meta: impl FnOnce(&mut Vec<u8>) -> &'t [u8],
+    ) -> (Location, u32) {
+        let location = self.log.append(kind, meta);
+        let end = self.log.position().offset as usize + self.log.pending_len();
+        let len = u32::try_from(end).unwrap_or(u32::MAX) - location.offset;
+        (location, len)
     }
 
     fn put(&mut self, order: u64, slot: Slot) {
         self.orders.insert(slot.id, order);
-        if let Some(tally) = self.log.tally(slot.location.segment) {
-            tally.kept += 1;
-        }
-        self.live_bytes += u64::from(slot.len);
+        self.tally(slot.location, i64::from(slot.len));
         self.next_order = self.next_order.max(order + 1);
         self.slots.insert(order, slot);
     }
@@ -220,76 +301,22 @@ impl Shelf {
     fn take(&mut self, order: u64) -> Option<Slot> {
         let slot = self.slots.remove(&order)?;
         self.orders.remove(&slot.id);
-        if let Some(tally) = self.log.tally(slot.location.segment) {
-            tally.kept = tally.kept.saturating_sub(1);
-        }
-        self.live_bytes = self.live_bytes.saturating_sub(u64::from(slot.len));
+        self.tally(slot.location, -i64::from(slot.len));
         Some(slot)
     }
 
-    /// Writes again some of what lives in the oldest segment, as a group of its own.
-    fn carry_slice(&mut self, oldest: u32) -> Result<(), WriteFailure> {
-        let living: Vec<(u64, Slot)> = self
-            .slots
-            .iter()
-            .filter(|(_, slot)| slot.location.segment == oldest)
-            .map(|(order, slot)| (*order, *slot))
-            .take(CARRIED_AT_ONCE)
-            .collect();
-        for (order, slot) in living {
-            let message = read_message(&self.log, &slot, true, &mut self.scratch);
-            let message = message.map_err(WriteFailure::Unknown)?;
-            self.take(order);
-            self.undo.push(Undo::Taken(order, slot));
-            let carried = self.append(slot.id, order, &message, message.since);
-            self.put(order, carried);
-            self.undo.push(Undo::Put(order));
-            if self.pending_len() >= CARRIED_BYTES_AT_ONCE {
-                break;
-            }
-        }
-        self.log.end_frame(frame::CARRIED);
-        self.commit()
-    }
-}
-
-impl Recover for Shelf {
-    fn log(&mut self) -> &mut Log {
-        &mut self.log
+    fn move_audited(&mut self, order: u64, len: u32, from: Location, to: Location) {
+        self.trail.relocate(order, to);
+        self.tally(from, -i64::from(len));
+        self.tally(to, i64::from(len));
     }
 
-    fn replay(&mut self, entry: &Replayed<'_>) -> Result<()> {
-        let name = self.log.name_of(entry.location.segment);
-        let bad = |what| error::corrupt(&name, u64::from(entry.location.offset), what);
-        match entry.kind {
-            Kind::Parked => {
-                let body = ParkedBody::decode(entry.meta).ok_or_else(|| bad("a parked message"))?;
-                if let Some(&order) = self.orders.get(&body.id) {
-                    self.take(order);
-                }
-                let slot = Slot {
-                    id: body.id,
-                    location: entry.location,
-                    len: entry.len,
-                };
-                self.put(body.order, slot);
-            }
-            Kind::Dropped => {
-                let id = entry::take_dropped(entry.meta).ok_or_else(|| bad("a dropped id"))?;
-                if let Some(&order) = self.orders.get(&id) {
-                    self.take(order);
-                }
-            }
-            Kind::Padding
-            | Kind::Segment
-            | Kind::Record
-            | Kind::Removed
-            | Kind::Entity
-            | Kind::Mark => {
-                return Err(bad("an entry that belongs elsewhere"));
-            }
+    /// Counts an entry that lives in a segment, or does so no longer where `len` is negative.
+    fn tally(&mut self, location: Location, len: i64) {
+        if let Some(tally) = self.log.tally(location.segment) {
+            tally.kept = tally.kept.saturating_add_signed(len.signum());
         }
-        Ok(())
+        self.live_bytes = self.live_bytes.saturating_add_signed(len);
     }
 }
 
@@ -318,9 +345,6 @@ fn read_message(
 
 /// A log shorter than this, or than a segment, is not worth compacting.
 const LEAST_COMPACTED: u64 = 4 << 20;
-/// How many messages, and how many bytes of them, are carried forward at once.
-const CARRIED_AT_ONCE: usize = 256;
-const CARRIED_BYTES_AT_ONCE: usize = 1 << 20;
 /// How many bytes of messages one page holds at most, about.
 const LISTED_AT_ONCE: usize = 16 << 20;
 /// What looking at a message costs beside its bytes.

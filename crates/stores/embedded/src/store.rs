@@ -4,27 +4,30 @@ use std::path::Path;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
-use bytes::Bytes;
 use semel_core::decide::{Directed, Directive};
-use semel_core::port::checkpoint::{CheckpointStore, Together};
+use semel_core::port::checkpoint::{CheckpointStore, Together, Write};
 use semel_core::port::store::{
     Capabilities, Durability, ListQuery, Listed, Page, Stats, Store, Swept,
 };
+use semel_core::port::transfer::{Item, TransferStore};
 use semel_core::{
-    Admission, ClaimRequest, Clock, Error, ErrorKind, Mark, Operation, Parked, ParkedId, Record,
-    Renewal, Renewed, Result, Settled, Settlement,
+    Admission, Audited, ClaimRequest, Clock, Error, ErrorKind, Mark, Note, Operation, Parked,
+    ParkedId, Record, Renewal, Renewed, Result, Settled, Settlement, Start,
 };
 use tokio::sync::{mpsc, oneshot};
 
 use crate::committer::{Committer, Job, Reply};
 use crate::error;
 use crate::files::{Files, Lock, LockError, RealFiles};
-use crate::ledger::{Ledger, MAX_TAIL, check_len};
+use crate::import::Import;
+use crate::ledger::Ledger;
+use crate::limits::{check_note, check_parked};
 use crate::log::LogKind;
 use crate::options::Options;
 use crate::place::Placing;
 use crate::shelf::Shelf;
 use crate::superblock::{self, Position, Superblock};
+use crate::trail::Orders;
 
 /// The default store: one folder on one machine, used by one process.
 ///
@@ -73,8 +76,9 @@ impl EmbeddedStore {
             .list()
             .map_err(|why| error::unopened("listing the folder", why))?;
         let mut superblock = read_or_create(&*files, &names)?;
-        let mut ledger = Ledger::open(Arc::clone(&files), &superblock, &options, now)?;
-        let shelf = Shelf::open(Arc::clone(&files), &superblock, &options, now)?;
+        let orders = Orders::default();
+        let mut ledger = Ledger::open(Arc::clone(&files), &superblock, &options, &orders, now)?;
+        let shelf = Shelf::open(Arc::clone(&files), &superblock, &options, &orders, now)?;
         superblock.epoch += 1;
         superblock.records = ledger.position();
         superblock.parked = shelf.position();
@@ -92,6 +96,7 @@ impl EmbeddedStore {
             superblock,
             ledger,
             shelf,
+            audit_set: None,
             ledger_answers: Vec::new(),
             shelf_answers: Vec::new(),
             is_poisoned: false,
@@ -172,22 +177,8 @@ impl Store for EmbeddedStore {
     }
 
     async fn park(&self, batch: &[Parked]) -> Result<Vec<bool>> {
-        let cap = self.options.max_payload_bytes.min(MAX_TAIL);
         for message in batch {
-            if message.payload.len() > cap {
-                return Err(error::too_large("payload", message.payload.len(), cap));
-            }
-            check_len(
-                message.key.as_ref().map_or(0, |key| key.as_bytes().len()),
-                "key",
-            )?;
-            check_len(
-                message.transport.as_ref().map_or(0, Bytes::len),
-                "transport id",
-            )?;
-            check_len(message.detail.len(), "detail")?;
-            check_len(message.reason.len(), "reason")?;
-            check_len(message.coordinates.len(), "coordinates")?;
+            check_parked(message, &self.options)?;
         }
         let batch = batch
             .iter()
@@ -196,8 +187,11 @@ impl Store for EmbeddedStore {
         self.ask(|reply| Job::Park(batch, reply)).await
     }
 
-    async fn drop_parked(&self, batch: &[ParkedId]) -> Result<Vec<bool>> {
-        self.ask(|reply| Job::DropParked(batch.to_vec(), reply))
+    async fn drop_parked(&self, batch: &[ParkedId], note: Option<&Note>) -> Result<Vec<bool>> {
+        if let Some(note) = note {
+            check_note(note)?;
+        }
+        self.ask(|reply| Job::DropParked(batch.to_vec(), note.cloned(), reply))
             .await
     }
 
@@ -224,6 +218,10 @@ impl Store for EmbeddedStore {
             .await
     }
 
+    async fn list_audit(&self, query: &ListQuery) -> Result<Page<Audited>> {
+        self.ask(|reply| Job::ListAudit(query.clone(), reply)).await
+    }
+
     async fn sweep(&self, limit: usize) -> Result<Swept> {
         self.ask(|reply| Job::Sweep(limit, reply)).await
     }
@@ -233,19 +231,38 @@ impl Store for EmbeddedStore {
     }
 
     async fn preflight(&self) -> Result<Capabilities> {
-        let (durability, warnings) = if self.is_volatile {
-            let warning =
-                "the store's folder is on a file system in memory: it is lost with the power";
-            (Durability::Kill, vec![warning.into()])
-        } else {
-            (Durability::PowerCut, Vec::new())
-        };
-        Ok(Capabilities {
-            kind: "embedded",
-            durability,
-            shared: false,
-            warnings,
-        })
+        Ok(capabilities(self.is_volatile))
+    }
+}
+
+/// What a store can promise, given whether its folder is in memory.
+pub(crate) fn capabilities(is_volatile: bool) -> Capabilities {
+    let (durability, warnings) = if is_volatile {
+        let warning = "the store's folder is on a file system in memory: it is lost with the power";
+        (Durability::Kill, vec![warning.into()])
+    } else {
+        (Durability::PowerCut, Vec::new())
+    };
+    Capabilities {
+        kind: "embedded",
+        durability,
+        shared: false,
+        warnings,
+    }
+}
+
+impl TransferStore for EmbeddedStore {
+    async fn export(&self, after: Option<&[u8]>, limit: usize) -> Result<Page<Item>> {
+        let after = after.map(<[u8]>::to_vec);
+        self.ask(|reply| Job::Export(after, limit, reply)).await
+    }
+
+    async fn import(&self, batch: &[Item]) -> Result<Vec<bool>> {
+        if batch.is_empty() {
+            return Ok(Vec::new());
+        }
+        let import = Import::prepare(batch, &self.placing, &self.options)?;
+        self.ask(|reply| Job::Import(import, reply)).await
     }
 }
 
@@ -258,9 +275,26 @@ impl CheckpointStore for EmbeddedStore {
             .await
     }
 
+    async fn admit_with(&self, batch: Vec<ClaimRequest>, write: Write) -> Result<Vec<Admission>> {
+        if batch.iter().any(|request| request.start != Start::Unmarked) {
+            return Err(marked());
+        }
+        let addresses = self
+            .placing
+            .address(batch.iter().map(|request| &request.operation));
+        let admitted = self.ask(|reply| Job::AdmitWith(batch, addresses, write, reply));
+        let (admissions, _batch, _addresses) = admitted.await?;
+        Ok(admissions)
+    }
+
     async fn mark(&self, name: &str) -> Result<Option<u64>> {
         self.ask(|reply| Job::Mark(name.into(), reply)).await
     }
+}
+
+fn marked() -> Error {
+    let message = "what is admitted together with a mark is never marked as started";
+    Error::new(ErrorKind::InvalidInput, message)
 }
 
 fn lock(files: &dyn Files) -> Result<Box<dyn Lock>> {
@@ -271,7 +305,7 @@ fn lock(files: &dyn Files) -> Result<Box<dyn Lock>> {
 }
 
 /// Refuses a folder that holds files but no store, before anything is created in it.
-fn refuse_foreign(names: &[String]) -> Result<()> {
+pub(crate) fn refuse_foreign(names: &[String]) -> Result<()> {
     if names.iter().any(|name| name == superblock::NAME) {
         return Ok(());
     }

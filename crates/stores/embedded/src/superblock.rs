@@ -3,14 +3,16 @@
 //! Replaced whole (new file, sync, rename, directory sync), so that it is the old or the new one
 //! after a crash, never a mixture.
 
-use semel_core::Result;
+use semel_core::{FencingToken, Result};
 
 use crate::error;
-use crate::files::Files;
+use crate::files::{File, Files};
 use crate::wire::Take;
 
-/// The newest format, and the only one so far.
-pub(crate) const VERSION: u32 = 1;
+/// The newest format, which is the one that is written.
+pub(crate) const VERSION: u32 = 2;
+/// The oldest format that is read.
+const OLDEST_VERSION: u32 = 1;
 /// The name of the superblock.
 pub(crate) const NAME: &str = "superblock";
 /// The name under which the next one is written.
@@ -40,12 +42,27 @@ pub(crate) struct Superblock {
     pub(crate) parked: Position,
 }
 
+/// The fencing token before the first one of `epoch`.
+pub(crate) const fn token_of(epoch: u64) -> u64 {
+    epoch << COUNTER_BITS
+}
+
+/// The epoch that a fencing token belongs to.
+pub(crate) const fn epoch_of(token: FencingToken) -> u64 {
+    token.get() >> COUNTER_BITS
+}
+
 impl Superblock {
     /// Reads the superblock, if there is one.
     pub(crate) fn read(files: &dyn Files) -> Result<Self> {
         let file = files
             .open(NAME)
             .map_err(|error| error::unopened("opening the superblock", error))?;
+        Self::read_from(&*file)
+    }
+
+    /// Reads the superblock in `file`.
+    pub(crate) fn read_from(file: &dyn File) -> Result<Self> {
         // One byte more than there should be, so that a longer file is noticed.
         let mut bytes = [0; LEN + 1];
         let len = file
@@ -59,11 +76,20 @@ impl Superblock {
             ));
         }
         match take.u32() {
-            Some(VERSION) => {}
+            Some(OLDEST_VERSION..=VERSION) => {}
             Some(version) if version > VERSION => return Err(error::newer(version, VERSION)),
             _ => return Err(error::corrupt(NAME, 8, "no such version")),
         }
         Self::decode(bytes).ok_or_else(|| error::corrupt(NAME, 0, "wrong checksum or length"))
+    }
+
+    /// The format that the superblock in `file` names.
+    pub(crate) fn version_in(file: &dyn File) -> Result<u32> {
+        Self::read_from(file)?;
+        let mut bytes = [0; 4];
+        file.read_at(&mut bytes, MAGIC.len() as u64)
+            .map_err(|error| error::unopened("reading the superblock", error))?;
+        Ok(u32::from_le_bytes(bytes))
     }
 
     /// Replaces the superblock durably.
@@ -116,5 +142,7 @@ impl Superblock {
     }
 }
 
+/// Tokens given out within one epoch.
+const COUNTER_BITS: u32 = 40;
 const MAGIC: [u8; 8] = *b"SEMELEMB";
 const LEN: usize = 8 + 4 + 16 + 16 + 8 + 2 * 8 + 4;

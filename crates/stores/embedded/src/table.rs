@@ -45,15 +45,17 @@ impl Table {
         self.shards.iter().map(|shard| shard.len).sum()
     }
 
-    /// Brings the homes of `tags` into the cache, all at once instead of one after the other.
+    /// Brings the homes of `tags` into the cache, all at once instead of one after the other, and what
+    /// is next to them: a tag is seldom farther from home.
+    #[inline]
     pub(crate) fn warm(&self, tags: impl Iterator<Item = u64>) {
         let mut seen = 0;
         for tag in tags {
             let shard = &self.shards[shard_of(tag)];
-            seen ^= shard
-                .slots
-                .get(shard.home(tag))
-                .map_or(0, |slot| slot.offset);
+            let home = shard.home(tag);
+            for at in [home, home + SLOTS_PER_LINE] {
+                seen ^= shard.slots.get(at).map_or(0, |slot| slot.offset);
+            }
         }
         std::hint::black_box(seen);
     }
@@ -70,6 +72,27 @@ impl Table {
                 segment: slot.segment,
                 offset: slot.offset,
             })
+    }
+
+    /// Adds a location under `tag` unless there is one; answers whether it did.
+    #[inline]
+    pub(crate) fn insert_first(&mut self, tag: u64, location: Location) -> bool {
+        let slot = Slot {
+            tag,
+            segment: location.segment,
+            offset: location.offset,
+        };
+        let shard = &mut self.shards[shard_of(tag)];
+        let at = shard.find(tag);
+        match shard.slots.get(at) {
+            Some(found) if found.tag == tag && !found.is_empty() => return false,
+            Some(found) if found.is_empty() && !shard.is_full() => {
+                shard.slots[at] = slot;
+                shard.len += 1;
+            }
+            Some(_) | None => shard.insert(slot, 0),
+        }
+        true
     }
 
     /// Adds a location under `tag`; slots of segments before `oldest` may go to make room.
@@ -138,8 +161,14 @@ impl Shard {
         at
     }
 
+    /// Whether it is to grow before anything is added.
+    #[inline]
+    const fn is_full(&self) -> bool {
+        self.len * LOAD_DENOMINATOR >= self.homes * LOAD_NUMERATOR
+    }
+
     fn insert(&mut self, slot: Slot, oldest: u32) {
-        if self.len * LOAD_DENOMINATOR >= self.homes * LOAD_NUMERATOR {
+        if self.is_full() {
             self.rebuild(oldest, 1);
         }
         loop {
@@ -232,6 +261,8 @@ const SHARDS: usize = 1 << SHARD_BITS;
 const LOAD_NUMERATOR: usize = 17;
 const LOAD_DENOMINATOR: usize = 20;
 const MIN_HOMES: usize = 8;
+/// Slots that come into the cache together.
+const SLOTS_PER_LINE: usize = 4;
 /// Slots behind the last home.
 const END_SLOTS: usize = 32;
 
@@ -264,7 +295,13 @@ mod tests {
                 segment: oldest + step % 3,
                 offset: step,
             };
-            if !random().is_multiple_of(3) {
+            let is_first = table.locations(tag).next().is_none();
+            if step % 5 == 0 {
+                assert_eq!(table.insert_first(tag, location), is_first);
+                if is_first {
+                    set.insert((tag, location));
+                }
+            } else if !random().is_multiple_of(3) {
                 table.insert(tag, location, oldest);
                 set.insert((tag, location));
             } else if let Some(&(tag, location)) = set.range((tag, location)..).next() {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use semel_conformance::{CheckpointSubject, DurableSubject, Subject, TestClock};
+use semel_conformance::{CheckpointSubject, DurableSubject, Subject, TestClock, TransferSubject};
 use semel_store_embedded::{EmbeddedStore, Options};
 use tempfile::TempDir;
 
@@ -56,8 +56,19 @@ impl CheckpointSubject for Embedded {
     }
 }
 
+impl TransferSubject for Embedded {
+    type Transfer = EmbeddedStore;
+
+    fn transfer(&self) -> Arc<EmbeddedStore> {
+        Arc::clone(&self.store)
+    }
+}
+
 semel_conformance::store_laws!(Embedded);
 semel_conformance::history_laws!(Embedded);
 semel_conformance::durable_laws!(Embedded);
 semel_conformance::checkpoint_laws!(Embedded);
 semel_conformance::durable_checkpoint_laws!(Embedded);
+semel_conformance::transfer_laws!(Embedded);
+semel_conformance::durable_transfer_laws!(Embedded);
+semel_conformance::checkpoint_transfer_laws!(Embedded);

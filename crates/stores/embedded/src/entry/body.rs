@@ -4,7 +4,7 @@ use bytes::Bytes;
 use semel_core::parked::{headers_from_bytes, headers_to_bytes};
 use semel_core::{ClaimId, EntityRecord, Key, Mark, Parked, ParkedId, Scope, Timestamp};
 
-use super::record::put_identity;
+use super::identity::put_identity;
 use crate::wire::{Put, Take};
 
 /// What the first entry of a segment says.
@@ -14,22 +14,34 @@ pub(crate) struct SegmentBody {
     pub(crate) store_id: [u8; 16],
     /// When it was begun, on the store's clock.
     pub(crate) created_at: Timestamp,
+    /// How many entries of the segment before took the place of a finished record; unknown in
+    /// segments that do not say. Where it is 0, a reader of older segments need not look there.
+    pub(crate) revised_before: Option<u64>,
 }
 
 impl SegmentBody {
     pub(crate) fn decode(meta: &[u8]) -> Option<Self> {
         let mut take = Take::new(meta);
-        let body = Self {
-            store_id: take.array()?,
-            created_at: take.timestamp()?,
+        let (store_id, created_at) = (take.array()?, take.timestamp()?);
+        let revised_before = if take.is_empty() {
+            None
+        } else {
+            Some(take.number()?)
         };
-        take.is_empty().then_some(body)
+        take.is_empty().then_some(Self {
+            store_id,
+            created_at,
+            revised_before,
+        })
     }
 }
 
 pub(crate) fn put_segment(buffer: &mut Vec<u8>, body: &SegmentBody) {
     buffer.extend_from_slice(&body.store_id);
     buffer.put_number(body.created_at.as_millis());
+    if let Some(revised) = body.revised_before {
+        buffer.put_number(revised);
+    }
 }
 
 /// An entity record with what it is about.
@@ -38,6 +50,8 @@ pub(crate) struct EntityBody {
     pub(crate) scope: Scope,
     pub(crate) entity: Key,
     pub(crate) record: EntityRecord,
+    /// The lease of its holder was given out by another store.
+    pub(crate) has_foreign_lease: bool,
 }
 
 impl EntityBody {
@@ -57,13 +71,25 @@ impl EntityBody {
             scope,
             entity,
             record,
+            has_foreign_lease: flags & 4 != 0,
         })
     }
 }
 
-pub(crate) fn put_entity(buffer: &mut Vec<u8>, scope: &Scope, entity: &Key, record: &EntityRecord) {
+pub(crate) fn put_entity(
+    buffer: &mut Vec<u8>,
+    scope: &Scope,
+    entity: &Key,
+    record: &EntityRecord,
+    has_foreign_lease: bool,
+) {
     put_identity(buffer, scope, entity);
-    buffer.push(u8::from(record.applied.is_some()) | u8::from(record.holder.is_some()) << 1);
+    let is_held = record.holder.is_some();
+    buffer.push(
+        u8::from(record.applied.is_some())
+            | u8::from(is_held) << 1
+            | u8::from(is_held && has_foreign_lease) << 2,
+    );
     if let Some(applied) = record.applied {
         buffer.put_number(applied);
     }
@@ -179,6 +205,11 @@ pub(crate) fn put_parked(
     buffer.put_bytes(message.detail.as_bytes());
     buffer.put_bytes(message.coordinates.as_bytes());
     buffer.put_number(since.as_millis());
+}
+
+/// The id of a parked message alone.
+pub(crate) fn take_parked_id(meta: &[u8]) -> Option<ParkedId> {
+    Take::new(meta).array().map(ParkedId::from_bytes)
 }
 
 pub(crate) fn put_dropped(buffer: &mut Vec<u8>, id: ParkedId) {

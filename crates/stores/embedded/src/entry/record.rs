@@ -1,51 +1,41 @@
 //! How a record is written.
 
 use bytes::Bytes;
+use semel_core::attempt::{past_from_bytes, past_to_bytes};
 use semel_core::{
-    ClaimId, FencingToken, Fingerprint, Key, Operation, Outcome, Record, Recovery, Scope, State,
-    StateKind, VersionGate, Window,
+    ClaimId, FencingToken, Fingerprint, Key, Outcome, Record, Recovery, State, StateKind,
+    VersionGate, Window,
 };
 
+use super::identity::Identity;
 use crate::wire::{Put, Take};
 
-/// Tenant, operation name and key, each with its length: what places an operation, what begins its
-/// entries, and what is compared byte for byte.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Identity<'a>(pub(crate) &'a [u8]);
-
-impl<'a> Identity<'a> {
-    /// The three parts.
-    pub(crate) fn parts(self) -> Option<(&'a str, &'a str, &'a [u8])> {
-        let mut take = Take::new(self.0);
-        Some((take.text()?, take.text()?, take.bytes()?))
-    }
-
-    /// The operation, in memory of its own.
-    pub(crate) fn operation(self) -> Option<Operation> {
-        let (tenant, operation, key) = self.parts()?;
-        let scope = Scope::new(tenant, operation).ok()?;
-        Some(Operation::new(
-            scope,
-            Key::from_canonical(Bytes::copy_from_slice(key))?,
-        ))
-    }
-}
-
-/// Writes an identity.
-pub(crate) fn put_identity(buffer: &mut Vec<u8>, scope: &Scope, key: &Key) {
-    buffer.put_bytes(scope.tenant().as_bytes());
-    buffer.put_bytes(scope.operation().as_bytes());
-    buffer.put_bytes(key.as_bytes());
-}
-
-/// Writes the meta part of a record; answers what belongs into the tail.
+/// Writes the meta part of a record; answers what belongs into the tail. `has_foreign_lease`: its
+/// lease was given out by another store, so no lock here proves that its holder is gone.
+#[inline]
 pub(crate) fn put_record<'r>(
     buffer: &mut Vec<u8>,
     identity: Identity<'_>,
     record: &'r Record,
+    has_foreign_lease: bool,
 ) -> &'r [u8] {
     buffer.extend_from_slice(identity.0);
-    buffer.extend_from_slice(&flags_of(record).to_le_bytes());
+    put_record_body(buffer, record, has_foreign_lease)
+}
+
+/// Writes what follows the identity; answers what belongs into the tail.
+#[inline]
+pub(crate) fn put_record_body<'r>(
+    buffer: &mut Vec<u8>,
+    record: &'r Record,
+    has_foreign_lease: bool,
+) -> &'r [u8] {
+    let more = more_of(record, has_foreign_lease);
+    let flags = flags_of(record) | if more == 0 { 0 } else { MORE };
+    buffer.extend_from_slice(&flags.to_le_bytes());
+    if more != 0 {
+        buffer.push(more);
+    }
     match record.state {
         State::Claimed { lease_until } => buffer.put_number(lease_until.as_millis()),
         State::Started {
@@ -72,6 +62,9 @@ pub(crate) fn put_record<'r>(
     buffer.put_number(u64::from(record.vanished));
     buffer.put_number(u64::from(record.possible_repeats));
     buffer.put_number(record.created_at.as_millis());
+    if record.claimed_at != record.created_at {
+        buffer.put_number(record.claimed_at.as_millis());
+    }
     if let Some(recovery) = record.doubt {
         put_provider_window(buffer, recovery);
     }
@@ -90,6 +83,9 @@ pub(crate) fn put_record<'r>(
     if let Some(gate) = &record.gate {
         buffer.put_bytes(gate.entity.as_bytes());
         buffer.put_number(gate.version);
+    }
+    if !record.past.is_empty() {
+        buffer.put_bytes(&past_to_bytes(&record.past));
     }
     match &record.outcome {
         None => &[],
@@ -133,10 +129,37 @@ impl<'a> RecordBody<'a> {
             .is_some_and(|flags| (flags >> OUTCOME_SHIFT) & 3 != 0)
     }
 
+    /// Whether this version may have taken the place of a finished one.
+    pub(crate) fn may_revise(&self) -> bool {
+        let mut take = self.rest;
+        take.u16().is_none_or(|flags| {
+            let is_finished = matches!(flags & STATE, 3 | 4);
+            !is_finished || flags & HELD != 0
+        })
+    }
+
+    /// Whether its lease was given out by another store.
+    pub(crate) fn has_foreign_lease(&self) -> bool {
+        let mut take = self.rest;
+        take.u16()
+            .and_then(|flags| take_more(&mut take, flags))
+            .is_some_and(|more| more & FOREIGN_LEASE != 0)
+    }
+
+    /// The state alone, and whether the record is held.
+    #[inline]
+    pub(crate) fn state(&self) -> Option<(State, bool)> {
+        let mut take = self.rest;
+        let flags = take.u16()?;
+        take_more(&mut take, flags)?;
+        Some((take_state(&mut take, flags)?, flags & HELD != 0))
+    }
+
     /// The record; its outcome has the bytes of `tail`, or is left out where no tail was read.
     pub(crate) fn record(&self, tail: Option<&[u8]>) -> Option<Record> {
         let mut take = self.rest;
         let flags = take.u16()?;
+        let more = take_more(&mut take, flags)?;
         let state = take_state(&mut take, flags)?;
         let claim_id = ClaimId::from_bytes(take.array()?);
         let token = FencingToken::new(take.number()?);
@@ -144,6 +167,7 @@ impl<'a> RecordBody<'a> {
         let vanished = take.small()?;
         let possible_repeats = take.small()?;
         let created_at = take.timestamp()?;
+        let claimed_at = take_if(flags & CLAIMED_AGAIN, || take.timestamp()).ok()?;
         let doubt = match (flags >> DOUBT_SHIFT) & 3 {
             0 => None,
             code => Some(take_recovery(&mut take, u8::try_from(code - 1).ok()?)?),
@@ -166,6 +190,7 @@ impl<'a> RecordBody<'a> {
             })
         })
         .ok()?;
+        let past = take_if(u16::from(more & PAST), || past_from_bytes(take.bytes()?)).ok()?;
         let outcome = match (flags >> OUTCOME_SHIFT) & 3 {
             0 => None,
             1 => {
@@ -182,6 +207,8 @@ impl<'a> RecordBody<'a> {
             _ => return None,
         };
         take.is_empty().then_some(Record {
+            claimed_at: claimed_at.unwrap_or(created_at),
+            past: past.unwrap_or_default(),
             state,
             fingerprint,
             transport,
@@ -212,6 +239,15 @@ fn take_if<T>(flag: u16, take: impl FnOnce() -> Option<T>) -> Result<Option<T>, 
 
 /// What should be there is not.
 struct Cut;
+
+/// The further flags; those that nobody knows yet are refused.
+fn take_more(take: &mut Take<'_>, flags: u16) -> Option<u8> {
+    if flags & MORE == 0 {
+        return Some(0);
+    }
+    take.byte()
+        .filter(|more| more & !(PAST | FOREIGN_LEASE) == 0)
+}
 
 fn take_state(take: &mut Take<'_>, flags: u16) -> Option<State> {
     let at = take.timestamp()?;
@@ -301,6 +337,18 @@ fn flags_of(record: &Record) -> u16 {
         | when(record.last_error.is_some(), LAST_ERROR)
         | when(record.gate.is_some(), GATE)
         | when(record.held, HELD)
+        | when(record.claimed_at != record.created_at, CLAIMED_AGAIN)
+}
+
+fn more_of(record: &Record, has_foreign_lease: bool) -> u8 {
+    let has_past = !record.past.is_empty();
+    let is_leased = matches!(record.state, State::Claimed { .. } | State::Started { .. });
+    (if has_past { PAST } else { 0 })
+        | (if has_foreign_lease && is_leased {
+            FOREIGN_LEASE
+        } else {
+            0
+        })
 }
 
 const STATE: u16 = 7;
@@ -313,115 +361,11 @@ const TRANSPORT: u16 = 1 << 10;
 const LAST_ERROR: u16 = 1 << 11;
 const GATE: u16 = 1 << 12;
 const HELD: u16 = 1 << 13;
+const CLAIMED_AGAIN: u16 = 1 << 14;
+const MORE: u16 = 1 << 15;
+/// Further flags.
+const PAST: u8 = 1;
+const FOREIGN_LEASE: u8 = 1 << 1;
 
 #[cfg(test)]
-mod tests {
-    use std::time::Duration;
-
-    use semel_core::Timestamp;
-
-    use super::*;
-
-    fn fullest() -> Record {
-        Record {
-            state: State::Completed {
-                at: Timestamp::from_millis(1_795_257_180_123),
-                window: Window::new(Duration::from_secs(80)).with_margin(Duration::from_nanos(7)),
-            },
-            fingerprint: Some(Fingerprint {
-                scheme: 3,
-                digest: [9; 16],
-            }),
-            transport: Some(Bytes::from_static(b"t-1")),
-            claim_id: ClaimId::from_u128(5),
-            token: FencingToken::new((7 << 40) + 3),
-            attempts: 2,
-            vanished: 1,
-            possible_repeats: 4,
-            doubt: Some(Recovery::RerunWithin(Duration::from_millis(1_500))),
-            created_at: Timestamp::from_millis(11),
-            first_started_at: Some(Timestamp::from_millis(12)),
-            last_error: Some("oh no".into()),
-            gate: Some(VersionGate {
-                entity: Key::from_canonical(Bytes::from_static(b"e")).expect("UTF-8"),
-                version: 8,
-            }),
-            held: true,
-            outcome: Some(Outcome::Kept {
-                codec: 6,
-                bytes: Bytes::from_static(b"done"),
-            }),
-        }
-    }
-
-    #[test]
-    fn every_field_comes_back() {
-        let mut records = vec![fullest()];
-        let at = Timestamp::from_millis(77);
-        for state in [
-            State::Claimed { lease_until: at },
-            State::Started {
-                lease_until: at,
-                recovery: Recovery::Rerun,
-            },
-            State::Started {
-                lease_until: at,
-                recovery: Recovery::RerunWithin(Duration::from_secs(3)),
-            },
-            State::Started {
-                lease_until: at,
-                recovery: Recovery::Park,
-            },
-            State::Released { not_before: at },
-            State::Dead {
-                at,
-                window: Window::DEFAULT,
-            },
-            State::InDoubt { since: at },
-        ] {
-            let outcome = Some(Outcome::TooLarge {
-                len_bytes: 9,
-                digest: [1; 32],
-            });
-            records.push(Record {
-                state,
-                outcome,
-                ..fullest()
-            });
-            records.push(Record {
-                state,
-                fingerprint: None,
-                transport: None,
-                doubt: None,
-                first_started_at: None,
-                last_error: None,
-                gate: None,
-                held: false,
-                outcome: None,
-                ..fullest()
-            });
-        }
-        for record in records {
-            let mut meta = Vec::new();
-            let mut identity = Vec::new();
-            identity.put_bytes(b"tenant");
-            identity.put_bytes(b"operation");
-            identity.put_bytes(b"key");
-            let tail = put_record(&mut meta, Identity(&identity), &record).to_vec();
-            let body = RecordBody::new(&meta).expect("an identity");
-            assert_eq!(body.identity, Identity(&identity));
-            assert_eq!(body.record(Some(&tail)), Some(record.clone()));
-            assert_eq!(
-                body.record(None),
-                Some(Record {
-                    outcome: None,
-                    ..record
-                })
-            );
-            for cut in 0..meta.len() {
-                let cut = RecordBody::new(&meta[..cut]).and_then(|body| body.record(Some(&tail)));
-                assert_eq!(cut, None);
-            }
-        }
-    }
-}
+mod tests;

@@ -35,6 +35,16 @@ impl RealFiles {
     }
 }
 
+/// Opens a file of `dir` for reading alone.
+pub(crate) fn open_to_read(dir: &Path, name: &str) -> io::Result<Box<dyn File>> {
+    Ok(Box::new(RealFile(fs::File::open(dir.join(name))?)))
+}
+
+/// Whether `dir` is on a file system in memory.
+pub(crate) fn is_volatile(dir: &Path) -> bool {
+    statfs(dir).is_ok_and(|stat| matches!(i128::from(stat.f_type), TMPFS | RAMFS))
+}
+
 impl Files for RealFiles {
     fn lock(&self, name: &str) -> Result<Box<dyn Lock>, LockError> {
         let mut file = OpenOptions::new()
@@ -96,7 +106,7 @@ impl Files for RealFiles {
     }
 
     fn is_volatile(&self) -> bool {
-        statfs(&self.dir).is_ok_and(|stat| matches!(i128::from(stat.f_type), TMPFS | RAMFS))
+        is_volatile(&self.dir)
     }
 }
 

@@ -1,16 +1,17 @@
 //! Loads what a request names, lets [`semel_core::decide`] decide, and carries the decision out.
 
-use bytes::Bytes;
 use semel_core::decide::{self, Directed, Directive, Order, Verdict};
 use semel_core::port::checkpoint::Together;
 use semel_core::{
-    Admission, Change, ClaimRequest, Decision, EntityRecord, Key, Mark, Operation, Outcome, Record,
-    Renewal, Renewed, Result, Scope, Settled, Settlement, State, Step, Timestamp,
+    Admission, Audited, Change, ClaimRequest, Decision, EntityRecord, Key, Mark, Note, Operation,
+    Outcome, Record, Renewal, Renewed, Result, Scope, Settled, Settlement, State, Step, Timestamp,
+    audit,
 };
 
-use super::{Before, Kept, Ledger, Versioned, shared_place};
+use super::{Before, Gated, Kept, Ledger, Versioned, shared_place};
 use crate::entry::{self, Kind};
 use crate::error;
+use crate::limits::{MAX_TAIL, check_key, check_len, check_note, check_outcome, check_transport};
 use crate::place::{Address, Addresses};
 
 impl Ledger {
@@ -109,14 +110,11 @@ impl Ledger {
         now: Timestamp,
     ) -> Result<Admission> {
         let operation = &request.operation;
-        check(&operation.key, "key")?;
-        check_len(
-            request.transport.as_ref().map_or(0, Bytes::len),
-            "transport id",
-        )?;
+        check_key(&operation.key, "key")?;
+        check_transport(request.transport.as_ref())?;
         let entity = match &request.gate {
             Some(gate) => {
-                check(&gate.entity, "entity")?;
+                check_key(&gate.entity, "entity")?;
                 self.entity(&operation.scope, &gate.entity)
             }
             None => None,
@@ -141,6 +139,7 @@ impl Ledger {
         if let (Some(gate), Some(record)) = (&request.gate, entity) {
             self.apply_entity(&operation.scope, &gate.entity, record, is_durable);
         }
+        self.give_back(before);
         Ok(answer)
     }
 
@@ -153,7 +152,7 @@ impl Ledger {
         let operation = &settlement.operation;
         match &settlement.step {
             Step::Start { .. } => {}
-            Step::Complete { outcome, .. } => self.check_outcome(outcome)?,
+            Step::Complete { outcome, .. } => check_outcome(outcome, &self.options)?,
             Step::Release { error, .. } | Step::Fail { error, .. } => {
                 check_len(error.len(), "error")?;
             }
@@ -178,7 +177,10 @@ impl Ledger {
             entity,
         } = decide::settle(Some(&kept.record), entity.as_ref(), settlement, now);
         let finished = match &change {
-            Change::Put(record) => self.ends.of(record).map(|end| (record, end)),
+            Change::Put(record) => self
+                .ends
+                .of(record.state, record.held)
+                .map(|end| (record, end)),
             Change::Keep | Change::Remove => None,
         };
         if let Some((record, end)) = finished {
@@ -226,7 +228,10 @@ impl Ledger {
         now: Timestamp,
     ) -> Result<Directed> {
         if let Order::Resolve(Verdict::Applied { outcome, .. }) = &directive.order {
-            self.check_outcome(outcome)?;
+            check_outcome(outcome, &self.options)?;
+        }
+        if let Some(note) = &directive.note {
+            check_note(note)?;
         }
         let operation = &directive.operation;
         let before = self.before(address, operation, true)?;
@@ -240,9 +245,17 @@ impl Ledger {
             change,
             entity,
         } = decide::operate(record, entity.as_ref(), &directive.order, now);
+        let audited = match (&directive.note, &answer) {
+            (Some(note), Directed::Now(_)) => Some(audit(directive, note, record, &change, now)),
+            (Some(_), Directed::Refused(_) | Directed::Failed(_)) | (None, _) => None,
+        };
         self.apply(address, operation, &before, change, true);
         if let (Some(gate), Some(record)) = (gate, entity) {
             self.apply_entity(&operation.scope, &gate.entity, record, true);
+        }
+        // Nothing ends the frame in between: the entry is there with the change, or neither is.
+        if let Some(audited) = audited {
+            self.append_audited(&audited);
         }
         Ok(answer)
     }
@@ -263,12 +276,14 @@ impl Ledger {
         Err(shared_place())
     }
 
-    fn entity(&self, scope: &Scope, entity: &Key) -> Option<EntityRecord> {
+    pub(super) fn entity(&self, scope: &Scope, entity: &Key) -> Option<EntityRecord> {
         let key = (scope.clone(), entity.clone());
-        self.entities.get(&key).map(|entity| entity.value.clone())
+        self.entities
+            .get(&key)
+            .map(|entity| entity.value.record.clone())
     }
 
-    fn apply_entity(
+    pub(super) fn apply_entity(
         &mut self,
         scope: &Scope,
         entity: &Key,
@@ -276,31 +291,47 @@ impl Ledger {
         is_durable: bool,
     ) {
         let key = (scope.clone(), entity.detached());
+        let known = self.entities.get(&key);
+        let has_foreign_lease = known.is_some_and(|known| {
+            known.value.has_foreign_lease && known.value.record.holder == record.holder
+        });
         let stored = if is_durable {
             Some(self.append(Kind::Entity, |buffer| {
-                entry::put_entity(buffer, scope, entity, &record);
+                entry::put_entity(buffer, scope, entity, &record, has_foreign_lease);
                 &[]
             }))
         } else {
-            self.entities.get(&key).and_then(|entity| entity.stored)
+            known.and_then(|entity| entity.stored)
         };
-        self.put_entity(
-            key,
-            Some(Versioned {
-                value: record,
-                stored,
-            }),
-        );
+        let value = Gated {
+            record,
+            has_foreign_lease,
+        };
+        self.put_entity(key, Some(Versioned { value, stored }));
     }
+}
 
-    fn check_outcome(&self, outcome: &Outcome) -> Result<()> {
-        let cap = self.options.max_outcome_bytes.min(MAX_TAIL);
-        match outcome {
-            Outcome::Kept { bytes, .. } if bytes.len() > cap => {
-                Err(error::too_large("outcome", bytes.len(), cap))
-            }
-            Outcome::Kept { .. } | Outcome::TooLarge { .. } => Ok(()),
-        }
+/// The entry of the audit trail that tells of an order.
+fn audit(
+    directive: &Directive,
+    note: &Note,
+    before: Option<&Record>,
+    change: &Change,
+    now: Timestamp,
+) -> Audited {
+    let after = match change {
+        Change::Keep => before,
+        Change::Put(record) => Some(record),
+        Change::Remove => None,
+    };
+    Audited {
+        at: now,
+        note: note.clone(),
+        action: directive.order.action().into(),
+        scope: Some(directive.operation.scope.clone()),
+        key: Some(directive.operation.key.clone()),
+        before: audit::standing(before),
+        after: audit::standing(after),
     }
 }
 
@@ -313,20 +344,3 @@ fn outcome_len(settlement: &Settlement) -> usize {
         Step::Complete { .. } | Step::Start { .. } | Step::Release { .. } | Step::Fail { .. } => 0,
     }
 }
-
-fn check(key: &Key, what: &str) -> Result<()> {
-    check_len(key.as_bytes().len(), what)
-}
-
-pub(crate) fn check_len(len: usize, what: &str) -> Result<()> {
-    if len > MAX_FIELD {
-        Err(error::too_large(what, len, MAX_FIELD))
-    } else {
-        Ok(())
-    }
-}
-
-/// The longest key, transport id, error, name.
-const MAX_FIELD: usize = 1 << 16;
-/// The longest tail that any option allows, so that a frame and a segment stay addressable.
-pub(crate) const MAX_TAIL: usize = 1 << 28;

@@ -8,7 +8,7 @@ use semel_core::{Change, Result, Timestamp};
 use std::time::Duration;
 
 use super::{Before, Ledger, Stored, Versioned};
-use crate::entry::{self, EntityBody, Identity, Kind, MarkBody, RecordBody};
+use crate::entry::{self, AuditedBody, EntityBody, Identity, Kind, MarkBody, RecordBody};
 use crate::error::WriteFailure;
 use crate::frame;
 use crate::log::Location;
@@ -85,6 +85,7 @@ impl Ledger {
                     let address = Address {
                         place,
                         identity: Identity(&identity),
+                        number: Address::ALONE,
                     };
                     self.apply(address, &operation, &Before::Kept, change, true);
                     self.split_frame();
@@ -224,6 +225,11 @@ impl Ledger {
                 let (name, mark) = self.marks.get_key_value(name)?;
                 is_here(mark.stored).then(|| Living::Mark(name.clone()))
             }
+            Kind::Audited => {
+                let order = AuditedBody::order_of(meta)?;
+                let is_here = self.trail.location(order) == Some(location);
+                is_here.then(|| Living::Audited(order, location, meta.into()))
+            }
             Kind::Padding | Kind::Segment | Kind::Removed | Kind::Parked | Kind::Dropped => None,
         }
     }
@@ -242,7 +248,9 @@ impl Ledger {
                 let mut identity = Vec::new();
                 entry::put_identity(&mut identity, &kept.operation.scope, &kept.operation.key);
                 kept.record.outcome = outcome;
-                kept.stored = Some(self.append_record(Identity(&identity), &kept.record));
+                let stored =
+                    self.append_record(Identity(&identity), &kept.record, kept.has_foreign_lease);
+                kept.stored = Some(stored);
                 kept.record.outcome = None;
                 self.put_kept(place, Some(kept));
             }
@@ -252,7 +260,8 @@ impl Ledger {
                 };
                 let value = entity.value.clone();
                 let stored = self.append(Kind::Entity, |buffer| {
-                    entry::put_entity(buffer, &key.0, &key.1, &value);
+                    let is_foreign = value.has_foreign_lease;
+                    entry::put_entity(buffer, &key.0, &key.1, &value.record, is_foreign);
                     &[]
                 });
                 self.put_entity(
@@ -267,6 +276,14 @@ impl Ledger {
                 if let Some(value) = self.mark(&name) {
                     self.set_mark(&semel_core::Mark { name, value });
                 }
+            }
+            Living::Audited(order, location, meta) => {
+                let to = self.append(Kind::Audited, |buffer| {
+                    buffer.extend_from_slice(&meta);
+                    &[]
+                });
+                let from = Stored { location, ..to };
+                self.move_audited(order, from, to);
             }
         }
         Ok(())
@@ -293,6 +310,8 @@ enum Living {
     Record(Place),
     Entity((semel_core::Scope, semel_core::Key)),
     Mark(std::sync::Arc<str>),
+    /// Its order, where it is, and what it says.
+    Audited(u64, Location, Box<[u8]>),
 }
 
 /// A segment takes at least this long, however short the windows in it.

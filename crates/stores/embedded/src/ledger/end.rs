@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use semel_core::{Record, State, Timestamp, Window};
+use semel_core::{State, Timestamp, Window};
 
 /// When records end. Remembers the last window, since computing with durations takes longer than all
 /// else that is done about a record, and a store mostly sees one window.
@@ -13,10 +13,12 @@ pub(super) struct Ends {
 }
 
 impl Ends {
-    /// When a record may be removed and when it is forgotten; `None` for what is kept in memory.
-    pub(super) fn of(&mut self, record: &Record) -> Option<End> {
-        let (at, window) = match record.state {
-            State::Completed { at, window } | State::Dead { at, window } if !record.held => {
+    /// When a record in this state may be removed and when it is forgotten; `None` for what is kept
+    /// in memory.
+    #[inline]
+    pub(super) fn of(&mut self, state: State, is_held: bool) -> Option<End> {
+        let (at, window) = match state {
+            State::Completed { at, window } | State::Dead { at, window } if !is_held => {
                 (at, window)
             }
             State::Completed { .. }

@@ -6,8 +6,8 @@ use semel_core::port::store::{ListQuery, Listed, Page, Stats};
 use semel_core::{Error, ErrorKind, Record, Result, StateKind, Timestamp};
 
 use super::Ledger;
-use crate::entry::{self, Kind, RecordBody};
-use crate::log::{Frame, Location};
+use super::walk::DiskAt;
+use crate::entry::Scopes;
 use crate::place::Place;
 
 /// Where a list goes on.
@@ -15,8 +15,8 @@ use crate::place::Place;
 enum Cursor {
     /// In memory, at this place.
     Memory(Place),
-    /// On disk, in the frame at this location, at its entry of this number.
-    Disk { location: Location, entry: u32 },
+    /// On disk.
+    Disk(DiskAt),
 }
 
 impl Ledger {
@@ -27,16 +27,11 @@ impl Ledger {
             next: None,
         };
         let limit = query.limit.max(1);
-        let mut disk = Location {
-            segment: self.log.oldest(),
-            offset: 0,
-        };
-        let mut first_entry = 0;
         let cursor = match &query.after {
             Some(bytes) => Cursor::decode(bytes)?,
             None => Cursor::Memory(Place::FIRST),
         };
-        match cursor {
+        let disk = match cursor {
             Cursor::Memory(from) => {
                 for (visited, (place, kept)) in self.kept.range(from..).enumerate() {
                     if page.items.len() == limit || visited == MEMORY_AT_ONCE {
@@ -49,121 +44,32 @@ impl Ledger {
                         page.items.push(Listed { operation, record });
                     }
                 }
+                DiskAt::START
             }
-            Cursor::Disk { location, entry } => {
-                (disk, first_entry) = (location, entry);
-                // The segment may have been dropped since.
-                if location.segment < self.log.oldest() {
-                    disk = Location {
-                        segment: self.log.oldest(),
-                        offset: 0,
-                    };
-                    first_entry = 0;
-                }
-            }
-        }
-        if let Some(next) = self.list_disk(query, now, disk, first_entry, limit, &mut page.items)? {
-            page.next = Some(next.encode());
-        }
-        Ok(page)
-    }
-
-    /// Lists finished records from a location on; answers where to go on.
-    fn list_disk(
-        &self,
-        query: &ListQuery,
-        now: Timestamp,
-        from: Location,
-        mut first_entry: u32,
-        limit: usize,
-        items: &mut Vec<Listed>,
-    ) -> Result<Option<Cursor>> {
+            Cursor::Disk(disk) => disk,
+        };
         let is_finished = |kind| matches!(kind, StateKind::Completed | StateKind::Dead);
         if query.state.is_some_and(|kind| !is_finished(kind)) {
-            return Ok(None);
+            return Ok(page);
         }
-        let mut offset = from.offset;
-        let mut read = 0_u64;
-        for segment in self
-            .log
-            .segments()
-            .iter()
-            .filter(|segment| segment.id >= from.segment)
-        {
-            let Some(mut scan) = self.log.scan(segment.id, offset..u32::MAX) else {
-                continue;
-            };
-            offset = 0;
-            loop {
-                let location = Location {
-                    segment: segment.id,
-                    offset: scan.offset(),
-                };
-                if read >= DISK_AT_ONCE {
-                    return Ok(Some(Cursor::Disk { location, entry: 0 }));
-                }
-                let Some(frame) = scan.next()? else { break };
-                read += frame.header.frame_len() as u64;
-                let mut entries = 0;
-                let mut next = None;
-                self.visit_finished(segment.id, &frame, |number, body| {
-                    entries = number;
-                    if number < first_entry || next.is_some() {
-                        return;
-                    }
-                    if items.len() == limit {
-                        next = Some(Cursor::Disk {
-                            location,
-                            entry: number,
-                        });
-                        return;
-                    }
-                    let Some(record) = body.record(None) else {
-                        return;
-                    };
-                    let Some(operation) = body.identity.operation() else {
-                        return;
-                    };
-                    if matches(query, &record, now) && fits_scope(query, &operation.scope) {
-                        items.push(Listed { operation, record });
-                    }
-                });
-                first_entry = 0;
-                if next.is_some() {
-                    return Ok(next);
-                }
+        let mut scopes = Scopes::default();
+        let next = self.walk_finished(disk, |on_disk| {
+            if page.items.len() == limit {
+                return Ok(false);
             }
-        }
-        Ok(None)
-    }
-
-    /// Shows the records of a frame that the table places there, with their number in the frame.
-    fn visit_finished(
-        &self,
-        segment: u32,
-        frame: &Frame<'_>,
-        mut visit: impl FnMut(u32, &RecordBody<'_>),
-    ) {
-        let mut payload = frame.payload;
-        let mut number = 0;
-        loop {
-            let at = u32::try_from(frame.payload.len() - payload.len()).unwrap_or(u32::MAX);
-            let Some((header, bytes)) = entry::next(&mut payload) else {
-                return;
+            let record = on_disk.body.record(None);
+            let Some(record) = record.filter(|record| matches(query, record, now)) else {
+                return Ok(true);
             };
-            let location = Location {
-                segment,
-                offset: frame.payload_offset() + at,
-            };
-            let meta = header.meta(bytes).filter(|_| header.kind == Kind::Record);
-            if let Some(body) = meta.and_then(RecordBody::new) {
-                let tag = self.placing.place(body.identity).tag;
-                if self.table.locations(tag).any(|placed| placed == location) {
-                    visit(number, &body);
-                }
+            if let Some(operation) = on_disk.body.identity.operation(&mut scopes)
+                && fits_scope(query, &operation.scope)
+            {
+                page.items.push(Listed { operation, record });
             }
-            number += 1;
-        }
+            Ok(true)
+        })?;
+        page.next = next.map(|next| Cursor::Disk(next).encode());
+        Ok(page)
     }
 
     /// Counts records by state. Segments in which some records are forgotten are read through.
@@ -185,13 +91,13 @@ impl Ledger {
                 continue;
             };
             while let Some(frame) = scan.next()? {
-                self.visit_finished(segment.id, &frame, |_, body| {
-                    if let Some(record) =
-                        body.record(None).filter(|record| !record.is_forgotten(now))
-                    {
+                self.walk_frame(segment.id, &frame, 0, |on_disk| {
+                    let record = on_disk.body.record(None);
+                    if let Some(record) = record.filter(|record| !record.is_forgotten(now)) {
                         count(&mut stats, record.state.kind(), 1);
                     }
-                });
+                    Ok(true)
+                })?;
             }
         }
         Ok(stats)
@@ -206,33 +112,21 @@ impl Cursor {
                 bytes.push(b'm');
                 bytes.extend_from_slice(&place.to_bytes());
             }
-            Self::Disk { location, entry } => {
+            Self::Disk(at) => {
                 bytes.push(b'd');
-                bytes.extend_from_slice(&location.segment.to_be_bytes());
-                bytes.extend_from_slice(&location.offset.to_be_bytes());
-                bytes.extend_from_slice(&entry.to_be_bytes());
+                bytes.extend_from_slice(&at.to_bytes());
             }
         }
         bytes.into()
     }
 
     fn decode(bytes: &[u8]) -> Result<Self> {
-        let number = |bytes: &[u8]| bytes.try_into().ok().map(u32::from_be_bytes);
         let cursor = match bytes.split_first() {
             Some((b'm', place)) => place
                 .try_into()
                 .ok()
                 .map(|place| Self::Memory(Place::from_bytes(place))),
-            Some((b'd', rest)) if rest.len() == 12 => {
-                let parts = (number(&rest[..4]), number(&rest[4..8]), number(&rest[8..]));
-                match parts {
-                    (Some(segment), Some(offset), Some(entry)) => Some(Self::Disk {
-                        location: Location { segment, offset },
-                        entry,
-                    }),
-                    _ => None,
-                }
-            }
+            Some((b'd', rest)) => DiskAt::from_bytes(rest).map(Self::Disk),
             Some(_) | None => None,
         };
         cursor.ok_or_else(foreign_cursor)
@@ -262,6 +156,5 @@ fn count(stats: &mut Stats, kind: StateKind, more: u64) {
     }
 }
 
-/// How much of the memory and of the log one page goes through at most.
+/// How much of the memory one page goes through at most.
 const MEMORY_AT_ONCE: usize = 1 << 16;
-const DISK_AT_ONCE: u64 = 16 << 20;

@@ -1,21 +1,23 @@
 //! Reading the ledger back from its log.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use semel_core::{Record, Result, State, Timestamp};
+use semel_core::{Error, Record, Result, State, Timestamp};
 
+use super::ahead::Ahead;
 use super::carry::Upkeep;
 use super::end::Ends;
-use super::{Finished, Kept, Ledger, Stored, Versioned, shared_place};
-use crate::entry::{EntityBody, Identity, Kind, MarkBody, RecordBody};
+use super::{Finished, Gated, Kept, Ledger, Stored, Versioned, shared_place};
+use crate::entry::{AuditedBody, EntityBody, Identity, Kind, MarkBody, RecordBody, Scopes};
 use crate::error;
 use crate::files::Files;
-use crate::log::{Log, LogKind, Recover, Replayed};
+use crate::log::{Location, Log, LogKind, Recover, Replayed};
 use crate::options::Options;
-use crate::place::{Address, Placing};
-use crate::superblock::Superblock;
+use crate::place::{Address, Place, Placing};
+use crate::superblock::{Superblock, token_of};
 use crate::table::Table;
+use crate::trail::{Met, Orders, Spot, Trail};
 
 impl Ledger {
     /// Opens the log and rebuilds what memory holds of it. The exclusive lock proves that whoever
@@ -24,9 +26,10 @@ impl Ledger {
         files: Arc<dyn Files>,
         superblock: &Superblock,
         options: &Options,
+        orders: &Orders,
         now: Timestamp,
     ) -> Result<Self> {
-        let mut ledger = Self {
+        let ledger = Self {
             log: Log::unread(files, LogKind::RECORDS, superblock.store_id),
             placing: Placing::new(&superblock.hash_key),
             options: options.clone(),
@@ -34,129 +37,228 @@ impl Ledger {
             kept: BTreeMap::new(),
             entities: BTreeMap::new(),
             marks: BTreeMap::new(),
+            trail: Trail::default(),
+            orders: orders.clone(),
             undo: Vec::new(),
             token: 0,
             scratch: Vec::new(),
+            ahead: Ahead::default(),
+            scopes: Scopes::default(),
+            spare: None,
             upkeep: Upkeep::default(),
             ends: Ends::default(),
         };
-        ledger.recover(superblock.records, now)?;
-        for kept in ledger.kept.values_mut() {
+        let mut replay = Replay {
+            ledger,
+            open: HashMap::new(),
+            met: Vec::new(),
+        };
+        replay.recover(superblock.records, now)?;
+        let mut ledger = replay.done()?;
+        let kept = ledger.kept.values_mut();
+        for kept in kept.filter(|kept| !kept.has_foreign_lease) {
             end_lease(&mut kept.record, now);
         }
-        for entity in ledger.entities.values_mut() {
-            entity.value.holder = entity.value.holder.map(|(id, until)| (id, now.min(until)));
+        let entities = ledger.entities.values_mut().map(|entity| &mut entity.value);
+        for entity in entities.filter(|entity| !entity.has_foreign_lease) {
+            let holder = &mut entity.record.holder;
+            *holder = holder.map(|(id, until)| (id, now.min(until)));
         }
         Ok(ledger)
     }
 
     /// Gives out tokens of `epoch` from here on: greater than all before, whatever became of those.
     pub(crate) fn begin_epoch(&mut self, epoch: u64) {
-        self.token = epoch << COUNTER_BITS;
-    }
-
-    fn replay_record(&mut self, stored: Stored, meta: &[u8]) -> Result<()> {
-        let bad = || {
-            let Stored { location, .. } = stored;
-            let name = self.log.name_of(location.segment);
-            error::corrupt(&name, u64::from(location.offset), "a record's contents")
-        };
-        let body = RecordBody::new(meta).ok_or_else(bad)?;
-        let record = body.record(None).ok_or_else(bad)?;
-        let address = Address {
-            place: self.placing.place(body.identity),
-            identity: body.identity,
-        };
-        if let Some(end) = self.ends.of(&record) {
-            self.replay_removal(address)?;
-            let is_dead = matches!(record.state, State::Dead { .. });
-            self.put_finished(
-                address.place,
-                Finished {
-                    location: stored.location,
-                    is_dead,
-                },
-            );
-            self.tally_window(stored.location.segment, end);
-        } else {
-            let operation = body.identity.operation().ok_or_else(bad)?;
-            self.replay_removal(address)?;
-            let has_outcome = body.has_outcome();
-            let kept = Kept {
-                operation,
-                record,
-                has_outcome,
-                stored: Some(stored),
-            };
-            self.put_kept(address.place, Some(Box::new(kept)));
-        }
-        Ok(())
-    }
-
-    /// Forgets the version of a record that an entry replaces or removes.
-    fn replay_removal(&mut self, address: Address<'_>) -> Result<()> {
-        if let Some(kept) = self.kept.get(&address.place) {
-            let Identity(bytes) = address.identity;
-            let mut known = Vec::with_capacity(bytes.len());
-            crate::entry::put_identity(&mut known, &kept.operation.scope, &kept.operation.key);
-            if known != bytes {
-                return Err(shared_place());
-            }
-            self.put_kept(address.place, None);
-        } else if let Some((_, finished)) = self.finished(address, false)? {
-            self.displace(address.place, finished);
-        }
-        Ok(())
+        self.token = token_of(epoch);
     }
 }
 
-impl Recover for Ledger {
-    fn log(&mut self) -> &mut Log {
-        &mut self.log
+/// A ledger that is being read back.
+struct Replay {
+    ledger: Ledger,
+    /// What is unresolved or held so far. Most of it is followed by a later version, so it is left as
+    /// it was read until the end.
+    open: HashMap<Place, Open>,
+    /// Entries of the audit trail.
+    met: Vec<Met>,
+}
+
+/// A record that is unresolved or held, as far as has been read.
+struct Open {
+    stored: Stored,
+    meta: Box<[u8]>,
+    /// Its length within the meta part.
+    identity_len: usize,
+}
+
+impl Replay {
+    fn done(self) -> Result<Ledger> {
+        let Self {
+            mut ledger,
+            open,
+            met,
+        } = self;
+        for (place, Open { stored, meta, .. }) in open {
+            let kept = Kept::read(stored, &meta, &mut ledger.scopes);
+            let kept = kept.ok_or_else(|| contents(&ledger.log, stored.location))?;
+            ledger.put_kept(place, Some(Box::new(kept)));
+        }
+        let (trail, older) = Trail::of(met);
+        ledger.trail = trail;
+        for (Spot { location, .. }, len) in older {
+            ledger.exchange_stored(Some(Stored { location, len }), None);
+        }
+        ledger.undo.clear();
+        Ok(ledger)
     }
 
-    fn replay(&mut self, entry: &Replayed<'_>) -> Result<()> {
+    fn replay_one(&mut self, entry: &Replayed<'_>) -> Result<()> {
         let Replayed {
             kind,
             location,
             len,
             meta,
+            place,
         } = *entry;
         let stored = Stored { location, len };
-        let name = self.log.name_of(location.segment);
-        let bad = |what| error::corrupt(&name, u64::from(location.offset), what);
+        let ledger = &mut self.ledger;
         match kind {
-            Kind::Record => self.replay_record(stored, meta)?,
-            Kind::Removed => {
-                let identity = Identity(meta);
-                self.replay_removal(Address {
-                    place: self.placing.place(identity),
-                    identity,
-                })?;
-            }
+            Kind::Record => self.replay_record(stored, meta, place)?,
+            Kind::Removed => self.forget(place, Identity(meta))?,
             Kind::Entity => {
-                let body = EntityBody::decode(meta).ok_or_else(|| bad("an entity's contents"))?;
+                let body =
+                    EntityBody::decode(meta).ok_or_else(|| contents(&ledger.log, location))?;
+                let value = Gated {
+                    record: body.record,
+                    has_foreign_lease: body.has_foreign_lease,
+                };
                 let entity = Versioned {
-                    value: body.record,
+                    value,
                     stored: Some(stored),
                 };
-                self.put_entity((body.scope, body.entity), Some(entity));
+                ledger.put_entity((body.scope, body.entity), Some(entity));
             }
             Kind::Mark => {
-                let body = MarkBody::decode(meta).ok_or_else(|| bad("a mark's contents"))?;
+                let body = MarkBody::decode(meta).ok_or_else(|| contents(&ledger.log, location))?;
                 let mark = Versioned {
                     value: body.value,
                     stored: Some(stored),
                 };
-                self.put_mark(body.name.into(), Some(mark));
+                ledger.put_mark(body.name.into(), Some(mark));
+            }
+            Kind::Audited => {
+                let order = AuditedBody::order_of(meta);
+                let order = order.ok_or_else(|| contents(&ledger.log, location))?;
+                ledger.orders.seen(order);
+                ledger.exchange_stored(None, Some(stored));
+                self.met.push((Spot { order, location }, len));
             }
             Kind::Padding | Kind::Segment | Kind::Parked | Kind::Dropped => {
-                return Err(bad("an entry that belongs elsewhere"));
+                return Err(contents(&ledger.log, location));
             }
         }
-        self.undo.clear();
         Ok(())
     }
+
+    fn replay_record(&mut self, stored: Stored, meta: &[u8], place: Place) -> Result<()> {
+        let location = stored.location;
+        let body = RecordBody::new(meta);
+        let body = body.ok_or_else(|| contents(&self.ledger.log, location))?;
+        let state = body.state();
+        let (state, is_held) = state.ok_or_else(|| contents(&self.ledger.log, location))?;
+        let Some(end) = self.ledger.ends.of(state, is_held) else {
+            self.forget(place, body.identity)?;
+            let open = Open {
+                stored,
+                meta: meta.into(),
+                identity_len: body.identity.0.len(),
+            };
+            self.open.insert(place, open);
+            return Ok(());
+        };
+        let is_dead = matches!(state, State::Dead { .. });
+        self.forget_open(place, body.identity)?;
+        let ledger = &mut self.ledger;
+        if ledger.table.insert_first(place.tag, location) {
+            ledger.tally_finished(Finished { location, is_dead }, true);
+        } else {
+            self.forget(place, body.identity)?;
+            self.ledger
+                .put_finished(place, Finished { location, is_dead });
+        }
+        self.ledger.tally_window(location.segment, end);
+        Ok(())
+    }
+
+    /// Forgets the version of a record that an entry replaces, where that one is open.
+    #[inline]
+    fn forget_open(&mut self, place: Place, identity: Identity<'_>) -> Result<()> {
+        if self.open.is_empty() {
+            return Ok(());
+        }
+        match self.open.remove(&place) {
+            Some(open) if open.meta[..open.identity_len] != *identity.0 => Err(shared_place()),
+            Some(_) | None => Ok(()),
+        }
+    }
+
+    /// Forgets the version of a record that an entry replaces or removes.
+    fn forget(&mut self, place: Place, identity: Identity<'_>) -> Result<()> {
+        self.forget_open(place, identity)?;
+        if self.ledger.table.locations(place.tag).next().is_none() {
+            return Ok(());
+        }
+        let address = Address {
+            place,
+            identity,
+            number: Address::ALONE,
+        };
+        if let Some((_, finished)) = self.ledger.finished(address, false)? {
+            self.ledger.displace(place, finished);
+        }
+        Ok(())
+    }
+}
+
+impl Recover for Replay {
+    fn log(&mut self) -> &mut Log {
+        &mut self.ledger.log
+    }
+
+    fn placing(&self) -> Option<Placing> {
+        Some(self.ledger.placing.clone())
+    }
+
+    fn replay(&mut self, entries: &[Replayed<'_>]) -> Result<()> {
+        self.ledger
+            .table
+            .warm(entries.iter().map(|entry| entry.place.tag));
+        for entry in entries {
+            self.replay_one(entry)?;
+        }
+        self.ledger.undo.clear();
+        Ok(())
+    }
+}
+
+impl Kept {
+    /// The record in an entry.
+    fn read(stored: Stored, meta: &[u8], scopes: &mut Scopes) -> Option<Self> {
+        let body = RecordBody::new(meta)?;
+        Some(Self {
+            operation: body.identity.operation(scopes)?,
+            record: body.record(None)?,
+            has_outcome: body.has_outcome(),
+            has_foreign_lease: body.has_foreign_lease(),
+            stored: Some(stored),
+        })
+    }
+}
+
+/// What an entry says cannot be read, or does not belong here.
+fn contents(log: &Log, location: Location) -> Error {
+    let name = log.name_of(location.segment);
+    error::corrupt(&name, u64::from(location.offset), "an entry's contents")
 }
 
 fn end_lease(record: &mut Record, now: Timestamp) {
@@ -170,6 +272,3 @@ fn end_lease(record: &mut Record, now: Timestamp) {
         | State::InDoubt { .. } => {}
     }
 }
-
-/// Tokens given out within one epoch.
-const COUNTER_BITS: u32 = 40;

@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
-use semel_core::{EntityRecord, Key, Scope};
+use semel_core::{Key, Scope};
 
-use super::{End, Finished, Kept, Ledger, Stored, Undo, Versioned};
+use super::{End, Finished, Gated, Kept, Ledger, Stored, Undo, Versioned};
 use crate::place::Place;
+use crate::trail::Spot;
 
 impl Ledger {
     /// Places a finished record.
@@ -16,6 +17,7 @@ impl Ledger {
 
     /// Takes a finished record out of the table.
     pub(super) fn displace(&mut self, place: Place, finished: Finished) {
+        self.log.revise();
         self.place(place, finished, false);
         self.undo.push(Undo::Displaced(place, finished));
     }
@@ -31,11 +33,7 @@ impl Ledger {
         self.undo.push(Undo::Kept(place, Some(kept)));
     }
 
-    pub(super) fn put_entity(
-        &mut self,
-        key: (Scope, Key),
-        entity: Option<Versioned<EntityRecord>>,
-    ) {
+    pub(super) fn put_entity(&mut self, key: (Scope, Key), entity: Option<Versioned<Gated>>) {
         let previous = self.exchange_entity(&key, entity);
         self.undo.push(Undo::Entity(Box::new((key, previous))));
     }
@@ -43,6 +41,21 @@ impl Ledger {
     pub(super) fn put_mark(&mut self, name: Arc<str>, mark: Option<Versioned<u64>>) {
         let previous = self.exchange_mark(&name, mark);
         self.undo.push(Undo::Mark(name, previous));
+    }
+
+    /// Adds an entry to the audit trail, of a greater order than all before.
+    pub(super) fn put_audited(&mut self, order: u64, stored: Stored) {
+        let location = stored.location;
+        self.trail.push(Spot { order, location });
+        self.exchange_stored(None, Some(stored));
+        self.undo.push(Undo::Audited(stored));
+    }
+
+    /// Notes where an entry of the audit trail is now.
+    pub(super) fn move_audited(&mut self, order: u64, from: Stored, to: Stored) {
+        self.trail.relocate(order, to.location);
+        self.exchange_stored(Some(from), Some(to));
+        self.undo.push(Undo::AuditMoved(order, from, to));
     }
 
     /// Notes when a finished record in a segment ends. Not taken back: it only delays.
@@ -69,17 +82,32 @@ impl Ledger {
                     self.exchange_entity(&key, entity);
                 }
                 Some(Undo::Mark(name, mark)) => drop(self.exchange_mark(&name, mark)),
+                Some(Undo::Audited(stored)) => {
+                    self.trail.pop();
+                    self.exchange_stored(Some(stored), None);
+                }
+                Some(Undo::AuditMoved(order, from, to)) => {
+                    self.trail.relocate(order, from.location);
+                    self.exchange_stored(Some(to), Some(from));
+                }
             }
         }
     }
 
     fn place(&mut self, place: Place, finished: Finished, is_there: bool) {
-        let Finished { location, is_dead } = finished;
         if is_there {
-            self.table.insert(place.tag, location, self.log.oldest());
+            let oldest = self.log.oldest();
+            self.table.insert(place.tag, finished.location, oldest);
         } else {
-            self.table.remove(place.tag, location);
+            self.table.remove(place.tag, finished.location);
         }
+        self.tally_finished(finished, is_there);
+    }
+
+    /// Counts a finished record where it is, or is no longer.
+    #[inline]
+    pub(super) fn tally_finished(&mut self, finished: Finished, is_there: bool) {
+        let Finished { location, is_dead } = finished;
         if let Some(tally) = self.log.tally(location.segment) {
             let count = &mut tally.finished[usize::from(is_dead)];
             *count = if is_there {
@@ -103,8 +131,8 @@ impl Ledger {
     fn exchange_entity(
         &mut self,
         key: &(Scope, Key),
-        entity: Option<Versioned<EntityRecord>>,
-    ) -> Option<Versioned<EntityRecord>> {
+        entity: Option<Versioned<Gated>>,
+    ) -> Option<Versioned<Gated>> {
         let new = entity.as_ref().and_then(|entity| entity.stored);
         let previous = match entity {
             Some(entity) => self.entities.insert(key.clone(), entity),
@@ -129,7 +157,7 @@ impl Ledger {
     }
 
     /// Counts what a segment must still be kept for.
-    fn exchange_stored(&mut self, old: Option<Stored>, new: Option<Stored>) {
+    pub(super) fn exchange_stored(&mut self, old: Option<Stored>, new: Option<Stored>) {
         if old == new {
             return;
         }

@@ -1,16 +1,24 @@
 //! Opening a log: what is whole is replayed, a torn tail is cut off, damage is refused.
 //!
-//! The cases are argued in `docs/spec/embedded.md`, *Recovery*.
+//! The cases are argued in `docs/spec/embedded.md`, *Recovery*. A long segment is read, checked and
+//! taken apart by a thread of its own, while its owner takes in what came before.
+
+mod apart;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::sync::mpsc::sync_channel;
+use std::thread;
 
 use semel_core::{Result, Timestamp};
 
-use super::{Frame, Location, Log, LogKind, Scan, Segment, Tally};
-use crate::entry::{self, Kind, SegmentBody};
+use self::apart::{Apart, Spotted};
+use super::{Location, Log, LogKind, Recent, Scan, Segment, Tally};
+use crate::entry::{Kind, SegmentBody};
 use crate::error::{self, WriteFailure};
 use crate::files::{File, Files};
+use crate::frame;
+use crate::place::{Place, Placing};
 use crate::superblock::Position;
 
 /// An entry met while replaying.
@@ -20,6 +28,8 @@ pub(crate) struct Replayed<'b> {
     /// Length of the whole entry.
     pub(crate) len: u32,
     pub(crate) meta: &'b [u8],
+    /// The place of a record or a removal, where its owner has a hash for it.
+    pub(crate) place: Place,
 }
 
 /// Who owns a log and rebuilds itself from it.
@@ -27,8 +37,11 @@ pub(crate) trait Recover {
     /// The log, as far as it has been read.
     fn log(&mut self) -> &mut Log;
 
-    /// Takes in the next entry.
-    fn replay(&mut self, entry: &Replayed<'_>) -> Result<()>;
+    /// What places the operations in this log.
+    fn placing(&self) -> Option<Placing>;
+
+    /// Takes in the next entries, all of one frame.
+    fn replay(&mut self, entries: &[Replayed<'_>]) -> Result<()>;
 
     /// Reads the log of this owner, oldest entry first, and leaves it ready to be appended to.
     fn recover(&mut self, proven: Position, now: Timestamp) -> Result<()>
@@ -82,26 +95,21 @@ fn replay_segment(
         created_at,
         tally: Tally::default(),
         file,
+        begins_at: owner.log().end(),
     };
     owner.log().segments.push_back(segment);
     let is_first_ever = owner.log().segments.len() == 1;
 
     let mut scan = Scan::new(&*scanned, name.clone(), id, 0, end);
-    loop {
-        let offset = scan.offset();
-        let Some(frame) = scan.next()? else { break };
-        if offset == 0 && is_first_ever {
-            owner.log().sequence = frame.header.sequence;
+    let placing = owner.placing();
+    if placing.is_some() && end >= LEAST_PIPED {
+        scan = replay_piped(owner, scan, placing, is_first_ever)?;
+    } else {
+        let mut apart = Apart::default();
+        while let Some(frame) = scan.next()? {
+            apart.spot(&frame, placing.as_ref());
+            replay_frame(owner, id, &apart, frame.payload, is_first_ever)?;
         }
-        if frame.header.sequence != owner.log().sequence || frame.header.synced > offset {
-            return Err(error::corrupt(
-                &name,
-                u64::from(offset),
-                "a frame out of order",
-            ));
-        }
-        owner.log().sequence += 1;
-        replay_frame(owner, id, &frame)?;
     }
 
     let offset = scan.offset();
@@ -143,47 +151,114 @@ fn replay_segment(
     owner.log().remove_last()
 }
 
-fn replay_frame(owner: &mut impl Recover, id: u32, frame: &Frame<'_>) -> Result<()> {
-    let name = owner.log().kind.name_of(id);
-    let bad = |what| error::corrupt(&name, u64::from(frame.offset), what);
-    let len = u32::try_from(frame.header.frame_len()).map_err(|_| bad("frame too long"))?;
-    // Known before its entries are shown, so that they can be read back.
-    if let Some(segment) = owner.log().segments.back_mut() {
-        segment.len = frame.offset + len;
-    }
-    let mut payload = frame.payload;
-    while !payload.is_empty() {
-        let at = u32::try_from(frame.payload.len() - payload.len()).unwrap_or(u32::MAX);
-        let (header, bytes) = entry::next(&mut payload).ok_or_else(|| bad("an unknown entry"))?;
-        if header.kind == Kind::Padding {
-            continue;
+/// Replays the frames of a segment while they are read by another thread; gives the scan back.
+fn replay_piped<'f>(
+    owner: &mut impl Recover,
+    mut scan: Scan<'f>,
+    placing: Option<Placing>,
+    is_first_ever: bool,
+) -> Result<Scan<'f>> {
+    let id = scan.segment();
+    let (full, frames) = sync_channel::<Result<Apart>>(FRAMES_BETWEEN);
+    let (back, spare) = sync_channel::<Apart>(FRAMES_BETWEEN + 1);
+    thread::scope(|scope| {
+        let reader = scope.spawn(move || {
+            loop {
+                let apart = match scan.next() {
+                    Ok(None) => return scan,
+                    Ok(Some(frame)) => {
+                        let mut apart = spare.try_recv().unwrap_or_default();
+                        apart.take(&frame, placing.as_ref());
+                        Ok(apart)
+                    }
+                    Err(error) => Err(error),
+                };
+                let is_over = apart.is_err();
+                if full.send(apart).is_err() || is_over {
+                    return scan;
+                }
+            }
+        });
+        for apart in frames {
+            let apart = apart?;
+            replay_frame(owner, id, &apart, apart.payload(), is_first_ever)?;
+            // Its memory is used again, if there is still use for it.
+            let _ = back.try_send(apart);
         }
-        let meta = header
-            .meta(bytes)
-            .ok_or_else(|| bad("an entry's checksum"))?;
-        if header.kind == Kind::Segment {
+        reader
+            .join()
+            .map_err(|panic| std::panic::resume_unwind(panic))
+    })
+}
+
+fn replay_frame(
+    owner: &mut impl Recover,
+    id: u32,
+    apart: &Apart,
+    payload: &[u8],
+    is_first_ever: bool,
+) -> Result<()> {
+    let offset = apart.offset;
+    let name = owner.log().kind.name_of(id);
+    let bad = |what| error::corrupt(&name, u64::from(offset), what);
+    let log = owner.log();
+    if offset == 0 && is_first_ever {
+        log.sequence = apart.header.sequence;
+    }
+    if apart.header.sequence != log.sequence || apart.header.synced > offset {
+        return Err(bad("a frame out of order"));
+    }
+    log.sequence += 1;
+    let len = u32::try_from(apart.header.frame_len()).map_err(|_| bad("frame too long"))?;
+    // Known before its entries are shown, so that they can be read back.
+    if let Some(segment) = log.segments.back_mut() {
+        segment.len = offset + len;
+    }
+    let mut entries = Vec::with_capacity(REPLAYED_AT_ONCE);
+    for spotted in &apart.entries {
+        let Spotted {
+            kind,
+            at,
+            len,
+            place,
+            ..
+        } = *spotted;
+        let meta = spotted.meta(payload);
+        if kind == Kind::Segment {
             let body = SegmentBody::decode(meta).ok_or_else(|| bad("a segment's start"))?;
-            if body.store_id != owner.log().store_id {
+            let log = owner.log();
+            if body.store_id != log.store_id {
                 return Err(error::foreign(&format!("{name} belongs to another store")));
             }
-            if let Some(segment) = owner.log().segments.back_mut() {
+            if let Some(segment) = log.segments.back_mut() {
                 segment.created_at = body.created_at;
             }
+        }
+        if matches!(kind, Kind::Padding | Kind::Segment) {
             continue;
         }
         let location = Location {
             segment: id,
-            offset: frame.payload_offset() + at,
+            offset: offset + frame::HEADER_END + at,
         };
-        let len = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
-        owner.replay(&Replayed {
-            kind: header.kind,
+        entries.push(Replayed {
+            kind,
             location,
             len,
             meta,
-        })?;
+            place,
+        });
+        if entries.len() == REPLAYED_AT_ONCE {
+            owner.replay(&entries)?;
+            entries.clear();
+        }
     }
-    Ok(())
+    owner.replay(&entries)?;
+    if apart.is_whole {
+        Ok(())
+    } else {
+        Err(bad("an unknown entry"))
+    }
 }
 
 impl Log {
@@ -198,6 +273,7 @@ impl Log {
             synced_sequence: 0,
             pending: Vec::new(),
             open: None,
+            recent: Recent::default(),
         }
     }
 
@@ -303,3 +379,9 @@ impl Log {
 /// What the copy of a segment is called until it takes its place.
 pub(crate) const COPY_SUFFIX: &str = ".copy";
 const COPY_BYTES: usize = 1 << 20;
+/// Segments from this length on are read by a thread of their own.
+const LEAST_PIPED: u32 = 4 << 20;
+/// How many frames it may be ahead.
+const FRAMES_BETWEEN: usize = 3;
+/// How many entries are replayed together, so that memory is waited for once.
+const REPLAYED_AT_ONCE: usize = 256;

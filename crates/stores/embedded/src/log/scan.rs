@@ -56,6 +56,11 @@ impl<'f> Scan<'f> {
         }
     }
 
+    /// The number of the segment.
+    pub(crate) const fn segment(&self) -> u32 {
+        self.segment
+    }
+
     /// Where the next frame begins.
     pub(crate) const fn offset(&self) -> u32 {
         self.offset

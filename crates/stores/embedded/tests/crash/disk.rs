@@ -7,6 +7,8 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use semel_store_embedded::files::{File, Files, Lock, LockError};
 
+use crate::planted::Planted;
+
 /// The directory. Clones share it.
 #[derive(Clone, Default)]
 pub(crate) struct Disk(Arc<Mutex<State>>);
@@ -20,6 +22,8 @@ struct State {
     operations: u64,
     plan: Plan,
     planted: Planted,
+    /// What a planted bug holds back from a file until it has been synced.
+    held_back: BTreeMap<usize, Change>,
     is_locked: bool,
 }
 
@@ -52,21 +56,6 @@ pub(crate) enum Plan {
     CrashAfter(u64),
     /// The operation of this number fails half way.
     Fail(u64, io::ErrorKind),
-}
-
-/// A bug in the store, as it would look from below.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(crate) enum Planted {
-    #[default]
-    Nothing,
-    /// Files are never synced.
-    NoSync,
-    /// The directory is never synced.
-    NoDirSync,
-    /// What is carried forward is not written.
-    NoCarrying,
-    /// What recovery reads is not copied before it is taken for durable.
-    NoRenewal,
 }
 
 /// What becomes of what was not synced when the power goes.
@@ -157,6 +146,10 @@ impl Disk {
         self.state().operations
     }
 
+    pub(crate) fn planted(&self) -> Planted {
+        self.state().planted
+    }
+
     /// The directory after the power came back.
     pub(crate) fn survivor(&self, survival: Survival) -> Self {
         let state = self.state();
@@ -215,6 +208,11 @@ impl State {
         })
     }
 
+    fn name_of(&self, inode: usize) -> String {
+        let found = self.names.iter().find(|(_, known)| **known == inode);
+        found.map_or_else(String::new, |(name, _)| name.clone())
+    }
+
     fn rename(&mut self, change: NameChange) {
         change.apply(&mut self.names);
         self.unsynced_names.push(change);
@@ -243,6 +241,12 @@ impl Inode {
     fn change(&mut self, change: Change) {
         change.apply(&mut self.now);
         self.unsynced.push(change);
+    }
+
+    fn sync(&mut self) {
+        for change in std::mem::take(&mut self.unsynced) {
+            change.apply(&mut self.durable);
+        }
     }
 
     fn survivor(&self, data: Data) -> Self {
@@ -457,8 +461,15 @@ impl File for DiskFile {
             bytes.truncate(bytes.len() / 2);
         }
         let offset = within(offset);
-        if state.planted == Planted::NoCarrying {
-            erase_carried(&mut bytes);
+        let name = state.name_of(self.inode);
+        let whole = bytes.clone();
+        state.planted.change(&name, &mut bytes);
+        if state.planted.is_apart() && bytes != whole {
+            let change = Change::Write {
+                offset,
+                bytes: whole,
+            };
+            state.held_back.insert(self.inode, change);
         }
         state.inodes[self.inode].change(Change::Write { offset, bytes });
         failure.map_or(Ok(()), Err)
@@ -475,10 +486,14 @@ impl File for DiskFile {
             return Err(error);
         }
         if !is_skipped {
-            let changes = std::mem::take(&mut inode.unsynced);
-            for change in changes {
-                change.apply(&mut inode.durable);
-            }
+            inode.sync();
+        }
+        if let Some(change) = state.held_back.remove(&self.inode) {
+            // A write and a sync of its own.
+            state.operate()?;
+            state.inodes[self.inode].change(change);
+            state.operate()?;
+            state.inodes[self.inode].sync();
         }
         Ok(())
     }
@@ -495,39 +510,4 @@ impl File for DiskFile {
 
 fn within(offset: u64) -> usize {
     usize::try_from(offset).expect("a small file")
-}
-
-/// Records, removals, entities and marks: parked messages are read back and would be missed at once.
-const RECORD_KINDS: std::ops::RangeInclusive<u8> = 2..=5;
-
-/// Makes padding of every such entry in frames that carry forward, with checksums that fit.
-fn erase_carried(bytes: &mut [u8]) {
-    const HEADER: usize = 40;
-    let number = |bytes: &[u8], at: usize| {
-        u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes")) as usize
-    };
-    let mut at = 0;
-    while at + HEADER <= bytes.len() && bytes[at..].starts_with(b"SLF1") {
-        let payload_len = number(bytes, at + 16);
-        let frame_len = (HEADER + payload_len).next_multiple_of(8);
-        if at + frame_len > bytes.len() {
-            return;
-        }
-        if number(bytes, at + 24) & 1 != 0 {
-            let mut entry = at + HEADER;
-            while entry < at + HEADER + payload_len {
-                let meta_len = number(bytes, entry) >> 8;
-                let tail_len = number(bytes, entry + 4);
-                if RECORD_KINDS.contains(&bytes[entry]) {
-                    bytes[entry] = 0;
-                }
-                entry += 12 + meta_len + if tail_len == 0 { 0 } else { tail_len + 4 };
-            }
-            let checksum = crc32fast::hash(&bytes[at + HEADER..at + HEADER + payload_len]);
-            bytes[at + 28..at + 32].copy_from_slice(&checksum.to_le_bytes());
-            let checksum = crc32fast::hash(&bytes[at..at + HEADER - 4]);
-            bytes[at + HEADER - 4..at + HEADER].copy_from_slice(&checksum.to_le_bytes());
-        }
-        at += frame_len;
-    }
 }

@@ -1,6 +1,5 @@
-//! A scripted life of a store, and what must be found after each step of it.
+//! A scripted life of a store, step by step.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,12 +7,16 @@ use std::time::Duration;
 use bytes::Bytes;
 use semel_conformance::TestClock;
 use semel_core::decide::{Directed, Directive, Order};
-use semel_core::port::checkpoint::{CheckpointStore, Together};
-use semel_core::port::store::ListQuery;
+use semel_core::port::checkpoint::{CheckpointStore, Together, Write};
+use semel_core::port::transfer::{Item, TransferStore};
 use semel_core::*;
+use semel_store_embedded::files::Files as _;
 use semel_store_embedded::{EmbeddedStore, Options};
 
 use crate::disk::Disk;
+use crate::made::*;
+use crate::model::Model;
+use crate::planted::Planted;
 
 /// One step of the life.
 #[derive(Clone, Debug)]
@@ -27,41 +30,22 @@ pub(crate) enum Act {
     Fail(String),
     Release(String),
     SettleWith(Vec<String>, u64),
+    /// Admits keys together with the length of an output that has one line for each.
+    Admit(Vec<String>),
     Park(Vec<u64>),
+    /// Drops messages, with a note.
     Drop(Vec<u64>),
+    /// Gives an order, with a note.
     Order(String, Order),
+    /// Imports records and a mark.
+    MoveRecords(u64),
+    /// Imports a message and an entry of the audit trail.
+    MoveParked(u64, u64),
+    /// Imports a token that is so much greater than any before.
+    MoveToken(u64),
     Advance(u64),
     Sweep,
     Reopen,
-}
-
-/// What must be on disk.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Model {
-    records: BTreeMap<String, Kept>,
-    gates: BTreeMap<String, u64>,
-    applied: Option<u64>,
-    mark: Option<u64>,
-    parked: BTreeSet<u64>,
-}
-
-#[derive(Clone, Debug, PartialEq)]
-struct Kept {
-    kind: StateKind,
-    outcome: Option<Bytes>,
-    at: Timestamp,
-    held: bool,
-}
-
-/// What one of several models must match.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Found {
-    records: BTreeMap<String, (StateKind, Option<Bytes>, bool)>,
-    applied: Option<u64>,
-    mark: Option<u64>,
-    parked: BTreeSet<u64>,
-    now: Timestamp,
-    pub(crate) token: u64,
 }
 
 /// The life as it goes on.
@@ -70,7 +54,7 @@ pub(crate) struct Life {
     pub(crate) clock: TestClock,
     store: Option<EmbeddedStore>,
     pub(crate) model: Model,
-    /// The greatest fencing token that was granted.
+    /// The greatest fencing token that was granted or imported.
     pub(crate) token: u64,
 }
 
@@ -106,20 +90,31 @@ pub(crate) fn script() -> Vec<Act> {
             Act::Release(key("e")),
             Act::Claim(vec![key("f"), key("g")], false),
             Act::SettleWith(vec![key("f"), key("g")], round * 10),
+            Act::Admit(vec![key("h"), key("a"), key("h")]),
             Act::Park(vec![round * 3, round * 3 + 1, round * 3 + 2]),
             Act::ClaimGated(key("v"), round + 1),
             Act::Complete(vec![(key("v"), Bytes::new())]),
         ]);
         match round {
-            1 => acts.extend([Act::Order(key("a"), Order::Hold(true)), Act::Reopen]),
+            1 => acts.extend([
+                Act::Order(key("a"), Order::Hold(true)),
+                Act::Order("0z".into(), Order::Release),
+                Act::Reopen,
+            ]),
             2 => acts.extend([
                 Act::Order(key("f"), Order::Forget),
                 Act::Drop(vec![0, 1, 2, 3]),
+                Act::MoveToken(70 << 40),
             ]),
-            3 => acts.extend([Act::Order(key("d"), Order::Requeue), Act::Reopen]),
+            3 => acts.extend([
+                Act::Order(key("d"), Order::Requeue),
+                Act::MoveRecords(round),
+                Act::Reopen,
+            ]),
             4 => acts.extend([
                 Act::Order("1a".into(), Order::Hold(false)),
                 Act::Drop(vec![4, 5, 6, 7, 8, 9]),
+                Act::MoveParked(round, 1_000),
                 Act::Sweep,
             ]),
             _ => {}
@@ -167,8 +162,13 @@ impl Life {
         self.store = None;
     }
 
-    fn store(&self) -> &EmbeddedStore {
+    pub(crate) fn store(&self) -> &EmbeddedStore {
         self.store.as_ref().expect("the store is open")
+    }
+
+    /// The model after a step.
+    pub(crate) fn after(&self, act: &Act) -> Model {
+        self.model.after(act, self.clock.now())
     }
 
     /// Does a step; the model has taken it in if the store answered.
@@ -217,18 +217,20 @@ impl Life {
                 self.settle(&[(key.clone(), step)]).await?;
             }
             Act::SettleWith(keys, value) => self.settle_with(keys, *value).await?,
+            Act::Admit(keys) => self.admit(keys).await?,
             Act::Park(numbers) => {
                 let batch: Vec<_> = numbers.iter().map(|number| parked(*number)).collect();
                 let _ = self.store().park(&batch).await?;
             }
             Act::Drop(numbers) => {
                 let ids: Vec<_> = numbers.iter().map(|number| parked(*number).id()).collect();
-                let _ = self.store().drop_parked(&ids).await?;
+                let _ = self.store().drop_parked(&ids, Some(&note())).await?;
             }
             Act::Order(key, order) => {
                 let directive = Directive {
                     operation: operation(key),
                     order: order.clone(),
+                    note: Some(note()),
                 };
                 for directed in self.store().operate(&[directive]).await? {
                     match directed {
@@ -237,6 +239,21 @@ impl Life {
                         Directed::Failed(error) => return Err(Wrong::Failed(error)),
                     }
                 }
+            }
+            Act::MoveRecords(round) => {
+                let items = moved_records(*round, self.clock.now());
+                let _ = self.store().import(&items).await?;
+            }
+            Act::MoveParked(round, number) => {
+                let message = Item::Parked(Box::new(parked(*number)));
+                let audited = moved_audit(*round, self.clock.now());
+                let _ = self.store().import(&[message, audited]).await?;
+            }
+            Act::MoveToken(more) => {
+                let token = self.token + more;
+                let item = Item::Token(FencingToken::new(token));
+                let _ = self.store().import(&[item]).await?;
+                self.token = token;
             }
             Act::Advance(secs) => {
                 self.store().mark("idle").await?;
@@ -253,76 +270,6 @@ impl Life {
         }
         self.model = after;
         Ok(())
-    }
-
-    /// The model after a step.
-    pub(crate) fn after(&self, act: &Act) -> Model {
-        let mut model = self.model.clone();
-        let at = self.clock.now();
-        let mut put = |key: &str, kind, outcome: Option<Bytes>| {
-            model.records.insert(
-                key.to_owned(),
-                Kept {
-                    kind,
-                    outcome,
-                    at,
-                    held: false,
-                },
-            );
-        };
-        match act {
-            Act::Claim(keys, true) => keys
-                .iter()
-                .for_each(|key| put(key, StateKind::Started, None)),
-            Act::Start(key) => put(key, StateKind::Started, None),
-            Act::Complete(pairs) => {
-                for (key, bytes) in pairs {
-                    put(key, StateKind::Completed, Some(bytes.clone()));
-                }
-                for (key, _) in pairs {
-                    if let Some(version) = key
-                        .strip_suffix('v')
-                        .and_then(|round| round.parse::<u64>().ok())
-                    {
-                        model.applied = Some(version + 1);
-                    }
-                }
-            }
-            Act::Fail(key) => put(key, StateKind::Dead, None),
-            Act::Release(key) => put(key, StateKind::Released, None),
-            Act::SettleWith(keys, value) => {
-                for key in keys {
-                    put(key, StateKind::Completed, Some(Bytes::from_static(b"t")));
-                }
-                model.mark = Some(*value);
-            }
-            Act::Park(numbers) => model.parked.extend(numbers),
-            Act::Drop(numbers) => model.parked.retain(|number| !numbers.contains(number)),
-            Act::Order(key, order) => match order {
-                Order::Hold(held) => {
-                    model
-                        .records
-                        .entry(key.clone())
-                        .and_modify(|kept| kept.held = *held);
-                }
-                Order::Forget => {
-                    model.records.remove(key);
-                }
-                Order::Requeue => {
-                    model
-                        .records
-                        .entry(key.clone())
-                        .and_modify(|kept| kept.kind = StateKind::Released);
-                }
-                Order::Resolve(_) => {}
-            },
-            Act::Claim(_, false)
-            | Act::ClaimGated(..)
-            | Act::Advance(_)
-            | Act::Sweep
-            | Act::Reopen => {}
-        }
-        model
     }
 
     fn granted(&mut self, admission: Admission) -> Result<(), Wrong> {
@@ -381,100 +328,78 @@ impl Life {
         ))
     }
 
-    /// What the store, opened, remembers; every key of the script is asked for.
-    pub(crate) async fn find(&mut self) -> Result<Found, Wrong> {
-        let keys: Vec<String> = all_keys();
-        let operations: Vec<_> = keys.iter().map(|key| operation(key)).collect();
-        let records = self.store().get(&operations).await?;
-        let mut found = BTreeMap::new();
-        for (key, record) in keys.iter().zip(records) {
-            let Some(record) = record else { continue };
-            let outcome = match record.outcome {
-                Some(Outcome::Kept { bytes, .. }) => Some(bytes),
-                Some(Outcome::TooLarge { .. }) | None => None,
-            };
-            found.insert(key.clone(), (record.state.kind(), outcome, record.held));
+    async fn admit(&mut self, keys: &[String]) -> Result<(), Wrong> {
+        let requests: Vec<_> = keys.iter().map(|key| request(key, false)).collect();
+        let expected = self.model.admitted(keys);
+        let mark = self.store().mark("output").await?.unwrap_or(0);
+        let (write, failed) = self.write_output(mark);
+        let admissions = self.store().admit_with(requests, write).await?;
+        if let Some(error) = failed.lock().expect("nobody panics").take() {
+            return Err(Wrong::Failed(error));
         }
-        let listed = self.list().await?;
-        let expected: BTreeSet<_> = found.keys().cloned().collect();
-        if listed != expected {
-            return Err(Wrong::Broken(format!(
-                "listed {listed:?} but got {expected:?}"
-            )));
-        }
-        let query = ListQuery {
-            limit: 1_000,
-            ..ListQuery::default()
-        };
-        let mut numbers = BTreeSet::new();
-        for message in self.store().list_parked(&query).await?.items {
-            let number = message
-                .coordinates
-                .parse()
-                .map_err(|_| Wrong::Broken("coordinates".into()))?;
-            if message.payload != parked(number).payload || !numbers.insert(number) {
-                return Err(Wrong::Broken(format!(
-                    "parked message {number} is not itself"
-                )));
-            }
-        }
-        let probe = ClaimRequest {
-            claim_id: ClaimId::from_u128(u128::from(self.token) + 77),
-            ..gated("probe", 1)
-        };
-        let mut applied = None;
-        let mut token = 0;
-        for admission in self.store().claim(&[probe]).await? {
-            match admission {
-                Admission::Stale { applied: version } => applied = Some(version),
-                Admission::Granted(claim) => token = claim.token.get(),
-                other => return Err(Wrong::Broken(format!("the probe: {other:?}"))),
-            }
-        }
-        if applied.is_some() {
-            let fresh = ClaimRequest {
-                claim_id: ClaimId::from_u128(99),
-                ..request("fresh", false)
-            };
-            for admission in self.store().claim(&[fresh]).await? {
-                if let Admission::Granted(claim) = admission {
-                    token = claim.token.get();
+        let mut granted = Vec::new();
+        for admission in admissions {
+            match &admission {
+                Admission::Granted(claim) => {
+                    granted.push(claim.operation.key.to_string());
+                    self.granted(admission)?;
                 }
+                Admission::Replay { .. } => {}
+                other => return Err(Wrong::Broken(format!("admitted: {other:?}"))),
             }
         }
-        let mark = self.store().mark("out").await?;
-        Ok(Found {
-            records: found,
-            applied,
-            mark,
-            parked: numbers,
-            now: self.clock.now(),
-            token,
-        })
+        if granted == expected {
+            return Ok(());
+        }
+        let what = format!("granted {granted:?}, expected {expected:?}");
+        Err(Wrong::Broken(what))
     }
 
-    async fn list(&self) -> Result<BTreeSet<String>, Wrong> {
-        let mut listed = BTreeSet::new();
-        let mut query = ListQuery {
-            limit: 3,
-            ..ListQuery::default()
-        };
-        loop {
-            let page = self.store().list(&query).await?;
-            for item in page.items {
-                if !listed.insert(item.operation.key.to_string()) {
-                    return Err(Wrong::Broken(format!(
-                        "{} is listed twice",
-                        item.operation.key
-                    )));
+    /// Cuts the output back to its mark, appends what is granted, and answers with the new length. And
+    /// where a failure is put that a bug of the store's would hide.
+    fn write_output(&self, mark: u64) -> (Write, Arc<std::sync::Mutex<Option<Error>>>) {
+        let disk = self.disk.clone();
+        let failed = Arc::new(std::sync::Mutex::new(None));
+        let hidden = Arc::clone(&failed);
+        let write: Write = Box::new(move |admissions| {
+            let mut lines = String::new();
+            for admission in admissions {
+                if let Admission::Granted(claim) = admission {
+                    lines += claim.operation.key.as_str();
+                    lines += "\n";
                 }
             }
-            match page.next {
-                Some(next) => query.after = Some(next),
-                None => break,
+            let name: Arc<str> = "output".into();
+            match append(&disk, mark, lines.as_bytes()) {
+                Ok(value) => Ok(Mark { name, value }),
+                Err(why) => {
+                    let error = Error::new(ErrorKind::Unavailable, "writing the output");
+                    let error = error.not_applied().with_source(why);
+                    if disk.planted() == Planted::KeptThoughFailed {
+                        // As if the store kept what it had admitted, and its mark as it was.
+                        *hidden.lock().expect("nobody panics") = Some(error);
+                        return Ok(Mark { name, value: mark });
+                    }
+                    Err(error)
+                }
             }
+        });
+        (write, failed)
+    }
+
+    /// The first `len` bytes of the output.
+    pub(crate) fn output(&self, len: u64) -> Result<String, Wrong> {
+        let mut bytes = vec![0; usize::try_from(len).expect("short")];
+        if len == 0 {
+            return Ok(String::new());
         }
-        Ok(listed)
+        let file = self.disk.open(OUTPUT);
+        let read = file.and_then(|file| file.read_at(&mut bytes, 0));
+        match read {
+            Ok(read) if read == bytes.len() => Ok(String::from_utf8_lossy(&bytes).into_owned()),
+            Ok(read) => Err(Wrong::Broken(format!("output of {read} bytes, mark {len}"))),
+            Err(why) => Err(Wrong::Broken(format!("output with mark {len}: {why}"))),
+        }
     }
 
     /// Finishes a key that nobody used, to see that the store can still be written.
@@ -486,127 +411,17 @@ impl Life {
     }
 }
 
-impl Found {
-    /// Why this is not what the model says, if it is not.
-    pub(crate) fn differs_from(&self, model: &Model) -> Option<String> {
-        if (self.applied, self.mark) != (model.applied, model.mark) {
-            return Some(format!(
-                "version {:?}, mark {:?}, expected {:?}, {:?}",
-                self.applied, self.mark, model.applied, model.mark
-            ));
-        }
-        if self.parked != model.parked {
-            return Some(format!(
-                "parked {:?}, expected {:?}",
-                self.parked, model.parked
-            ));
-        }
-        for key in all_keys() {
-            let found = self.records.get(&key);
-            let Some(kept) = model.records.get(&key) else {
-                if let Some(found) = found {
-                    return Some(format!("{key} is {found:?}, expected absent"));
-                }
-                continue;
-            };
-            let is_finished =
-                matches!(kept.kind, StateKind::Completed | StateKind::Dead) && !kept.held;
-            let may_be_absent = is_finished && WINDOW.expires_at(kept.at) <= self.now;
-            let must_be_absent = is_finished && WINDOW.forgotten_at(kept.at) <= self.now;
-            let is_same = found.is_some_and(|(kind, outcome, held)| {
-                *kind == kept.kind && *outcome == kept.outcome && *held == kept.held
-            });
-            let is_right = match found {
-                None => may_be_absent,
-                Some(_) => is_same && !must_be_absent,
-            };
-            if !is_right {
-                return Some(format!("{key} is {found:?}, expected {kept:?}"));
-            }
-        }
-        None
-    }
-}
-
-fn all_keys() -> Vec<String> {
-    let letters = ["a", "b", "c", "d", "e", "f", "g", "v", "z"];
-    let mut keys: Vec<_> = (0..ROUNDS)
-        .flat_map(|round| letters.map(|letter| format!("{round}{letter}")))
-        .collect();
-    keys.push("later".to_owned());
-    keys
-}
-
-fn operation(key: &str) -> Operation {
-    let scope = Scope::new("tenant", "payments").expect("a scope");
-    Operation::new(scope, Key::new(key).expect("a key"))
-}
-
-fn claim_id(key: &str) -> ClaimId {
-    ClaimId::from_u128(key.bytes().fold(7, |id, byte| id * 257 + u128::from(byte)))
-}
-
-fn request(key: &str, is_marked: bool) -> ClaimRequest {
-    let Operation { scope, key: named } = operation(key);
-    let start = if is_marked {
-        Start::Marked(Recovery::Rerun)
+fn append(disk: &Disk, mark: u64, lines: &[u8]) -> std::io::Result<u64> {
+    let file = if disk.list()?.iter().any(|name| name == OUTPUT) {
+        disk.open(OUTPUT)?
     } else {
-        Start::Unmarked
+        disk.create(OUTPUT)?
     };
-    ClaimRequest {
-        start,
-        window: WINDOW,
-        transport: Some(Bytes::from(format!("transport-{key}"))),
-        ..ClaimRequest::new(scope, named, claim_id(key))
-    }
+    disk.sync_dir()?;
+    file.truncate(mark)?;
+    file.write_at(lines, mark)?;
+    file.sync()?;
+    Ok(mark + lines.len() as u64)
 }
 
-fn gated(key: &str, version: u64) -> ClaimRequest {
-    let entity = Key::new("account").expect("a key");
-    ClaimRequest {
-        gate: Some(VersionGate { entity, version }),
-        ..request(key, false)
-    }
-}
-
-fn settlement(key: &str, step: Step) -> Settlement {
-    Settlement {
-        operation: operation(key),
-        claim_id: claim_id(key),
-        step,
-    }
-}
-
-fn start() -> Step {
-    Step::Start {
-        recovery: Recovery::Rerun,
-    }
-}
-
-fn complete(bytes: &Bytes) -> Step {
-    let outcome = Outcome::Kept {
-        codec: 0,
-        bytes: bytes.clone(),
-    };
-    Step::Complete {
-        outcome,
-        window: WINDOW,
-    }
-}
-
-fn parked(number: u64) -> Parked {
-    Parked {
-        scope: Scope::new("tenant", "payments").expect("a scope"),
-        key: None,
-        reason: "key-blank".into(),
-        detail: "json:/id".into(),
-        transport: None,
-        coordinates: number.to_string().into(),
-        headers: vec![("event-id".into(), Bytes::from_static(b"\xff\x00evt"))],
-        payload: Bytes::from(format!("{number} ").repeat(100)),
-        since: Timestamp::EPOCH,
-    }
-}
-
-const ROUNDS: u64 = 8;
-const WINDOW: Window = Window::new(Duration::from_secs(20));
+const OUTPUT: &str = "output.ndjson";

@@ -4,15 +4,21 @@
 #![expect(clippy::print_stdout, reason = "a test says how much it tried")]
 
 mod disk;
+mod found;
 mod life;
+mod made;
+mod model;
+mod planted;
 
 use std::io::ErrorKind;
 
 use semel_conformance::TestClock;
 use semel_core::Certainty;
 
-use disk::{Data, Disk, Names, Plan, Planted, Survival};
-use life::{Life, Model, Wrong, script};
+use disk::{Data, Disk, Names, Plan, Survival};
+use life::{Life, Wrong, script};
+use model::Model;
+use planted::{Carried, Planted};
 
 /// What a run of the life came to.
 struct Run {
@@ -47,7 +53,27 @@ fn a_skipped_directory_sync_is_detected() {
 
 #[test]
 fn skipped_carrying_is_detected() {
-    assert_detected(Planted::NoCarrying);
+    assert_detected(Planted::NoCarrying(Carried::Records));
+}
+
+#[test]
+fn an_audit_trail_that_is_not_carried_forward_is_detected() {
+    assert_detected(Planted::NoCarrying(Carried::Audit));
+}
+
+#[test]
+fn an_audit_entry_in_a_frame_behind_its_order_is_detected() {
+    assert_detected(Planted::OrdersToldLater);
+}
+
+#[test]
+fn an_audit_entry_in_a_frame_behind_its_drop_is_detected() {
+    assert_detected(Planted::DropsToldLater);
+}
+
+#[test]
+fn tokens_that_an_import_did_not_raise_are_detected() {
+    assert_detected(Planted::TokensNotRaised);
 }
 
 #[test]
@@ -67,6 +93,13 @@ fn every_operation_may_fail_once() {
 #[test]
 fn trusting_the_page_cache_after_a_failed_sync_is_detected() {
     let (_, _, broken) = fail_everywhere(Planted::NoRenewal);
+    assert!(!broken.is_empty(), "the test would not notice");
+}
+
+#[test]
+fn an_admitted_batch_that_is_kept_without_its_output_is_detected() {
+    let (_, _, broken) = fail_everywhere(Planted::KeptThoughFailed);
+    println!("detected {} times: {}", broken.len(), broken.join(""));
     assert!(!broken.is_empty(), "the test would not notice");
 }
 

@@ -1,9 +1,10 @@
-//! The stored format: what version 1 wrote is read for ever, what a newer version wrote is refused,
-//! and no flipped bit goes unnoticed or does harm.
+//! The stored format: what every version wrote is read for ever, what a newer version wrote is
+//! refused, and no flipped bit goes unnoticed or does harm.
 
 #![expect(clippy::print_stdout, reason = "a test says how much it tried")]
 
-use std::collections::BTreeMap;
+mod written;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -11,43 +12,68 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use semel_conformance::TestClock;
-use semel_core::decide::{Directive, Order};
 use semel_core::port::checkpoint::CheckpointStore;
-use semel_core::port::store::ListQuery;
 use semel_core::{
-    Admission, AttemptLimits, Certainty, ClaimId, ClaimRequest, Code, ErrorKind, Fingerprint, Key,
-    Mark, Operation, Outcome, Parked, Record, Recovery, Result, Scope, Settlement, Start, Step,
-    Store, Timestamp, VersionGate, Window,
+    Admission, Certainty, ClaimId, ClaimRequest, Code, ErrorKind, Mark, Outcome, Parked, Result,
+    Step, Store, Timestamp, Window,
 };
 use semel_store_embedded::{EmbeddedStore, Options};
 use tempfile::TempDir;
 
+use written::*;
+
 #[test]
 fn what_version_1_wrote_is_read() {
-    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/v1");
-    if std::env::var_os("SEMEL_WRITE_GOLDEN").is_some() {
-        let dir = folder();
-        write_everything(dir.path());
-        fs::create_dir_all(&golden).expect("the folder for golden files");
-        copy(dir.path(), &golden);
-    }
     let dir = folder();
-    copy(&golden, dir.path());
+    copy(&golden("v1"), dir.path());
     let read = read_everything(dir.path()).expect("the golden store opens");
     let fresh = folder();
     write_everything(fresh.path());
-    assert_eq!(
-        read,
-        read_everything(fresh.path()).expect("a fresh store opens")
-    );
+    let fresh = read_everything(fresh.path()).expect("a fresh store opens");
+    assert_eq!(read, fresh.without_what_version_1_lacked());
     assert_eq!(read.records.len(), 6);
+    // From here on it is one of the newest version.
+    write_more(dir.path());
+    let version = fs::read(dir.path().join("superblock")).expect("the superblock");
+    assert_eq!(version[8..12], [2, 0, 0, 0]);
+    let read = read_everything(dir.path()).expect("it opens again");
+    assert_eq!(
+        (read.records.len(), read.audit.map(|it| it.len())),
+        (10, Ok(2))
+    );
+}
+
+#[test]
+fn what_version_2_wrote_is_read() {
+    if std::env::var_os("SEMEL_WRITE_GOLDEN").is_some() {
+        let dir = folder();
+        write_everything(dir.path());
+        write_more(dir.path());
+        fs::create_dir_all(golden("v2")).expect("the folder for golden files");
+        copy(dir.path(), &golden("v2"));
+    }
+    let dir = folder();
+    copy(&golden("v2"), dir.path());
+    let read = read_everything(dir.path()).expect("the golden store opens");
+    let fresh = folder();
+    write_everything(fresh.path());
+    write_more(fresh.path());
+    let fresh = read_everything(fresh.path()).expect("a fresh store opens");
+    assert_eq!(read, fresh);
+    assert_eq!(
+        (read.records.len(), read.audit.map(|it| it.len())),
+        (10, Ok(5))
+    );
+    let again = read.records["released"].as_ref().expect("a record");
+    assert!(again.claimed_at > again.created_at, "claimed again");
+    assert_eq!(again.past.len(), 1);
 }
 
 #[test]
 fn a_newer_store_is_refused() {
     let dir = folder();
     write_everything(dir.path());
-    flip(&dir.path().join("superblock"), 8, 2);
+    flip(&dir.path().join("superblock"), 8, 1);
     let refused = open(dir.path()).expect_err("a newer store is not read");
     assert_eq!(refused.code(), Code::StoreNewer);
     assert_eq!(refused.certainty(), Certainty::NotApplied);
@@ -143,6 +169,7 @@ fn what_is_too_large_is_refused_whole() {
 fn every_flipped_bit_is_detected_or_harmless() {
     let dir = folder();
     write_everything(dir.path());
+    write_more(dir.path());
     let whole = read_copy(dir.path()).expect("the store opens");
     let (mut refused, mut damaged, mut harmless) = (0, 0, 0);
     for name in [
@@ -172,6 +199,50 @@ fn every_flipped_bit_is_detected_or_harmless() {
     println!("{refused} refused, {damaged} damaged items, {harmless} harmless");
     // Padding, and the word of how far all is durable, may say less.
     assert!(harmless < 100, "{harmless} flips went unnoticed");
+}
+
+#[test]
+fn a_long_segment_is_read_back_whole_torn_or_refused() {
+    const BATCHES: u64 = 12;
+    const BATCH: u64 = 4_000;
+    let dir = folder();
+    let store = open(dir.path()).expect("it opens");
+    let early = fs::read(dir.path().join("superblock")).expect("the superblock");
+    for batch in 0..BATCHES {
+        let requests = (0..BATCH).map(|number| request(&format!("{batch:0100}-{number}")));
+        let mark = Mark {
+            name: "batches".into(),
+            value: batch + 1,
+        };
+        let admitted = store.admit_with(requests.collect(), Box::new(|_| Ok(mark)));
+        let _ = block_on(admitted).expect("admissions");
+    }
+    drop(store);
+    let name = "records-0000000001.log";
+    let path = dir.path().join(name);
+    let whole = fs::read(&path).expect("the segment");
+    assert!(whole.len() > 8 << 20, "{} bytes", whole.len());
+    let found = || {
+        let store = open(dir.path())?;
+        let stats = block_on(store.stats())?;
+        let batches = block_on(store.mark("batches"))?;
+        Ok::<_, semel_core::Error>((stats.records.iter().sum::<u64>(), batches))
+    };
+    assert_eq!(found().expect("it opens"), (BATCHES * BATCH, Some(BATCHES)));
+
+    // As a crash leaves it: the superblock of the opening, and a torn end.
+    fs::write(dir.path().join("superblock"), &early).expect("the superblock");
+    fs::write(&path, &whole[..whole.len() - 1_000]).expect("the segment");
+    let (records, batches) = found().expect("a torn tail is cut off");
+    assert_eq!(
+        (records, batches),
+        ((BATCHES - 1) * BATCH, Some(BATCHES - 1))
+    );
+
+    fs::write(&path, &whole).expect("the segment");
+    flip(&path, whole.len() as u64 / 2, 1);
+    let refused = found().expect_err("damaged in the middle");
+    assert_eq!(refused.code(), Code::RecordCorrupt);
 }
 
 #[test]
@@ -217,203 +288,7 @@ fn what_is_damaged_while_the_store_is_open_is_never_taken_for_absent() {
 /// What a flipped bit may be taken for.
 const DETECTED: &[Code] = &[Code::RecordCorrupt, Code::StoreForeign, Code::StoreNewer];
 
-#[derive(Debug, PartialEq)]
-struct Everything {
-    records: BTreeMap<String, Result<Record, Code>>,
-    parked: Result<Vec<Parked>, Code>,
-    mark: Option<u64>,
-}
-
-impl Everything {
-    /// Whether what differs from `whole` is known to be damaged.
-    fn is_damage_of(&self, whole: &Self) -> bool {
-        let records = self
-            .records
-            .iter()
-            .all(|(key, record)| record.is_err() || whole.records.get(key) == Some(record));
-        let parked = self.parked.is_err() || self.parked == whole.parked;
-        records && parked && self.records.len() == whole.records.len() && self.mark == whole.mark
-    }
-}
-
-/// One of everything that there is, closed in good order.
-fn write_everything(dir: &Path) {
-    let store = open(dir).expect("an empty folder becomes a store");
-    let limits = AttemptLimits::default();
-    let window = Window::new(Duration::from_secs(3_600));
-    let full = ClaimRequest {
-        fingerprint: Some(Fingerprint {
-            scheme: 7,
-            digest: [3; 16],
-        }),
-        transport: Some(Bytes::from_static(b"topic/1/42")),
-        gate: Some(VersionGate {
-            entity: Key::from(5),
-            version: 9,
-        }),
-        ..request("completed")
-    };
-    let marked = |key, recovery| ClaimRequest {
-        start: Start::Marked(recovery),
-        ..request(key)
-    };
-    let within = Recovery::RerunWithin(Duration::from_millis(1_500));
-    let requests = [
-        full,
-        marked("started", within),
-        marked("in doubt", Recovery::Park),
-        request("dead"),
-        request("released"),
-        request("held"),
-        request("forgotten"),
-    ];
-    let _ = block_on(store.claim(&requests)).expect("claims");
-    let kept = |bytes: &'static [u8]| Outcome::Kept {
-        codec: 4,
-        bytes: Bytes::from_static(bytes),
-    };
-    let complete = |outcome| Step::Complete { outcome, window };
-    let release = |certainty| Step::Release {
-        error: "no route".into(),
-        certainty,
-        after: Duration::from_secs(4),
-        counted: true,
-        limits,
-        window,
-    };
-    let steps = [
-        ("completed", complete(kept(b"charged"))),
-        ("in doubt", release(Certainty::MaybeApplied)),
-        (
-            "dead",
-            Step::Fail {
-                error: "card refused".into(),
-                window: window.with_margin(Duration::ZERO),
-            },
-        ),
-        ("released", release(Certainty::NotApplied)),
-        (
-            "forgotten",
-            complete(Outcome::TooLarge {
-                len_bytes: 1 << 40,
-                digest: [8; 32],
-            }),
-        ),
-    ];
-    let settlements = steps.map(|(key, step)| settlement(key, step));
-    let _ = block_on(store.settle(&settlements)).expect("settlements");
-    let mark = Mark {
-        name: "out.ndjson".into(),
-        value: 1 << 33,
-    };
-    let held = [settlement("held", complete(kept(b"kept")))];
-    let _ = block_on(store.settle_with(&held, &mark)).expect("a mark");
-    let directive = |key, order| Directive {
-        operation: request(key).operation,
-        order,
-    };
-    let orders = [
-        directive("held", Order::Hold(true)),
-        directive("forgotten", Order::Forget),
-    ];
-    let _ = block_on(store.operate(&orders)).expect("orders");
-    let dropped = Parked {
-        coordinates: "elsewhere".into(),
-        ..parked()
-    };
-    let _ = block_on(store.park(&[parked(), dropped.clone()])).expect("parked");
-    let _ = block_on(store.drop_parked(&[dropped.id()])).expect("dropped");
-}
-
-fn read_copy(dir: &Path) -> Result<Everything> {
-    let copied = folder();
-    copy(dir, copied.path());
-    read_everything(copied.path())
-}
-
-fn read_everything(dir: &Path) -> Result<Everything> {
-    let store = open(dir)?;
-    let keys = [
-        "completed",
-        "started",
-        "in doubt",
-        "dead",
-        "released",
-        "held",
-        "forgotten",
-    ];
-    let mut records = BTreeMap::new();
-    for key in keys {
-        let operation: Operation = request(key).operation;
-        match block_on(store.get(&[operation])) {
-            Ok(found) => {
-                for record in found.into_iter().flatten() {
-                    records.insert(key.to_owned(), Ok(without_token(record)));
-                }
-            }
-            Err(error) => {
-                records.insert(key.to_owned(), Err(error.code()));
-            }
-        }
-    }
-    let query = ListQuery {
-        limit: 10,
-        ..ListQuery::default()
-    };
-    let parked = block_on(store.list_parked(&query)).map(|page| page.items);
-    let parked = parked.map_err(|error| error.code());
-    Ok(Everything {
-        records,
-        parked,
-        mark: block_on(store.mark("out.ndjson"))?,
-    })
-}
-
-/// Tokens depend on how often the store was opened before.
-fn without_token(record: Record) -> Record {
-    Record {
-        token: semel_core::FencingToken::new(0),
-        ..record
-    }
-}
-
-fn request(key: &str) -> ClaimRequest {
-    let scope = Scope::new("tenant", "charges").expect("a scope");
-    ClaimRequest::new(
-        scope,
-        Key::parse(key).expect("a key"),
-        ClaimId::from_u128(key.len() as u128),
-    )
-}
-
-fn settlement(key: &str, step: Step) -> Settlement {
-    let ClaimRequest {
-        operation,
-        claim_id,
-        ..
-    } = request(key);
-    Settlement {
-        operation,
-        claim_id,
-        step,
-    }
-}
-
-fn parked() -> Parked {
-    Parked {
-        scope: Scope::new("tenant", "charges").expect("a scope"),
-        key: Some(Key::from(5)),
-        reason: "too-old".into(),
-        detail: "born yesterday".into(),
-        transport: Some(Bytes::from_static(b"t")),
-        coordinates: "orders/3/17".into(),
-        headers: Vec::new(),
-        payload: Bytes::from_static(b"{\"id\":5}"),
-        since: Timestamp::EPOCH,
-    }
-}
-
-fn open(dir: &Path) -> Result<EmbeddedStore> {
+pub(crate) fn open(dir: &Path) -> Result<EmbeddedStore> {
     EmbeddedStore::open(dir, clock(), Options::default())
 }
 
@@ -421,14 +296,19 @@ fn clock() -> Arc<TestClock> {
     Arc::new(TestClock::new())
 }
 
+fn golden(version: &str) -> PathBuf {
+    let tests = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden");
+    tests.join(version)
+}
+
 /// A folder in memory where there is such a place, since nothing here is about syncs.
-fn folder() -> TempDir {
+pub(crate) fn folder() -> TempDir {
     TempDir::new_in("/dev/shm")
         .or_else(|_| TempDir::new())
         .expect("a folder")
 }
 
-fn copy(from: &Path, to: &Path) {
+pub(crate) fn copy(from: &Path, to: &Path) {
     for entry in fs::read_dir(from).expect("a folder") {
         let path: PathBuf = entry.expect("an entry").path();
         let name = path.file_name().expect("a name");
@@ -444,7 +324,7 @@ fn flip(path: &Path, offset: u64, bits: u8) {
     fs::write(path, bytes).expect("the file");
 }
 
-fn block_on<T>(future: impl Future<Output = T>) -> T {
+pub(crate) fn block_on<T>(future: impl Future<Output = T>) -> T {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .build()
         .expect("a runtime");

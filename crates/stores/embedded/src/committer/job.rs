@@ -1,0 +1,87 @@
+//! Calls on their way to the committer.
+
+use semel_core::decide::{Directed, Directive};
+use semel_core::port::checkpoint::{Together, Write};
+use semel_core::port::store::{ListQuery, Listed, Page, Stats, Swept};
+use semel_core::port::transfer::Item;
+use semel_core::{
+    Admission, Audited, ClaimRequest, Error, Mark, Note, Operation, Parked, ParkedId, Record,
+    Renewal, Renewed, Result, Settled, Settlement,
+};
+use tokio::sync::oneshot;
+
+use crate::import::Import;
+use crate::place::Addresses;
+
+/// A call: what is asked, and where the answer goes.
+pub(crate) enum Job {
+    Claim(Vec<ClaimRequest>, Addresses, Reply<Vec<Admission>>),
+    Settle(Vec<Settlement>, Addresses, Reply<Vec<Settled>>),
+    SettleWith(Vec<Settlement>, Addresses, Mark, Reply<Together>),
+    AdmitWith(Vec<ClaimRequest>, Addresses, Write, Reply<Admitted>),
+    Renew(Vec<Renewal>, Addresses, Reply<Vec<Renewed>>),
+    Operate(Vec<Directive>, Addresses, Reply<Vec<Directed>>),
+    Get(Vec<Operation>, Addresses, Reply<Vec<Option<Record>>>),
+    Park(Vec<(ParkedId, Parked)>, Reply<Vec<bool>>),
+    DropParked(Vec<ParkedId>, Option<Note>, Reply<Vec<bool>>),
+    List(ListQuery, Reply<Page<Listed>>),
+    ListParked(ListQuery, Reply<Page<Parked>>),
+    ListAudit(ListQuery, Reply<Page<Audited>>),
+    Export(Option<Vec<u8>>, usize, Reply<Page<Item>>),
+    Import(Import, Reply<Vec<bool>>),
+    Mark(Box<str>, Reply<Option<u64>>),
+    Sweep(usize, Reply<Swept>),
+    Stats(Reply<Stats>),
+}
+
+/// Admissions, and what was asked: it is large, and the caller has time to let go of it.
+pub(crate) type Admitted = (Vec<Admission>, Vec<ClaimRequest>, Addresses);
+
+/// Where an answer goes. Nobody may be waiting any more.
+pub(crate) type Reply<T> = oneshot::Sender<Result<T>>;
+
+/// An answer with where it goes; it is given the failure of its group, if the group failed.
+pub(crate) type Answer = Box<dyn FnOnce(Option<&Error>) + Send>;
+
+impl Job {
+    /// Answers with an error without having looked at the job.
+    pub(super) fn refuse(self, error: &Error) {
+        fn with<T>(reply: Reply<T>, error: &Error) {
+            // Whoever asked may have stopped waiting.
+            let _ = reply.send(Err(error.clone()));
+        }
+        match self {
+            Self::Claim(_, _, reply) => with(reply, error),
+            Self::AdmitWith(_, _, _, reply) => with(reply, error),
+            Self::Settle(_, _, reply) => with(reply, error),
+            Self::SettleWith(_, _, _, reply) => with(reply, error),
+            Self::Renew(_, _, reply) => with(reply, error),
+            Self::Operate(_, _, reply) => with(reply, error),
+            Self::Get(_, _, reply) => with(reply, error),
+            Self::Park(_, reply) | Self::DropParked(_, _, reply) | Self::Import(_, reply) => {
+                with(reply, error);
+            }
+            Self::List(_, reply) => with(reply, error),
+            Self::ListParked(_, reply) => with(reply, error),
+            Self::ListAudit(_, reply) => with(reply, error),
+            Self::Export(_, _, reply) => with(reply, error),
+            Self::Mark(_, reply) => with(reply, error),
+            Self::Sweep(_, reply) => with(reply, error),
+            Self::Stats(reply) => with(reply, error),
+        }
+    }
+}
+
+pub(super) fn answer<T: Send + 'static>(reply: Reply<T>, result: Result<T>) -> Answer {
+    Box::new(move |failure| {
+        // Whoever asked may have stopped waiting.
+        let _ = reply.send(failure.map_or(result, |error| Err(error.clone())));
+    })
+}
+
+/// The failure of one part of a batch, of which earlier parts may have been written.
+pub(super) fn in_part(why: &Error) -> Error {
+    Error::new(why.kind(), why.to_string())
+        .with_code(why.code())
+        .with_source(why.clone())
+}

@@ -1,0 +1,138 @@
+//! Everything out and in.
+
+use semel_core::port::store::Page;
+use semel_core::port::transfer::Item;
+use semel_core::{FencingToken, Result, Timestamp};
+
+use super::job::in_part;
+use super::{Committer, PART_BYTES};
+use crate::error;
+use crate::export::{Basket, Cursor};
+use crate::import::{FinishedRecord, Import, Imported};
+use crate::ledger::Part;
+use crate::place::Addresses;
+use crate::superblock::{Superblock, epoch_of};
+
+impl Committer {
+    /// A page of everything.
+    pub(super) fn export(
+        &mut self,
+        after: Option<&[u8]>,
+        limit: usize,
+        now: Timestamp,
+    ) -> Result<Page<Item>> {
+        let mut basket = Basket::new(limit);
+        let mut cursor = Some(Cursor::decode(after)?);
+        while let Some(at) = cursor.take_if(|_| !basket.is_full()) {
+            cursor = match at {
+                Cursor::Start => {
+                    basket.put(Item::Token(self.ledger.token()), 0);
+                    Some(Cursor::Ledger(Part::FIRST))
+                }
+                Cursor::Ledger(part) => {
+                    let next = self.ledger.export(part, &mut basket, now)?;
+                    Some(next.map_or(Cursor::Parked(0), Cursor::Ledger))
+                }
+                Cursor::Parked(order) => {
+                    let next = self.shelf.export(order, &mut basket)?;
+                    Some(next.map_or(Cursor::Audited(0), Cursor::Parked))
+                }
+                Cursor::Audited(order) => {
+                    let next = self.read_audit(order, |audited| {
+                        let has_room = !basket.is_full();
+                        if has_room {
+                            basket.put(Item::Audited(Box::new(audited)), 0);
+                        }
+                        has_room
+                    })?;
+                    next.map(Cursor::Audited)
+                }
+            };
+        }
+        let next = cursor.map(|cursor| cursor.encode());
+        let items = basket.into_items();
+        Ok(Page { items, next })
+    }
+
+    /// Adds a batch. Items stand alone, so a large batch may be written in parts.
+    pub(super) fn import(&mut self, import: Import, now: Timestamp) -> Result<Vec<bool>> {
+        let Import {
+            addresses,
+            items,
+            token,
+        } = import;
+        let before = self.ledger.token();
+        if let Some(token) = token {
+            self.raise_tokens(token)?;
+        }
+        let mut answers = Vec::with_capacity(items.len());
+        for item in items {
+            if let Imported::Finished(FinishedRecord { number, .. }) | Imported::Kept(number, _) =
+                &item
+            {
+                self.ledger.look_ahead(&addresses, *number);
+            }
+            let answer = match item {
+                Imported::Token(token) => Ok(token > before),
+                item => self.import_one(item, &addresses, now),
+            };
+            answers.push(answer.map_err(|why| in_part(&why))?);
+            self.ledger.split_frame();
+            if self.ledger.pending_len() + self.shelf.pending_len() >= PART_BYTES {
+                self.commit_shelf().map_err(|why| in_part(&why))?;
+                self.commit_ledger().map_err(|why| in_part(&why))?;
+                self.keep_up();
+                self.refuse_if_poisoned()?;
+            }
+        }
+        self.ledger.forget_ahead();
+        if self.shelf.pending_len() > 0 {
+            // The answer waits for the other log alone.
+            self.commit_shelf().map_err(|why| in_part(&why))?;
+        }
+        Ok(answers)
+    }
+
+    fn import_one(
+        &mut self,
+        item: Imported,
+        addresses: &Addresses,
+        now: Timestamp,
+    ) -> Result<bool> {
+        match item {
+            Imported::Token(_) => Ok(false),
+            Imported::Finished(record) => self.ledger.import_finished(&record, addresses, now),
+            Imported::Kept(number, listed) => {
+                let address = addresses.get(number);
+                self.ledger.import_kept(&listed, address, now)
+            }
+            Imported::Entity(scope, entity, record) => {
+                Ok(self.ledger.import_entity(scope, entity, record))
+            }
+            Imported::Mark(mark) => Ok(self.ledger.import_mark(&mark)),
+            Imported::Parked(id, message) => Ok(self.shelf.park(id, &message, message.since)),
+            Imported::Audited(audited) => self.import_audited(&audited),
+        }
+    }
+
+    /// Sees to it that no token up to this one is given out again, whatever happens. The epoch behind
+    /// it is durable before anything else is done, and the next opening begins beyond that one, so
+    /// that tokens may go on from here.
+    fn raise_tokens(&mut self, token: FencingToken) -> Result<()> {
+        if token <= self.ledger.token() {
+            return Ok(());
+        }
+        let superblock = Superblock {
+            epoch: epoch_of(token) + 1,
+            records: self.ledger.position(),
+            parked: self.shelf.position(),
+            ..self.superblock.clone()
+        };
+        superblock
+            .write(&*self.files)
+            .map_err(|why| error::unopened("writing the superblock", why))?;
+        self.ledger.go_on_from(token);
+        self.superblock = superblock;
+        Ok(())
+    }
+}

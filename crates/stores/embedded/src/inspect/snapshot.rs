@@ -1,0 +1,142 @@
+//! The files of a store as they are at one moment.
+
+use std::path::Path;
+
+use semel_core::{Error, ErrorKind, Result};
+
+use crate::entry::{self, Kind, SegmentBody};
+use crate::error;
+use crate::files::{File, open_to_read};
+use crate::log::{LogKind, Scan};
+use crate::place::Placing;
+use crate::store::refuse_foreign;
+use crate::superblock::{self, Superblock};
+
+/// Both logs, with every file open, so that what is removed later can still be read.
+pub(super) struct Snapshot {
+    pub(super) placing: Placing,
+    pub(super) records: Vec<Segment>,
+    pub(super) parked: Vec<Segment>,
+}
+
+/// One segment file.
+pub(super) struct Segment {
+    pub(super) id: u32,
+    name: String,
+    file: Box<dyn File>,
+    len: u32,
+}
+
+impl Segment {
+    /// Walks its frames from `offset` on.
+    pub(super) fn scan(&self, offset: u32) -> Scan<'_> {
+        Scan::new(&*self.file, self.name.clone(), self.id, offset, self.len)
+    }
+
+    /// What its first entry says, if it is whole.
+    pub(super) fn start(&self) -> Result<Option<SegmentBody>> {
+        let mut scan = self.scan(0);
+        let Some(frame) = scan.next()? else {
+            return Ok(None);
+        };
+        let mut payload = frame.payload;
+        let first = entry::next(&mut payload).filter(|(header, _)| header.kind == Kind::Segment);
+        let meta = first.and_then(|(header, bytes)| header.meta(bytes));
+        Ok(meta.and_then(SegmentBody::decode))
+    }
+
+    pub(super) fn damaged(&self, offset: u32, what: &str) -> Error {
+        error::corrupt(&self.name, u64::from(offset), what)
+    }
+}
+
+impl Snapshot {
+    /// Opens all that is there.
+    pub(super) fn take(dir: &Path) -> Result<Self> {
+        if !dir.is_dir() {
+            return Err(absent());
+        }
+        let mut tries = 0;
+        loop {
+            match Self::try_take(dir) {
+                // A segment was removed, or the superblock replaced, between two looks.
+                Err(error) if tries < TRIES && error.kind() == ErrorKind::Unavailable => tries += 1,
+                result => return result,
+            }
+        }
+    }
+
+    fn try_take(dir: &Path) -> Result<Self> {
+        let mut names = Vec::new();
+        for entry in std::fs::read_dir(dir).map_err(|why| error::unreadable("the folder", why))? {
+            let entry = entry.map_err(|why| error::unreadable("the folder", why))?;
+            names.push(entry.file_name().to_string_lossy().into_owned());
+        }
+        refuse_foreign(&names)?;
+        let superblock = open_to_read(dir, superblock::NAME).map_err(|why| match why.kind() {
+            std::io::ErrorKind::NotFound => absent(),
+            _ => error::unreadable(superblock::NAME, why),
+        })?;
+        let superblock = Superblock::read_from(&*superblock)?;
+        let open = |kind: LogKind| {
+            let mut ids: Vec<_> = names.iter().filter_map(|name| kind.id_of(name)).collect();
+            ids.sort_unstable();
+            ids.into_iter()
+                .map(|id| Segment::open(dir, kind, id))
+                .collect::<Result<Vec<_>>>()
+        };
+        Ok(Self {
+            placing: Placing::new(&superblock.hash_key),
+            records: open(LogKind::RECORDS).and_then(|all| without_gap(all, "records"))?,
+            parked: open(LogKind::PARKED).and_then(|all| without_gap(all, "parked"))?,
+        })
+    }
+
+    /// Whether the walk of a segment of records ended where it may: at its end, or in the last one
+    /// anywhere, since that may be half written right now.
+    pub(super) fn check_end(&self, index: usize, scan: &Scan<'_>) -> Result<()> {
+        let segment = &self.records[index];
+        if scan.is_at_end() || index + 1 == self.records.len() {
+            return Ok(());
+        }
+        Err(segment.damaged(scan.offset(), "a bad frame before the last segment"))
+    }
+
+    pub(super) fn len_bytes(&self) -> u64 {
+        let all = self.records.iter().chain(&self.parked);
+        all.map(|segment| u64::from(segment.len)).sum()
+    }
+}
+
+impl Segment {
+    fn open(dir: &Path, kind: LogKind, id: u32) -> Result<Self> {
+        let name = kind.name_of(id);
+        let unreadable = |why| error::unreadable(&name, why);
+        let file = open_to_read(dir, &name).map_err(unreadable)?;
+        let len = file.len_bytes().map_err(unreadable)?;
+        let len = u32::try_from(len).unwrap_or(u32::MAX);
+        Ok(Self {
+            id,
+            name,
+            file,
+            len,
+        })
+    }
+}
+
+fn without_gap(segments: Vec<Segment>, log: &str) -> Result<Vec<Segment>> {
+    match segments
+        .windows(2)
+        .find(|pair| pair[0].id + 1 != pair[1].id)
+    {
+        Some(pair) => Err(pair[0].damaged(pair[0].len, &format!("the next {log} file is missing"))),
+        None => Ok(segments),
+    }
+}
+
+fn absent() -> Error {
+    Error::new(ErrorKind::Unavailable, "there is no store here").not_applied()
+}
+
+/// How often the folder is looked at again while it changes.
+const TRIES: u32 = 5;

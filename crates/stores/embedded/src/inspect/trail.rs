@@ -1,0 +1,43 @@
+//! The audit trail, which lies in both logs.
+
+use std::collections::BTreeMap;
+
+use semel_core::port::store::ListQuery;
+use semel_core::{Audited, Result};
+
+use super::snapshot::Snapshot;
+use super::walk::Entries;
+use crate::entry::{AuditedBody, Kind};
+
+/// A list of the audit trail that is under way.
+pub(super) struct Trail(std::collections::btree_map::IntoValues<u64, Audited>);
+
+impl Trail {
+    /// Reads all of it: orders are given by people.
+    pub(super) fn begin(snapshot: &Snapshot, query: &ListQuery) -> Result<Self> {
+        let mut trail = BTreeMap::new();
+        for segment in snapshot.records.iter().chain(&snapshot.parked) {
+            let mut scan = segment.scan(0);
+            while let Some(frame) = scan.next()? {
+                let mut entries = Entries::of(&frame, segment);
+                while let Some((location, header, bytes)) = entries.next()? {
+                    if header.kind != Kind::Audited {
+                        continue;
+                    }
+                    let body = header.meta(bytes).and_then(AuditedBody::decode);
+                    let damaged = || segment.damaged(location.offset, "an audit entry");
+                    let AuditedBody { order, audited } = body.ok_or_else(damaged)?;
+                    if query.scope.is_none() || audited.scope == query.scope {
+                        // What was written again to let a segment go has the same order.
+                        trail.insert(order, audited);
+                    }
+                }
+            }
+        }
+        Ok(Self(trail.into_values()))
+    }
+
+    pub(super) fn next(&mut self) -> Option<Audited> {
+        self.0.next()
+    }
+}

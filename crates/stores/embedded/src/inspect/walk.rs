@@ -1,0 +1,296 @@
+//! Records in the order of the log, without an index.
+//!
+//! A finished record stays where it was written until its window has passed, but for the rare ones
+//! that an order changed. Each segment says how many of its entries did so (`revised_before` of the
+//! next), so those are found without reading the rest, and everything else can be told at once.
+//! What is unresolved may be followed by a later version at any time: it comes last.
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+
+use bytes::Bytes;
+use semel_core::port::store::{ListQuery, Listed};
+use semel_core::{Key, Operation, Record, Result, Scope, StateKind, Timestamp};
+
+use super::snapshot::{Segment, Snapshot};
+use crate::entry::{self, Header, Kind, RecordBody, put_identity};
+use crate::log::{Frame, Location};
+use crate::place::{Place, Placing};
+
+/// A list of records that is under way.
+pub(super) struct Walk {
+    snapshot: Snapshot,
+    met: Met,
+    /// Index of the segment that is read, and how far.
+    at: (usize, u32),
+    is_drained: bool,
+}
+
+/// What has been met so far.
+struct Met {
+    query: ListQuery,
+    /// Where finished records were changed or removed after they were written.
+    revised: HashMap<Place, Location>,
+    /// What is unresolved or held, as far as the log has been read.
+    pending: BTreeMap<Place, Listed>,
+    /// What has been read and not been handed out yet.
+    ready: VecDeque<Listed>,
+    /// The scope that was met last: most records have the same.
+    scope: Option<Scope>,
+}
+
+impl Walk {
+    pub(super) fn begin(snapshot: Snapshot, query: &ListQuery) -> Result<Self> {
+        let met = Met {
+            query: query.clone(),
+            revised: revisions(&snapshot)?,
+            pending: BTreeMap::new(),
+            ready: VecDeque::new(),
+            scope: None,
+        };
+        Ok(Self {
+            snapshot,
+            met,
+            at: (0, 0),
+            is_drained: false,
+        })
+    }
+
+    /// The next record.
+    pub(super) fn next(&mut self, now: Timestamp) -> Result<Option<Listed>> {
+        loop {
+            if let Some(listed) = self.met.ready.pop_front() {
+                return Ok(Some(listed));
+            }
+            if self.is_drained {
+                return Ok(None);
+            }
+            if !self.read_on(now)? {
+                self.is_drained = true;
+                let pending = std::mem::take(&mut self.met.pending).into_values();
+                let wanted = pending.filter(|listed| is_wanted(&self.met.query, listed, now));
+                self.met.ready.extend(wanted);
+            }
+        }
+    }
+
+    /// Takes in the next frames; `false` at the end of the log.
+    fn read_on(&mut self, now: Timestamp) -> Result<bool> {
+        let (index, offset) = self.at;
+        let Some(segment) = self.snapshot.records.get(index) else {
+            return Ok(false);
+        };
+        let mut scan = segment.scan(offset);
+        while scan.offset() - offset < AT_ONCE_BYTES {
+            let Some(frame) = scan.next()? else {
+                self.snapshot.check_end(index, &scan)?;
+                self.at = (index + 1, 0);
+                return Ok(true);
+            };
+            let entries = Entries::of(&frame, segment);
+            self.met.take_in(entries, &self.snapshot.placing, now)?;
+        }
+        self.at = (index, scan.offset());
+        Ok(true)
+    }
+}
+
+impl Met {
+    fn take_in(
+        &mut self,
+        mut entries: Entries<'_, '_>,
+        placing: &Placing,
+        now: Timestamp,
+    ) -> Result<()> {
+        while let Some((location, header, bytes)) = entries.next()? {
+            let damaged = || entries.segment.damaged(location.offset, "a record");
+            let meta = || header.meta(bytes).ok_or_else(damaged);
+            match header.kind {
+                Kind::Removed => {
+                    self.pending
+                        .remove(&placing.place(entry::Identity(meta()?)));
+                }
+                Kind::Record => {
+                    let body = RecordBody::new(meta()?).ok_or_else(damaged)?;
+                    let record = body.record(None).ok_or_else(damaged)?;
+                    let operation = self.operation_of(&body).ok_or_else(damaged)?;
+                    let listed = Listed { operation, record };
+                    self.meet(listed, placing.place(body.identity), location, now);
+                }
+                Kind::Padding
+                | Kind::Segment
+                | Kind::Entity
+                | Kind::Mark
+                | Kind::Parked
+                | Kind::Dropped
+                | Kind::Audited => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn meet(&mut self, listed: Listed, place: Place, location: Location, now: Timestamp) {
+        if !is_at_rest(&listed.record) {
+            self.pending.insert(place, listed);
+            return;
+        }
+        self.pending.remove(&place);
+        let is_revised = self.revised.get(&place).is_some_and(|at| *at > location);
+        if !is_revised && is_wanted(&self.query, &listed, now) {
+            self.ready.push_back(listed);
+        }
+    }
+
+    /// The operation of a record. Making a scope costs a hash, so the last one is used again.
+    fn operation_of(&mut self, body: &RecordBody<'_>) -> Option<Operation> {
+        let (tenant, name, key) = body.identity.parts()?;
+        let is_last = |scope: &&Scope| scope.tenant() == tenant && scope.operation() == name;
+        let scope = match self.scope.as_ref().filter(is_last) {
+            Some(scope) => scope.clone(),
+            None => self.scope.insert(Scope::new(tenant, name).ok()?).clone(),
+        };
+        let key = Key::from_canonical(Bytes::copy_from_slice(key))?;
+        Some(Operation::new(scope, key))
+    }
+}
+
+/// The latest version of each operation, with its outcome.
+pub(super) fn find(snapshot: &Snapshot, batch: &[Operation]) -> Result<Vec<Option<Record>>> {
+    let identities: Vec<Vec<u8>> = batch
+        .iter()
+        .map(|operation| {
+            let mut identity = Vec::new();
+            put_identity(&mut identity, &operation.scope, &operation.key);
+            identity
+        })
+        .collect();
+    let mut found = vec![None; batch.len()];
+    for segment in &snapshot.records {
+        let mut scan = segment.scan(0);
+        while let Some(frame) = scan.next()? {
+            let mut entries = Entries::of(&frame, segment);
+            while let Some((location, header, bytes)) = entries.next()? {
+                if !matches!(header.kind, Kind::Record | Kind::Removed) {
+                    continue;
+                }
+                let meta = &bytes[entry::HEADER_LEN..];
+                for (identity, found) in identities.iter().zip(&mut found) {
+                    if !meta.starts_with(identity) {
+                        continue;
+                    }
+                    let checked = header.meta(bytes);
+                    let damaged = || segment.damaged(location.offset, "a record");
+                    let meta = checked.ok_or_else(damaged)?;
+                    *found = match header.kind {
+                        Kind::Record => {
+                            let record = RecordBody::new(meta)
+                                .and_then(|body| body.record(Some(header.tail(bytes)?)));
+                            Some(record.ok_or_else(damaged)?)
+                        }
+                        Kind::Removed
+                        | Kind::Padding
+                        | Kind::Segment
+                        | Kind::Entity
+                        | Kind::Mark
+                        | Kind::Parked
+                        | Kind::Dropped
+                        | Kind::Audited => None,
+                    };
+                }
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// Where finished records were changed or removed: looks into the last segment, and into those
+/// whose successor says that there is something, or does not say.
+fn revisions(snapshot: &Snapshot) -> Result<HashMap<Place, Location>> {
+    let mut revised = HashMap::new();
+    for (index, segment) in snapshot.records.iter().enumerate() {
+        let next = snapshot
+            .records
+            .get(index + 1)
+            .map(Segment::start)
+            .transpose()?;
+        if next.flatten().and_then(|start| start.revised_before) == Some(0) {
+            continue;
+        }
+        let mut scan = segment.scan(0);
+        while let Some(frame) = scan.next()? {
+            let mut entries = Entries::of(&frame, segment);
+            while let Some((location, header, bytes)) = entries.next()? {
+                let identity = match header.kind {
+                    Kind::Removed => header.meta(bytes).map(entry::Identity),
+                    Kind::Record => {
+                        let body = header.meta(bytes).and_then(RecordBody::new);
+                        body.filter(RecordBody::may_revise)
+                            .map(|body| body.identity)
+                    }
+                    Kind::Padding
+                    | Kind::Segment
+                    | Kind::Entity
+                    | Kind::Mark
+                    | Kind::Parked
+                    | Kind::Dropped
+                    | Kind::Audited => None,
+                };
+                if let Some(identity) = identity {
+                    revised.insert(snapshot.placing.place(identity), location);
+                }
+            }
+        }
+    }
+    Ok(revised)
+}
+
+/// The entries of a frame, one by one.
+pub(super) struct Entries<'f, 's> {
+    frame: &'f Frame<'f>,
+    rest: &'f [u8],
+    segment: &'s Segment,
+}
+
+impl<'f, 's> Entries<'f, 's> {
+    pub(super) fn of(frame: &'f Frame<'f>, segment: &'s Segment) -> Self {
+        Self {
+            frame,
+            rest: frame.payload,
+            segment,
+        }
+    }
+
+    pub(super) fn next(&mut self) -> Result<Option<(Location, Header, &'f [u8])>> {
+        if self.rest.is_empty() {
+            return Ok(None);
+        }
+        let at = u32::try_from(self.frame.payload.len() - self.rest.len()).unwrap_or(u32::MAX);
+        let location = Location {
+            segment: self.segment.id,
+            offset: self.frame.payload_offset() + at,
+        };
+        let Some((header, bytes)) = entry::next(&mut self.rest) else {
+            return Err(self.segment.damaged(location.offset, "an unknown entry"));
+        };
+        Ok(Some((location, header, bytes)))
+    }
+}
+
+/// Whether the record stays where it is until its window has passed, unless an order changes it.
+fn is_at_rest(record: &Record) -> bool {
+    let is_finished = matches!(record.state.kind(), StateKind::Completed | StateKind::Dead);
+    is_finished && !record.held
+}
+
+fn is_wanted(query: &ListQuery, listed: &Listed, now: Timestamp) -> bool {
+    let Listed { operation, record } = listed;
+    query.state.is_none_or(|kind| record.state.kind() == kind)
+        && (!query.repeated || record.possible_repeats > 0)
+        && query
+            .scope
+            .as_ref()
+            .is_none_or(|scope| *scope == operation.scope)
+        && !record.is_forgotten(now)
+}
+
+/// How much of the log is taken in before what it holds is handed out.
+const AT_ONCE_BYTES: u32 = 1 << 20;

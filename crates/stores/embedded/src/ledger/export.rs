@@ -1,0 +1,213 @@
+//! Handing over everything that the ledger holds, a part at a time.
+
+use bytes::Bytes;
+use semel_core::port::store::Listed;
+use semel_core::port::transfer::Item;
+use semel_core::{EntityRecord, Error, Mark, Outcome, Record, Result, Timestamp};
+
+use super::walk::{DiskAt, OnDisk};
+use super::{Kept, Ledger, foreign_cursor};
+use crate::entry::{self, EntityBody, Scopes};
+use crate::error;
+use crate::export::Basket;
+use crate::place::Place;
+
+/// Which part of the ledger comes next.
+#[derive(Clone, Debug)]
+pub(crate) enum Part {
+    /// What is in memory, from this place on.
+    Kept(Place),
+    /// Entities behind this one.
+    Entities(Option<(semel_core::Scope, semel_core::Key)>),
+    /// Marks behind this one.
+    Marks(Option<Box<str>>),
+    /// What is on disk, from here on.
+    Finished(DiskPart),
+}
+
+/// Where in the log to go on.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct DiskPart(DiskAt);
+
+impl Part {
+    pub(crate) const FIRST: Self = Self::Kept(Place::FIRST);
+
+    pub(crate) fn encode(&self) -> Bytes {
+        let mut bytes = Vec::new();
+        match self {
+            Self::Kept(place) => {
+                bytes.push(b'm');
+                bytes.extend_from_slice(&place.to_bytes());
+            }
+            Self::Entities(after) => {
+                bytes.push(b'e');
+                if let Some((scope, entity)) = after {
+                    entry::put_entity(&mut bytes, scope, entity, &EntityRecord::default(), false);
+                }
+            }
+            Self::Marks(after) => {
+                bytes.push(b'k');
+                if let Some(name) = after {
+                    bytes.push(b'=');
+                    bytes.extend_from_slice(name.as_bytes());
+                }
+            }
+            Self::Finished(DiskPart(at)) => {
+                bytes.push(b'd');
+                bytes.extend_from_slice(&at.to_bytes());
+            }
+        }
+        bytes.into()
+    }
+
+    pub(crate) fn decode(bytes: &[u8]) -> Result<Self> {
+        let part = match bytes.split_first() {
+            Some((b'm', place)) => place
+                .try_into()
+                .ok()
+                .map(|place| Self::Kept(Place::from_bytes(place))),
+            Some((b'e', [])) => Some(Self::Entities(None)),
+            Some((b'e', entity)) => {
+                EntityBody::decode(entity).map(|it| Self::Entities(Some((it.scope, it.entity))))
+            }
+            Some((b'k', [])) => Some(Self::Marks(None)),
+            Some((b'k', [b'=', name @ ..])) => {
+                let name = std::str::from_utf8(name).ok();
+                name.map(|name| Self::Marks(Some(name.into())))
+            }
+            Some((b'd', at)) => DiskAt::from_bytes(at).map(|at| Self::Finished(DiskPart(at))),
+            Some(_) | None => None,
+        };
+        part.ok_or_else(foreign_cursor)
+    }
+}
+
+impl Ledger {
+    /// Puts what comes at `part` into `basket`; answers where to go on.
+    pub(crate) fn export(
+        &mut self,
+        part: Part,
+        basket: &mut Basket,
+        now: Timestamp,
+    ) -> Result<Option<Part>> {
+        match part {
+            Part::Kept(from) => self.export_kept(from, basket, now),
+            Part::Entities(after) => Ok(Some(self.export_entities(after, basket))),
+            Part::Marks(after) => Ok(Some(self.export_marks(after.as_deref(), basket))),
+            Part::Finished(DiskPart(at)) => {
+                let next = self.export_finished(at, basket, now)?;
+                Ok(next.map(|at| Part::Finished(DiskPart(at))))
+            }
+        }
+    }
+
+    fn export_kept(
+        &mut self,
+        from: Place,
+        basket: &mut Basket,
+        now: Timestamp,
+    ) -> Result<Option<Part>> {
+        let mut next = from;
+        loop {
+            let Some((&place, kept)) = self.kept.range(next..).next() else {
+                return Ok(Some(Part::Entities(None)));
+            };
+            if basket.is_full() {
+                return Ok(Some(Part::Kept(place)));
+            }
+            if !kept.record.is_forgotten(now) {
+                let Kept {
+                    operation, record, ..
+                } = &**kept;
+                let (operation, record) = (operation.clone(), record.clone());
+                let outcome = if kept.has_outcome {
+                    self.stored_outcome(place)?
+                } else {
+                    None
+                };
+                let len = outcome_len(outcome.as_ref());
+                let record = Record { outcome, ..record };
+                let listed = Listed { operation, record };
+                basket.put(Item::Record(Box::new(listed)), len);
+            }
+            let Some(after) = place.next() else {
+                return Ok(Some(Part::Entities(None)));
+            };
+            next = after;
+        }
+    }
+
+    fn export_entities(&self, after: Option<super::EntityKey>, basket: &mut Basket) -> Part {
+        use std::ops::Bound;
+        let mut last = after.clone();
+        let from = after.map_or(Bound::Unbounded, Bound::Excluded);
+        for (key, entity) in self.entities.range((from, Bound::Unbounded)) {
+            if basket.is_full() {
+                return Part::Entities(last);
+            }
+            let (scope, entity_key) = key;
+            let record = entity.value.record.clone();
+            basket.put(Item::Entity(scope.clone(), entity_key.clone(), record), 0);
+            last = Some(key.clone());
+        }
+        Part::Marks(None)
+    }
+
+    fn export_marks(&self, after: Option<&str>, basket: &mut Basket) -> Part {
+        use std::ops::Bound;
+        let mut last: Option<Box<str>> = after.map(Box::from);
+        let from = after.map_or(Bound::Unbounded, Bound::Excluded);
+        for (name, mark) in self.marks.range::<str, _>((from, Bound::Unbounded)) {
+            if basket.is_full() {
+                return Part::Marks(last);
+            }
+            let mark = Mark {
+                name: name.clone(),
+                value: mark.value,
+            };
+            basket.put(Item::Mark(mark), 0);
+            last = Some((&**name).into());
+        }
+        Part::Finished(DiskPart(DiskAt::START))
+    }
+
+    fn export_finished(
+        &self,
+        from: DiskAt,
+        basket: &mut Basket,
+        now: Timestamp,
+    ) -> Result<Option<DiskAt>> {
+        let mut scopes = Scopes::default();
+        self.walk_finished(from, |on_disk| {
+            if basket.is_full() {
+                return Ok(false);
+            }
+            let (listed, len) = listed(on_disk, &mut scopes).ok_or_else(|| self.bad(on_disk))?;
+            if !listed.record.is_forgotten(now) {
+                basket.put(Item::Record(Box::new(listed)), len);
+            }
+            Ok(true)
+        })
+    }
+
+    fn bad(&self, on_disk: &OnDisk<'_>) -> Error {
+        let name = self.log.name_of(on_disk.location.segment);
+        let offset = u64::from(on_disk.location.offset);
+        error::corrupt(&name, offset, "a record's contents")
+    }
+}
+
+/// A finished record with its outcome, and how long that is.
+fn listed(on_disk: &OnDisk<'_>, scopes: &mut Scopes) -> Option<(Listed, usize)> {
+    let tail = on_disk.tail()?;
+    let record = on_disk.body.record(Some(tail))?;
+    let operation = on_disk.body.identity.operation(scopes)?;
+    Some((Listed { operation, record }, tail.len()))
+}
+
+fn outcome_len(outcome: Option<&Outcome>) -> usize {
+    match outcome {
+        Some(Outcome::Kept { bytes, .. }) => bytes.len(),
+        Some(Outcome::TooLarge { .. }) | None => 0,
+    }
+}

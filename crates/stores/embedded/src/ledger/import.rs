@@ -1,0 +1,128 @@
+//! Adding what another store held, as it is.
+
+use semel_core::port::store::Listed;
+use semel_core::{EntityRecord, FencingToken, Key, Mark, Record, Result, Scope, State, Timestamp};
+
+use super::{Finished, Gated, Kept, Ledger, Stored, Versioned, shared_place};
+use crate::entry::{self, Kind};
+use crate::import::FinishedRecord;
+use crate::place::{Address, Addresses};
+
+impl Ledger {
+    /// The last fencing token given out.
+    pub(crate) const fn token(&self) -> FencingToken {
+        FencingToken::new(self.token)
+    }
+
+    /// Gives out tokens beyond this one from here on.
+    pub(crate) const fn go_on_from(&mut self, token: FencingToken) {
+        self.token = token.get();
+    }
+
+    /// Adds a finished record; answers whether it is new. What would count as absent is left out.
+    pub(crate) fn import_finished(
+        &mut self,
+        new: &FinishedRecord,
+        addresses: &Addresses,
+        now: Timestamp,
+    ) -> Result<bool> {
+        let address = addresses.get(new.number);
+        let Some(end) = self.ends.of(new.state, false) else {
+            return Ok(false);
+        };
+        if end.forgotten_at <= now || !self.is_free(address, now)? {
+            return Ok(false);
+        }
+        let Stored { location, .. } = self.append(Kind::Record, |buffer| {
+            buffer.extend_from_slice(addresses.bytes(new.meta.clone()));
+            addresses.bytes(new.tail.clone())
+        });
+        let is_dead = matches!(new.state, State::Dead { .. });
+        self.put_finished(address.place, Finished { location, is_dead });
+        self.tally_window(location.segment, end);
+        Ok(true)
+    }
+
+    /// Adds a record that is unresolved or held; answers whether it is new. Its lease goes on also
+    /// over a reopening: no lock proves that its holder is gone.
+    pub(crate) fn import_kept(
+        &mut self,
+        listed: &Listed,
+        address: Address<'_>,
+        now: Timestamp,
+    ) -> Result<bool> {
+        if !self.is_free(address, now)? {
+            return Ok(false);
+        }
+        let Listed { operation, record } = listed;
+        let operation =
+            semel_core::Operation::new(operation.scope.clone(), operation.key.detached());
+        let stored = self.append_record(address.identity, record, true);
+        let transport = record.transport.as_deref();
+        let kept = Kept {
+            operation,
+            has_outcome: record.outcome.is_some(),
+            has_foreign_lease: true,
+            record: Record {
+                outcome: None,
+                transport: transport.map(bytes::Bytes::copy_from_slice),
+                ..record.clone()
+            },
+            stored: Some(stored),
+        };
+        self.put_kept(address.place, Some(Box::new(kept)));
+        Ok(true)
+    }
+
+    /// Adds what is remembered of an entity; answers whether it is new.
+    pub(crate) fn import_entity(
+        &mut self,
+        scope: Scope,
+        entity: Key,
+        record: EntityRecord,
+    ) -> bool {
+        let key = (scope, entity);
+        if self.entities.contains_key(&key) {
+            return false;
+        }
+        let stored = self.append(Kind::Entity, |buffer| {
+            entry::put_entity(buffer, &key.0, &key.1, &record, true);
+            &[]
+        });
+        let value = Gated {
+            record,
+            has_foreign_lease: true,
+        };
+        let stored = Some(stored);
+        self.put_entity(key, Some(Versioned { value, stored }));
+        true
+    }
+
+    /// Adds a mark; answers whether it is new.
+    pub(crate) fn import_mark(&mut self, mark: &Mark) -> bool {
+        let is_new = !self.marks.contains_key(&mark.name);
+        if is_new {
+            self.set_mark(mark);
+        }
+        is_new
+    }
+
+    /// Whether nothing is there of an operation, once what counts as absent has made room.
+    fn is_free(&mut self, address: Address<'_>, now: Timestamp) -> Result<bool> {
+        if let Some(kept) = self.kept.get(&address.place) {
+            return if address.identity.is_of(&kept.operation) {
+                Ok(false)
+            } else {
+                Err(shared_place())
+            };
+        }
+        match self.finished(address, false)? {
+            None => Ok(true),
+            Some((record, finished)) if record.is_forgotten(now) => {
+                self.displace(address.place, finished);
+                Ok(true)
+            }
+            Some(_) => Ok(false),
+        }
+    }
+}

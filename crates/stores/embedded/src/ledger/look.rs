@@ -1,0 +1,173 @@
+//! Looking for what is there of an operation: in memory, in what was read ahead, on disk.
+
+use semel_core::{Operation, Outcome, Record, Result, State};
+
+use super::ahead::Ahead;
+use super::{Before, Finished, Ledger, Stored, shared_place};
+use crate::entry::{Header, Kind, RecordBody};
+use crate::error;
+use crate::place::{Address, Addresses, Place};
+
+impl Ledger {
+    /// Brings close what the next items of a batch will look up; to be called for each.
+    #[inline]
+    pub(crate) fn look_ahead(&mut self, addresses: &Addresses, number: usize) {
+        if number.is_multiple_of(Ahead::ITEMS) {
+            self.ahead.read(&self.log, &self.table, addresses, number);
+        }
+    }
+
+    /// Gives back what was read ahead.
+    pub(crate) fn forget_ahead(&mut self) {
+        self.ahead.forget();
+    }
+
+    /// What is there of an operation; its outcome only where it is wanted.
+    pub(super) fn before(
+        &mut self,
+        address: Address<'_>,
+        operation: &Operation,
+        wants_outcome: bool,
+    ) -> Result<Before> {
+        if let Some(kept) = self.kept.get(&address.place) {
+            if kept.operation != *operation {
+                return Err(shared_place());
+            }
+            if !(kept.has_outcome && wants_outcome) {
+                return Ok(Before::Kept);
+            }
+            let outcome = self.stored_outcome(address.place)?;
+            let Some(kept) = self.kept.get(&address.place) else {
+                return Ok(Before::Absent);
+            };
+            return Ok(Before::Held(Box::new(Record {
+                outcome,
+                ..kept.record.clone()
+            })));
+        }
+        Ok(match self.finished(address, wants_outcome)? {
+            Some((record, finished)) => Before::Finished(record, finished),
+            None => Before::Absent,
+        })
+    }
+
+    /// The record that a decision starts from.
+    pub(super) fn record<'a>(&'a self, place: Place, before: &'a Before) -> Option<&'a Record> {
+        match before {
+            Before::Absent => None,
+            Before::Kept => self.kept.get(&place).map(|kept| &kept.record),
+            Before::Held(record) | Before::Finished(record, _) => Some(record),
+        }
+    }
+
+    /// Looks for a finished record on disk.
+    pub(super) fn finished(
+        &mut self,
+        address: Address<'_>,
+        wants_outcome: bool,
+    ) -> Result<Option<(Box<Record>, Finished)>> {
+        let Self {
+            log,
+            table,
+            scratch,
+            ahead,
+            spare,
+            ..
+        } = self;
+        let oldest = log.oldest();
+        for location in table.locations(address.place.tag) {
+            if location.segment < oldest {
+                continue;
+            }
+            let bad = |what| {
+                let name = log.name_of(location.segment);
+                error::corrupt(&name, u64::from(location.offset), what)
+            };
+            // What is in memory was put there by this process, and needs no checksum.
+            let in_memory = log.in_memory(location);
+            let in_memory = in_memory.and_then(|bytes| whole(bytes, wants_outcome));
+            let (header, bytes, meta) = if let Some((header, bytes)) = in_memory {
+                (header, bytes, header.trusted_meta(bytes))
+            } else {
+                let read = ahead.get(address.number, location);
+                let (header, bytes) = match read.and_then(|bytes| whole(bytes, wants_outcome)) {
+                    Some(entry) => entry,
+                    None => log.read(location, wants_outcome, scratch)?,
+                };
+                (header, bytes, header.meta(bytes))
+            };
+            let meta = meta.filter(|_| header.kind == Kind::Record);
+            let meta = meta.ok_or_else(|| bad("a record's checksum"))?;
+            let body = RecordBody::new(meta).ok_or_else(|| bad("a record's key"))?;
+            if body.identity != address.identity {
+                continue;
+            }
+            let tail = if wants_outcome {
+                Some(
+                    header
+                        .tail(bytes)
+                        .ok_or_else(|| bad("an outcome's checksum"))?,
+                )
+            } else {
+                None
+            };
+            let record = body
+                .record(tail)
+                .ok_or_else(|| bad("a record's contents"))?;
+            let is_dead = matches!(record.state, State::Dead { .. });
+            let record = match spare.take() {
+                Some(mut boxed) => {
+                    *boxed = record;
+                    boxed
+                }
+                None => Box::new(record),
+            };
+            return Ok(Some((record, Finished { location, is_dead })));
+        }
+        Ok(None)
+    }
+
+    /// The outcome of a held record.
+    pub(super) fn stored_outcome(&mut self, place: Place) -> Result<Option<Outcome>> {
+        let stored = self.kept.get(&place).and_then(|kept| kept.stored);
+        let Some(Stored { location, .. }) = stored else {
+            return Ok(None);
+        };
+        let (header, bytes) = self.log.read(location, true, &mut self.scratch)?;
+        let record = header
+            .meta(bytes)
+            .and_then(RecordBody::new)
+            .and_then(|body| {
+                let tail = header.tail(bytes)?;
+                body.record(Some(tail))
+            });
+        record.map(|record| record.outcome).ok_or_else(|| {
+            let name = self.log.name_of(location.segment);
+            error::corrupt(&name, u64::from(location.offset), "a held record")
+        })
+    }
+
+    /// Takes back what a look-up needed memory for.
+    pub(super) fn give_back(&mut self, before: Before) {
+        match before {
+            Before::Held(mut record) | Before::Finished(mut record, _) => {
+                // It may be large.
+                record.outcome = None;
+                self.spare = Some(record);
+            }
+            Before::Absent | Before::Kept => {}
+        }
+    }
+}
+
+/// The entry that begins `bytes`, if as much of it is there as is wanted.
+#[inline]
+fn whole(bytes: &[u8], wants_tail: bool) -> Option<(Header, &[u8])> {
+    let header = Header::decode(bytes)?;
+    let len = if wants_tail {
+        header.entry_len()
+    } else {
+        header.lead_len()
+    };
+    Some((header, bytes.get(..len)?))
+}

@@ -1,0 +1,167 @@
+//! Where the entries of the audit trail are, in one log: 16 bytes each, in the order of the entries.
+//!
+//! Entries come in two logs, each beside the change that it tells of; their orders, which rise over
+//! both, put them together again. What they say stays on disk.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::log::Location;
+
+/// The entries of one log, in chunks, so that growing copies nothing.
+#[derive(Debug, Default)]
+pub(crate) struct Trail {
+    chunks: Vec<Vec<Spot>>,
+}
+
+/// Where an entry is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Spot {
+    pub(crate) order: u64,
+    pub(crate) location: Location,
+}
+
+/// A spot met while replaying, and the length of its entry.
+pub(crate) type Met = (Spot, u32);
+
+impl Trail {
+    /// The trail of what was met, in any order, and what was met twice: an older copy of what was
+    /// carried forward.
+    pub(crate) fn of(mut met: Vec<Met>) -> (Self, Vec<Met>) {
+        met.sort_unstable_by_key(|(spot, _)| (spot.order, spot.location));
+        let mut trail = Self::default();
+        let mut older = Vec::new();
+        for (index, &(spot, len)) in met.iter().enumerate() {
+            match met.get(index + 1) {
+                Some((next, _)) if next.order == spot.order => older.push((spot, len)),
+                Some(_) | None => trail.push(spot),
+            }
+        }
+        (trail, older)
+    }
+
+    /// Adds an entry of a greater order than all before.
+    pub(crate) fn push(&mut self, spot: Spot) {
+        match self.chunks.last_mut() {
+            Some(chunk) if chunk.len() < CHUNK_SPOTS => chunk.push(spot),
+            Some(_) | None => {
+                // The first one is small, since most trails are.
+                let room = if self.chunks.is_empty() {
+                    4
+                } else {
+                    CHUNK_SPOTS
+                };
+                let mut chunk = Vec::with_capacity(room);
+                chunk.push(spot);
+                self.chunks.push(chunk);
+            }
+        }
+    }
+
+    /// Takes the last entry back.
+    pub(crate) fn pop(&mut self) -> Option<Spot> {
+        let chunk = self.chunks.last_mut()?;
+        let spot = chunk.pop();
+        if chunk.is_empty() {
+            self.chunks.pop();
+        }
+        spot
+    }
+
+    /// Where the entry of `order` is.
+    pub(crate) fn location(&self, order: u64) -> Option<Location> {
+        let spot = self.from(order).next()?;
+        (spot.order == order).then_some(spot.location)
+    }
+
+    /// Notes that the entry of `order` is elsewhere now.
+    pub(crate) fn relocate(&mut self, order: u64, location: Location) {
+        let (chunk, at) = self.find(order);
+        let spot = self.chunks.get_mut(chunk).and_then(|it| it.get_mut(at));
+        if let Some(spot) = spot.filter(|spot| spot.order == order) {
+            spot.location = location;
+        }
+    }
+
+    /// The entries of `order` and after.
+    pub(crate) fn from(&self, order: u64) -> impl Iterator<Item = Spot> {
+        let (chunk, at) = self.find(order);
+        let rest = self.chunks.get(chunk).map_or(&[][..], |it| &it[at..]);
+        let later = self.chunks.get(chunk + 1..).unwrap_or_default();
+        rest.iter().chain(later.iter().flatten()).copied()
+    }
+
+    /// Chunk and index of the first entry of `order` or after.
+    fn find(&self, order: u64) -> (usize, usize) {
+        let is_before = |chunk: &Vec<Spot>| chunk.last().is_some_and(|last| last.order < order);
+        let chunk = self.chunks.partition_point(is_before);
+        let at = self.chunks.get(chunk);
+        let at = at.map_or(0, |it| it.partition_point(|spot| spot.order < order));
+        (chunk, at)
+    }
+}
+
+/// Gives out the orders of entries, over both logs. Clones share it.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Orders(Arc<AtomicU64>);
+
+impl Orders {
+    /// The next order. A number that is not used is a gap, which does no harm.
+    pub(crate) fn next(&self) -> u64 {
+        self.0.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    /// Notes an order that is in use.
+    pub(crate) fn seen(&self, order: u64) {
+        self.0.fetch_max(order, Ordering::Relaxed);
+    }
+}
+
+const CHUNK_SPOTS: usize = 4_096;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn spot(order: u64, offset: u32) -> Spot {
+        let location = Location { segment: 1, offset };
+        Spot { order, location }
+    }
+
+    #[test]
+    fn entries_are_found_from_any_order_on() {
+        let mut trail = Trail::default();
+        let count = 3 * CHUNK_SPOTS as u64 + 7;
+        for order in 1..=count {
+            trail.push(spot(order * 2, 8));
+        }
+        for from in [0, 1, 2, 3, 8_191, 8_192, 8_193, 8_194, count * 2] {
+            let found: Vec<_> = trail.from(from).map(|spot| spot.order).collect();
+            let expected: Vec<_> = (1..=count)
+                .map(|it| it * 2)
+                .filter(|it| *it >= from)
+                .collect();
+            assert_eq!(found, expected, "from {from}");
+        }
+        assert_eq!(trail.location(3), None);
+        trail.relocate(8_194, spot(0, 99).location);
+        assert_eq!(trail.location(8_194), Some(spot(0, 99).location));
+        assert_eq!(trail.pop(), Some(spot(count * 2, 8)));
+        while trail.pop().is_some() {}
+        assert_eq!(trail.from(0).count(), 0);
+    }
+
+    #[test]
+    fn of_two_copies_the_later_one_counts() {
+        let met = vec![(spot(3, 8), 10), (spot(9, 16), 11), (spot(3, 24), 10)];
+        let (trail, older) = Trail::of(met);
+        assert_eq!(older, [(spot(3, 8), 10)]);
+        let all: Vec<_> = trail.from(0).collect();
+        assert_eq!(all, [spot(3, 24), spot(9, 16)]);
+    }
+
+    #[test]
+    fn an_entry_costs_16_bytes() {
+        assert_eq!(size_of::<Spot>(), 16);
+    }
+}
