@@ -21,7 +21,7 @@ use std::time::Duration;
 use semel_core::port::checkpoint::AnyCheckpointStore;
 use semel_core::port::source::{Progress, Source};
 use semel_core::port::transactional::{AnyTransactionalStore, Statements, TransactionalStore};
-use semel_core::{Clock, Entropy, Result, Start, Store};
+use semel_core::{ClaimId, Claimant, Clock, Entropy, Result, Start, Store};
 use tokio::sync::watch;
 
 use crate::effect::{BatchEffect, Class, Effect, Output};
@@ -38,8 +38,17 @@ pub struct Surroundings {
     pub clock: Arc<dyn Clock>,
     /// Chance.
     pub entropy: Arc<dyn Entropy>,
+    /// Who claims.
+    pub claimant: Claimant,
     /// Who is told of every decision.
     pub observer: Arc<dyn Observer>,
+}
+
+impl Surroundings {
+    /// A fresh claim id.
+    pub fn claim_id(&self) -> ClaimId {
+        self.claimant.claim(&*self.entropy)
+    }
 }
 
 /// A wish to stop: finish or release what is running within `patience`, and fetch nothing more.
@@ -159,7 +168,7 @@ impl<S: Store + Clone, Src: Source> Consumer<S, Src> {
             self.source,
             Arc::clone(&self.pipeline),
             start,
-            Arc::clone(&self.surroundings.entropy),
+            self.surroundings.clone(),
         );
         let desk = Desk::new(
             self.pipeline,

@@ -2,7 +2,11 @@
 
 use std::time::Duration;
 
+use bytes::Bytes;
+use semel_core::port::source::DeliveryId;
 use semel_core::{Claim, Duplicate, Error, FencingToken, Operation, StateKind, Unusable};
+
+use crate::summary::Fate;
 
 /// Something that the engine decided or met. Borrowed: an observer copies what it keeps.
 #[derive(Debug)]
@@ -106,6 +110,13 @@ pub enum Event<'a> {
         /// The state that was found; `None` is absent.
         found: Option<StateKind>,
     },
+    /// A delivery met its fate and is acknowledged next.
+    Settled {
+        /// The delivery.
+        delivery: DeliveryId,
+        /// What became of it.
+        fate: Fate,
+    },
     /// The store failed, or the target of an output; the call is repeated.
     StoreFailed {
         /// How.
@@ -127,10 +138,37 @@ pub enum Event<'a> {
     },
 }
 
+/// The message that an event is about.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct Origin<'a> {
+    /// Where it was read.
+    pub coordinates: &'a str,
+    /// Its headers, in the order of the broker.
+    pub headers: &'a [(Box<str>, Bytes)],
+}
+
+impl<'a> Origin<'a> {
+    /// The message with these headers, read there.
+    pub const fn new(coordinates: &'a str, headers: &'a [(Box<str>, Bytes)]) -> Self {
+        Self {
+            coordinates,
+            headers,
+        }
+    }
+}
+
 /// Watches the engine. Called on the engine's own task: be quick.
 pub trait Observer: Send + Sync + 'static {
     /// Takes note of `event` of a pipeline.
     fn observe(&self, pipeline: &str, event: &Event<'_>);
+
+    /// The same for what concerns one message; goes to [`observe`](Self::observe) unless the
+    /// observer wants to know the message too.
+    fn observe_message(&self, pipeline: &str, event: &Event<'_>, origin: Origin<'_>) {
+        let _ = origin;
+        self.observe(pipeline, event);
+    }
 }
 
 /// Watches nothing.

@@ -13,8 +13,8 @@ use semel_core::port::source::{Delivery, DeliveryId};
 use semel_core::port::transactional::{Backoff, Value};
 use semel_core::select::{Message, Selected, Selector, View};
 use semel_core::{
-    ClaimId, ClaimRequest, Entropy, Operation, Parked, Scope, Start, Timestamp, Unusable,
-    VersionGate, Window,
+    ClaimId, ClaimRequest, Operation, Parked, Scope, Start, Timestamp, Unusable, VersionGate,
+    Window,
 };
 
 /// How messages of one source become operations.
@@ -130,7 +130,7 @@ impl Pipeline {
         &self,
         delivery: Delivery,
         start: Start,
-        entropy: &dyn Entropy,
+        claim_id: ClaimId,
         tape: &mut Tape,
     ) -> Result<Incoming, Box<Rejected>> {
         let read = if let Some(size_bytes) = delivery.oversize_bytes {
@@ -146,7 +146,7 @@ impl Pipeline {
                 coordinates: &delivery.coordinates,
             };
             let view = View::onto(message, std::mem::take(tape));
-            let read = self.read_view(&view, &delivery, start, entropy);
+            let read = self.read_view(&view, &delivery, start, claim_id);
             *tape = view.into_tape();
             read
         };
@@ -186,7 +186,7 @@ impl Pipeline {
         view: &View<'_>,
         delivery: &Delivery,
         start: Start,
-        entropy: &dyn Entropy,
+        claim_id: ClaimId,
     ) -> Result<(Option<Bytes>, ClaimRequest, Vec<Value>), Unusable> {
         let key = self.key.key(view)?;
         let gate = self
@@ -208,7 +208,7 @@ impl Pipeline {
         };
         let request = ClaimRequest {
             operation: Operation::new(self.scope.clone(), key),
-            claim_id: random_claim_id(entropy),
+            claim_id,
             fingerprint: self.fingerprint.fingerprint(view)?,
             transport: Some(self.transport(view, delivery)?),
             birth,
@@ -249,13 +249,6 @@ impl Pipeline {
             text
         })
     }
-}
-
-/// A fresh claim id from erased entropy.
-pub(crate) fn random_claim_id(entropy: &dyn Entropy) -> ClaimId {
-    let mut bytes = [0; 16];
-    entropy.fill(&mut bytes);
-    ClaimId::from_bytes(bytes)
 }
 
 fn gate(

@@ -3,5 +3,6 @@
 mod attempt;
 mod consumer;
 mod crash_table;
+mod once;
 mod swarm;
 mod world;

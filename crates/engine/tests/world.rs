@@ -20,7 +20,9 @@ use std::time::Duration;
 use semel_core::fingerprint::FingerprintSelector;
 use semel_core::port::store::ListQuery;
 use semel_core::port::transactional::Backoff;
-use semel_core::{AttemptLimits, Key, Operation, Parked, Record, Scope, StateKind, Store, Window};
+use semel_core::{
+    AttemptLimits, Claimant, Key, Operation, Parked, Record, Scope, StateKind, Store, Window,
+};
 use semel_engine::consumer::Surroundings;
 use semel_engine::effect::{Class, OnDoubt};
 use semel_engine::pipeline::Pipeline;
@@ -103,6 +105,7 @@ impl World {
     pub(crate) fn worker(&self, broker: &Broker) -> Worker {
         let surroundings = Surroundings {
             clock: Arc::new(self.clock),
+            claimant: Claimant::random(&*self.chance),
             entropy: self.chance.clone(),
             observer: self.watch.clone(),
         };

@@ -27,6 +27,12 @@ const ALLOWED: &[Arrow] = &[
     Arrow("crates/worker", "crates/engine", Use::Normal),
     Arrow("crates/worker", "crates/core", Use::Normal),
     Arrow("crates/worker", "crates/stores/memory", Use::Tests),
+    Arrow("crates/semel", "crates/engine", Use::Normal),
+    Arrow("crates/semel", "crates/core", Use::Normal),
+    Arrow("crates/semel", "crates/stores/*", Use::Normal),
+    Arrow("crates/semel", "crates/brokers/*", Use::Normal),
+    // Its tests and examples are built with the feature `testing`.
+    Arrow("crates/semel", "crates/semel", Use::Tests),
     Arrow("crates/engine", "crates/core", Use::Normal),
     Arrow("crates/engine", "crates/stores/memory", Use::Tests),
     Arrow("crates/conformance", "crates/core", Use::Normal),

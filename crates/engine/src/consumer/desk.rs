@@ -14,8 +14,8 @@ use semel_core::{Error, Parked, Result, Store};
 use super::intake::{Chunk, Intake, Told};
 use super::lanes::Lanes;
 use super::{OnProgress, Shutdown, Surroundings};
-use crate::event::Event;
-use crate::pipeline::Pipeline;
+use crate::event::{Event, Origin};
+use crate::pipeline::{Incoming, Pipeline};
 use crate::summary::{Fate, Summary};
 
 pub(super) struct Desk<S> {
@@ -93,6 +93,13 @@ impl<S: Store + Clone> Desk<S> {
         self.surroundings
             .observer
             .observe(&self.pipeline.name, event);
+    }
+
+    pub(super) fn observe_message(&self, incoming: &Incoming, event: &Event<'_>) {
+        let origin = Origin::new(&incoming.coordinates, &incoming.headers);
+        self.surroundings
+            .observer
+            .observe_message(&self.pipeline.name, event, origin);
     }
 
     /// Whether all that ever comes has met its fate, or shutdown wants no more begun.
@@ -205,6 +212,7 @@ impl<S: Store + Clone> Desk<S> {
         let mut acknowledge = Vec::with_capacity(self.settled.len());
         for (delivery, held, fate) in std::mem::take(&mut self.settled) {
             self.summary.count(fate);
+            self.observe(&Event::Settled { delivery, fate });
             self.in_hand.remove(&delivery);
             acknowledge.push(delivery);
             if let Some(held) = held {

@@ -224,7 +224,7 @@ impl Attempts {
             // Its lease has been running since it was first granted.
             self.renew_at = desk.now();
         }
-        desk.observe(&Event::Granted { claim: &claim });
+        desk.observe_message(&incoming, &Event::Granted { claim: &claim });
         let call = call(&incoming, claim.clone());
         let effect = Arc::clone(effect);
         let abort = self.tasks.spawn(async move { effect.call(call).await });

@@ -5,10 +5,11 @@ use std::sync::Arc;
 
 use semel_core::json::Tape;
 use semel_core::port::source::{DeliveryId, Fetched, Progress, Source};
-use semel_core::{Entropy, Error, ErrorKind, Result, Start};
+use semel_core::{Error, ErrorKind, Result, Start};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
+use crate::consumer::Surroundings;
 use crate::pipeline::{Incoming, Pipeline, Rejected};
 
 /// What the source brought, read.
@@ -92,7 +93,7 @@ pub(super) fn open(
     source: impl Source,
     pipeline: Arc<Pipeline>,
     start: Start,
-    entropy: Arc<dyn Entropy>,
+    surroundings: Surroundings,
 ) -> Intake {
     // Two chunks ahead keep the store busy; more would only hold memory.
     let (chunk_sender, chunks) = mpsc::channel(2);
@@ -102,7 +103,7 @@ pub(super) fn open(
         source,
         pipeline,
         start,
-        entropy,
+        surroundings,
         tape: Tape::default(),
         ended: false,
     };
@@ -118,7 +119,7 @@ struct Reader<Src> {
     source: Src,
     pipeline: Arc<Pipeline>,
     start: Start,
-    entropy: Arc<dyn Entropy>,
+    surroundings: Surroundings,
     tape: Tape,
     ended: bool,
 }
@@ -171,9 +172,12 @@ impl<Src: Source> Reader<Src> {
         let mut incoming = Vec::with_capacity(deliveries.len());
         let mut rejected = Vec::new();
         for delivery in deliveries {
-            let read = self
-                .pipeline
-                .read(delivery, self.start, &*self.entropy, &mut self.tape);
+            let read = self.pipeline.read(
+                delivery,
+                self.start,
+                self.surroundings.claim_id(),
+                &mut self.tape,
+            );
             match read {
                 Ok(message) => incoming.push(message),
                 Err(unusable) => rejected.push(*unusable),

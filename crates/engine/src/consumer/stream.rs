@@ -104,7 +104,7 @@ pub(super) async fn admit<S: Store + Clone>(desk: &mut Desk<S>) -> Result<Vec<(I
                 if claim.takeover {
                     desk.taken_over();
                 }
-                desk.observe(&Event::Granted { claim: &claim });
+                desk.observe_message(&incoming, &Event::Granted { claim: &claim });
                 granted.push((incoming, claim));
             }
             admission => desk.refused(incoming, admission)?,

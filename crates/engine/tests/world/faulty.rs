@@ -5,12 +5,12 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use semel_core::decide::{Directed, Directive};
-use semel_core::port::checkpoint::{CheckpointStore, Together};
+use semel_core::port::checkpoint::{CheckpointStore, Together, Write};
 use semel_core::port::store::{Capabilities, ListQuery, Listed, Page, Stats, Swept};
 use semel_core::port::transactional::{Application, Applied, Statements, TransactionalStore};
 use semel_core::{
-    Admission, ClaimRequest, Code, Error, ErrorKind, Mark, Operation, Parked, ParkedId, Record,
-    Renewal, Renewed, Result, Settled, Settlement, Store,
+    Admission, Audited, ClaimRequest, Code, Error, ErrorKind, Mark, Note, Operation, Parked,
+    ParkedId, Record, Renewal, Renewed, Result, Settled, Settlement, Store,
 };
 
 use super::crash::Crash;
@@ -209,8 +209,8 @@ impl<S: Store> Store for Faulty<S> {
             .await
     }
 
-    async fn drop_parked(&self, batch: &[ParkedId]) -> Result<Vec<bool>> {
-        self.inner.drop_parked(batch).await
+    async fn drop_parked(&self, batch: &[ParkedId], note: Option<&Note>) -> Result<Vec<bool>> {
+        self.inner.drop_parked(batch, note).await
     }
 
     async fn get(&self, batch: &[Operation]) -> Result<Vec<Option<Record>>> {
@@ -235,6 +235,10 @@ impl<S: Store> Store for Faulty<S> {
                 self.inner.operate(batch),
             )
             .await
+    }
+
+    async fn list_audit(&self, query: &ListQuery) -> Result<Page<Audited>> {
+        self.inner.list_audit(query).await
     }
 
     async fn sweep(&self, limit: usize) -> Result<Swept> {
@@ -269,6 +273,9 @@ impl<S: CheckpointStore> CheckpointStore for Faulty<S> {
         self.plan
             .pass(Method::SettleWith, batch.len(), items, call)
             .await
+    }
+    async fn admit_with(&self, batch: Vec<ClaimRequest>, write: Write) -> Result<Vec<Admission>> {
+        self.inner.admit_with(batch, write).await
     }
 
     async fn mark(&self, name: &str) -> Result<Option<u64>> {

@@ -84,6 +84,8 @@ impl Observer for Watch {
             Event::StoreFailed { .. } => Seen::StoreFailed,
             Event::Renewed { count } => Seen::Renewed(count),
             Event::Swept { removed, doubted } => Seen::Swept { removed, doubted },
+            // Follows each of the others; the fates are counted by the summary.
+            Event::Settled { .. } => return,
             _ => unreachable!("every event has its name here"),
         };
         self.0.lock().expect("watching never panics").push(seen);

@@ -7,8 +7,8 @@ use semel_core::{Admission, Duplicate, Error, FencingToken, Result, StateKind, S
 
 use super::asking::is_final;
 use super::{Desk, Held, RECHECK};
-use crate::event::Event;
-use crate::pipeline::{Incoming, Rejected, random_claim_id};
+use crate::event::{Event, Origin};
+use crate::pipeline::{Incoming, Rejected};
 use crate::summary::Fate;
 
 impl<S: Store + Clone> Desk<S> {
@@ -19,10 +19,13 @@ impl<S: Store + Clone> Desk<S> {
             parked,
         } = rejected;
         let coordinates = &parked.coordinates;
-        self.observe(&Event::Unusable {
+        let event = Event::Unusable {
             coordinates,
             unusable: &unusable,
-        });
+        };
+        let origin = Origin::new(coordinates, &parked.headers);
+        let observer = &self.surroundings.observer;
+        observer.observe_message(&self.pipeline.name, &event, origin);
         self.to_park.push(parked);
         self.settled.push((delivery, None, Fate::Quarantined));
     }
@@ -47,42 +50,54 @@ impl<S: Store + Clone> Desk<S> {
                 self.completed(&incoming, false);
             }
             Admission::Replay { duplicate, .. } => {
-                self.observe(&Event::Replayed {
-                    operation,
-                    duplicate,
-                });
+                self.observe_message(
+                    &incoming,
+                    &Event::Replayed {
+                        operation,
+                        duplicate,
+                    },
+                );
                 self.settle(&incoming, Fate::Replayed);
             }
             Admission::Busy { until, now } => self.hold_back(incoming, until, now),
             Admission::Conflict { duplicate } => {
                 let coordinates = &incoming.coordinates;
-                self.observe(&Event::Conflicted {
-                    operation,
-                    coordinates,
-                    duplicate,
-                });
+                self.observe_message(
+                    &incoming,
+                    &Event::Conflicted {
+                        operation,
+                        coordinates,
+                        duplicate,
+                    },
+                );
                 let detail = "the key was used with another request";
                 self.set_aside(&incoming, "fingerprint-conflict", detail, Fate::Conflict);
             }
             Admission::Stale { applied } => {
-                self.observe(&Event::Stale { operation, applied });
+                self.observe_message(&incoming, &Event::Stale { operation, applied });
                 self.settle(&incoming, Fate::Stale);
             }
             Admission::Parked { state, .. } => {
                 let coordinates = &incoming.coordinates;
-                self.observe(&Event::Parked {
-                    operation,
-                    coordinates,
-                    state,
-                });
+                self.observe_message(
+                    &incoming,
+                    &Event::Parked {
+                        operation,
+                        coordinates,
+                        state,
+                    },
+                );
                 self.parked(&incoming, state, "its operation was given up before");
             }
             Admission::TooOld => {
                 let coordinates = &incoming.coordinates;
-                self.observe(&Event::TooOld {
-                    operation,
-                    coordinates,
-                });
+                self.observe_message(
+                    &incoming,
+                    &Event::TooOld {
+                        operation,
+                        coordinates,
+                    },
+                );
                 let detail = "no record, and older than the window";
                 self.set_aside(&incoming, "too-old", detail, Fate::TooOld);
             }
@@ -120,9 +135,12 @@ impl<S: Store + Clone> Desk<S> {
     /// The effect happened and is recorded.
     pub(in crate::consumer) fn completed(&mut self, incoming: &Incoming, takeover: bool) {
         self.summary.takeovers += u64::from(takeover);
-        self.observe(&Event::Completed {
-            operation: &incoming.request.operation,
-        });
+        self.observe_message(
+            incoming,
+            &Event::Completed {
+                operation: &incoming.request.operation,
+            },
+        );
         self.settle(incoming, Fate::Applied);
     }
 
@@ -133,12 +151,15 @@ impl<S: Store + Clone> Desk<S> {
         error: &str,
         wait: Duration,
     ) {
-        self.observe(&Event::Released {
-            operation: &incoming.request.operation,
-            error,
-            wait,
-        });
-        incoming.request.claim_id = random_claim_id(&*self.surroundings.entropy);
+        self.observe_message(
+            &incoming,
+            &Event::Released {
+                operation: &incoming.request.operation,
+                error,
+                wait,
+            },
+        );
+        incoming.request.claim_id = self.surroundings.claim_id();
         let due = self.due(wait);
         self.lanes.delay(incoming, due);
     }
@@ -153,16 +174,22 @@ impl<S: Store + Clone> Desk<S> {
         let operation = &incoming.request.operation;
         let coordinates = &incoming.coordinates;
         if state == StateKind::Dead {
-            self.observe(&Event::Dead {
-                operation,
-                coordinates,
-                error,
-            });
+            self.observe_message(
+                incoming,
+                &Event::Dead {
+                    operation,
+                    coordinates,
+                    error,
+                },
+            );
         } else {
-            self.observe(&Event::InDoubt {
-                operation,
-                coordinates,
-            });
+            self.observe_message(
+                incoming,
+                &Event::InDoubt {
+                    operation,
+                    coordinates,
+                },
+            );
         }
         self.parked(incoming, state, error);
     }
@@ -187,12 +214,15 @@ impl<S: Store + Clone> Desk<S> {
         }
         self.summary.fenced += 1;
         let operation = &incoming.request.operation;
-        self.observe(&Event::Fenced {
-            operation,
-            token,
-            found,
-        });
-        incoming.request.claim_id = random_claim_id(&*self.surroundings.entropy);
+        self.observe_message(
+            &incoming,
+            &Event::Fenced {
+                operation,
+                token,
+                found,
+            },
+        );
+        incoming.request.claim_id = self.surroundings.claim_id();
         let due = self.due(RECHECK);
         self.lanes.delay(incoming, due);
     }
@@ -212,10 +242,13 @@ impl<S: Store + Clone> Desk<S> {
         }
         // Its owner may be done long before its lease ends.
         let wait = until.since(now).clamp(Duration::from_millis(5), RECHECK);
-        self.observe(&Event::Busy {
-            operation: &incoming.request.operation,
-            wait,
-        });
+        self.observe_message(
+            &incoming,
+            &Event::Busy {
+                operation: &incoming.request.operation,
+                wait,
+            },
+        );
         let due = self.due(wait);
         self.lanes.delay(incoming, due);
     }

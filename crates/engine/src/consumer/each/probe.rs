@@ -51,6 +51,7 @@ pub(super) async fn probe<S: Store + Clone, E: Effect>(
     let directive = Directive {
         operation,
         order: Order::Resolve(verdict),
+        note: None,
     };
     let directed = desk
         .ask(|| desk.store.operate(std::slice::from_ref(&directive)))

@@ -1,0 +1,170 @@
+//! One operation at a time, from a program's own code: `once(key, effect)`.
+//!
+//! [`Once`] is the handle; [`Declared`] names an operation and says how it is run. Each call is a
+//! task of its own that claims the key, runs the effect, renews its lease, settles, and only then
+//! answers: so a caller who goes away leaves nothing half done. Batches are the same call with more
+//! items. Not for messages from a broker: that is [`crate::consumer`].
+//!
+//! ```
+//! # use std::sync::Arc;
+//! use semel_engine::once::Once;
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let clock = Arc::new(semel_engine::system::SystemClock::new());
+//! # let store = Arc::new(semel_store_memory::MemoryStore::new(clock));
+//! let once = Once::new(store);
+//! for _duplicate in 0..2 {
+//!     let receipt = once.operation("charge").once("pay-1", async |_op| Ok(42)).await?;
+//!     assert_eq!(*receipt.value(), 42);
+//! }
+//! # Ok(())
+//! # }
+//! ```
+
+mod admit;
+mod asking;
+mod batch;
+mod call;
+mod declared;
+mod error;
+mod failure;
+mod flight;
+mod hub;
+mod key;
+mod op;
+mod outcome;
+mod receipt;
+mod resolve;
+mod round;
+mod run;
+mod settings;
+mod settle;
+
+pub use batch::{Batch, Granted};
+pub use call::Pending;
+pub use declared::Declared;
+pub use error::{Cause, Error, Happened};
+pub use failure::{Dropped, Failure, Panicked, TimedOut};
+pub use key::ToKey;
+pub use op::Op;
+pub use outcome::{Remember, TYPED_JSON, Typed, Unreadable};
+pub use receipt::{Answered, Receipt};
+pub use settings::Settings;
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use semel_core::port::source::Source;
+use semel_core::{Claimant, Store};
+
+use crate::consumer::Surroundings;
+use crate::event::Unobserved;
+use crate::handler::Builder;
+use crate::system::{SystemClock, SystemEntropy};
+use hub::Hub;
+
+/// Runs operations over one store. Cheap to clone; all clones are one.
+pub struct Once<S> {
+    hub: Arc<Hub<S>>,
+}
+
+impl<S: Store + Clone> Once<S> {
+    /// Over `store`, with the system's clock and entropy, the default settings, nobody watching, and
+    /// a sweep every minute.
+    pub fn new(store: S) -> Self {
+        let entropy = SystemEntropy;
+        let surroundings = Surroundings {
+            clock: Arc::new(SystemClock::new()),
+            claimant: Claimant::random(&entropy),
+            entropy: Arc::new(entropy),
+            observer: Arc::new(Unobserved),
+        };
+        Self::with(store, surroundings, Settings::default(), Some(SWEEP_EVERY))
+    }
+
+    /// Over `store`, with everything said. `sweep_every` is how often records past their window are
+    /// removed; `None` leaves that to somebody else.
+    pub fn with(
+        store: S,
+        surroundings: Surroundings,
+        defaults: Settings,
+        sweep_every: Option<Duration>,
+    ) -> Self {
+        let hub = Arc::new(Hub::new(store, surroundings, defaults, sweep_every));
+        Self { hub }
+    }
+
+    /// The operation of that name, with the default settings.
+    pub fn operation(&self, name: &str) -> Declared<S> {
+        Declared::new(Arc::clone(&self.hub), name)
+    }
+
+    /// A consumer of that name over `source`, with the default settings.
+    ///
+    /// It is not waited for by [`Once::close`]: let it stop first.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Closed`]
+    pub fn consumer<Src: Source>(&self, name: &str, source: Src) -> Result<Builder<S, Src>, Error> {
+        let store = self.hub.store()?;
+        self.hub.sweep_beside(&store);
+        let surroundings = self.hub.surroundings.clone();
+        Ok(Builder::new(
+            name,
+            source,
+            store,
+            surroundings,
+            &self.hub.defaults,
+        ))
+    }
+
+    /// The store.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Closed`]
+    pub fn store(&self) -> Result<S, Error> {
+        self.hub.store()
+    }
+
+    /// The clock, the entropy and whoever watches.
+    pub fn surroundings(&self) -> &Surroundings {
+        &self.hub.surroundings
+    }
+
+    /// The settings that operations begin with.
+    pub fn defaults(&self) -> &Settings {
+        &self.hub.defaults
+    }
+
+    /// Takes no more calls on any clone, waits until those that run are settled, and lets the store
+    /// go: what it holds, a folder or a file, is free for others then, unless somebody else has a
+    /// handle of it.
+    ///
+    /// Takes as long as the longest effect. Without it, what runs when the process ends is left to
+    /// its lease.
+    ///
+    /// # Cancel safety   safe: what runs is left running, and no more calls are taken
+    pub async fn close(&self) {
+        self.hub.close().await;
+    }
+}
+
+impl<S> Clone for Once<S> {
+    fn clone(&self) -> Self {
+        Self {
+            hub: Arc::clone(&self.hub),
+        }
+    }
+}
+
+impl<S> fmt::Debug for Once<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Once")
+    }
+}
+
+const SWEEP_EVERY: Duration = Duration::from_secs(60);

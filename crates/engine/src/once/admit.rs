@@ -1,0 +1,270 @@
+//! The first part of a call: asking for claims, and answering what is decided by that alone.
+
+use std::time::Duration;
+
+use semel_core::{
+    Admission, Claim, ClaimRequest, ErrorKind, FencingToken, Record, Renewed, StateKind, Store,
+    Timestamp,
+};
+use tokio::sync::watch;
+use tokio::time::timeout;
+
+use super::asking::is_final;
+use super::error::{Cause, Error};
+use super::op::Op;
+use super::run::{Answer, Held, Run, unanswered};
+use crate::event::Event;
+
+/// An item that somebody else is at.
+pub(super) struct Busy {
+    pub(super) index: usize,
+    pub(super) wait: Duration,
+}
+
+impl<S: Store + Clone> Run<S> {
+    /// Asks for claims and answers what is decided by that alone.
+    pub(super) async fn admit(
+        &mut self,
+        pending: &[usize],
+        is_first: bool,
+    ) -> (Vec<Held<S>>, Vec<Busy>) {
+        let requests: Vec<_> = pending
+            .iter()
+            .map(|&index| self.requests[index].clone())
+            .collect();
+        let asked_at = self.hub.now();
+        let admissions = match self.claim(requests.clone()).await {
+            Ok(admissions) => admissions,
+            Err(error) => {
+                for &index in pending {
+                    self.answer(index, Err(self.not_asked(index, error.clone())));
+                }
+                return (Vec::new(), Vec::new());
+            }
+        };
+        let (mut granted, mut busy, mut parked) = (Vec::new(), Vec::new(), Vec::new());
+        for ((&index, request), admission) in pending.iter().zip(&requests).zip(admissions) {
+            let admission = match admission {
+                Admission::Failed(error) if is_final(&error) => Err(error),
+                Admission::Failed(_) => self.claim_alone(request).await,
+                admission => Ok(admission),
+            };
+            match admission {
+                Ok(Admission::Granted(claim)) => granted.push((index, claim)),
+                Ok(Admission::Busy { until, now }) => {
+                    if cfg!(semel_planted = "O01") {
+                        granted.push((index, forged(request, until)));
+                        continue;
+                    }
+                    let wait = until.since(now);
+                    if is_first {
+                        let operation = &request.operation;
+                        self.hub
+                            .observe(&self.name, &Event::Busy { operation, wait });
+                    }
+                    busy.push(Busy { index, wait });
+                }
+                Ok(Admission::Parked { state, .. }) => parked.push((index, state)),
+                Ok(admission) => self.decided(index, admission),
+                Err(error) => self.answer(index, Err(self.not_asked(index, error))),
+            }
+        }
+        self.explain(parked).await;
+        let granted = self.freshen(granted, asked_at).await;
+        (granted, busy)
+    }
+
+    /// Answers an item that is not to be run.
+    fn decided(&mut self, index: usize, admission: Admission) {
+        let operation = self.requests[index].operation.clone();
+        let operation_id = || operation.id();
+        let observe = |event: &Event<'_>| self.hub.observe(&self.name, event);
+        let operation = &operation;
+        let coordinates = "";
+        let answer = match admission {
+            Admission::Replay {
+                outcome: Some(outcome),
+                duplicate,
+            } => {
+                observe(&Event::Replayed {
+                    operation,
+                    duplicate,
+                });
+                Ok(Answer::Replayed { outcome, duplicate })
+            }
+            Admission::Conflict { duplicate } => {
+                observe(&Event::Conflicted {
+                    operation,
+                    coordinates,
+                    duplicate,
+                });
+                let operation_id = operation_id();
+                Err(Error::Conflict { operation_id })
+            }
+            Admission::Stale { applied } => {
+                observe(&Event::Stale { operation, applied });
+                Err(Error::Stale {
+                    operation_id: operation_id(),
+                    applied,
+                })
+            }
+            Admission::TooOld => {
+                observe(&Event::TooOld {
+                    operation,
+                    coordinates,
+                });
+                let operation_id = operation_id();
+                Err(Error::TooOld { operation_id })
+            }
+            Admission::Failed(error) => Err(self.not_asked(index, error)),
+            Admission::Replay { outcome: None, .. } => {
+                let message = "the store answered a replay without the outcome";
+                let error = semel_core::Error::new(ErrorKind::Internal, message);
+                Err(self.not_asked(index, error))
+            }
+            // These are dealt with where the claims are asked for.
+            Admission::Granted(_) | Admission::Busy { .. } | Admission::Parked { .. } => {
+                Err(unanswered())
+            }
+        };
+        self.answer(index, answer);
+    }
+
+    /// Answers items that are dead or in doubt, with what is on record of why.
+    async fn explain(&mut self, parked: Vec<(usize, StateKind)>) {
+        if parked.is_empty() {
+            return;
+        }
+        let operations: Vec<_> = parked
+            .iter()
+            .map(|&(index, _)| self.requests[index].operation.clone())
+            .collect();
+        let store = self.store.clone();
+        // Only words for people hang on this.
+        let records = timeout(EXPLAIN_WITHIN, store.get(&operations)).await;
+        let mut records = records
+            .ok()
+            .and_then(Result::ok)
+            .unwrap_or_default()
+            .into_iter();
+        for ((index, state), operation) in parked.into_iter().zip(&operations) {
+            let coordinates = "";
+            self.hub.observe(
+                &self.name,
+                &Event::Parked {
+                    operation,
+                    coordinates,
+                    state,
+                },
+            );
+            let source = on_record(records.next().flatten());
+            let (operation_id, ran) = (operation.id(), false);
+            let error = if state == StateKind::Dead {
+                Error::Dead {
+                    operation_id,
+                    ran,
+                    source,
+                }
+            } else {
+                Error::InDoubt {
+                    operation_id,
+                    ran,
+                    source,
+                }
+            };
+            self.answer(index, Err(error));
+        }
+    }
+
+    /// Takes granted claims in hand. Those that may have run out while their answer was on its way
+    /// are renewed first: an effect never begins under a lease that somebody else may have taken.
+    async fn freshen(&mut self, granted: Vec<(usize, Claim)>, asked_at: Duration) -> Vec<Held<S>> {
+        let mut held = Vec::with_capacity(granted.len());
+        for (index, mut claim) in granted {
+            let mut asked_at = asked_at;
+            let mut is_fresh = !claim.resumed;
+            while !(is_fresh && self.may_begin(asked_at)) {
+                (asked_at, is_fresh) = (self.hub.now(), true);
+                match self.renew_alone(&claim).await {
+                    Ok(Renewed::Until(until)) => claim.lease_until = until,
+                    // Nothing was begun under it, so it is asked for again as by somebody else.
+                    Ok(Renewed::Lost { .. }) => {
+                        self.requests[index].claim_id = self.hub.surroundings.claim_id();
+                        let request = self.requests[index].clone();
+                        match self.claim_alone(&request).await {
+                            Ok(Admission::Granted(newer)) => claim = newer,
+                            Ok(Admission::Busy { until, now }) => {
+                                self.answer(index, Err(self.busy(index, until.since(now))));
+                                break;
+                            }
+                            Ok(Admission::Parked { state, .. }) => {
+                                self.explain(vec![(index, state)]).await;
+                                break;
+                            }
+                            Ok(admission) => {
+                                self.decided(index, admission);
+                                break;
+                            }
+                            Err(error) => {
+                                self.answer(index, Err(self.not_asked(index, error)));
+                                break;
+                            }
+                        }
+                    }
+                    Ok(Renewed::Failed(error)) | Err(error) => {
+                        self.answer(index, Err(self.not_asked(index, error)));
+                        break;
+                    }
+                }
+            }
+            if self.answers[index].is_none() {
+                held.push(self.hold(index, claim, asked_at));
+            }
+        }
+        held
+    }
+
+    fn hold(&self, index: usize, claim: Claim, asked_at: Duration) -> Held<S> {
+        let (stop, stopped) = watch::channel(false);
+        Held {
+            index,
+            op: Op::new(claim.clone(), stopped),
+            presence: self.hub.enter(&claim.operation),
+            claim,
+            stop,
+            asked_at,
+        }
+    }
+
+    /// Whether a lease that was asked for at `asked_at` has enough left to begin under it.
+    pub(super) fn may_begin(&self, asked_at: Duration) -> bool {
+        self.hub.now().saturating_sub(asked_at) < self.settings.lease * 2 / 3
+            || cfg!(semel_planted = "O10")
+    }
+}
+
+fn on_record(record: Option<Record>) -> Cause {
+    match record.and_then(|record| record.last_error) {
+        Some(error) => String::from(error).into(),
+        None => "no reason is on record".into(),
+    }
+}
+
+/// The claim of somebody who does not wait for one.
+fn forged(request: &ClaimRequest, lease_until: Timestamp) -> Claim {
+    Claim {
+        operation: request.operation.clone(),
+        claim_id: request.claim_id,
+        token: FencingToken::new(0),
+        lease_until,
+        attempt: 1,
+        takeover: false,
+        resumed: false,
+        formerly_expired: false,
+        possible_repeat: false,
+        first_started_at: None,
+    }
+}
+
+/// How long the words of a refusal may take to be looked up.
+const EXPLAIN_WITHIN: Duration = Duration::from_secs(1);

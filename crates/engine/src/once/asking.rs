@@ -1,0 +1,165 @@
+//! Store calls before anything was run: asked again until they are answered, or until the caller has
+//! waited long enough.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use semel_core::{
+    Admission, Advice, Certainty, Claim, ClaimRequest, ErrorKind, Renewal, Renewed, Store,
+};
+use tokio::time::{sleep, timeout};
+
+use super::error::Error;
+use super::run::{Run, unanswered};
+
+impl<S: Store + Clone> Run<S> {
+    pub(super) async fn claim_alone(
+        &mut self,
+        request: &ClaimRequest,
+    ) -> semel_core::Result<Admission> {
+        let request = request.clone();
+        self.ask(move |store| {
+            let request = request.clone();
+            async move {
+                match store.claim(&[request]).await?.pop() {
+                    Some(Admission::Failed(error)) => Err(error),
+                    Some(admission) => Ok(admission),
+                    None => Err(unanswered_item()),
+                }
+            }
+        })
+        .await
+    }
+
+    pub(super) async fn claim(
+        &mut self,
+        requests: Vec<ClaimRequest>,
+    ) -> semel_core::Result<Vec<Admission>> {
+        let requests: Arc<[_]> = requests.into();
+        self.ask(move |store| {
+            let requests = Arc::clone(&requests);
+            async move { store.claim(&requests).await }
+        })
+        .await
+    }
+
+    pub(super) async fn renew_alone(&mut self, claim: &Claim) -> semel_core::Result<Renewed> {
+        let renewal = renewal(claim, self.settings.lease);
+        self.ask(move |store| {
+            let renewal = renewal.clone();
+            async move {
+                match store.renew(&[renewal]).await?.pop() {
+                    Some(Renewed::Failed(error)) => Err(error),
+                    Some(renewed) => Ok(renewed),
+                    None => Err(unanswered_item()),
+                }
+            }
+        })
+        .await
+    }
+
+    /// Makes a store call before anything was run, until it is answered or the caller has waited too
+    /// long. If it may have granted something, it goes on a while longer, so that what nobody will
+    /// run is given back instead of left to its lease.
+    async fn ask<T, Fut>(&mut self, call: impl Fn(S) -> Fut + Send) -> semel_core::Result<T>
+    where
+        Fut: Future<Output = semel_core::Result<T>> + Send,
+    {
+        let patience = self.settings.patience;
+        let since = self.hub.now();
+        let mut wait = FIRST_RETRY;
+        let mut is_maybe = false;
+        loop {
+            let left = patience.saturating_sub(self.hub.now().saturating_sub(since));
+            // With nobody left to tell, there is time.
+            let limit = if self.is_wanted() {
+                left.max(FIRST_RETRY)
+            } else {
+                patience
+            };
+            let error = match timeout(limit, call(self.store.clone())).await {
+                Ok(Ok(answer)) => return Ok(answer),
+                Ok(Err(error)) => error,
+                // Given up is the wait, not the call: asked again, the store tells what became of it.
+                Err(_) => no_answer(),
+            };
+            is_maybe |= error.certainty() == Certainty::MaybeApplied;
+            let waited = self.hub.now().saturating_sub(since);
+            if is_final(&error) || self.hub.is_closing() {
+                return Err(error);
+            }
+            if waited >= patience {
+                self.give_up(&error);
+            }
+            if !self.is_wanted() && (!is_maybe || waited >= patience + self.settings.lease) {
+                return Err(error);
+            }
+            let mut pause = self.hub.jittered(wait.max(hint(&error)));
+            if self.is_wanted() {
+                pause = pause.min(patience.saturating_sub(waited));
+            }
+            self.store_failed(&error, pause);
+            sleep(pause).await;
+            wait = (wait * 2).min(LONGEST_RETRY);
+        }
+    }
+
+    /// Tells the caller that the store could not be asked.
+    fn give_up(&mut self, error: &semel_core::Error) {
+        let ids: Vec<_> = self
+            .requests
+            .iter()
+            .map(|request| request.operation.id())
+            .collect();
+        let mut ids = ids.into_iter();
+        let next = move || {
+            let source = error.clone();
+            match ids.next() {
+                Some(operation_id) => Error::Store {
+                    operation_id,
+                    source,
+                },
+                None => unanswered(),
+            }
+        };
+        self.reply(next);
+    }
+}
+
+/// Whether no repetition can mend this.
+pub(super) fn is_final(error: &semel_core::Error) -> bool {
+    match error.advice() {
+        Advice::Fix | Advice::Stop | Advice::Alarm => true,
+        Advice::Retry { .. } | Advice::LookUpFirst => false,
+    }
+}
+
+/// How long a store wishes to be left alone.
+pub(super) fn hint(error: &semel_core::Error) -> Duration {
+    match error.advice() {
+        Advice::Retry { after } => after,
+        Advice::Fix | Advice::LookUpFirst | Advice::Stop | Advice::Alarm => Duration::ZERO,
+    }
+}
+
+pub(super) fn renewal(claim: &Claim, lease: Duration) -> Renewal {
+    Renewal {
+        operation: claim.operation.clone(),
+        claim_id: claim.claim_id,
+        lease,
+    }
+}
+
+pub(super) fn no_answer() -> semel_core::Error {
+    semel_core::Error::new(ErrorKind::Timeout, "the store does not answer")
+}
+
+pub(super) fn unanswered_item() -> semel_core::Error {
+    let message = "the store answered an item of a batch with nothing";
+    semel_core::Error::new(ErrorKind::Internal, message)
+}
+
+/// Between two tries of a store call that failed.
+pub(super) const FIRST_RETRY: Duration = Duration::from_millis(20);
+pub(super) const LONGEST_RETRY: Duration = Duration::from_secs(5);

@@ -1,0 +1,361 @@
+//! Running a declared operation: every way of calling it, and what they have in common.
+
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll};
+
+use semel_core::{ClaimRequest, OpId, Operation, Record, Store};
+use tokio::sync::oneshot;
+
+use super::batch::Batch;
+use super::declared::Declared;
+use super::error::Error;
+use super::failure::{Dropped, End, Failure};
+use super::key::ToKey;
+use super::op::Op;
+use super::outcome::{Remember, Unreadable};
+use super::receipt::{Answered, Receipt};
+use super::run::{Answer, Boxed, Run, Verdict, Work};
+
+impl<S: Store + Clone> Declared<S> {
+    /// Runs `effect` for `key`, or gives back the outcome of the time when it was run.
+    ///
+    /// The effect runs on a task of its own: one that has begun runs on to its outcome when the
+    /// returned future is dropped. Its lease is renewed meanwhile. A panic is caught and counts as
+    /// maybe applied, as does an effect that runs out of time.
+    ///
+    /// # Guarantee   that of the class; the outcome is recorded before it is returned
+    /// # Cost        two round trips and two durable writes; a replay is one round trip
+    /// # Errors
+    ///
+    /// see [`Error`]: each says whether the effect happened, and calling again is always safe
+    ///
+    /// # Cancel safety   dropped before the effect has begun, it is not begun; dropped later, it runs
+    /// on to its outcome, which the next call with the same key is given
+    ///
+    /// # Panics
+    ///
+    /// outside a tokio runtime
+    pub fn once<T, F, Fut>(&self, key: impl ToKey, effect: F) -> Pending<Result<Receipt<T>, Error>>
+    where
+        T: Remember + Send + 'static,
+        F: FnOnce(Op) -> Fut + Send + 'static,
+        Fut: Future<Output = Result<T, Failure>> + Send + 'static,
+    {
+        let operation = self.operation(key);
+        let declared = self.clone();
+        Pending::new(async move { declared.once_of(operation?, effect).await })
+    }
+
+    async fn once_of<T, F, Fut>(&self, operation: Operation, effect: F) -> Result<Receipt<T>, Error>
+    where
+        T: Remember + Send + 'static,
+        F: FnOnce(Op) -> Fut + Send + 'static,
+        Fut: Future<Output = Result<T, Failure>> + Send + 'static,
+    {
+        let values = Values::new(1);
+        let limit_bytes = self.settings.outcome_limit_bytes;
+        let mut effect = Some(effect);
+        let begin = values.clone();
+        let work = move |index, op| -> Boxed<Verdict> {
+            let (effect, values) = (effect.take(), begin.clone());
+            Box::pin(async move {
+                // A call begins its effect once.
+                let Some(effect) = effect else {
+                    return Err(Failure::new(End::GivenBack, "it was begun before"));
+                };
+                let value = effect(op).await?;
+                let outcome = value.to_outcome(limit_bytes);
+                values.put(index, value);
+                Ok(outcome)
+            })
+        };
+        let work = Work::Each(Box::new(work));
+        let requests = vec![self.claim(operation)];
+        let mut receipts = self.call(requests, work, &values).await;
+        receipts.pop().unwrap_or(Err(Error::Closed))
+    }
+
+    /// As [`once`](Self::once), in the caller's own task, so that the effect may borrow.
+    ///
+    /// # Cancel safety   dropped while the effect runs, the effect stops where it is and counts as
+    /// maybe applied: the class decides. Where that is not wanted, take [`once`](Self::once)
+    ///
+    /// # Panics
+    ///
+    /// where the effect does, after which it counts as maybe applied; outside a tokio runtime
+    ///
+    /// # Errors
+    ///
+    /// as [`once`](Self::once)
+    pub async fn once_here<T, F, Fut>(
+        &self,
+        key: impl ToKey,
+        effect: F,
+    ) -> Result<Receipt<T>, Error>
+    where
+        T: Remember,
+        F: FnOnce(Op) -> Fut,
+        Fut: Future<Output = Result<T, Failure>>,
+    {
+        let operation = self.operation(key)?;
+        let operation_id = operation.id();
+        let (begin, first) = oneshot::channel::<(Op, oneshot::Sender<Verdict>)>();
+        let mut begin = Some(begin);
+        let work = move |_, op| -> Boxed<Verdict> {
+            let begin = begin.take();
+            Box::pin(async move {
+                let never = || Failure::new(End::GivenBack, "the caller went away before it began");
+                let (tell, verdict) = oneshot::channel();
+                let Some(Ok(())) = begin.map(|begin| begin.send((op, tell))) else {
+                    return Err(never());
+                };
+                verdict
+                    .await
+                    .unwrap_or(Err(Failure::maybe_applied(Dropped)))
+            })
+        };
+        let hub = &self.hub;
+        let store = hub.store()?;
+        let requests = vec![self.claim(operation)];
+        let work = Work::Each(Box::new(work));
+        let (run, answers) = Run::new(
+            Arc::clone(hub),
+            store.clone(),
+            self.name(),
+            self.settings.clone(),
+            requests,
+            work,
+        );
+        hub.spawn(&store, run.go())?;
+        let mut value = None;
+        // Nobody begins it where it is a duplicate.
+        if let Ok((op, tell)) = first.await {
+            let stop = op.clone();
+            let verdict = tokio::select! {
+                biased;
+                () = stop.cancelled() => None,
+                verdict = effect(op) => Some(verdict),
+            };
+            let verdict = verdict.map(|verdict| {
+                verdict.map(|result| {
+                    let outcome = result.to_outcome(self.settings.outcome_limit_bytes);
+                    value = Some(result);
+                    outcome
+                })
+            });
+            if let Some(verdict) = verdict {
+                // Out of time or lost, it is listened to no more.
+                let _ = tell.send(verdict);
+            }
+        }
+        let answer = answers.await.ok().and_then(|mut answers| answers.pop());
+        receipt(answer.unwrap_or(Err(Error::Closed)), operation_id, value)
+    }
+
+    /// As [`once`](Self::once), again and again while the effect fails and another attempt is
+    /// allowed: until it has a value, or the operation is dead or in doubt.
+    ///
+    /// # Cancel safety   as [`once`](Self::once); no further attempt is begun
+    ///
+    /// # Errors
+    ///
+    /// as [`once`](Self::once), but no [`Error::Failed`]
+    pub fn once_retrying<T, F, Fut>(
+        &self,
+        key: impl ToKey,
+        effect: F,
+    ) -> Pending<Result<Receipt<T>, Error>>
+    where
+        T: Remember + Send + 'static,
+        F: FnMut(Op) -> Fut + Send + 'static,
+        Fut: Future<Output = Result<T, Failure>> + Send + 'static,
+    {
+        let operation = self.operation(key);
+        let declared = self.clone();
+        let effect = Arc::new(Mutex::new(effect));
+        Pending::new(async move {
+            let operation = operation?;
+            let mut has_failed = false;
+            loop {
+                let effect = Arc::clone(&effect);
+                let attempt = async move |op| {
+                    let running = locked(&effect)(op);
+                    running.await
+                };
+                let retry_after = match declared.once_of(operation.clone(), attempt).await {
+                    Err(Error::Failed { retry_after, .. }) => retry_after,
+                    // The end of a backoff is the store's to say.
+                    Err(Error::Busy { retry_after, .. }) if has_failed => retry_after,
+                    settled => return settled,
+                };
+                has_failed = true;
+                tokio::time::sleep(retry_after).await;
+            }
+        })
+    }
+
+    /// Many keys with an item each, claimed in one round trip and settled in another. A key that
+    /// comes twice is decided as if asked for twice in a row.
+    pub fn batch<K: ToKey, I>(&self, items: impl IntoIterator<Item = (K, I)>) -> Batch<S, I> {
+        let items = items.into_iter();
+        let items = items.map(|(key, item)| (self.operation(key), item));
+        Batch::new(self.clone(), items.collect())
+    }
+
+    /// What is on record of `key`, as it stands at the store.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Invalid`], [`Error::Store`], [`Error::Closed`]
+    ///
+    /// # Cancel safety   safe
+    pub fn record(&self, key: impl ToKey) -> Pending<Result<Option<Record>, Error>> {
+        let (store, operation) = (self.hub.store(), self.operation(key));
+        Pending::new(async move {
+            let operation = operation?;
+            let operation_id = operation.id();
+            let records = store?.get(std::slice::from_ref(&operation)).await;
+            let failed = |source| Error::Store {
+                operation_id,
+                source,
+            };
+            Ok(records.map_err(failed)?.pop().flatten())
+        })
+    }
+
+    /// Runs a call to its end on a task of its own, and pairs its answers with the values.
+    pub(super) async fn call<T: Remember>(
+        &self,
+        requests: Vec<ClaimRequest>,
+        work: Work,
+        values: &Values<T>,
+    ) -> Vec<Result<Receipt<T>, Error>> {
+        if requests.is_empty() {
+            return Vec::new();
+        }
+        let ids: Vec<_> = requests
+            .iter()
+            .map(|request| request.operation.id())
+            .collect();
+        let answers = async {
+            let store = self.hub.store()?;
+            let hub = Arc::clone(&self.hub);
+            let (name, settings) = (self.name(), self.settings.clone());
+            let (run, answers) = Run::new(hub, store.clone(), name, settings, requests, work);
+            self.hub.spawn(&store, run.go())?;
+            answers.await.map_err(|_| Error::Closed)
+        };
+        match answers.await {
+            Ok(answers) => answers
+                .into_iter()
+                .zip(ids)
+                .enumerate()
+                .map(|(index, (answer, id))| receipt(answer, id, values.take(index)))
+                .collect(),
+            Err(_) => ids.iter().map(|_| Err(Error::Closed)).collect(),
+        }
+    }
+}
+
+/// A call that runs once it is awaited. It borrows nothing, so it can be spawned or kept.
+#[must_use = "a call does nothing until it is awaited"]
+pub struct Pending<O>(Boxed<O>);
+
+impl<O> Pending<O> {
+    pub(super) fn new(call: impl Future<Output = O> + Send + 'static) -> Self {
+        Self(Box::pin(call))
+    }
+}
+
+impl<O> Future for Pending<O> {
+    type Output = O;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<O> {
+        self.0.as_mut().poll(context)
+    }
+}
+
+impl<O> fmt::Debug for Pending<O> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Pending")
+    }
+}
+
+/// Where effects put their values, until their caller takes them.
+pub(super) struct Values<T>(Arc<Mutex<Vec<Option<T>>>>);
+
+impl<T> Values<T> {
+    pub(super) fn new(count: usize) -> Self {
+        Self(Arc::new(Mutex::new((0..count).map(|_| None).collect())))
+    }
+
+    pub(super) fn put(&self, index: usize, value: T) {
+        if let Some(place) = locked(&self.0).get_mut(index) {
+            *place = Some(value);
+        }
+    }
+
+    fn take(&self, index: usize) -> Option<T> {
+        locked(&self.0).get_mut(index).and_then(Option::take)
+    }
+}
+
+impl<T> Clone for Values<T> {
+    fn clone(&self) -> Self {
+        Self(Arc::clone(&self.0))
+    }
+}
+
+/// What an answer comes to, with the value that the effect left.
+fn receipt<T: Remember>(
+    answer: Result<Answer, Error>,
+    operation_id: OpId,
+    value: Option<T>,
+) -> Result<Receipt<T>, Error> {
+    match answer? {
+        Answer::Ran {
+            attempt,
+            takeover,
+            possible_repeat,
+            kept,
+        } => match value {
+            Some(value) => Ok(Receipt {
+                value,
+                answered: Answered::Ran {
+                    attempt,
+                    takeover,
+                    possible_repeat,
+                },
+                operation_id,
+                kept,
+            }),
+            None => Err(Error::Unreadable {
+                operation_id,
+                source: Unreadable::Broken {
+                    wanted: "the effect's own value".into(),
+                    why: "it is gone".into(),
+                },
+            }),
+        },
+        Answer::Replayed { outcome, duplicate } => match T::from_outcome(&outcome) {
+            Ok(value) => Ok(Receipt {
+                value,
+                answered: Answered::Replayed { duplicate },
+                operation_id,
+                kept: true,
+            }),
+            Err(source) => Err(Error::Unreadable {
+                operation_id,
+                source,
+            }),
+        },
+    }
+}
+
+/// Nothing here is left half done by a panic of the effect.
+pub(super) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

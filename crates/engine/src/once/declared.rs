@@ -1,0 +1,357 @@
+//! An operation by name: how its effects are run, and running them.
+
+use std::fmt;
+use std::num::NonZeroU32;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use bytes::Bytes;
+use semel_core::claim::AttemptLimits;
+use semel_core::fingerprint::FingerprintSelector;
+use semel_core::port::transactional::Backoff;
+use semel_core::select::{Message, View};
+use semel_core::{
+    ClaimRequest, Error as CoreError, ErrorKind, Fingerprint, Operation, Scope, Start, Timestamp,
+    VersionGate,
+};
+use serde::Serialize;
+
+use super::error::Error;
+use super::hub::Hub;
+use super::key::ToKey;
+use super::settings::Settings;
+use crate::effect::{Class, OnDoubt};
+
+/// An operation by name, and how its effects are run. Cheap to clone; make it once and keep it.
+///
+/// Settings of the operation ([`keyed`](Self::keyed), [`window`](Self::window), …) and of one
+/// request ([`request`](Self::request), [`birth`](Self::birth), …) are set in the same way; for
+/// those of a request, clone first.
+///
+/// # Guarantee
+///
+/// One key, one effect, or a record that says why not. Which of the two a crash in the middle
+/// leaves is the class's to say: [`keyed`](Self::keyed) runs the effect again with the same key,
+/// [`unkeyed`](Self::unkeyed) with [`OnDoubt::Park`], the default, never does.
+pub struct Declared<S> {
+    pub(super) hub: Arc<Hub<S>>,
+    name: Arc<str>,
+    tenant: Arc<str>,
+    scope: Option<Scope>,
+    pub(super) settings: Settings,
+    fingerprint: Option<Fingerprint>,
+    transport: Option<Bytes>,
+    birth: Option<Timestamp>,
+    gate: Option<VersionGate>,
+    fault: Option<CoreError>,
+}
+
+impl<S> Declared<S> {
+    pub(super) fn new(hub: Arc<Hub<S>>, name: &str) -> Self {
+        let settings = hub.defaults.clone();
+        let mut declared = Self {
+            hub,
+            name: name.into(),
+            tenant: "".into(),
+            scope: None,
+            settings,
+            fingerprint: None,
+            transport: None,
+            birth: None,
+            gate: None,
+            fault: None,
+        };
+        declared.rescope();
+        declared
+    }
+
+    /// The effect is a call with [`Op::idempotency_key`](super::Op::idempotency_key) that its provider recognises for
+    /// `provider_window`: exactly once inside that window, then in doubt. Take a margin off what the
+    /// provider declares, for clocks and queues.
+    #[must_use]
+    pub fn keyed(self, provider_window: Duration) -> Self {
+        self.change(|settings| settings.class = Class::Keyed { provider_window })
+    }
+
+    /// The effect is a call that nobody recognises: `on_doubt` says what a crash in the middle leads
+    /// to. [`OnDoubt::Park`] is the default.
+    #[must_use]
+    pub fn unkeyed(self, on_doubt: OnDoubt) -> Self {
+        self.change(|settings| settings.class = Class::Unkeyed(on_doubt))
+    }
+
+    /// How long a finished operation is remembered. Longer than the longest time after which a
+    /// duplicate can come.
+    #[must_use]
+    pub fn window(self, window: Duration) -> Self {
+        self.change(|settings| settings.window = settings.window.resized(window))
+    }
+
+    /// How long a claim outlives a vanished process. Renewed while the effect runs.
+    #[must_use]
+    pub fn lease(self, lease: Duration) -> Self {
+        self.change(|settings| settings.lease = lease)
+    }
+
+    /// How often the effect may fail, over all calls and processes, before the operation is dead, or
+    /// in doubt where it may have happened. At least one.
+    #[must_use]
+    pub fn attempts(self, attempts: u32) -> Self {
+        let attempts = NonZeroU32::new(attempts).unwrap_or(NonZeroU32::MIN);
+        self.change(|settings| settings.limits.failed = attempts)
+    }
+
+    /// Caps on attempts that fail and on those that vanish with their process.
+    #[must_use]
+    pub fn limits(self, limits: AttemptLimits) -> Self {
+        self.change(|settings| settings.limits = limits)
+    }
+
+    /// Wait between attempts: `first`, then doubled up to `most`.
+    #[must_use]
+    pub fn backoff(self, first: Duration, most: Duration) -> Self {
+        self.change(|settings| settings.backoff = Backoff { first, most })
+    }
+
+    /// How long the effect may run; `None` waits for ever. What is out of time is dropped and may
+    /// have happened.
+    #[must_use]
+    pub fn timeout(self, timeout: impl Into<Option<Duration>>) -> Self {
+        let timeout = timeout.into();
+        self.change(|settings| settings.timeout = timeout)
+    }
+
+    /// How long a call waits for somebody else who is at the key; zero answers
+    /// [`Error::Busy`] at once.
+    #[must_use]
+    pub fn wait(self, wait: Duration) -> Self {
+        self.change(|settings| settings.wait = wait)
+    }
+
+    /// How long a call waits for a store that does not answer.
+    #[must_use]
+    pub fn patience(self, patience: Duration) -> Self {
+        self.change(|settings| settings.patience = patience)
+    }
+
+    /// The longest outcome that is kept, in bytes. A longer one reaches the first caller whole, and
+    /// duplicates are told that it was not kept.
+    #[must_use]
+    pub fn outcome_limit_bytes(self, limit_bytes: usize) -> Self {
+        self.change(|settings| settings.outcome_limit_bytes = limit_bytes)
+    }
+
+    /// The most effects of one batch that run at the same time.
+    #[must_use]
+    pub fn concurrency(self, concurrency: usize) -> Self {
+        self.change(|settings| settings.concurrency = concurrency)
+    }
+
+    /// Whose operation it is: keys of different tenants never meet.
+    #[must_use]
+    pub fn tenant(mut self, tenant: &str) -> Self {
+        self.tenant = tenant.into();
+        self.rescope();
+        self
+    }
+
+    /// Binds the key to this request: the same key with another request is
+    /// [`Error::Conflict`]. Compared as JSON, so that the order of members does not count, as a
+    /// pipeline compares payloads.
+    #[must_use]
+    pub fn request(self, request: &(impl Serialize + ?Sized)) -> Self {
+        match serde_json::to_vec(request) {
+            Ok(json) => self.request_bytes(&json),
+            Err(error) => {
+                let message = "the request cannot be written as JSON";
+                self.refuse(CoreError::new(ErrorKind::InvalidInput, message).with_source(error))
+            }
+        }
+    }
+
+    /// Binds the key to these bytes; see [`request`](Self::request). JSON is compared as JSON.
+    #[must_use]
+    pub fn request_bytes(mut self, request: &[u8]) -> Self {
+        match fingerprint(request) {
+            Ok(fingerprint) => {
+                self.fingerprint = fingerprint;
+                self
+            }
+            Err(error) => self.refuse(error),
+        }
+    }
+
+    /// When the request was first made: a request without a record that is older than the window is
+    /// [`Error::TooOld`], since its record may have been forgotten. Without a birth, a duplicate that
+    /// comes after the window counts as new.
+    #[must_use]
+    pub fn birth(mut self, birth: Timestamp) -> Self {
+        self.birth = Some(birth);
+        self
+    }
+
+    /// When the request was first made; see [`birth`](Self::birth). What lies before 1970 counts as
+    /// then.
+    #[must_use]
+    pub fn birth_at(self, birth: SystemTime) -> Self {
+        let since = birth.duration_since(UNIX_EPOCH).unwrap_or_default();
+        self.birth(Timestamp::EPOCH.plus(since))
+    }
+
+    /// Identity of the delivery that brought the request, so that a duplicate is known as a
+    /// redelivery (the same one) or a republish (another).
+    #[must_use]
+    pub fn transport(mut self, id: impl Into<Bytes>) -> Self {
+        self.transport = Some(id.into());
+        self
+    }
+
+    /// Lets the effect run only where `entity` has no version as high as this one;
+    /// [`Error::Stale`] otherwise.
+    #[must_use]
+    pub fn version(mut self, entity: impl ToKey, version: u64) -> Self {
+        match entity.to_key() {
+            Ok(entity) => {
+                self.gate = Some(VersionGate { entity, version });
+                self
+            }
+            Err(unusable) => self.refuse(invalid("the entity is no key", unusable)),
+        }
+    }
+
+    /// The settings as they stand.
+    pub const fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    fn change(mut self, change: impl FnOnce(&mut Settings)) -> Self {
+        change(&mut self.settings);
+        self
+    }
+
+    fn refuse(mut self, fault: CoreError) -> Self {
+        self.fault.get_or_insert(fault);
+        self
+    }
+
+    fn rescope(&mut self) {
+        match Scope::new(&self.tenant, &self.name) {
+            Ok(scope) => self.scope = Some(scope),
+            Err(why) => {
+                let message = "the name or the tenant is not acceptable";
+                self.fault.get_or_insert(invalid(message, why));
+            }
+        }
+    }
+
+    fn check(&self) -> Result<(), Error> {
+        let checked = self
+            .fault
+            .clone()
+            .map_or_else(|| self.settings.check(), Err);
+        checked.map_err(|source| Error::Invalid { source })
+    }
+
+    pub(super) fn name(&self) -> Arc<str> {
+        Arc::clone(&self.name)
+    }
+
+    /// The operation of `key`.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Invalid`]: the key, the name or a setting is not acceptable
+    pub fn operation(&self, key: impl ToKey) -> Result<Operation, Error> {
+        self.check()?;
+        let refused = |source| Error::Invalid { source };
+        let key = key.to_key();
+        let key = key.map_err(|why| refused(invalid("the key is not acceptable", why)))?;
+        match &self.scope {
+            Some(scope) => Ok(Operation::new(scope.clone(), key)),
+            None => Err(refused(CoreError::new(
+                ErrorKind::Internal,
+                "there is no scope",
+            ))),
+        }
+    }
+
+    /// The claim to ask for: with a claim id of its own, and marked as this operation's class wants
+    /// it.
+    pub(super) fn claim(&self, operation: Operation) -> ClaimRequest {
+        let Operation { scope, key } = operation;
+        let claim_id = self.hub.surroundings.claim_id();
+        ClaimRequest {
+            fingerprint: self.fingerprint,
+            transport: self.transport.clone(),
+            birth: self.birth,
+            window: self.settings.window,
+            lease: self.settings.lease,
+            limits: self.settings.limits,
+            start: self.settings.class.start(),
+            gate: self.gate.clone(),
+            ..ClaimRequest::new(scope, key, claim_id)
+        }
+    }
+
+    /// As [`claim`](Self::claim), unless something else was refused meanwhile.
+    pub(super) fn claim_of(&self, operation: Operation) -> Result<ClaimRequest, Error> {
+        self.check()?;
+        Ok(self.claim(operation))
+    }
+
+    /// A claim for an effect that commits together with its record, to be handed to an inbox.
+    ///
+    /// # Errors
+    ///
+    /// as [`operation`](Self::operation)
+    pub fn claim_request(&self, key: impl ToKey) -> Result<ClaimRequest, Error> {
+        let request = self.claim(self.operation(key)?);
+        Ok(ClaimRequest {
+            start: Start::Unmarked,
+            ..request
+        })
+    }
+}
+
+impl<S> Clone for Declared<S> {
+    fn clone(&self) -> Self {
+        Self {
+            hub: Arc::clone(&self.hub),
+            name: Arc::clone(&self.name),
+            tenant: Arc::clone(&self.tenant),
+            scope: self.scope.clone(),
+            settings: self.settings.clone(),
+            fingerprint: self.fingerprint,
+            transport: self.transport.clone(),
+            birth: self.birth,
+            gate: self.gate.clone(),
+            fault: self.fault.clone(),
+        }
+    }
+}
+
+impl<S> fmt::Debug for Declared<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Declared")
+            .field("name", &self.name)
+            .field("settings", &self.settings)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The fingerprint of a request, the same that a pipeline makes of it as a payload.
+fn fingerprint(request: &[u8]) -> semel_core::Result<Option<Fingerprint>> {
+    let payload = Bytes::copy_from_slice(request);
+    let message = Message {
+        payload: &payload,
+        headers: &[],
+        coordinates: "",
+    };
+    FingerprintSelector::Payload
+        .fingerprint(&View::new(message))
+        .map_err(|why| invalid("the request cannot be compared", why))
+}
+
+fn invalid(message: &str, why: impl fmt::Display) -> CoreError {
+    CoreError::new(ErrorKind::InvalidInput, format!("{message}: {why}"))
+}

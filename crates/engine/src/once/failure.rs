@@ -1,0 +1,223 @@
+//! How an effect says that it did not succeed, and how sure that is.
+
+use std::error::Error;
+use std::fmt;
+use std::time::Duration;
+
+use crate::effect::Verdict;
+
+/// Why an effect has no result, and whether it may have happened all the same.
+///
+/// Any error converts into *maybe applied*, so that `?` is never optimistic. Who knows better says
+/// so: [`Failure::not_applied`], [`Failure::dead`].
+///
+/// ```
+/// use semel_engine::once::Failure;
+///
+/// # async fn connect() -> std::io::Result<()> { Ok(()) }
+/// # async fn send() -> std::io::Result<u64> { Ok(1) }
+/// async fn charge(cents: u64) -> Result<u64, Failure> {
+///     if cents == 0 {
+///         return Err(Failure::dead("an amount of zero cannot be charged"));
+///     }
+///     connect().await.map_err(Failure::not_applied)?; // nothing was sent yet
+///     Ok(send().await?) // sent, and nobody knows what became of it
+/// }
+/// ```
+///
+/// The text of the error becomes the record's last error: it should hold no secret.
+pub struct Failure {
+    pub(super) end: End,
+    pub(super) cause: Box<dyn Error + Send + Sync>,
+}
+
+/// What a failure says of the effect.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum End {
+    /// It surely did not happen; another attempt may follow.
+    NotApplied { retry_after: Option<Duration> },
+    /// Nobody knows.
+    MaybeApplied,
+    /// It surely did not happen and never will.
+    Dead,
+    /// It was never begun; costs no attempt.
+    GivenBack,
+}
+
+impl Failure {
+    /// The effect surely did not happen: another attempt may follow, whatever the class.
+    pub fn not_applied(cause: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
+        Self::new(End::NotApplied { retry_after: None }, cause)
+    }
+
+    /// Nobody knows whether the effect happened: the class decides.
+    pub fn maybe_applied(cause: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
+        Self::new(End::MaybeApplied, cause)
+    }
+
+    /// The effect surely did not happen and never will: no other attempt follows.
+    pub fn dead(cause: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
+        Self::new(End::Dead, cause)
+    }
+
+    /// The same failure with the effect's own wish when the next attempt may be made. Counts only
+    /// where the effect was not applied.
+    #[must_use]
+    pub fn retry_after(mut self, after: Duration) -> Self {
+        if let End::NotApplied { retry_after } = &mut self.end {
+            *retry_after = Some(after);
+        }
+        self
+    }
+
+    /// Why.
+    pub fn cause(&self) -> &(dyn Error + Send + Sync + 'static) {
+        &*self.cause
+    }
+
+    pub(super) fn new(end: End, cause: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
+        Self {
+            end,
+            cause: cause.into(),
+        }
+    }
+
+    /// As an effect of a consumer says it.
+    pub(crate) fn into_verdict(self) -> Verdict {
+        let error = self.line();
+        match self.end {
+            End::NotApplied { retry_after } => Verdict::NotApplied { error, retry_after },
+            End::GivenBack => Verdict::NotApplied {
+                error,
+                retry_after: None,
+            },
+            End::MaybeApplied => Verdict::MaybeApplied { error },
+            End::Dead => Verdict::Dead { error },
+        }
+    }
+
+    /// The error and its sources in one line, as the record keeps it.
+    pub(super) fn line(&self) -> Box<str> {
+        let mut line = self.cause.to_string();
+        let mut source = self.cause.source();
+        while let Some(cause) = source {
+            let text = cause.to_string();
+            // Many errors repeat their source in their own text.
+            if !line.contains(&text) {
+                line.push_str(": ");
+                line.push_str(&text);
+            }
+            source = cause.source();
+        }
+        let mut line = line.replace(|c: char| c.is_control(), " ");
+        if let Some((end, _)) = line.char_indices().nth(MAX_LINE_CHARS) {
+            line.truncate(end);
+        }
+        line.into()
+    }
+}
+
+impl<E: Error + Send + Sync + 'static> From<E> for Failure {
+    /// Maybe applied.
+    fn from(error: E) -> Self {
+        if cfg!(semel_planted = "O07") {
+            return Self::not_applied(error);
+        }
+        Self::maybe_applied(error)
+    }
+}
+
+impl fmt::Debug for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Failure")
+            .field("end", &self.end)
+            .field("cause", &self.cause)
+            .finish()
+    }
+}
+
+/// The effect panicked. The panic itself went to the panic hook.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Panicked;
+
+impl fmt::Display for Panicked {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the effect panicked")
+    }
+}
+
+impl Error for Panicked {}
+
+/// The effect did not end in time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TimedOut {
+    /// Its time limit.
+    pub limit: Duration,
+}
+
+impl fmt::Display for TimedOut {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the effect did not end within {:?}", self.limit)
+    }
+}
+
+impl Error for TimedOut {}
+
+/// The effect was dropped before it ended: its runtime shut down, or its caller went away and it ran
+/// in the caller's own task.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Dropped;
+
+impl fmt::Display for Dropped {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the effect was dropped before it ended")
+    }
+}
+
+impl Error for Dropped {}
+
+/// How much of an error's text a record keeps.
+const MAX_LINE_CHARS: usize = 1_000;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Debug)]
+    struct Outer(std::io::Error);
+
+    impl fmt::Display for Outer {
+        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("charging\nfailed")
+        }
+    }
+
+    impl Error for Outer {
+        fn source(&self) -> Option<&(dyn Error + 'static)> {
+            Some(&self.0)
+        }
+    }
+
+    #[test]
+    fn an_error_that_says_nothing_of_the_effect_is_maybe_applied() {
+        let failure = Failure::from(std::io::Error::other("broken pipe"));
+        assert_eq!(failure.end, End::MaybeApplied);
+    }
+
+    #[test]
+    fn a_failure_is_kept_as_one_line_with_its_sources() {
+        let failure = Failure::from(Outer(std::io::Error::other("broken pipe")));
+        assert_eq!(&*failure.line(), "charging failed: broken pipe");
+        let long = Failure::dead("ü".repeat(5_000));
+        assert_eq!(long.line().chars().count(), MAX_LINE_CHARS);
+    }
+
+    #[test]
+    fn a_wish_when_to_retry_counts_only_where_a_retry_is_certain() {
+        let after = Duration::from_secs(9);
+        let failure = Failure::not_applied("busy").retry_after(after);
+        let retry_after = Some(after);
+        assert_eq!(failure.end, End::NotApplied { retry_after });
+        assert_eq!(Failure::dead("no").retry_after(after).end, End::Dead);
+    }
+}

@@ -1,0 +1,148 @@
+//! What is in flight: granted and waiting, running, finished, being settled.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
+
+use tokio::task::{AbortHandle, Id, JoinError, JoinSet};
+
+use super::failure::{Dropped, Failure, Panicked, TimedOut};
+use super::run::{Held, Verdict};
+use super::settle::Report;
+
+/// What was granted together, from then until the last of it is settled.
+pub(super) struct Round<S> {
+    /// Not begun yet.
+    pub(super) waiting: VecDeque<Held<S>>,
+    pub(super) tasks: JoinSet<Vec<(usize, Verdict)>>,
+    pub(super) running: BTreeMap<Id, Flight<S>>,
+    /// When each task is out of time, in the order in which they began.
+    pub(super) deadlines: VecDeque<(Duration, Id)>,
+    /// Ended, not settled yet.
+    pub(super) finished: Vec<(Held<S>, Verdict)>,
+    /// When what has finished is settled, whatever still runs.
+    pub(super) ripe_at: Option<Duration>,
+    /// What a settlement under way is about.
+    pub(super) settling: Vec<(Held<S>, Report)>,
+    pub(super) renew_at: Duration,
+    /// When the leases were asked for that are known to hold.
+    pub(super) renewed_at: Duration,
+    /// Lost before they were begun: to be asked for again.
+    pub(super) again: Vec<usize>,
+}
+
+/// A task and the items that it runs.
+pub(super) struct Flight<S> {
+    pub(super) held: Vec<Held<S>>,
+    pub(super) abort: AbortHandle,
+}
+
+impl<S> Round<S> {
+    pub(super) fn new(granted: Vec<Held<S>>, now: Duration, lease: Duration) -> Self {
+        let renewed_at = granted
+            .iter()
+            .map(|held| held.asked_at)
+            .min()
+            .unwrap_or(now);
+        Self {
+            waiting: granted.into(),
+            tasks: JoinSet::new(),
+            running: BTreeMap::new(),
+            deadlines: VecDeque::new(),
+            finished: Vec::new(),
+            ripe_at: None,
+            settling: Vec::new(),
+            renew_at: renewed_at + lease / 3,
+            renewed_at,
+            again: Vec::new(),
+        }
+    }
+
+    pub(super) fn is_over(&self) -> bool {
+        self.waiting.is_empty() && self.running.is_empty() && self.finished.is_empty()
+    }
+
+    pub(super) fn has_nothing_else_to_do(&self) -> bool {
+        self.waiting.is_empty() && self.running.is_empty()
+    }
+
+    /// Whether what has finished is to be settled now: nothing else is coming, or not soon.
+    pub(super) fn is_ripe(&self, now: Duration) -> bool {
+        self.ripe_at
+            .is_some_and(|ripe_at| ripe_at <= now || self.has_nothing_else_to_do())
+    }
+
+    /// When something is next to be done, these others counted in.
+    pub(super) fn next_due(&self, others: &[Option<Duration>], is_renewing: bool) -> Duration {
+        let deadline = self.deadlines.front().map(|(at, _)| *at);
+        let renew_at = Some(self.renew_at).filter(|_| !is_renewing);
+        let ripe_at = self.ripe_at.filter(|_| self.settling.is_empty());
+        let due = [deadline, renew_at, ripe_at].into_iter();
+        let due = due.chain(others.iter().copied()).flatten();
+        due.min().unwrap_or(Duration::MAX)
+    }
+
+    /// Takes in what a task came to.
+    pub(super) fn take(
+        &mut self,
+        joined: Result<(Id, Vec<(usize, Verdict)>), JoinError>,
+        now: Duration,
+    ) {
+        let (id, verdicts, cause) = match joined {
+            Ok((id, verdicts)) => (id, verdicts, None),
+            Err(error) => (error.id(), Vec::new(), Some(error.is_panic())),
+        };
+        let mut verdicts: BTreeMap<usize, Verdict> = verdicts.into_iter().collect();
+        // A task that was given up is known no more.
+        let Some(flight) = self.running.remove(&id) else {
+            return;
+        };
+        for held in flight.held {
+            let verdict = verdicts.remove(&held.index).unwrap_or_else(|| {
+                Err(match cause {
+                    Some(true) if cfg!(semel_planted = "O04") => Failure::not_applied(Panicked),
+                    // Neither a panic nor a dropped call is a success, nor surely not applied.
+                    Some(true) => Failure::maybe_applied(Panicked),
+                    Some(false) => Failure::maybe_applied(Dropped),
+                    None => Failure::maybe_applied("the effect gave no verdict"),
+                })
+            });
+            self.finish(held, verdict, now);
+        }
+    }
+
+    pub(super) fn finish(&mut self, held: Held<S>, verdict: Verdict, now: Duration) {
+        self.ripe_at.get_or_insert(now + LINGER);
+        self.finished.push((held, verdict));
+    }
+
+    /// Gives up tasks that are out of time.
+    pub(super) fn time_out(&mut self, now: Duration, limit: Option<Duration>) {
+        while let Some((at, id)) = self.deadlines.front().copied()
+            && (at <= now || !self.running.contains_key(&id))
+        {
+            self.deadlines.pop_front();
+            let (Some(flight), Some(limit)) = (self.running.remove(&id), limit) else {
+                continue;
+            };
+            flight.abort.abort();
+            for held in flight.held {
+                held.stop.send_replace(true);
+                let failure = if cfg!(semel_planted = "O08") {
+                    Failure::not_applied(TimedOut { limit })
+                } else {
+                    Failure::maybe_applied(TimedOut { limit })
+                };
+                self.finish(held, Err(failure), now);
+            }
+        }
+    }
+}
+
+impl<S> Flight<S> {
+    pub(super) fn has(&self, index: usize) -> bool {
+        self.held.iter().any(|held| held.index == index)
+    }
+}
+
+/// How long a result waits for others of its batch, to be settled with them.
+const LINGER: Duration = Duration::from_millis(50);

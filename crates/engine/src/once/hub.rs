@@ -1,0 +1,190 @@
+//! What all calls of one [`Once`](super::Once) share: the store, the tasks, and who is at which key.
+
+use std::collections::BTreeMap;
+use std::future::{Future, poll_fn};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Poll, ready};
+use std::time::Duration;
+
+use semel_core::{Key, Operation, Scope, Store};
+use tokio::runtime::Handle;
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+
+use super::error::Error;
+use super::settings::Settings;
+use crate::consumer::{Shutdown, Surroundings};
+use crate::event::Event;
+use crate::sweep::sweep_until;
+
+pub(super) struct Hub<S> {
+    pub(super) surroundings: Surroundings,
+    pub(super) defaults: Settings,
+    sweep_every: Option<Duration>,
+    store: Mutex<Option<S>>,
+    tasks: Mutex<Tasks>,
+    closing: watch::Sender<bool>,
+    /// Whoever waits for the tasks to end; one at a time.
+    closer: tokio::sync::Mutex<()>,
+    /// Operations that some call of this hub runs now. The sender is dropped when that ends.
+    running: Mutex<BTreeMap<(Scope, Key), watch::Sender<()>>>,
+}
+
+/// Every task of the hub; all of them end with it.
+struct Tasks {
+    calls: JoinSet<()>,
+    sweeper: JoinSet<()>,
+}
+
+impl<S: Store + Clone> Hub<S> {
+    pub(super) fn new(
+        store: S,
+        surroundings: Surroundings,
+        defaults: Settings,
+        sweep_every: Option<Duration>,
+    ) -> Self {
+        Self {
+            surroundings,
+            defaults,
+            sweep_every,
+            store: Mutex::new(Some(store)),
+            tasks: Mutex::new(Tasks {
+                calls: JoinSet::new(),
+                sweeper: JoinSet::new(),
+            }),
+            closing: watch::Sender::new(false),
+            closer: tokio::sync::Mutex::new(()),
+            running: Mutex::default(),
+        }
+    }
+
+    /// The store, unless the hub was closed.
+    pub(super) fn store(&self) -> Result<S, Error> {
+        locked(&self.store).clone().ok_or(Error::Closed)
+    }
+
+    /// Runs a call on a task of its own, which goes on whatever becomes of its caller.
+    pub(super) fn spawn(
+        &self,
+        store: &S,
+        call: impl Future<Output = ()> + Send + 'static,
+    ) -> Result<(), Error> {
+        let mut tasks = locked(&self.tasks);
+        // Asked under the lock: whoever closes takes it after saying so.
+        if self.is_closing() {
+            return Err(Error::Closed);
+        }
+        while tasks.calls.try_join_next().is_some() {}
+        tasks.calls.spawn(call);
+        self.tend(&mut tasks, store);
+        Ok(())
+    }
+
+    /// Removes what is past its window beside work that is none of this hub's calls. Does nothing
+    /// outside a runtime.
+    pub(super) fn sweep_beside(&self, store: &S) {
+        if Handle::try_current().is_ok() && !self.is_closing() {
+            self.tend(&mut locked(&self.tasks), store);
+        }
+    }
+
+    /// Begins to sweep, once.
+    fn tend(&self, tasks: &mut Tasks, store: &S) {
+        if let Some(every) = self.sweep_every
+            && tasks.sweeper.is_empty()
+        {
+            let shutdown = Shutdown {
+                requested: self.closing.subscribe(),
+                patience: Duration::ZERO,
+            };
+            let observer = Arc::clone(&self.surroundings.observer);
+            let sweep = sweep_until(store.clone(), every, shutdown, observer);
+            tasks.sweeper.spawn(sweep);
+        }
+    }
+
+    /// Takes no more calls, waits for those that run, and lets the store go.
+    pub(super) async fn close(&self) {
+        self.closing.send_replace(true);
+        let _alone = self.closer.lock().await;
+        poll_fn(|context| {
+            let tasks = &mut *locked(&self.tasks);
+            for set in [&mut tasks.calls, &mut tasks.sweeper] {
+                while ready!(set.poll_join_next(context)).is_some() {}
+            }
+            Poll::Ready(())
+        })
+        .await;
+        let store = locked(&self.store).take();
+        // The last handle of a store may wait for its disk.
+        let _ = tokio::task::spawn_blocking(move || drop(store)).await;
+    }
+}
+
+impl<S> Hub<S> {
+    pub(super) fn is_closing(&self) -> bool {
+        *self.closing.borrow()
+    }
+
+    /// Waits until the hub is being closed.
+    pub(super) async fn closing(&self) {
+        // The sender lives as long as the hub, so this is never an error.
+        let _ = self.closing.subscribe().wait_for(|closing| *closing).await;
+    }
+
+    /// Monotonic time.
+    pub(super) fn now(&self) -> Duration {
+        self.surroundings.clock.monotonic()
+    }
+
+    pub(super) fn observe(&self, name: &str, event: &Event<'_>) {
+        self.surroundings.observer.observe(name, event);
+    }
+
+    /// `wait` and up to a quarter more, so that callers do not come back all at once.
+    pub(super) fn jittered(&self, wait: Duration) -> Duration {
+        let mut byte = [0];
+        self.surroundings.entropy.fill(&mut byte);
+        wait.saturating_add(wait / 1024 * u32::from(byte[0]))
+    }
+
+    /// Says that `operation` is run here, until the answer is dropped.
+    pub(super) fn enter(self: &Arc<Self>, operation: &Operation) -> Presence<S> {
+        let place = (operation.scope.clone(), operation.key.clone());
+        locked(&self.running).insert(place.clone(), watch::Sender::new(()));
+        Presence {
+            hub: Arc::clone(self),
+            place,
+        }
+    }
+
+    /// Waits until nobody here runs `operation` any more; for ever if nobody does.
+    pub(super) async fn left(&self, operation: &Operation) {
+        let place = (operation.scope.clone(), operation.key.clone());
+        let running = locked(&self.running)
+            .get(&place)
+            .map(watch::Sender::subscribe);
+        match running {
+            // Nothing is ever sent: the error says that the sender is gone.
+            Some(mut running) => while running.changed().await.is_ok() {},
+            None => std::future::pending().await,
+        }
+    }
+}
+
+/// An operation that is run here.
+pub(super) struct Presence<S> {
+    hub: Arc<Hub<S>>,
+    place: (Scope, Key),
+}
+
+impl<S> Drop for Presence<S> {
+    fn drop(&mut self) {
+        locked(&self.hub.running).remove(&self.place);
+    }
+}
+
+/// Nothing here is left half done by a panic.
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,94 @@
+//! What a person or a program knows of an operation in doubt.
+
+use semel_core::Store;
+use semel_core::decide::{Directed, Directive, Order, Verdict};
+use semel_core::{Note, Operation};
+
+use super::asking::unanswered_item;
+use super::call::Pending;
+use super::declared::Declared;
+use super::error::Error;
+use super::key::ToKey;
+use super::outcome::Remember;
+
+impl<S: Store + Clone> Declared<S> {
+    /// Says that the effect of a key in doubt happened, with this outcome: duplicates are given it
+    /// from now on. `note` goes into the audit trail.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Invalid`], [`Error::Store`], [`Error::Closed`]; that the operation is not in doubt
+    /// is an answer, [`Directed::Refused`]
+    ///
+    /// # Cancel safety   safe to repeat
+    pub fn resolve_applied<T: Remember>(
+        &self,
+        key: impl ToKey,
+        value: &T,
+        note: Note,
+    ) -> Pending<Result<Directed, Error>> {
+        let verdict = Verdict::Applied {
+            outcome: value.to_outcome(self.settings().outcome_limit_bytes),
+            window: self.settings().window,
+        };
+        self.resolve(self.operation(key), verdict, note)
+    }
+
+    /// Says that the effect of a key in doubt did not happen: the next call runs it. Refused until
+    /// the doubt is older than the effect's time limit and lease, since an old call may still land.
+    ///
+    /// # Errors
+    ///
+    /// as [`resolve_applied`](Self::resolve_applied)
+    ///
+    /// # Cancel safety   safe to repeat
+    pub fn resolve_not_applied(
+        &self,
+        key: impl ToKey,
+        note: Note,
+    ) -> Pending<Result<Directed, Error>> {
+        let settings = self.settings();
+        let quiet = settings.timeout.unwrap_or_default() + settings.lease;
+        self.resolve(self.operation(key), Verdict::NotApplied { quiet }, note)
+    }
+
+    /// Gives a key in doubt up: nobody will find out. It is dead from now on.
+    ///
+    /// # Errors
+    ///
+    /// as [`resolve_applied`](Self::resolve_applied)
+    ///
+    /// # Cancel safety   safe to repeat
+    pub fn abandon(&self, key: impl ToKey, note: Note) -> Pending<Result<Directed, Error>> {
+        let window = self.settings().window;
+        self.resolve(self.operation(key), Verdict::Abandon { window }, note)
+    }
+
+    fn resolve(
+        &self,
+        operation: Result<Operation, Error>,
+        verdict: Verdict,
+        note: Note,
+    ) -> Pending<Result<Directed, Error>> {
+        let store = self.hub.store();
+        Pending::new(async move {
+            let operation = operation?;
+            let operation_id = operation.id();
+            let directive = Directive {
+                operation,
+                order: Order::Resolve(verdict),
+                note: Some(note),
+            };
+            let failed = |source| Error::Store {
+                operation_id,
+                source,
+            };
+            let directed = store?.operate(std::slice::from_ref(&directive)).await;
+            match directed.map_err(failed)?.pop() {
+                Some(Directed::Failed(error)) => Err(failed(error)),
+                Some(directed) => Ok(directed),
+                None => Err(failed(unanswered_item())),
+            }
+        })
+    }
+}

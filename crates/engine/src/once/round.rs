@@ -1,0 +1,322 @@
+//! The running part of a call: effects on tasks of their own, leases that are renewed beside them,
+//! and settlements as soon as there is something to settle.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use semel_core::{Renewed, StateKind, Store};
+use tokio::time::{sleep, timeout};
+
+use super::asking::{LONGEST_RETRY, hint, is_final, no_answer, renewal};
+use super::error::{Error, Happened};
+use super::failure::{End, Failure};
+use super::flight::{Flight, Round};
+use super::run::{Answer, Boxed, Held, Run, Verdict, Work};
+use super::settle::{Told, settle_all};
+use crate::event::Event;
+
+type Renewing = Boxed<(Duration, Vec<usize>, semel_core::Result<Vec<Renewed>>)>;
+type Settling = Boxed<Vec<Told>>;
+
+impl<S: Store + Clone> Run<S> {
+    /// Runs what was granted until all of it is settled and answered. Answers with items whose claim
+    /// was lost before their effect began.
+    pub(super) async fn attend(&mut self, granted: Vec<Held<S>>) -> Vec<usize> {
+        let mut round = Round::new(granted, self.hub.now(), self.settings.lease);
+        let mut renewing: Option<Renewing> = None;
+        let mut settling: Option<Settling> = None;
+        let mut settling_since = Duration::ZERO;
+        loop {
+            let now = self.hub.now();
+            self.begin(&mut round, now);
+            if settling.is_none() && round.is_ripe(now) {
+                settling = Some(self.settle(&mut round));
+                settling_since = now;
+            }
+            if round.is_over() && settling.is_none() {
+                return round.again;
+            }
+            if renewing.is_none() && now >= round.renew_at {
+                renewing = Some(self.renew(&mut round, now));
+            }
+            let settled_by = settling_since + self.settings.patience;
+            if settling.is_some() && settled_by <= now && round.has_nothing_else_to_do() {
+                self.give_up_settling(&round);
+            }
+            let settled_by = Some(settled_by).filter(|by| settling.is_some() && *by > now);
+            let given_back_at =
+                Some(self.hopeless_at(&round)).filter(|_| !round.waiting.is_empty());
+            let nap = round
+                .next_due(&[settled_by, given_back_at], renewing.is_some())
+                .saturating_sub(now);
+            tokio::select! {
+                biased;
+                (asked_at, asked, renewed) = or_never(&mut renewing) => {
+                    renewing = None;
+                    self.renewed(&mut round, asked_at, &asked, renewed);
+                }
+                told = or_never(&mut settling) => {
+                    settling = None;
+                    for ((held, report), told) in std::mem::take(&mut round.settling).into_iter().zip(told) {
+                        self.conclude(held, report, told);
+                    }
+                }
+                joined = round.tasks.join_next_with_id(), if !round.running.is_empty() => {
+                    if let Some(joined) = joined {
+                        round.take(joined, self.hub.now());
+                    }
+                }
+                () = sleep(nap) => {}
+            }
+            if cfg!(semel_planted = "O06") && !self.is_wanted() {
+                round.tasks.abort_all();
+            }
+            round.time_out(self.hub.now(), self.settings.timeout);
+        }
+    }
+
+    /// When what waits for its lease to be renewed has waited long enough.
+    fn hopeless_at(&self, round: &Round<S>) -> Duration {
+        round.renewed_at + self.settings.lease + self.settings.patience
+    }
+
+    /// Begins what there is room for. What nobody waits for any more is given back instead.
+    fn begin(&mut self, round: &mut Round<S>, now: Duration) {
+        if round.waiting.is_empty() {
+            return;
+        }
+        let is_hopeless = now >= self.hopeless_at(round);
+        if (!self.is_wanted() && !cfg!(semel_planted = "O09")) || is_hopeless {
+            for held in std::mem::take(&mut round.waiting) {
+                let never_begun = Failure::new(End::GivenBack, "it was never begun");
+                round.finish(held, Err(never_begun), now);
+            }
+            return;
+        }
+        while self.may_begin(round.renewed_at)
+            && round.running.len() < self.settings.concurrency
+            && let Some(held) = round.waiting.pop_front()
+        {
+            let (held, abort) = match &mut self.work {
+                Work::Each(work) => {
+                    let index = held.index;
+                    let effect = work(index, held.op.clone());
+                    let effect = async move { vec![(index, effect.await)] };
+                    (vec![held], round.tasks.spawn(effect))
+                }
+                Work::Whole(work) => {
+                    let mut all = vec![held];
+                    all.extend(round.waiting.drain(..));
+                    let indexes: Vec<_> = all.iter().map(|held| held.index).collect();
+                    let ops = all.iter().map(|held| (held.index, held.op.clone()));
+                    let effect = work(ops.collect());
+                    let effect = async move { indexes.into_iter().zip(effect.await).collect() };
+                    (all, round.tasks.spawn(effect))
+                }
+            };
+            for Held { claim, .. } in &held {
+                self.hub.observe(&self.name, &Event::Granted { claim });
+            }
+            let id = abort.id();
+            if let Some(limit) = self.settings.timeout {
+                round.deadlines.push_back((now.saturating_add(limit), id));
+            }
+            round.running.insert(id, Flight { held, abort });
+        }
+    }
+
+    /// Extends the leases of everything that is not settled.
+    fn renew(&self, round: &mut Round<S>, now: Duration) -> Renewing {
+        let lease = self.settings.lease;
+        round.renew_at = now + lease / 3;
+        let running = round.running.values().flat_map(|flight| &flight.held);
+        let finished = round.finished.iter().map(|(held, _)| held);
+        let settling = round.settling.iter().map(|(held, _)| held);
+        let all = round
+            .waiting
+            .iter()
+            .chain(running)
+            .chain(finished)
+            .chain(settling);
+        let (indexes, renewals): (Vec<_>, Vec<_>) = all
+            .map(|held| (held.index, renewal(&held.claim, lease)))
+            .unzip();
+        let store = self.store.clone();
+        Box::pin(async move {
+            if cfg!(semel_planted = "O03") {
+                return (now, Vec::new(), Ok(Vec::new()));
+            }
+            // An answer that comes later is worth nothing, and the next renewal must not wait for it.
+            let renewed = timeout(lease / 3, store.renew(&renewals)).await;
+            (now, indexes, renewed.unwrap_or_else(|_| Err(no_answer())))
+        })
+    }
+
+    fn renewed(
+        &mut self,
+        round: &mut Round<S>,
+        asked_at: Duration,
+        asked: &[usize],
+        renewed: semel_core::Result<Vec<Renewed>>,
+    ) {
+        let lease = self.settings.lease;
+        let renewed = match renewed {
+            Ok(renewed) => renewed,
+            Err(error) => {
+                // Of a store that refuses for good, the settlement tells.
+                let soon = if is_final(&error) {
+                    lease / 3
+                } else {
+                    (lease / 12).min(LONGEST_RETRY)
+                };
+                round.renew_at = self.hub.now() + soon.max(hint(&error));
+                self.store_failed(&error, soon);
+                return;
+            }
+        };
+        round.renewed_at = asked_at;
+        self.hub.observe(
+            &self.name,
+            &Event::Renewed {
+                count: renewed.len(),
+            },
+        );
+        for (&index, renewed) in asked.iter().zip(renewed) {
+            match renewed {
+                // In doubt, nobody else runs it, and its completion is still accepted: DBT-2.
+                Renewed::Until(_)
+                | Renewed::Lost {
+                    found: Some(StateKind::InDoubt),
+                }
+                | Renewed::Failed(_) => {}
+                Renewed::Lost { found } => self.lost(round, index, found),
+            }
+        }
+    }
+
+    /// Stops the effect of a claim that was lost, and discards what it says from here on. One that
+    /// has ended is left to its settlement.
+    fn lost(&mut self, round: &mut Round<S>, index: usize, found: Option<StateKind>) {
+        if let Some(at) = round.waiting.iter().position(|held| held.index == index) {
+            round.waiting.remove(at);
+            self.requests[index].claim_id = self.hub.surroundings.claim_id();
+            round.again.push(index);
+            return;
+        }
+        let mut flights = round.running.iter_mut();
+        let Some((&id, flight)) = flights.find(|(_, flight)| flight.has(index)) else {
+            return;
+        };
+        let lost: Vec<_> = flight
+            .held
+            .extract_if(.., |held| held.index == index)
+            .collect();
+        if flight.held.is_empty() {
+            flight.abort.abort();
+            round.running.remove(&id);
+        }
+        for held in lost {
+            held.stop.send_replace(true);
+            self.fenced(&held, found);
+        }
+    }
+
+    /// Begins to settle what has finished.
+    fn settle(&self, round: &mut Round<S>) -> Settling {
+        round.ripe_at = None;
+        let finished = std::mem::take(&mut round.finished);
+        let reports = finished.into_iter().map(|(held, verdict)| {
+            let report = self.report(&held, verdict);
+            (held, report)
+        });
+        round.settling = reports.collect();
+        let steps = round.settling.iter();
+        let steps = steps.map(|(_, report)| report.settlement.clone()).collect();
+        Box::pin(settle_all(
+            Arc::clone(&self.hub),
+            self.store.clone(),
+            Arc::clone(&self.name),
+            self.settings.clone(),
+            steps,
+        ))
+    }
+
+    /// Tells the caller that the store does not take the outcomes, and goes on trying.
+    fn give_up_settling(&mut self, round: &Round<S>) {
+        if !self.is_wanted() {
+            return;
+        }
+        let settling = round
+            .settling
+            .iter()
+            .map(|(held, report)| (held, report.happened));
+        let finished = round.finished.iter();
+        let finished = finished.map(|(held, verdict)| (held, happened(verdict)));
+        let answers: Vec<_> = settling
+            .chain(finished)
+            .map(|(held, happened)| (held.index, held.op.operation_id(), happened))
+            .collect();
+        for (index, operation_id, happened) in answers {
+            let source = no_answer();
+            let error = Error::Unrecorded {
+                operation_id,
+                happened,
+                source,
+            };
+            self.answer(index, Err(error));
+        }
+        let ids: Vec<_> = self
+            .requests
+            .iter()
+            .map(|request| request.operation.id())
+            .collect();
+        let mut ids = ids.into_iter();
+        self.reply(|| match ids.next() {
+            Some(operation_id) => Error::Busy {
+                operation_id,
+                retry_after: Duration::ZERO,
+            },
+            None => Error::Closed,
+        });
+    }
+
+    /// The claim was lost: the result is discarded.
+    pub(super) fn fenced(&mut self, held: &Held<S>, found: Option<StateKind>) {
+        let operation = &held.claim.operation;
+        let token = held.claim.token;
+        self.hub.observe(
+            &self.name,
+            &Event::Fenced {
+                operation,
+                token,
+                found,
+            },
+        );
+        let operation_id = held.op.operation_id();
+        let answer = if cfg!(semel_planted = "O05") {
+            Ok(Answer::ran(&held.claim, true))
+        } else {
+            Err(Error::ClaimLost {
+                operation_id,
+                found,
+            })
+        };
+        self.answer(held.index, answer);
+    }
+}
+
+fn happened(verdict: &Verdict) -> Happened {
+    match verdict {
+        Ok(_) => Happened::Yes,
+        Err(failure) => failure.happened(),
+    }
+}
+
+/// Waits for what there may be to wait for.
+async fn or_never<F: Future + Unpin>(future: &mut Option<F>) -> F::Output {
+    match future {
+        Some(future) => future.await,
+        None => std::future::pending().await,
+    }
+}

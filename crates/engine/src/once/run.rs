@@ -1,0 +1,211 @@
+//! One call: claim, run, settle, answer. It is a task of its own, so that nothing of it hangs on the
+//! caller's patience.
+//!
+//! The rules that it keeps, whatever happens:
+//!
+//! - what was granted is settled: completed, released or given back. Only the end of the process or
+//!   of the runtime leaves that to the lease;
+//! - an effect that has begun runs on when its caller goes away; one that has not is never begun;
+//! - a store call is never called off. A caller who has waited too long is told so, and the call
+//!   goes on.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use semel_core::{Claim, ClaimRequest, Duplicate, Outcome, Store};
+use tokio::sync::{oneshot, watch};
+use tokio::time::sleep;
+
+use super::admit::Busy;
+use super::error::Error;
+use super::failure::Failure;
+use super::hub::{Hub, Presence};
+use super::op::Op;
+use super::settings::Settings;
+use crate::event::Event;
+
+/// How one effect ended.
+pub(super) type Verdict = Result<Outcome, Failure>;
+
+pub(super) type Boxed<T> = Pin<Box<dyn Future<Output = T> + Send>>;
+
+/// What runs under the claims of a call.
+pub(super) enum Work {
+    /// An effect per item.
+    Each(Box<Each>),
+    /// One effect for all items that were granted together; verdicts in the same order.
+    Whole(Box<Whole>),
+}
+
+type Each = dyn FnMut(usize, Op) -> Boxed<Verdict> + Send;
+type Whole = dyn FnMut(Vec<(usize, Op)>) -> Boxed<Vec<Verdict>> + Send;
+
+/// What became of an item that has a value.
+pub(super) enum Answer {
+    /// The effect ran; the value is where it put it.
+    Ran {
+        attempt: u32,
+        takeover: bool,
+        possible_repeat: bool,
+        kept: bool,
+    },
+    /// The record has it.
+    Replayed {
+        outcome: Outcome,
+        duplicate: Duplicate,
+    },
+}
+
+pub(super) type Answers = Vec<Result<Answer, Error>>;
+
+pub(super) struct Run<S> {
+    pub(super) hub: Arc<Hub<S>>,
+    pub(super) store: S,
+    pub(super) name: Arc<str>,
+    pub(super) settings: Settings,
+    pub(super) requests: Vec<ClaimRequest>,
+    pub(super) work: Work,
+    pub(super) answers: Vec<Option<Result<Answer, Error>>>,
+    pub(super) reply: Option<oneshot::Sender<Answers>>,
+}
+
+/// A granted item.
+pub(super) struct Held<S> {
+    pub(super) index: usize,
+    pub(super) claim: Claim,
+    pub(super) op: Op,
+    pub(super) stop: watch::Sender<bool>,
+    /// When the lease was asked for that is known to hold.
+    pub(super) asked_at: Duration,
+    /// Tells duplicates in this process when it is over.
+    pub(super) presence: Presence<S>,
+}
+
+impl<S: Store + Clone> Run<S> {
+    pub(super) fn new(
+        hub: Arc<Hub<S>>,
+        store: S,
+        name: Arc<str>,
+        settings: Settings,
+        requests: Vec<ClaimRequest>,
+        work: Work,
+    ) -> (Self, oneshot::Receiver<Answers>) {
+        let (reply, answers) = oneshot::channel();
+        let run = Self {
+            answers: requests.iter().map(|_| None).collect(),
+            hub,
+            store,
+            name,
+            settings,
+            requests,
+            work,
+            reply: Some(reply),
+        };
+        (run, answers)
+    }
+
+    pub(super) async fn go(mut self) {
+        let began_at = self.hub.now();
+        let mut pause = FIRST_PAUSE;
+        let mut pending: Vec<usize> = (0..self.requests.len()).collect();
+        let mut is_first = true;
+        loop {
+            let (granted, busy) = self.admit(&pending, is_first).await;
+            is_first = false;
+            let ran = !granted.is_empty();
+            pending = self.attend(granted).await;
+            let left = self
+                .settings
+                .wait
+                .saturating_sub(self.hub.now().saturating_sub(began_at));
+            if !ran && pending.is_empty() && (left.is_zero() || self.hub.is_closing()) {
+                for Busy { index, wait } in &busy {
+                    self.answer(*index, Err(self.busy(*index, *wait)));
+                }
+                break;
+            }
+            pending.extend(busy.iter().map(|busy| busy.index));
+            if pending.is_empty() || !self.is_wanted() {
+                break;
+            }
+            // After a round of its own, what was busy may be a duplicate of what has just ended.
+            if !ran {
+                let soonest = busy.iter().map(|busy| busy.wait).min().unwrap_or(pause);
+                self.pause(pending[0], pause.min(soonest).min(left)).await;
+                pause = (pause * 2).min(LONGEST_PAUSE);
+            }
+        }
+        self.reply(unanswered);
+    }
+
+    pub(super) fn busy(&self, index: usize, wait: Duration) -> Error {
+        if self.hub.is_closing() {
+            return Error::Closed;
+        }
+        Error::Busy {
+            operation_id: self.requests[index].operation.id(),
+            retry_after: wait,
+        }
+    }
+
+    /// Waits until an item is worth asking for again, or nobody wants it any more.
+    async fn pause(&mut self, index: usize, nap: Duration) {
+        let Some(reply) = &mut self.reply else {
+            return;
+        };
+        let hub = &self.hub;
+        tokio::select! {
+            biased;
+            () = reply.closed() => {}
+            () = hub.closing() => {}
+            () = hub.left(&self.requests[index].operation) => {}
+            () = sleep(nap.max(Duration::from_millis(1))) => {}
+        }
+    }
+
+    pub(super) fn store_failed(&self, error: &semel_core::Error, wait: Duration) {
+        self.hub
+            .observe(&self.name, &Event::StoreFailed { error, wait });
+    }
+
+    pub(super) fn not_asked(&self, index: usize, source: semel_core::Error) -> Error {
+        Error::Store {
+            operation_id: self.requests[index].operation.id(),
+            source,
+        }
+    }
+
+    pub(super) fn answer(&mut self, index: usize, answer: Result<Answer, Error>) {
+        self.answers[index] = Some(answer);
+    }
+
+    /// Whether somebody still waits for the answers.
+    pub(super) fn is_wanted(&self) -> bool {
+        self.reply.as_ref().is_some_and(|reply| !reply.is_closed())
+    }
+
+    /// Gives the answers; `missing` makes one where there is none, and is called once per item.
+    pub(super) fn reply(&mut self, mut missing: impl FnMut() -> Error) {
+        let Some(reply) = self.reply.take() else {
+            return;
+        };
+        let answers = self.answers.iter_mut().map(|answer| {
+            let missing = missing();
+            answer.take().unwrap_or(Err(missing))
+        });
+        // Nobody may be left to hear it.
+        let _ = reply.send(answers.collect());
+    }
+}
+
+/// An item that nothing was said of, which only a defect can bring about; or one that nobody waits
+/// for.
+pub(super) fn unanswered() -> Error {
+    Error::Closed
+}
+
+/// Between two looks at a key that somebody else is at. Callers of one process are woken sooner.
+const FIRST_PAUSE: Duration = Duration::from_millis(5);
+const LONGEST_PAUSE: Duration = Duration::from_millis(250);

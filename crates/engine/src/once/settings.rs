@@ -1,0 +1,125 @@
+//! How an operation is run.
+
+use std::time::Duration;
+
+use semel_core::claim::AttemptLimits;
+use semel_core::port::transactional::Backoff;
+use semel_core::{Error, ErrorKind, Outcome, Result, Window};
+
+use crate::effect::{Class, OnDoubt};
+
+/// How an operation is run, where nothing else is said. The defaults are the cautious ones.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Settings {
+    /// How the effect takes part in the proof; unkeyed and parked, so at most once.
+    pub class: Class,
+    /// How long a finished operation is remembered; seven days.
+    pub window: Window,
+    /// How long a claim outlives a vanished process; 30 seconds. Renewed while the effect runs.
+    pub lease: Duration,
+    /// How often an operation is attempted, over all calls and processes; five failures.
+    pub limits: AttemptLimits,
+    /// Wait between attempts; 200 milliseconds to 30 seconds.
+    pub backoff: Backoff,
+    /// How long the effect may run; 30 seconds. `None` waits for ever.
+    pub timeout: Option<Duration>,
+    /// How long a call waits for somebody else who is at the key; 5 seconds.
+    pub wait: Duration,
+    /// How long a call waits for a store that does not answer; 30 seconds.
+    pub patience: Duration,
+    /// The longest outcome that is kept, in bytes; 1 MiB.
+    pub outcome_limit_bytes: usize,
+    /// The most effects of one batch that run at the same time; 32.
+    pub concurrency: usize,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            class: Class::Unkeyed(OnDoubt::Park),
+            window: Window::DEFAULT,
+            lease: Duration::from_secs(30),
+            limits: AttemptLimits::default(),
+            backoff: Backoff {
+                first: Duration::from_millis(200),
+                most: Duration::from_secs(30),
+            },
+            timeout: Some(Duration::from_secs(30)),
+            wait: Duration::from_secs(5),
+            patience: Duration::from_secs(30),
+            outcome_limit_bytes: Outcome::DEFAULT_LIMIT_BYTES,
+            concurrency: 32,
+        }
+    }
+}
+
+impl Settings {
+    /// Checks what no setting can see alone.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidInput`: a lease under 100 ms or over 12 h or beyond the window, a window of zero or
+    /// within its margin, no concurrency
+    pub fn check(&self) -> Result<()> {
+        let window = self.window.duration();
+        let fault = if window.is_zero() || self.window.margin() >= window {
+            "the window must be longer than zero and than its margin"
+        } else if self.lease < SHORTEST_LEASE || self.lease > LONGEST_LEASE {
+            "the lease must be from 100 milliseconds to 12 hours"
+        } else if self.lease > window {
+            "the lease must not be longer than the window"
+        } else if self.concurrency == 0 {
+            "the concurrency must be at least one"
+        } else {
+            return Ok(());
+        };
+        Err(Error::new(ErrorKind::InvalidInput, fault))
+    }
+}
+
+const SHORTEST_LEASE: Duration = Duration::from_millis(100);
+const LONGEST_LEASE: Duration = Duration::from_secs(12 * 3_600);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_defaults_are_acceptable() {
+        assert!(Settings::default().check().is_ok());
+    }
+
+    #[test]
+    fn what_cannot_hold_is_refused() {
+        let fine = Settings::default();
+        let windows = [
+            Window::new(Duration::ZERO),
+            Window::new(Duration::from_secs(60)).with_margin(Duration::from_secs(60)),
+            Window::new(Duration::from_secs(29)),
+        ];
+        for window in windows {
+            let settings = Settings {
+                window,
+                ..fine.clone()
+            };
+            assert!(settings.check().is_err(), "{window:?}");
+        }
+        for lease in [
+            Duration::ZERO,
+            Duration::from_millis(99),
+            Duration::from_secs(50_000),
+        ] {
+            let settings = Settings {
+                lease,
+                ..fine.clone()
+            };
+            assert!(settings.check().is_err(), "{lease:?}");
+        }
+        let settings = Settings {
+            concurrency: 0,
+            ..fine
+        };
+        assert!(settings.check().is_err());
+    }
+}

@@ -1,0 +1,328 @@
+//! Reporting how effects ended, and what the answers of the store mean to the caller.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use semel_core::{
+    Certainty, Claim, ErrorKind, Outcome, Result, Settled, Settlement, StateKind, Step, Store,
+};
+use tokio::time::{sleep, timeout};
+
+use super::asking::{FIRST_RETRY, LONGEST_RETRY, hint, is_final, no_answer, unanswered_item};
+use super::error::{Cause, Error, Happened};
+use super::failure::{End, Failure};
+use super::hub::Hub;
+use super::run::{Answer, Held, Run, Verdict};
+use super::settings::Settings;
+use crate::effect::Class;
+use crate::event::Event;
+
+/// What is reported of an item, and what its caller is to know of it.
+pub(super) struct Report {
+    pub(super) settlement: Settlement,
+    pub(super) happened: Happened,
+    cause: Option<Cause>,
+}
+
+/// What came of a settlement.
+pub(super) struct Told {
+    settled: Result<Settled>,
+    /// Whether the outcome went into the record as it was.
+    kept: bool,
+    /// Whether an earlier attempt may have applied the effect.
+    doubted: bool,
+}
+
+impl<S: Store + Clone> Run<S> {
+    /// What a verdict has its claim report.
+    pub(super) fn report(&self, held: &Held<S>, verdict: Verdict) -> Report {
+        let Settings {
+            window,
+            limits,
+            backoff,
+            ..
+        } = self.settings;
+        let release = |failure: &Failure, certainty, after, counted| Step::Release {
+            error: failure.line(),
+            certainty,
+            after,
+            counted,
+            limits,
+            window,
+        };
+        let usual = self.hub.jittered(backoff.after(held.claim.attempt));
+        let (step, happened, cause) = match verdict {
+            Ok(outcome) => (Step::Complete { outcome, window }, Happened::Yes, None),
+            Err(failure) => {
+                let step = match failure.end {
+                    End::NotApplied { retry_after } => {
+                        let after = retry_after.unwrap_or(usual).min(LONGEST_WAIT);
+                        release(&failure, Certainty::NotApplied, after, true)
+                    }
+                    End::MaybeApplied => release(&failure, Certainty::MaybeApplied, usual, true),
+                    End::GivenBack => {
+                        release(&failure, Certainty::NotApplied, Duration::ZERO, false)
+                    }
+                    End::Dead => Step::Fail {
+                        error: failure.line(),
+                        window,
+                    },
+                };
+                (step, failure.happened(), Some(failure.cause))
+            }
+        };
+        Report {
+            settlement: Settlement {
+                operation: held.claim.operation.clone(),
+                claim_id: held.claim.claim_id,
+                step,
+            },
+            happened,
+            cause,
+        }
+    }
+
+    /// Answers an item whose settlement was answered.
+    pub(super) fn conclude(&mut self, held: Held<S>, report: Report, told: Told) {
+        let operation = &held.claim.operation;
+        let operation_id = held.op.operation_id();
+        let (coordinates, ran) = ("", true);
+        let source = report.cause.unwrap_or_else(|| "no reason was given".into());
+        let error = source.to_string();
+        let error = error.as_str();
+        let observe = |event: &Event<'_>| self.hub.observe(&self.name, event);
+        let answer = match told.settled {
+            Ok(Settled::Now(StateKind::Completed)) => {
+                observe(&Event::Completed { operation });
+                Ok(Answer::ran(&held.claim, told.kept))
+            }
+            Ok(Settled::Now(StateKind::Released)) => {
+                let wait = match report.settlement.step {
+                    Step::Release { after, .. } => after,
+                    Step::Start { .. } | Step::Complete { .. } | Step::Fail { .. } => {
+                        Duration::ZERO
+                    }
+                };
+                observe(&Event::Released {
+                    operation,
+                    error,
+                    wait,
+                });
+                let is_doubted = told.doubted || held.claim.possible_repeat;
+                Err(Error::Failed {
+                    operation_id,
+                    attempt: held.claim.attempt,
+                    happened: if is_doubted {
+                        Happened::Maybe
+                    } else {
+                        report.happened
+                    },
+                    retry_after: wait,
+                    source,
+                })
+            }
+            Ok(Settled::Now(StateKind::Dead)) => {
+                observe(&Event::Dead {
+                    operation,
+                    coordinates,
+                    error,
+                });
+                Err(Error::Dead {
+                    operation_id,
+                    ran,
+                    source,
+                })
+            }
+            Ok(Settled::Now(StateKind::InDoubt)) => {
+                observe(&Event::InDoubt {
+                    operation,
+                    coordinates,
+                });
+                Err(Error::InDoubt {
+                    operation_id,
+                    ran,
+                    source,
+                })
+            }
+            // No step that is reported here leads to the first two.
+            Ok(Settled::Now(found @ (StateKind::Claimed | StateKind::Started))) => {
+                return self.fenced(&held, Some(found));
+            }
+            Ok(Settled::Fenced { found }) => return self.fenced(&held, found),
+            Ok(Settled::Failed(source)) | Err(source) => Err(Error::Unrecorded {
+                operation_id,
+                happened: report.happened,
+                source,
+            }),
+        };
+        self.answer(held.index, answer);
+        // Only now: who waits for it asks the store, which knows.
+        drop(held.presence);
+    }
+}
+
+impl Answer {
+    pub(super) const fn ran(claim: &Claim, kept: bool) -> Self {
+        Self::Ran {
+            attempt: claim.attempt,
+            takeover: claim.takeover,
+            possible_repeat: claim.possible_repeat,
+            kept,
+        }
+    }
+}
+
+impl Failure {
+    pub(super) const fn happened(&self) -> Happened {
+        match self.end {
+            End::NotApplied { .. } | End::Dead | End::GivenBack => Happened::No,
+            End::MaybeApplied => Happened::Maybe,
+        }
+    }
+}
+
+/// Reports all of `settlements`, again and again until each is answered: to ask for a claim anew
+/// would run its effect anew. Only a store that refuses for good, or the end of everything, ends it.
+pub(super) async fn settle_all<S: Store + Clone>(
+    hub: Arc<Hub<S>>,
+    store: S,
+    name: Arc<str>,
+    settings: Settings,
+    settlements: Vec<Settlement>,
+) -> Vec<Told> {
+    let asking = Asking {
+        since: hub.now(),
+        hub,
+        store,
+        name,
+        settings,
+    };
+    let batch = asking.ask(&settlements).await;
+    let mut answers = match batch {
+        Ok(answers) => answers.into_iter().map(Some).collect(),
+        Err(error) if settlements.len() > 1 && error.kind() == ErrorKind::InvalidInput => {
+            Vec::new()
+        }
+        Err(error) => vec![Some(Settled::Failed(error)); settlements.len()],
+    };
+    answers.resize(settlements.len(), None);
+    let mut all = Vec::with_capacity(settlements.len());
+    for (settlement, answer) in settlements.into_iter().zip(answers) {
+        all.push(asking.finish(settlement, answer).await);
+    }
+    all
+}
+
+struct Asking<S> {
+    hub: Arc<Hub<S>>,
+    store: S,
+    name: Arc<str>,
+    settings: Settings,
+    since: Duration,
+}
+
+impl<S: Store + Clone> Asking<S> {
+    /// Sees to it that one settlement is answered, if it is not yet.
+    async fn finish(&self, mut settlement: Settlement, answer: Option<Settled>) -> Told {
+        let settled = match answer {
+            Some(Settled::Failed(error)) if is_final(&error) => Err(error),
+            Some(Settled::Failed(_)) | None => self.ask_one(&settlement).await,
+            Some(settled) => Ok(settled),
+        };
+        let settled = match settled {
+            // The effect happened, so that is recorded even where its outcome cannot be.
+            Err(error) if error.kind() == ErrorKind::InvalidInput && cut(&mut settlement) => {
+                self.ask_one(&settlement).await
+            }
+            settled => settled,
+        };
+        let kept = !matches!(
+            settlement.step,
+            Step::Complete {
+                outcome: Outcome::TooLarge { .. },
+                ..
+            }
+        );
+        Told {
+            doubted: self.is_doubted(&settlement, &settled).await,
+            settled,
+            kept,
+        }
+    }
+
+    async fn ask_one(&self, settlement: &Settlement) -> Result<Settled> {
+        let answers = self.ask(std::slice::from_ref(settlement)).await;
+        match answers.map(|mut answers| answers.pop()) {
+            Ok(Some(Settled::Failed(error))) | Err(error) => Err(error),
+            Ok(Some(settled)) => Ok(settled),
+            Ok(None) => Err(unanswered_item()),
+        }
+    }
+
+    async fn ask(&self, settlements: &[Settlement]) -> Result<Vec<Settled>> {
+        let mut wait = FIRST_RETRY;
+        loop {
+            // Given up is the wait, not the call: asked again, the store says what it has.
+            let answer = timeout(self.settings.patience, self.store.settle(settlements)).await;
+            let mut answer = answer.unwrap_or_else(|_| Err(no_answer()));
+            // Alone, a failed item is a failed call.
+            if let ([_], Ok([Settled::Failed(error)])) = (settlements, answer.as_deref()) {
+                answer = Err(error.clone());
+            }
+            let error = match answer {
+                Ok(answers) => return Ok(answers),
+                Err(error) => error,
+            };
+            let waited = self.hub.now().saturating_sub(self.since);
+            let is_last = self.hub.is_closing() && waited >= self.settings.patience;
+            if is_final(&error) || is_last || cfg!(semel_planted = "O11") {
+                return Err(error);
+            }
+            let pause = self.hub.jittered(wait.max(hint(&error)));
+            let (error, wait_for) = (&error, pause);
+            self.hub.observe(
+                &self.name,
+                &Event::StoreFailed {
+                    error,
+                    wait: wait_for,
+                },
+            );
+            sleep(pause).await;
+            wait = (wait * 2).min(LONGEST_RETRY);
+        }
+    }
+
+    /// Whether an earlier attempt may have applied what this one surely did not. Of a keyed effect
+    /// only the record knows.
+    async fn is_doubted(&self, settlement: &Settlement, settled: &Result<Settled>) -> bool {
+        let is_released = matches!(settled, Ok(Settled::Now(StateKind::Released)));
+        let is_keyed = matches!(self.settings.class, Class::Keyed { .. });
+        if !is_released || !is_keyed {
+            return false;
+        }
+        let operation = std::slice::from_ref(&settlement.operation);
+        match timeout(self.settings.patience, self.store.get(operation)).await {
+            Ok(Ok(records)) => records
+                .into_iter()
+                .flatten()
+                .any(|record| record.doubt.is_some()),
+            Ok(Err(_)) | Err(_) => true,
+        }
+    }
+}
+
+/// Leaves out of a completion what the store refuses to keep. Whether there was anything to leave
+/// out.
+fn cut(settlement: &mut Settlement) -> bool {
+    if let Step::Complete { outcome, .. } = &mut settlement.step
+        && let Outcome::Kept { bytes, .. } = outcome
+        && !bytes.is_empty()
+    {
+        *outcome = Outcome::raw(std::mem::take(bytes), 0);
+        return true;
+    }
+    false
+}
+
+/// The longest that an effect may wish to wait before it is tried again: thirty days.
+const LONGEST_WAIT: Duration = Duration::from_secs(30 * 86_400);

@@ -1,0 +1,74 @@
+//! One operation at a time, as a program of its own runs it: `once(key, effect)`.
+
+mod batch;
+mod callers;
+mod effects;
+mod requests;
+mod store;
+mod swarm;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use semel_core::Claimant;
+use semel_engine::consumer::Surroundings;
+use semel_engine::once::{Declared, Once, Settings};
+use semel_store_memory::MemoryStore;
+
+use crate::world::crash::Crash;
+use crate::world::faulty::{Faulty, Plan};
+use crate::world::{LEASE, WINDOW, World};
+
+pub(crate) type Site = Once<Faulty<Arc<MemoryStore>>>;
+
+/// A process of its own over the world's store, and what befalls its store calls.
+pub(crate) fn process(world: &World) -> (Site, Arc<Plan>) {
+    process_sweeping(world, None)
+}
+
+fn process_sweeping(world: &World, sweep_every: Option<Duration>) -> (Site, Arc<Plan>) {
+    let plan = Arc::new(Plan::new(Crash::new(), world.clock));
+    let store = Faulty::new(Arc::clone(&world.store), &plan);
+    let surroundings = Surroundings {
+        clock: Arc::new(world.clock),
+        entropy: world.chance.clone(),
+        claimant: Claimant::random(&*world.chance),
+        observer: world.watch.clone(),
+    };
+    let mut settings = Settings::default();
+    settings.window = WINDOW;
+    settings.lease = LEASE;
+    (Once::with(store, surroundings, settings, sweep_every), plan)
+}
+
+/// The operation that the world's records are looked up by.
+pub(crate) fn declared(site: &Site) -> Declared<Faulty<Arc<MemoryStore>>> {
+    site.operation("test")
+}
+
+/// Counts how often an effect began and how often it ended.
+#[derive(Clone, Default)]
+pub(crate) struct Count(Arc<(AtomicUsize, AtomicUsize)>);
+
+impl Count {
+    pub(crate) fn begin(&self) -> usize {
+        self.0.0.fetch_add(1, Ordering::SeqCst) + 1
+    }
+
+    pub(crate) fn end(&self) {
+        self.0.1.fetch_add(1, Ordering::SeqCst);
+    }
+
+    pub(crate) fn begun(&self) -> usize {
+        self.0.0.load(Ordering::SeqCst)
+    }
+
+    pub(crate) fn ended(&self) -> usize {
+        self.0.1.load(Ordering::SeqCst)
+    }
+}
+
+pub(crate) const fn secs(secs: u64) -> Duration {
+    Duration::from_secs(secs)
+}

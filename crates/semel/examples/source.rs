@@ -1,0 +1,79 @@
+//! A source of one's own: anything that hands messages over at least once and can be told that they
+//! are done.
+#![expect(clippy::print_stdout, reason = "an example prints")]
+
+use semel::{Delivery, DeliveryId, Fate, Fetched, Message, Progress, Result, Semel, Source};
+
+/// A queue that delivers everything twice.
+struct Twice {
+    messages: Vec<&'static str>,
+    next: usize,
+}
+
+impl Source for Twice {
+    async fn fetch(&mut self, max: usize) -> Result<Fetched> {
+        let end = (self.next + max).min(self.messages.len() * 2);
+        if self.next == end {
+            return Ok(Fetched::Ended);
+        }
+        let deliveries = (self.next..end).map(|number| Delivery {
+            id: DeliveryId(number as u64),
+            payload: self.messages[number / 2].into(),
+            headers: Vec::new(),
+            // The same for each delivery of one message: that makes it a redelivery.
+            coordinates: format!("queue:{}", number / 2).into(),
+            appended_at: None,
+            oversize_bytes: None,
+        });
+        let deliveries = deliveries.collect();
+        self.next = end;
+        Ok(Fetched::Deliveries(deliveries))
+    }
+
+    async fn acknowledge(&mut self, batch: &[DeliveryId]) -> Result<()> {
+        println!("{} acknowledged", batch.len());
+        Ok(())
+    }
+
+    async fn requeue(&mut self, _: &[DeliveryId]) -> Result<()> {
+        Ok(())
+    }
+
+    async fn extend(&mut self, _: &[DeliveryId]) -> Result<()> {
+        Ok(())
+    }
+
+    fn progress(&self) -> Option<Progress> {
+        None
+    }
+}
+
+#[tokio::main]
+async fn main() -> std::result::Result<(), Box<dyn std::error::Error>> {
+    let semel = Semel::open("memory:").await?;
+    let messages = vec!["a", "b"];
+    let summary = semel
+        .consumer("letters", Twice { messages, next: 0 })?
+        .concurrency(1)
+        .batch(1)
+        .run(async |message: Message| {
+            println!("effect of {}", message.key());
+            Ok(())
+        })
+        .await?;
+    println!(
+        "{} applied, {} replayed",
+        summary.of(Fate::Applied),
+        summary.of(Fate::Replayed)
+    );
+    Ok(())
+}
+
+// prints:
+// effect of a
+// 1 acknowledged
+// 1 acknowledged
+// effect of b
+// 1 acknowledged
+// 1 acknowledged
+// 2 applied, 2 replayed

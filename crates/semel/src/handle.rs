@@ -1,0 +1,136 @@
+//! The handle that everything else is reached from.
+
+use std::future::Future;
+
+use semel_core::{AnyStore, Result, Store};
+use semel_engine::once::{
+    Error as OnceError, Failure, Once, Op, Pending, Receipt, Remember, ToKey,
+};
+use semel_engine::{handler, once};
+
+use crate::Source;
+use crate::builder::Builder;
+
+/// An operation by name, and how its effects are run.
+pub type Declared<S = AnyStore> = once::Declared<S>;
+/// Many keys in one call.
+pub type Batch<I, S = AnyStore> = once::Batch<S, I>;
+/// A consumer in the making.
+pub type ConsumerBuilder<Src, S = AnyStore> = handler::Builder<S, Src>;
+
+/// Runs operations once over a store. Cheap to clone; all clones are one, and may be used from any
+/// task of a tokio runtime.
+#[derive(Clone, Debug)]
+pub struct Semel(Once<AnyStore>);
+
+impl Semel {
+    /// Opens the store of `url` with the default settings: `embedded:DIR`, `sqlite:FILE`, or
+    /// `memory:`, which forgets everything at exit.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidConfig`: that is no url, or of a store that was not built in; `store-in-use`,
+    /// `store-foreign` and the others that the store itself has for being opened
+    ///
+    /// # Cancel safety   safe; what was created is there next time
+    pub async fn open(url: &str) -> Result<Self> {
+        Self::builder().open(url).await
+    }
+
+    /// Over any store, with the default settings. A store in an [`Arc`](std::sync::Arc) is one too.
+    pub fn with_store(store: impl Store) -> Self {
+        Self::builder().with_store(store)
+    }
+
+    /// Settings, clock, entropy and observer of one's own.
+    pub fn builder() -> Builder {
+        Builder::default()
+    }
+
+    pub(crate) const fn over(once: Once<AnyStore>) -> Self {
+        Self(once)
+    }
+
+    /// Runs `effect` for `key`, or gives back the outcome of the time when it was run: the shortest
+    /// form of [`Declared::once`], which says all that it promises. At most once: an effect of which
+    /// nobody knows whether it happened is in doubt and stays so until it is resolved.
+    ///
+    /// # Errors
+    ///
+    /// see [`OnceError`]: each says whether the effect happened, and calling again is always safe
+    ///
+    /// # Cancel safety   dropped before the effect has begun, it is not begun; dropped later, it runs
+    /// on to its outcome, which the next call with the same key is given
+    pub fn once<T, F, Fut>(
+        &self,
+        name: &str,
+        key: impl ToKey,
+        effect: F,
+    ) -> Pending<Result<Receipt<T>, OnceError>>
+    where
+        T: Remember + Send + 'static,
+        F: FnOnce(Op) -> Fut + Send + 'static,
+        Fut: Future<Output = Result<T, Failure>> + Send + 'static,
+    {
+        self.operation(name).once(key, effect)
+    }
+
+    /// Runs `effect` for each item, many keys in one round trip; the shortest form of
+    /// [`Declared::batch`]. Results in the order of the items.
+    ///
+    /// # Errors
+    ///
+    /// per item, as [`Semel::once`]
+    ///
+    /// # Cancel safety   as [`Semel::once`], item by item
+    pub fn once_batch<T, K, I, F, Fut>(
+        &self,
+        name: &str,
+        items: impl IntoIterator<Item = (K, I)>,
+        effect: F,
+    ) -> Pending<Vec<Result<Receipt<T>, OnceError>>>
+    where
+        T: Remember + Send + 'static,
+        K: ToKey,
+        I: Send + 'static,
+        F: FnMut(Op, I) -> Fut + Send + 'static,
+        Fut: Future<Output = Result<T, Failure>> + Send + 'static,
+    {
+        self.operation(name).batch(items).each(effect)
+    }
+
+    /// The operation of that name: to say how it is run, and to run it.
+    pub fn operation(&self, name: &str) -> Declared {
+        self.0.operation(name)
+    }
+
+    /// A consumer of that name over `source`.
+    ///
+    /// # Errors
+    ///
+    /// [`OnceError::Closed`]
+    pub fn consumer<Src: Source>(
+        &self,
+        name: &str,
+        source: Src,
+    ) -> Result<ConsumerBuilder<Src>, OnceError> {
+        self.0.consumer(name, source)
+    }
+
+    /// The store: for lists, statistics and operators' orders.
+    ///
+    /// # Errors
+    ///
+    /// [`OnceError::Closed`]
+    pub fn store(&self) -> Result<AnyStore, OnceError> {
+        self.0.store()
+    }
+
+    /// Takes no more calls on any clone, waits until those that run are settled, and lets the store
+    /// go. Consumers are to be stopped first.
+    ///
+    /// # Cancel safety   safe: what runs is left running, and no more calls are taken
+    pub async fn close(&self) {
+        self.0.close().await;
+    }
+}

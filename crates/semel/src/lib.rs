@@ -1,0 +1,98 @@
+#![doc = include_str!("../README.md")]
+//!
+//! [`Inbox`]: sqlite::Inbox
+//! [`.keyed(window)`]: Declared::keyed
+//! [`op.idempotency_key()`]: Op::idempotency_key
+//! [`.unkeyed(OnDoubt::Park)`]: Declared::unkeyed
+//! [`.unkeyed(OnDoubt::Repeat)`]: Declared::unkeyed
+//! [`once`]: Declared::once
+//! [`once_retrying`]: Declared::once_retrying
+//! [`wait`]: Declared::wait
+//! [`once_here`]: Declared::once_here
+//! [`op.cancelled()`]: Op::cancelled
+//! [`op.fencing_token()`]: Op::fencing_token
+//! [`close`]: Semel::close
+//! [`once_batch`]: Semel::once_batch
+//! [`consumer`]: Semel::consumer
+// Re-exports of the crates below and one handle over them; what it does is done in `semel-engine`.
+
+mod builder;
+mod handle;
+#[cfg(feature = "testing")]
+pub mod testing;
+mod url;
+
+pub use builder::Builder;
+pub use handle::{Batch, ConsumerBuilder, Declared, Semel};
+
+/// Operations: what a call is given and what it answers.
+#[doc(inline)]
+pub use semel_engine::once::{
+    Answered, Cause, Dropped, Error as OnceError, Failure, Granted, Happened, Op, Panicked,
+    Pending, Receipt, Remember, Settings, TYPED_JSON, TimedOut, ToKey, Typed, Unreadable,
+};
+
+/// Consumers: handlers and effects over a source.
+#[doc(inline)]
+pub use semel_engine::{
+    consumer::{Consumer, OnProgress, Shutdown, Surroundings},
+    effect::{BatchEffect, Call, Class, Effect, OnDoubt, Output, Probe, Verdict},
+    handler::{IntoOutcome, Message},
+    pipeline::Pipeline,
+    summary::{Fate, Summary},
+};
+
+/// Watching, and the inputs that are handed in.
+#[doc(inline)]
+pub use semel_engine::{
+    event::{Event, Observer, Origin, Unobserved},
+    system::{SystemClock, SystemEntropy},
+};
+
+/// The vocabulary.
+#[doc(inline)]
+pub use semel_core::{
+    Admission, Advice, AttemptEnd, AttemptLimits, Audited, Certainty, Claim, ClaimId, ClaimRequest,
+    Claimant, Clock, Code, Duplicate, Entropy, Error, ErrorKind, FencingToken, Fingerprint, Key,
+    Note, OpId, Operation, Outcome, Parked, ParkedId, PastAttempt, Record, Recovery, Renewal,
+    Renewed, Result, Scope, Settled, Settlement, Start, State, StateKind, Step, Timestamp,
+    Unusable, Window, port::transactional::Backoff,
+};
+
+/// The ports: what a store or a source of your own implements.
+#[doc(inline)]
+pub use semel_core::{
+    AnyStore, Store,
+    port::source::{Delivery, DeliveryId, Fetched, Progress, Source},
+};
+
+/// Orders of operators, and the pure decisions behind every store.
+#[doc(inline)]
+pub use semel_core::{decide, port};
+
+/// The reference store: exact, in memory, forgets at exit.
+pub mod memory {
+    #[doc(inline)]
+    pub use semel_store_memory::MemoryStore;
+}
+
+/// The default store: one folder, one process, durable.
+#[cfg(feature = "embedded")]
+pub mod embedded {
+    #[doc(inline)]
+    pub use semel_store_embedded::{EmbeddedStore, Options};
+}
+
+/// Records in an SQLite file, and in the transactions of whoever uses that file.
+#[cfg(feature = "sqlite")]
+pub mod sqlite {
+    #[doc(inline)]
+    pub use semel_store_sqlite::{Inbox, Options, SqliteStore};
+}
+
+/// A file or standard input as a source, line by line.
+#[cfg(feature = "file")]
+pub mod file {
+    #[doc(inline)]
+    pub use semel_broker_file::{FileSource, Format, Options, StdinSource};
+}

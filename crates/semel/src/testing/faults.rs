@@ -1,0 +1,163 @@
+//! A store that fails on cue.
+
+use std::collections::VecDeque;
+use std::future::Future;
+use std::sync::{Arc, Mutex};
+
+use semel_core::audit::{Audited, Note};
+use semel_core::decide::{Directed, Directive};
+use semel_core::port::store::{Capabilities, ListQuery, Listed, Page, Stats, Swept};
+use semel_core::{
+    Admission, ClaimRequest, Error, ErrorKind, Operation, Parked, ParkedId, Record, Renewal,
+    Renewed, Result, Settled, Settlement, Store,
+};
+
+use super::locked;
+
+/// A store call that can fail.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StoreCall {
+    /// Asking for the right to run.
+    Claim,
+    /// Reporting how an effect ended.
+    Settle,
+    /// Extending leases.
+    Renew,
+}
+
+/// How a store call fails.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// The call never arrives, and the caller cannot know.
+    Cut,
+    /// The call is carried out, and the caller cannot know.
+    LoseAnswer,
+    /// The call is refused, surely without effect.
+    Refuse,
+    /// The store refuses everything for good.
+    Poison,
+}
+
+/// What befalls the store calls of one process. Clones are one.
+#[derive(Clone, Debug, Default)]
+pub struct Faults(Arc<Mutex<Plan>>);
+
+#[derive(Debug, Default)]
+struct Plan {
+    next: VecDeque<(StoreCall, Fault)>,
+    always: Option<Fault>,
+    calls: u64,
+}
+
+impl Faults {
+    /// Has the next call of that kind fail; said again, the one after it too.
+    pub fn next(&self, call: StoreCall, fault: Fault) {
+        locked(&self.0).next.push_back((call, fault));
+    }
+
+    /// Has every call fail from now on, as if this process had lost its store; `None` ends it.
+    pub fn always(&self, fault: impl Into<Option<Fault>>) {
+        locked(&self.0).always = fault.into();
+    }
+
+    /// How many round trips this process has made so far.
+    pub fn calls(&self) -> u64 {
+        locked(&self.0).calls
+    }
+
+    fn of(&self, call: StoreCall) -> Option<Fault> {
+        let mut plan = locked(&self.0);
+        plan.calls += 1;
+        if plan.always.is_some() {
+            return plan.always;
+        }
+        let at = plan.next.iter().position(|(planned, _)| *planned == call)?;
+        plan.next.remove(at).map(|(_, fault)| fault)
+    }
+
+    async fn pass<T>(
+        &self,
+        call: StoreCall,
+        work: impl Future<Output = Result<T>> + Send,
+    ) -> Result<T> {
+        let broken = || Error::new(ErrorKind::Unavailable, "the connection broke");
+        match self.of(call) {
+            None => work.await,
+            Some(Fault::Cut) => Err(broken()),
+            Some(Fault::LoseAnswer) => work.await.and(Err(broken())),
+            Some(Fault::Refuse) => Err(broken().not_applied()),
+            Some(Fault::Poison) => Err(Error::new(ErrorKind::Poisoned, "a flush failed")),
+        }
+    }
+}
+
+/// `S` as one process reaches it.
+#[derive(Debug)]
+pub(super) struct Failing<S> {
+    inner: S,
+    faults: Faults,
+}
+
+impl<S> Failing<S> {
+    pub(super) const fn new(inner: S, faults: Faults) -> Self {
+        Self { inner, faults }
+    }
+}
+
+#[deny(clippy::missing_trait_methods)]
+impl<S: Store> Store for Failing<S> {
+    async fn claim(&self, batch: &[ClaimRequest]) -> Result<Vec<Admission>> {
+        let work = self.inner.claim(batch);
+        self.faults.pass(StoreCall::Claim, work).await
+    }
+
+    async fn settle(&self, batch: &[Settlement]) -> Result<Vec<Settled>> {
+        let work = self.inner.settle(batch);
+        self.faults.pass(StoreCall::Settle, work).await
+    }
+
+    async fn renew(&self, batch: &[Renewal]) -> Result<Vec<Renewed>> {
+        let work = self.inner.renew(batch);
+        self.faults.pass(StoreCall::Renew, work).await
+    }
+
+    async fn park(&self, batch: &[Parked]) -> Result<Vec<bool>> {
+        self.inner.park(batch).await
+    }
+
+    async fn drop_parked(&self, batch: &[ParkedId], note: Option<&Note>) -> Result<Vec<bool>> {
+        self.inner.drop_parked(batch, note).await
+    }
+
+    async fn get(&self, batch: &[Operation]) -> Result<Vec<Option<Record>>> {
+        self.inner.get(batch).await
+    }
+
+    async fn list(&self, query: &ListQuery) -> Result<Page<Listed>> {
+        self.inner.list(query).await
+    }
+
+    async fn list_parked(&self, query: &ListQuery) -> Result<Page<Parked>> {
+        self.inner.list_parked(query).await
+    }
+
+    async fn operate(&self, batch: &[Directive]) -> Result<Vec<Directed>> {
+        self.inner.operate(batch).await
+    }
+
+    async fn list_audit(&self, query: &ListQuery) -> Result<Page<Audited>> {
+        self.inner.list_audit(query).await
+    }
+
+    async fn sweep(&self, limit: usize) -> Result<Swept> {
+        self.inner.sweep(limit).await
+    }
+
+    async fn stats(&self) -> Result<Stats> {
+        self.inner.stats().await
+    }
+
+    async fn preflight(&self) -> Result<Capabilities> {
+        self.inner.preflight().await
+    }
+}

@@ -1,0 +1,89 @@
+//! A source from a list.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+
+use semel_core::Result;
+use semel_core::port::source::{Delivery, DeliveryId, Fetched, Progress, Source};
+
+use super::locked;
+
+/// Delivers the messages of a list in order, and ends. The same payload twice is the same key
+/// published again.
+#[derive(Debug)]
+pub struct ListSource {
+    waiting: std::vec::IntoIter<(usize, String)>,
+    acknowledged: Acknowledged,
+}
+
+/// Which messages of a [`ListSource`] were acknowledged, by their place from 0. Clones are one.
+#[derive(Clone, Debug, Default)]
+pub struct Acknowledged(Arc<Mutex<BTreeMap<usize, u32>>>);
+
+impl Acknowledged {
+    /// The places in order.
+    pub fn places(&self) -> Vec<usize> {
+        locked(&self.0).keys().copied().collect()
+    }
+
+    /// Whether no message was acknowledged more than once.
+    pub fn is_once_each(&self) -> bool {
+        locked(&self.0).values().all(|times| *times == 1)
+    }
+}
+
+impl ListSource {
+    /// A source of these messages.
+    pub fn new<M: Into<String>>(messages: impl IntoIterator<Item = M>) -> Self {
+        let messages: Vec<_> = messages.into_iter().map(Into::into).enumerate().collect();
+        Self {
+            waiting: messages.into_iter(),
+            acknowledged: Acknowledged::default(),
+        }
+    }
+
+    /// What was acknowledged; ask for it before the source is given away.
+    pub fn acknowledged(&self) -> Acknowledged {
+        self.acknowledged.clone()
+    }
+}
+
+#[deny(clippy::missing_trait_methods)]
+impl Source for ListSource {
+    async fn fetch(&mut self, max: usize) -> Result<Fetched> {
+        let chunk: Vec<_> = self.waiting.by_ref().take(max.max(1)).collect();
+        if chunk.is_empty() {
+            return Ok(Fetched::Ended);
+        }
+        let deliveries = chunk.into_iter().map(|(place, message)| Delivery {
+            id: DeliveryId(place as u64),
+            payload: message.into(),
+            headers: Vec::new(),
+            coordinates: format!("list:{place}").into(),
+            appended_at: None,
+            oversize_bytes: None,
+        });
+        Ok(Fetched::Deliveries(deliveries.collect()))
+    }
+
+    async fn acknowledge(&mut self, batch: &[DeliveryId]) -> Result<()> {
+        let mut acknowledged = locked(&self.acknowledged.0);
+        for id in batch {
+            let place = usize::try_from(id.0).unwrap_or(usize::MAX);
+            *acknowledged.entry(place).or_default() += 1;
+        }
+        Ok(())
+    }
+
+    async fn requeue(&mut self, _: &[DeliveryId]) -> Result<()> {
+        Ok(())
+    }
+
+    async fn extend(&mut self, _: &[DeliveryId]) -> Result<()> {
+        Ok(())
+    }
+
+    fn progress(&self) -> Option<Progress> {
+        None
+    }
+}
