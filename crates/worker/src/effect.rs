@@ -11,7 +11,7 @@ pub mod jsonl;
 pub mod sql;
 pub mod stdout;
 
-mod base64;
+pub(crate) mod base64;
 mod child;
 mod excerpt;
 

@@ -1,7 +1,7 @@
-//! Base64 as RFC 4648 writes it, with padding. Only to write: nobody here reads it.
+//! Base64 as RFC 4648 writes it, with padding.
 
 /// Appends `bytes` in base64.
-pub(super) fn write(bytes: &[u8], out: &mut Vec<u8>) {
+pub(crate) fn write(bytes: &[u8], out: &mut Vec<u8>) {
     out.reserve(bytes.len().div_ceil(3) * 4);
     for group in bytes.chunks(3) {
         let [a, b, c] = [0, 1, 2].map(|at| u32::from(group.get(at).copied().unwrap_or_default()));
@@ -14,6 +14,44 @@ pub(super) fn write(bytes: &[u8], out: &mut Vec<u8>) {
                 b'='
             });
         }
+    }
+}
+
+/// The bytes that `coded` stands for, if it is what [`write`] writes.
+pub(crate) fn read(coded: &[u8]) -> Option<Vec<u8>> {
+    if !coded.len().is_multiple_of(4) {
+        return None;
+    }
+    let padding = coded.iter().rev().take_while(|&&digit| digit == b'=');
+    let padding = padding.count();
+    if padding > 2 {
+        return None;
+    }
+    let mut bytes = Vec::with_capacity(coded.len() / 4 * 3);
+    for group in coded[..coded.len() - padding].chunks(4) {
+        let mut bits = 0;
+        for at in 0..4 {
+            let value = group.get(at).map_or(Some(0), |&digit| value_of(digit))?;
+            bits = bits << 6 | u32::from(value);
+        }
+        let [_, whole @ ..] = bits.to_be_bytes();
+        let (kept, rest) = whole.split_at(group.len() - 1);
+        if rest.iter().any(|&byte| byte != 0) {
+            return None;
+        }
+        bytes.extend_from_slice(kept);
+    }
+    Some(bytes)
+}
+
+const fn value_of(digit: u8) -> Option<u8> {
+    match digit {
+        b'A'..=b'Z' => Some(digit - b'A'),
+        b'a'..=b'z' => Some(digit - b'a' + 26),
+        b'0'..=b'9' => Some(digit - b'0' + 52),
+        b'+' => Some(62),
+        b'/' => Some(63),
+        _ => None,
     }
 }
 
@@ -37,9 +75,20 @@ mod tests {
             let mut out = Vec::new();
             write(plain.as_bytes(), &mut out);
             assert_eq!(String::from_utf8_lossy(&out), coded);
+            assert_eq!(read(coded.as_bytes()).as_deref(), Some(plain.as_bytes()));
         }
         let mut out = Vec::new();
         write(&[0xFB, 0xFF, 0xFE], &mut out);
         assert_eq!(out, b"+//+");
+        assert_eq!(read(&out), Some(vec![0xFB, 0xFF, 0xFE]));
+    }
+
+    #[test]
+    fn what_nobody_would_write_is_not_read() {
+        for wrong in [
+            "Z", "Zg", "Zg=", "Zh==", "Zm9=", "Zg==Zg==", "====", "Z===", "Zm 9", "Zm9v\n",
+        ] {
+            assert_eq!(read(wrong.as_bytes()), None, "{wrong}");
+        }
     }
 }

@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
 use rustix::fs::FlockOperation;
@@ -57,6 +57,25 @@ impl FileOutput {
             mark_name: mark_name(canonical.as_os_str()),
             target: Arc::new(Mutex::new(target)),
         })
+    }
+
+    /// Appends whole lines, each with its LF. Answers as [`Output::append`]; blocks.
+    pub(crate) fn append_lines(&self, lines: &[u8]) -> Result<u64> {
+        self.target().append_lines(lines)
+    }
+
+    /// As [`Output::cut_back`]; blocks.
+    pub(crate) fn cut_back_now(&self, len_bytes: u64) -> Result<()> {
+        self.target().cut_back(len_bytes)
+    }
+
+    /// The path that it was opened by.
+    pub(crate) fn path(&self) -> PathBuf {
+        self.target().path.clone()
+    }
+
+    fn target(&self) -> MutexGuard<'_, Target> {
+        self.target.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Runs `work` where it may block.
@@ -151,6 +170,19 @@ impl Target {
     }
 
     fn append(&mut self, batch: &[Bytes]) -> Result<u64> {
+        let mut lines = std::mem::take(&mut self.buffer);
+        lines.clear();
+        for message in batch {
+            lines.extend_from_slice(message);
+            lines.push(b'\n');
+        }
+        let appended = self.append_lines(&lines);
+        lines.shrink_to(MOST_KEPT_BYTES);
+        self.buffer = lines;
+        appended
+    }
+
+    fn append_lines(&mut self, lines: &[u8]) -> Result<u64> {
         let before = self.len_bytes()?;
         if self.broken {
             let message = format!(
@@ -161,19 +193,13 @@ impl Target {
                 .with_code(Code::TargetUnavailable)
                 .not_applied());
         }
-        self.buffer.clear();
-        for message in batch {
-            self.buffer.extend_from_slice(message);
-            self.buffer.push(b'\n');
-        }
-        if let Err(cause) = self.file.write_all(&self.buffer) {
+        if let Err(cause) = self.file.write_all(lines) {
             let error = self.unavailable("write", cause);
             return Err(match self.file.set_len(before) {
                 Ok(()) => error.not_applied(),
                 Err(_) => error,
             });
         }
-        self.buffer.shrink_to(MOST_KEPT_BYTES);
         self.sync()?;
         self.len_bytes()
     }

@@ -23,6 +23,8 @@ use semel_engine::effect::{Call, Effect, Verdict};
 use connection::{Connections, Failure};
 use target::Target;
 
+pub use target::masked;
+
 /// Where to send messages, and how.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Settings {

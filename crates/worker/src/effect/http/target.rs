@@ -145,7 +145,7 @@ impl fmt::Debug for Target {
 }
 
 /// A URL with `***` for user and password and for every value of its query.
-pub(super) fn masked(url: &str) -> String {
+pub fn masked(url: &str) -> String {
     let url = url.split('#').next().unwrap_or(url);
     let (place, query) = match url.split_once('?') {
         Some((place, query)) => (place, Some(query)),

@@ -1,0 +1,136 @@
+//! What goes to the store at once: claims, and where their lines lie.
+
+use std::ops::Range;
+
+use bytes::Bytes;
+use semel_core::{ClaimRequest, Parked, Unusable};
+
+/// Lines in the order of the input, and the claim of each.
+#[derive(Debug, Default)]
+pub(super) struct Batch {
+    /// One per line of `lines`.
+    pub(super) requests: Vec<ClaimRequest>,
+    pub(super) lines: Lines,
+    /// Lines without a usable key.
+    pub(super) unusable: Vec<(Parked, Unusable)>,
+    /// How many bytes it holds.
+    pub(super) len_bytes: usize,
+    /// How many bytes of the input end with it.
+    pub(super) end_bytes: u64,
+}
+
+/// Where lines lie.
+#[derive(Debug, Default)]
+pub(super) struct Lines {
+    blocks: Vec<Bytes>,
+    places: Vec<Place>,
+}
+
+/// One line, its LF included where it has one.
+#[derive(Clone, Copy, Debug)]
+struct Place {
+    block: u32,
+    start: u32,
+    end: u32,
+    /// Its number in the input, from 1.
+    number: u64,
+}
+
+impl Batch {
+    /// Lines of both kinds.
+    pub(super) fn count(&self) -> usize {
+        self.lines.len() + self.unusable.len()
+    }
+
+    /// Takes away what comes after the first `most` lines. Lines without a usable key stay.
+    pub(super) fn split_off(&mut self, most: usize) -> Option<Self> {
+        if self.lines.len() <= most {
+            return None;
+        }
+        let requests = self.requests.split_off(most);
+        let lines = self.lines.split_off(most);
+        let len_bytes = lines.len_bytes();
+        self.len_bytes -= len_bytes;
+        let end_bytes = self.end_bytes;
+        self.end_bytes -= len_bytes as u64;
+        Some(Self {
+            requests,
+            lines,
+            unusable: Vec::new(),
+            len_bytes,
+            end_bytes,
+        })
+    }
+
+    /// Puts `next` behind this one.
+    pub(super) fn append(&mut self, mut next: Self) {
+        let first = index(self.lines.blocks.len());
+        self.requests.append(&mut next.requests);
+        self.lines.blocks.append(&mut next.lines.blocks);
+        let places = next.lines.places.iter().map(|place| Place {
+            block: place.block + first,
+            ..*place
+        });
+        self.lines.places.extend(places);
+        self.unusable.append(&mut next.unusable);
+        self.len_bytes += next.len_bytes;
+        self.end_bytes = next.end_bytes;
+    }
+}
+
+impl Lines {
+    pub(super) fn len(&self) -> usize {
+        self.places.len()
+    }
+
+    fn split_off(&mut self, at: usize) -> Self {
+        Self {
+            blocks: self.blocks.clone(),
+            places: self.places.split_off(at),
+        }
+    }
+
+    fn len_bytes(&self) -> usize {
+        let lens = self.places.iter().map(|place| place.end - place.start);
+        lens.map(|len| len as usize).sum()
+    }
+
+    /// What follows lies in `block`, about `count` lines.
+    pub(super) fn begin(&mut self, block: Bytes, count: usize) {
+        self.blocks.push(block);
+        self.places.reserve_exact(count);
+    }
+
+    /// A line of the block that was begun last.
+    pub(super) fn push(&mut self, range: Range<usize>, number: u64) {
+        self.places.push(Place {
+            block: index(self.blocks.len().saturating_sub(1)),
+            start: index(range.start),
+            end: index(range.end),
+            number,
+        });
+    }
+
+    /// The number of a line in the input, from 1.
+    pub(super) fn number(&self, at: usize) -> u64 {
+        self.places[at].number
+    }
+
+    /// A line, its LF included where it has one.
+    pub(super) fn bytes(&self, at: usize) -> &[u8] {
+        let place = self.places[at];
+        &self.blocks[place.block as usize][place.start as usize..place.end as usize]
+    }
+
+    /// A line without its LF.
+    pub(super) fn payload(&self, at: usize) -> Bytes {
+        let line = self.bytes(at);
+        let payload = line.strip_suffix(b"\n").unwrap_or(line);
+        self.blocks[self.places[at].block as usize].slice_ref(payload)
+    }
+}
+
+/// A block is about as long as the longest line, which is far below four gigabytes.
+fn index(at: usize) -> u32 {
+    u32::try_from(at).unwrap_or(u32::MAX)
+}

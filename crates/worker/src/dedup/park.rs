@@ -1,0 +1,348 @@
+//! Marked as started, printed, completed: what a crash leaves between the two is in doubt, listed and
+//! not printed again.
+
+use std::collections::HashMap;
+use std::convert::Infallible;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use semel_core::claim::AttemptLimits;
+use semel_core::{
+    Admission, Certainty, ClaimRequest, Error, ErrorKind, Outcome, Renewal, Result, Settled,
+    Settlement, StateKind, Step, Store,
+};
+use semel_engine::summary::Fate;
+
+use super::answers::Aside;
+use super::batch::{Batch, Lines};
+use super::printer::{Printed, Printer, Why};
+use super::sink::cannot_print;
+use super::{Desk, Go};
+
+/// Prints under claims.
+pub(super) struct Parking {
+    printer: Arc<Mutex<Printer>>,
+}
+
+impl Parking {
+    pub(super) fn new(printer: Printer) -> Self {
+        Self {
+            printer: Arc::new(Mutex::new(printer)),
+        }
+    }
+
+    /// Settles a batch, as far as the first key that somebody else is at, then waits and goes on
+    /// there, so that lines stay in order.
+    pub(super) async fn settle(&self, desk: &mut Desk, batch: Batch) -> Result<Go> {
+        let (lines, mut requests) = (Arc::new(batch.lines), batch.requests);
+        let mut from = 0;
+        loop {
+            let mut round = Round::ask(desk, &lines, from, requests).await?;
+            let why = self.print(desk, &mut round).await?;
+            round.count(desk).await?;
+            from = round.end;
+            match (why, round.wait) {
+                (Some(Why::Closed | Why::GaveUp), _) => return Ok(Go::Break(())),
+                (Some(Why::Failed(error)), _) => return Err(cannot_print("print", error)),
+                (None, None) => return Ok(Go::Continue(())),
+                (None, Some(wait)) if desk.wait(wait).await.is_break() => {
+                    return Ok(Go::Break(()));
+                }
+                (None, Some(_)) => {}
+            }
+            requests = desk.extractor.again(&lines, from..lines.len())?;
+        }
+    }
+
+    /// Prints what is granted and settles it. Why it could not all be printed, if so.
+    async fn print(&self, desk: &Desk, round: &mut Round) -> Result<Option<Why>> {
+        let granted = round.granted();
+        if granted.is_empty() {
+            return Ok(None);
+        }
+        let places: Vec<_> = granted.iter().map(|at| round.asked[*at].line).collect();
+        let lens = places.iter().map(|line| round.lines.bytes(*line).len());
+        let ends = lens.scan(0, |end, len| {
+            *end += len;
+            Some(*end)
+        });
+        let ends: Vec<usize> = ends.collect();
+        let (printer, lines) = (Arc::clone(&self.printer), Arc::clone(&round.lines));
+        let printing = tokio::task::spawn_blocking(move || {
+            let mut printer = printer.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut buffer = printer.buffer();
+            for line in places {
+                buffer.extend_from_slice(lines.bytes(line));
+            }
+            printer.print(buffer)
+        });
+        let result = tokio::select! {
+            result = printing => result.map_err(|error| {
+                Error::new(ErrorKind::Internal, "printing panicked").with_source(error)
+            })?,
+            never = renew(desk, round, &granted) => match never {},
+        };
+        let (handed, why) = match result {
+            Printed::All => (usize::MAX, None),
+            Printed::Partly { handed, why } => (handed, Some(why)),
+        };
+        let starts = std::iter::once(0).chain(ends.iter().copied());
+        let settlements: Vec<_> = granted
+            .iter()
+            .zip(starts.zip(&ends))
+            .map(|(at, (start, end))| {
+                let step = if why.is_none() && *end <= handed {
+                    complete(desk)
+                } else if start < handed {
+                    release(
+                        desk,
+                        Certainty::MaybeApplied,
+                        "nobody knows whether it was read",
+                    )
+                } else {
+                    release(desk, Certainty::NotApplied, "it was not printed")
+                };
+                round.settlement(*at, step)
+            })
+            .collect();
+        let settled = desk.stores.store.settle(&settlements).await?;
+        for (at, settled) in granted.into_iter().zip(settled) {
+            round.settled(at, settled)?;
+        }
+        Ok(why)
+    }
+}
+
+/// The lines from one on as far as the first that somebody else is at.
+struct Round {
+    lines: Arc<Lines>,
+    /// The first line of it, and of the next.
+    start: usize,
+    end: usize,
+    /// How long to wait for the key of line `end`.
+    wait: Option<Duration>,
+    /// One per key.
+    asked: Vec<Asked>,
+    /// Of each line, which of `asked` is its key.
+    keys: Vec<u32>,
+    fenced: u64,
+    takeovers: u64,
+}
+
+/// One key of a round.
+struct Asked {
+    request: ClaimRequest,
+    /// The first line that has it.
+    line: usize,
+    /// What became of it; nothing while its claim is held.
+    fate: Option<Fate>,
+}
+
+impl Round {
+    /// Claims each key once.
+    async fn ask(
+        desk: &Desk,
+        lines: &Arc<Lines>,
+        start: usize,
+        requests: Vec<ClaimRequest>,
+    ) -> Result<Self> {
+        let (first, keys) = first_of_each(&requests);
+        let mut requests: Vec<_> = requests.into_iter().map(Some).collect();
+        let unique: Vec<_> = first.iter().filter_map(|at| requests[*at].take()).collect();
+        let admissions = desk.stores.store.claim(&unique).await?;
+        let mut round = Self {
+            lines: Arc::clone(lines),
+            start,
+            end: lines.len(),
+            wait: None,
+            asked: Vec::with_capacity(unique.len()),
+            keys,
+            fenced: 0,
+            takeovers: 0,
+        };
+        let mut failure = None;
+        let mut too_early = Vec::new();
+        for ((request, at), admission) in unique.into_iter().zip(first).zip(admissions) {
+            let line = start + at;
+            let is_over = round.end < lines.len();
+            let fate = match admission {
+                Admission::Granted(_) if is_over => {
+                    too_early.push(round.asked.len());
+                    None
+                }
+                Admission::Granted(claim) => {
+                    round.takeovers += u64::from(claim.takeover);
+                    None
+                }
+                Admission::Replay { .. } => Some(Fate::Replayed),
+                Admission::Stale { .. } => Some(Fate::Stale),
+                Admission::Conflict { .. } => Some(Fate::Conflict),
+                Admission::TooOld => Some(Fate::TooOld),
+                Admission::Parked {
+                    state: StateKind::Dead,
+                    ..
+                } => Some(Fate::Dead),
+                Admission::Parked { .. } => Some(Fate::InDoubt),
+                Admission::Busy { until, now } => {
+                    round.end = round.end.min(line);
+                    round.wait.get_or_insert(until.since(now));
+                    Some(Fate::Released)
+                }
+                Admission::Failed(error) => {
+                    round.end = round.end.min(line);
+                    failure.get_or_insert(error);
+                    Some(Fate::Released)
+                }
+            };
+            round.asked.push(Asked {
+                request,
+                line,
+                fate,
+            });
+        }
+        if failure.is_some() {
+            too_early = round.granted();
+        }
+        round.give_back(desk, &too_early).await?;
+        failure.map_or(Ok(round), Err)
+    }
+
+    /// Those whose claim is held.
+    fn granted(&self) -> Vec<usize> {
+        let held = self.asked.iter().enumerate();
+        held.filter(|(_, asked)| asked.fate.is_none())
+            .map(|(at, _)| at)
+            .collect()
+    }
+
+    /// Gives claims back whose lines were not printed.
+    async fn give_back(&mut self, desk: &Desk, held: &[usize]) -> Result<()> {
+        if held.is_empty() {
+            return Ok(());
+        }
+        let release = || {
+            release(
+                desk,
+                Certainty::NotApplied,
+                "an earlier line is not done yet",
+            )
+        };
+        let settlements: Vec<_> = held
+            .iter()
+            .map(|at| self.settlement(*at, release()))
+            .collect();
+        for (at, settled) in held
+            .iter()
+            .zip(desk.stores.store.settle(&settlements).await?)
+        {
+            self.settled(*at, settled)?;
+        }
+        Ok(())
+    }
+
+    fn settlement(&self, at: usize, step: Step) -> Settlement {
+        let request = &self.asked[at].request;
+        Settlement {
+            operation: request.operation.clone(),
+            claim_id: request.claim_id,
+            step,
+        }
+    }
+
+    fn settled(&mut self, at: usize, settled: Settled) -> Result<()> {
+        self.asked[at].fate = Some(match settled {
+            Settled::Now(StateKind::Completed) => Fate::Applied,
+            Settled::Now(StateKind::InDoubt) => Fate::InDoubt,
+            Settled::Now(StateKind::Dead) => Fate::Dead,
+            Settled::Now(StateKind::Released | StateKind::Claimed | StateKind::Started) => {
+                Fate::Released
+            }
+            // Somebody took it for vanished; their record carries the case on.
+            Settled::Fenced { .. } => {
+                self.fenced += 1;
+                Fate::Replayed
+            }
+            Settled::Failed(error) => return Err(error),
+        });
+        Ok(())
+    }
+
+    /// Counts each line by what became of its key, and sets aside what is in doubt or given up.
+    async fn count(&mut self, desk: &mut Desk) -> Result<()> {
+        desk.summary.fenced += self.fenced;
+        desk.summary.takeovers += self.takeovers;
+        let mut aside = Vec::new();
+        for line in self.start..self.end {
+            let asked = &self.asked[self.keys[line - self.start] as usize];
+            let is_first = asked.line == line;
+            let fate = asked.fate.unwrap_or(Fate::Released);
+            desk.summary.count(match fate {
+                Fate::Applied if !is_first => Fate::Replayed,
+                fate => fate,
+            });
+            if let Some(why) = Aside::of(fate) {
+                aside.push((line, why));
+            }
+        }
+        desk.set_aside(&self.lines, &aside).await
+    }
+}
+
+/// Keeps the claims alive while a reader takes its time. Never ends.
+async fn renew(desk: &Desk, round: &Round, granted: &[usize]) -> Infallible {
+    loop {
+        tokio::time::sleep(LEASE / 3).await;
+        let renewals: Vec<_> = granted
+            .iter()
+            .map(|at| {
+                let request = &round.asked[*at].request;
+                Renewal {
+                    operation: request.operation.clone(),
+                    claim_id: request.claim_id,
+                    lease: LEASE,
+                }
+            })
+            .collect();
+        // A claim that is lost is found out when it is settled; so is a store that is gone.
+        let _ = desk.stores.store.renew(&renewals).await;
+    }
+}
+
+/// The first of each key, and of each request, which of those is its key.
+fn first_of_each(requests: &[ClaimRequest]) -> (Vec<usize>, Vec<u32>) {
+    let mut known: HashMap<&[u8], u32> = HashMap::with_capacity(requests.len());
+    let mut first = Vec::with_capacity(requests.len());
+    let mut keys = Vec::with_capacity(requests.len());
+    for (at, request) in requests.iter().enumerate() {
+        let next = u32::try_from(first.len()).unwrap_or(u32::MAX);
+        let key = *known
+            .entry(request.operation.key.as_bytes())
+            .or_insert(next);
+        if key == next {
+            first.push(at);
+        }
+        keys.push(key);
+    }
+    (first, keys)
+}
+
+fn complete(desk: &Desk) -> Step {
+    Step::Complete {
+        outcome: Outcome::empty(),
+        window: desk.dedup.window,
+    }
+}
+
+fn release(desk: &Desk, certainty: Certainty, error: &str) -> Step {
+    Step::Release {
+        error: error.into(),
+        certainty,
+        after: Duration::ZERO,
+        counted: certainty == Certainty::MaybeApplied,
+        limits: AttemptLimits::default(),
+        window: desk.dedup.window,
+    }
+}
+
+/// How long a claim outlives its worker where the store cannot tell that it is gone.
+pub(super) const LEASE: Duration = Duration::from_secs(10);

@@ -1,0 +1,177 @@
+//! Printing to a stream that may block for as long as its reader likes.
+//!
+//! A thread of its own writes, so that whoever waits can give up the wait at a shutdown. It ends with
+//! the printer, or with the process if nobody ever reads on.
+
+use std::io::{ErrorKind, Result, Write};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::time::Duration;
+
+use tokio::sync::watch;
+
+/// Prints to one stream.
+#[derive(Debug)]
+pub(super) struct Printer {
+    jobs: SyncSender<Vec<u8>>,
+    done: Receiver<(Vec<u8>, Result<()>)>,
+    handed: Arc<Handed>,
+    stop: watch::Receiver<bool>,
+    /// How long a reader may take from the wish to stop on.
+    patience: Duration,
+    spare: Vec<u8>,
+}
+
+/// How printing ended.
+#[derive(Debug)]
+pub(super) enum Printed {
+    /// All was handed over.
+    All,
+    /// Some was not.
+    Partly {
+        /// Bytes that may have been read.
+        handed: usize,
+        why: Why,
+    },
+}
+
+/// Why not all was handed over.
+#[derive(Debug)]
+pub(super) enum Why {
+    /// The reader has gone: no failure, but the end of the work, as with `| head`.
+    Closed,
+    /// It is time to stop and nobody reads.
+    GaveUp,
+    /// The stream takes nothing more.
+    Failed(std::io::Error),
+}
+
+#[derive(Debug, Default)]
+struct Handed {
+    /// Bytes that the stream took.
+    taken: AtomicUsize,
+    /// Bytes that it took or may be taking now.
+    offered: AtomicUsize,
+}
+
+impl Printer {
+    /// Starts the thread.
+    ///
+    /// # Errors   there is none to be had
+    pub(super) fn start(
+        mut stream: Box<dyn Write + Send>,
+        stop: watch::Receiver<bool>,
+        patience: Duration,
+    ) -> Result<Self> {
+        let (jobs, accepted) = sync_channel::<Vec<u8>>(1);
+        let (finished, done) = sync_channel(1);
+        let handed = Arc::<Handed>::default();
+        let progress = Arc::clone(&handed);
+        let work = move || {
+            while let Ok(buffer) = accepted.recv() {
+                let printed = progress.print(&mut *stream, &buffer);
+                if finished.send((buffer, printed)).is_err() {
+                    return;
+                }
+            }
+        };
+        std::thread::Builder::new()
+            .name("semel-dedup-printer".into())
+            .spawn(work)?;
+        Ok(Self {
+            jobs,
+            done,
+            handed,
+            stop,
+            patience,
+            spare: Vec::new(),
+        })
+    }
+
+    /// Memory to print from.
+    pub(super) fn buffer(&mut self) -> Vec<u8> {
+        let mut buffer = std::mem::take(&mut self.spare);
+        buffer.clear();
+        buffer
+    }
+
+    /// Prints all of `buffer`. Blocks.
+    pub(super) fn print(&mut self, buffer: Vec<u8>) -> Printed {
+        if buffer.is_empty() {
+            return Printed::All;
+        }
+        self.handed.taken.store(0, Ordering::Release);
+        self.handed.offered.store(0, Ordering::Release);
+        if self.jobs.send(buffer).is_err() {
+            return self.gone();
+        }
+        let mut was_stopping = false;
+        loop {
+            let wait = if was_stopping {
+                self.patience
+            } else {
+                LOOK_EVERY
+            };
+            match self.done.recv_timeout(wait) {
+                Ok((buffer, printed)) => {
+                    self.spare = buffer;
+                    return self.ended(printed);
+                }
+                Err(RecvTimeoutError::Timeout) if was_stopping => {
+                    return Printed::Partly {
+                        handed: self.handed.offered.load(Ordering::Acquire),
+                        why: Why::GaveUp,
+                    };
+                }
+                Err(RecvTimeoutError::Timeout) => was_stopping = *self.stop.borrow(),
+                Err(RecvTimeoutError::Disconnected) => return self.gone(),
+            }
+        }
+    }
+
+    fn ended(&self, printed: Result<()>) -> Printed {
+        let Err(error) = printed else {
+            return Printed::All;
+        };
+        Printed::Partly {
+            handed: self.handed.taken.load(Ordering::Acquire),
+            why: if error.kind() == ErrorKind::BrokenPipe {
+                Why::Closed
+            } else {
+                Why::Failed(error)
+            },
+        }
+    }
+
+    /// The thread has ended, which only a panic in the stream can bring about.
+    fn gone(&self) -> Printed {
+        Printed::Partly {
+            handed: self.handed.offered.load(Ordering::Acquire),
+            why: Why::Failed(std::io::Error::other("the thread that prints has stopped")),
+        }
+    }
+}
+
+impl Handed {
+    fn print(&self, stream: &mut (impl Write + ?Sized), buffer: &[u8]) -> Result<()> {
+        let mut taken = 0;
+        while taken < buffer.len() {
+            let part = &buffer[taken..buffer.len().min(taken + MOST_AT_ONCE)];
+            self.offered.store(taken + part.len(), Ordering::Release);
+            match stream.write(part) {
+                Ok(0) => return Err(ErrorKind::WriteZero.into()),
+                Ok(count) => taken += count,
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+            self.taken.store(taken, Ordering::Release);
+        }
+        stream.flush()
+    }
+}
+
+/// How often somebody who waits looks whether it is time to stop.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+/// As much as a pipe holds.
+const MOST_AT_ONCE: usize = 64 << 10;

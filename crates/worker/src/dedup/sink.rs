@@ -1,0 +1,147 @@
+//! What lines are written to: a file whose length is recorded, or a stream.
+
+use semel_core::port::checkpoint::{AnyCheckpointStore, CheckpointStore, Together};
+use semel_core::{Certainty, Code, Error, ErrorKind, Mark, Result};
+use semel_engine::effect::Output as _;
+
+use super::answers::Answers;
+use super::batch::Lines;
+use super::printer::{Printed, Printer, Why};
+use crate::effect::FileOutput;
+
+/// Where granted lines go.
+#[derive(Debug)]
+pub(super) enum Sink {
+    File(FileSink),
+    Stream(Printer),
+}
+
+/// A file that ends where its mark says.
+#[derive(Debug)]
+pub(super) struct FileSink {
+    file: FileOutput,
+    recorded: Mark,
+    buffer: Vec<u8>,
+}
+
+/// Why a batch was not written.
+#[derive(Debug)]
+pub(super) enum Halt {
+    /// Nobody reads any more, or it is time to stop.
+    Ended,
+    Failed(Error),
+}
+
+impl Sink {
+    /// Writes what is granted. Blocks; the mark is recorded once all is out.
+    pub(super) fn write(&mut self, lines: &Lines, answers: &Answers) -> Result<Mark, Halt> {
+        match self {
+            Self::File(sink) => sink.write(lines, answers).map_err(Halt::Failed),
+            Self::Stream(printer) => {
+                let mut buffer = printer.buffer();
+                answers.gather(lines, &mut buffer);
+                match printer.print(buffer) {
+                    Printed::All => Ok(Mark {
+                        name: STREAM_MARK.into(),
+                        value: 0,
+                    }),
+                    Printed::Partly { why, .. } => match why {
+                        Why::Closed | Why::GaveUp => Err(Halt::Ended),
+                        Why::Failed(error) => Err(Halt::Failed(cannot_print("print", error))),
+                    },
+                }
+            }
+        }
+    }
+
+    /// The mark is recorded.
+    pub(super) fn recorded(&mut self, mark: Mark) {
+        match self {
+            Self::File(sink) => sink.recorded = mark,
+            Self::Stream(_) => {}
+        }
+    }
+
+    /// The store failed with `error`: takes back what is surely not recorded. What may be recorded
+    /// stays, and the next start knows.
+    pub(super) fn undo(&self, error: &Error) {
+        match self {
+            Self::File(sink) if error.certainty() == Certainty::NotApplied => {
+                // If this fails as well, the next start does it.
+                let _ = sink.file.cut_back_now(sink.recorded.value);
+            }
+            Self::File(_) | Self::Stream(_) => {}
+        }
+    }
+}
+
+impl FileSink {
+    /// Brings the file and its mark together again after a crash.
+    ///
+    /// # Errors   `InvalidInput`: it has contents that the store knows nothing of, and is not to be
+    /// written behind them
+    pub(super) async fn recover(
+        mut file: FileOutput,
+        is_append: bool,
+        checkpoints: &AnyCheckpointStore,
+    ) -> Result<Self> {
+        let name = file.mark_name();
+        let mut recorded = Mark {
+            name: name.as_str().into(),
+            value: 0,
+        };
+        if let Some(value) = checkpoints.mark(&name).await? {
+            file.cut_back(value).await?;
+            recorded.value = value;
+        } else {
+            recorded.value = file.len_bytes().await?;
+            if recorded.value > 0 && !is_append {
+                let (path, len) = (file.path().display().to_string(), recorded.value);
+                let message = format!(
+                    "{path} has {len} bytes that this store knows nothing of; add --append to keep \
+                     them and write behind them, or name a new file"
+                );
+                return Err(Error::new(ErrorKind::InvalidInput, message));
+            }
+            // Before the first line: otherwise a crash leaves lines that nobody knows of.
+            match checkpoints.settle_with(&[], &recorded).await? {
+                Together::Applied(_) | Together::Refused(_) => {}
+            }
+        }
+        Ok(Self {
+            file,
+            recorded,
+            buffer: Vec::new(),
+        })
+    }
+
+    fn write(&mut self, lines: &Lines, answers: &Answers) -> Result<Mark> {
+        self.buffer.clear();
+        answers.gather(lines, &mut self.buffer);
+        if self.buffer.is_empty() {
+            return Ok(self.recorded.clone());
+        }
+        if !self.buffer.ends_with(b"\n") {
+            self.buffer.push(b'\n');
+        }
+        let value = self.file.append_lines(&self.buffer)?;
+        Ok(Mark {
+            name: self.recorded.name.clone(),
+            value,
+        })
+    }
+}
+
+/// The error of a stream that takes nothing.
+pub(super) fn cannot_print(verb: &str, error: std::io::Error) -> Error {
+    let cause = match error.kind() {
+        std::io::ErrorKind::StorageFull => "no space left on the disk".into(),
+        _ => error.to_string(),
+    };
+    Error::new(ErrorKind::Unavailable, format!("cannot {verb}: {cause}"))
+        .with_code(Code::TargetUnavailable)
+        .with_source(error)
+}
+
+/// A stream has nothing to remember; the store's step wants a mark all the same.
+const STREAM_MARK: &str = "stream";

@@ -1,0 +1,277 @@
+//! A source over parked messages: pages them from the store, requeues what is dead, and drops what
+//! came to rest elsewhere.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use semel_core::decide::{Directed, Directive, Order};
+use semel_core::port::source::{DeliveryId, Fetched, Progress, Source};
+use semel_core::port::store::ListQuery;
+use semel_core::{AnyStore, Clock, Error, ErrorKind, Note, ParkedId, Result, StateKind, Store};
+use semel_engine::summary::Fate;
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+
+use super::prospect::{Assessed, Assessor, Prospect, delivery};
+use super::watch::Fates;
+use super::{Job, Kind, Tally};
+
+/// What became of the messages so far; whole once the run is over.
+pub(super) type Shared = Arc<Mutex<Tally>>;
+
+/// Hands over parked messages.
+pub(super) struct ParkedSource {
+    store: AnyStore,
+    kind: Kind,
+    note: Note,
+    fates: Arc<Fates>,
+    tally: Shared,
+    /// Pages with something in them; an empty one is the end.
+    pages: mpsc::Receiver<Result<Vec<Assessed>>>,
+    /// Of the page that is being handed over.
+    waiting: VecDeque<Assessed>,
+    in_hand: BTreeMap<DeliveryId, Assessed>,
+    next_id: u64,
+    progress: Progress,
+    _pager: JoinSet<()>,
+}
+
+impl ParkedSource {
+    pub(super) fn open(
+        store: AnyStore,
+        assessor: Assessor,
+        job: Job,
+        fates: Arc<Fates>,
+        clock: Arc<dyn Clock>,
+    ) -> (Self, Shared) {
+        let tally = Shared::default();
+        // A page ahead keeps the pipeline busy.
+        let (sender, pages) = mpsc::channel(1);
+        let (kind, note) = (job.kind, job.note.clone());
+        let progress = Progress {
+            read_bytes: 0,
+            total_bytes: Some(job.total_bytes),
+        };
+        let task = Pager {
+            store: store.clone(),
+            assessor,
+            job,
+            clock,
+            tally: Arc::clone(&tally),
+        };
+        let mut tasks = JoinSet::new();
+        tasks.spawn(task.run(sender));
+        let source = Self {
+            store,
+            kind,
+            note,
+            fates,
+            tally: Arc::clone(&tally),
+            pages,
+            waiting: VecDeque::new(),
+            in_hand: BTreeMap::new(),
+            next_id: 0,
+            progress,
+            _pager: tasks,
+        };
+        (source, tally)
+    }
+
+    /// How a message came to rest elsewhere with this fate; nothing if it stays where it is.
+    fn rest(&self, assessed: &Assessed, fate: Fate) -> Option<&'static str> {
+        let is_parked_anew = |reason| {
+            let anew = match &assessed.read {
+                Ok(incoming) => incoming.parked(reason, "").id(),
+                Err(rejected) => rejected.parked.id(),
+            };
+            anew != assessed.message.id()
+        };
+        let is_quarantined = self.kind == Kind::Quarantined;
+        match fate {
+            Fate::Applied | Fate::Replayed => Some("completed"),
+            Fate::Dead => Some("a dead letter").filter(|_| &*assessed.message.reason != "dead"),
+            Fate::InDoubt => Some("in doubt").filter(|_| &*assessed.message.reason != "in-doubt"),
+            Fate::Stale if is_quarantined => Some("its entity has a later version"),
+            Fate::Conflict if is_quarantined && is_parked_anew("fingerprint-conflict") => {
+                Some("quarantined again: fingerprint-conflict")
+            }
+            Fate::TooOld if is_quarantined && is_parked_anew("too-old") => {
+                Some("quarantined again: too-old")
+            }
+            Fate::Quarantined if is_quarantined && is_parked_anew("") => {
+                Some("quarantined again: no usable key")
+            }
+            Fate::Stale | Fate::Conflict | Fate::TooOld | Fate::Quarantined | Fate::Released => {
+                None
+            }
+        }
+    }
+
+    fn count(&self, change: impl FnOnce(&mut Tally)) {
+        change(&mut self.tally.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+
+    fn noted(&self, rest: &str) -> Note {
+        let reason = match &*self.note.reason {
+            "" => format!("ran again: {rest}"),
+            reason => format!("{reason}; ran again: {rest}"),
+        };
+        Note {
+            by: self.note.by.clone(),
+            reason: reason.into(),
+        }
+    }
+}
+
+impl Source for ParkedSource {
+    async fn fetch(&mut self, max: usize) -> Result<Fetched> {
+        while self.waiting.is_empty() {
+            let page = self.pages.recv().await.ok_or_else(gone)??;
+            if page.is_empty() {
+                return Ok(Fetched::Ended);
+            }
+            self.waiting.extend(page);
+        }
+        let count = max.min(self.waiting.len());
+        let mut deliveries = Vec::with_capacity(count);
+        for assessed in self.waiting.drain(..count) {
+            let id = DeliveryId(self.next_id);
+            self.next_id += 1;
+            self.progress.read_bytes += assessed.message.payload.len() as u64;
+            deliveries.push(delivery(id, &assessed.message));
+            self.in_hand.insert(id, assessed);
+        }
+        Ok(Fetched::Deliveries(deliveries))
+    }
+
+    async fn acknowledge(&mut self, batch: &[DeliveryId]) -> Result<()> {
+        let mut resting: BTreeMap<&'static str, Vec<ParkedId>> = BTreeMap::new();
+        for id in batch {
+            let settled = self.in_hand.remove(id).zip(self.fates.take(*id));
+            let Some((assessed, fate)) = settled else {
+                continue;
+            };
+            match self.rest(&assessed, fate) {
+                Some(rest) => resting.entry(rest).or_default().push(assessed.message.id()),
+                None => self.count(|tally| tally.kept += 1),
+            }
+        }
+        for (rest, ids) in resting {
+            // Where this fails the message is still there, and the next time finds it settled.
+            let dropped = self.store.drop_parked(&ids, Some(&self.noted(rest))).await;
+            match &dropped {
+                Ok(_) => self.count(|tally| tally.dropped += ids.len() as u64),
+                Err(_) => self.count(|tally| tally.kept += ids.len() as u64),
+            }
+            dropped?;
+        }
+        Ok(())
+    }
+
+    async fn requeue(&mut self, batch: &[DeliveryId]) -> Result<()> {
+        for id in batch {
+            if self.in_hand.remove(id).is_some() {
+                self.count(|tally| tally.kept += 1);
+            }
+        }
+        Ok(())
+    }
+
+    async fn extend(&mut self, _: &[DeliveryId]) -> Result<()> {
+        Ok(())
+    }
+
+    fn progress(&self) -> Option<Progress> {
+        Some(self.progress)
+    }
+}
+
+/// Goes through the parked messages of a pipeline, on a task of its own.
+struct Pager {
+    store: AnyStore,
+    assessor: Assessor,
+    job: Job,
+    clock: Arc<dyn Clock>,
+    tally: Shared,
+}
+
+impl Pager {
+    async fn run(mut self, pages: mpsc::Sender<Result<Vec<Assessed>>>) {
+        let mut query = ListQuery {
+            scope: Some(self.assessor.scope().clone()),
+            reasons: self.job.kind.reasons(),
+            limit: self.assessor.batch().min(MOST_AT_ONCE),
+            ..ListQuery::default()
+        };
+        loop {
+            let page = self.page(&mut query).await;
+            let is_failed = page.is_err();
+            let is_wanted = page.as_ref().map_or(true, |page| !page.is_empty());
+            // Whoever fetched may have stopped.
+            if (is_wanted && pages.send(page).await.is_err()) || is_failed {
+                return;
+            }
+            if query.after.is_none() {
+                let _ = pages.send(Ok(Vec::new())).await;
+                return;
+            }
+        }
+    }
+
+    /// The next page, ready to run.
+    async fn page(&mut self, query: &mut ListQuery) -> Result<Vec<Assessed>> {
+        let page = self.store.list_parked(query).await?;
+        query.after = page.next;
+        let (until, wanted) = (self.job.until, Arc::clone(&self.job.wanted));
+        let messages = page.items.into_iter();
+        let messages = messages
+            .filter(|message| message.since <= until && wanted(message))
+            .collect();
+        let now = self.clock.now();
+        let mut assessed = self.assessor.assess(&self.store, messages, now).await?;
+        let all = assessed.len();
+        assessed.retain(|it| !matches!(it.prospect, Prospect::Refused(_)));
+        let refused = (all - assessed.len()) as u64;
+        self.tally
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .refused += refused;
+        if self.job.kind == Kind::DeadLetters {
+            self.requeue(&assessed).await?;
+        }
+        Ok(assessed)
+    }
+
+    /// Lets dead operations be attempted again. A crash after this leaves them released, with their
+    /// messages still parked: the next time they run.
+    async fn requeue(&self, page: &[Assessed]) -> Result<()> {
+        let dead = page.iter().filter(|it| it.state == Some(StateKind::Dead));
+        let directives: Vec<_> = dead
+            .filter_map(|it| it.read.as_ref().ok())
+            .map(|incoming| Directive {
+                operation: incoming.request.operation.clone(),
+                order: Order::Requeue,
+                note: Some(self.job.note.clone()),
+            })
+            .collect();
+        if directives.is_empty() {
+            return Ok(());
+        }
+        for directed in self.store.operate(&directives).await? {
+            match directed {
+                // Refused: somebody else was quicker; the claim finds out how it stands.
+                Directed::Now(_) | Directed::Refused(_) => {}
+                Directed::Failed(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A pager says when it ends; one that is gone has panicked.
+fn gone() -> Error {
+    Error::new(ErrorKind::Internal, "the list of parked messages broke off")
+}
+
+/// Messages of a page, which a crash may leave requeued and not yet run.
+const MOST_AT_ONCE: usize = 256;

@@ -1,0 +1,311 @@
+//! What would become of a parked message if it ran now: asked of the very decisions that a run
+//! makes, without changing anything.
+
+use std::fmt;
+use std::sync::Arc;
+
+use semel_core::decide::{self, Change, Order};
+use semel_core::json::Tape;
+use semel_core::port::source::{Delivery, DeliveryId};
+use semel_core::{
+    Admission, ClaimId, FencingToken, Operation, Parked, Record, Result, Start, StateKind, Store,
+    Timestamp,
+};
+use semel_engine::pipeline::{Incoming, Pipeline, Rejected};
+
+use super::Kind;
+use crate::settings::EffectSettings;
+
+/// What would become of a parked message.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Prospect {
+    /// Its effect is called.
+    Runs {
+        /// An earlier attempt may have done it already.
+        possible_repeat: bool,
+        /// Its operation was given up, and its record has been forgotten since.
+        forgotten: bool,
+    },
+    /// Its operation is completed: nothing is called, and the message is dropped.
+    Done,
+    /// Its operation is claimed, or in its backoff, until then; what follows depends on that.
+    Waits {
+        /// End of the lease or of the backoff.
+        until: Timestamp,
+    },
+    /// It is quarantined, for this reason.
+    Stays(Box<str>),
+    /// Its operation was given up: dead or in doubt; it becomes that one's message.
+    GivenUp(StateKind),
+    /// It is left alone, for this reason.
+    Refused(Box<str>),
+}
+
+impl Prospect {
+    /// The name as printed: `runs`.
+    pub const fn as_str(&self) -> &'static str {
+        match self {
+            Self::Runs { .. } => "runs",
+            Self::Done => "done",
+            Self::Waits { .. } => "waits",
+            Self::Stays(_) => "stays",
+            Self::GivenUp(_) => "given_up",
+            Self::Refused(_) => "refused",
+        }
+    }
+}
+
+impl fmt::Display for Prospect {
+    /// One line for people.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Runs {
+                possible_repeat: false,
+                forgotten: false,
+            } => f.write_str("its effect is called"),
+            Self::Runs {
+                forgotten: true, ..
+            } => f.write_str("its effect is called as if new: its record has been forgotten"),
+            Self::Runs { .. } => {
+                f.write_str("its effect is called; an earlier attempt may have happened")
+            }
+            Self::Done => f.write_str("completed already: nothing is called, the message goes"),
+            Self::Waits { until } => write!(f, "somebody is at it, or it rests, until {until}"),
+            Self::Stays(reason) => write!(f, "stays in quarantine: {reason}"),
+            Self::GivenUp(StateKind::InDoubt) => f.write_str("its operation is in doubt"),
+            Self::GivenUp(_) => f.write_str("its operation is dead: it becomes a dead letter"),
+            Self::Refused(why) => f.write_str(why),
+        }
+    }
+}
+
+/// Reads parked messages as their pipeline does, and foretells what becomes of them.
+pub struct Assessor {
+    pipeline: Pipeline,
+    start: Start,
+    kind: Kind,
+    tape: Tape,
+}
+
+/// A parked message and what was found out about it.
+#[derive(Clone, Debug)]
+pub struct Assessed {
+    /// The message.
+    pub message: Parked,
+    /// The state of the record of its key; `None` is absent, or no usable key.
+    pub state: Option<StateKind>,
+    /// What would become of it.
+    pub prospect: Prospect,
+    pub(super) read: Result<Incoming, Box<Rejected>>,
+}
+
+impl Assessor {
+    /// Assesses messages of this kind for `pipeline`, which [`Assessor::prepared`] answered.
+    pub fn new(pipeline: Pipeline, effect: &EffectSettings, kind: Kind) -> Self {
+        Self {
+            pipeline,
+            start: effect.class().start(),
+            kind,
+            tape: Tape::default(),
+        }
+    }
+
+    /// The pipeline as it runs what is parked: a person, or an earlier claim, has let the message
+    /// through the age gate.
+    pub fn prepared(mut pipeline: Pipeline, effect: &EffectSettings) -> Pipeline {
+        if let EffectSettings::Sql(binding) = effect {
+            pipeline.bind = Some(Arc::new(binding.clone()));
+        }
+        pipeline.birth = None;
+        pipeline
+    }
+
+    pub(super) fn batch(&self) -> usize {
+        self.pipeline.batch
+    }
+
+    pub(super) fn scope(&self) -> &semel_core::Scope {
+        &self.pipeline.scope
+    }
+
+    /// Foretells what would become of each message at `now`, in order; leaves out what is not of
+    /// the kind.
+    ///
+    /// # Cost   one look-up in the store for all of them
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Store::get`].
+    pub async fn assess(
+        &mut self,
+        store: &impl Store,
+        messages: Vec<Parked>,
+        now: Timestamp,
+    ) -> Result<Vec<Assessed>> {
+        let mut operations = Vec::with_capacity(messages.len());
+        let mut known = Vec::with_capacity(messages.len());
+        for message in messages {
+            let read = self.read(&message);
+            let operation = match self.kind {
+                Kind::DeadLetters => own_operation(&message),
+                Kind::Quarantined => read.as_ref().ok().map(|it| it.request.operation.clone()),
+            };
+            known.push((message, read, operation.is_some()));
+            operations.extend(operation);
+        }
+        let mut records = store.get(&operations).await?.into_iter();
+        let mut assessed = Vec::with_capacity(known.len());
+        for (message, read, has_operation) in known {
+            let record = records.next().filter(|_| has_operation).flatten();
+            assessed.push(self.assessed(message, read, record, now));
+        }
+        assessed.retain(|it| self.kind.has(&it.message, it.state));
+        Ok(assessed)
+    }
+
+    fn assessed(
+        &self,
+        message: Parked,
+        read: Result<Incoming, Box<Rejected>>,
+        record: Option<Record>,
+        now: Timestamp,
+    ) -> Assessed {
+        let state = record.as_ref().map(|record| record.state.kind());
+        let prospect = match self.kind {
+            Kind::DeadLetters => dead_letter(&message, &read, record, now),
+            Kind::Quarantined => quarantined(&message, &read, record.as_ref(), now),
+        };
+        Assessed {
+            message,
+            state,
+            prospect,
+            read,
+        }
+    }
+
+    fn read(&mut self, message: &Parked) -> Result<Incoming, Box<Rejected>> {
+        // The claim id is never asked with.
+        let claim_id = ClaimId::from_u128(0);
+        let delivery = delivery(DeliveryId(0), message);
+        self.pipeline
+            .read(delivery, self.start, claim_id, &mut self.tape)
+    }
+}
+
+impl fmt::Debug for Assessor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Assessor")
+            .field("pipeline", &self.pipeline.name)
+            .field("kind", &self.kind)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A parked message as its source would hand it over, without its age.
+pub(super) fn delivery(id: DeliveryId, message: &Parked) -> Delivery {
+    Delivery {
+        id,
+        payload: message.payload.clone(),
+        headers: message.headers.clone(),
+        coordinates: message.coordinates.clone(),
+        appended_at: None,
+        oversize_bytes: None,
+    }
+}
+
+/// The operation that a message was parked for.
+fn own_operation(message: &Parked) -> Option<Operation> {
+    let key = message.key.clone()?;
+    Some(Operation::new(message.scope.clone(), key))
+}
+
+fn dead_letter(
+    message: &Parked,
+    read: &Result<Incoming, Box<Rejected>>,
+    record: Option<Record>,
+    now: Timestamp,
+) -> Prospect {
+    let incoming = match read {
+        Ok(incoming) => incoming,
+        Err(rejected) => {
+            let code = rejected.unusable.code();
+            let why = format!("as configured now, the pipeline cannot use it: {code}");
+            return Prospect::Refused(why.into());
+        }
+    };
+    if Some(&incoming.request.operation.key) != message.key.as_ref() {
+        return refused("as configured now, the pipeline finds another key in it");
+    }
+    let was_in_doubt = &*message.reason == "in-doubt";
+    let record = match record {
+        None if was_in_doubt => {
+            return refused(
+                "it was in doubt, and how that ended is forgotten: it may have happened",
+            );
+        }
+        Some(record) if record.state.kind() == StateKind::InDoubt => {
+            return refused("its operation is in doubt: resolve it first");
+        }
+        Some(record) if record.state.kind() == StateKind::Dead => Some(requeued(record, now)),
+        record => record,
+    };
+    foretell(incoming, record.as_ref(), true, now)
+}
+
+fn quarantined(
+    message: &Parked,
+    read: &Result<Incoming, Box<Rejected>>,
+    record: Option<&Record>,
+    now: Timestamp,
+) -> Prospect {
+    if &*message.reason == TOO_LARGE {
+        return refused("only its beginning was kept: raise max_message and deliver it again");
+    }
+    match read {
+        Ok(incoming) => foretell(incoming, record, false, now),
+        Err(rejected) => Prospect::Stays(rejected.unusable.code().into()),
+    }
+}
+
+/// The record of a dead operation after [`Order::Requeue`].
+fn requeued(record: Record, now: Timestamp) -> Record {
+    let decision = decide::operate(Some(&record), None, &Order::Requeue, now);
+    match decision.change {
+        Change::Put(requeued) => requeued,
+        Change::Keep | Change::Remove => record,
+    }
+}
+
+fn foretell(
+    incoming: &Incoming,
+    record: Option<&Record>,
+    is_dead_letter: bool,
+    now: Timestamp,
+) -> Prospect {
+    let token = FencingToken::new(0);
+    let forgotten = is_dead_letter && record.is_none();
+    match decide::claim(record, None, &incoming.request, now, token).answer {
+        Admission::Granted(claim) => Prospect::Runs {
+            possible_repeat: claim.possible_repeat,
+            forgotten,
+        },
+        Admission::Replay { .. } => Prospect::Done,
+        Admission::Busy { until, .. } => Prospect::Waits { until },
+        Admission::Conflict { .. } if is_dead_letter => {
+            refused("its key belongs to another request by now")
+        }
+        Admission::Conflict { .. } => Prospect::Stays("fingerprint-conflict".into()),
+        Admission::Parked { state, .. } => Prospect::GivenUp(state),
+        Admission::TooOld => Prospect::Stays("too-old".into()),
+        // Without the entity's record no version is stale, and a decision never fails.
+        Admission::Stale { .. } => refused("its entity has a later version"),
+        Admission::Failed(error) => refused(&error.to_string()),
+    }
+}
+
+fn refused(why: &str) -> Prospect {
+    Prospect::Refused(why.into())
+}
+
+/// The code of [`Unusable::MessageTooLarge`](semel_core::Unusable::MessageTooLarge).
+pub(super) const TOO_LARGE: &str = "message-too-large";

@@ -1,0 +1,635 @@
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use semel_core::claim::AttemptLimits;
+use semel_core::decide::{Directed, Directive, Order, Verdict};
+use semel_core::fingerprint::FingerprintSelector;
+use semel_core::key::KeySelector;
+use semel_core::port::checkpoint::AnyCheckpointStore;
+use semel_core::port::source::{Delivery, DeliveryId, Fetched, Progress, Source};
+use semel_core::port::store::ListQuery;
+use semel_core::port::transactional::Backoff;
+use semel_core::port::transfer::{Item, TransferStore};
+use semel_core::select::Selector;
+use semel_core::{AnyStore, Claimant, Clock, Key, Operation, Outcome, Scope, State, Store, Window};
+use semel_engine::consumer::Surroundings;
+use semel_engine::effect::{Class, OnDoubt};
+use semel_engine::event::Unobserved;
+use semel_engine::summary::Fate;
+use semel_engine::system::{SystemClock, SystemEntropy};
+use semel_store_memory::MemoryStore;
+use tempfile::TempDir;
+use tokio::sync::watch;
+
+use super::*;
+use crate::effect::exec::Settings;
+
+#[tokio::test]
+async fn a_dead_letter_whose_effect_happens_now_is_dropped() {
+    let desk = Desk::new();
+    desk.deliver(&["pay-1", "pay-2"], "exit 1").await;
+    assert_eq!(desk.parked().await, ["dead pay-1", "dead pay-2"]);
+    let report = desk
+        .replay(Kind::DeadLetters, "cat >> out; echo >> out")
+        .await;
+    assert_eq!(report.summary.of(Fate::Applied), 2);
+    assert_eq!(report.tally, tally(2, 0, 0));
+    assert_eq!(desk.calls(), [r#"{"id":"pay-1"}"#, r#"{"id":"pay-2"}"#]);
+    assert!(desk.parked().await.is_empty());
+    assert_eq!(desk.state("pay-1").await, Some(StateKind::Completed));
+    let audit = desk.audit().await;
+    assert_eq!(
+        audit,
+        [
+            "drop pay-1: message kept: dead → message dropped (mended; ran again: completed)",
+            "drop pay-2: message kept: dead → message dropped (mended; ran again: completed)",
+            "requeue pay-1: dead → released (mended)",
+            "requeue pay-2: dead → released (mended)",
+        ]
+    );
+}
+
+#[tokio::test]
+async fn a_dead_letter_that_fails_again_stays_one() {
+    let desk = Desk::new();
+    desk.deliver(&["pay-1"], "exit 1").await;
+    for _ in 0..2 {
+        let report = desk.replay(Kind::DeadLetters, "echo >> out; exit 2").await;
+        assert_eq!(report.summary.of(Fate::Dead), 1);
+        assert_eq!(report.tally, tally(0, 1, 0));
+        assert_eq!(desk.parked().await, ["dead pay-1"]);
+    }
+    assert_eq!(desk.calls().len(), 2);
+}
+
+#[tokio::test]
+async fn headers_and_coordinates_are_those_of_the_first_time() {
+    let mut desk = Desk::new();
+    desk.key = "header:trace";
+    desk.deliver(&["pay-1"], "exit 1").await;
+    desk.order("t", Order::Forget).await;
+    let report = desk.replay(Kind::DeadLetters, "echo >> out").await;
+    assert_eq!(report.tally, tally(1, 0, 0));
+    let record = desk.record("t").await.expect("a record");
+    assert_eq!(record.transport.as_deref(), Some(&b"in:0"[..]));
+}
+
+#[tokio::test]
+async fn what_is_in_doubt_is_no_dead_letter_until_somebody_resolves_it() {
+    let desk = Desk::new();
+    desk.deliver_as(&["pay-1", "pay-2", "pay-3"], "kill -9 $$", PARK)
+        .await;
+    assert_eq!(
+        desk.parked().await,
+        ["in-doubt pay-1", "in-doubt pay-2", "in-doubt pay-3"]
+    );
+    let script = "echo \"$SEMEL_KEY\" >> out";
+    let report = desk.replay(Kind::DeadLetters, script).await;
+    assert_eq!(report.tally, Tally::default());
+    assert!(desk.calls().is_empty());
+    desk.order(
+        "pay-1",
+        Order::Resolve(Verdict::NotApplied {
+            quiet: Duration::ZERO,
+        }),
+    )
+    .await;
+    let applied = Verdict::Applied {
+        outcome: Outcome::empty(),
+        window: Window::DEFAULT,
+    };
+    desk.order("pay-2", Order::Resolve(applied)).await;
+    let report = desk.replay(Kind::DeadLetters, script).await;
+    assert_eq!(report.tally, tally(2, 0, 0));
+    assert_eq!(
+        desk.calls(),
+        ["pay-1"],
+        "what happened does not happen again"
+    );
+    assert_eq!(desk.parked().await, ["in-doubt pay-3"]);
+}
+
+#[tokio::test]
+async fn a_doubt_whose_end_is_forgotten_is_left_alone() {
+    let desk = Desk::new();
+    desk.deliver_as(&["pay-1"], "kill -9 $$", PARK).await;
+    let applied = Verdict::Applied {
+        outcome: Outcome::empty(),
+        window: Window::DEFAULT,
+    };
+    desk.order("pay-1", Order::Resolve(applied)).await;
+    desk.order("pay-1", Order::Forget).await;
+    let report = desk.replay(Kind::DeadLetters, "echo >> out").await;
+    assert_eq!(report.tally, tally(0, 0, 1));
+    assert!(desk.calls().is_empty());
+    assert_eq!(desk.parked().await, ["in-doubt pay-1"]);
+}
+
+#[tokio::test]
+async fn a_dead_letter_that_ends_in_doubt_is_kept_as_that() {
+    let desk = Desk::new();
+    desk.deliver(&["pay-1"], "exit 1").await;
+    let report = desk.replay_as(Kind::DeadLetters, "kill -9 $$", PARK).await;
+    assert_eq!(report.summary.of(Fate::InDoubt), 1);
+    assert_eq!(report.tally, tally(1, 0, 0));
+    assert_eq!(desk.parked().await, ["in-doubt pay-1"]);
+}
+
+#[tokio::test]
+async fn a_dead_letter_of_a_forgotten_record_runs_as_if_new() {
+    let desk = Desk::new();
+    desk.deliver(&["pay-1"], "exit 1").await;
+    desk.order("pay-1", Order::Forget).await;
+    assert_eq!(
+        desk.prospects(Kind::DeadLetters).await,
+        ["its effect is called as if new: its record has been forgotten"]
+    );
+    let report = desk.replay(Kind::DeadLetters, "echo >> out").await;
+    assert_eq!(report.tally, tally(1, 0, 0));
+}
+
+#[tokio::test]
+async fn a_dead_letter_in_which_another_key_is_found_is_not_touched() {
+    let mut desk = Desk::new();
+    desk.deliver(&["pay-1"], "exit 1").await;
+    desk.key = "json:/other";
+    let report = desk.replay(Kind::DeadLetters, "echo >> out").await;
+    assert_eq!(report.tally, tally(0, 0, 1));
+    desk.key = "hash";
+    let report = desk.replay(Kind::DeadLetters, "echo >> out").await;
+    assert_eq!(report.tally, tally(0, 0, 1));
+    assert_eq!(
+        desk.state("pay-1").await,
+        Some(StateKind::Dead),
+        "nor its record"
+    );
+    assert!(desk.calls().is_empty());
+}
+
+#[tokio::test]
+async fn what_a_crash_left_half_done_is_finished() {
+    let desk = Desk::new();
+    desk.deliver(&["pay-1", "pay-2"], "exit 1").await;
+    // The crash fell between the requeue and the run, and between the run and the drop.
+    desk.order("pay-1", Order::Requeue).await;
+    desk.order("pay-2", Order::Requeue).await;
+    desk.deliver(&["pay-2"], "echo \"$SEMEL_KEY\" >> out").await;
+    assert_eq!(desk.calls(), ["pay-2"]);
+    let report = desk
+        .replay(Kind::DeadLetters, "echo \"$SEMEL_KEY\" >> out")
+        .await;
+    assert_eq!(report.tally, tally(2, 0, 0));
+    assert_eq!(desk.calls(), ["pay-1", "pay-2"], "each once");
+    assert!(desk.parked().await.is_empty());
+}
+
+#[tokio::test]
+async fn only_what_is_wanted_and_was_there_runs() {
+    let desk = Desk::new();
+    desk.deliver(&["pay-1", "pay-2"], "exit 1").await;
+    let second = Job {
+        wanted: Arc::new(|message| {
+            message
+                .key
+                .as_ref()
+                .is_some_and(|key| key.as_str() == "pay-2")
+        }),
+        ..job(Kind::DeadLetters)
+    };
+    let report = desk.run(second, "echo >> out", UNKEYED).await;
+    assert_eq!(report.tally, tally(1, 0, 0));
+    let early = Job {
+        until: Timestamp::EPOCH,
+        ..job(Kind::DeadLetters)
+    };
+    let report = desk.run(early, "echo >> out", UNKEYED).await;
+    assert_eq!(report.tally, Tally::default());
+    assert_eq!(desk.parked().await, ["dead pay-1"]);
+}
+
+#[tokio::test]
+async fn many_pages_are_gone_through_once() {
+    let desk = Desk::new();
+    let mut messages = Vec::new();
+    for number in 0..1_000 {
+        messages.push(message(&format!("pay-{number}"), "dead", number));
+    }
+    let items: Vec<_> = messages
+        .into_iter()
+        .map(|it| Item::Parked(Box::new(it)))
+        .collect();
+    let _ = desk.store.import(&items).await.expect("an import");
+    let out = desk.folder.path().join("appended");
+    let report = desk.run_effect(
+        job(Kind::DeadLetters),
+        EffectSettings::File { path: out.clone() },
+    );
+    assert_eq!(report.await.tally, tally(1_000, 0, 0));
+    let text = std::fs::read_to_string(out).expect("an output");
+    assert_eq!(text.lines().count(), 1_000);
+    assert!(desk.parked().await.is_empty());
+}
+
+#[tokio::test]
+async fn a_released_message_goes_where_its_pipeline_sends_it_now() {
+    let mut desk = Desk::new();
+    desk.key = "json:/other";
+    desk.deliver(&["pay-1"], "exit 0").await;
+    assert_eq!(desk.parked().await, ["key-missing -"]);
+    assert_eq!(
+        desk.prospects(Kind::Quarantined).await,
+        ["stays in quarantine: key-missing"]
+    );
+    let report = desk.replay(Kind::Quarantined, "echo >> out").await;
+    assert_eq!(report.tally, tally(0, 1, 0));
+    assert_eq!(desk.parked().await, ["key-missing -"]);
+    desk.key = "json:/id";
+    assert_eq!(
+        desk.prospects(Kind::Quarantined).await,
+        ["its effect is called"]
+    );
+    let report = desk.replay(Kind::Quarantined, "echo >> out").await;
+    assert_eq!(report.tally, tally(1, 0, 0));
+    assert_eq!(desk.calls().len(), 1);
+    assert!(desk.parked().await.is_empty());
+}
+
+#[tokio::test]
+async fn a_released_message_that_is_set_aside_again_has_its_new_reason_only() {
+    let mut desk = Desk::new();
+    desk.key = "json:/other";
+    desk.deliver(&["pay-1"], "exit 0").await;
+    desk.key = "json:/id";
+    desk.deliver_bodies(&[r#"{"id":"pay-1","amount":1}"#], "exit 0", UNKEYED)
+        .await;
+    assert_eq!(desk.parked().await, ["key-missing -"]);
+    let report = desk.replay(Kind::Quarantined, "echo >> out").await;
+    assert_eq!(report.summary.of(Fate::Conflict), 1);
+    assert_eq!(report.tally, tally(1, 0, 0));
+    assert_eq!(desk.parked().await, ["fingerprint-conflict pay-1"]);
+    let report = desk.replay(Kind::Quarantined, "echo >> out").await;
+    assert_eq!(
+        report.tally,
+        tally(0, 1, 0),
+        "the same reason is the same message"
+    );
+    assert_eq!(desk.parked().await, ["fingerprint-conflict pay-1"]);
+    assert!(desk.calls().is_empty());
+}
+
+#[tokio::test]
+async fn a_released_message_is_let_through_the_age_gate() {
+    let mut desk = Desk::new();
+    desk.birth = Some("json:/born");
+    desk.deliver_bodies(&[r#"{"id":"pay-1","born":1}"#], "echo >> out", UNKEYED)
+        .await;
+    assert_eq!(desk.parked().await, ["too-old pay-1"]);
+    let report = desk.replay(Kind::Quarantined, "echo >> out").await;
+    assert_eq!(report.tally, tally(1, 0, 0));
+    assert_eq!(desk.calls().len(), 1);
+    assert!(desk.parked().await.is_empty());
+}
+
+#[tokio::test]
+async fn a_released_message_may_become_a_dead_letter_or_a_duplicate() {
+    let mut desk = Desk::new();
+    desk.key = "json:/other";
+    desk.deliver(&["pay-1"], "exit 0").await;
+    desk.key = "json:/id";
+    let report = desk.replay(Kind::Quarantined, "exit 3").await;
+    assert_eq!(report.tally, tally(1, 0, 0));
+    assert_eq!(desk.parked().await, ["dead pay-1"]);
+    desk.replay(Kind::DeadLetters, "echo >> out").await;
+    desk.key = "json:/other";
+    desk.deliver(&["pay-1"], "exit 0").await;
+    desk.key = "json:/id";
+    assert_eq!(
+        desk.prospects(Kind::Quarantined).await,
+        ["completed already: nothing is called, the message goes"]
+    );
+    let report = desk.replay(Kind::Quarantined, "echo >> out").await;
+    assert_eq!(report.summary.of(Fate::Replayed), 1);
+    assert_eq!(report.tally, tally(1, 0, 0));
+    assert_eq!(desk.calls().len(), 1);
+}
+
+#[tokio::test]
+async fn a_message_of_which_only_the_beginning_was_kept_is_refused() {
+    let desk = Desk::new();
+    let message = Parked {
+        key: None,
+        ..message("pay-1", prospect::TOO_LARGE, 0)
+    };
+    let _ = desk.store.park(&[message]).await.expect("a store");
+    let report = desk.replay(Kind::Quarantined, "echo >> out").await;
+    assert_eq!(report.tally, tally(0, 0, 1));
+    assert!(desk.calls().is_empty());
+    assert_eq!(desk.parked().await, ["message-too-large -"]);
+    assert!(Unusable::CODES.contains(&prospect::TOO_LARGE));
+}
+
+#[tokio::test]
+async fn what_is_foretold_changes_nothing() {
+    let desk = Desk::new();
+    desk.deliver(&["pay-1", "pay-2"], "exit 1").await;
+    desk.order("pay-2", Order::Requeue).await;
+    let before = desk.everything().await;
+    assert_eq!(
+        desk.prospects(Kind::DeadLetters).await,
+        ["its effect is called", "its effect is called"]
+    );
+    assert!(desk.prospects(Kind::Quarantined).await.is_empty());
+    assert_eq!(desk.everything().await, before);
+}
+
+/// A pipeline, a store and a folder.
+struct Desk {
+    folder: TempDir,
+    store: Arc<MemoryStore>,
+    key: &'static str,
+    birth: Option<&'static str>,
+}
+
+impl Desk {
+    fn new() -> Self {
+        Self {
+            folder: tempfile::tempdir().expect("a folder"),
+            store: Arc::new(MemoryStore::new(Arc::new(SystemClock::new()))),
+            key: "json:/id",
+            birth: None,
+        }
+    }
+
+    /// Delivers a message for each key to a shell script.
+    async fn deliver(&self, keys: &[&str], script: &str) {
+        self.deliver_as(keys, script, UNKEYED).await;
+    }
+
+    async fn deliver_as(&self, keys: &[&str], script: &str, class: Class) {
+        let bodies: Vec<_> = keys
+            .iter()
+            .map(|key| format!("{{\"id\":\"{key}\"}}"))
+            .collect();
+        let bodies: Vec<_> = bodies.iter().map(String::as_str).collect();
+        self.deliver_bodies(&bodies, script, class).await;
+    }
+
+    async fn deliver_bodies(&self, bodies: &[&str], script: &str, class: Class) {
+        let deliveries = bodies.iter().zip(0..).map(|(body, number)| Delivery {
+            id: DeliveryId(number),
+            payload: (*body).to_owned().into(),
+            headers: vec![("trace".into(), "t".into())],
+            coordinates: format!("in:{number}").into(),
+            appended_at: None,
+            oversize_bytes: None,
+        });
+        let source = Once(deliveries.collect());
+        let effect = self.exec(script, class);
+        run(self.pipeline(), effect, source, self.stores(), around())
+            .await
+            .expect("a run");
+    }
+
+    async fn replay(&self, kind: Kind, script: &str) -> Report {
+        self.replay_as(kind, script, UNKEYED).await
+    }
+
+    async fn replay_as(&self, kind: Kind, script: &str, class: Class) -> Report {
+        self.run(job(kind), script, class).await
+    }
+
+    async fn run(&self, job: Job, script: &str, class: Class) -> Report {
+        self.run_effect(job, self.exec(script, class)).await
+    }
+
+    async fn run_effect(&self, job: Job, effect: EffectSettings) -> Report {
+        replay(self.pipeline(), effect, self.stores(), around(), job)
+            .await
+            .expect("a replay")
+    }
+
+    async fn prospects(&self, kind: Kind) -> Vec<String> {
+        let effect = self.exec("exit 1", UNKEYED);
+        let pipeline = Assessor::prepared(self.pipeline(), &effect);
+        let mut assessor = Assessor::new(pipeline, &effect, kind);
+        let query = ListQuery {
+            reasons: kind.reasons(),
+            limit: 100,
+            ..ListQuery::default()
+        };
+        let page = self.store.list_parked(&query).await.expect("a page");
+        let now = Clock::now(&SystemClock::new());
+        let assessed = assessor.assess(&self.store, page.items, now).await;
+        assessed
+            .expect("a store")
+            .iter()
+            .map(|it| it.prospect.to_string())
+            .collect()
+    }
+
+    fn exec(&self, script: &str, class: Class) -> EffectSettings {
+        let folder = self.folder.path().display();
+        let script = format!("cd {folder}; {script}");
+        let settings = Settings::new(["/bin/sh", "-c", &script].map(str::to_owned).into());
+        EffectSettings::Exec(settings, class)
+    }
+
+    fn pipeline(&self) -> Pipeline {
+        let selector = |text: &str| text.parse::<Selector>().expect("a selector");
+        Pipeline {
+            name: "payments".into(),
+            scope: scope(),
+            key: KeySelector::try_from(vec![selector(self.key)]).expect("a key selector"),
+            fingerprint: FingerprintSelector::Payload,
+            transport: None,
+            birth: self.birth.map(selector),
+            order: None,
+            gate: None,
+            window: Window::DEFAULT,
+            lease: Duration::from_secs(30),
+            limits: AttemptLimits::default(),
+            backoff: Backoff {
+                first: Duration::from_millis(1),
+                most: Duration::from_millis(1),
+            },
+            outcome_limit_bytes: Outcome::DEFAULT_LIMIT_BYTES,
+            batch: 100,
+            concurrency: 1,
+            max_message_bytes: 1 << 20,
+            bind: None,
+        }
+    }
+
+    fn stores(&self) -> Stores {
+        Stores {
+            store: AnyStore::new(Arc::clone(&self.store)),
+            checkpoints: Some(AnyCheckpointStore::new(Arc::clone(&self.store))),
+            transactions: None,
+        }
+    }
+
+    async fn order(&self, key: &str, order: Order) {
+        let operation = Operation::new(scope(), Key::new(key).expect("a key"));
+        let directive = Directive {
+            operation,
+            order,
+            note: None,
+        };
+        let directed = self.store.operate(&[directive]).await.expect("a store");
+        assert!(matches!(directed[..], [Directed::Now(_)]), "{directed:?}");
+    }
+
+    async fn record(&self, key: &str) -> Option<semel_core::Record> {
+        let operation = Operation::new(scope(), Key::new(key).expect("a key"));
+        let mut records = self.store.get(&[operation]).await.expect("a store");
+        records.pop().flatten()
+    }
+
+    async fn state(&self, key: &str) -> Option<StateKind> {
+        self.record(key)
+            .await
+            .map(|record| State::kind(&record.state))
+    }
+
+    /// Reasons and keys of all parked messages, sorted.
+    async fn parked(&self) -> Vec<String> {
+        let query = ListQuery {
+            limit: 10_000,
+            ..ListQuery::default()
+        };
+        let page = self.store.list_parked(&query).await.expect("a page");
+        let line = |it: &Parked| {
+            let key = it.key.as_ref().map_or("-", Key::as_str);
+            format!("{} {key}", it.reason)
+        };
+        let mut lines: Vec<_> = page.items.iter().map(line).collect();
+        lines.sort_unstable();
+        lines
+    }
+
+    /// The audit trail, sorted.
+    async fn audit(&self) -> Vec<String> {
+        let query = ListQuery {
+            limit: 10_000,
+            ..ListQuery::default()
+        };
+        let page = self.store.list_audit(&query).await.expect("a page");
+        let entries = page.items.iter().map(|it| {
+            let key = it.key.as_ref().map_or("-", Key::as_str);
+            assert_eq!(&*it.note.by, "ann");
+            format!(
+                "{} {key}: {} → {} ({})",
+                it.action, it.before, it.after, it.note.reason
+            )
+        });
+        let mut lines: Vec<_> = entries.collect();
+        lines.sort_unstable();
+        lines
+    }
+
+    async fn everything(&self) -> Vec<Item> {
+        self.store
+            .export(None, 10_000)
+            .await
+            .expect("an export")
+            .items
+    }
+
+    /// Lines that the effect wrote, sorted.
+    fn calls(&self) -> Vec<String> {
+        let path: PathBuf = self.folder.path().join("out");
+        let text = std::fs::read_to_string(path).unwrap_or_default();
+        let mut lines: Vec<_> = text.lines().map(str::to_owned).collect();
+        lines.sort_unstable();
+        lines
+    }
+}
+
+/// A source that ends.
+struct Once(Vec<Delivery>);
+
+impl Source for Once {
+    async fn fetch(&mut self, _: usize) -> semel_core::Result<Fetched> {
+        let deliveries = std::mem::take(&mut self.0);
+        Ok(if deliveries.is_empty() {
+            Fetched::Ended
+        } else {
+            Fetched::Deliveries(deliveries)
+        })
+    }
+
+    async fn acknowledge(&mut self, _: &[DeliveryId]) -> semel_core::Result<()> {
+        Ok(())
+    }
+
+    async fn requeue(&mut self, _: &[DeliveryId]) -> semel_core::Result<()> {
+        Ok(())
+    }
+
+    async fn extend(&mut self, _: &[DeliveryId]) -> semel_core::Result<()> {
+        Ok(())
+    }
+
+    fn progress(&self) -> Option<Progress> {
+        None
+    }
+}
+
+fn job(kind: Kind) -> Job {
+    Job {
+        kind,
+        wanted: Arc::new(|_| true),
+        until: Timestamp::from_millis(u64::MAX),
+        total_bytes: 0,
+        note: Note {
+            by: "ann".into(),
+            reason: "mended".into(),
+        },
+    }
+}
+
+fn tally(dropped: u64, kept: u64, refused: u64) -> Tally {
+    Tally {
+        dropped,
+        kept,
+        refused,
+    }
+}
+
+fn scope() -> Scope {
+    Scope::new("", "payments").expect("a scope")
+}
+
+fn around() -> Run {
+    Run {
+        surroundings: Surroundings {
+            clock: Arc::new(SystemClock::new()),
+            entropy: Arc::new(SystemEntropy),
+            claimant: Claimant::random(&SystemEntropy),
+            observer: Arc::new(Unobserved),
+        },
+        stop: watch::channel(false).0,
+        patience: Duration::from_secs(30),
+        on_progress: None,
+    }
+}
+
+fn message(key: &str, reason: &str, number: u32) -> Parked {
+    Parked {
+        scope: scope(),
+        key: Some(Key::new(key).expect("a key")),
+        reason: reason.into(),
+        detail: "exit code 1".into(),
+        transport: None,
+        coordinates: format!("in:{number}").into(),
+        headers: Vec::new(),
+        payload: format!("{{\"id\":\"{key}\"}}").into(),
+        since: Timestamp::from_millis(5),
+    }
+}
+
+/// A failure of the script that leaves a doubt is repeated.
+const UNKEYED: Class = Class::Unkeyed(OnDoubt::Repeat);
+/// A failure of the script that leaves a doubt is parked.
+const PARK: Class = Class::Unkeyed(OnDoubt::Park);

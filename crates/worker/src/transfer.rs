@@ -1,0 +1,223 @@
+//! A store's contents as a file and back: the format of `docs/spec/export.md`.
+//!
+//! Formatting and reading run on a thread of their own, beside the store. Not for opening files or
+//! stores, and not for deciding what is new: that is the store's.
+
+mod line;
+mod reader;
+mod value;
+mod writer;
+
+pub use reader::Reader;
+pub use writer::Writer;
+
+use std::io::{Read, Write};
+use std::sync::Arc;
+
+use semel_core::port::transfer::{AnyTransferStore, Item, TransferStore};
+use semel_core::{Error, ErrorKind, Result, Timestamp};
+use serde::{Deserialize, Serialize};
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+
+/// The version of the format that is written, and the only one that is read.
+pub const VERSION: u32 = 1;
+
+/// What the first line of an export says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Head {
+    /// When it was made, RFC 3339.
+    pub created: Box<str>,
+    /// The kind of store that it was made of.
+    pub store: Box<str>,
+}
+
+/// Items by kind.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Counts {
+    /// Fencing tokens: one.
+    pub tokens: u64,
+    /// Records.
+    pub records: u64,
+    /// Entities.
+    pub entities: u64,
+    /// Marks.
+    pub marks: u64,
+    /// Parked messages.
+    pub parked: u64,
+    /// Entries of the audit trail.
+    pub audited: u64,
+}
+
+impl Counts {
+    /// All items.
+    pub const fn items(&self) -> u64 {
+        self.tokens + self.records + self.entities + self.marks + self.parked + self.audited
+    }
+
+    fn add(&mut self, item: &Item) {
+        *match item {
+            Item::Token(_) => &mut self.tokens,
+            Item::Record(_) => &mut self.records,
+            Item::Entity(..) => &mut self.entities,
+            Item::Mark(_) => &mut self.marks,
+            Item::Parked(_) => &mut self.parked,
+            Item::Audited(_) => &mut self.audited,
+        } += 1;
+    }
+}
+
+/// Told now and then how many items and bytes are through.
+pub type OnTransfer = Arc<dyn Fn(u64, u64) + Send + Sync>;
+
+/// Writes everything that `store` holds to `to`, which is handed back flushed.
+///
+/// # Guarantee   XFR-1
+/// # Cancel safety   what was written by then stays, without the last line
+///
+/// # Errors
+///
+/// Those of [`TransferStore::export`]; `target-unavailable`: `to` takes nothing.
+pub async fn export<W: Write + Send + 'static>(
+    store: &AnyTransferStore,
+    kind: &'static str,
+    created: Timestamp,
+    to: W,
+    on_transfer: OnTransfer,
+) -> Result<(W, Counts)> {
+    let (pages, mut coming) = mpsc::channel::<Vec<Item>>(AHEAD);
+    let (whole, mut is_whole) = mpsc::channel::<()>(1);
+    let mut beside = JoinSet::new();
+    beside.spawn_blocking(move || {
+        let mut writer = Writer::begin(to, kind, created)?;
+        while let Some(items) = coming.blocking_recv() {
+            for item in &items {
+                writer.item(item)?;
+            }
+            on_transfer(writer.counts().items(), writer.len_bytes());
+        }
+        // Without this word the store failed half way, and the export must not look whole.
+        match is_whole.blocking_recv() {
+            Some(()) => writer.end(),
+            None => Err(Error::new(
+                ErrorKind::Unavailable,
+                "the export was broken off",
+            )),
+        }
+    });
+    let mut after = None;
+    let handed_over = loop {
+        let page = match store.export(after.as_deref(), PAGE).await {
+            Ok(page) => page,
+            Err(error) => break Err(error),
+        };
+        if pages.send(page.items).await.is_err() {
+            // The writer failed and says why itself.
+            break Ok(());
+        }
+        after = page.next;
+        if after.is_none() {
+            let _ = whole.send(()).await;
+            break Ok(());
+        }
+    };
+    drop((pages, whole));
+    let written = joined(beside).await;
+    handed_over.and(written)
+}
+
+/// Reads a whole export without importing anything, and answers with what is in it.
+///
+/// # Errors
+///
+/// `export-damaged` with the line; `store-newer`; `source-unavailable`.
+pub fn check(from: impl Read, on_transfer: &OnTransfer) -> Result<(Head, Counts)> {
+    let mut reader = Reader::open(from)?;
+    reader.skim(on_transfer)?;
+    Ok((reader.head().clone(), reader.counts()))
+}
+
+/// What an import did, to its end or to where it failed.
+#[derive(Debug)]
+#[must_use = "it may have failed half way"]
+pub struct Imported {
+    /// Items that were read and handed to the store.
+    pub read: Counts,
+    /// Those of them that were not there before.
+    pub new: Counts,
+    /// Whether it came to its end.
+    pub result: Result<()>,
+}
+
+/// Hands everything that `from` holds to `store`, batch by batch as it is read.
+///
+/// Fails, in [`Imported::result`], as [`check`] and [`TransferStore::import`] do.
+///
+/// # Guarantee   XFR-1, XFR-2; items before a failure are there, and importing again is harmless
+/// # Cancel safety   as a failure
+pub async fn import<R: Read + Send + 'static>(
+    store: &AnyTransferStore,
+    mut from: Reader<R>,
+    on_transfer: OnTransfer,
+) -> Imported {
+    let (batches, mut coming) = mpsc::channel::<(Vec<Item>, u64)>(AHEAD);
+    let mut beside = JoinSet::new();
+    beside.spawn_blocking(move || {
+        loop {
+            let items = from.next_batch(BATCH, BATCH_BYTES)?;
+            let is_over = items.is_empty();
+            if is_over || batches.blocking_send((items, from.len_bytes())).is_err() {
+                return Ok(());
+            }
+        }
+    });
+    let mut imported = Imported {
+        read: Counts::default(),
+        new: Counts::default(),
+        result: Ok(()),
+    };
+    while let Some((items, bytes)) = coming.recv().await {
+        match store.import(&items).await {
+            Ok(answers) => {
+                for (item, is_new) in items.iter().zip(answers) {
+                    imported.read.add(item);
+                    if is_new {
+                        imported.new.add(item);
+                    }
+                }
+                on_transfer(imported.read.items(), bytes);
+            }
+            Err(error) => {
+                imported.result = Err(error);
+                break;
+            }
+        }
+    }
+    drop(coming);
+    let read = joined(beside).await;
+    imported.result = imported.result.and(read);
+    imported
+}
+
+/// What the one task of a set answers.
+async fn joined<T: 'static>(mut tasks: JoinSet<Result<T>>) -> Result<T> {
+    match tasks.join_next().await {
+        Some(Ok(answer)) => answer,
+        Some(Err(error)) => {
+            Err(Error::new(ErrorKind::Internal, "the transfer panicked").with_source(error))
+        }
+        None => Err(Error::new(ErrorKind::Internal, "the transfer has no task")),
+    }
+}
+
+/// Items of a page that a store is asked for.
+const PAGE: usize = 4_096;
+/// Items, and bytes of their lines, that are handed to a store at once: one durable write.
+const BATCH: usize = 32_768;
+const BATCH_BYTES: u64 = 16 << 20;
+/// Batches that wait while the store or the writer is at another.
+const AHEAD: usize = 1;
+
+#[cfg(test)]
+mod tests;
