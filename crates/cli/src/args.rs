@@ -1,14 +1,36 @@
 //! Exactly what was typed. One file per verb; what every verb takes is here.
 
+mod check;
+mod completions;
 mod config;
+pub(crate) mod dead_letters;
+mod dedup;
+mod explain;
+pub(crate) mod in_doubt;
+mod init;
+pub(crate) mod keys;
+mod log;
+mod man;
+pub(crate) mod quarantine;
 mod run;
+mod shared;
+pub(crate) mod store;
+pub(crate) mod transfer;
 
-pub(crate) use config::Config;
+pub(crate) use check::Check;
+pub(crate) use completions::{Completions, Shell};
+pub(crate) use config::{Config, ConfigCheck, ConfigShow, Language, Named};
+pub(crate) use dedup::{Dedup, OnDoubt};
+pub(crate) use explain::Explain;
+pub(crate) use init::{EffectKind, Init, Level, SourceKind, StoreKind};
+pub(crate) use log::{Log, LogFormat, LogLevel};
+pub(crate) use man::Man;
 pub(crate) use run::Run;
+pub(crate) use shared::{Audit, Colour, Confirm, Format, Listing, Output};
 
 use std::path::PathBuf;
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{Args, Parser, Subcommand};
 
 /// Makes the effect of each message happen once, or leaves a visible record that says why not.
 #[derive(Debug, Parser)]
@@ -21,6 +43,16 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 pub(crate) struct Arguments {
     #[command(subcommand)]
     pub(crate) command: Command,
+    /// When to use colours: auto (on a terminal, unless `NO_COLOR` is set), always or never
+    #[arg(
+        long = "color",
+        global = true,
+        value_enum,
+        hide_possible_values = true,
+        value_name = "WHEN",
+        default_value_t = Colour::Auto
+    )]
+    pub(crate) colour: Colour,
 }
 
 #[derive(Debug, Subcommand)]
@@ -28,15 +60,46 @@ pub(crate) enum Command {
     /// Run what the configuration declares, until the sources end or SIGTERM asks to stop
     #[command(after_help = "Example:\n  semel run examples/payments/semel.toml --output json")]
     Run(Run),
+    /// Pass on the first line of each key: a durable `uniq` for lines that need not be sorted
+    #[command(
+        after_help = "Examples:\n  semel dedup access.log > once.log\n  semel dedup --key json:/id --to once.ndjson events.ndjson"
+    )]
+    Dedup(Dedup),
     /// Say what a code means, whether anything was applied, and what to do
     #[command(after_help = "Example:\n  semel explain store-in-use")]
-    Explain {
-        /// The code, as printed in brackets behind an error
-        code: String,
-    },
+    Explain(Explain),
+    /// Write a configuration to begin with, a sample with duplicates, and what to type next
+    #[command(after_help = "Example:\n  semel init shop --effect http --level intermediate")]
+    Init(Init),
+    /// Say what each pipeline promises, what it rests on, and what stands in the way
+    #[command(after_help = "Example:\n  semel check --rate 50 --sample payments.ndjson")]
+    Check(Check),
     /// Look at the configuration
     #[command(subcommand)]
     Config(Config),
+    /// Look at keys on record, and give orders about them
+    #[command(subcommand)]
+    Keys(keys::Keys),
+    /// Look at effects that nobody knows to have happened, and resolve them
+    #[command(subcommand)]
+    InDoubt(in_doubt::InDoubt),
+    /// Look at messages whose operations were given up, and run them again or drop them
+    #[command(subcommand)]
+    DeadLetters(dead_letters::DeadLetters),
+    /// Look at messages that were set aside unrun, and release or drop them
+    #[command(subcommand)]
+    Quarantine(quarantine::Quarantine),
+    /// Look after the store as a whole
+    #[command(subcommand)]
+    Store(store::Store),
+    /// Print what a shell needs to complete these commands
+    #[command(
+        after_help = "Example:\n  semel completions bash > ~/.local/share/bash-completion/completions/semel"
+    )]
+    Completions(Completions),
+    /// Write the manual pages
+    #[command(after_help = "Example:\n  semel man ~/.local/share/man/man1\n  semel man | man -l -")]
+    Man(Man),
 }
 
 #[derive(Debug, Args)]
@@ -52,12 +115,26 @@ pub(crate) struct Common {
     pub(crate) pipeline: Option<String>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Output {
-    /// For people
-    Table,
-    /// One object per pipeline, one line each
-    Json,
-    /// The same as json
-    Jsonl,
+/// [`Common`] for verbs that are about no pipeline.
+#[derive(Debug, Args)]
+pub(crate) struct Place {
+    /// The configuration file [default: semel.toml]
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// The store to use instead of the configured one
+    #[arg(long, value_name = "URL")]
+    store: Option<String>,
 }
+
+impl Place {
+    pub(crate) fn common(&self) -> Common {
+        Common {
+            config: self.config.clone(),
+            store: self.store.clone(),
+            pipeline: None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

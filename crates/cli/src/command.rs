@@ -1,6 +1,20 @@
 //! One file per verb.
 
+pub(crate) mod check;
+pub(crate) mod completions;
 pub(crate) mod config;
+pub(crate) mod dead_letters;
+pub(crate) mod dedup;
 pub(crate) mod explain;
+pub(crate) mod in_doubt;
+pub(crate) mod init;
+pub(crate) mod keys;
+pub(crate) mod man;
+pub(crate) mod operate;
+pub(crate) mod parked;
+pub(crate) mod quarantine;
 pub(crate) mod run;
+pub(crate) mod store;
 pub(crate) mod summary;
+pub(crate) mod transfer;
+pub(crate) mod when;

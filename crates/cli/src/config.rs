@@ -3,12 +3,18 @@
 
 mod effect;
 mod fields;
+mod found;
 mod pipeline;
+#[cfg(test)]
+mod reference;
+mod refusal;
 mod settings;
+mod show;
+mod suggest;
 mod tree;
 
-pub(crate) use fields::suggestion;
 pub(crate) use settings::{Overrides, PipelineSettings, Settings, SourceSettings, StoreUrl};
+pub(crate) use suggest::suggestion;
 
 use std::path::{Path, PathBuf};
 

@@ -4,6 +4,7 @@ mod args;
 mod assemble;
 mod command;
 mod config;
+mod narrator;
 mod output;
 mod place;
 mod progress;
@@ -11,24 +12,29 @@ mod progress;
 use std::process::ExitCode;
 
 use clap::Parser;
-use semel_core::{Code, Error, ErrorKind};
+use semel_core::{Code, Error, ErrorKind, Result};
 
-use args::{Arguments, Command, Config};
+use args::{Arguments, Command};
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
-    let exit = match arguments.command {
+    output::set_colour(arguments.colour);
+    let exit = Exit::with(|| match arguments.command {
         Command::Run(run) => command::run::run(&run),
-        Command::Explain { code } => command::explain::explain(&code),
-        Command::Config(Config::Check(common)) => command::config::check(&common),
-    };
-    match exit {
-        Ok(exit) => ExitCode::from(exit as u8),
-        Err(error) => {
-            output::failure(&error);
-            ExitCode::from(Exit::of(&error) as u8)
-        }
-    }
+        Command::Dedup(dedup) => command::dedup::dedup(&dedup),
+        Command::Explain(explain) => command::explain::explain(&explain),
+        Command::Init(init) => command::init::init(&init),
+        Command::Check(check) => command::check::check(&check),
+        Command::Config(config) => command::config::config(&config),
+        Command::Keys(verb) => command::keys::run(&verb),
+        Command::InDoubt(verb) => command::in_doubt::run(&verb),
+        Command::DeadLetters(verb) => command::dead_letters::run(&verb),
+        Command::Quarantine(verb) => command::quarantine::run(&verb),
+        Command::Store(verb) => command::store::run(&verb),
+        Command::Completions(completions) => command::completions::completions(&completions),
+        Command::Man(man) => command::man::man(&man),
+    });
+    ExitCode::from(exit as u8)
 }
 
 /// What the process ends with.
@@ -47,6 +53,23 @@ enum Exit {
 }
 
 impl Exit {
+    /// Runs a verb, tells of its failure and says what the process ends with.
+    fn with(verb: impl FnOnce() -> Result<Self>) -> Self {
+        // What panicked is not looked at again.
+        match std::panic::catch_unwind(std::panic::AssertUnwindSafe(verb)) {
+            Ok(Ok(exit)) => exit,
+            Ok(Err(error)) => {
+                output::failure(&error);
+                Self::of(&error)
+            }
+            Err(_) => {
+                let message = "this is a defect of Semel; please report it with what stands above";
+                output::failure(&Error::new(ErrorKind::Internal, message));
+                Self::Defect
+            }
+        }
+    }
+
     fn of(error: &Error) -> Self {
         // The same for every store: the place that was named holds something else.
         if matches!(error.code(), Code::StoreForeign | Code::StoreNewer) {
@@ -65,5 +88,23 @@ impl Exit {
             | ErrorKind::Corrupt
             | ErrorKind::Poisoned => Self::Environment,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_panic_is_our_defect_and_any_other_failure_what_its_kind_says() {
+        assert_eq!(Exit::with(|| Ok(Exit::No)), Exit::No);
+        assert_eq!(Exit::with(|| panic!("planted")), Exit::Defect);
+        let internal = Error::new(ErrorKind::Internal, "nobody classified it");
+        assert_eq!(Exit::with(|| Err(internal)), Exit::Defect);
+        let newer =
+            Error::new(ErrorKind::Unsupported, "a newer format").with_code(Code::StoreNewer);
+        assert_eq!(Exit::with(|| Err(newer)), Exit::Environment);
+        let usage = Error::new(ErrorKind::InvalidInput, "no such key");
+        assert_eq!(Exit::with(|| Err(usage)), Exit::Usage);
     }
 }

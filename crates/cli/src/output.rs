@@ -1,10 +1,68 @@
 //! The only place that prints: data on standard output, conversation on standard error.
+//!
+//! What a verb uses:
+//!
+//! | For | use |
+//! |---|---|
+//! | a list | [`Entry`] for what is listed, [`List::new`], then [`push`](List::push) per entry, [`pause`](List::pause) per page of the store, [`end`](List::end) |
+//! | an answer about one thing | [`Answer`] with [`Block`], [`Answers::new`], [`print`](Answers::print) |
+//! | lines or bytes of its own | [`data`], or [`Stream::stdout`] for many |
+//! | a change | [`Plan`]: [`add`](Plan::add) what will change, then [`confirmed`](Plan::confirmed) before anything does |
+//! | a word to the user | [`note`], [`warning`], [`error`]; while bars may be shown, `Bars::note` |
+//! | progress of long work | `Bars::new` or `Bars::beside_data`, then `of_work` |
+//! | values in JSON | fields of type [`value::Time`], [`value::Span`], [`value::text_or_base64`] |
+//! | arguments | flatten `args::{Format, Listing, Confirm, Audit}` |
+//!
+//! ```ignore
+//! let mut list = List::new(&arguments.listing);
+//! 'pages: loop {
+//!     let page = store.list(&query).await?;
+//!     for listed in &page.items {
+//!         if list.push(&KeyEntry::of(listed))?.is_break() {
+//!             break 'pages;
+//!         }
+//!     }
+//!     query.after = page.next;
+//!     if query.after.is_none() || list.pause()?.is_break() {
+//!         break;
+//!     }
+//! }
+//! list.end()?;
+//! Ok(Exit::Done)
+//! ```
+//!
+//! [`Go::Break`](Go) says that nobody reads any more, or that `--limit` is reached: stop the work and
+//! end with exit code 0. The convention of the formats is in the book, `reference/output.md`.
+
+mod answer;
+mod conversation;
+mod list;
+mod look;
+mod plan;
+mod screen;
+mod stream;
+mod table;
+mod text;
+pub(crate) mod value;
+
+pub(crate) use answer::{Answer, Answers, Block};
+pub(crate) use conversation::{
+    Level, error, failure, is_told_in_text, log, note, set_log, warning,
+};
+pub(crate) use list::{Entry, List};
+pub(crate) use look::{Look, state_text};
+pub(crate) use plan::{Plan, quoted, quoted_path};
+pub(crate) use screen::set_colour;
+pub(crate) use stream::{Go, Stream, cannot_print};
+pub(crate) use table::{Column, Row};
+pub(crate) use text::key_text;
 
 use std::fmt::Display;
 use std::io::Write;
 use std::time::Duration;
 
-use semel_core::{Code, Error, ErrorKind};
+use semel_core::Result;
+use serde::Serialize;
 
 /// Prints data. A closed pipe is no failure: whoever reads has had enough.
 pub(crate) fn data(text: impl Display) -> std::io::Result<()> {
@@ -14,12 +72,24 @@ pub(crate) fn data(text: impl Display) -> std::io::Result<()> {
     }
 }
 
-/// The error of a standard output that takes nothing.
-pub(crate) fn cannot_print(error: std::io::Error) -> Error {
-    Error::new(ErrorKind::Unavailable, "cannot print to standard output")
-        .with_code(Code::TargetUnavailable)
-        .with_source(error)
+/// Prints one object on one line.
+pub(crate) fn object(value: &impl Serialize) -> Result<()> {
+    let mut line = Vec::new();
+    list::object(value, &mut line)?;
+    data(String::from_utf8_lossy(&line)).map_err(cannot_print)
 }
+
+/// Prints a page of the book: as it is, or on a terminal with its paragraphs broken to fit.
+pub(crate) fn page(page: &str) -> Result<()> {
+    let page = match screen::Screen::of_stdout().width {
+        Some(width) => text::reflowed(page, width.min(LINE)),
+        None => page.trim_end().to_owned(),
+    };
+    data(page).map_err(cannot_print)
+}
+
+/// Longer lines are hard to read.
+const LINE: usize = 100;
 
 /// Prints data if somebody takes it within `patience`: at the end of a run that was asked to stop,
 /// a pipe that nobody reads must not hold up the exit.
@@ -30,35 +100,4 @@ pub(crate) fn data_within(text: String, patience: Duration) -> std::io::Result<(
         let _ = sender.send(data(text));
     });
     receiver.recv_timeout(patience).unwrap_or(Ok(()))
-}
-
-/// Tells something, one line.
-pub(crate) fn note(text: impl Display) {
-    say(format_args!("{text}"));
-}
-
-/// Tells of something that wants attention.
-pub(crate) fn warning(text: impl Display) {
-    say(format_args!("warning: {text}"));
-}
-
-/// Tells of a failure with its chain of causes.
-pub(crate) fn failure(error: &Error) {
-    say(format_args!("error: {error} [{}]", error.code()));
-    let mut told = error.to_string();
-    let mut cause = std::error::Error::source(error);
-    while let Some(error) = cause {
-        let text = error.to_string();
-        // A layer that only passes on what is below it says nothing of its own.
-        if !told.contains(&text) {
-            say(format_args!("  caused by: {text}"));
-        }
-        told = text;
-        cause = error.source();
-    }
-}
-
-/// Nobody may be listening any more; that is no reason to end.
-fn say(line: std::fmt::Arguments<'_>) {
-    let _ = writeln!(std::io::stderr().lock(), "{line}");
 }

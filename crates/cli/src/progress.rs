@@ -1,32 +1,51 @@
-//! Progress bars and what is told of a run, on standard error.
+//! Progress bars on standard error, where that is a terminal: how far, how fast, how long still.
 
-use std::collections::BTreeMap;
+use std::fmt::Write;
 use std::io::IsTerminal;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
-use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
-use semel_core::{Duplicate, StateKind};
+use indicatif::{HumanCount, MultiProgress, ProgressBar, ProgressState, ProgressStyle};
 use semel_engine::consumer::OnProgress;
-use semel_engine::event::{Event, Observer};
 use semel_engine::summary::Fate;
 
 use crate::output;
 
-/// A bar per pipeline where standard error is a terminal, nothing elsewhere.
+/// A bar per pipeline or per piece of long work, or nothing where nobody would see it.
 #[derive(Clone)]
 pub(crate) struct Bars(Option<MultiProgress>);
 
 impl Bars {
+    /// Bars where standard error is a terminal and is told in text.
     pub(crate) fn new() -> Self {
-        Self(std::io::stderr().is_terminal().then(MultiProgress::new))
+        let is_seen = std::io::stderr().is_terminal() && output::is_told_in_text();
+        Self(is_seen.then(MultiProgress::new))
+    }
+
+    /// Bars beside data that is printed while the work goes on: none where both would meet on one
+    /// terminal.
+    pub(crate) fn beside_data() -> Self {
+        if std::io::stdout().is_terminal() {
+            return Self(None);
+        }
+        Self::new()
     }
 
     /// Tells something without tearing a bar apart.
     pub(crate) fn note(&self, text: &str) {
+        self.tell(|| output::note(text));
+    }
+
+    /// Tells of something that wants attention.
+    pub(crate) fn warning(&self, text: &str) {
+        self.tell(|| output::warning(text));
+    }
+
+    /// Lets something be told without tearing a bar apart.
+    pub(crate) fn tell(&self, tell: impl FnOnce()) {
         match &self.0 {
-            Some(bars) => bars.suspend(|| output::note(text)),
-            None => output::note(text),
+            Some(bars) => bars.suspend(tell),
+            None => tell(),
         }
     }
 
@@ -36,17 +55,31 @@ impl Bars {
         }
     }
 
+    /// The bar of one piece of long work: `total` of `unit`, where that is known.
+    pub(crate) fn of_work(&self, name: &str, unit: Unit, total: Option<u64>) -> Bar {
+        let Some(bars) = &self.0 else {
+            return Bar(None);
+        };
+        let bar = bars.add(ProgressBar::new_spinner().with_style(unit.style(total.is_some())));
+        if let Some(total) = total {
+            bar.set_length(total);
+        }
+        bar.set_prefix(name.to_owned());
+        bar.enable_steady_tick(TICK);
+        Bar(Some(bar))
+    }
+
     /// What moves the bar of one pipeline.
     pub(crate) fn of(&self, name: &str) -> OnProgress {
         let Some(bars) = &self.0 else {
             return Arc::new(|_, _| {});
         };
-        let bar = bars.add(ProgressBar::no_length().with_style(style(WITHOUT_END)));
+        let bar = bars.add(ProgressBar::no_length().with_style(style(PIPELINE_WITHOUT_END)));
         bar.set_prefix(name.to_owned());
         Arc::new(move |progress, summary| {
             if let Some(progress) = progress {
                 if let (Some(total), None) = (progress.total_bytes, bar.length()) {
-                    bar.set_style(style(WITH_END));
+                    bar.set_style(style(PIPELINE_WITH_END));
                     bar.set_length(total);
                 }
                 bar.set_position(progress.read_bytes);
@@ -57,165 +90,111 @@ impl Bars {
     }
 }
 
+/// What a bar counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Unit {
+    /// Records, or anything else that is counted one by one.
+    Records,
+    /// Bytes read or written.
+    Bytes,
+}
+
+impl Unit {
+    fn style(self, has_end: bool) -> ProgressStyle {
+        let template = match (self, has_end) {
+            (Self::Records, true) => {
+                "{prefix} {wide_bar} {percent:>3}% {human_pos} records, {rate}, {eta} left"
+            }
+            (Self::Records, false) => "{prefix} {spinner} {human_pos} records, {rate}",
+            (Self::Bytes, true) => {
+                "{prefix} {wide_bar} {percent:>3}% {binary_bytes}, {binary_bytes_per_sec}, {eta} left"
+            }
+            (Self::Bytes, false) => "{prefix} {spinner} {binary_bytes}, {binary_bytes_per_sec}",
+        };
+        style(template).with_key("rate", rate)
+    }
+}
+
+/// The bar of one piece of long work; gone when dropped. Does nothing where no bar is shown.
+pub(crate) struct Bar(Option<ProgressBar>);
+
+impl Bar {
+    /// So much more is done.
+    pub(crate) fn advance(&self, count: u64) {
+        if let Some(bar) = &self.0 {
+            bar.inc(count);
+        }
+    }
+
+    /// So much is done in all.
+    pub(crate) fn reach(&self, count: u64) {
+        if let Some(bar) = &self.0 {
+            bar.set_position(count);
+        }
+    }
+}
+
+impl Drop for Bar {
+    fn drop(&mut self) {
+        if let Some(bar) = &self.0 {
+            bar.finish_and_clear();
+        }
+    }
+}
+
+/// `310,000/s`
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a rate is shown, never decided on; the cast saturates"
+)]
+fn rate(state: &ProgressState, to: &mut dyn Write) {
+    // A bar that cannot be drawn is no failure.
+    let _ = write!(to, "{}/s", HumanCount(state.per_sec() as u64));
+}
+
 fn style(template: &str) -> ProgressStyle {
     ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar())
 }
 
-/// Tells of what wants attention and counts what the summary explains.
-pub(crate) struct Narrator {
-    bars: Bars,
-    told: Mutex<BTreeMap<String, Told>>,
-}
-
-#[derive(Clone, Copy, Default)]
-struct Told {
-    redelivered: u64,
-    republished: u64,
-    store_failures: u64,
-    quarantined: u64,
-}
-
-impl Narrator {
-    pub(crate) fn new(bars: Bars) -> Self {
-        Self {
-            bars,
-            told: Mutex::default(),
-        }
-    }
-
-    /// Redeliveries and republished messages that a pipeline met.
-    pub(crate) fn duplicates(&self, pipeline: &str) -> (u64, u64) {
-        let told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
-        told.get(pipeline)
-            .map_or((0, 0), |told| (told.redelivered, told.republished))
-    }
-
-    fn change<T>(&self, pipeline: &str, change: impl FnOnce(&mut Told) -> T) -> T {
-        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
-        if !told.contains_key(pipeline) {
-            told.insert(pipeline.to_owned(), Told::default());
-        }
-        change(told.entry(pipeline.to_owned()).or_default())
-    }
-
-    /// Tells of the first few messages that go to quarantine; the summary counts them all.
-    fn quarantined(&self, pipeline: &str, coordinates: &str, why: &str) {
-        let count = self.change(pipeline, |told| {
-            told.quarantined += 1;
-            told.quarantined
-        });
-        if count <= TOLD_AT_MOST {
-            self.bars
-                .note(&format!("{pipeline}: quarantined {coordinates}: {why}"));
-        } else if count == TOLD_AT_MOST + 1 {
-            self.bars.note(&format!(
-                "{pipeline}: quarantined more; the summary counts them"
-            ));
-        }
-    }
-
-    fn warn(&self, pipeline: &str, text: &str) {
-        self.bars.note(&format!("warning: {pipeline}: {text}"));
-    }
-}
-
-impl Observer for Narrator {
-    fn observe(&self, pipeline: &str, event: &Event<'_>) {
-        match event {
-            Event::Replayed { duplicate, .. } => self.change(pipeline, |told| match duplicate {
-                Duplicate::Redelivery => told.redelivered += 1,
-                Duplicate::Republish => told.republished += 1,
-                Duplicate::Own | Duplicate::Unknown => {}
-            }),
-            Event::Unusable {
-                coordinates,
-                unusable,
-            } => {
-                let why = format!("{unusable} [{}]", unusable.code());
-                self.quarantined(pipeline, coordinates, &why);
-            }
-            Event::Conflicted { coordinates, .. } => {
-                let why = "the key was used with another request [fingerprint-conflict]";
-                self.quarantined(pipeline, coordinates, why);
-            }
-            Event::TooOld { coordinates, .. } => {
-                let why = "no record, and older than the window [too-old]";
-                self.quarantined(pipeline, coordinates, why);
-            }
-            Event::Fenced {
-                operation, token, ..
-            } => {
-                let id = operation.id();
-                self.warn(
-                    pipeline,
-                    &format!(
-                        "fenced: the claim with token {token} was lost while its effect ran; its \
-                         result is discarded (operation {id})"
-                    ),
-                );
-            }
-            Event::StoreFailed { error, wait } => {
-                // The first failure and then every tenth: an outage is one story, not a thousand.
-                let count = self.change(pipeline, |told| {
-                    told.store_failures += 1;
-                    told.store_failures
-                });
-                if count % 10 == 1 {
-                    let wait = Duration::from_millis(u64::try_from(wait.as_millis()).unwrap_or(0));
-                    let code = error.code();
-                    self.warn(
-                        pipeline,
-                        &format!("{error} [{code}]; trying again in {wait:?}"),
-                    );
-                }
-            }
-            Event::InDoubt {
-                operation,
-                coordinates,
-            }
-            | Event::Parked {
-                operation,
-                coordinates,
-                state: StateKind::InDoubt,
-            } => {
-                let id = operation.id();
-                let text = format!(
-                    "in doubt: nobody knows whether {coordinates} happened (operation {id})"
-                );
-                self.warn(pipeline, &text);
-            }
-            Event::Dead {
-                operation,
-                coordinates,
-                error,
-            } => {
-                let id = operation.id();
-                self.warn(
-                    pipeline,
-                    &format!("dead: {coordinates}: {error} (operation {id})"),
-                );
-            }
-            Event::Granted { claim } if claim.possible_repeat => {
-                let id = claim.operation.id();
-                self.warn(
-                    pipeline,
-                    &format!("possible repeat: operation {id} may have happened before"),
-                );
-            }
-            Event::Granted { claim } if claim.formerly_expired => {
-                let id = claim.operation.id();
-                let text = format!(
-                    "forgotten: operation {id} happened before its window passed; it runs again"
-                );
-                self.warn(pipeline, &text);
-            }
-            _ => {}
-        }
-    }
-}
-
-/// How many quarantined messages of a pipeline are told one by one.
-const TOLD_AT_MOST: u64 = 10;
-const WITH_END: &str =
+const PIPELINE_WITH_END: &str =
     "{prefix} {wide_bar} {percent:>3}% {msg}, {binary_bytes_per_sec}, {eta} left";
-const WITHOUT_END: &str = "{prefix} {spinner} {msg}";
+const PIPELINE_WITHOUT_END: &str = "{prefix} {spinner} {msg}";
+const TICK: Duration = Duration::from_millis(200);
+
+#[cfg(test)]
+mod tests {
+    use indicatif::ProgressDrawTarget;
+
+    use super::*;
+
+    #[test]
+    fn every_template_is_one_that_indicatif_knows() {
+        for template in [PIPELINE_WITH_END, PIPELINE_WITHOUT_END] {
+            assert!(ProgressStyle::with_template(template).is_ok(), "{template}");
+        }
+    }
+
+    #[test]
+    fn without_a_terminal_there_is_no_bar_and_no_work() {
+        let bars = Bars(None);
+        let bar = bars.of_work("export", Unit::Records, Some(10));
+        assert!(bar.0.is_none());
+        bar.advance(1);
+        bar.reach(2);
+    }
+
+    #[test]
+    fn a_bar_knows_its_end_and_goes_where_it_is_told() {
+        let bars = Bars(Some(MultiProgress::with_draw_target(
+            ProgressDrawTarget::hidden(),
+        )));
+        let bar = bars.of_work("export", Unit::Bytes, Some(10));
+        bar.advance(3);
+        bar.advance(4);
+        let shown = bar.0.as_ref().expect("a bar");
+        assert_eq!((shown.position(), shown.length()), (7, Some(10)));
+        bar.reach(10);
+        assert_eq!(shown.position(), 10);
+    }
+}

@@ -1,12 +1,55 @@
-//! `semel config`.
+//! `semel config`, and how a verb is told which configuration.
 
-use clap::Subcommand;
+use std::path::PathBuf;
 
-use super::Common;
+use clap::{Args, Subcommand, ValueEnum};
+
+use super::{Common, Format};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Config {
     /// Find every fault in the configuration; exit code 1 if there is one
-    #[command(after_help = "Example:\n  semel config check --config semel.toml")]
-    Check(Common),
+    #[command(after_help = "Example:\n  semel config check semel.toml")]
+    Check(ConfigCheck),
+    /// Show every setting that applies, written or not; secrets as ***
+    #[command(after_help = "Example:\n  semel config show --origin")]
+    Show(ConfigShow),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ConfigCheck {
+    #[command(flatten)]
+    pub(crate) named: Named,
+    #[command(flatten)]
+    pub(crate) format: Format,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ConfigShow {
+    #[command(flatten)]
+    pub(crate) named: Named,
+    /// Say of each setting where it came from: a line, a variable, a flag, a default
+    #[arg(long)]
+    pub(crate) origin: bool,
+    /// How the settings are printed on standard output
+    #[arg(long, value_enum, value_name = "FORMAT", default_value_t = Language::Toml)]
+    pub(crate) output: Language,
+}
+
+/// For every verb that is about a configuration.
+#[derive(Debug, Args)]
+pub(crate) struct Named {
+    /// The configuration; the same as --config
+    #[arg(value_name = "FILE", conflicts_with = "config")]
+    pub(crate) file: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) common: Common,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Language {
+    /// As a configuration that says the same
+    Toml,
+    /// One object
+    Json,
 }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::{Common, Output};
+use super::{Common, Format, Log};
 
 #[derive(Debug, Args)]
 pub(crate) struct Run {
@@ -13,7 +13,8 @@ pub(crate) struct Run {
     pub(crate) file: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) common: Common,
-    /// How the summary is printed on standard output
-    #[arg(long, value_enum, default_value_t = Output::Table)]
-    pub(crate) output: Output,
+    #[command(flatten)]
+    pub(crate) format: Format,
+    #[command(flatten)]
+    pub(crate) log: Log,
 }

@@ -1,29 +1,110 @@
-//! `semel config check`.
+//! `semel config`: what is wrong with the configuration, and what applies.
 
 use semel_core::Result;
+use serde::Serialize;
 
-use crate::args::Common;
-use crate::config::load;
+use crate::args::{Config, ConfigCheck, ConfigShow, Language, Named, Output};
+use crate::config::{self, Fault, Settings};
 use crate::{Exit, output};
 
-/// Finds every fault in the configuration.
-pub(crate) fn check(common: &Common) -> Result<Exit> {
-    match load(None, common) {
+/// Checks or shows the configuration.
+pub(crate) fn config(command: &Config) -> Result<Exit> {
+    match command {
+        Config::Check(check) => self::check(check),
+        Config::Show(show) => self::show(show),
+    }
+}
+
+/// The settings that are named, or `None` once the faults are told.
+pub(crate) fn settings(named: &Named) -> Option<Settings> {
+    match config::load(named.file.as_deref(), &named.common) {
+        Ok((_, settings)) => Some(settings),
+        Err(faults) => {
+            for fault in faults {
+                output::note(format!("error: {fault}"));
+            }
+            None
+        }
+    }
+}
+
+fn check(ConfigCheck { named, format }: &ConfigCheck) -> Result<Exit> {
+    let loaded = config::load(named.file.as_deref(), &named.common);
+    let text = match format.output {
+        Output::Table => told(&loaded),
+        Output::Json | Output::Jsonl => {
+            let faults = loaded.as_ref().map_or_else(|faults| &**faults, |_| &[]);
+            let checked = Checked {
+                valid: loaded.is_ok(),
+                faults: faults.iter().map(Told::from).collect(),
+            };
+            serde_json::to_string(&checked).unwrap_or_default()
+        }
+    };
+    output::data(text).map_err(output::cannot_print)?;
+    Ok(match loaded {
+        Ok(_) => Exit::Done,
+        Err(_) => Exit::No,
+    })
+}
+
+fn show(
+    ConfigShow {
+        named,
+        origin,
+        output,
+    }: &ConfigShow,
+) -> Result<Exit> {
+    let Some(Settings { effective, .. }) = settings(named) else {
+        return Ok(Exit::Usage);
+    };
+    let text = match output {
+        Language::Toml => effective.toml(*origin),
+        Language::Json => effective.json(*origin),
+    };
+    output::data(text.trim_end()).map_err(output::cannot_print)?;
+    Ok(Exit::Done)
+}
+
+type Loaded = std::result::Result<(std::path::PathBuf, Settings), Vec<Fault>>;
+
+fn told(loaded: &Loaded) -> String {
+    match loaded {
         Ok((file, settings)) => {
             let count = settings.pipelines.len();
             let noun = if count == 1 { "pipeline" } else { "pipelines" };
-            let line = format!(
-                "{}: ok, {count} {noun}, store {}",
-                file.display(),
-                settings.store
-            );
-            output::data(line).map_err(output::cannot_print)?;
-            Ok(Exit::Done)
+            let (file, store) = (file.display(), &settings.store);
+            format!("{file}: ok, {count} {noun}, store {store}")
         }
         Err(faults) => {
             let lines: Vec<_> = faults.iter().map(ToString::to_string).collect();
-            output::data(lines.join("\n")).map_err(output::cannot_print)?;
-            Ok(Exit::No)
+            lines.join("\n")
+        }
+    }
+}
+
+/// The documented object of `config check`.
+#[derive(Serialize)]
+struct Checked<'a> {
+    valid: bool,
+    faults: Vec<Told<'a>>,
+}
+
+#[derive(Serialize)]
+struct Told<'a> {
+    code: &'static str,
+    setting: &'a str,
+    origin: &'a str,
+    message: &'a str,
+}
+
+impl<'a> From<&'a Fault> for Told<'a> {
+    fn from(fault: &'a Fault) -> Self {
+        Self {
+            code: fault.code.as_str(),
+            setting: &fault.path,
+            origin: &fault.origin,
+            message: &fault.message,
         }
     }
 }

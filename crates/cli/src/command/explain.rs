@@ -1,23 +1,176 @@
 //! `semel explain CODE`: the page of the book behind a code.
 
 use semel_core::Result;
+use serde::Serialize;
 
+use crate::args::{Explain, Listing, Output};
 use crate::config::suggestion;
+use crate::output::{Column, Entry, List, Row};
 use crate::{Exit, output};
 
-/// Prints the page of `code`.
-pub(crate) fn explain(code: &str) -> Result<Exit> {
-    if let Some((_, page)) = PAGES.iter().find(|(known, _)| *known == code) {
-        output::data(page.trim_end()).map_err(output::cannot_print)?;
-        return Ok(Exit::Done);
+/// Prints the page of a code, or all codes.
+pub(crate) fn explain(arguments: &Explain) -> Result<Exit> {
+    let Some(typed) = &arguments.code else {
+        return list(arguments);
+    };
+    let code = normal(typed);
+    let Some(page) = Page::of(&code) else {
+        let codes = PAGES.iter().map(|(code, _)| *code);
+        let known: Vec<_> = codes
+            .chain(findings().map(|finding| finding.code))
+            .collect();
+        let mut suggested = suggestion(&code, &known);
+        if suggested.starts_with("known are") {
+            "`semel explain` lists all".clone_into(&mut suggested);
+        }
+        output::note(format!("error: there is no code `{typed}`; {suggested}"));
+        return Ok(Exit::No);
+    };
+    match arguments.format.output {
+        Output::Table => output::page(&page.text),
+        Output::Json | Output::Jsonl => output::object(&page.meaning()),
     }
-    let known: Vec<_> = PAGES.iter().map(|(known, _)| *known).collect();
-    output::note(format!(
-        "error: there is no code `{code}`; {}",
-        suggestion(code, &known)
-    ));
-    Ok(Exit::No)
+    .map(|()| Exit::Done)
 }
+
+fn list(arguments: &Explain) -> Result<Exit> {
+    let mut list = List::new(&Listing {
+        format: arguments.format,
+        limit: None,
+    });
+    for (code, text) in PAGES {
+        let page = Page {
+            code,
+            text: (*text).to_owned(),
+        };
+        let what_happened = page.part("What happened").unwrap_or_default();
+        let (first, _) = what_happened
+            .split_once(". ")
+            .unwrap_or((what_happened.trim_end_matches('.'), ""));
+        let line = Line {
+            code,
+            means: first.to_owned(),
+        };
+        if list.push(&line)?.is_break() {
+            break;
+        }
+    }
+    list.end()?;
+    Ok(Exit::Done)
+}
+
+/// A code as it is written, however it was copied.
+fn normal(typed: &str) -> String {
+    let bare = typed.trim_matches(|c: char| c.is_whitespace() || "[]`:".contains(c));
+    bare.to_lowercase().replace('_', "-")
+}
+
+/// A code and its page, as it is in the book.
+struct Page<'a> {
+    code: &'a str,
+    text: String,
+}
+
+impl<'a> Page<'a> {
+    fn of(code: &'a str) -> Option<Self> {
+        let page = PAGES.iter().find(|(known, _)| *known == code);
+        let text = match page {
+            Some((_, page)) => (*page).to_owned(),
+            None => findings().find(|finding| finding.code == code)?.page(),
+        };
+        Some(Self { code, text })
+    }
+
+    fn meaning(&self) -> Meaning<'_> {
+        Meaning {
+            code: self.code,
+            what_happened: self.part("What happened"),
+            was_it_applied: self.part("Was it applied?"),
+            what_to_do: self.part("What to do"),
+        }
+    }
+
+    /// What stands under a heading, as one line per paragraph.
+    fn part(&self, heading: &str) -> Option<String> {
+        let (_, rest) = self.text.split_once(&format!("## {heading}\n"))?;
+        let part = rest.split("\n## ").next().unwrap_or_default();
+        Some(unwrapped(part.trim()))
+    }
+}
+
+/// The documented object.
+#[derive(Serialize)]
+struct Meaning<'a> {
+    code: &'a str,
+    what_happened: Option<String>,
+    was_it_applied: Option<String>,
+    what_to_do: Option<String>,
+}
+
+/// A code in the list of all.
+#[derive(Serialize)]
+struct Line<'a> {
+    code: &'a str,
+    means: String,
+}
+
+impl Entry for Line<'_> {
+    const COLUMNS: &'static [Column] = &[Column::word("code"), Column::text("means")];
+    const NONE: &'static str = "no codes";
+
+    fn fill(&self, row: &mut Row) {
+        row.text(self.code).text(&self.means);
+    }
+}
+
+/// Paragraphs of one line each; tables, lists and code keep theirs.
+fn unwrapped(text: &str) -> String {
+    let paragraphs = text.split("\n\n").map(|paragraph| {
+        if paragraph.starts_with(['|', '-', '`']) && paragraph.contains('\n') {
+            paragraph.to_owned()
+        } else {
+            paragraph.replace('\n', " ")
+        }
+    });
+    paragraphs.collect::<Vec<_>>().join("\n\n")
+}
+
+/// A row of the table of findings in the book: what `semel check` prints has no page of its own.
+struct Finding {
+    code: &'static str,
+    severity: &'static str,
+    because: &'static str,
+}
+
+impl Finding {
+    fn page(&self) -> String {
+        let Self {
+            code,
+            severity,
+            because,
+        } = self;
+        format!(
+            "# `{code}`\n\n## What happened\n\n`semel check` found ({severity}): {because}.\n\n\
+             ## Was it applied?\n\nNo. A check changes nothing.\n\n\
+             ## What to do\n\n`semel check` says so under `do:`, for the pipeline that it found it in.\n"
+        )
+    }
+}
+
+fn findings() -> impl Iterator<Item = Finding> {
+    let rows = CHECK.lines().filter_map(|row| row.strip_prefix("| `"));
+    rows.filter_map(|row| {
+        let (code, rest) = row.split_once("` | ")?;
+        let (severity, because) = rest.split_once(" | ")?;
+        matches!(severity, "warn" | "fail").then(|| Finding {
+            code,
+            severity,
+            because: because.trim_end_matches([' ', '|']),
+        })
+    })
+}
+
+const CHECK: &str = include_str!("../../../../docs/book/src/reference/check.md");
 
 macro_rules! pages {
     ($($code:literal,)+) => {
@@ -35,9 +188,12 @@ const PAGES: &[(&str, &str)] = pages![
     "config-unreadable",
     "conflict",
     "dead",
+    "effect-failed",
     "entity-missing",
+    "export-damaged",
     "fingerprint-conflict",
     "in-doubt",
+    "in-progress",
     "internal",
     "invalid-config",
     "invalid-input",
@@ -52,8 +208,10 @@ const PAGES: &[(&str, &str)] = pages![
     "nested-too-deep",
     "not-json",
     "number-too-long",
+    "outcome-unreadable",
     "record-corrupt",
     "source-unavailable",
+    "stale",
     "store-foreign",
     "store-full",
     "store-in-use",
@@ -84,7 +242,38 @@ mod tests {
             .map(|code| code.as_str())
             .chain(Unusable::CODES);
         for code in codes.chain(["dead", "in-doubt", "too-old", "fingerprint-conflict"]) {
-            assert!(PAGES.iter().any(|(known, _)| *known == code), "{code}");
+            let page = Page::of(code).expect(code);
+            let meaning = page.meaning();
+            for part in [
+                meaning.what_happened,
+                meaning.was_it_applied,
+                meaning.what_to_do,
+            ] {
+                assert!(part.is_some_and(|part| part.len() >= 3), "{code}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_a_check_finds_can_be_explained_as_well() {
+        let page = Page::of("age-gate-off").expect("a finding");
+        assert!(
+            page.text.contains("(warn): without `birth`"),
+            "{}",
+            page.text
+        );
+        assert!(findings().count() > 15);
+    }
+
+    #[test]
+    fn a_code_is_known_however_it_was_copied() {
+        for typed in [
+            "store-in-use",
+            "[store-in-use]",
+            "STORE_IN_USE",
+            "`store-in-use`:",
+        ] {
+            assert_eq!(normal(typed), "store-in-use");
         }
     }
 }

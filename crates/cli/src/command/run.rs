@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use semel_core::{Error, ErrorKind, Result};
+use semel_core::{Claimant, Error, ErrorKind, Result};
 use semel_engine::consumer::{Shutdown, Surroundings};
 use semel_engine::summary::Summary;
 use semel_engine::sweep::sweep_until;
@@ -13,20 +13,22 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-use crate::args::{self, Output};
+use crate::args::{self, Log, Output};
 use crate::assemble::{self, AnySource};
 use crate::config::{self, PipelineSettings, Settings};
+use crate::narrator::Narrator;
 use crate::place::Place;
-use crate::progress::{Bars, Narrator};
+use crate::progress::Bars;
 use crate::{Exit, output};
 
 /// Runs the configuration and prints the summary.
 pub(crate) fn run(arguments: &args::Run) -> Result<Exit> {
+    output::set_log(arguments.log.format);
     let settings = match config::load(arguments.file.as_deref(), &arguments.common) {
         Ok((_, settings)) => settings,
         Err(faults) => {
             for fault in faults {
-                output::note(format!("error: {fault}"));
+                output::error(fault);
             }
             return Ok(Exit::Usage);
         }
@@ -35,27 +37,31 @@ pub(crate) fn run(arguments: &args::Run) -> Result<Exit> {
         .enable_all()
         .build()
         .map_err(|error| Error::new(ErrorKind::Unavailable, "cannot start").with_source(error))?;
-    let result = runtime.block_on(run_all(settings, arguments.output));
+    let result = runtime.block_on(run_all(settings, arguments.format.output, arguments.log));
     // A read of standard input cannot be called off; it must not hold up the exit.
     runtime.shutdown_background();
     result
 }
 
-async fn run_all(settings: Settings, format: Output) -> Result<Exit> {
+async fn run_all(settings: Settings, format: Output, log: Log) -> Result<Exit> {
     let clock = Arc::new(SystemClock::new());
-    let stores = assemble::store(&settings.store, clock.clone())?;
+    let stores = assemble::store(&settings.store, clock.clone())
+        .map_err(|error| assemble::at_store(&settings.store, error))?;
     let place = Place::of(&settings.store);
     for warning in stores.preflight().await?.warnings {
         output::warning(format!("store {}: {warning}", settings.store));
     }
     let bars = Bars::new();
-    let narrator = Arc::new(Narrator::new(bars.clone()));
+    let narrator = Arc::new(Narrator::new(bars.clone(), log));
     let (stop, stopped) = watch::channel(false);
+    let claimant = Claimant::random(&SystemEntropy);
     let surroundings = Surroundings {
         clock,
         entropy: Arc::new(SystemEntropy),
+        claimant,
         observer: narrator.clone(),
     };
+    bars.note(&format!("worker {claimant}"));
     let mut beside = JoinSet::new();
     beside.spawn(listen(stop.clone(), bars.clone())?);
     beside.spawn(place.clone().watch(stop.clone()));
@@ -71,11 +77,12 @@ async fn run_all(settings: Settings, format: Output) -> Result<Exit> {
     let mut pipelines = JoinSet::new();
     for pipeline in settings.pipelines {
         bars.note(&banner(&pipeline));
+        let progress = bars.of(&pipeline.pipeline.name);
         let run = Run {
             surroundings: surroundings.clone(),
             stop: stop.clone(),
             patience: settings.shutdown,
-            on_progress: Some(bars.of(&pipeline.pipeline.name)),
+            on_progress: Some(narrator.habits(&pipeline.pipeline.name, progress)),
         };
         pipelines.spawn(run_one(pipeline, stores.clone(), run));
     }
@@ -138,7 +145,7 @@ async fn run_one(
 
 /// Asks for a stop at the first SIGTERM or SIGINT and leaves at once at the second, which is as
 /// safe as `kill -9`.
-fn listen(
+pub(super) fn listen(
     stop: watch::Sender<bool>,
     bars: Bars,
 ) -> Result<impl Future<Output = ()> + Send + 'static> {

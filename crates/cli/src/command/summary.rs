@@ -6,11 +6,11 @@ use semel_engine::effect::{Class, OnDoubt};
 use semel_engine::summary::{Fate, Summary};
 use serde::Serialize;
 
-use crate::progress::Narrator;
+use crate::narrator::Narrator;
 
 /// The documented object; its names and their order are stable.
 #[derive(Serialize)]
-struct Json<'a> {
+pub(crate) struct Json<'a> {
     pipeline: &'a str,
     deliveries: u64,
     applied: u64,
@@ -26,24 +26,29 @@ struct Json<'a> {
     elapsed_seconds: f64,
 }
 
+impl<'a> Json<'a> {
+    pub(crate) fn of(name: &'a str, summary: &Summary) -> Self {
+        Self {
+            pipeline: name,
+            deliveries: summary.deliveries(),
+            applied: summary.of(Fate::Applied),
+            replayed: summary.of(Fate::Replayed),
+            stale: summary.of(Fate::Stale),
+            conflicts: summary.of(Fate::Conflict),
+            too_old: summary.of(Fate::TooOld),
+            released: summary.of(Fate::Released),
+            dead: summary.of(Fate::Dead),
+            in_doubt: summary.of(Fate::InDoubt),
+            quarantined: summary.of(Fate::Quarantined),
+            takeovers: summary.takeovers,
+            elapsed_seconds: (summary.elapsed.as_secs_f64() * 1_000.0).round() / 1_000.0,
+        }
+    }
+}
+
 /// One object on one line.
 pub(crate) fn json(name: &str, summary: &Summary) -> String {
-    let json = Json {
-        pipeline: name,
-        deliveries: summary.deliveries(),
-        applied: summary.of(Fate::Applied),
-        replayed: summary.of(Fate::Replayed),
-        stale: summary.of(Fate::Stale),
-        conflicts: summary.of(Fate::Conflict),
-        too_old: summary.of(Fate::TooOld),
-        released: summary.of(Fate::Released),
-        dead: summary.of(Fate::Dead),
-        in_doubt: summary.of(Fate::InDoubt),
-        quarantined: summary.of(Fate::Quarantined),
-        takeovers: summary.takeovers,
-        elapsed_seconds: (summary.elapsed.as_secs_f64() * 1_000.0).round() / 1_000.0,
-    };
-    serde_json::to_string(&json).unwrap_or_default()
+    serde_json::to_string(&Json::of(name, summary)).unwrap_or_default()
 }
 
 /// For people: what happened, and what each number means. Zeros stay out, but for the first three.

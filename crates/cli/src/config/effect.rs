@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use semel_core::select::Selector;
 use semel_engine::effect::{Class, OnDoubt};
 use semel_worker::effect::exec::Settings as ExecSettings;
 use semel_worker::effect::http::Settings as HttpSettings;
@@ -10,24 +9,25 @@ use semel_worker::effect::jsonl::Settings as JsonlSettings;
 use semel_worker::effect::{ExecEffect, SqlBinding};
 use semel_worker::settings::{EffectSettings, within_provider_window};
 
-use super::fields::{Fields, suggestion};
+use super::fields::Fields;
+use super::refusal::selector;
 use super::settings::StoreUrl;
+use super::suggest::suggestion;
+use super::tree::Value;
 
 /// Reads the effect.
 pub(super) fn read(fields: &mut Fields<'_>, store: Option<&StoreUrl>) -> Option<EffectSettings> {
-    let Some(mut effect) = fields.sub("effect") else {
-        if fields.node("effect").is_none() {
-            fields.missing("effect");
-        }
-        return None;
-    };
+    let mut effect = fields.required_sub("effect")?;
     let kind = effect.required_text("kind")?;
     let read = match kind {
         "sql" => sql(&mut effect, store),
         "file" => file(&mut effect),
         "http" => http(&mut effect),
         "exec" => exec(&mut effect),
-        "stdout" => Some(EffectSettings::Stdout(unkeyed(&mut effect))),
+        "stdout" => {
+            effect.choice_or("class", ("unkeyed", ()), &[]);
+            Some(EffectSettings::Stdout(unkeyed(&mut effect)))
+        }
         "kafka" | "nats" | "amqp" => {
             if let Some(node) = effect.node("kind") {
                 let message = format!("`{kind}` effects are not supported by this release");
@@ -56,9 +56,12 @@ fn sql(effect: &mut Fields<'_>, store: Option<&StoreUrl>) -> Option<EffectSettin
                        as in `sqlite:./data.db`";
         fault(effect, "kind", message);
     }
-    let one: Option<Vec<String>> = effect.one_or_many("statement");
-    let many: Option<Vec<String>> = effect.one_or_many("statements");
-    let params = params(effect);
+    let one = effect.one_or_many("statement", str::parse::<String>);
+    let many = effect.one_or_many("statements", str::parse::<String>);
+    let params = effect.optional_sub("params");
+    let chosen = params
+        .as_ref()
+        .map_or_else(Vec::new, |params| params.text_entries(selector));
     let statements = match (one, many) {
         (Some(statements), None) | (None, Some(statements)) => statements,
         (Some(_), Some(_)) => {
@@ -70,46 +73,36 @@ fn sql(effect: &mut Fields<'_>, store: Option<&StoreUrl>) -> Option<EffectSettin
             return None;
         }
         (None, None) => {
-            if effect.node("statement").is_none() && effect.node("statements").is_none() {
+            if !effect.is_written("statement") && !effect.is_written("statements") {
                 effect.missing("statement");
             }
             return None;
         }
     };
-    match SqlBinding::new(&statements, params) {
-        Ok(binding) => Some(EffectSettings::Sql(binding)),
+    match SqlBinding::new(&statements, chosen) {
+        Ok(binding) => {
+            if let Some(params) = &params {
+                show(params, &binding);
+            }
+            Some(EffectSettings::Sql(binding))
+        }
         Err(error) => {
-            let name = if effect.node("statement").is_some() {
-                "statement"
-            } else {
-                "statements"
-            };
+            let is_one = effect.is_written("statement");
+            let name = if is_one { "statement" } else { "statements" };
             fault(effect, name, error.to_string());
             None
         }
     }
 }
 
-fn params(effect: &mut Fields<'_>) -> Vec<(String, Selector)> {
-    let Some(params) = effect.sub("params") else {
-        return Vec::new();
-    };
-    let mut read = Vec::new();
-    for (name, node) in params.entries() {
-        let super::tree::Value::Text(text) = &node.value else {
-            params.fault(
-                name,
-                node,
-                format!("must be a selector, not {}", node.value.noun()),
-            );
-            continue;
-        };
-        match text.parse() {
-            Ok(selector) => read.push((name.clone(), selector)),
-            Err(error) => params.fault(name, node, format!("{error}")),
-        }
+/// Every placeholder with its selector, written or not.
+fn show(params: &Fields<'_>, binding: &SqlBinding) {
+    let names = &binding.statements().params;
+    for (name, selector) in names.iter().zip(binding.selectors()) {
+        let is_its = |written: &str| written.strip_prefix(':').unwrap_or(written) == &**name;
+        let node = params.entries().find(|(written, _)| is_its(written));
+        params.show_entry(name, node.map(|(_, node)| node), selector.to_string());
     }
-    read
 }
 
 fn file(effect: &mut Fields<'_>) -> Option<EffectSettings> {
@@ -121,49 +114,32 @@ fn file(effect: &mut Fields<'_>) -> Option<EffectSettings> {
 
 fn http(effect: &mut Fields<'_>) -> Option<EffectSettings> {
     let class = external(effect);
-    let timeout = timeout(effect);
-    let method = effect.text("method").unwrap_or("POST").to_owned();
-    let url_file = effect.parsed_with("url_file", |path| {
-        std::fs::read_to_string(path)
-            .map(|text| text.trim().to_owned())
-            .map_err(|error| format!("cannot read `{path}`: {error}"))
-    });
-    let url = effect.text("url").map(str::to_owned);
-    let headers = effect.sub("headers").map(|headers| {
-        let entries = headers
-            .entries()
-            .filter_map(|(name, node)| match &node.value {
-                super::tree::Value::Text(text) => Some((name.clone(), text.clone())),
-                value => {
-                    headers.fault(
-                        name,
-                        node,
-                        format!("must be a string, not {}", value.noun()),
-                    );
-                    None
-                }
-            });
-        entries.collect::<Vec<_>>()
-    });
-    if effect.node("url_file").is_some() {
-        fault(effect, "url", "either `url` or `url_file`, not both");
+    let mut settings = HttpSettings::new("");
+    settings.timeout = timeout(effect, settings.timeout);
+    if let Some(method) = effect.text("method") {
+        method.clone_into(&mut settings.method);
     }
-    let Some(url) = url.or(url_file) else {
-        if effect.node("url").is_none() && effect.node("url_file").is_none() {
-            effect.missing("url");
+    effect.default("method", settings.method.clone());
+    let url = effect.text("url").map(str::to_owned);
+    let url = url.or(effect.secret_file("url_file", "url", str::parse::<String>));
+    if let Some(headers) = effect.optional_sub("headers") {
+        settings.headers = headers.text_entries(str::parse::<String>);
+        for (name, node) in headers.entries() {
+            headers.show_entry(name, Some(node), "***".to_owned());
         }
-        return None;
-    };
-    let mut settings = HttpSettings::new(url);
-    settings.method = method;
-    settings.timeout = timeout;
-    settings.headers = headers.unwrap_or_default();
+    }
+    if effect.is_written("url_file") {
+        fault(effect, "url", "either `url` or `url_file`, not both");
+    } else if !effect.is_written("url") {
+        effect.missing("url");
+    }
+    settings.url = url?;
     if let Err(error) = settings.validate() {
         let text = error.to_string();
         let (setting, message) = text.split_once(": ").unwrap_or(("url", &text));
         match setting {
             "method" => fault(effect, "method", message),
-            "url" if effect.node("url").is_some() => fault(effect, "url", message),
+            "url" if effect.is_written("url") => fault(effect, "url", message),
             "url" => fault(effect, "url_file", message),
             _ => fault(effect, "headers", text),
         }
@@ -173,13 +149,17 @@ fn http(effect: &mut Fields<'_>) -> Option<EffectSettings> {
 
 fn exec(effect: &mut Fields<'_>) -> Option<EffectSettings> {
     let class = external(effect);
-    let timeout = timeout(effect);
-    let jsonl = effect
-        .choice("protocol", &[("stdin", false), ("jsonl", true)])
-        .unwrap_or(false);
+    let is_jsonl = effect.choice_or("protocol", ("stdin", false), &[("jsonl", true)]);
+    let mut jsonl = JsonlSettings::new(Vec::new());
+    let mut exec = ExecSettings::new(Vec::new());
+    if is_jsonl {
+        jsonl.timeout = timeout(effect, jsonl.timeout);
+    } else {
+        exec.timeout = timeout(effect, exec.timeout);
+    }
     match effect.node("command").map(|node| &node.value) {
         None => effect.missing("command"),
-        Some(super::tree::Value::Text(text)) => {
+        Some(Value::Text(text)) => {
             let words: Vec<_> = text.split_whitespace().collect();
             fault(
                 effect,
@@ -190,9 +170,9 @@ fn exec(effect: &mut Fields<'_>) -> Option<EffectSettings> {
         }
         Some(_) => {}
     }
-    let command: Option<Vec<String>> = effect.one_or_many("command");
-    let command = command?;
-    if let Err(error) = ExecEffect::new(ExecSettings::new(command.clone())) {
+    exec.command = effect.one_or_many("command", str::parse::<String>)?;
+    jsonl.command.clone_from(&exec.command);
+    if let Err(error) = ExecEffect::new(exec.clone()) {
         let text = error.to_string();
         fault(
             effect,
@@ -201,38 +181,29 @@ fn exec(effect: &mut Fields<'_>) -> Option<EffectSettings> {
         );
     }
     let class = class?;
-    Some(if jsonl {
-        let mut settings = JsonlSettings::new(command);
-        settings.timeout = timeout;
-        EffectSettings::Jsonl(settings, class)
+    Some(if is_jsonl {
+        EffectSettings::Jsonl(jsonl, class)
     } else {
-        let mut settings = ExecSettings::new(command);
-        settings.timeout = timeout;
-        EffectSettings::Exec(settings, class)
+        EffectSettings::Exec(exec, class)
     })
 }
 
 /// The class of an effect outside the store, as declared.
 fn external(effect: &mut Fields<'_>) -> Option<Class> {
-    let is_keyed = effect.choice("class", &[("keyed", true), ("unkeyed", false)]);
-    if effect.node("class").is_some() && is_keyed.is_none() {
+    let Some(is_keyed) = effect.choice("class", ("unkeyed", false), &[("keyed", true)]) else {
+        effect.ignore(&["on_doubt", "provider_window"]);
         return None;
-    }
-    if is_keyed != Some(true) {
-        if effect.node("provider_window").is_some() {
-            fault(effect, "provider_window", "belongs to `class = \"keyed\"`");
-        }
+    };
+    if !is_keyed {
+        effect.reject("provider_window", "belongs to `class = \"keyed\"`");
         return Some(unkeyed(effect));
     }
-    if effect.node("on_doubt").is_some() {
-        fault(
-            effect,
-            "on_doubt",
-            "belongs to `class = \"unkeyed\"`; a keyed effect is repeated \
-                                   inside its provider's window and in doubt past it",
-        );
-    }
-    if effect.node("provider_window").is_none() {
+    effect.reject(
+        "on_doubt",
+        "belongs to `class = \"unkeyed\"`; a keyed effect is repeated \
+         inside its provider's window and in doubt past it",
+    );
+    if !effect.is_written("provider_window") {
         effect.missing("provider_window");
     }
     let provider_window = effect.duration("provider_window")?;
@@ -245,34 +216,23 @@ fn external(effect: &mut Fields<'_>) -> Option<Class> {
 }
 
 fn unkeyed(effect: &mut Fields<'_>) -> Class {
-    effect.choice("class", &[("unkeyed", ())]);
-    let on_doubt = effect
-        .choice(
-            "on_doubt",
-            &[("park", OnDoubt::Park), ("repeat", OnDoubt::Repeat)],
-        )
-        .unwrap_or(OnDoubt::Park);
-    Class::Unkeyed(on_doubt)
+    let repeat = ("repeat", OnDoubt::Repeat);
+    Class::Unkeyed(effect.choice_or("on_doubt", ("park", OnDoubt::Park), &[repeat]))
 }
 
 /// An effect inside the store's proof may say so, and nothing else.
 fn transactional(effect: &mut Fields<'_>) {
-    effect.choice("class", &[("transactional", ())]);
+    effect.choice_or("class", ("transactional", ()), &[]);
     for name in ["on_doubt", "provider_window"] {
-        if effect.node(name).is_some() {
-            fault(
-                effect,
-                name,
-                "does not apply: this effect commits together with its record",
-            );
-        }
+        effect.reject(
+            name,
+            "does not apply: this effect commits together with its record",
+        );
     }
 }
 
-fn timeout(effect: &mut Fields<'_>) -> Duration {
-    let timeout = effect
-        .duration("timeout")
-        .unwrap_or(Duration::from_secs(30));
+fn timeout(effect: &mut Fields<'_>, default: Duration) -> Duration {
+    let timeout = effect.duration_or("timeout", default);
     if timeout.is_zero() {
         fault(effect, "timeout", "must be longer than zero");
     }

@@ -1,74 +1,56 @@
 //! Taking known settings out of a table, one by one; whatever is left is unknown.
 
-use std::cell::RefCell;
+mod values;
+
 use std::collections::BTreeSet;
-use std::fmt::Display;
-use std::str::FromStr;
-use std::time::Duration;
 
-use semel_core::{Code, units};
+use semel_core::Code;
 
-use super::Fault;
-use super::tree::{Node, Origin, Table, Value};
+use super::found::Found;
+use super::refusal::Refusal;
+use super::show::{Shown, join};
+use super::suggest::suggestion;
+use super::tree::{EMPTY, Node, Origin, Table, Value};
 
-/// Every fault that was found.
-#[derive(Debug, Default)]
-pub(super) struct Faults(RefCell<Vec<(Origin, Fault)>>);
-
-impl Faults {
-    pub(super) fn push(&self, origin: &Origin, path: &str, code: Code, message: impl Into<String>) {
-        let fault = Fault {
-            origin: origin.to_string(),
-            path: path.to_owned(),
-            message: message.into(),
-            code,
-        };
-        self.0.borrow_mut().push((origin.clone(), fault));
-    }
-
-    /// All of them, in the order in which they are written: line by line, then the environment and
-    /// the flags.
-    pub(super) fn into_vec(self) -> Vec<Fault> {
-        let mut faults = self.0.into_inner();
-        faults.sort_by_key(|(origin, _)| match origin {
-            Origin::File { line, .. } => *line,
-            Origin::Environment(_) | Origin::Default => usize::MAX,
-        });
-        faults.into_iter().map(|(_, fault)| fault).collect()
-    }
-}
-
-/// One table, of which settings are taken by name.
+/// One table, of which settings are taken by name. Whatever is taken is shown by `config show`.
 pub(super) struct Fields<'a> {
-    pub(super) path: String,
+    pub(super) path: Vec<String>,
     pub(super) origin: &'a Origin,
     table: &'a Table,
     known: BTreeSet<&'static str>,
-    pub(super) faults: &'a Faults,
+    pub(super) found: &'a Found,
 }
 
 impl<'a> Fields<'a> {
     /// The settings of `node`, if it is a table.
-    pub(super) fn of(node: &'a Node, path: impl Into<String>, faults: &'a Faults) -> Option<Self> {
-        let path = path.into();
+    pub(super) fn of(node: &'a Node, path: Vec<String>, found: &'a Found) -> Option<Self> {
         let Value::Table(table) = &node.value else {
             let message = format!("must be a table, not {}", node.value.noun());
-            faults.push(&node.origin, &path, Code::InvalidConfig, message);
+            found.fault(&node.origin, &join(&path), Code::InvalidConfig, message);
             return None;
         };
+        found.table(&path);
         Some(Self {
             path,
             origin: &node.origin,
             table,
             known: BTreeSet::new(),
-            faults,
+            found,
         })
     }
 
-    /// The node named `name`, if it was written.
+    /// The node of a setting, if it was written.
     pub(super) fn node(&mut self, name: &'static str) -> Option<&'a Node> {
-        self.known.insert(name);
-        self.table.get(name)
+        let node = self.table.get(name);
+        if self.known.insert(name) {
+            self.found.setting(&self.path, name, node);
+        }
+        node
+    }
+
+    /// Whether it was written. Does not make it a setting that is shown.
+    pub(super) fn is_written(&self, name: &str) -> bool {
+        self.table.contains_key(name)
     }
 
     /// Every entry: for tables whose keys are names that people choose.
@@ -76,31 +58,33 @@ impl<'a> Fields<'a> {
         self.table.iter()
     }
 
+    /// A table within.
     pub(super) fn sub(&mut self, name: &'static str) -> Option<Self> {
-        let node = self.node(name)?;
-        Fields::of(node, self.path_of(name), self.faults)
+        self.known.insert(name);
+        let node = self.table.get(name)?;
+        Fields::of(node, self.below(name), self.found)
     }
 
-    pub(super) fn text(&mut self, name: &'static str) -> Option<&'a str> {
-        let node = self.node(name)?;
-        self.expect(name, node, "a string", |value| match value {
-            Value::Text(text) => Some(text.as_str()),
-            _ => None,
-        })
-    }
-
-    pub(super) fn required_text(&mut self, name: &'static str) -> Option<&'a str> {
-        if !self.table.contains_key(name) {
-            self.known.insert(name);
-            self.missing(name);
-            return None;
+    /// A table within that need not be written: without it, everything has its default.
+    pub(super) fn optional_sub(&mut self, name: &'static str) -> Option<Self> {
+        if self.is_written(name) {
+            return self.sub(name);
         }
-        self.text(name)
+        self.known.insert(name);
+        Fields::of(&EMPTY, self.below(name), self.found)
+    }
+
+    /// A table within that must be there.
+    pub(super) fn required_sub(&mut self, name: &'static str) -> Option<Self> {
+        if !self.is_written(name) {
+            self.missing(name);
+        }
+        self.sub(name)
     }
 
     pub(super) fn missing(&self, name: &str) {
         let message = "is missing";
-        self.faults.push(
+        self.found.fault(
             self.origin,
             &self.path_of(name),
             Code::InvalidConfig,
@@ -108,128 +92,57 @@ impl<'a> Fields<'a> {
         );
     }
 
-    pub(super) fn boolean(&mut self, name: &'static str) -> Option<bool> {
-        let node = self.node(name)?;
-        self.expect(name, node, "true or false", |value| match value {
-            Value::Boolean(boolean) => Some(*boolean),
-            _ => None,
-        })
-    }
-
-    /// A whole number of at least one.
-    pub(super) fn count(&mut self, name: &'static str, most: i64) -> Option<usize> {
-        let node = self.node(name)?;
-        let number = self.expect(name, node, "an integer", |value| match value {
-            Value::Integer(number) => Some(*number),
-            _ => None,
-        })?;
-        if number < 1 || number > most {
-            self.fault(
-                name,
-                node,
-                format!("must be from 1 to {most}, not {number}"),
-            );
-            return None;
+    /// What stands for a setting that nobody wrote.
+    pub(super) fn default(&mut self, name: &'static str, value: impl Into<toml::Value>) {
+        if self.node(name).is_none() {
+            self.found.default_to(&self.path, name, value.into());
         }
-        usize::try_from(number).ok()
     }
 
-    pub(super) fn duration(&mut self, name: &'static str) -> Option<Duration> {
-        self.parsed_with(name, units::duration)
+    /// What an entry comes to whose name people choose.
+    pub(super) fn show_entry(&self, name: &str, node: Option<&Node>, value: String) {
+        let origin = node.map_or(Origin::Default, |node| node.origin.clone());
+        let value = Shown::Value(value.into());
+        self.found.set(&self.path, name, value, origin);
     }
 
-    pub(super) fn size_bytes(&mut self, name: &'static str) -> Option<u64> {
-        self.parsed_with(name, units::size_bytes)
-    }
-
-    /// A string that `T` can read.
-    pub(super) fn parsed<T: FromStr<Err: Display>>(&mut self, name: &'static str) -> Option<T> {
-        self.parsed_with(name, |text| {
-            text.parse::<T>().map_err(|error| error.to_string())
-        })
-    }
-
-    pub(super) fn parsed_with<T>(
-        &mut self,
-        name: &'static str,
-        parse: impl FnOnce(&str) -> Result<T, String>,
-    ) -> Option<T> {
-        let text = self.text(name)?;
-        let node = self.node(name)?;
-        parse(text)
-            .map_err(|message| self.fault(name, node, message))
-            .ok()
-    }
-
-    /// One string or a list of them, each read as `T`.
-    pub(super) fn one_or_many<T: FromStr<Err: Display>>(
-        &mut self,
-        name: &'static str,
-    ) -> Option<Vec<T>> {
-        let node = self.node(name)?;
-        let items = match &node.value {
-            Value::List(items) => items.iter().collect(),
-            _ => vec![node],
-        };
-        if items.is_empty() {
-            self.fault(name, node, "must not be empty");
-            return None;
+    /// The same, where the default is what another setting says.
+    pub(super) fn default_from(&mut self, name: &'static str, value: String, setting: &str) {
+        if self.node(name).is_none() {
+            let origin = Origin::Named(setting.into());
+            let value = Shown::Value(value.into());
+            self.found.set(&self.path, name, value, origin);
         }
-        let mut read = Vec::with_capacity(items.len());
-        for item in items {
-            let Value::Text(text) = &item.value else {
-                let noun = item.value.noun();
-                self.fault(
-                    name,
-                    item,
-                    format!("must be a string or a list of them, not {noun}"),
-                );
-                return None;
-            };
-            match text.parse() {
-                Ok(value) => read.push(value),
-                Err(error) => {
-                    self.fault(name, item, format!("{error}"));
-                    return None;
-                }
-            }
-        }
-        Some(read)
     }
 
-    /// One of a few words.
-    pub(super) fn choice<T: Copy>(
-        &mut self,
-        name: &'static str,
-        choices: &[(&str, T)],
-    ) -> Option<T> {
-        let text = self.text(name)?;
-        if let Some(&(_, choice)) = choices.iter().find(|(word, _)| *word == text) {
-            return Some(choice);
+    /// Settings that cannot be judged.
+    pub(super) fn ignore(&mut self, names: &[&'static str]) {
+        self.known.extend(names);
+    }
+
+    /// A setting that has no place here, said why.
+    pub(super) fn reject(&mut self, name: &'static str, message: impl Into<String>) {
+        self.known.insert(name);
+        if let Some(node) = self.table.get(name) {
+            self.fault(name, node, message);
         }
-        let node = self.node(name)?;
-        let words: Vec<_> = choices.iter().map(|(word, _)| *word).collect();
-        let message = format!("`{text}` is unknown; {}", suggestion(text, &words));
-        self.fault(name, node, message);
-        None
     }
 
     pub(super) fn fault(&self, name: &str, node: &Node, message: impl Into<String>) {
-        self.faults.push(
-            &node.origin,
-            &self.path_of(name),
-            Code::InvalidConfig,
-            message,
-        );
+        self.refuse(name, node, message.into());
+    }
+
+    fn refuse(&self, name: &str, node: &Node, refusal: impl Into<Refusal>) {
+        let Refusal { code, message } = refusal.into();
+        self.found
+            .fault(&node.origin, &self.path_of(name), code, message);
     }
 
     /// A fault of what lies deeper, at its own line.
     pub(super) fn fault_at(&self, below: &[&str], message: impl Into<String>) {
-        let mut path = self.path.clone();
         let mut origin = self.origin;
         let mut table = Some(self.table);
         for name in below {
-            path = format!("{path}.{name}");
             let node = table.and_then(|table| table.get(*name));
             table = None;
             if let Some(node) = node {
@@ -239,115 +152,64 @@ impl<'a> Fields<'a> {
                 }
             }
         }
-        self.faults
-            .push(origin, &path, Code::InvalidConfig, message);
+        let mut path = self.path.clone();
+        path.extend(below.iter().copied().map(str::to_owned));
+        self.found
+            .fault(origin, &join(&path), Code::InvalidConfig, message);
     }
 
     /// A value of the design that this release does not have.
     pub(super) fn unsupported(&self, name: &str, node: &Node, message: impl Into<String>) {
-        self.faults.push(
-            &node.origin,
-            &self.path_of(name),
-            Code::Unsupported,
-            message,
-        );
+        self.refuse(name, node, Refusal::unsupported(message));
     }
 
     /// A setting of the design that this release does not have.
     pub(super) fn not_yet(&mut self, name: &'static str) {
-        if let Some(node) = self.node(name) {
-            let message = "is not supported by this release; remove it";
-            self.faults.push(
-                &node.origin,
-                &self.path_of(name),
-                Code::Unsupported,
-                message,
-            );
+        self.known.insert(name);
+        if let Some(node) = self.table.get(name) {
+            self.unsupported(name, node, "is not supported by this release; remove it");
         }
+    }
+
+    /// What is known here, if `name` is the beginning of it.
+    pub(super) fn knows(&self, name: &str) -> bool {
+        self.known.contains(name)
     }
 
     /// Reports what nobody took.
     pub(super) fn finish(self) {
         for (name, node) in self.table {
             if !self.known.contains(name.as_str()) {
-                let known: Vec<_> = self.known.iter().copied().collect();
-                let message = format!("unknown setting; {}", suggestion(name, &known));
+                let message = format!("unknown setting; {}", self.hint(name, &node.origin));
                 let path = self.path_of(name);
-                self.faults
-                    .push(&node.origin, &path, Code::ConfigUnknownKey, message);
+                self.found
+                    .fault(&node.origin, &path, Code::ConfigUnknownKey, message);
             }
         }
     }
 
+    fn hint(&self, name: &str, origin: &Origin) -> String {
+        if let Origin::Named(variable) = origin {
+            let parts = self.known.iter().find_map(|known| {
+                let rest = name.strip_prefix(known)?.strip_prefix('_')?;
+                let kept = variable.len().checked_sub(rest.len() + 1)?;
+                Some((variable.get(..kept)?, variable.get(kept + 1..)?))
+            });
+            if let Some((table, rest)) = parts {
+                return format!("did you mean `{table}__{rest}`?");
+            }
+        }
+        let known: Vec<_> = self.known.iter().copied().collect();
+        suggestion(name, &known)
+    }
+
     pub(super) fn path_of(&self, name: &str) -> String {
-        if self.path.is_empty() {
-            name.to_owned()
-        } else {
-            format!("{}.{name}", self.path)
-        }
+        join(&self.below(name))
     }
 
-    fn expect<T>(
-        &self,
-        name: &str,
-        node: &'a Node,
-        noun: &str,
-        read: impl FnOnce(&'a Value) -> Option<T>,
-    ) -> Option<T> {
-        let value = read(&node.value);
-        if value.is_none() {
-            self.fault(
-                name,
-                node,
-                format!("must be {noun}, not {}", node.value.noun()),
-            );
-        }
-        value
-    }
-}
-
-/// "did you mean …" where something is near, else what there is.
-pub(crate) fn suggestion(text: &str, known: &[&str]) -> String {
-    let nearest = known.iter().map(|word| (distance(text, word), *word)).min();
-    match nearest {
-        // A word of which nothing is left is no neighbour.
-        Some((distance, word)) if distance <= 2.max(text.len() / 3) && distance < word.len() => {
-            format!("did you mean `{word}`?")
-        }
-        Some(_) | None => format!("known are {}", known.join(", ")),
-    }
-}
-
-/// Levenshtein distance in characters.
-fn distance(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.chars().collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, from) in a.chars().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, to) in b.iter().enumerate() {
-            let substituted = diagonal + usize::from(from != *to);
-            diagonal = row[j + 1];
-            row[j + 1] = substituted.min(row[j] + 1).min(row[j + 1] + 1);
-        }
-    }
-    row[b.len()]
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_misspelt_word_finds_its_neighbour() {
-        assert_eq!(
-            suggestion("fingerprnt", &["fingerprint", "key"]),
-            "did you mean `fingerprint`?"
-        );
-        assert_eq!(
-            suggestion("zzz", &["fingerprint", "key"]),
-            "known are fingerprint, key"
-        );
-        assert_eq!(suggestion("d", &["a", "b"]), "known are a, b");
+    pub(super) fn below(&self, name: &str) -> Vec<String> {
+        let mut path = self.path.clone();
+        path.push(name.to_owned());
+        path
     }
 }

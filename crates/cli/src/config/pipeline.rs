@@ -5,7 +5,7 @@ use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use semel_broker_file::Format;
+use semel_broker_file::{Format, Options};
 use semel_core::claim::AttemptLimits;
 use semel_core::fingerprint::FingerprintSelector;
 use semel_core::key::KeySelector;
@@ -16,9 +16,15 @@ use semel_engine::pipeline::Pipeline;
 use semel_worker::settings::EffectSettings;
 
 use super::effect;
-use super::fields::{Faults, Fields};
+use super::fields::Fields;
+use super::found::Found;
+use super::refusal::{Refusal, selector};
 use super::settings::{PipelineSettings, SourceSettings, StoreUrl};
-use super::tree::{Node, Value};
+use super::show::join;
+use super::suggest::{nearest, suggestion};
+
+use super::tree::Node;
+use crate::output::value::duration_text;
 
 /// Reads one pipeline; faults are reported and whatever can be read is read.
 pub(super) fn read(
@@ -26,43 +32,38 @@ pub(super) fn read(
     node: &Node,
     window: Window,
     store: Option<&StoreUrl>,
-    faults: &Faults,
+    found: &Found,
 ) -> Option<PipelineSettings> {
-    let mut fields = Fields::of(node, format!("pipelines.{name}"), faults)?;
+    let path = vec!["pipelines".to_owned(), name.to_owned()];
+    let mut fields = Fields::of(node, path, found)?;
     let scope = Scope::new("", name)
         .map_err(|error| {
-            faults.push(
-                &node.origin,
-                &fields.path,
-                Code::InvalidConfig,
-                error.to_string(),
-            );
+            let path = join(&fields.path);
+            found.fault(&node.origin, &path, Code::InvalidConfig, error.to_string());
         })
         .ok();
     let source = source(&mut fields);
     let effect = effect::read(&mut fields, store);
     let key = key_selector(&mut fields, "key");
-    if fields.node("key").is_none() {
+    if !fields.is_written("key") {
         fields.missing("key");
     }
     let fingerprint = fingerprint(&mut fields);
-    let transport: Option<Selector> = fields.parsed("transport");
-    let birth: Option<Selector> = fields.parsed("birth");
-    let order = key_selector(&mut fields, "order");
+    let transport = fields
+        .selector("transport")
+        .unwrap_or(Selector::Coordinates);
+    fields.default("transport", transport.to_string());
+    let birth = fields.selector("birth");
+    let order = order(&mut fields);
     let gate = gate(&mut fields);
     let window = pipeline_window(&mut fields, window);
     let lease = lease(&mut fields, window);
     let (limits, backoff) = retry(&mut fields);
-    let effect_kind = effect.as_ref();
-    let batch = fields
-        .count("batch", 100_000)
-        .unwrap_or(default_batch(effect_kind));
-    let concurrency = fields
-        .count("concurrency", 100_000)
-        .unwrap_or(default_concurrency(effect_kind));
-    let max_message_bytes = fields
-        .size_bytes("max_message")
-        .unwrap_or(DEFAULT_MAX_MESSAGE_BYTES);
+    let batch = fields.count_or("batch", 100_000, default_batch(effect.as_ref()));
+    let concurrency = default_concurrency(effect.as_ref());
+    let concurrency = fields.count_or("concurrency", 100_000, concurrency);
+    let max_message_bytes = Options::default().max_message_bytes as u64;
+    let max_message_bytes = fields.size_bytes_or("max_message", max_message_bytes);
     for not_yet in ["dead_letter", "transport_unique", "apply_if", "guard"] {
         fields.not_yet(not_yet);
     }
@@ -72,7 +73,7 @@ pub(super) fn read(
         scope: scope?,
         key: key?,
         fingerprint,
-        transport,
+        transport: Some(transport),
         birth,
         order,
         gate,
@@ -81,8 +82,8 @@ pub(super) fn read(
         limits,
         backoff,
         outcome_limit_bytes: Outcome::DEFAULT_LIMIT_BYTES,
-        batch,
-        concurrency,
+        batch: batch as usize,
+        concurrency: concurrency as usize,
         max_message_bytes,
         bind: None,
     };
@@ -131,18 +132,13 @@ fn plain(path: &Path) -> PathBuf {
 }
 
 fn source(fields: &mut Fields<'_>) -> Option<SourceSettings> {
-    let Some(mut source) = fields.sub("source") else {
-        if fields.node("source").is_none() {
-            fields.missing("source");
-        }
-        return None;
-    };
+    let mut source = fields.required_sub("source")?;
     let kind = source.required_text("kind");
-    let format = source.choice(
+    let format = source.choice_or(
         "format",
-        &[("ndjson", Format::Ndjson), ("lines", Format::Lines)],
+        ("ndjson", Format::Ndjson),
+        &[("lines", Format::Lines)],
     );
-    let format = format.unwrap_or(Format::Ndjson);
     let read = match kind {
         Some("file") => source
             .required_text("path")
@@ -162,7 +158,7 @@ fn source(fields: &mut Fields<'_>) -> Option<SourceSettings> {
             return None;
         }
         Some(kind) => {
-            let hint = super::fields::suggestion(kind, &["file", "stdin"]);
+            let hint = suggestion(kind, &["file", "stdin"]);
             unknown(
                 &mut source,
                 format!("`{kind}` is no kind of source; {hint}"),
@@ -182,7 +178,7 @@ fn unknown(source: &mut Fields<'_>, message: String) {
 }
 
 fn key_selector(fields: &mut Fields<'_>, name: &'static str) -> Option<KeySelector> {
-    let selectors: Vec<Selector> = fields.one_or_many(name)?;
+    let selectors: Vec<Selector> = fields.one_or_many(name, selector)?;
     KeySelector::try_from(selectors)
         .map_err(|error| {
             if let Some(node) = fields.node(name) {
@@ -192,22 +188,47 @@ fn key_selector(fields: &mut Fields<'_>, name: &'static str) -> Option<KeySelect
         .ok()
 }
 
-fn fingerprint(fields: &mut Fields<'_>) -> FingerprintSelector {
-    match fields.node("fingerprint").map(|node| &node.value) {
-        None => return FingerprintSelector::Payload,
-        Some(Value::Text(text)) if text == "none" => return FingerprintSelector::None,
-        Some(Value::Text(text)) if text == "payload" => return FingerprintSelector::Payload,
-        Some(_) => {}
+fn order(fields: &mut Fields<'_>) -> Option<KeySelector> {
+    if let Some(node) = fields.node("order")
+        && node.value.as_text() == Some("strict")
+    {
+        let message = "`strict` order is not supported by this release; name what to order by";
+        fields.unsupported("order", node, message);
+        return None;
     }
-    let Some(selectors) = fields.one_or_many("fingerprint") else {
-        return FingerprintSelector::Payload;
+    key_selector(fields, "order")
+}
+
+fn fingerprint(fields: &mut Fields<'_>) -> FingerprintSelector {
+    let default = FingerprintSelector::default();
+    fields.default("fingerprint", default.to_string());
+    let words = [FingerprintSelector::None, default.clone()];
+    let written = fields.node("fingerprint").map(|node| &node.value);
+    let Some(value) = written else {
+        return default;
+    };
+    let text = value.as_text().unwrap_or_default();
+    if let Some(word) = words.iter().find(|word| word.to_string() == text) {
+        return word.clone();
+    }
+    let parse = |text: &str| {
+        selector(text).map_err(|refusal| {
+            let words = words.each_ref().map(ToString::to_string);
+            match nearest(text, &words.each_ref().map(String::as_str)) {
+                Some(word) => Refusal::from(format!("`{text}` is unknown; did you mean `{word}`?")),
+                None => refusal,
+            }
+        })
+    };
+    let Some(selectors) = fields.one_or_many("fingerprint", parse) else {
+        return default;
     };
     FingerprintSelector::fields(selectors).unwrap_or_default()
 }
 
 fn gate(fields: &mut Fields<'_>) -> Option<(KeySelector, Selector)> {
     let entity = key_selector(fields, "entity");
-    let version = fields.parsed("version");
+    let version = fields.selector("version");
     for (one, other) in [("entity", "version"), ("version", "entity")] {
         if let (Some(node), None) = (fields.node(one), fields.node(other)) {
             fields.fault(one, node, format!("needs `{other}` beside it"));
@@ -217,6 +238,8 @@ fn gate(fields: &mut Fields<'_>) -> Option<(KeySelector, Selector)> {
 }
 
 fn pipeline_window(fields: &mut Fields<'_>, window: Window) -> Window {
+    let inherited = duration_text(window.duration());
+    fields.default_from("window", inherited, "window.duration");
     let Some(duration) = fields.duration("window") else {
         return window;
     };
@@ -236,7 +259,7 @@ fn lease(fields: &mut Fields<'_>, window: Window) -> Duration {
     let usual = Duration::from_secs(30)
         .min(window.duration())
         .max(Duration::from_millis(100));
-    let lease = fields.duration("lease").unwrap_or(usual);
+    let lease = fields.duration_or("lease", usual);
     let (shortest, longest) = (Duration::from_millis(100), Duration::from_secs(12 * 3_600));
     if let Some(node) = fields.node("lease") {
         if lease < shortest || lease > longest {
@@ -249,41 +272,41 @@ fn lease(fields: &mut Fields<'_>, window: Window) -> Duration {
 }
 
 fn retry(fields: &mut Fields<'_>) -> (AttemptLimits, Backoff) {
-    let mut limits = AttemptLimits::default();
-    let mut backoff = Backoff {
+    let default = AttemptLimits::default();
+    let backoff = Backoff {
         first: Duration::from_millis(200),
         most: Duration::from_secs(30),
     };
-    let Some(mut retry) = fields.sub("retry") else {
-        return (limits, backoff);
+    let Some(mut retry) = fields.optional_sub("retry") else {
+        return (default, backoff);
     };
-    if let Some(attempts) = retry.count("attempts", 1_000_000) {
-        limits.failed = at_least_one(attempts);
-    }
-    if let Some(crashes) = retry.count("crashes", 1_000_000) {
-        limits.vanished = at_least_one(crashes);
-    }
+    let mut limit = |name, default: NonZeroU32| {
+        NonZeroU32::new(retry.count_or(name, 1_000_000, default.get())).unwrap_or(default)
+    };
+    let limits = AttemptLimits {
+        failed: limit("attempts", default.failed),
+        vanished: limit("crashes", default.vanished),
+    };
     let range = retry.parsed_with("backoff", |text| {
         let (first, most) = text.split_once("..").unwrap_or((text, text));
-        let (first, most) = (units::duration(first)?, units::duration(most)?);
+        let (Ok(first), Ok(most)) = (units::duration(first), units::duration(most)) else {
+            return Err(format!(
+                "`{text}` is no range of waits; write it like `200ms..30s`"
+            ));
+        };
         if first > most {
             return Err(format!("`{text}` begins after its end"));
         }
         Ok(Backoff { first, most })
     });
-    backoff = range.unwrap_or(backoff);
+    let backoff = range.unwrap_or(backoff);
+    let (first, most) = (duration_text(backoff.first), duration_text(backoff.most));
+    retry.default("backoff", format!("{first}..{most}"));
     retry.finish();
     (limits, backoff)
 }
 
-fn at_least_one(count: usize) -> NonZeroU32 {
-    u32::try_from(count)
-        .ok()
-        .and_then(NonZeroU32::new)
-        .unwrap_or(NonZeroU32::MIN)
-}
-
-const fn default_batch(effect: Option<&EffectSettings>) -> usize {
+const fn default_batch(effect: Option<&EffectSettings>) -> u32 {
     match effect {
         // One transaction costs the same whatever it carries; see decision 0020.
         Some(EffectSettings::Sql(_)) => 10_000,
@@ -298,7 +321,7 @@ const fn default_batch(effect: Option<&EffectSettings>) -> usize {
     }
 }
 
-const fn default_concurrency(effect: Option<&EffectSettings>) -> usize {
+const fn default_concurrency(effect: Option<&EffectSettings>) -> u32 {
     match effect {
         Some(EffectSettings::Exec(..)) => 4,
         // As many as a crash may leave in doubt.
@@ -307,6 +330,3 @@ const fn default_concurrency(effect: Option<&EffectSettings>) -> usize {
         | None => 1,
     }
 }
-
-/// 8 MiB.
-const DEFAULT_MAX_MESSAGE_BYTES: u64 = 8 << 20;

@@ -10,9 +10,14 @@ use semel_core::{Code, Window};
 use semel_engine::pipeline::Pipeline;
 use semel_worker::settings::EffectSettings;
 
-use super::fields::{Faults, Fields, suggestion};
-use super::tree::{self, Node, Origin, Table, Value};
+use super::fields::Fields;
+use super::found::Found;
+use super::refusal::Refusal;
+use super::show::Effective;
+use super::suggest::suggestion;
+use super::tree::{self, Node, Origin};
 use super::{Fault, pipeline};
+use crate::output::value::duration_text;
 
 /// Everything that a run needs to know.
 #[derive(Clone)]
@@ -20,6 +25,8 @@ pub(crate) struct Settings {
     pub(crate) store: StoreUrl,
     pub(crate) pipelines: Vec<PipelineSettings>,
     pub(crate) shutdown: Duration,
+    /// All of it as it may be shown.
+    pub(crate) effective: Effective,
 }
 
 /// One pipeline.
@@ -73,26 +80,28 @@ impl StoreUrl {
 }
 
 impl std::str::FromStr for StoreUrl {
-    type Err = String;
+    type Err = Refusal;
 
-    fn from_str(text: &str) -> Result<Self, String> {
+    fn from_str(text: &str) -> Result<Self, Refusal> {
         let (kind, rest) = text.split_once(':').unwrap_or((text, ""));
         let path = rest.strip_prefix("//").unwrap_or(rest);
         match kind {
             "memory" if path.is_empty() => Ok(Self::Memory),
-            "embedded" | "sqlite" if path.is_empty() => Err(format!(
-                "`{kind}:` needs a path, as in `{kind}:./semel-data`"
-            )),
+            "embedded" | "sqlite" if path.is_empty() => {
+                Err(format!("`{kind}:` needs a path, as in `{kind}:./semel-data`").into())
+            }
             "embedded" => Ok(Self::Embedded(path.into())),
             "sqlite" => Ok(Self::Sqlite(path.into())),
             "postgres" | "postgresql" | "mysql" | "redis" | "rediss" | "dynamodb" | "cassandra" => {
-                Err(format!("`{kind}` stores are not supported by this release"))
+                let message = format!("`{kind}` stores are not supported by this release");
+                Err(Refusal::unsupported(message))
             }
             _ => {
                 let hint = suggestion(kind, &["memory", "embedded", "sqlite"]);
-                Err(format!(
-                    "a store url begins with its kind, as in `embedded:./data`; {hint}"
-                ))
+                Err(
+                    format!("a store url begins with its kind, as in `embedded:./data`; {hint}")
+                        .into(),
+                )
             }
         }
     }
@@ -129,88 +138,120 @@ impl Settings {
                 code: Code::ConfigUnreadable,
             }]
         })?;
-        let mut root = tree::read(&name, &text).map_err(|fault| vec![fault])?;
-        let faults = Faults::default();
-        tree::overlay(&mut root, variables, &faults);
-        let settings = Self::read(&root, overrides, &faults);
-        let faults = faults.into_vec();
+        Self::of(&name, &text, variables, overrides)
+    }
+
+    /// The same from the text of a file called `name`.
+    pub(super) fn of(
+        name: &str,
+        text: &str,
+        variables: impl Iterator<Item = (OsString, OsString)>,
+        overrides: &Overrides,
+    ) -> Result<Self, Vec<Fault>> {
+        let (settings, effective, faults) = Self::parts(name, text, variables, overrides)?;
         match settings {
-            Some(settings) if faults.is_empty() => Ok(settings),
+            Some(settings) if faults.is_empty() => Ok(Self {
+                effective,
+                ..settings
+            }),
             Some(_) | None => Err(faults),
         }
     }
 
-    fn read(root: &Node, overrides: &Overrides, faults: &Faults) -> Option<Self> {
-        let mut fields = Fields::of(root, "", faults)?;
-        let store = store(&mut fields, overrides);
+    /// The same, with all that could be read of a faulty one.
+    pub(super) fn parts(
+        name: &str,
+        text: &str,
+        variables: impl Iterator<Item = (OsString, OsString)>,
+        overrides: &Overrides,
+    ) -> Result<(Option<Self>, Effective, Vec<Fault>), Vec<Fault>> {
+        let mut root = tree::read(name, text).map_err(|fault| vec![fault])?;
+        let found = Found::default();
+        let strays = tree::overlay(&mut root, variables, &found);
+        if let Some(url) = &overrides.store {
+            tree::put_store(&mut root, url);
+        }
+        let settings = Self::read(&root, &strays, overrides, &found);
+        let (mut effective, faults) = found.into_parts();
+        if let Some(pipeline) = &overrides.pipeline {
+            effective.keep_pipeline(pipeline);
+        }
+        Ok((settings, effective, faults))
+    }
+
+    fn read(root: &Node, strays: &[String], overrides: &Overrides, found: &Found) -> Option<Self> {
+        let mut fields = Fields::of(root, Vec::new(), found)?;
+        let store = store(&mut fields);
         let window = window(&mut fields);
-        let shutdown = fields
-            .duration("shutdown")
-            .unwrap_or(Duration::from_secs(30));
+        let shutdown = fields.duration_or("shutdown", Duration::from_secs(30));
         let pipelines = pipelines(&mut fields, window, store.as_ref(), overrides);
         for not_yet in ["admin", "gateway"] {
             fields.not_yet(not_yet);
+        }
+        for stray in strays {
+            look_at_stray(stray, &fields);
         }
         fields.finish();
         Some(Self {
             store: store?,
             pipelines,
             shutdown,
+            effective: Effective::default(),
         })
     }
 }
 
-fn store(fields: &mut Fields<'_>, overrides: &Overrides) -> Option<StoreUrl> {
-    let empty = Node {
-        value: Value::Table(Table::new()),
-        origin: Origin::Default,
-    };
-    let node = fields.node("store");
-    let mut table = Fields::of(node.unwrap_or(&empty), "store", fields.faults)?;
-    let url_file = table.parsed_with("url_file", |path| {
-        let text = std::fs::read_to_string(path)
-            .map_err(|error| format!("cannot read `{path}`: {error}"))?;
-        text.trim().parse::<StoreUrl>()
-    });
-    let url: Option<StoreUrl> = table.parsed("url");
-    if let (Some(node), Some(_)) = (table.node("url"), table.node("url_file")) {
-        table.fault("url", node, "either `url` or `url_file`, not both");
+/// A variable that begins with a setting of ours, but is not written as one, would be overlooked.
+fn look_at_stray(variable: &str, fields: &Fields<'_>) {
+    let path = variable.trim_start_matches("SEMEL_").to_ascii_lowercase();
+    let first = path.split('_').next().unwrap_or_default();
+    if fields.knows(first) {
+        let message = "no setting; variables of settings are written SEMEL__ and the parts of the \
+                       setting with __ between them, as in SEMEL__STORE__URL";
+        let origin = Origin::Named(variable.into());
+        fields
+            .found
+            .fault(&origin, "", Code::ConfigUnknownKey, message);
     }
-    let is_volatile_allowed = table.boolean("allow_volatile").unwrap_or(false);
-    let written = table.node("url").or_else(|| table.node("url_file"));
-    table.finish();
-    let (store, origin) = match (&overrides.store, written) {
-        (Some(text), _) => {
-            let origin = Origin::Environment("--store".to_owned());
-            match text.parse() {
-                Ok(url) => (url, origin),
-                Err(message) => {
-                    let (path, code) = ("store.url", Code::InvalidConfig);
-                    fields.faults.push(&origin, path, code, message);
-                    return None;
-                }
-            }
+}
+
+fn store(fields: &mut Fields<'_>) -> Option<StoreUrl> {
+    let mut table = fields.optional_sub("store")?;
+    let url = table.parsed_with("url", str::parse::<StoreUrl>);
+    let url_file = table.secret_file("url_file", "url", str::parse::<StoreUrl>);
+    let written = match (table.node("url"), table.node("url_file")) {
+        (Some(node), Some(_)) => {
+            table.fault("url", node, "either `url` or `url_file`, not both");
+            Some(node)
         }
-        (None, Some(node)) => (url.or(url_file)?, node.origin.clone()),
-        (None, None) => (StoreUrl::Embedded("./semel-data".into()), Origin::Default),
+        (one, other) => one.or(other),
     };
-    if store == StoreUrl::Memory && !is_volatile_allowed {
+    let is_volatile_allowed = table.boolean_or("allow_volatile", false);
+    let default = StoreUrl::Embedded("./semel-data".into());
+    if written.is_none() {
+        table.default("url", default.to_string());
+    }
+    let (store, origin) = written.map_or((Some(default), Origin::Default), |node| {
+        (url.or(url_file), node.origin.clone())
+    });
+    table.finish();
+    if store == Some(StoreUrl::Memory) && !is_volatile_allowed {
         let message = "`memory:` forgets everything at exit, so that no promise holds across runs; \
                        set `store.allow_volatile = true` to use it all the same";
         fields
-            .faults
-            .push(&origin, "store.url", Code::InvalidConfig, message);
+            .found
+            .fault(&origin, "store.url", Code::InvalidConfig, message);
     }
-    Some(store)
+    store
 }
 
 fn window(fields: &mut Fields<'_>) -> Window {
-    let Some(mut table) = fields.sub("window") else {
+    let Some(mut table) = fields.optional_sub("window") else {
         return Window::DEFAULT;
     };
-    let duration = table.duration("duration");
+    let duration = table.duration_or("duration", Window::DEFAULT.duration());
     let margin = table.duration("margin");
-    if let (Some(duration), Some(node)) = (duration, table.node("duration"))
+    if let Some(node) = table.node("duration")
         && duration.is_zero()
     {
         table.fault(
@@ -219,7 +260,11 @@ fn window(fields: &mut Fields<'_>) -> Window {
             "a window of zero remembers nothing; the least is `1ms`",
         );
     }
-    let window = duration.map_or(Window::DEFAULT, Window::new);
+    let window = Window::new(duration);
+    let derived = window.margin();
+    if derived.subsec_nanos().is_multiple_of(1_000_000) {
+        table.default("margin", duration_text(derived));
+    }
     let window = margin.map_or(window, |margin| window.with_margin(margin));
     if let Some(node) = table.node("margin")
         && window.margin() >= window.duration()
@@ -236,20 +281,17 @@ fn pipelines(
     store: Option<&StoreUrl>,
     overrides: &Overrides,
 ) -> Vec<PipelineSettings> {
-    let Some(table) = fields.sub("pipelines") else {
-        if fields.node("pipelines").is_none() {
-            fields.missing("pipelines");
-        }
+    let Some(table) = fields.required_sub("pipelines") else {
         return Vec::new();
     };
-    let mut read = Vec::new();
-    for (name, node) in table.entries() {
-        if let Some(settings) = pipeline::read(name, node, window, store, fields.faults) {
-            read.push(settings);
-        }
-    }
     if table.entries().next().is_none() {
         fields.missing("pipelines");
+    }
+    let mut read = Vec::new();
+    for (name, node) in table.entries() {
+        if let Some(settings) = pipeline::read(name, node, window, store, fields.found) {
+            read.push(settings);
+        }
     }
     pipeline::check_together(&table, &read);
     if let Some(wanted) = &overrides.pipeline {
@@ -259,10 +301,10 @@ fn pipelines(
                 "there is no pipeline `{wanted}`; {}",
                 suggestion(wanted, &names)
             );
-            let origin = Origin::Environment("--pipeline".to_owned());
+            let origin = Origin::Named("--pipeline".into());
             fields
-                .faults
-                .push(&origin, "pipelines", Code::InvalidConfig, message);
+                .found
+                .fault(&origin, "pipelines", Code::InvalidConfig, message);
         }
         read.retain(|settings| *settings.pipeline.name == **wanted);
     }

@@ -8,7 +8,7 @@ use semel_core::Code;
 use toml::de::{DeTable, DeValue};
 
 use super::Fault;
-use super::fields::Faults;
+use super::found::Found;
 
 /// A value and where it was written.
 #[derive(Clone, Debug)]
@@ -43,6 +43,18 @@ impl Value {
             Self::Other(noun) => noun,
         }
     }
+
+    /// The string that it is.
+    pub(super) fn as_text(&self) -> Option<&str> {
+        match self {
+            Self::Text(text) => Some(text),
+            Self::Integer(_)
+            | Self::Boolean(_)
+            | Self::List(_)
+            | Self::Table(_)
+            | Self::Other(_) => None,
+        }
+    }
 }
 
 /// Where a value was written.
@@ -52,7 +64,8 @@ pub(super) enum Origin {
         name: std::sync::Arc<str>,
         line: usize,
     },
-    Environment(String),
+    /// An environment variable, a flag, another setting, a file of secrets.
+    Named(Box<str>),
     Default,
 }
 
@@ -60,7 +73,7 @@ impl fmt::Display for Origin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::File { name, line } => write!(f, "{name}:{line}"),
-            Self::Environment(name) => f.write_str(name),
+            Self::Named(name) => f.write_str(name),
             Self::Default => f.write_str("default"),
         }
     }
@@ -97,22 +110,24 @@ fn named(message: &str, at: Option<&str>) -> String {
 }
 
 /// Lays the `SEMEL__A__B` variables over what the file says. Each is read as a TOML value where it
-/// is one, else as a string.
+/// is one, else as a string. Answers with the variables that only look like ours.
 pub(super) fn overlay(
     root: &mut Node,
     variables: impl Iterator<Item = (OsString, OsString)>,
-    faults: &Faults,
-) {
+    found: &Found,
+) -> Vec<String> {
+    let mut strays = Vec::new();
     for (name, text) in variables {
         // Only what is ours needs to be Unicode.
         let name = name.to_string_lossy();
         let Some(path) = name.strip_prefix(PREFIX) else {
+            strays.extend(name.starts_with("SEMEL_").then(|| name.into_owned()));
             continue;
         };
         let path: Vec<String> = path.split("__").map(str::to_ascii_lowercase).collect();
-        let origin = Origin::Environment(name.to_string());
+        let origin = Origin::Named(name.as_ref().into());
         let Ok(text) = text.into_string() else {
-            faults.push(
+            found.fault(
                 &origin,
                 &path.join("."),
                 Code::InvalidConfig,
@@ -122,6 +137,21 @@ pub(super) fn overlay(
         };
         let value = inline(&text, &origin);
         insert(root, &path, Node { value, origin });
+    }
+    strays
+}
+
+/// Puts a flag's value over `store.url` and whatever else says where the store is.
+pub(super) fn put_store(root: &mut Node, url: &str) {
+    let new = Node {
+        value: Value::Text(url.to_owned()),
+        origin: Origin::Named("--store".into()),
+    };
+    insert(root, &["store".to_owned(), "url".to_owned()], new);
+    if let Value::Table(root) = &mut root.value
+        && let Some(Value::Table(store)) = root.get_mut("store").map(|store| &mut store.value)
+    {
+        store.remove("url_file");
     }
 }
 
@@ -224,5 +254,10 @@ fn convert(value: &DeValue<'_>, origin: &impl Fn(usize) -> Origin) -> Value {
     }
 }
 
+/// What stands for a table that nobody wrote.
+pub(super) static EMPTY: Node = Node {
+    value: Value::Table(Table::new()),
+    origin: Origin::Default,
+};
 /// Every variable of ours begins so.
 const PREFIX: &str = "SEMEL__";

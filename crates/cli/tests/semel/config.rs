@@ -1,5 +1,7 @@
 //! Configuration: every fault is found, named with its line, its code and what to do.
 
+mod show;
+
 use crate::site::{Running, Site};
 
 /// What `config check` says of this text, without the file's name.
@@ -177,6 +179,10 @@ fn durations_and_sizes_need_a_unit_and_have_limits() {
         (
             "retry = { backoff = \"3s..1s\" }",
             "`3s..1s` begins after its end",
+        ),
+        (
+            "retry = { backoff = \"200ms-30s\" }",
+            "`200ms-30s` is no range of waits; write it like `200ms..30s`",
         ),
     ] {
         let name = setting.split(' ').next().unwrap_or_default();
@@ -544,14 +550,6 @@ fn a_wrong_command_line_is_a_usage_error() {
             "{ended:?}"
         );
     }
-    let unknown = site.semel(&["explain", "store-inuse"]).code(1);
-    assert!(
-        unknown.stderr.contains("did you mean `store-in-use`?"),
-        "{}",
-        unknown.stderr
-    );
-    let page = site.semel(&["explain", "store-in-use"]).done();
-    assert!(page.stdout.contains("store-in-use") && page.stderr.is_empty());
 }
 
 /// A sound pipeline behind `settings`.
@@ -578,4 +576,84 @@ fn a_variable_reaches_a_pipeline_whatever_the_case_of_its_name() {
         "{}",
         check.stdout
     );
+}
+
+#[test]
+fn what_the_design_has_and_this_release_has_not_is_unsupported() {
+    for (setting, name) in [
+        ("birth = \"cel:message.at\"", "birth"),
+        ("fingerprint = [\"line\", \"cel:message\"]", "fingerprint"),
+        ("order = \"strict\"", "order"),
+    ] {
+        let fault = pipeline_fault(setting);
+        assert!(
+            fault.starts_with(&format!("2: pipelines.p.{name}: "))
+                && fault.ends_with("[unsupported]"),
+            "{fault}"
+        );
+    }
+    let fault = fault("[store]\nurl = \"redis://h\"");
+    assert_eq!(
+        fault,
+        "2: store.url: `redis` stores are not supported by this release [unsupported]"
+    );
+}
+
+#[test]
+fn every_misspelt_word_finds_its_neighbour() {
+    for (setting, hint) in [
+        ("fingerprint = \"nonne\"", "did you mean `none`?"),
+        ("fingerprint = \"paylod\"", "did you mean `payload`?"),
+        ("source = { kind = \"stdni\" }", "did you mean `stdin`?"),
+        (
+            "source = { kind = \"stdin\", format = \"line\" }",
+            "did you mean `lines`?",
+        ),
+        ("effect = { kind = \"stdot\" }", "did you mean `stdout`?"),
+        (
+            "effect = { kind = \"stdout\", on_doubt = \"repaet\" }",
+            "did you mean `repeat`?",
+        ),
+        (
+            "effect = { kind = \"exec\", command = [\"true\"], class = \"keyd\", on_doubt = \"park\" }",
+            "did you mean `keyed`?",
+        ),
+        ("retry = { attemps = 3 }", "did you mean `attempts`?"),
+    ] {
+        let name = setting.split(' ').next().expect("a name");
+        let rest = [
+            "source = { kind = \"stdin\" }",
+            "effect = { kind = \"stdout\" }",
+        ];
+        let rest = rest.into_iter().filter(|line| !line.starts_with(name));
+        let rest: Vec<_> = rest.collect();
+        let text = format!(
+            "[pipelines.p]\nkey = \"line\"\n{}\n{setting}\n",
+            rest.join("\n")
+        );
+        let faults = faults(&text);
+        assert_eq!(faults.len(), 1, "{faults:?}");
+        assert!(faults[0].contains(hint), "{faults:?}");
+    }
+    let site = Site::with(&[("semel.toml", &pipeline(""))]);
+    for (variable, hint) in [
+        ("SEMEL__SHUTDWON", "did you mean `shutdown`?"),
+        ("SEMEL__STORE_URL", "did you mean `SEMEL__STORE__URL`?"),
+        ("SEMEL_STORE__URL", "as in SEMEL__STORE__URL"),
+        ("SEMEL_PIPELINES_P_LEASE", "as in SEMEL__STORE__URL"),
+    ] {
+        let mut command = site.command();
+        command.args(["config", "check"]).env(variable, "5s");
+        let check = Running::start(&mut command).wait().code(1).stdout;
+        assert!(
+            check.starts_with(variable) && check.contains(hint),
+            "{check}"
+        );
+    }
+    let mut command = site.command();
+    command
+        .args(["config", "check"])
+        .env("SEMEL_OPERATION", "p")
+        .env("SEMEL_KEY", "k");
+    Running::start(&mut command).wait().done();
 }

@@ -3,20 +3,37 @@
 //!
 //! Effects and records are read by plain means: files, and tables through SQLite itself.
 
+mod check;
+mod completions;
 mod config;
+mod dead_letters;
+mod dedup;
 mod effect_exec;
 mod effect_file;
 mod effect_http;
 mod effect_jsonl;
 mod effect_sql;
 mod effect_stdout;
+mod exits;
+mod explain;
+mod in_doubt;
+mod init;
 mod keys;
+mod keys_found;
+mod keys_verbs;
 mod lines;
 mod messages;
+mod operator;
+mod output;
+mod plans;
 mod processes;
 mod protocol;
+mod quarantine;
 mod secrets;
 mod shutdown;
 mod site;
 mod store;
+mod store_verbs;
 mod summary;
+mod terminal;
+mod transfer;

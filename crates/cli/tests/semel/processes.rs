@@ -87,7 +87,10 @@ fn an_embedded_folder_has_one_process() {
         site.path("out").exists()
     });
     let second = Running::start(site.command().arg("run")).wait().code(3);
-    let holder = format!("error: the store is in use by process {}; ", child.id());
+    let holder = format!(
+        "error: embedded:data: the store is in use by process {}; ",
+        child.id()
+    );
     assert!(
         second.stderr.contains(&holder) && second.stderr.contains("[store-in-use]"),
         "{}",

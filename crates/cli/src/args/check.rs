@@ -1,0 +1,33 @@
+//! `semel check`.
+
+use std::num::{NonZeroU32, NonZeroU64};
+use std::path::PathBuf;
+
+use clap::Args;
+
+use super::shared::count;
+use super::{Format, Named};
+
+#[derive(Debug, Args)]
+pub(crate) struct Check {
+    #[command(flatten)]
+    pub(crate) named: Named,
+    /// Read captured messages from this file and say what each pipeline makes of them; - is standard
+    /// input
+    #[arg(long, value_name = "FILE")]
+    pub(crate) sample: Option<PathBuf>,
+    /// Read at most so many of them
+    #[arg(
+        long,
+        value_name = "COUNT",
+        default_value = "100000",
+        value_parser = count::<NonZeroU64>,
+        requires = "sample"
+    )]
+    pub(crate) limit: NonZeroU64,
+    /// New keys per second, to estimate how much the store will hold
+    #[arg(long, value_name = "COUNT", value_parser = count::<NonZeroU32>)]
+    pub(crate) rate: Option<NonZeroU32>,
+    #[command(flatten)]
+    pub(crate) format: Format,
+}

@@ -1,0 +1,119 @@
+//! `semel dead-letters`.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, Subcommand};
+use semel_core::Key;
+
+use super::{Audit, Common, Confirm, Format, Listing, Log};
+use crate::command::operate;
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum DeadLetters {
+    /// List the messages whose operations were given up, of every pipeline unless one is named
+    #[command(after_help = "Example:\n  semel dead-letters list --output jsonl")]
+    List(List),
+    /// Print dead letters with their headers and payloads
+    #[command(after_help = "Examples:\n  semel dead-letters show pay-1\n  \
+                            semel dead-letters show pay-1 --payload > message.json")]
+    Show(Show),
+    /// Run dead letters again through their pipelines as configured now; without --yes, foretell it
+    #[command(after_help = "Examples:\n  semel dead-letters replay pay-1 --yes\n  \
+                      semel dead-letters replay --all --reason-like 'HTTP 503' --reason 'provider is back' --yes")]
+    Replay(Replay),
+    /// Drop dead letters: their messages are gone, their records stay for their windows
+    #[command(
+        after_help = "Example:\n  semel dead-letters drop --all --older-than 90d --reason 'retention' --yes"
+    )]
+    Drop(Drop),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct List {
+    #[command(flatten)]
+    pub(crate) common: Common,
+    #[command(flatten)]
+    pub(crate) listing: Listing,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Show {
+    /// Keys as they are printed: a string is itself, a number is json:1
+    #[arg(value_name = "KEY", required = true, value_parser = operate::key)]
+    pub(crate) keys: Vec<Key>,
+    /// Print the bytes of the payload and nothing else; of one key only
+    #[arg(long)]
+    pub(crate) payload: bool,
+    #[command(flatten)]
+    pub(crate) common: Common,
+    #[command(flatten)]
+    pub(crate) format: Format,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Replay {
+    #[command(flatten)]
+    pub(crate) which: Which,
+    #[command(flatten)]
+    pub(crate) common: Common,
+    #[command(flatten)]
+    pub(crate) audit: Audit,
+    #[command(flatten)]
+    pub(crate) confirm: Confirm,
+    #[command(flatten)]
+    pub(crate) format: Format,
+    #[command(flatten)]
+    pub(crate) log: Log,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Drop {
+    #[command(flatten)]
+    pub(crate) which: Which,
+    #[command(flatten)]
+    pub(crate) common: Common,
+    #[command(flatten)]
+    pub(crate) audit: Audit,
+    #[command(flatten)]
+    pub(crate) confirm: Confirm,
+    #[command(flatten)]
+    pub(crate) format: Format,
+}
+
+/// Which dead letters.
+#[derive(Debug, Args)]
+pub(crate) struct Which {
+    /// Keys as they are printed: a string is itself, a number is json:1
+    #[arg(
+        value_name = "KEY",
+        required_unless_present_any = ["keys_from", "all"],
+        conflicts_with = "all",
+        value_parser = operate::key
+    )]
+    pub(crate) keys: Vec<Key>,
+    /// Take keys from this file too, one on a line; - is standard input
+    #[arg(long, value_name = "FILE", conflicts_with = "all")]
+    pub(crate) keys_from: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) matching: Matching,
+}
+
+/// All of them, or all that something is true of.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct Matching {
+    /// All there are, of every pipeline unless one is named
+    #[arg(long)]
+    pub(crate) all: bool,
+    /// Of all, only those kept for at least so long
+    #[arg(
+        long,
+        value_name = "DURATION",
+        requires = "all",
+        value_parser = semel_core::units::duration
+    )]
+    pub(crate) older_than: Option<Duration>,
+    /// Of all, only those whose reason or error has this in it, in capitals or not
+    #[arg(long, value_name = "TEXT", requires = "all")]
+    pub(crate) reason_like: Option<String>,
+}

@@ -1,0 +1,99 @@
+//! `semel in-doubt`.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, Subcommand};
+use semel_core::Key;
+
+use super::{Audit, Common, Confirm, Format, Listing};
+use crate::command::operate;
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum InDoubt {
+    /// List the keys whose effect nobody knows to have happened
+    #[command(after_help = "Example:\n  semel in-doubt list --repeated")]
+    List(List),
+    /// Print all that is on record of a key in doubt, and the message that is kept for it
+    #[command(after_help = "Example:\n  semel in-doubt show pay-1")]
+    Show(Show),
+    /// Say what became of an effect, after having found out
+    #[command(
+        after_help = "Examples:\n  semel in-doubt resolve pay-1 --applied --outcome '{\"charge\":\"ch_1\"}' --yes\n  \
+                      semel in-doubt resolve pay-1 --not-applied --reason 'not at the provider' --yes\n  \
+                      semel in-doubt resolve pay-1 --abandon --reason 'refunded by hand' --yes"
+    )]
+    Resolve(Resolve),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct List {
+    /// Instead, the keys whose effect may have happened more than once, whatever became of them
+    #[arg(long)]
+    pub(crate) repeated: bool,
+    #[command(flatten)]
+    pub(crate) common: Common,
+    #[command(flatten)]
+    pub(crate) listing: Listing,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Show {
+    /// The key as it is printed: a string is itself, a number is json:1
+    #[arg(value_name = "KEY", value_parser = operate::key)]
+    pub(crate) key: Key,
+    #[command(flatten)]
+    pub(crate) common: Common,
+    #[command(flatten)]
+    pub(crate) format: Format,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Resolve {
+    /// The key as it is printed: a string is itself, a number is json:1
+    #[arg(value_name = "KEY", value_parser = operate::key)]
+    pub(crate) key: Key,
+    #[command(flatten)]
+    pub(crate) verdict: Verdict,
+    /// The outcome that duplicates get from now on [default: an empty one]
+    #[arg(
+        long,
+        value_name = "TEXT",
+        conflicts_with_all = ["not_applied", "abandon", "outcome_file"]
+    )]
+    pub(crate) outcome: Option<String>,
+    /// The same from a file, byte for byte; - is standard input
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["not_applied", "abandon"])]
+    pub(crate) outcome_file: Option<PathBuf>,
+    /// How long a call of the effect can live [default: its timeout, or 60s without configuration]
+    #[arg(
+        long,
+        value_name = "DURATION",
+        conflicts_with_all = ["applied", "abandon"],
+        value_parser = semel_core::units::duration
+    )]
+    pub(crate) quiet: Option<Duration>,
+    #[command(flatten)]
+    pub(crate) common: Common,
+    #[command(flatten)]
+    pub(crate) audit: Audit,
+    #[command(flatten)]
+    pub(crate) confirm: Confirm,
+    #[command(flatten)]
+    pub(crate) format: Format,
+}
+
+/// What became of it.
+#[derive(Clone, Copy, Debug, Args)]
+#[group(required = true, multiple = false)]
+pub(crate) struct Verdict {
+    /// The effect happened: remember it as completed
+    #[arg(long)]
+    pub(crate) applied: bool,
+    /// The effect did not happen: let it be run
+    #[arg(long)]
+    pub(crate) not_applied: bool,
+    /// Nobody will find out: give it up for dead; wants --reason
+    #[arg(long, requires = "reason")]
+    pub(crate) abandon: bool,
+}

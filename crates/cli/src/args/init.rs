@@ -1,0 +1,70 @@
+//! `semel init`.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+
+use super::Format;
+
+#[derive(Debug, Args)]
+pub(crate) struct Init {
+    /// The folder to write into; made if it is not there
+    #[arg(value_name = "DIR", default_value = ".")]
+    pub(crate) dir: PathBuf,
+    /// Where messages come from
+    #[arg(long, value_enum, value_name = "KIND", default_value_t = SourceKind::File)]
+    pub(crate) source: SourceKind,
+    /// Where operations are remembered [default: embedded, or sqlite for the effect sql]
+    #[arg(long, value_enum, value_name = "KIND")]
+    pub(crate) store: Option<StoreKind>,
+    /// What happens once per key
+    #[arg(long, value_enum, value_name = "KIND", default_value_t = EffectKind::File)]
+    pub(crate) effect: EffectKind,
+    /// How much of it to configure
+    #[arg(long, value_enum, value_name = "LEVEL", default_value_t = Level::Beginner)]
+    pub(crate) level: Level,
+    #[command(flatten)]
+    pub(crate) format: Format,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum SourceKind {
+    /// A file
+    File,
+    /// Standard input
+    Stdin,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum StoreKind {
+    /// A folder of its own, for one process
+    Embedded,
+    /// A database file
+    Sqlite,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum EffectKind {
+    /// A statement in the store's own transaction
+    Sql,
+    /// A line in an output file
+    File,
+    /// An HTTP call
+    Http,
+    /// A command per message
+    Exec,
+    /// One command for all messages
+    Jsonl,
+    /// A line on standard output
+    Stdout,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
+pub(crate) enum Level {
+    /// What it takes to run: a short window, one process
+    Beginner,
+    /// Keys per tenant, a week's window, an age gate, retries
+    Intermediate,
+    /// Leases, back-pressure and everything that is worth tuning
+    Advanced,
+}

@@ -1,0 +1,133 @@
+//! `semel keys`.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use clap::{Args, Subcommand};
+use semel_core::{Key, StateKind};
+
+use super::{Audit, Common, Confirm, Format, Listing};
+use crate::command::operate;
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Keys {
+    /// Print all that is on record of keys
+    #[command(after_help = "Examples:\n  semel keys show pay-1 json:42\n  \
+                            semel keys show pay-1 --outcome > answer.json")]
+    Show(Show),
+    /// Tell the story of one key: what happened, what a duplicate meets, what can be done
+    #[command(after_help = "Example:\n  semel keys explain pay-1 --pipeline payments")]
+    Explain(Explain),
+    /// List the keys on record, of every pipeline unless one is named
+    #[command(
+        after_help = "Examples:\n  semel keys list --state dead --output jsonl\n  \
+                            semel keys list --state claimed --older-than 1h"
+    )]
+    List(List),
+    /// Let the next delivery of keys run now: end a lease or a backoff, give the dead another chance
+    #[command(
+        after_help = "Example:\n  semel keys release pay-1 --reason 'card was renewed' --yes"
+    )]
+    Release(Change),
+    /// Forget finished or released keys before their window ends; a duplicate will run again
+    #[command(after_help = "Example:\n  semel keys forget --keys-from wrong.txt --yes")]
+    Forget(Change),
+    /// Keep finished keys beyond their window, or with --off no longer
+    #[command(after_help = "Example:\n  semel keys hold pay-1 --reason 'audit 2026-11' --yes")]
+    Hold(Hold),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Show {
+    /// Keys as they are printed: a string is itself, a number is json:1
+    #[arg(value_name = "KEY", required = true, value_parser = operate::key)]
+    pub(crate) keys: Vec<Key>,
+    /// Print the bytes of the outcome and nothing else; of one key only
+    #[arg(long)]
+    pub(crate) outcome: bool,
+    #[command(flatten)]
+    pub(crate) common: Common,
+    #[command(flatten)]
+    pub(crate) format: Format,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Explain {
+    /// The key as it is printed: a string is itself, a number is json:1
+    #[arg(value_name = "KEY", value_parser = operate::key)]
+    pub(crate) key: Key,
+    #[command(flatten)]
+    pub(crate) common: Common,
+    #[command(flatten)]
+    pub(crate) format: Format,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct List {
+    /// Only keys in this state
+    #[arg(long, value_name = "STATE", value_parser = state())]
+    pub(crate) state: Option<StateKind>,
+    /// Only keys that begin with this, as they are printed
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) prefix: Option<String>,
+    /// Only keys that somebody holds beyond their window
+    #[arg(long)]
+    pub(crate) held: bool,
+    /// Only keys whose effect may have happened more than once
+    #[arg(long)]
+    pub(crate) repeated: bool,
+    /// Only keys that have been in their state for at least so long
+    #[arg(long, value_name = "DURATION", value_parser = semel_core::units::duration)]
+    pub(crate) older_than: Option<Duration>,
+    #[command(flatten)]
+    pub(crate) common: Common,
+    #[command(flatten)]
+    pub(crate) listing: Listing,
+}
+
+/// Which keys to change.
+#[derive(Debug, Args)]
+pub(crate) struct Change {
+    /// Keys as they are printed: a string is itself, a number is json:1
+    #[arg(value_name = "KEY", required_unless_present = "keys_from", value_parser = operate::key)]
+    pub(crate) keys: Vec<Key>,
+    /// Take keys from this file too, one on a line; - is standard input
+    #[arg(long, value_name = "FILE")]
+    pub(crate) keys_from: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) common: Common,
+    #[command(flatten)]
+    pub(crate) audit: Audit,
+    #[command(flatten)]
+    pub(crate) confirm: Confirm,
+    #[command(flatten)]
+    pub(crate) format: Format,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Hold {
+    /// Let go: the window counts again
+    #[arg(long)]
+    pub(crate) off: bool,
+    #[command(flatten)]
+    pub(crate) change: Change,
+}
+
+/// The states by name, `in-doubt` as well as `in_doubt`.
+fn state() -> impl TypedValueParser<Value = StateKind> {
+    let names = StateKind::ALL.map(|state| {
+        let name = clap::builder::PossibleValue::new(state.as_str());
+        if state == StateKind::InDoubt {
+            name.alias("in-doubt")
+        } else {
+            name
+        }
+    });
+    PossibleValuesParser::new(names).try_map(|name| {
+        let name = name.replace('-', "_");
+        let states = StateKind::ALL.into_iter();
+        let mut known = states.filter(|state| state.as_str() == name);
+        known.next().ok_or("no state")
+    })
+}

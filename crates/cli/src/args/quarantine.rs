@@ -1,0 +1,93 @@
+//! `semel quarantine`.
+
+use clap::{Args, Subcommand};
+
+use super::dead_letters::Matching;
+use super::{Audit, Common, Confirm, Format, Listing, Log};
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Quarantine {
+    /// List the messages that were set aside unrun, of every pipeline unless one is named
+    #[command(after_help = "Example:\n  semel quarantine list --output jsonl")]
+    List(List),
+    /// Print messages in quarantine with their headers and payloads
+    #[command(after_help = "Examples:\n  semel quarantine show 9f3a\n  \
+                            semel quarantine show 9f3a --payload > message.json")]
+    Show(Show),
+    /// Run messages through their pipelines as configured now, without the age gate; without --yes,
+    /// foretell it
+    #[command(after_help = "Examples:\n  semel quarantine release 9f3a --yes\n  \
+                            semel quarantine release --all --reason-like key-missing --yes")]
+    Release(Release),
+    /// Drop messages from quarantine: they are gone
+    #[command(
+        after_help = "Example:\n  semel quarantine drop --all --older-than 90d --reason 'retention' --yes"
+    )]
+    Drop(Drop),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct List {
+    #[command(flatten)]
+    pub(crate) common: Common,
+    #[command(flatten)]
+    pub(crate) listing: Listing,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Show {
+    /// The beginning of an id that no other has, four digits at least; or a key
+    #[arg(value_name = "ID|KEY", required = true)]
+    pub(crate) names: Vec<String>,
+    /// Print the bytes of the payload and nothing else; of one message only
+    #[arg(long)]
+    pub(crate) payload: bool,
+    #[command(flatten)]
+    pub(crate) common: Common,
+    #[command(flatten)]
+    pub(crate) format: Format,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Release {
+    #[command(flatten)]
+    pub(crate) which: Which,
+    #[command(flatten)]
+    pub(crate) common: Common,
+    #[command(flatten)]
+    pub(crate) audit: Audit,
+    #[command(flatten)]
+    pub(crate) confirm: Confirm,
+    #[command(flatten)]
+    pub(crate) format: Format,
+    #[command(flatten)]
+    pub(crate) log: Log,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Drop {
+    #[command(flatten)]
+    pub(crate) which: Which,
+    #[command(flatten)]
+    pub(crate) common: Common,
+    #[command(flatten)]
+    pub(crate) audit: Audit,
+    #[command(flatten)]
+    pub(crate) confirm: Confirm,
+    #[command(flatten)]
+    pub(crate) format: Format,
+}
+
+/// Which messages.
+#[derive(Debug, Args)]
+pub(crate) struct Which {
+    /// The beginning of an id that no other has, four digits at least; or a key
+    #[arg(
+        value_name = "ID|KEY",
+        required_unless_present = "all",
+        conflicts_with = "all"
+    )]
+    pub(crate) names: Vec<String>,
+    #[command(flatten)]
+    pub(crate) matching: Matching,
+}

@@ -1,0 +1,90 @@
+//! Arguments that many verbs take: how to print, how much, who changes what and why.
+
+use std::num::NonZeroU64;
+
+use clap::{Args, ValueEnum};
+
+/// For every verb that prints data.
+#[derive(Clone, Copy, Debug, Args)]
+pub(crate) struct Format {
+    /// How data is printed on standard output
+    #[arg(
+        long,
+        value_enum,
+        value_name = "FORMAT",
+        default_value_t = Output::Table
+    )]
+    pub(crate) output: Output,
+}
+
+/// For every verb that lists.
+#[derive(Clone, Copy, Debug, Args)]
+pub(crate) struct Listing {
+    #[command(flatten)]
+    pub(crate) format: Format,
+    /// Stop after so many; without it the list is complete
+    #[arg(long, value_name = "COUNT", value_parser = count::<NonZeroU64>)]
+    pub(crate) limit: Option<NonZeroU64>,
+}
+
+/// A number of things, one at least.
+pub(crate) fn count<N: TryFrom<NonZeroU64>>(text: &str) -> Result<N, &'static str> {
+    let number: u64 = text.parse().map_err(|_| "wanted is a whole number")?;
+    let number = NonZeroU64::new(number).ok_or("wanted is a whole number from 1 on")?;
+    N::try_from(number).map_err(|_| "that is too many")
+}
+
+/// For every verb that changes something: [`crate::output::Plan`] asks for it.
+#[derive(Clone, Copy, Debug, Args)]
+pub(crate) struct Confirm {
+    /// Carry out the plan; without it the plan is printed and nothing changes
+    #[arg(long)]
+    pub(crate) yes: bool,
+}
+
+/// For every verb that leaves an audit record.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct Audit {
+    /// Why, for the audit trail
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) reason: Option<String>,
+    /// Who, for the audit trail [default: the user and this host]
+    #[arg(long, value_name = "NAME", env = "SEMEL_OPERATOR")]
+    pub(crate) by: Option<String>,
+}
+
+impl Audit {
+    /// Who wants the change: what was said, else `user@host`.
+    pub(crate) fn by(&self) -> String {
+        let said = self.by.as_deref().map(str::trim);
+        if let Some(name) = said.filter(|name| !name.is_empty()) {
+            return name.to_owned();
+        }
+        let user = std::env::var("USER").ok().filter(|user| !user.is_empty());
+        let user = user.unwrap_or_else(|| format!("uid-{}", rustix::process::getuid().as_raw()));
+        let host = rustix::system::uname();
+        format!("{user}@{}", host.nodename().to_string_lossy())
+    }
+}
+
+/// How data is printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Output {
+    /// For people
+    Table,
+    /// A list is one document, any other answer one object on one line
+    Json,
+    /// One object per line, lists too
+    Jsonl,
+}
+
+/// Whether to use colours.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Colour {
+    /// On a terminal, unless `NO_COLOR` is set
+    Auto,
+    /// Even into a pipe
+    Always,
+    /// Not at all
+    Never,
+}

@@ -1,0 +1,59 @@
+//! `semel store`.
+
+use std::time::Duration;
+
+use clap::{Args, Subcommand};
+use semel_core::Key;
+
+use super::transfer::{Export, Import};
+use super::{Common, Format, Listing, Place};
+use crate::command::operate;
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Store {
+    /// Count what the store holds, and say what it can promise
+    #[command(after_help = "Example:\n  semel store stats --store embedded:./semel-data")]
+    Stats(Whole),
+    /// Remove the records whose window has passed, now
+    #[command(after_help = "Example:\n  semel store sweep")]
+    Sweep(Whole),
+    /// Bring the store to the format of this version
+    #[command(after_help = "Example:\n  semel store migrate --store sqlite:./semel.db")]
+    Migrate(Whole),
+    /// List who changed what and why, oldest first
+    #[command(after_help = "Example:\n  semel store audit --since 24h")]
+    Audit(Trail),
+    /// Write all that the store holds as text, to be imported into any store
+    #[command(after_help = "Examples:\n  semel store export --to backup.jsonl\n  \
+                            semel store export | zstd > backup.jsonl.zst")]
+    Export(Export),
+    /// Add what an export holds and the store does not; what is there stays as it is
+    #[command(
+        after_help = "Examples:\n  semel store import backup.jsonl --store sqlite:./semel.db --yes\n  \
+                      zstd -dc backup.jsonl.zst | semel store import - --yes"
+    )]
+    Import(Import),
+}
+
+/// The store as a whole.
+#[derive(Debug, Args)]
+pub(crate) struct Whole {
+    #[command(flatten)]
+    pub(crate) place: Place,
+    #[command(flatten)]
+    pub(crate) format: Format,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Trail {
+    /// Only what happened within this time
+    #[arg(long, value_name = "DURATION", value_parser = semel_core::units::duration)]
+    pub(crate) since: Option<Duration>,
+    /// Only what concerns this key
+    #[arg(long, value_name = "KEY", value_parser = operate::key)]
+    pub(crate) key: Option<Key>,
+    #[command(flatten)]
+    pub(crate) common: Common,
+    #[command(flatten)]
+    pub(crate) listing: Listing,
+}

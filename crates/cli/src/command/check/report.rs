@@ -1,0 +1,355 @@
+//! What is printed of one pipeline.
+
+use semel_core::fingerprint::FingerprintSelector;
+use semel_core::port::store::Durability;
+use semel_core::select::Selector;
+use semel_engine::effect::{Class, OnDoubt};
+use semel_worker::effect::http::masked;
+use semel_worker::settings::{EffectSettings, within_provider_window};
+use serde::Serialize;
+
+use super::finding::{Finding, Severity};
+use super::rules::Subject;
+use super::sample::Sample;
+use super::storage::Storage;
+use crate::config::SourceSettings;
+use crate::output::value::{Span, duration_text};
+use crate::output::{Answer, Block, Look};
+
+/// The documented object; names and order of its members are stable.
+#[derive(Serialize)]
+pub(super) struct Report<'a> {
+    pipeline: &'a str,
+    pub(super) verdict: Severity,
+    class: &'static str,
+    guarantee: &'static str,
+    /// What becomes of an unkeyed call whose end nobody knows.
+    on_doubt: Option<&'static str>,
+    source: String,
+    effect: String,
+    coverage: Coverage,
+    store: Store,
+    key: Vec<String>,
+    fingerprint: Vec<String>,
+    transport: Option<String>,
+    birth: Option<String>,
+    window: Span,
+    margin: Span,
+    lease: Span,
+    timeout: Option<Span>,
+    retry: Retry,
+    storage: Storage,
+    sample: Option<&'a Sample>,
+    findings: Vec<Finding>,
+}
+
+/// How far the promise reaches. R009
+#[derive(Serialize)]
+struct Coverage {
+    protection: Protection,
+    why: String,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+enum Protection {
+    Protected,
+    Partial,
+    Unprotected,
+}
+
+#[derive(Serialize)]
+struct Store {
+    url: String,
+    is_there: bool,
+    /// What an answer survives; unknown before the store is there or where it cannot be seen.
+    survives: Option<&'static str>,
+    /// Whether several processes may use it at once.
+    shared: Option<bool>,
+    error: Option<String>,
+}
+
+#[derive(Serialize)]
+struct Retry {
+    attempts: u32,
+    crashes: u32,
+    first_wait: Span,
+    longest_wait: Span,
+    /// All attempts of one message together.
+    longest: Span,
+}
+
+impl<'a> Report<'a> {
+    pub(super) fn of(subject: &Subject<'a>) -> Self {
+        let settings = subject.pipeline;
+        let pipeline = &settings.pipeline;
+        let findings = subject.findings();
+        let severities = findings.iter().map(|finding| finding.severity);
+        let class = settings.effect.class();
+        Self {
+            pipeline: &pipeline.name,
+            verdict: severities.max().unwrap_or(Severity::Ok),
+            class: class_name(class),
+            guarantee: guarantee(class),
+            on_doubt: match class {
+                Class::Unkeyed(OnDoubt::Park) => Some("park"),
+                Class::Unkeyed(OnDoubt::Repeat) => Some("repeat"),
+                Class::Keyed { .. } | Class::Transactional => None,
+            },
+            source: source(&settings.source),
+            effect: effect(&settings.effect),
+            coverage: Coverage::of(subject),
+            store: Store::of(subject),
+            key: texts(pipeline.key.selectors()),
+            fingerprint: match &pipeline.fingerprint {
+                FingerprintSelector::Fields(fields) => texts(fields.selectors()),
+                word @ (FingerprintSelector::None | FingerprintSelector::Payload) => {
+                    vec![word.to_string()]
+                }
+            },
+            transport: pipeline.transport.as_ref().map(ToString::to_string),
+            birth: pipeline.birth.as_ref().map(ToString::to_string),
+            window: Span(pipeline.window.duration()),
+            margin: Span(pipeline.window.margin()),
+            lease: Span(pipeline.lease),
+            timeout: subject.timeout().map(Span),
+            retry: Retry {
+                attempts: pipeline.limits.failed.get(),
+                crashes: pipeline.limits.vanished.get(),
+                first_wait: Span(pipeline.backoff.first),
+                longest_wait: Span(pipeline.backoff.most),
+                longest: Span(subject.horizon()),
+            },
+            storage: subject.storage.clone(),
+            sample: subject.sample,
+            findings,
+        }
+    }
+}
+
+impl Answer for Report<'_> {
+    fn describe(&self, block: &mut Block) {
+        let (window, margin) = (duration_text(self.window.0), duration_text(self.margin.0));
+        let lease = duration_text(self.lease.0);
+        let Retry {
+            attempts,
+            first_wait,
+            longest_wait,
+            longest,
+            ..
+        } = &self.retry;
+        let [first, most, all] = [first_wait, longest_wait, longest].map(|at| duration_text(at.0));
+        block
+            .heading(&format!("{}: {}", self.pipeline, self.verdict.as_str()))
+            .field("class", format!("{}: {}", self.class, self.guarantee))
+            .field("source", &self.source)
+            .field("effect", &self.effect)
+            .look(self.coverage.look(), "coverage", &self.coverage.to_string())
+            .field("store", &self.store)
+            .field("key", self.key.join(" + "))
+            .field("fingerprint", self.fingerprint.join(" + "))
+            .some("transport", self.transport.as_ref())
+            .field("window", format!("{window}, margin {margin}"));
+        match &self.birth {
+            Some(birth) => block.field("age gate", format!("on, by {birth}")),
+            None => block.field("age gate", "off, no `birth`"),
+        };
+        let timeout = self.timeout.map_or_else(String::new, |timeout| {
+            format!("; a call may take {}", duration_text(timeout.0))
+        });
+        block
+            .field(
+                "retry",
+                format!(
+                    "{attempts} attempts, {first} to {most} between them, at most {all} in all"
+                ),
+            )
+            .field("lease", format!("{lease}, renewed at a third{timeout}"))
+            .field("storage", &self.storage)
+            .some("sample", self.sample);
+        for finding in &self.findings {
+            let look = match finding.severity {
+                Severity::Ok => Look::Good,
+                Severity::Warn => Look::Attention,
+                Severity::Fail => Look::Bad,
+            };
+            let Finding {
+                code,
+                severity,
+                message,
+                advice,
+            } = finding;
+            block
+                .look(look, severity.as_str(), &format!("{code}: {message}"))
+                .field("do", advice);
+        }
+    }
+}
+
+impl Coverage {
+    fn of(subject: &Subject<'_>) -> Self {
+        let settings = subject.pipeline;
+        let durability = subject.store.ok().and_then(|looked| {
+            let found = looked.capabilities.as_ref();
+            found.map(|found| found.durability)
+        });
+        let window = settings.pipeline.window.duration();
+        let (protection, why) = match settings.effect.class() {
+            _ if durability == Some(Durability::Process) => (
+                Protection::Unprotected,
+                "the store forgets everything with its process".to_owned(),
+            ),
+            Class::Transactional => (
+                Protection::Protected,
+                match settings.effect {
+                    EffectSettings::File { .. } => {
+                        "cut back to the length that its record has, as long as nobody else writes \
+                         the file"
+                    }
+                    EffectSettings::Sql(_)
+                    | EffectSettings::Http(..)
+                    | EffectSettings::Exec(..)
+                    | EffectSettings::Jsonl(..)
+                    | EffectSettings::Stdout(_) => "commits in one transaction with its record",
+                }
+                .to_owned(),
+            ),
+            Class::Keyed { provider_window } => {
+                let protection = if provider_window < within_provider_window(window) {
+                    Protection::Partial
+                } else {
+                    Protection::Protected
+                };
+                let path = [
+                    "pipelines",
+                    &settings.pipeline.name,
+                    "effect",
+                    "provider_window",
+                ];
+                let declared = subject.settings.effective.text(&path).unwrap_or_default();
+                let why =
+                    format!("the provider recognises its key for {declared}; past that, in doubt");
+                (protection, why)
+            }
+            Class::Unkeyed(OnDoubt::Park) => (
+                Protection::Partial,
+                "a call whose end nobody knows is not made again, but in doubt".to_owned(),
+            ),
+            Class::Unkeyed(OnDoubt::Repeat) => (
+                Protection::Partial,
+                "a call whose end nobody knows is made again, and listed".to_owned(),
+            ),
+        };
+        Self { protection, why }
+    }
+
+    const fn look(&self) -> Look {
+        match self.protection {
+            Protection::Protected => Look::Good,
+            Protection::Partial => Look::Attention,
+            Protection::Unprotected => Look::Bad,
+        }
+    }
+}
+
+impl std::fmt::Display for Coverage {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let protection = match self.protection {
+            Protection::Protected => "protected",
+            Protection::Partial => "partial",
+            Protection::Unprotected => "unprotected",
+        };
+        write!(f, "{protection}: {}", self.why)
+    }
+}
+
+impl Store {
+    fn of(subject: &Subject<'_>) -> Self {
+        let found = subject
+            .store
+            .ok()
+            .and_then(|looked| looked.capabilities.as_ref());
+        Self {
+            url: subject.settings.store.to_string(),
+            is_there: subject.store.is_ok_and(|looked| looked.is_there),
+            survives: found.map(|found| match found.durability {
+                Durability::Process => "nothing",
+                Durability::Kill => "kill",
+                Durability::PowerCut => "power-cut",
+                Durability::NodeLoss => "node-loss",
+            }),
+            shared: found.map(|found| found.shared),
+            error: subject.store.err().map(ToString::to_string),
+        }
+    }
+}
+
+impl std::fmt::Display for Store {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.url)?;
+        if let Some(error) = &self.error {
+            return write!(f, ", not to be opened: {error}");
+        }
+        match self.survives {
+            Some("nothing") => f.write_str(", forgets everything with its process")?,
+            Some("kill") => f.write_str(", survives kill -9, not a power cut")?,
+            Some("power-cut") => f.write_str(", survives a power cut")?,
+            Some(_) => f.write_str(", survives the loss of a machine")?,
+            None => {}
+        }
+        match self.shared {
+            Some(true) => f.write_str(", for several processes of this machine")?,
+            Some(false) => f.write_str(", for one process")?,
+            None => {}
+        }
+        f.write_str(if self.is_there {
+            ""
+        } else {
+            "; will be created"
+        })
+    }
+}
+
+const fn class_name(class: Class) -> &'static str {
+    match class {
+        Class::Transactional => "transactional",
+        Class::Keyed { .. } => "keyed",
+        Class::Unkeyed(_) => "unkeyed",
+    }
+}
+
+const fn guarantee(class: Class) -> &'static str {
+    match class {
+        Class::Transactional => "exactly once",
+        Class::Keyed { .. } => "exactly once inside the provider's window",
+        Class::Unkeyed(OnDoubt::Repeat) => "at least once",
+        Class::Unkeyed(OnDoubt::Park) => "at most once",
+    }
+}
+
+fn texts(selectors: &[Selector]) -> Vec<String> {
+    selectors.iter().map(ToString::to_string).collect()
+}
+
+fn source(settings: &SourceSettings) -> String {
+    match settings {
+        SourceSettings::File { path, .. } => format!("file {}", path.display()),
+        SourceSettings::Stdin { .. } => "stdin".to_owned(),
+    }
+}
+
+fn effect(settings: &EffectSettings) -> String {
+    match settings {
+        EffectSettings::Sql(binding) => match binding.statements().sql.len() {
+            1 => "sql, one statement".to_owned(),
+            count => format!("sql, {count} statements"),
+        },
+        EffectSettings::File { path } => format!("file {}", path.display()),
+        EffectSettings::Http(settings, _) => {
+            format!("http {} {}", settings.method, masked(&settings.url))
+        }
+        EffectSettings::Exec(settings, _) => format!("exec {}", settings.command[0]),
+        EffectSettings::Jsonl(settings, _) => format!("jsonl {}", settings.command[0]),
+        EffectSettings::Stdout(_) => "stdout".to_owned(),
+    }
+}

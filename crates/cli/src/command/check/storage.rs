@@ -1,0 +1,125 @@
+//! How much a store will hold.
+
+use std::num::NonZeroU32;
+
+use semel_core::Window;
+use serde::Serialize;
+
+use crate::config::StoreUrl;
+
+/// What one key takes, and what all of them take at a given rate.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(super) struct Storage {
+    /// Keys of 16 bytes; outcomes come on top.
+    disk_bytes_per_key: u64,
+    memory_bytes_per_key: u64,
+    at_rate: Option<AtRate>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+struct AtRate {
+    keys_per_second: u32,
+    /// Keys that are remembered at once when the window has filled.
+    keys: u64,
+    disk_bytes: u64,
+    memory_bytes: u64,
+    /// What the disk holds after thirty days.
+    first_month_disk_bytes: u64,
+}
+
+impl Storage {
+    pub(super) fn of(store: &StoreUrl, window: Window, rate: Option<NonZeroU32>) -> Self {
+        let (disk, memory) = match store {
+            StoreUrl::Memory => (0, 400),
+            StoreUrl::Embedded(_) => (106, 24),
+            StoreUrl::Sqlite(_) => (207, 0),
+        };
+        Self {
+            disk_bytes_per_key: disk,
+            memory_bytes_per_key: memory,
+            at_rate: rate.map(|rate| {
+                let secs = window.duration().as_secs_f64();
+                // A record may stay an eighth of its window and a second longer.
+                let longest = secs * 1.125 + 1.0;
+                let keys = times(rate, longest);
+                AtRate {
+                    keys_per_second: rate.get(),
+                    keys,
+                    disk_bytes: keys.saturating_mul(disk),
+                    memory_bytes: keys.saturating_mul(memory),
+                    first_month_disk_bytes: times(rate, longest.min(MONTH_SECS))
+                        .saturating_mul(disk),
+                }
+            }),
+        }
+    }
+}
+
+impl Storage {
+    /// What the disk holds when the window has filled, where a rate is known.
+    pub(super) fn disk_bytes(&self) -> Option<u64> {
+        self.at_rate.as_ref().map(|at| at.disk_bytes)
+    }
+}
+
+impl std::fmt::Display for Storage {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let (disk, memory) = (self.disk_bytes_per_key, self.memory_bytes_per_key);
+        write!(
+            f,
+            "about {disk} B of disk and {memory} B of memory a key, outcomes apart"
+        )?;
+        if let Some(at) = &self.at_rate {
+            write!(
+                f,
+                "; at {} new keys a second {} keys: {} of disk, {} of memory; {} after a month",
+                at.keys_per_second,
+                at.keys,
+                bytes(at.disk_bytes),
+                bytes(at.memory_bytes),
+                bytes(at.first_month_disk_bytes),
+            )?;
+        }
+        Ok(())
+    }
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "an estimate, of positive numbers; a cast stops at the largest"
+)]
+fn times(rate: NonZeroU32, secs: f64) -> u64 {
+    (f64::from(rate.get()) * secs).round() as u64
+}
+
+pub(super) fn bytes(count: u64) -> String {
+    indicatif::BinaryBytes(count).to_string()
+}
+
+const MONTH_SECS: f64 = 30.0 * 86_400.0;
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn a_rate_fills_the_window_and_an_eighth_more() {
+        let window = Window::new(Duration::from_secs(7 * 86_400));
+        let store = StoreUrl::Embedded("data".into());
+        let storage = Storage::of(&store, window, NonZeroU32::new(50));
+        let at = storage.at_rate.expect("a rate");
+        assert_eq!(at.keys, 50 * (604_800 + 75_600 + 1));
+        assert_eq!(at.disk_bytes, at.keys * 106);
+        assert_eq!(at.first_month_disk_bytes, at.disk_bytes, "then it is full");
+        let year = Window::new(Duration::from_secs(365 * 86_400));
+        let storage = Storage::of(&store, year, NonZeroU32::new(1));
+        let at = storage.at_rate.expect("a rate");
+        assert_eq!(at.first_month_disk_bytes, 2_592_000 * 106);
+        let forever = Window::new(Duration::MAX);
+        let storage = Storage::of(&store, forever, Some(NonZeroU32::MAX));
+        assert!(storage.to_string().contains("18446744073709551615 keys"));
+    }
+}

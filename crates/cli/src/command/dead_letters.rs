@@ -1,0 +1,171 @@
+//! `semel dead-letters`: messages whose operations were given up.
+
+use std::sync::Arc;
+
+use semel_core::{Key, Result};
+use semel_worker::replay::Kind;
+use serde::Serialize;
+
+use crate::Exit;
+use crate::args::dead_letters::{DeadLetters, Drop, List, Replay, Show, Which};
+use crate::command::operate::{self, Ground, keys_from, note_of, usage};
+use crate::command::parked::{self, Filter, Found, Names, Running, Search, drop_all};
+use crate::output::value::Time;
+use crate::output::{self, Column, Entry, Go, Row};
+
+/// Carries out one of the verbs.
+pub(crate) fn run(verb: &DeadLetters) -> Result<Exit> {
+    match verb {
+        DeadLetters::List(arguments) => list(arguments),
+        DeadLetters::Show(arguments) => show(arguments),
+        DeadLetters::Replay(arguments) => replay(arguments),
+        DeadLetters::Drop(arguments) => drop(arguments),
+    }
+}
+
+fn list(arguments: &List) -> Result<Exit> {
+    operate::look(&arguments.common, async |ground| {
+        let search = Search {
+            kind: Kind::DeadLetters,
+            scope: ground.narrowed(),
+            names: Arc::default(),
+            filter: Filter::default(),
+        };
+        let mut list = output::List::new(&arguments.listing);
+        search
+            .pages(ground, async |found| {
+                for it in found {
+                    if list.push(&DeadLetter::of(it))?.is_break() {
+                        return Ok(Go::Break(()));
+                    }
+                }
+                list.pause()
+            })
+            .await?;
+        list.end()?;
+        Ok(Exit::Done)
+    })
+}
+
+fn show(arguments: &Show) -> Result<Exit> {
+    if arguments.payload && arguments.keys.len() != 1 {
+        return Err(usage("--payload prints the payload of one key; name one"));
+    }
+    operate::look(&arguments.common, async |ground| {
+        let search = of_keys(ground, arguments.keys.clone())?;
+        parked::show(ground, &search, arguments.format, arguments.payload).await
+    })
+}
+
+fn replay(arguments: &Replay) -> Result<Exit> {
+    let running = Running {
+        note: note_of(&arguments.audit),
+        confirm: arguments.confirm,
+        format: arguments.format,
+        log: arguments.log,
+    };
+    let keys = keys(&arguments.which)?;
+    parked::replay(&arguments.common, &running, |ground| {
+        search(ground, &arguments.which, keys.clone())
+    })
+}
+
+fn drop(arguments: &Drop) -> Result<Exit> {
+    let note = note_of(&arguments.audit);
+    let keys = keys(&arguments.which)?;
+    operate::change(&arguments.common, async |ground| {
+        let search = search(ground, &arguments.which, keys)?;
+        drop_all(ground, &search, &note, arguments.confirm, arguments.format).await
+    })
+}
+
+fn keys(which: &Which) -> Result<Vec<Key>> {
+    let mut keys = which.keys.clone();
+    if let Some(file) = &which.keys_from {
+        keys.extend(keys_from(file)?);
+    }
+    if keys.is_empty() && !which.matching.all {
+        return Err(usage("no keys: the file that --keys-from names is empty"));
+    }
+    keys.sort_unstable();
+    keys.dedup();
+    Ok(keys)
+}
+
+fn search(ground: &Ground, which: &Which, keys: Vec<Key>) -> Result<Search> {
+    if which.matching.all {
+        return Ok(Search {
+            kind: Kind::DeadLetters,
+            scope: ground.narrowed(),
+            names: Arc::default(),
+            filter: Filter::of(&which.matching, ground.now()),
+        });
+    }
+    of_keys(ground, keys)
+}
+
+fn of_keys(ground: &Ground, keys: Vec<Key>) -> Result<Search> {
+    Ok(Search {
+        kind: Kind::DeadLetters,
+        scope: Some(ground.scope()?),
+        names: Arc::new(Names::keys(keys)),
+        filter: Filter::default(),
+    })
+}
+
+/// A dead letter in a list.
+#[derive(Serialize)]
+struct DeadLetter {
+    id: String,
+    key: Option<String>,
+    operation_id: Option<String>,
+    pipeline: String,
+    state: &'static str,
+    reason: Box<str>,
+    since: Time,
+    error: Box<str>,
+    coordinates: Box<str>,
+    size_bytes: usize,
+}
+
+impl DeadLetter {
+    fn of(found: Found) -> Self {
+        let (state, operation) = (found.standing(Kind::DeadLetters), found.operation());
+        let message = found.message;
+        Self {
+            id: message.id().to_string(),
+            key: message.key.map(|key| key.as_str().to_owned()),
+            operation_id: operation.map(|operation| operation.id().to_string()),
+            pipeline: message.scope.operation().to_owned(),
+            state,
+            reason: message.reason,
+            since: Time(message.since),
+            error: message.detail,
+            coordinates: message.coordinates,
+            size_bytes: message.payload.len(),
+        }
+    }
+}
+
+impl Entry for DeadLetter {
+    const COLUMNS: &'static [Column] = &[
+        Column::text("key"),
+        Column::text("pipeline"),
+        Column::word("state").at_least("completed".len()),
+        Column::time("since"),
+        Column::number("size_bytes"),
+        Column::text("coordinates"),
+        Column::text("error"),
+    ];
+    const NONE: &'static str = "no dead letters";
+
+    fn fill(&self, row: &mut Row) {
+        row.show_some(self.key.as_ref())
+            .text(&self.pipeline)
+            .text(&self.state.replace('_', " "))
+            .time(self.since.0)
+            .show(self.size_bytes)
+            .text(&self.coordinates)
+            .text(&self.error);
+    }
+}

@@ -1,0 +1,177 @@
+//! `semel dedup`: the first line of each key, in order, durably.
+
+mod ends;
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use semel_core::key::KeySelector;
+use semel_core::select::Selector;
+use semel_core::{Claimant, Clock, Error, ErrorKind, Result, Scope, Window};
+use semel_engine::consumer::{Shutdown, Surroundings};
+use semel_engine::summary::{Fate, Summary};
+use semel_engine::sweep::sweep_until;
+use semel_engine::system::{SystemClock, SystemEntropy};
+use semel_worker::dedup::{Dedup, Input};
+use semel_worker::run::Run;
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+
+use crate::args::{self, Common, Log, LogFormat, LogLevel};
+use crate::assemble;
+use crate::command::run::listen;
+use crate::config::{self, StoreUrl};
+use crate::narrator::Narrator;
+use crate::place::Place;
+use crate::progress::Bars;
+use crate::{Exit, output};
+
+use ends::{SummaryFile, Target};
+
+/// Prints or appends the first line of each key.
+pub(crate) fn dedup(arguments: &args::Dedup) -> Result<Exit> {
+    let store = match store(arguments) {
+        Ok(store) => store,
+        Err(faults) => {
+            for fault in faults {
+                output::error(fault);
+            }
+            return Ok(Exit::Usage);
+        }
+    };
+    let usage = |message: String| Error::new(ErrorKind::InvalidInput, message);
+    if let Some(header) = arguments
+        .key
+        .iter()
+        .find(|it| matches!(it, Selector::Header(_)))
+    {
+        return Err(usage(format!("--key {header}: lines have no headers")));
+    }
+    let dedup = Dedup {
+        name: arguments.pipeline.as_str().into(),
+        scope: Scope::new("", &arguments.pipeline)
+            .map_err(|error| usage(format!("--pipeline: {error}")))?,
+        key: KeySelector::try_from(arguments.key.clone())
+            .map_err(|error| usage(format!("--key: {error}")))?,
+        window: arguments.window.map_or(Window::DEFAULT, Window::new),
+        max_line_bytes: Dedup::MAX_LINE_BYTES,
+    };
+    let input = match arguments.input.as_deref() {
+        None => Input::stdin()?,
+        Some(path) if path == Path::new("-") => Input::stdin()?,
+        Some(path) => Input::open(path)?,
+    };
+    let target = Target::of(arguments, &input)?;
+    let summary = SummaryFile::of(arguments.summary.as_deref(), &input, &target)?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| Error::new(ErrorKind::Unavailable, "cannot start").with_source(error))?;
+    let result = runtime.block_on(run(dedup, input, target, &store, summary));
+    // A read of standard input cannot be called off; it must not hold up the exit.
+    runtime.shutdown_background();
+    result
+}
+
+async fn run(
+    dedup: Dedup,
+    input: Input,
+    target: Target,
+    url: &StoreUrl,
+    summary_file: Option<SummaryFile>,
+) -> Result<Exit> {
+    let clock = Arc::new(SystemClock::new());
+    let stores = assemble::store(url, clock.clone())?;
+    let place = Place::of(url);
+    for warning in stores.preflight().await?.warnings {
+        output::warning(format_args!("store {url}: {warning}"));
+    }
+    let bars = if target.is_stdout() {
+        Bars::beside_data()
+    } else {
+        Bars::new()
+    };
+    let log = Log {
+        format: LogFormat::Text,
+        level: LogLevel::Attention,
+    };
+    let narrator = Arc::new(Narrator::new(bars.clone(), log));
+    let (stop, stopped) = watch::channel(false);
+    let mut beside = JoinSet::new();
+    beside.spawn(listen(stop.clone(), bars.clone())?);
+    beside.spawn(place.clone().watch(stop.clone()));
+    beside.spawn(sweep_until(
+        stores.store.clone(),
+        sweep_every(dedup.window),
+        Shutdown {
+            requested: stopped,
+            patience: PATIENCE,
+        },
+        narrator.clone(),
+    ));
+    let name = dedup.name.clone();
+    let run = Run {
+        surroundings: Surroundings {
+            clock: clock as Arc<dyn Clock>,
+            entropy: Arc::new(SystemEntropy),
+            claimant: Claimant::random(&SystemEntropy),
+            observer: narrator,
+        },
+        stop,
+        patience: PATIENCE,
+        on_progress: Some(bars.of(&name)),
+    };
+    let result = dedup.run(input, target.open()?, stores, run).await;
+    beside.shutdown().await;
+    bars.clear();
+    let summary = result?;
+    tell(&name, &summary, url);
+    if let Some(file) = summary_file {
+        file.write(&crate::command::summary::json(&name, &summary))?;
+    }
+    place.check().map(|()| Exit::Done)
+}
+
+/// The store that is named, that of a configuration that is named, or the default.
+fn store(arguments: &args::Dedup) -> Result<StoreUrl, Vec<config::Fault>> {
+    if let Some(store) = &arguments.store {
+        return Ok(store.clone());
+    }
+    let Some(file) = &arguments.config else {
+        return Ok(StoreUrl::Embedded(DEFAULT_STORE.into()));
+    };
+    let common = Common {
+        config: Some(file.clone()),
+        store: None,
+        pipeline: None,
+    };
+    config::load(None, &common).map(|(_, settings)| settings.store)
+}
+
+/// What of the lines wants attention.
+fn tell(name: &str, summary: &Summary, url: &StoreUrl) {
+    let tell = |fate, what: &str, verb: &str| {
+        let count = summary.of(fate);
+        // A store that forgets has nothing to show.
+        if count > 0 && url.path().is_some() {
+            let noun = if count == 1 { "line" } else { "lines" };
+            output::note(format_args!(
+                "{name}: {count} {noun} {what}; look at them with: semel {verb} list --store {url}"
+            ));
+        }
+    };
+    tell(Fate::Quarantined, "without a usable key", "quarantine");
+    tell(Fate::InDoubt, "in doubt, not printed", "in-doubt");
+    tell(Fate::Dead, "whose key was given up", "dead-letters");
+}
+
+/// A sweep comes round twice in the eighth of a window after which lines must be forgotten, and at
+/// least every minute.
+fn sweep_every(window: Window) -> Duration {
+    (window.duration() / 16).clamp(Duration::from_millis(500), Duration::from_secs(60))
+}
+
+/// How long a reader may take the last batch after a stop was asked for.
+const PATIENCE: Duration = Duration::from_secs(5);
+const DEFAULT_STORE: &str = "./semel-data";

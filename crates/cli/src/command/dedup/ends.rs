@@ -1,0 +1,145 @@
+//! Where lines and the summary go, and that no two of the files are the same.
+
+use std::fs::{File, Metadata, OpenOptions};
+use std::io::{ErrorKind as IoErrorKind, Write};
+use std::os::fd::AsFd;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use semel_core::{Code, Error, ErrorKind, Result};
+use semel_engine::effect::OnDoubt;
+use semel_worker::dedup::{Input, Output, Pipe};
+use semel_worker::effect::FileOutput;
+
+use crate::args::{self, OnDoubt as Choice};
+use crate::output;
+
+/// Where lines go.
+#[derive(Debug)]
+pub(super) enum Target {
+    File { path: PathBuf, is_append: bool },
+    Stdout { stdout: File, on_doubt: OnDoubt },
+}
+
+impl Target {
+    /// What the arguments say, checked against the input; opens nothing.
+    pub(super) fn of(arguments: &args::Dedup, input: &Input) -> Result<Self> {
+        if let Some(path) = &arguments.to {
+            if std::fs::metadata(path).is_ok_and(|there| input.is(&there)) {
+                return Err(same(&path.display().to_string(), "the input"));
+            }
+            return Ok(Self::File {
+                path: path.clone(),
+                is_append: arguments.append,
+            });
+        }
+        // Another handle on the same stream: the one of `std` would look for line feeds once more.
+        let stdout = std::io::stdout().as_fd().try_clone_to_owned();
+        let stdout = File::from(stdout.map_err(output::cannot_print)?);
+        let is_input = stdout.metadata().is_ok_and(|there| input.is(&there));
+        if is_input {
+            return Err(same("standard output", "the input"));
+        }
+        Ok(Self::Stdout {
+            stdout,
+            on_doubt: match arguments.on_doubt {
+                Choice::Repeat => OnDoubt::Repeat,
+                Choice::Park => OnDoubt::Park,
+            },
+        })
+    }
+
+    pub(super) const fn is_stdout(&self) -> bool {
+        matches!(self, Self::Stdout { .. })
+    }
+
+    pub(super) fn open(self) -> Result<Output> {
+        Ok(match self {
+            Self::File { path, is_append } => Output::File {
+                file: FileOutput::open(path)?,
+                is_append,
+            },
+            Self::Stdout { stdout, on_doubt } => Output::Stream {
+                stream: Box::new(Pipe::new(stdout)),
+                on_doubt,
+            },
+        })
+    }
+
+    /// Whether it is the regular file that `other` is about.
+    fn is(&self, other: &Metadata) -> bool {
+        let there = match self {
+            Self::File { path, .. } => std::fs::metadata(path),
+            Self::Stdout { stdout, .. } => stdout.metadata(),
+        };
+        let is_same = |there: Metadata| (there.dev(), there.ino()) == (other.dev(), other.ino());
+        other.is_file() && there.is_ok_and(is_same)
+    }
+}
+
+/// Where the summary goes.
+#[derive(Debug)]
+pub(super) enum SummaryFile {
+    Stderr,
+    File { path: PathBuf, file: File },
+}
+
+impl SummaryFile {
+    /// Opens it before any work is done, so that a summary that cannot be written is told at once.
+    pub(super) fn of(path: Option<&Path>, input: &Input, target: &Target) -> Result<Option<Self>> {
+        let Some(path) = path else { return Ok(None) };
+        if path == Path::new("-") {
+            return Ok(Some(Self::Stderr));
+        }
+        let mut options = OpenOptions::new();
+        // What it holds is replaced once there is something to put in its place.
+        let file = options.write(true).create(true).truncate(false).open(path);
+        let file = file.map_err(|error| unavailable("open", path, error))?;
+        let metadata = file
+            .metadata()
+            .map_err(|error| unavailable("open", path, error))?;
+        if input.is(&metadata) {
+            return Err(same(&path.display().to_string(), "the input"));
+        }
+        if target.is(&metadata) {
+            return Err(same(&path.display().to_string(), "the output"));
+        }
+        let path = path.to_owned();
+        Ok(Some(Self::File { path, file }))
+    }
+
+    pub(super) fn write(self, json: &str) -> Result<()> {
+        match self {
+            Self::Stderr => output::note(json),
+            Self::File { path, mut file } => {
+                let mut write = || {
+                    if file.metadata()?.is_file() {
+                        file.set_len(0)?;
+                    }
+                    file.write_all(format!("{json}\n").as_bytes())
+                };
+                write().map_err(|error| unavailable("write", &path, error))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn same(name: &str, other: &str) -> Error {
+    let message = format!("{name} is the same file as {other}");
+    Error::new(ErrorKind::InvalidInput, message)
+}
+
+fn unavailable(verb: &str, path: &Path, error: std::io::Error) -> Error {
+    let cause = match error.kind() {
+        IoErrorKind::NotFound => "its folder is missing".into(),
+        IoErrorKind::PermissionDenied => "permission denied".into(),
+        IoErrorKind::IsADirectory => "it is a folder, not a file".into(),
+        IoErrorKind::StorageFull => "no space left on the disk".into(),
+        _ => error.to_string(),
+    };
+    let message = format!("cannot {verb} the summary {}: {cause}", path.display());
+    Error::new(ErrorKind::Unavailable, message)
+        .with_code(Code::TargetUnavailable)
+        .with_source(error)
+}

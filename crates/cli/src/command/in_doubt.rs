@@ -1,0 +1,80 @@
+//! `semel in-doubt`: effects that nobody knows to have happened, and what became of them.
+
+mod resolve;
+mod show;
+
+use std::time::Duration;
+
+use semel_core::port::store::{ListQuery, Store};
+use semel_core::{Operation, Parked, Reason, Result, StateKind};
+use semel_worker::settings::EffectSettings;
+
+use crate::Exit;
+use crate::args::in_doubt::{InDoubt, List};
+use crate::command::keys::KeyEntry;
+use crate::command::operate::{self, Ground, for_each_page, print_list};
+use crate::config::PipelineSettings;
+use crate::output::Go;
+
+/// Carries out one of the verbs.
+pub(crate) fn run(verb: &InDoubt) -> Result<Exit> {
+    match verb {
+        InDoubt::List(arguments) => list(arguments),
+        InDoubt::Show(arguments) => show::show(arguments),
+        InDoubt::Resolve(arguments) => resolve::resolve(arguments),
+    }
+}
+
+/// How long a doubt must have been quiet before "not applied" is believed: as long as a call of the
+/// effect can live, as far as the configuration tells.
+pub(crate) fn quiet_of(pipeline: Option<&PipelineSettings>) -> Duration {
+    let timeout = pipeline.and_then(|settings| match &settings.effect {
+        EffectSettings::Http(settings, _) => Some(settings.timeout),
+        EffectSettings::Exec(settings, _) => Some(settings.timeout),
+        EffectSettings::Jsonl(settings, _) => Some(settings.timeout),
+        EffectSettings::Sql(_) | EffectSettings::File { .. } | EffectSettings::Stdout(_) => None,
+    });
+    timeout.unwrap_or(DEFAULT_QUIET)
+}
+
+fn list(arguments: &List) -> Result<Exit> {
+    operate::look(&arguments.common, async |ground| {
+        let query = ListQuery {
+            scope: ground.narrowed(),
+            state: (!arguments.repeated).then_some(StateKind::InDoubt),
+            repeated: arguments.repeated,
+            ..ListQuery::default()
+        };
+        let fetch = async |query: &ListQuery| ground.store.list(query).await;
+        print_list(&arguments.listing, query, fetch, |listed| {
+            Some(KeyEntry::of(listed))
+        })
+        .await
+    })
+}
+
+/// The message that is kept for an operation in doubt.
+///
+/// # Cost   reads the messages in doubt of its pipeline
+async fn message_of(ground: &Ground, operation: &Operation) -> Result<Option<Parked>> {
+    let query = ListQuery {
+        scope: Some(operation.scope.clone()),
+        reasons: vec![Reason::InDoubt.code().into()],
+        ..ListQuery::default()
+    };
+    let mut found = None;
+    let fetch = async |query: &ListQuery| ground.store.list_parked(query).await;
+    for_each_page(query, fetch, |messages| {
+        let mut messages = messages.into_iter();
+        found = messages.find(|message| message.key.as_ref() == Some(&operation.key));
+        Ok(match found {
+            Some(_) => Go::Break(()),
+            None => Go::Continue(()),
+        })
+    })
+    .await?;
+    Ok(found)
+}
+
+/// Where the configuration says nothing.
+const DEFAULT_QUIET: Duration = Duration::from_secs(60);

@@ -1,0 +1,164 @@
+//! `semel init`: a configuration to begin with, a sample with duplicates, and what to type next.
+
+mod config;
+mod files;
+
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use semel_core::{Clock, Code, Error, ErrorKind, Result};
+use semel_engine::system::SystemClock;
+use serde::Serialize;
+
+use crate::Exit;
+use crate::args::{EffectKind, Init, Level, SourceKind, StoreKind};
+use crate::output::{Answer, Answers, Block, quoted_path};
+use files::File;
+
+/// Writes the files, all or none, and never over one that is there.
+pub(crate) fn init(arguments: &Init) -> Result<Exit> {
+    let choice = Choice::of(arguments)?;
+    let files = files::of(choice, SystemClock::new().now());
+    write(&arguments.dir, &files)?;
+    let written = Written {
+        dir: arguments.dir.display().to_string(),
+        files: files.iter().map(|file| file.name).collect(),
+        next: next(&arguments.dir, choice),
+    };
+    let _ = Answers::new(arguments.format).print(&written)?;
+    Ok(Exit::Done)
+}
+
+/// What to write.
+#[derive(Clone, Copy, Debug)]
+struct Choice {
+    source: SourceKind,
+    store: StoreKind,
+    effect: EffectKind,
+    level: Level,
+}
+
+impl Choice {
+    fn of(arguments: &Init) -> Result<Self> {
+        let is_sql = arguments.effect == EffectKind::Sql;
+        let store = match arguments.store {
+            Some(StoreKind::Embedded) if is_sql => {
+                let message = "--store: the effect sql runs in the store's own transaction, so it \
+                               needs --store sqlite";
+                return Err(Error::new(ErrorKind::InvalidInput, message));
+            }
+            Some(store) => store,
+            None if is_sql => StoreKind::Sqlite,
+            None => StoreKind::Embedded,
+        };
+        Ok(Self {
+            source: arguments.source,
+            store,
+            effect: arguments.effect,
+            level: arguments.level,
+        })
+    }
+}
+
+fn write(dir: &Path, files: &[File]) -> Result<()> {
+    let there = files.iter().map(|file| dir.join(file.name));
+    if let Some(path) = there
+        .into_iter()
+        .find(|path| path.symlink_metadata().is_ok())
+    {
+        return Err(is_there(&path));
+    }
+    let is_new = !dir.exists();
+    std::fs::create_dir_all(dir).map_err(|error| cannot_write(dir, error))?;
+    let mut written: Vec<PathBuf> = Vec::new();
+    for file in files {
+        let path = dir.join(file.name);
+        let result = create(&path, &file.text);
+        if !matches!(&result, Err(error) if error.kind() == io::ErrorKind::AlreadyExists) {
+            written.push(path.clone());
+        }
+        if let Err(error) = result {
+            // What cannot be removed either is told by the failure itself.
+            for path in &written {
+                let _ = std::fs::remove_file(path);
+            }
+            if is_new {
+                let _ = std::fs::remove_dir(dir);
+            }
+            return Err(match error.kind() {
+                io::ErrorKind::AlreadyExists => is_there(&path),
+                _ => cannot_write(&path, error),
+            });
+        }
+    }
+    Ok(())
+}
+
+fn create(path: &Path, text: &str) -> io::Result<()> {
+    let mut file = std::fs::File::create_new(path)?;
+    file.write_all(text.as_bytes())?;
+    file.sync_all()
+}
+
+fn is_there(path: &Path) -> Error {
+    let message = format!(
+        "{} is there already and init overwrites nothing; name another folder",
+        path.display()
+    );
+    Error::new(ErrorKind::InvalidInput, message)
+}
+
+fn cannot_write(path: &Path, error: io::Error) -> Error {
+    let message = format!("cannot write {}: {error}", path.display());
+    Error::new(ErrorKind::Unavailable, message)
+        .with_code(Code::TargetUnavailable)
+        .not_applied()
+        .with_source(error)
+}
+
+/// The documented object.
+#[derive(Serialize)]
+struct Written {
+    dir: String,
+    files: Vec<&'static str>,
+    /// Commands to copy, in order.
+    next: Vec<String>,
+}
+
+impl Answer for Written {
+    fn describe(&self, block: &mut Block) {
+        block
+            .field("folder", &self.dir)
+            .field("files", self.files.join(", "))
+            .bytes("next", (self.next.join("\n") + "\n").as_bytes());
+    }
+}
+
+/// What to type now.
+fn next(dir: &Path, choice: Choice) -> Vec<String> {
+    let mut commands = Vec::new();
+    if dir != Path::new(".") {
+        let folder = quoted_path(dir);
+        // `cd -` would go back, and `cd -x` takes an option.
+        let marker = if folder.trim_start_matches('\'').starts_with('-') {
+            "-- "
+        } else {
+            ""
+        };
+        let here = if dir == Path::new("-") { "./" } else { "" };
+        commands.push(format!("cd {marker}{here}{folder}"));
+    }
+    match choice.effect {
+        EffectKind::Sql => commands.push("sqlite3 payments.db < setup.sql".to_owned()),
+        EffectKind::Http => commands.push("python3 server.py 9000 &".to_owned()),
+        EffectKind::File | EffectKind::Exec | EffectKind::Jsonl | EffectKind::Stdout => {}
+    }
+    commands.push("semel check --sample payments.ndjson".to_owned());
+    let run = match choice.source {
+        SourceKind::File => "semel run",
+        SourceKind::Stdin => "semel run < payments.ndjson",
+    };
+    commands.push(run.to_owned());
+    commands.push(format!("{run}   # again: nothing happens twice"));
+    commands
+}

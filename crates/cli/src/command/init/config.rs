@@ -1,0 +1,211 @@
+//! The text of the `semel.toml` that `semel init` writes.
+
+use super::Choice;
+use crate::args::{EffectKind, Level, SourceKind, StoreKind};
+
+/// The configuration for what was chosen, with a comment for whatever is not plain.
+pub(super) fn text(choice: Choice) -> String {
+    let Choice {
+        source,
+        store,
+        effect,
+        level,
+    } = choice;
+    let mut text = String::new();
+    let mut add = |part: &str| text.push_str(part);
+    add(match effect {
+        EffectKind::Sql => "# Inserts each payment into a table once",
+        EffectKind::File => "# Appends each payment to charged.ndjson once",
+        EffectKind::Http => "# Sends each payment to a provider once",
+        EffectKind::Exec | EffectKind::Jsonl => "# Hands each payment to a program once",
+        EffectKind::Stdout => "# Prints each payment once",
+    });
+    add(", however often it was delivered or published.\n");
+    add(
+        "# Every setting is in the book, reference/config.toml; `semel config show` has what applies here.\n\n",
+    );
+    if level >= Level::Advanced {
+        add(ADVANCED_FILE);
+    }
+    add("[store]\n");
+    add(match store {
+        StoreKind::Embedded => EMBEDDED,
+        StoreKind::Sqlite => SQLITE,
+    });
+    add(match level {
+        Level::Beginner => BEGINNER_WINDOW,
+        Level::Intermediate => WINDOW,
+        Level::Advanced => ADVANCED_WINDOW,
+    });
+    add("\n[pipelines.payments]\n");
+    add(match source {
+        SourceKind::File => "source = { kind = \"file\", path = \"payments.ndjson\" }\n",
+        SourceKind::Stdin => "source = { kind = \"stdin\" }   # semel run < payments.ndjson\n",
+    });
+    add(match level {
+        Level::Beginner => KEY,
+        Level::Intermediate | Level::Advanced => KEY_PER_TENANT,
+    });
+    add(IDENTITY);
+    if level >= Level::Intermediate {
+        add(BIRTH);
+        add(RETRY);
+    }
+    if level >= Level::Advanced {
+        add(ADVANCED_PIPELINE);
+        add(match effect {
+            EffectKind::Http | EffectKind::Jsonl => "concurrency = 32\n",
+            EffectKind::Exec => "concurrency = 4\n",
+            EffectKind::Sql | EffectKind::File | EffectKind::Stdout => "concurrency = 1\n",
+        });
+    }
+    add("\n[pipelines.payments.effect]\n");
+    add(match effect {
+        EffectKind::Sql => SQL,
+        EffectKind::File => FILE,
+        EffectKind::Http => HTTP,
+        EffectKind::Exec => EXEC,
+        EffectKind::Jsonl => JSONL,
+        EffectKind::Stdout => STDOUT,
+    });
+    let is_call = matches!(
+        effect,
+        EffectKind::Http | EffectKind::Exec | EffectKind::Jsonl
+    );
+    if is_call {
+        add(match level {
+            Level::Beginner => "provider_window = \"1d\"   # how long it remembers a key\n",
+            Level::Intermediate | Level::Advanced => {
+                "provider_window = \"7d\"   # how long it remembers a key\n"
+            }
+        });
+    }
+    if is_call && level >= Level::Advanced {
+        add("timeout = \"10s\"          # one call; the lease should be longer\n");
+    }
+    text
+}
+
+const ADVANCED_FILE: &str = "\
+# How long running effects may take after SIGTERM before they are broken off.
+shutdown = \"30s\"
+
+";
+
+const EMBEDDED: &str = "\
+# A folder of its own, for one process; no server. It survives kill -9 and a power cut.
+url = \"embedded:./semel-data\"
+";
+
+const SQLITE: &str = "\
+# A database file, for several processes of one machine. It survives kill -9 and a power cut.
+url = \"sqlite:./payments.db\"
+";
+
+const BEGINNER_WINDOW: &str = "
+[window]
+# How long a finished key is remembered. It should outlast every way in which a message can come again.
+duration = \"1d\"
+";
+
+const WINDOW: &str = "
+[window]
+# How long a finished key is remembered. It should outlast every way in which a message can come
+# again: the broker's redeliveries, the retries of producers, replays by hand.
+duration = \"7d\"
+";
+
+const ADVANCED_WINDOW: &str = "
+[window]
+# How long a finished key is remembered. It should outlast every way in which a message can come
+# again: the broker's redeliveries, the retries of producers, replays by hand.
+duration = \"7d\"
+# How far inside the window the age gate closes, for clocks that differ.
+margin = \"1m\"
+";
+
+const KEY: &str = "
+# What makes two messages the same payment: the intent that the business knows, not the event.
+key = \"json:/payment\"
+";
+
+const KEY_PER_TENANT: &str = "
+# What makes two messages the same payment: the intent that the business knows, not the event.
+# Each tenant numbers its own payments, so the tenant is part of the key.
+key = [\"json:/tenant\", \"json:/payment\"]
+";
+
+const IDENTITY: &str = "
+# What tells a redelivery (the same event again) from a republish (the same intent, a new event).
+transport = \"json:/event\"
+
+# What must agree when a key comes again. Another amount under a known key is a conflict: kept in
+# quarantine, not charged.
+fingerprint = [\"json:/amount\", \"json:/currency\"]
+";
+
+const BIRTH: &str = "
+# When the message was born. One that is older than the window and has no record is set aside,
+# since nobody knows any more whether it was charged. The sample is too old a week from now.
+birth = \"json:/created_at\"
+";
+
+const RETRY: &str = "
+# Five calls at most, with growing waits between them; what fails then is a dead letter.
+retry = { attempts = 5, backoff = \"200ms..30s\" }
+";
+
+const ADVANCED_PIPELINE: &str = "
+# How long a claim lasts unless it is renewed, which happens at a third of it. A worker that dies
+# blocks its keys for as long.
+lease = \"30s\"
+
+# A longer message is quarantined, and only its beginning kept.
+max_message = \"1MiB\"
+
+# Back-pressure: most messages in one call of the store, most calls of the effect in flight.
+batch = 1000
+";
+
+const SQL: &str = "\
+# Runs in the same transaction as the record, so that both are there or neither. setup.sql makes the
+# table. A placeholder :name is the member of that name.
+kind = \"sql\"
+statement = \"insert into charges (payment, amount, currency) values (:payment, :amount, :currency)\"
+";
+
+const FILE: &str = "\
+# The record keeps the length of the file, so that what was written and not recorded is cut off.
+kind = \"file\"
+path = \"charged.ndjson\"
+";
+
+const HTTP: &str = "\
+# server.py stands for your provider. Each request has the header Idempotency-Key, the same on every
+# attempt; with class \"keyed\" you declare that the provider heeds it.
+kind = \"http\"
+url = \"http://127.0.0.1:9000/charge\"
+class = \"keyed\"
+";
+
+const EXEC: &str = "\
+# A process for each message. With class \"keyed\" you declare that it heeds SEMEL_IDEMPOTENCY_KEY.
+kind = \"exec\"
+command = [\"sh\", \"handler.sh\"]
+class = \"keyed\"
+";
+
+const JSONL: &str = "\
+# One process for all messages. With class \"keyed\" you declare that it heeds idempotency_key.
+kind = \"exec\"
+protocol = \"jsonl\"
+command = [\"python3\", \"handler.py\"]
+class = \"keyed\"
+";
+
+const STDOUT: &str = "\
+# Nobody can tell whether a line was read. After a crash, \"repeat\" prints the last lines again, and
+# \"park\" leaves them out and lists them as in doubt.
+kind = \"stdout\"
+on_doubt = \"repeat\"
+";

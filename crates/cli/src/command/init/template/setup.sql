@@ -1,0 +1,5 @@
+create table charges (
+    payment text not null,
+    amount integer not null,
+    currency text not null
+);

@@ -1,0 +1,33 @@
+//! `semel keys`: what is on record of keys, and orders about them.
+
+mod change;
+mod detail;
+mod entry;
+mod explain;
+mod list;
+mod show;
+mod story;
+mod unknown;
+mod wish;
+
+pub(crate) use change::refusal_text;
+pub(crate) use detail::Detail;
+pub(crate) use entry::KeyEntry;
+pub(crate) use unknown::{tell_missing, tell_unknown};
+
+use semel_core::Result;
+
+use crate::Exit;
+use crate::args::keys::Keys;
+
+/// Carries out one of the verbs.
+pub(crate) fn run(verb: &Keys) -> Result<Exit> {
+    match verb {
+        Keys::Show(arguments) => show::show(arguments),
+        Keys::Explain(arguments) => explain::explain(arguments),
+        Keys::List(arguments) => list::list(arguments),
+        Keys::Release(arguments) => change::release(arguments),
+        Keys::Forget(arguments) => change::forget(arguments),
+        Keys::Hold(arguments) => change::hold(arguments),
+    }
+}

@@ -1,0 +1,307 @@
+//! `semel keys release`, `forget` and `hold`: a plan, a word of consent, orders, and what came of them.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::ControlFlow;
+
+use semel_core::audit::standing;
+use semel_core::decide::{Directed, Directive, Order, Refusal};
+use semel_core::port::store::{ListQuery, Listed, Store};
+use semel_core::{Error, Key, Operation, Record, Result, StateKind, Timestamp};
+use serde::Serialize;
+
+use super::entry::since;
+use super::unknown::tell_all_unknown;
+use super::wish::{Forget, Holding, Release, Verb, Wish, Wording};
+use crate::Exit;
+use crate::args::keys::{Change, Hold};
+use crate::args::{Listing, Output};
+use crate::command::operate::{self, Ground, for_each_page, keys_from, note_of, operations, usage};
+use crate::command::when::when;
+use crate::output::{self, Column, Entry, Go, List, Plan, Row, key_text, state_text};
+
+/// Lets the next delivery of these keys run at once.
+pub(crate) fn release(arguments: &Change) -> Result<Exit> {
+    change(arguments, "release", &Release)
+}
+
+/// Removes records before their time.
+pub(crate) fn forget(arguments: &Change) -> Result<Exit> {
+    change(arguments, "forget", &Forget)
+}
+
+/// Keeps records beyond their window, or no longer.
+pub(crate) fn hold(arguments: &Hold) -> Result<Exit> {
+    let verb = if arguments.off { "let go of" } else { "hold" };
+    change(&arguments.change, verb, &Holding(!arguments.off))
+}
+
+/// An order that is planned.
+struct Planned {
+    operation: Operation,
+    order: Order,
+    /// How the record stands, as the audit trail puts it.
+    before: Box<str>,
+}
+
+fn change(arguments: &Change, name: &'static str, verb: &impl Verb) -> Result<Exit> {
+    let keys = wanted(arguments)?;
+    operate::plan(&arguments.common, arguments.confirm, async |ground| {
+        let operations = operations(&ground.scope()?, keys);
+        let mut plan = Plan::new(name, "key", "keys");
+        let Wishes {
+            all,
+            unknown,
+            is_refused,
+        } = wishes(ground, operations, verb, &mut plan).await?;
+        let is_refused = is_refused || !unknown.is_empty();
+        tell_all_unknown(ground, &unknown).await?;
+        ground.remark_on_use(&mut plan);
+        if let ControlFlow::Break(exit) = plan.confirmed(arguments.confirm) {
+            if exit == Exit::Done && arguments.format.output == Output::Json {
+                // Nothing to do is an answer, and a document.
+                list(arguments).end()?;
+            }
+            return Ok(if is_refused { Exit::No } else { exit });
+        }
+        let is_carried_out = carry_out(ground, arguments, all).await?;
+        Ok(if is_refused || !is_carried_out {
+            Exit::No
+        } else {
+            Exit::Done
+        })
+    })
+}
+
+/// What came of asking a verb about every key.
+#[derive(Default)]
+struct Wishes {
+    all: Vec<Planned>,
+    unknown: Vec<Operation>,
+    is_refused: bool,
+}
+
+/// Asks `verb` about every operation, and fills the plan.
+async fn wishes(
+    ground: &Ground,
+    operations: Vec<Operation>,
+    verb: &impl Verb,
+    plan: &mut Plan,
+) -> Result<Wishes> {
+    let mut wishes = Wishes::default();
+    let mut remarks = BTreeSet::new();
+    let records = records(ground, &operations).await?;
+    for (operation, record) in operations.into_iter().zip(records) {
+        let Some(record) = record else {
+            wishes.unknown.push(operation);
+            continue;
+        };
+        let key = key_text(operation.key.as_str());
+        let state = state_text(record.state.kind());
+        let wording = Wording {
+            ground,
+            operation: &operation,
+        };
+        match verb.wish(&record, ground.now(), &wording) {
+            Wish::Do(order, remark) => {
+                plan.add(format_args!(
+                    "{}  {key}  {state} since {}",
+                    operation.scope.operation(),
+                    when(since(&record), ground.now())
+                ));
+                // A few are enough.
+                if remarks.len() < REMARKS {
+                    remarks.extend(remark);
+                }
+                wishes.all.push(Planned {
+                    before: standing(Some(&record)),
+                    operation,
+                    order,
+                });
+            }
+            Wish::Already(why) => output::note(format_args!("{key}: {why}; left as it is")),
+            Wish::Refuse(why) => {
+                wishes.is_refused = true;
+                output::note(format_args!("{key} is {state}: {why}"));
+            }
+        }
+    }
+    for remark in remarks {
+        plan.remark(remark);
+    }
+    Ok(wishes)
+}
+
+/// The records of these operations; nobody needs their outcomes.
+///
+/// # Cost   a look-up for each few; where files are read, each look-up reads them all, so that many
+///   are found in one walk
+async fn records(ground: &Ground, operations: &[Operation]) -> Result<Vec<Option<Record>>> {
+    let mut records = Vec::with_capacity(operations.len());
+    let (Some(_), Some(first)) = (
+        ground.beside,
+        operations.first().filter(|_| operations.len() > FEW),
+    ) else {
+        for batch in operations.chunks(BATCH) {
+            records.extend(ground.store.get(batch).await?);
+        }
+        return Ok(records);
+    };
+    records.resize_with(operations.len(), || None);
+    let places = operations.iter().enumerate();
+    let places: BTreeMap<_, _> = places.map(|(at, it)| (&it.key, at)).collect();
+    // All of a plan are of one scope.
+    let query = ListQuery {
+        scope: Some(first.scope.clone()),
+        ..ListQuery::default()
+    };
+    let fetch = async |query: &ListQuery| ground.store.list(query).await;
+    for_each_page(query, fetch, |page| {
+        for Listed { operation, record } in page {
+            if let Some(at) = places.get(&operation.key) {
+                records[*at] = Some(record);
+            }
+        }
+        Ok(Go::Continue(()))
+    })
+    .await?;
+    Ok(records)
+}
+
+/// Every key once, in the order in which they were named.
+fn wanted(arguments: &Change) -> Result<Vec<Key>> {
+    let mut keys = arguments.keys.clone();
+    if let Some(file) = &arguments.keys_from {
+        keys.extend(keys_from(file)?);
+    }
+    if keys.is_empty() {
+        return Err(usage("no keys: the file that --keys-from names is empty"));
+    }
+    let mut known = BTreeSet::new();
+    keys.retain(|key| known.insert(key.clone()));
+    Ok(keys)
+}
+
+/// Gives the orders and prints what came of each; answers whether all were carried out.
+async fn carry_out(ground: &Ground, arguments: &Change, all: Vec<Planned>) -> Result<bool> {
+    let note = note_of(&arguments.audit);
+    let mut list = list(arguments);
+    let mut failure: Option<Error> = None;
+    let mut is_carried_out = true;
+    for batch in all.chunks(BATCH) {
+        let directives: Vec<_> = batch
+            .iter()
+            .map(|planned| Directive {
+                operation: planned.operation.clone(),
+                order: planned.order.clone(),
+                note: Some(note.clone()),
+            })
+            .collect();
+        let answers = ground.store.operate(&directives).await?;
+        for (planned, directed) in batch.iter().zip(answers) {
+            let Planned {
+                operation,
+                order,
+                before,
+            } = planned;
+            let refused = match directed {
+                Directed::Now(after) => {
+                    // Whoever reads may have had enough; the orders are carried out all the same.
+                    let _ = list.push(&Done {
+                        key: operation.key.as_str().to_owned(),
+                        operation_id: operation.id().to_string(),
+                        pipeline: operation.scope.operation().to_owned(),
+                        action: order.action(),
+                        before: before.clone(),
+                        after: after_of(order, after),
+                    })?;
+                    continue;
+                }
+                Directed::Refused(refusal) => refusal_text(refusal, ground.now()),
+                Directed::Failed(error) => {
+                    let text = error.to_string();
+                    failure.get_or_insert(error);
+                    text
+                }
+            };
+            is_carried_out = false;
+            let key = key_text(operation.key.as_str());
+            output::note(format_args!("{key}: refused: {refused}"));
+        }
+    }
+    list.end()?;
+    failure.map_or(Ok(is_carried_out), Err)
+}
+
+fn list(arguments: &Change) -> List<Done> {
+    List::new(&Listing {
+        format: arguments.format,
+        limit: None,
+    })
+}
+
+/// How the record stands now, as the audit trail puts it.
+fn after_of(order: &Order, state: Option<StateKind>) -> Box<str> {
+    match (order, state) {
+        (_, None) => "absent".into(),
+        (Order::Hold(true), Some(state)) => format!("{state}, held").into(),
+        (Order::Release, Some(state @ (StateKind::Claimed | StateKind::Started))) => {
+            format!("{state}, lease over").into()
+        }
+        (
+            Order::Hold(false)
+            | Order::Release
+            | Order::Requeue
+            | Order::Forget
+            | Order::Resolve(_),
+            Some(state),
+        ) => state.as_str().into(),
+    }
+}
+
+/// Why a store refused an order: the record is no longer what it was planned for.
+pub(crate) fn refusal_text(refusal: Refusal, now: Timestamp) -> String {
+    match refusal {
+        Refusal::Absent => "its record is gone meanwhile".to_owned(),
+        Refusal::State(state) => format!("it is {} meanwhile", state_text(state)),
+        Refusal::NotQuiet { until } => format!(
+            "its call can still land until {}; ask again then",
+            when(until, now)
+        ),
+    }
+}
+
+/// What was done with one key.
+#[derive(Debug, Serialize)]
+struct Done {
+    key: String,
+    operation_id: String,
+    pipeline: String,
+    action: &'static str,
+    before: Box<str>,
+    after: Box<str>,
+}
+
+impl Entry for Done {
+    const COLUMNS: &'static [Column] = &[
+        Column::key("key"),
+        Column::text("pipeline"),
+        Column::word("action"),
+        Column::word("before"),
+        Column::word("after"),
+    ];
+    const NONE: &'static str = "nothing was changed";
+
+    fn fill(&self, row: &mut Row) {
+        row.text(&key_text(&self.key))
+            .text(&self.pipeline)
+            .text(self.action)
+            .text(&self.before)
+            .text(&self.after);
+    }
+}
+
+const BATCH: usize = 500;
+/// So many are looked up one by one.
+const FEW: usize = 50;
+/// Remarks under a plan.
+const REMARKS: usize = 3;

@@ -1,0 +1,130 @@
+//! `semel keys explain`.
+
+use semel_core::port::store::{ListQuery, Store};
+use semel_core::{Audited, Operation, Parked, Record, Result};
+
+use super::story::{Facts, Story};
+use super::unknown::tell_missing;
+use crate::Exit;
+use crate::args::keys::Explain;
+use crate::command::operate::{self, Found, Ground, for_each_page};
+use crate::output::{Answers, Go};
+
+/// Tells the whole story of one key.
+pub(crate) fn explain(arguments: &Explain) -> Result<Exit> {
+    operate::look(&arguments.common, async |ground| {
+        let key = &arguments.key;
+        match ground.find_one(key).await? {
+            Found::Known(operation, record) => {
+                let rest = Rest::of(ground, &operation).await?;
+                tell(ground, arguments, &operation, Some(&record), &rest)
+            }
+            Found::Unknown(unknown) => {
+                // What is gone may have left traces.
+                for operation in &unknown {
+                    let rest = Rest::of(ground, operation).await?;
+                    if !rest.audit.is_empty() || rest.message_count > 0 {
+                        return tell(ground, arguments, operation, None, &rest);
+                    }
+                }
+                tell_missing(ground, key, &unknown).await?;
+                Ok(Exit::No)
+            }
+        }
+    })
+}
+
+/// What is known of a key beside its record.
+struct Rest {
+    audit: Vec<Audited>,
+    messages: Vec<Parked>,
+    message_count: usize,
+}
+
+impl Rest {
+    async fn of(ground: &Ground, operation: &Operation) -> Result<Self> {
+        let (messages, message_count) = messages_of(ground, operation).await?;
+        Ok(Self {
+            audit: audit_of(ground, operation).await?,
+            messages,
+            message_count,
+        })
+    }
+}
+
+fn tell(
+    ground: &Ground,
+    arguments: &Explain,
+    operation: &Operation,
+    record: Option<&Record>,
+    rest: &Rest,
+) -> Result<Exit> {
+    let facts = Facts {
+        operation,
+        record,
+        pipeline: ground.pipeline_of(&operation.scope),
+        messages: &rest.messages,
+        message_count: rest.message_count,
+        audit: &rest.audit,
+        now: ground.now(),
+        beside: ground.beside,
+    };
+    let story = Story::of(&facts, |verb| {
+        if verb.ends_with(" list") {
+            ground.command_of_all(verb)
+        } else {
+            ground.command(verb, operation)
+        }
+    });
+    let _ = Answers::new(arguments.format).print(&story)?;
+    Ok(Exit::Done)
+}
+
+/// What the audit trail says of one key.
+///
+/// # Cost   reads the trail of its pipeline
+async fn audit_of(ground: &Ground, operation: &Operation) -> Result<Vec<Audited>> {
+    let query = ListQuery {
+        scope: Some(operation.scope.clone()),
+        ..ListQuery::default()
+    };
+    let mut found = Vec::new();
+    let fetch = async |query: &ListQuery| ground.store.list_audit(query).await;
+    for_each_page(query, fetch, |entries| {
+        let entries = entries.into_iter();
+        found.extend(entries.filter(|entry| entry.key.as_ref() == Some(&operation.key)));
+        Ok(Go::Continue(()))
+    })
+    .await?;
+    Ok(found)
+}
+
+/// The first few messages that are kept under one key, without their payloads, and how many there are.
+///
+/// # Cost   reads what is kept of its pipeline
+async fn messages_of(ground: &Ground, operation: &Operation) -> Result<(Vec<Parked>, usize)> {
+    let query = ListQuery {
+        scope: Some(operation.scope.clone()),
+        ..ListQuery::default()
+    };
+    let (mut first, mut count) = (Vec::new(), 0);
+    let fetch = async |query: &ListQuery| ground.store.list_parked(query).await;
+    for_each_page(query, fetch, |messages| {
+        for mut message in messages {
+            if message.key.as_ref() != Some(&operation.key) {
+                continue;
+            }
+            count += 1;
+            if first.len() < TOLD_AT_MOST {
+                message.payload.clear();
+                first.push(message);
+            }
+        }
+        Ok(Go::Continue(()))
+    })
+    .await?;
+    first.sort_by_key(|message| message.since);
+    Ok((first, count))
+}
+
+const TOLD_AT_MOST: usize = 20;

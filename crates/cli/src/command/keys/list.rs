@@ -1,0 +1,36 @@
+//! `semel keys list`.
+
+use semel_core::Result;
+use semel_core::port::store::{ListQuery, Listed, Store};
+
+use super::entry::{KeyEntry, since};
+use crate::Exit;
+use crate::args::keys::List;
+use crate::command::operate::{self, print_list};
+use crate::output::key_text;
+
+/// Lists what is on record.
+pub(crate) fn list(arguments: &List) -> Result<Exit> {
+    operate::look(&arguments.common, async |ground| {
+        let query = ListQuery {
+            scope: ground.narrowed(),
+            state: arguments.state,
+            repeated: arguments.repeated,
+            ..ListQuery::default()
+        };
+        let latest = arguments.older_than.map(|age| ground.now().minus(age));
+        let is_wanted = |listed: &Listed| {
+            let Listed { operation, record } = listed;
+            let prefix = arguments.prefix.as_deref().unwrap_or_default();
+            let key = operation.key.as_str();
+            (key.starts_with(prefix) || key_text(key).starts_with(prefix))
+                && (!arguments.held || record.held)
+                && latest.is_none_or(|latest| since(record) <= latest)
+        };
+        let fetch = async |query: &ListQuery| ground.store.list(query).await;
+        print_list(&arguments.listing, query, fetch, |listed| {
+            is_wanted(&listed).then(|| KeyEntry::of(listed))
+        })
+        .await
+    })
+}

@@ -1,0 +1,187 @@
+//! What happened to a key, in order.
+
+use semel_core::{
+    AttemptEnd, Audited, ClaimId, FencingToken, Note, PastAttempt, Record, State, Timestamp,
+};
+use serde::Serialize;
+
+use super::Facts;
+use crate::command::when::in_words;
+use crate::output::value::Time;
+
+/// One thing that happened.
+#[derive(Debug, Serialize)]
+pub(super) struct Event {
+    pub(super) at: Time,
+    pub(super) text: String,
+}
+
+/// Everything on record, oldest first.
+pub(super) fn of(facts: &Facts<'_>) -> Vec<Event> {
+    let mut events = Vec::new();
+    if let Some(record) = facts.record {
+        of_record(record, facts, &mut events);
+    }
+    for parked in facts.messages {
+        let text = match &*parked.reason {
+            "dead" => "its message was kept as a dead letter".to_owned(),
+            "in-doubt" => "its message was kept, in doubt".to_owned(),
+            reason => format!("a message with this key was quarantined: {reason}"),
+        };
+        events.push(event(parked.since, text));
+    }
+    events.extend(facts.audit.iter().map(of_order));
+    events.sort_by_key(|event| event.at.0);
+    events
+}
+
+fn of_record(record: &Record, facts: &Facts<'_>, events: &mut Vec<Event>) {
+    let first = record
+        .past
+        .first()
+        .map_or(record.claimed_at, |past| past.claimed_at);
+    if record.created_at < first {
+        let text =
+            "the key was claimed for the first time; the earliest attempts are no longer on record";
+        events.push(event(record.created_at, text));
+    }
+    for past in &record.past {
+        of_attempt(past, record, events);
+    }
+    let is_told = record
+        .past
+        .last()
+        .is_some_and(|past| past.claim_id == record.claim_id);
+    let worker = record.claim_id.claimant();
+    if !is_told {
+        let text = began(
+            record.attempts,
+            record.claim_id,
+            record.token,
+            record.claimed_at,
+            record,
+        );
+        events.push(event(record.claimed_at, text));
+    }
+    let with_a_claim = |at: Timestamp| {
+        at == record.claimed_at || record.past.iter().any(|past| past.claimed_at == at)
+    };
+    if let Some(at) = record.first_started_at.filter(|at| !with_a_claim(*at)) {
+        let text = "the effect was about to be sent: from here on it may have happened";
+        events.push(event(at, text));
+    }
+    match record.state {
+        State::Claimed { .. } | State::Started { .. } | State::Released { .. } => {}
+        State::Completed { at, .. } => {
+            let text = match (is_told, ordered(facts.audit, at, &["resolve-applied"])) {
+                (_, true) => "completed by a person's word".to_owned(),
+                (true, false) => {
+                    format!("completed after all: a late report of worker {worker}, or a probe")
+                }
+                (false, false) => format!(
+                    "completed: worker {worker} reported it after {}",
+                    in_words(at.since(record.claimed_at))
+                ),
+            };
+            events.push(event(at, text));
+        }
+        State::Dead { at, .. } => events.push(event(at, "given up for dead")),
+        State::InDoubt { since } => events.push(event(since, "found in doubt")),
+    }
+}
+
+fn of_attempt(past: &PastAttempt, record: &Record, events: &mut Vec<Event>) {
+    let worker = past.claim_id.claimant();
+    let text = began(
+        past.attempt,
+        past.claim_id,
+        past.token,
+        past.claimed_at,
+        record,
+    );
+    events.push(event(past.claimed_at, text));
+    let took = in_words(past.ended_at.since(past.claimed_at));
+    let end = match past.end {
+        AttemptEnd::NotApplied => format!("failed after {took}, surely without effect"),
+        AttemptEnd::MaybeApplied => {
+            format!("ended after {took}, and nobody knows whether the effect happened")
+        }
+        AttemptEnd::Failed => format!("failed for good after {took}"),
+        AttemptEnd::GivenBack => format!("was given back after {took}"),
+        AttemptEnd::Vanished => {
+            format!("vanished: its lease ended without a report after {took}")
+        }
+    };
+    let error = past.error.as_deref();
+    events.push(event(
+        past.ended_at,
+        format!(
+            "attempt {} of worker {worker} {end}{}",
+            past.attempt,
+            error.map_or(String::new(), |error| format!(": {error}"))
+        ),
+    ));
+}
+
+fn began(
+    attempt: u32,
+    claim: ClaimId,
+    token: FencingToken,
+    at: Timestamp,
+    record: &Record,
+) -> String {
+    // Work given back is no attempt.
+    let attempt = attempt.max(1);
+    let worker = claim.claimant();
+    let started = if record.first_started_at == Some(at) {
+        "; from here on the effect may have happened"
+    } else {
+        ""
+    };
+    format!("attempt {attempt} began: worker {worker} claimed the key with token {token}{started}")
+}
+
+fn of_order(entry: &Audited) -> Event {
+    let Audited {
+        note: Note { by, reason },
+        action,
+        before,
+        after,
+        ..
+    } = entry;
+    let did = match &**action {
+        "release" => "let the next delivery run at once",
+        "requeue" => "gave the dead key another chance",
+        "forget" => "had the record forgotten",
+        "hold" => "had the record held beyond its window",
+        "let-go" => "let go of the record",
+        "resolve-applied" => "resolved the doubt: the effect happened",
+        "resolve-not-applied" => "resolved the doubt: the effect did not happen",
+        "abandon" => "gave the doubt up for dead",
+        "drop" => "dropped a message that was kept",
+        "import" => "brought it in from another store",
+        action => action,
+    };
+    let reason = match &**reason {
+        "" => "no reason given".to_owned(),
+        reason => format!("because: {reason}"),
+    };
+    event(
+        entry.at,
+        format!("{by} {did} ({before} → {after}), {reason}"),
+    )
+}
+
+/// Whether a person ordered one of these `at` this moment.
+pub(super) fn ordered(audit: &[Audited], at: Timestamp, actions: &[&str]) -> bool {
+    audit
+        .iter()
+        .any(|entry| entry.at == at && actions.contains(&&*entry.action))
+}
+
+fn event(at: Timestamp, text: impl Into<String>) -> Event {
+    Event {
+        at: Time(at),
+        text: text.into(),
+    }
+}

@@ -1,0 +1,346 @@
+//! How a key stands, what becomes of it by itself, and what a person can do.
+
+use semel_core::{Record, Recovery, State, StateKind, Timestamp, Window};
+
+use super::Facts;
+use super::history::ordered;
+use crate::command::in_doubt::quiet_of;
+use crate::command::keys::detail::signature;
+use crate::command::when::{in_words, when};
+use crate::output::value::duration_text;
+
+/// The present state of a key.
+pub(super) struct Present {
+    /// Its name, or `absent`.
+    pub(super) state: &'static str,
+    /// What is known, in words.
+    pub(super) text: String,
+    /// What happens without anybody's doing.
+    pub(super) next: String,
+    /// What can be done, and the verb that does it.
+    pub(super) can: Vec<(&'static str, &'static str)>,
+}
+
+impl Present {
+    pub(super) fn of(facts: &Facts<'_>) -> Self {
+        let Some(record) = facts.record else {
+            return absent(facts);
+        };
+        let (text, next, mut can) = match record.state {
+            State::Claimed { lease_until } => claimed(record, lease_until, facts),
+            State::Started {
+                lease_until,
+                recovery,
+            } => started(record, lease_until, recovery, facts),
+            State::Released { not_before } => released(record, not_before, facts),
+            State::Completed { window, .. } => completed(record, window, facts),
+            State::Dead { at, .. } => dead(record, at, facts),
+            State::InDoubt { since } => in_doubt(record, since, facts),
+        };
+        let has_conflict = facts
+            .messages
+            .iter()
+            .any(|parked| !matches!(&*parked.reason, "dead" | "in-doubt"));
+        if has_conflict {
+            can.push(("see the messages in quarantine", "quarantine list"));
+        }
+        if record.held {
+            can.push(("let its window count again", "keys hold --off"));
+        }
+        can.push(("see all that is on record", "keys show"));
+        Self {
+            state: record.state.kind().as_str(),
+            text: text.join(" "),
+            next,
+            can,
+        }
+    }
+}
+
+/// Sentences about the state, what comes next, what can be done.
+type Told = (Vec<String>, String, Vec<(&'static str, &'static str)>);
+
+fn absent(facts: &Facts<'_>) -> Present {
+    let is_forgotten = facts.audit.iter().any(|entry| &*entry.action == "forget");
+    let why = if is_forgotten {
+        "Somebody had its record forgotten, as the audit trail says."
+    } else if facts
+        .messages
+        .iter()
+        .any(|parked| &*parked.reason == "too-old")
+    {
+        "A message of this key was older than the window and could not be told from one that was \
+         forgotten, so that it was set aside and not run."
+    } else {
+        "It was never claimed, or it finished and was forgotten after its window."
+    };
+    let can = if facts.message_count > 0 {
+        vec![("see the messages in quarantine", "quarantine list")]
+    } else {
+        Vec::new()
+    };
+    Present {
+        state: "absent",
+        text: format!("There is no record of this key. {why}"),
+        next: "Nothing.".to_owned(),
+        can,
+    }
+}
+
+fn claimed(record: &Record, lease_until: Timestamp, facts: &Facts<'_>) -> Told {
+    let Some(lease) = lease(lease_until, facts) else {
+        let text = format!(
+            "{} It left nothing behind: the effect commits together with the record.",
+            vanished(record, lease_until, facts.now)
+        );
+        return (vec![text], waits_for_a_delivery("takes over"), Vec::new());
+    };
+    let text = format!(
+        "Worker {} is at it, attempt {}. Nothing has been sent: the effect commits together with the \
+         record, or neither does. {lease}",
+        record.claim_id.claimant(),
+        record.attempts,
+    );
+    let next = "The worker reports how it ended. If it vanishes, the lease ends, and the next delivery \
+                of the message takes over; the source delivers again what was not acknowledged.";
+    (vec![text], next.to_owned(), vec![END_ITS_LEASE])
+}
+
+fn started(record: &Record, lease_until: Timestamp, recovery: Recovery, facts: &Facts<'_>) -> Told {
+    let then = match recovery {
+        Recovery::Park => {
+            "the key is found in doubt, at the latest by the next sweep: it is not run \
+                           again on its own"
+                .to_owned()
+        }
+        Recovery::Rerun => {
+            "the next delivery runs the effect again, which may then have happened twice".to_owned()
+        }
+        Recovery::RerunWithin(window) => {
+            let first = record.first_started_at.unwrap_or(record.claimed_at);
+            format!(
+                "the next delivery runs the effect again with the same idempotency key until {}, as \
+                 long as the target remembers it; after that the key is in doubt",
+                when(first.plus(window), facts.now)
+            )
+        }
+    };
+    let Some(lease) = lease(lease_until, facts) else {
+        let text = format!(
+            "{} The effect may have happened.",
+            vanished(record, lease_until, facts.now)
+        );
+        let next = format!("A late report of the worker still counts. Without one, {then}.");
+        return (vec![text], next, Vec::new());
+    };
+    let text = format!(
+        "Worker {} is at it, attempt {}; the effect may have been sent. {lease}",
+        record.claim_id.claimant(),
+        record.attempts,
+    );
+    let next = format!("The worker reports how it ended. If it vanishes, {then}.");
+    (vec![text], next, vec![END_ITS_LEASE])
+}
+
+/// What there is to say of a lease that runs, or may run.
+fn lease(until: Timestamp, facts: &Facts<'_>) -> Option<String> {
+    let until_when = when(until, facts.now);
+    let process = facts.beside.map(|beside| beside.process);
+    match (until > facts.now, process) {
+        (true, Some(None)) => Some(format!(
+            "Its lease was written to end {until_when}, but nobody is seen to have the store open: the \
+             worker most likely vanished, and whoever opens it next ends the lease."
+        )),
+        (true, None | Some(Some(_))) => Some(format!(
+            "Its lease runs until {until_when} and is renewed while it works."
+        )),
+        (false, Some(Some(process))) => Some(format!(
+            "Its lease was last written to end {until_when}, but process {process} has the store open \
+             and renews leases in memory."
+        )),
+        (false, None | Some(None)) => None,
+    }
+}
+
+fn vanished(record: &Record, lease_until: Timestamp, now: Timestamp) -> String {
+    format!(
+        "Worker {} began attempt {} and has not reported; its lease ended {} ago, so that it most \
+         likely vanished.",
+        record.claim_id.claimant(),
+        record.attempts,
+        in_words(now.since(lease_until))
+    )
+}
+
+fn released(record: &Record, not_before: Timestamp, facts: &Facts<'_>) -> Told {
+    let mut text = vec!["Nobody is at it.".to_owned()];
+    text.push(if record.attempts == 0 {
+        "Its attempts count anew.".to_owned()
+    } else {
+        "The next delivery of the message makes another attempt.".to_owned()
+    });
+    text.extend(last_error(record));
+    let mut can = Vec::new();
+    if not_before > facts.now {
+        text.push(format!("It waits until {}.", when(not_before, facts.now)));
+        can.push(("end the wait now", "keys release"));
+    }
+    let kept = facts.messages.iter();
+    let mut kept = kept.filter(|parked| matches!(&*parked.reason, "dead" | "in-doubt"));
+    let next = if kept.next().is_some() {
+        can.push((
+            "run the message that is kept for it: its source does not deliver it again",
+            "dead-letters replay",
+        ));
+        "Nothing: its message was acknowledged when it was set aside, so that no delivery comes unless \
+         it is published again."
+            .to_owned()
+    } else {
+        waits_for_a_delivery("makes the attempt")
+    };
+    can.push(("forget it, so that its attempts start over", "keys forget"));
+    (text, next, can)
+}
+
+fn completed(record: &Record, window: Window, facts: &Facts<'_>) -> Told {
+    let mut text = vec![match &record.outcome {
+        Some(outcome) => format!(
+            "The effect happened, and its outcome is on record{}.",
+            signature(outcome).map_or(String::new(), |it| format!(", BLAKE3 {it}"))
+        ),
+        None => "The effect happened; it has no outcome.".to_owned(),
+    }];
+    if record.possible_repeats > 0 {
+        text.push(format!(
+            "It may have happened more than once: {} of its attempts ran although an earlier one may \
+             have succeeded. Look at the target.",
+            record.possible_repeats
+        ));
+    }
+    let mut can = vec![("print its outcome", "keys show --outcome")];
+    if !record.held {
+        can.push(("keep it beyond its window", "keys hold"));
+    }
+    can.push((
+        "if the effect must happen again: forget it, and have the message sent again",
+        "keys forget",
+    ));
+    (text, forgotten(record, window, facts), can)
+}
+
+fn dead(record: &Record, at: Timestamp, facts: &Facts<'_>) -> Told {
+    let is_abandoned = ordered(facts.audit, at, &["abandon"]);
+    let what = if is_abandoned {
+        "It was in doubt, and a person gave it up: the effect may or may not have happened."
+    } else {
+        "It was given up: the effect surely did not happen."
+    };
+    let mut text = vec![what.to_owned()];
+    text.extend(last_error(record));
+    let State::Dead { window, .. } = record.state else {
+        return (text, String::new(), Vec::new());
+    };
+    let is_kept = facts
+        .messages
+        .iter()
+        .any(|parked| &*parked.reason == "dead");
+    let mut next = forgotten(record, window, facts);
+    let mut can = Vec::new();
+    if is_kept {
+        next.push_str(" Its dead letter stays until somebody replays or drops it.");
+        can.push(("look at the message", "dead-letters show"));
+        can.push((
+            "after the cause is mended: run it again",
+            "dead-letters replay",
+        ));
+        can.push(("leave it undone: drop the message", "dead-letters drop"));
+    }
+    can.push(("let a message that is sent again run", "keys release"));
+    (text, next, can)
+}
+
+fn in_doubt(record: &Record, since: Timestamp, facts: &Facts<'_>) -> Told {
+    let quiet_at = since.plus(quiet_of(facts.pipeline));
+    let mut text = vec![
+        "Nobody knows whether the effect happened: an attempt began, and its result is unknown. It is \
+         not run again on its own."
+            .to_owned(),
+    ];
+    text.extend(last_error(record));
+    text.push(
+        "Look for the operation id at the target: it went out as the idempotency key.".to_owned(),
+    );
+    if quiet_at > facts.now {
+        text.push(format!(
+            "The call can still land, so that \"not applied\" is not accepted before {}.",
+            when(quiet_at, facts.now)
+        ));
+    }
+    let next = "Nothing, ever. Only a late report of the same attempt, a probe of the effect or a \
+                person ends a doubt.";
+    let can = vec![
+        ("look at the message", "in-doubt show"),
+        (
+            "if the target has the effect (--outcome TEXT says what it answered)",
+            "in-doubt resolve --applied",
+        ),
+        (
+            "if the target surely does not have it: run it again afterwards",
+            "in-doubt resolve --not-applied",
+        ),
+        (
+            "if nobody can find out: give it up",
+            "in-doubt resolve --abandon --reason WHY",
+        ),
+    ];
+    (text, next.to_owned(), can)
+}
+
+fn last_error(record: &Record) -> Option<String> {
+    let error = record.last_error.as_ref()?;
+    Some(format!("The last error was: {error}."))
+}
+
+fn waits_for_a_delivery(what: &str) -> String {
+    format!(
+        "Nothing until the message is delivered again: whoever gets it {what}. Sources deliver again \
+         what was not acknowledged; a file is read again by the next run."
+    )
+}
+
+/// When a finished record goes, and what guards the key then.
+fn forgotten(record: &Record, window: Window, facts: &Facts<'_>) -> String {
+    let Some(expires_at) = record.expires_at() else {
+        return "Nothing: it is held, and stays until somebody lets go of it.".to_owned();
+    };
+    let guard = match facts
+        .pipeline
+        .map(|settings| settings.pipeline.birth.is_some())
+    {
+        Some(true) => {
+            "a message with this key that is older than the window is then set aside as too old"
+        }
+        Some(false) => "a message with this key counts as new from then on",
+        None => {
+            "a message with this key counts as new from then on, unless its pipeline has an age gate"
+        }
+    };
+    let kind = match record.state.kind() {
+        StateKind::Completed => "completed",
+        StateKind::Dead
+        | StateKind::Claimed
+        | StateKind::Started
+        | StateKind::Released
+        | StateKind::InDoubt => "given up",
+    };
+    format!(
+        "It is remembered until {}, {} after it was {kind}; {guard}.",
+        when(expires_at, facts.now),
+        duration_text(window.duration()),
+    )
+}
+
+const END_ITS_LEASE: (&str, &str) = (
+    "if you know that the worker is gone: end its lease now",
+    "keys release",
+);

@@ -1,0 +1,141 @@
+//! What to say of a key that is not on record, and where else it might be.
+
+use semel_core::port::store::Store;
+use semel_core::{Key, Operation, Record, Result, Scope};
+
+use crate::command::operate::Ground;
+use crate::output::{self, key_text, state_text};
+
+/// Tells that `operation` is not on record, and what comes near: the same key in other pipelines of
+/// the configuration, and the same text as a number or as a string.
+///
+/// # Cost   one call of the store
+pub(crate) async fn tell_unknown(ground: &Ground, operation: &Operation) -> Result<()> {
+    tell_all_unknown(ground, std::slice::from_ref(operation)).await
+}
+
+/// The same of many, with what comes near to the first few.
+pub(crate) async fn tell_all_unknown(ground: &Ground, unknown: &[Operation]) -> Result<()> {
+    let near: Vec<_> = unknown
+        .iter()
+        .take(LOOKED_AROUND)
+        .map(|it| near(ground, it))
+        .collect();
+    let records = ground.store.get(&near.concat()).await?;
+    let mut records = records.into_iter();
+    for (at, operation) in unknown.iter().enumerate() {
+        output::note(format_args!(
+            "there is no record of {} in {}",
+            key_text(operation.key.as_str()),
+            operation.scope.operation()
+        ));
+        let Some(near) = near.get(at) else {
+            continue;
+        };
+        let mut is_elsewhere = false;
+        for (operation, record) in near.iter().zip(&mut records) {
+            if let Some(record) = record {
+                is_elsewhere = true;
+                tell_near(ground, operation, &record);
+            }
+        }
+        if !is_elsewhere {
+            tell_why(ground, &operation.scope);
+        }
+    }
+    Ok(())
+}
+
+/// Tells that `key` is on record in none of these; none at all where no pipeline is known.
+pub(crate) async fn tell_missing(ground: &Ground, key: &Key, unknown: &[Operation]) -> Result<()> {
+    if let [only] = unknown {
+        return tell_unknown(ground, only).await;
+    }
+    output::note(format_args!(
+        "there is no record of {} in any pipeline",
+        key_text(key.as_str())
+    ));
+    let other = unknown.iter().filter_map(|operation| {
+        let key = otherwise_typed(&operation.key)?;
+        Some(Operation::new(operation.scope.clone(), key))
+    });
+    let other: Vec<_> = other.collect();
+    let records = ground.store.get(&other).await?;
+    let found = other.iter().zip(records);
+    let mut is_elsewhere = false;
+    for (operation, record) in found.filter_map(|(operation, record)| Some((operation, record?))) {
+        is_elsewhere = true;
+        tell_near(ground, operation, &record);
+    }
+    if let Some(first) = unknown.first().filter(|_| !is_elsewhere) {
+        tell_why(ground, &first.scope);
+    }
+    Ok(())
+}
+
+fn tell_near(ground: &Ground, operation: &Operation, record: &Record) {
+    output::note(format_args!(
+        "  {} has {}, {}: {}",
+        operation.scope.operation(),
+        key_text(operation.key.as_str()),
+        state_text(record.state.kind()),
+        ground.command("keys show", operation),
+    ));
+}
+
+fn tell_why(ground: &Ground, scope: &Scope) {
+    let window = ground.pipeline_of(scope).map(|settings| {
+        let window = settings.pipeline.window.duration();
+        format!(" after {}", output::value::duration_text(window))
+    });
+    output::note(format_args!(
+        "  it was never claimed, or its record was forgotten{} (a finished key is kept for its window)",
+        window.unwrap_or_default()
+    ));
+}
+
+/// The other operations that may be meant.
+fn near(ground: &Ground, operation: &Operation) -> Vec<Operation> {
+    let mut scopes: Vec<&Scope> = vec![&operation.scope];
+    let configured = ground.pipelines.iter();
+    scopes.extend(
+        configured
+            .map(|settings| &settings.pipeline.scope)
+            .filter(|scope| **scope != operation.scope),
+    );
+    let other = otherwise_typed(&operation.key);
+    let keys: Vec<_> = std::iter::once(&operation.key).chain(&other).collect();
+    let pairs = scopes.iter().flat_map(|scope| {
+        keys.iter()
+            .map(|key| Operation::new((*scope).clone(), (*key).clone()))
+    });
+    pairs.filter(|near| near != operation).collect()
+}
+
+/// The number that a text looks like, or the text that a number looks like.
+fn otherwise_typed(key: &Key) -> Option<Key> {
+    let text = key.as_str();
+    match text.strip_prefix("json:") {
+        Some(json) => Key::new(json.trim_matches('"')).ok(),
+        None => Key::parse(&format!("json:{text}")).ok(),
+    }
+}
+
+/// For so many unknown keys, others that may be meant are looked for.
+const LOOKED_AROUND: usize = 20;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parsed(text: &str) -> Key {
+        Key::parse(text).expect("a key")
+    }
+
+    #[test]
+    fn a_number_may_have_been_meant_as_a_text_and_the_reverse() {
+        assert_eq!(otherwise_typed(&parsed("42")), Some(parsed("json:42")));
+        assert_eq!(otherwise_typed(&parsed("json:42")), Some(parsed("42")));
+        assert_eq!(otherwise_typed(&parsed("pay-1")), None);
+    }
+}

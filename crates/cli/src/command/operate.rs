@@ -1,0 +1,381 @@
+//! The ground that every operating verb stands on: which store, which scope, who orders what and why.
+//!
+//! A verb that reads begins with [`look`], one that changes something with [`change`]. Both open what
+//! `--store` or the configuration names and never create a store. Not for printing: that is
+//! [`crate::output`].
+
+mod find;
+mod named;
+
+pub(crate) use find::Found;
+
+use std::ffi::OsStr;
+use std::io::Read;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use semel_core::port::store::{ListQuery, Page};
+use semel_core::port::transfer::AnyTransferStore;
+use semel_core::{
+    AnyStore, Clock, Error, ErrorKind, Key, Note, Operation, Result, Scope, Timestamp,
+};
+use semel_engine::system::SystemClock;
+use semel_worker::run::Stores;
+
+use self::named::{Named, place, typed};
+use crate::args::{Audit, Common, Confirm, Listing};
+use crate::assemble::{self, Beside, Formats, Operated};
+use crate::config::{PipelineSettings, StoreUrl, suggestion};
+use crate::output::{Entry, Go, List, Plan, key_text, quoted};
+use crate::{Exit, output};
+
+/// What an operating verb works on.
+pub(crate) struct Ground {
+    /// Where the store is, secrets left out when printed.
+    pub(crate) url: StoreUrl,
+    /// The store.
+    pub(crate) store: AnyStore,
+    /// The same store, to take its contents out or put some in; none in a verb that only looks.
+    pub(crate) transfer: Option<AnyTransferStore>,
+    /// The same store, to run pipelines on; none unless the verb runs some.
+    pub(crate) stores: Option<Stores>,
+    /// How long running effects may take once a stop is asked for.
+    pub(crate) patience: Duration,
+    /// What may go on beside a verb that reads the files of a store.
+    pub(crate) beside: Option<Beside>,
+    /// The pipelines of the configuration; none where there is no configuration.
+    pub(crate) pipelines: Vec<PipelineSettings>,
+    /// What `--pipeline` names.
+    named: Option<Scope>,
+    /// The options that were typed to name the store, for commands to paste.
+    typed: String,
+    clock: Arc<SystemClock>,
+}
+
+/// Runs a verb that reads, beside a worker that uses the store if there is one.
+pub(crate) fn look(
+    common: &Common,
+    verb: impl AsyncFnOnce(&Ground) -> Result<Exit>,
+) -> Result<Exit> {
+    with(common, telling(assemble::store_for_reading), verb)
+}
+
+/// Runs a verb that changes something.
+pub(crate) fn change(
+    common: &Common,
+    verb: impl AsyncFnOnce(&Ground) -> Result<Exit>,
+) -> Result<Exit> {
+    with(common, telling(assemble::store_for_changing), verb)
+}
+
+/// Runs the verb that brings a store to the newest format, which opening it to write does.
+pub(crate) fn bring_forward(
+    common: &Common,
+    verb: impl AsyncFnOnce(&Ground) -> Result<Exit>,
+) -> Result<Exit> {
+    with(common, assemble::store_for_changing, verb)
+}
+
+/// Runs a verb that plans a change and carries it out with `--yes`. The plan alone opens nothing to
+/// write, so that it can be made beside a worker.
+pub(crate) fn plan(
+    common: &Common,
+    confirm: Confirm,
+    verb: impl AsyncFnOnce(&Ground) -> Result<Exit>,
+) -> Result<Exit> {
+    if confirm.yes {
+        change(common, verb)
+    } else {
+        look(common, verb)
+    }
+}
+
+/// Runs a verb that fills a store, and makes the store if it is not there.
+pub(crate) fn fill(
+    common: &Common,
+    verb: impl AsyncFnOnce(&Ground) -> Result<Exit>,
+) -> Result<Exit> {
+    with(common, telling(assemble::store_for_filling), verb)
+}
+
+/// Runs a verb that runs effects.
+pub(crate) fn run(
+    common: &Common,
+    verb: impl AsyncFnOnce(&Ground) -> Result<Exit>,
+) -> Result<Exit> {
+    with(common, telling(assemble::store_for_running), verb)
+}
+
+/// Whether the store that the arguments name is there, and its url; nothing after faults were told.
+pub(crate) fn is_there(common: &Common) -> Result<Option<(StoreUrl, bool)>> {
+    let named = place(common)?;
+    Ok(named.map(|Named { url, .. }| {
+        let is_there = assemble::is_there(&url);
+        (url, is_there)
+    }))
+}
+
+impl Ground {
+    /// The scope of a KEY: `--pipeline`, else the only pipeline of the configuration.
+    ///
+    /// # Errors   `InvalidInput`: there is none or more than one to choose from
+    pub(crate) fn scope(&self) -> Result<Scope> {
+        match (&self.named, &self.pipelines[..]) {
+            (Some(scope), _) => Ok(scope.clone()),
+            (None, [only]) => Ok(only.pipeline.scope.clone()),
+            (None, []) => Err(usage(
+                "which pipeline? without a configuration, name it with --pipeline NAME",
+            )),
+            (None, _) => Err(usage(format!(
+                "which pipeline? name it with --pipeline NAME: {}",
+                self.names().join(", ")
+            ))),
+        }
+    }
+
+    /// The scope that `--pipeline` names, for lists, which go over all pipelines without one.
+    pub(crate) fn narrowed(&self) -> Option<Scope> {
+        self.named.clone()
+    }
+
+    /// What the configuration says of the pipeline of `scope`, if it has one.
+    pub(crate) fn pipeline_of(&self, scope: &Scope) -> Option<&PipelineSettings> {
+        self.pipelines
+            .iter()
+            .find(|settings| settings.pipeline.scope == *scope)
+    }
+
+    /// A command about the key of `operation` as one would type it to come back to this store and
+    /// pipeline: `semel keys show pay-1 --pipeline payments`.
+    pub(crate) fn command(&self, verb: &str, operation: &Operation) -> String {
+        let key = quoted(&key_text(operation.key.as_str()));
+        let is_only = match &self.pipelines[..] {
+            [only] => only.pipeline.scope == operation.scope,
+            _ => false,
+        };
+        let options = if is_only && self.named.is_none() {
+            self.typed.clone()
+        } else {
+            self.typed.clone() + &pipeline(&operation.scope)
+        };
+        if key.trim_start_matches('\'').starts_with('-') {
+            return format!("semel {verb}{options} -- {key}");
+        }
+        format!("semel {verb} {key}{options}")
+    }
+
+    /// The same of a command that is about no single key.
+    pub(crate) fn command_of_all(&self, verb: &str) -> String {
+        let named = self.named.as_ref().map(pipeline).unwrap_or_default();
+        format!("semel {verb}{}{named}", self.typed)
+    }
+
+    /// Says under a plan that is only looked at what stands in the way of carrying it out.
+    pub(crate) fn remark_on_use(&self, plan: &mut Plan) {
+        if let Some(Beside {
+            process: Some(process),
+        }) = self.beside
+        {
+            plan.remark(format_args!(
+                "process {process} has the store open: stop it before you say --yes"
+            ));
+        }
+    }
+
+    /// Now, on the clock of the store as far as it is known: a store of this machine goes by its.
+    pub(crate) fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+
+    fn names(&self) -> Vec<&str> {
+        let names = self.pipelines.iter();
+        names.map(|settings| &*settings.pipeline.name).collect()
+    }
+}
+
+/// The option that names a pipeline.
+fn pipeline(scope: &Scope) -> String {
+    format!(" --pipeline {}", quoted(scope.operation()))
+}
+
+/// The operations of these keys.
+pub(crate) fn operations(scope: &Scope, keys: Vec<Key>) -> Vec<Operation> {
+    keys.into_iter()
+        .map(|key| Operation::new(scope.clone(), key))
+        .collect()
+}
+
+/// A KEY as it is typed: a text is a string, `json:` and JSON is typed. Fit for clap.
+pub(crate) fn key(text: &str) -> Result<Key, String> {
+    Key::parse(text)
+        .map_err(|error| format!("{error}; a string is written as it is, a number as json:1"))
+}
+
+/// The keys of a file, one per line as they are typed; `-` is standard input. Empty lines count as
+/// keys of none and are skipped.
+///
+/// # Errors   `InvalidInput`: the file cannot be read, or a line is no key
+pub(crate) fn keys_from(file: &Path) -> Result<Vec<Key>> {
+    let mut text = String::new();
+    let read = if file.as_os_str() == OsStr::new("-") {
+        std::io::stdin().lock().read_to_string(&mut text)
+    } else {
+        std::fs::File::open(file).and_then(|mut file| file.read_to_string(&mut text))
+    };
+    let name = file.display();
+    read.map_err(|error| usage(format!("cannot read keys from {name}: {error}")))?;
+    let lines = text.lines().enumerate();
+    let keys = lines
+        .filter(|(_, line)| !line.is_empty())
+        .map(|(at, line)| key(line).map_err(|why| usage(format!("{name}:{}: {why}", at + 1))));
+    keys.collect()
+}
+
+/// Who orders a change and why, for the audit trail.
+pub(crate) fn note_of(audit: &Audit) -> Note {
+    let one_line = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+    Note {
+        by: one_line(&audit.by()).into(),
+        reason: one_line(audit.reason.as_deref().unwrap_or_default()).into(),
+    }
+}
+
+/// Prints a list page by page, in constant memory: the entries of what `fetch` answers, as far as
+/// `entry` wants them.
+///
+/// # Cost   holds one page
+pub(crate) async fn print_list<T, E: Entry>(
+    listing: &Listing,
+    query: ListQuery,
+    fetch: impl AsyncFnMut(&ListQuery) -> Result<Page<T>>,
+    mut entry: impl FnMut(T) -> Option<E>,
+) -> Result<Exit> {
+    let mut list = List::new(listing);
+    for_each_page(query, fetch, |items| {
+        for item in items {
+            if let Some(entry) = entry(item)
+                && list.push(&entry)?.is_break()
+            {
+                return Ok(Go::Break(()));
+            }
+        }
+        list.pause()
+    })
+    .await?;
+    list.end()?;
+    Ok(Exit::Done)
+}
+
+/// Goes through all pages until `visit` says `Break`.
+pub(crate) async fn for_each_page<T>(
+    mut query: ListQuery,
+    mut fetch: impl AsyncFnMut(&ListQuery) -> Result<Page<T>>,
+    mut visit: impl FnMut(Vec<T>) -> Result<Go>,
+) -> Result<()> {
+    // The first lines are wanted at once.
+    query.limit = FIRST_PAGE;
+    loop {
+        let page = fetch(&query).await?;
+        if visit(page.items)?.is_break() || page.next.is_none() {
+            return Ok(());
+        }
+        query.after = page.next;
+        query.limit = PAGE;
+    }
+}
+
+/// A mistake on the command line, exit code 2.
+pub(crate) fn usage(message: impl Into<Box<str>>) -> Error {
+    Error::new(ErrorKind::InvalidInput, message)
+}
+
+/// Tells when opening a store brought it forward: there is no way back.
+fn telling(
+    open: impl FnOnce(&StoreUrl, Arc<dyn Clock>) -> Result<Operated>,
+) -> impl FnOnce(&StoreUrl, Arc<dyn Clock>) -> Result<Operated> {
+    |url, clock| {
+        let before = assemble::formats(url).ok().and_then(Formats::older);
+        let opened = open(url, clock)?;
+        if let Some(before) = before
+            && let Formats {
+                stored: Some(after),
+                ..
+            } = assemble::formats(url)?
+            && before < after
+        {
+            output::warning(format_args!(
+                "{url} was brought forward from format {before} to format {after}; versions of semel \
+                 that write format {before} cannot open it any more"
+            ));
+        }
+        Ok(opened)
+    }
+}
+
+fn with(
+    common: &Common,
+    open: impl FnOnce(&StoreUrl, Arc<dyn Clock>) -> Result<Operated>,
+    verb: impl AsyncFnOnce(&Ground) -> Result<Exit>,
+) -> Result<Exit> {
+    let Some(Named {
+        url,
+        pipelines,
+        patience,
+    }) = place(common)?
+    else {
+        return Ok(Exit::Usage);
+    };
+    let named = common.pipeline.as_deref().map(|name| Scope::new("", name));
+    let named = named
+        .transpose()
+        .map_err(|error| usage(format!("--pipeline: {error}")))?;
+    let clock = Arc::new(SystemClock::new());
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| Error::new(ErrorKind::Unavailable, "cannot start").with_source(error))?;
+    let at_store = |error| assemble::at_store(&url, error);
+    let Operated {
+        store,
+        transfer,
+        stores,
+        beside,
+    } = open(&url, clock.clone()).map_err(at_store)?;
+    let ground = Ground {
+        url,
+        store,
+        transfer,
+        stores,
+        patience,
+        beside,
+        pipelines,
+        named,
+        typed: typed(common),
+        clock,
+    };
+    ground.doubt_the_name();
+    let done = runtime.block_on(verb(&ground));
+    done.map_err(|error| assemble::at_store(&ground.url, error))
+}
+
+impl Ground {
+    /// A pipeline that the configuration does not have may have left records all the same.
+    fn doubt_the_name(&self) {
+        let names = self.names();
+        if let Some(scope) = &self.named
+            && !names.is_empty()
+            && !names.contains(&scope.operation())
+        {
+            output::warning(format_args!(
+                "the configuration has no pipeline `{}`; {}",
+                scope.operation(),
+                suggestion(scope.operation(), &names)
+            ));
+        }
+    }
+}
+
+/// Items of the first page, and of every other.
+const FIRST_PAGE: usize = 200;
+const PAGE: usize = 2_000;

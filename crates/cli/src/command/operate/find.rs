@@ -1,0 +1,165 @@
+//! Which record a typed KEY means where no pipeline is named: the one that has it. Only for verbs that
+//! look; whoever changes something says which pipeline.
+
+use std::collections::BTreeMap;
+
+use semel_core::port::store::{ListQuery, Store};
+use semel_core::{Error, Key, OpId, Operation, Record, Result, Scope};
+
+use super::{Ground, for_each_page, usage};
+use crate::output::{Go, key_text, state_text};
+
+/// What is on record of a KEY.
+pub(crate) enum Found {
+    /// This record.
+    Known(Operation, Box<Record>),
+    /// Nothing; the operations that it would have been, where the pipelines are known.
+    Unknown(Vec<Operation>),
+}
+
+impl Ground {
+    /// What is on record of each key: in the pipeline that is named, else in whichever has it. A text
+    /// of 64 hexadecimal digits may be an operation id, as logs and targets have it.
+    ///
+    /// # Cost     one look-up; goes through the list where no pipeline is known, and for operation ids
+    /// # Errors   `InvalidInput`: several pipelines have a key, and none is named
+    pub(crate) async fn find(&self, keys: &[Key]) -> Result<Vec<Found>> {
+        let scopes = self.scopes();
+        let operations: Vec<_> = keys
+            .iter()
+            .flat_map(|key| scopes.iter().map(|it| operation(it, key)))
+            .collect();
+        let records = self.store.get(&operations).await?;
+        let mut known: Vec<Vec<_>> = Vec::with_capacity(keys.len());
+        let mut all = operations.iter().cloned().zip(records);
+        for _ in keys {
+            let of_key = all.by_ref().take(scopes.len());
+            known.push(
+                of_key
+                    .filter_map(|(it, record)| Some((it, record?)))
+                    .collect(),
+            );
+        }
+        let mut lost = Lost::default();
+        for (at, key) in keys.iter().enumerate() {
+            if !known[at].is_empty() {
+                continue;
+            }
+            if scopes.is_empty() {
+                lost.keys.insert(key, at);
+            }
+            if let Ok(id) = key.as_str().parse() {
+                lost.ids.insert(id, at);
+            }
+        }
+        for (at, operation, record) in self.search(&lost).await? {
+            known[at].push((operation, record));
+        }
+        let found = keys.iter().zip(known).map(|(key, mut known)| {
+            if known.len() > 1 {
+                return Err(several(key, &known));
+            }
+            Ok(match known.pop() {
+                Some((operation, record)) => Found::Known(operation, Box::new(record)),
+                None => Found::Unknown(scopes.iter().map(|it| operation(it, key)).collect()),
+            })
+        });
+        found.collect()
+    }
+
+    /// The same of one key.
+    pub(crate) async fn find_one(&self, key: &Key) -> Result<Found> {
+        let mut found = self.find(std::slice::from_ref(key)).await?;
+        Ok(found.pop().unwrap_or(Found::Unknown(Vec::new())))
+    }
+
+    /// The pipelines in which a KEY may be: the one that is named, else all of the configuration.
+    fn scopes(&self) -> Vec<Scope> {
+        let configured = self.pipelines.iter();
+        match &self.named {
+            Some(scope) => vec![scope.clone()],
+            None => configured
+                .map(|settings| settings.pipeline.scope.clone())
+                .collect(),
+        }
+    }
+
+    /// Goes through all that is on record for what was not found.
+    async fn search(&self, lost: &Lost<'_>) -> Result<Vec<(usize, Operation, Record)>> {
+        let (mut places, mut met) = (Vec::new(), Vec::new());
+        if lost.count() == 0 {
+            return Ok(Vec::new());
+        }
+        let query = ListQuery {
+            scope: self.narrowed(),
+            ..ListQuery::default()
+        };
+        let fetch = async |query: &ListQuery| self.store.list(query).await;
+        for_each_page(query, fetch, |page| {
+            for operation in page.into_iter().map(|listed| listed.operation) {
+                if let Some(at) = lost.place_of(&operation) {
+                    places.push(at);
+                    met.push(operation);
+                }
+            }
+            Ok(if met.len() < ENOUGH + lost.count() {
+                Go::Continue(())
+            } else {
+                Go::Break(())
+            })
+        })
+        .await?;
+        let records = self.store.get(&met).await?;
+        let met = places.into_iter().zip(met).zip(records);
+        Ok(met
+            .filter_map(|((at, operation), record)| Some((at, operation, record?)))
+            .collect())
+    }
+}
+
+/// What a look-up did not find, each with its place among the keys that were typed.
+#[derive(Default)]
+struct Lost<'a> {
+    /// Keys whose pipeline is not known.
+    keys: BTreeMap<&'a Key, usize>,
+    /// Texts that look like operation ids.
+    ids: BTreeMap<OpId, usize>,
+}
+
+impl Lost<'_> {
+    fn count(&self) -> usize {
+        self.keys.len().max(self.ids.len())
+    }
+
+    fn place_of(&self, operation: &Operation) -> Option<usize> {
+        if let Some(at) = self.keys.get(&operation.key) {
+            return Some(*at);
+        }
+        if self.ids.is_empty() {
+            return None;
+        }
+        self.ids.get(&operation.id()).copied()
+    }
+}
+
+fn operation(scope: &Scope, key: &Key) -> Operation {
+    Operation::new(scope.clone(), key.clone())
+}
+
+fn several(key: &Key, known: &[(Operation, Record)]) -> Error {
+    let places: Vec<_> = known
+        .iter()
+        .map(|(operation, record)| {
+            let name = operation.scope.operation();
+            format!("{name} ({})", state_text(record.state.kind()))
+        })
+        .collect();
+    usage(format!(
+        "which pipeline? {} is in {}; name one with --pipeline NAME",
+        key_text(key.as_str()),
+        places.join(", ")
+    ))
+}
+
+/// More of one key than this need not be found to say that a pipeline has to be named.
+const ENOUGH: usize = 8;

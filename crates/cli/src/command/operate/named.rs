@@ -1,0 +1,107 @@
+//! Which store and which pipelines the arguments and the configuration name.
+
+use std::path::Path;
+use std::time::Duration;
+
+use semel_core::{Code, Error, ErrorKind, Result};
+
+use super::usage;
+use crate::args::Common;
+use crate::config::{self, PipelineSettings, StoreUrl};
+use crate::output::{self, quoted, quoted_path};
+
+/// The options that were typed to name the store, to be typed again.
+pub(super) fn typed(common: &Common) -> String {
+    let Common { config, store, .. } = common;
+    // Secrets in the url are left out.
+    let store = store
+        .as_deref()
+        .and_then(|url| url.parse::<StoreUrl>().ok());
+    let options = [
+        config
+            .as_deref()
+            .map(|file| ("--config", quoted_path(file))),
+        store.map(|url| ("--store", quoted(&url.to_string()))),
+    ];
+    let options = options.into_iter().flatten();
+    options.fold(String::new(), |typed, (option, value)| {
+        typed + " " + option + " " + &value
+    })
+}
+
+/// What the arguments and the configuration name.
+pub(super) struct Named {
+    pub(super) url: StoreUrl,
+    pub(super) pipelines: Vec<PipelineSettings>,
+    pub(super) patience: Duration,
+}
+
+impl Named {
+    /// A store without a configuration.
+    const fn alone(url: StoreUrl) -> Self {
+        Self {
+            url,
+            pipelines: Vec::new(),
+            patience: Duration::ZERO,
+        }
+    }
+}
+
+/// The store and the pipelines that the arguments name, or nothing after faults were told.
+pub(super) fn place(common: &Common) -> Result<Option<Named>> {
+    let named = common.store.as_deref().map(str::parse::<StoreUrl>);
+    let named = named
+        .transpose()
+        .map_err(|why| usage(format!("--store: {why}")))?;
+    let is_default = common.config.is_none();
+    if is_default && !Path::new(DEFAULT_CONFIG).exists() {
+        return match named {
+            Some(url) => Ok(Some(Named::alone(url))),
+            None => Err(no_store()),
+        };
+    }
+    // What the store of the configuration must be able to do is no concern of the one that is looked at.
+    let file = Common {
+        config: common.config.clone(),
+        store: None,
+        pipeline: None,
+    };
+    match (config::load(None, &file), named) {
+        (Ok((_, settings)), named) => Ok(Some(Named {
+            url: named.unwrap_or(settings.store),
+            pipelines: settings.pipelines,
+            patience: settings.shutdown,
+        })),
+        // Nobody asked for this file, and the store can be looked at without.
+        (Err(faults), Some(url)) if is_default => {
+            let first = faults.first().map(ToString::to_string);
+            output::warning(format_args!(
+                "going on without the configuration: {}",
+                first.unwrap_or_default()
+            ));
+            Ok(Some(Named::alone(url)))
+        }
+        (Err(faults), _) => {
+            for fault in faults {
+                output::note(format_args!("error: {fault}"));
+            }
+            Ok(None)
+        }
+    }
+}
+
+fn no_store() -> Error {
+    let hint = if Path::new(DEFAULT_STORE).is_dir() {
+        "--store embedded:./semel-data"
+    } else {
+        "--store embedded:DIR"
+    };
+    let message = format!(
+        "which store? there is no {DEFAULT_CONFIG} here; name a configuration with --config FILE or \
+         a store with {hint}"
+    );
+    Error::new(ErrorKind::InvalidConfig, message).with_code(Code::ConfigUnreadable)
+}
+
+const DEFAULT_CONFIG: &str = "semel.toml";
+const DEFAULT_STORE: &str = "semel-data";

@@ -1,0 +1,149 @@
+//! What the verbs over parked messages share: which ones are meant, going through them page by page.
+//! Not for saying what a message is kept for: that is each verb's.
+
+mod detail;
+mod dropping;
+mod forecast;
+mod name;
+mod running;
+
+pub(crate) use detail::show;
+pub(crate) use dropping::{SHORT, drop_all};
+pub(crate) use name::Names;
+pub(crate) use running::{Running, replay};
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use semel_core::port::store::{ListQuery, Store};
+use semel_core::{Operation, Parked, Result, Scope, StateKind, Timestamp};
+use semel_worker::replay::Kind;
+
+use crate::args::dead_letters::Matching;
+use crate::command::operate::Ground;
+use crate::output::Go;
+
+/// Which messages a verb is about.
+pub(crate) struct Search {
+    /// Which kind.
+    pub(crate) kind: Kind,
+    /// Of this pipeline only.
+    pub(crate) scope: Option<Scope>,
+    /// What was typed to name them; nothing is all.
+    pub(crate) names: Arc<Names>,
+    /// Of all, only these.
+    pub(crate) filter: Filter,
+}
+
+/// What must be true of a message of all.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Filter {
+    before: Option<Timestamp>,
+    reason_like: Option<String>,
+}
+
+/// A parked message, and the state of its record; `None` is absent, or not asked for.
+pub(crate) struct Found {
+    pub(crate) message: Parked,
+    pub(crate) state: Option<StateKind>,
+}
+
+impl Filter {
+    pub(crate) fn of(matching: &Matching, now: Timestamp) -> Self {
+        Self {
+            before: matching.older_than.map(|age: Duration| now.minus(age)),
+            reason_like: matching.reason_like.as_deref().map(str::to_lowercase),
+        }
+    }
+
+    fn has(&self, message: &Parked) -> bool {
+        let is_like = |text: &str| {
+            let text = |word: &str| word.to_lowercase().contains(text);
+            text(&message.reason) || text(&message.detail)
+        };
+        self.before.is_none_or(|before| message.since <= before)
+            && self.reason_like.as_deref().is_none_or(is_like)
+    }
+}
+
+impl Search {
+    /// Whether a message of the kind is meant.
+    pub(crate) fn wanted(&self) -> Arc<dyn Fn(&Parked) -> bool + Send + Sync> {
+        let (names, filter) = (Arc::clone(&self.names), self.filter.clone());
+        Arc::new(move |message| names.has(message) && filter.has(message))
+    }
+
+    /// Goes through what is meant, page by page, until `visit` says `Break`.
+    ///
+    /// # Cost   holds one page; dead letters want a look at their records
+    pub(crate) async fn pages(
+        &self,
+        ground: &Ground,
+        mut visit: impl AsyncFnMut(Vec<Found>) -> Result<Go>,
+    ) -> Result<()> {
+        let wanted = self.wanted();
+        let mut query = ListQuery {
+            scope: self.scope.clone(),
+            reasons: self.kind.reasons(),
+            limit: PAGE,
+            ..ListQuery::default()
+        };
+        loop {
+            let mut page = ground.store.list_parked(&query).await?;
+            page.items.retain(|message| wanted(message));
+            let mut found = match self.kind {
+                Kind::DeadLetters => with_states(ground, page.items).await?,
+                Kind::Quarantined => page.items.into_iter().map(Found::alone).collect(),
+            };
+            found.retain(|it| self.kind.has(&it.message, it.state));
+            if visit(found).await?.is_break() || page.next.is_none() {
+                return Ok(());
+            }
+            query.after = page.next;
+        }
+    }
+}
+
+impl Found {
+    const fn alone(message: Parked) -> Self {
+        Self {
+            message,
+            state: None,
+        }
+    }
+
+    /// The operation that it is about, if its key is known.
+    pub(crate) fn operation(&self) -> Option<Operation> {
+        operation(&self.message)
+    }
+
+    /// How things stand: the state of the record, or that the message is in quarantine.
+    pub(crate) fn standing(&self, kind: Kind) -> &'static str {
+        match (kind, self.state) {
+            (Kind::Quarantined, _) => "quarantined",
+            (Kind::DeadLetters, Some(state)) => state.as_str(),
+            (Kind::DeadLetters, None) => "absent",
+        }
+    }
+}
+
+async fn with_states(ground: &Ground, messages: Vec<Parked>) -> Result<Vec<Found>> {
+    let operations: Vec<_> = messages.iter().filter_map(operation).collect();
+    let mut records = ground.store.get(&operations).await?.into_iter();
+    let found = messages.into_iter().map(|message| {
+        let record = message.key.as_ref().and_then(|_| records.next().flatten());
+        Found {
+            state: record.map(|record| record.state.kind()),
+            message,
+        }
+    });
+    Ok(found.collect())
+}
+
+fn operation(message: &Parked) -> Option<Operation> {
+    let key = message.key.clone()?;
+    Some(Operation::new(message.scope.clone(), key))
+}
+
+/// Messages may be long.
+const PAGE: usize = 256;

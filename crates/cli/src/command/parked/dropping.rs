@@ -1,0 +1,105 @@
+//! Dropping parked messages: a plan, a word of consent, and page by page.
+
+use std::ops::ControlFlow;
+
+use semel_core::port::store::Store;
+use semel_core::{Key, Note, Parked, Result, Timestamp};
+use semel_worker::replay::Kind;
+use serde::Serialize;
+
+use super::Search;
+use crate::Exit;
+use crate::args::{Confirm, Format};
+use crate::command::operate::Ground;
+use crate::command::when::when;
+use crate::output::{Answer, Answers, Block, Go, Plan};
+use crate::progress::{Bars, Unit};
+
+/// Drops what is meant, once that was confirmed. What is parked after the plan was made stays.
+pub(crate) async fn drop_all(
+    ground: &Ground,
+    search: &Search,
+    note: &Note,
+    confirm: Confirm,
+    format: Format,
+) -> Result<Exit> {
+    if search.look_up(ground).await?.is_break() {
+        return Ok(Exit::No);
+    }
+    let (plan, until) = plan(ground, search).await?;
+    if let ControlFlow::Break(exit) = plan.confirmed(confirm) {
+        return Ok(exit);
+    }
+    let bars = Bars::new();
+    let bar = bars.of_work("drop", Unit::Records, Some(plan.count()));
+    let mut done = Done::default();
+    search
+        .pages(ground, async |found| {
+            let messages = found.iter().map(|it| &it.message);
+            let ids: Vec<_> = messages
+                .filter(|message| message.since <= until)
+                .map(Parked::id)
+                .collect();
+            if !ids.is_empty() {
+                let dropped = ground.store.drop_parked(&ids, Some(note)).await?;
+                done.dropped += dropped.iter().filter(|&&was_there| was_there).count() as u64;
+                bar.advance(ids.len() as u64);
+            }
+            Ok(Go::Continue(()))
+        })
+        .await?;
+    drop(bar);
+    bars.clear();
+    let _ = Answers::new(format).print(&done)?;
+    Ok(Exit::Done)
+}
+
+/// The plan, and since when the latest of the messages is kept.
+async fn plan(ground: &Ground, search: &Search) -> Result<(Plan, Timestamp)> {
+    let mut plan = match search.kind {
+        Kind::DeadLetters => Plan::new("drop", "dead letter", "dead letters"),
+        Kind::Quarantined => Plan::new("drop", "message in quarantine", "messages in quarantine"),
+    };
+    let mut until = Timestamp::EPOCH;
+    search
+        .pages(ground, async |found| {
+            for it in &found {
+                let message = &it.message;
+                until = until.max(message.since);
+                plan.add(format_args!(
+                    "{}  {}  {}  kept since {}",
+                    message.scope.operation(),
+                    name_of(message),
+                    message.reason,
+                    when(message.since, ground.now())
+                ));
+            }
+            Ok(Go::Continue(()))
+        })
+        .await?;
+    plan.remark("nothing else keeps them: what is not delivered again is lost");
+    Ok((plan, until))
+}
+
+/// The key, or the beginning of the id where there is none.
+pub(super) fn name_of(message: &Parked) -> String {
+    let id = || message.id().to_string()[..SHORT].to_owned();
+    message
+        .key
+        .as_ref()
+        .map_or_else(id, |key| Key::as_str(key).to_owned())
+}
+
+#[derive(Default, Serialize)]
+struct Done {
+    dropped: u64,
+}
+
+impl Answer for Done {
+    fn describe(&self, block: &mut Block) {
+        block.field("dropped", self.dropped);
+    }
+}
+
+/// Digits of an id that are enough to tell it from others.
+pub(crate) const SHORT: usize = 12;

@@ -1,0 +1,174 @@
+//! What would become of messages: asked of the decisions themselves, and changing nothing.
+
+use std::collections::BTreeMap;
+
+use semel_core::{Key, Result, Scope, Timestamp};
+use semel_worker::replay::{Assessor, Kind, Prospect};
+use serde::Serialize;
+
+use super::dropping::name_of;
+use super::{Found, Search};
+use crate::args::{Format, Listing};
+use crate::command::operate::Ground;
+use crate::output::{Column, Entry, Go, List, Plan, Row};
+
+/// A plan, and what else is known once it is made.
+pub(super) struct Forecast {
+    pub(super) plan: Plan,
+    /// Since when the latest of the messages is kept.
+    pub(super) until: Timestamp,
+    /// Bytes of payload by pipeline, of what is run.
+    pub(super) bytes: BTreeMap<Scope, u64>,
+    /// What is left alone, by why.
+    pub(super) refused: BTreeMap<Box<str>, u64>,
+}
+
+impl Forecast {
+    /// Foretells what becomes of each message. With `listed` each is printed.
+    pub(super) async fn make(
+        ground: &Ground,
+        search: &Search,
+        listed: Option<Format>,
+    ) -> Result<Self> {
+        let mut forecast = Self {
+            plan: match search.kind {
+                Kind::DeadLetters => Plan::new("replay", "dead letter", "dead letters"),
+                Kind::Quarantined => Plan::new("release", "message", "messages"),
+            },
+            until: Timestamp::EPOCH,
+            bytes: BTreeMap::new(),
+            refused: BTreeMap::new(),
+        };
+        let mut list = listed.map(|format| {
+            List::new(&Listing {
+                format,
+                limit: None,
+            })
+        });
+        let mut assessors = BTreeMap::new();
+        search
+            .pages(ground, async |found| {
+                for (found, prospect) in assess(ground, search.kind, &mut assessors, found).await? {
+                    forecast.add(&found, &prospect);
+                    if let Some(list) = &mut list
+                        && list
+                            .push(&Foretold::of(&found, &prospect, search.kind))?
+                            .is_break()
+                    {
+                        return Ok(Go::Break(()));
+                    }
+                }
+                list.as_mut().map_or(Ok(Go::Continue(())), List::pause)
+            })
+            .await?;
+        if let Some(list) = list {
+            list.end()?;
+        }
+        Ok(forecast)
+    }
+
+    fn add(&mut self, found: &Found, prospect: &Prospect) {
+        let message = &found.message;
+        self.until = self.until.max(message.since);
+        if let Prospect::Refused(why) = prospect {
+            *self.refused.entry(why.clone()).or_default() += 1;
+            return;
+        }
+        *self.bytes.entry(message.scope.clone()).or_default() += message.payload.len() as u64;
+        self.plan.add(format_args!(
+            "{}  {}  {}: {prospect}",
+            message.scope.operation(),
+            name_of(message),
+            message.reason,
+        ));
+    }
+}
+
+/// Assesses a page, in which messages of several pipelines may stand.
+async fn assess(
+    ground: &Ground,
+    kind: Kind,
+    assessors: &mut BTreeMap<Scope, Assessor>,
+    found: Vec<Found>,
+) -> Result<Vec<(Found, Prospect)>> {
+    let mut groups: BTreeMap<Scope, Vec<_>> = BTreeMap::new();
+    for it in found {
+        let scope = it.message.scope.clone();
+        groups.entry(scope).or_default().push(it);
+    }
+    let mut all = Vec::new();
+    for (scope, group) in groups {
+        let Some(settings) = ground.pipeline_of(&scope) else {
+            let why = Prospect::Refused("the configuration has no pipeline of this name".into());
+            all.extend(group.into_iter().map(|it| (it, why.clone())));
+            continue;
+        };
+        let assessor = assessors.entry(scope).or_insert_with(|| {
+            let effect = &settings.effect;
+            let pipeline = Assessor::prepared(settings.pipeline.clone(), effect);
+            Assessor::new(pipeline, effect, kind)
+        });
+        let messages = group.into_iter().map(|it| it.message).collect();
+        let assessed = assessor
+            .assess(&ground.store, messages, ground.now())
+            .await?;
+        all.extend(assessed.into_iter().map(|it| {
+            let found = Found {
+                message: it.message,
+                state: it.state,
+            };
+            (found, it.prospect)
+        }));
+    }
+    Ok(all)
+}
+
+/// What would become of one.
+#[derive(Serialize)]
+struct Foretold {
+    id: String,
+    key: Option<String>,
+    operation_id: Option<String>,
+    pipeline: String,
+    state: &'static str,
+    reason: Box<str>,
+    predicted: &'static str,
+    detail: String,
+}
+
+impl Foretold {
+    fn of(found: &Found, prospect: &Prospect, kind: Kind) -> Self {
+        let message = &found.message;
+        Self {
+            id: message.id().to_string(),
+            key: message.key.as_ref().map(|key| Key::as_str(key).to_owned()),
+            operation_id: found.operation().map(|it| it.id().to_string()),
+            pipeline: message.scope.operation().to_owned(),
+            state: found.standing(kind),
+            reason: message.reason.clone(),
+            predicted: prospect.as_str(),
+            detail: prospect.to_string(),
+        }
+    }
+}
+
+impl Entry for Foretold {
+    const COLUMNS: &'static [Column] = &[
+        Column::word("id"),
+        Column::text("key"),
+        Column::text("pipeline"),
+        Column::word("state"),
+        Column::word("predicted"),
+        Column::text("detail"),
+    ];
+    const NONE: &'static str = "none";
+
+    fn fill(&self, row: &mut Row) {
+        row.text(&self.id[..super::dropping::SHORT])
+            .show_some(self.key.as_ref())
+            .text(&self.pipeline)
+            .text(&self.state.replace('_', " "))
+            .text(&self.predicted.replace('_', " "))
+            .text(&self.detail);
+    }
+}

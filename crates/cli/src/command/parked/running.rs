@@ -1,0 +1,193 @@
+//! Running parked messages again: the forecast, a word of consent, and a run per pipeline.
+
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use semel_core::{Claimant, Clock, Error, ErrorKind, Note, Result};
+use semel_engine::consumer::Surroundings;
+use semel_engine::system::{SystemClock, SystemEntropy};
+use semel_worker::replay::{Job, Kind, Report};
+use semel_worker::run::{Run, Stores};
+use serde::Serialize;
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+
+use super::Search;
+use super::forecast::Forecast;
+use crate::args::{Common, Confirm, Format, Log, Output};
+use crate::command::operate::{self, Ground, usage};
+use crate::command::{run::listen, summary};
+use crate::config::PipelineSettings;
+use crate::narrator::Narrator;
+use crate::place::Place;
+use crate::progress::Bars;
+use crate::{Exit, output};
+
+/// How messages are to be run again.
+pub(crate) struct Running {
+    pub(crate) note: Note,
+    pub(crate) confirm: Confirm,
+    pub(crate) format: Format,
+    pub(crate) log: Log,
+}
+
+/// Runs what `search` answers again, or foretells what would become of it.
+pub(crate) fn replay(
+    common: &Common,
+    running: &Running,
+    search: impl Fn(&Ground) -> Result<Search>,
+) -> Result<Exit> {
+    output::set_log(running.log.format);
+    let verb = async |ground: &Ground| {
+        if ground.pipelines.is_empty() {
+            return Err(usage(
+                "to run messages again takes their pipeline: name the configuration with --config FILE",
+            ));
+        }
+        let search = search(ground)?;
+        if search.look_up(ground).await?.is_break() {
+            return Ok(Exit::No);
+        }
+        let listed = Some(running.format).filter(|_| !running.confirm.yes);
+        let mut forecast = Forecast::make(ground, &search, listed).await?;
+        let is_refused = !forecast.refused.is_empty();
+        for (why, count) in &forecast.refused {
+            let stay = if *count == 1 { "stays" } else { "stay" };
+            let left = format!("{count} {stay} as they are: {why}");
+            if forecast.plan.count() == 0 {
+                output::note(left);
+            } else {
+                forecast.plan.remark(left);
+            }
+        }
+        if let ControlFlow::Break(exit) = forecast.plan.confirmed(running.confirm) {
+            return Ok(if is_refused { Exit::No } else { exit });
+        }
+        let exit = run_all(ground, &search, running, &forecast).await?;
+        Ok(if is_refused { Exit::No } else { exit })
+    };
+    if running.confirm.yes {
+        operate::run(common, verb)
+    } else {
+        operate::look(common, verb)
+    }
+}
+
+async fn run_all(
+    ground: &Ground,
+    search: &Search,
+    running: &Running,
+    forecast: &Forecast,
+) -> Result<Exit> {
+    let stores = ground.stores.as_ref().ok_or_else(|| {
+        Error::new(
+            ErrorKind::Internal,
+            "the store was not opened to run effects",
+        )
+    })?;
+    let place = Place::of(&ground.url);
+    for warning in stores.preflight().await?.warnings {
+        output::warning(format_args!("store {}: {warning}", ground.url));
+    }
+    let bars = Bars::new();
+    let narrator = Arc::new(Narrator::new(bars.clone(), running.log));
+    let stop = watch::channel(false).0;
+    let mut beside = JoinSet::new();
+    beside.spawn(listen(stop.clone(), bars.clone())?);
+    beside.spawn(place.clone().watch(stop.clone()));
+    let surroundings = Surroundings {
+        clock: Arc::new(SystemClock::new()) as Arc<dyn Clock>,
+        entropy: Arc::new(SystemEntropy),
+        claimant: Claimant::random(&SystemEntropy),
+        observer: narrator.clone(),
+    };
+    let mut failure = None;
+    let mut reports = Vec::new();
+    for (scope, &bytes) in &forecast.bytes {
+        let Some(settings) = ground.pipeline_of(scope).filter(|_| !*stop.borrow()) else {
+            continue;
+        };
+        let name = settings.pipeline.name.clone();
+        let around = Run {
+            surroundings: surroundings.clone(),
+            stop: stop.clone(),
+            patience: ground.patience,
+            on_progress: Some(bars.of(&name)),
+        };
+        let job = Job {
+            kind: search.kind,
+            wanted: search.wanted(),
+            until: forecast.until,
+            total_bytes: bytes,
+            note: running.note.clone(),
+        };
+        match run_one(settings, stores, around, job).await {
+            Ok(report) => reports.push((name, report)),
+            Err(error) => {
+                bars.note(&format!("{name}: stopped by an error"));
+                failure = Some(error);
+                break;
+            }
+        }
+    }
+    beside.shutdown().await;
+    bars.clear();
+    for (name, report) in &reports {
+        print(name, report, search.kind, running.format.output, &narrator)?;
+    }
+    failure.map_or_else(|| place.check().map(|()| Exit::Done), Err)
+}
+
+async fn run_one(
+    settings: &PipelineSettings,
+    stores: &Stores,
+    around: Run,
+    job: Job,
+) -> Result<Report> {
+    let (pipeline, effect) = (settings.pipeline.clone(), settings.effect.clone());
+    semel_worker::replay::replay(pipeline, effect, stores.clone(), around, job).await
+}
+
+/// The summary of a run, and what became of the messages as parked ones.
+#[derive(Serialize)]
+struct Json<'a> {
+    #[serde(flatten)]
+    summary: summary::Json<'a>,
+    dropped: u64,
+    kept: u64,
+    refused: u64,
+}
+
+fn print(
+    name: &str,
+    report: &Report,
+    kind: Kind,
+    format: Output,
+    narrator: &Narrator,
+) -> Result<()> {
+    let Report { summary, tally } = report;
+    let text = match format {
+        Output::Table => {
+            let place = match kind {
+                Kind::DeadLetters => "dead letters",
+                Kind::Quarantined => "quarantine",
+            };
+            format!(
+                "{}\n{name}: {place}: {} dropped, {} kept",
+                summary::table(name, summary, narrator),
+                tally.dropped,
+                tally.kept + tally.refused
+            )
+        }
+        Output::Json | Output::Jsonl => {
+            let json = Json {
+                summary: summary::Json::of(name, summary),
+                dropped: tally.dropped,
+                kept: tally.kept,
+                refused: tally.refused,
+            };
+            serde_json::to_string(&json).unwrap_or_default()
+        }
+    };
+    output::data(text).map_err(output::cannot_print)
+}

@@ -1,0 +1,144 @@
+//! `semel quarantine`: messages that were set aside unrun.
+
+use std::sync::Arc;
+
+use semel_core::Result;
+use semel_worker::replay::Kind;
+use serde::Serialize;
+
+use crate::Exit;
+use crate::args::quarantine::{Drop, List, Quarantine, Release, Show, Which};
+use crate::command::operate::{self, Ground, note_of};
+use crate::command::parked::{self, Filter, Found, Names, Running, SHORT, Search, drop_all};
+use crate::output::value::Time;
+use crate::output::{self, Column, Entry, Go, Row};
+
+/// Carries out one of the verbs.
+pub(crate) fn run(verb: &Quarantine) -> Result<Exit> {
+    match verb {
+        Quarantine::List(arguments) => list(arguments),
+        Quarantine::Show(arguments) => show(arguments),
+        Quarantine::Release(arguments) => release(arguments),
+        Quarantine::Drop(arguments) => drop(arguments),
+    }
+}
+
+fn list(arguments: &List) -> Result<Exit> {
+    operate::look(&arguments.common, async |ground| {
+        let search = of_names(ground, Names::default(), Filter::default());
+        let mut list = output::List::new(&arguments.listing);
+        search
+            .pages(ground, async |found| {
+                for it in found {
+                    if list.push(&Quarantined::of(it))?.is_break() {
+                        return Ok(Go::Break(()));
+                    }
+                }
+                list.pause()
+            })
+            .await?;
+        list.end()?;
+        Ok(Exit::Done)
+    })
+}
+
+fn show(arguments: &Show) -> Result<Exit> {
+    operate::look(&arguments.common, async |ground| {
+        let names = Names::parse(&arguments.names)?;
+        let search = of_names(ground, names, Filter::default());
+        parked::show(ground, &search, arguments.format, arguments.payload).await
+    })
+}
+
+fn release(arguments: &Release) -> Result<Exit> {
+    let running = Running {
+        note: note_of(&arguments.audit),
+        confirm: arguments.confirm,
+        format: arguments.format,
+        log: arguments.log,
+    };
+    parked::replay(&arguments.common, &running, |ground| {
+        search(ground, &arguments.which)
+    })
+}
+
+fn drop(arguments: &Drop) -> Result<Exit> {
+    let note = note_of(&arguments.audit);
+    operate::change(&arguments.common, async |ground| {
+        let search = search(ground, &arguments.which)?;
+        drop_all(ground, &search, &note, arguments.confirm, arguments.format).await
+    })
+}
+
+fn search(ground: &Ground, which: &Which) -> Result<Search> {
+    let filter = Filter::of(&which.matching, ground.now());
+    Ok(of_names(ground, Names::parse(&which.names)?, filter))
+}
+
+fn of_names(ground: &Ground, names: Names, filter: Filter) -> Search {
+    Search {
+        kind: Kind::Quarantined,
+        scope: ground.narrowed(),
+        names: Arc::new(names),
+        filter,
+    }
+}
+
+/// A message of a list.
+#[derive(Serialize)]
+struct Quarantined {
+    id: String,
+    key: Option<String>,
+    operation_id: Option<String>,
+    pipeline: String,
+    state: &'static str,
+    reason: Box<str>,
+    since: Time,
+    detail: Box<str>,
+    coordinates: Box<str>,
+    size_bytes: usize,
+}
+
+impl Quarantined {
+    fn of(found: Found) -> Self {
+        let (state, operation) = (found.standing(Kind::Quarantined), found.operation());
+        let message = found.message;
+        Self {
+            id: message.id().to_string(),
+            key: message.key.map(|key| key.as_str().to_owned()),
+            operation_id: operation.map(|operation| operation.id().to_string()),
+            pipeline: message.scope.operation().to_owned(),
+            state,
+            reason: message.reason,
+            since: Time(message.since),
+            detail: message.detail,
+            coordinates: message.coordinates,
+            size_bytes: message.payload.len(),
+        }
+    }
+}
+
+impl Entry for Quarantined {
+    const COLUMNS: &'static [Column] = &[
+        Column::word("id"),
+        Column::text("key"),
+        Column::text("pipeline"),
+        Column::word("reason"),
+        Column::time("since"),
+        Column::number("size_bytes"),
+        Column::text("coordinates"),
+        Column::text("detail"),
+    ];
+    const NONE: &'static str = "nothing in quarantine";
+
+    fn fill(&self, row: &mut Row) {
+        row.text(&self.id[..SHORT])
+            .show_some(self.key.as_ref())
+            .text(&self.pipeline)
+            .text(&self.reason)
+            .time(self.since.0)
+            .show(self.size_bytes)
+            .text(&self.coordinates)
+            .text(&self.detail);
+    }
+}

@@ -1,0 +1,109 @@
+//! `semel store audit`.
+
+use semel_core::port::store::{ListQuery, Store};
+use semel_core::{Audited, Note, Operation, Result, StateKind, Timestamp};
+use serde::Serialize;
+
+use crate::Exit;
+use crate::args::store::Trail;
+use crate::command::operate::{self, print_list};
+use crate::output::value::Time;
+use crate::output::{Column, Entry, Row, key_text, state_text};
+
+/// Lists who changed what and why, oldest first.
+pub(super) fn audit(arguments: &Trail) -> Result<Exit> {
+    operate::look(&arguments.common, async |ground| {
+        let query = ListQuery {
+            scope: ground.narrowed(),
+            ..ListQuery::default()
+        };
+        let since = arguments
+            .since
+            .map_or(Timestamp::EPOCH, |age| ground.now().minus(age));
+        let fetch = async |query: &ListQuery| ground.store.list_audit(query).await;
+        print_list(&arguments.listing, query, fetch, |entry| {
+            let is_wanted =
+                entry.at >= since && (arguments.key.is_none() || entry.key == arguments.key);
+            is_wanted.then(|| Line::of(entry))
+        })
+        .await
+    })
+}
+
+/// An entry of the trail.
+#[derive(Debug, Serialize)]
+struct Line {
+    at: Time,
+    by: Box<str>,
+    action: Box<str>,
+    pipeline: Option<String>,
+    key: Option<String>,
+    operation_id: Option<String>,
+    before: Box<str>,
+    after: Box<str>,
+    reason: Box<str>,
+}
+
+impl Line {
+    fn of(entry: Audited) -> Self {
+        let Audited {
+            at,
+            note: Note { by, reason },
+            action,
+            scope,
+            key,
+            before,
+            after,
+        } = entry;
+        let pipeline = scope.as_ref().map(|scope| scope.operation().to_owned());
+        let text = key.as_ref().map(|key| key.as_str().to_owned());
+        let operation_id = scope
+            .zip(key)
+            .map(|(scope, key)| Operation::new(scope, key).id().to_string());
+        Self {
+            at: Time(at),
+            by,
+            action,
+            pipeline,
+            key: text,
+            operation_id,
+            before,
+            after,
+            reason,
+        }
+    }
+}
+
+/// How a record stood, for people.
+fn in_words(standing: &str) -> String {
+    standing.replace(StateKind::InDoubt.as_str(), state_text(StateKind::InDoubt))
+}
+
+impl Entry for Line {
+    const COLUMNS: &'static [Column] = &[
+        Column::time("at"),
+        Column::text("by"),
+        Column::word("action"),
+        Column::text("pipeline").spare(),
+        Column::key("key"),
+        Column::word("before").spare(),
+        Column::word("after"),
+        Column::text("reason"),
+    ];
+    const NONE: &'static str = "no entries in the audit trail";
+
+    fn fill(&self, row: &mut Row) {
+        row.time(self.at.0)
+            .text(&self.by)
+            .text(&self.action)
+            .show_some(self.pipeline.as_ref())
+            .show_some(self.key.as_deref().map(key_text))
+            .text(&in_words(&self.before))
+            .text(&in_words(&self.after));
+        if self.reason.is_empty() {
+            row.nothing();
+        } else {
+            row.text(&self.reason);
+        }
+    }
+}

@@ -1,0 +1,193 @@
+//! `semel store stats`.
+
+use std::collections::BTreeMap;
+
+use semel_core::port::store::{Capabilities, Durability, ListQuery, Stats, Store};
+use semel_core::{Result, StateKind};
+use serde::Serialize;
+
+use crate::Exit;
+use crate::args::store::Whole;
+use crate::command::operate::{self, Ground, for_each_page};
+use crate::output::{Answer, Answers, Block, Go, Look, state_text};
+
+/// Counts what the store holds.
+pub(super) fn stats(arguments: &Whole) -> Result<Exit> {
+    operate::look(&arguments.place.common(), async |ground| {
+        let holdings = Holdings {
+            url: ground.url.to_string(),
+            capabilities: ground.store.preflight().await?,
+            stats: ground.store.stats().await?,
+            parked: parked(ground).await?,
+            audited: audited(ground).await?,
+        };
+        let _ = Answers::new(arguments.format).print(&Holding::of(&holdings))?;
+        Ok(Exit::Done)
+    })
+}
+
+struct Holdings {
+    url: String,
+    capabilities: Capabilities,
+    stats: Stats,
+    parked: BTreeMap<Box<str>, u64>,
+    audited: u64,
+}
+
+/// What a store holds and promises.
+#[derive(Serialize)]
+struct Holding<'a> {
+    url: &'a str,
+    kind: &'static str,
+    durability: &'static str,
+    shared: bool,
+    warnings: &'a [Box<str>],
+    records: Records,
+    parked: &'a BTreeMap<Box<str>, u64>,
+    audit_entries: u64,
+    disk_bytes: Option<u64>,
+}
+
+/// Records by state.
+#[derive(Serialize)]
+struct Records {
+    total: u64,
+    claimed: u64,
+    started: u64,
+    released: u64,
+    completed: u64,
+    dead: u64,
+    in_doubt: u64,
+}
+
+impl<'a> Holding<'a> {
+    fn of(holdings: &'a Holdings) -> Self {
+        let [claimed, started, released, completed, dead, in_doubt] = holdings.stats.records;
+        Self {
+            url: &holdings.url,
+            kind: holdings.capabilities.kind,
+            durability: durability(holdings.capabilities.durability),
+            shared: holdings.capabilities.shared,
+            warnings: &holdings.capabilities.warnings,
+            records: Records {
+                total: holdings.stats.records.iter().sum(),
+                claimed,
+                started,
+                released,
+                completed,
+                dead,
+                in_doubt,
+            },
+            parked: &holdings.parked,
+            audit_entries: holdings.audited,
+            disk_bytes: holdings.stats.disk_bytes,
+        }
+    }
+}
+
+impl Answer for Holding<'_> {
+    fn describe(&self, block: &mut Block) {
+        let used_by = if self.shared {
+            "several processes"
+        } else {
+            "one process at a time"
+        };
+        block
+            .field("store", self.url)
+            .field("survives", self.durability.replace('_', " "))
+            .field("used by", used_by)
+            .some("on disk", self.disk_bytes.map(bytes));
+        for warning in self.warnings {
+            block.look(Look::Attention, "warning", warning);
+        }
+        block.heading("Records");
+        let Records {
+            total,
+            claimed,
+            started,
+            released,
+            completed,
+            dead,
+            in_doubt,
+        } = self.records;
+        let counts = [claimed, started, released, completed, dead, in_doubt];
+        for (state, count) in StateKind::ALL.into_iter().zip(counts) {
+            let look = if count > 0 {
+                Look::of(state)
+            } else {
+                Look::Faint
+            };
+            block.look(look, state_text(state), &count.to_string());
+        }
+        block.field("total", total);
+        block.heading("Messages kept");
+        for (reason, count) in self.parked {
+            block.field(reason, count);
+        }
+        block.field("total", self.parked.values().sum::<u64>());
+        block.heading("Audit trail");
+        block.field("entries", self.audit_entries);
+    }
+}
+
+/// Messages by the reason why they were set aside.
+async fn parked(ground: &Ground) -> Result<BTreeMap<Box<str>, u64>> {
+    let mut counts = BTreeMap::new();
+    let fetch = async |query: &ListQuery| ground.store.list_parked(query).await;
+    for_each_page(ListQuery::default(), fetch, |messages| {
+        for message in messages {
+            *counts.entry(message.reason).or_default() += 1;
+        }
+        Ok(Go::Continue(()))
+    })
+    .await?;
+    Ok(counts)
+}
+
+async fn audited(ground: &Ground) -> Result<u64> {
+    let mut count = 0;
+    let fetch = async |query: &ListQuery| ground.store.list_audit(query).await;
+    for_each_page(ListQuery::default(), fetch, |entries| {
+        count += entries.len() as u64;
+        Ok(Go::Continue(()))
+    })
+    .await?;
+    Ok(count)
+}
+
+const fn durability(durability: Durability) -> &'static str {
+    match durability {
+        Durability::Process => "nothing",
+        Durability::Kill => "kill",
+        Durability::PowerCut => "power_cut",
+        Durability::NodeLoss => "node_loss",
+    }
+}
+
+/// A size as people read it, with the exact count.
+fn bytes(count: u64) -> String {
+    const UNITS: [&str; 5] = ["B", "KiB", "MiB", "GiB", "TiB"];
+    let (mut whole, mut tenths, mut unit) = (count, 0, 0);
+    while whole >= 1024 && unit + 1 < UNITS.len() {
+        tenths = whole % 1024 * 10 / 1024;
+        whole /= 1024;
+        unit += 1;
+    }
+    if unit == 0 {
+        return format!("{count} B");
+    }
+    format!("{whole}.{tenths} {} ({count} bytes)", UNITS[unit])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_size_is_said_in_the_largest_unit_and_exactly() {
+        assert_eq!(bytes(0), "0 B");
+        assert_eq!(bytes(1023), "1023 B");
+        assert_eq!(bytes(1536), "1.5 KiB (1536 bytes)");
+        assert_eq!(bytes(3 << 40), "3.0 TiB (3298534883328 bytes)");
+    }
+}

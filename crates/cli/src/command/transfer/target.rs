@@ -1,0 +1,75 @@
+//! A file that is there whole or not at all.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+
+use semel_core::{Code, Error, ErrorKind, Result};
+
+use crate::command::operate::usage;
+
+/// A file under another name, until it is whole. Dropped before that, it is removed.
+pub(super) struct Target {
+    path: PathBuf,
+    partial: PathBuf,
+    is_whole: bool,
+}
+
+impl Target {
+    /// Creates the file under a name of its own beside `path`, and answers with it. A device or a
+    /// pipe is refused: it would be replaced, not written.
+    ///
+    /// # Errors   `InvalidInput`: `path` cannot be a file; `target-unavailable`
+    pub(super) fn create(path: &Path) -> Result<(Self, File)> {
+        // A link stays, and what it leads to is replaced.
+        let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+        if path.exists() && !path.is_file() {
+            return Err(usage(format!(
+                "{} is no regular file; without --to, the export goes to standard output",
+                path.display()
+            )));
+        }
+        let name = path.file_name();
+        let name = name.ok_or_else(|| usage(format!("{} names no file", path.display())))?;
+        let mut partial = std::ffi::OsString::from(".");
+        partial.push(name);
+        partial.push(format!(".{}.partial", std::process::id()));
+        let target = Self {
+            partial: path.with_file_name(partial),
+            path,
+            is_whole: false,
+        };
+        let file = File::create(&target.partial).map_err(|error| target.cannot(error))?;
+        Ok((target, file))
+    }
+
+    /// Gives the file its name, durably.
+    ///
+    /// # Errors   `target-unavailable`
+    pub(super) fn finish(mut self, file: &File) -> Result<()> {
+        let done = || {
+            file.sync_all()?;
+            std::fs::rename(&self.partial, &self.path)?;
+            let folder = self.path.parent().filter(|it| !it.as_os_str().is_empty());
+            File::open(folder.unwrap_or(Path::new(".")))?.sync_all()
+        };
+        done().map_err(|error| self.cannot(error))?;
+        self.is_whole = true;
+        Ok(())
+    }
+
+    fn cannot(&self, error: std::io::Error) -> Error {
+        let message = format!("cannot write {}", self.path.display());
+        Error::new(ErrorKind::Unavailable, message)
+            .with_code(Code::TargetUnavailable)
+            .with_source(error)
+    }
+}
+
+impl Drop for Target {
+    fn drop(&mut self) {
+        if !self.is_whole {
+            // What cannot be removed has a name that says what it is.
+            let _ = std::fs::remove_file(&self.partial);
+        }
+    }
+}

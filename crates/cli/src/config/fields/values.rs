@@ -1,0 +1,244 @@
+//! Settings by the type of their values, with their defaults.
+
+use std::time::Duration;
+
+use semel_core::select::Selector;
+use semel_core::units;
+
+use super::Fields;
+use crate::config::refusal::{Refusal, selector};
+use crate::config::show::Shown;
+use crate::config::suggest::suggestion;
+use crate::config::tree::{Node, Origin, Value};
+use crate::output::value::duration_text;
+
+impl<'a> Fields<'a> {
+    pub(in crate::config) fn text(&mut self, name: &'static str) -> Option<&'a str> {
+        let node = self.node(name)?;
+        self.expect(name, node, "a string", Value::as_text)
+    }
+
+    pub(in crate::config) fn required_text(&mut self, name: &'static str) -> Option<&'a str> {
+        if !self.is_written(name) {
+            self.missing(name);
+        }
+        self.text(name)
+    }
+
+    /// Every value, which must be a string, read as `T`.
+    pub(in crate::config) fn text_entries<T, E: Into<Refusal>>(
+        &self,
+        parse: impl Fn(&str) -> Result<T, E>,
+    ) -> Vec<(String, T)> {
+        let read = self.table.iter().map(|(name, node)| {
+            let text = self.expect(name, node, "a string", Value::as_text)?;
+            let value = parse(text).map_err(|refusal| self.refuse(name, node, refusal));
+            Some((name.clone(), value.ok()?))
+        });
+        read.flatten().collect()
+    }
+
+    pub(in crate::config) fn boolean_or(&mut self, name: &'static str, default: bool) -> bool {
+        let read = self.node(name).and_then(|node| {
+            self.expect(name, node, "true or false", |value| match value {
+                Value::Boolean(boolean) => Some(*boolean),
+                _ => None,
+            })
+        });
+        self.or_default(name, read, default, |boolean| (*boolean).into())
+    }
+
+    /// A whole number of at least one.
+    pub(in crate::config) fn count_or(
+        &mut self,
+        name: &'static str,
+        most: u32,
+        default: u32,
+    ) -> u32 {
+        let read = self.count(name, most);
+        self.or_default(name, read, default, |count| i64::from(*count).into())
+    }
+
+    fn count(&mut self, name: &'static str, most: u32) -> Option<u32> {
+        let node = self.node(name)?;
+        let number = self.expect(name, node, "an integer", |value| match value {
+            Value::Integer(number) => Some(*number),
+            _ => None,
+        })?;
+        let count = u32::try_from(number)
+            .ok()
+            .filter(|count| (1..=most).contains(count));
+        if count.is_none() {
+            self.fault(
+                name,
+                node,
+                format!("must be from 1 to {most}, not {number}"),
+            );
+        }
+        count
+    }
+
+    pub(in crate::config) fn duration(&mut self, name: &'static str) -> Option<Duration> {
+        self.parsed_with(name, units::duration)
+    }
+
+    pub(in crate::config) fn duration_or(
+        &mut self,
+        name: &'static str,
+        default: Duration,
+    ) -> Duration {
+        let read = self.duration(name);
+        self.or_default(name, read, default, |duration| {
+            duration_text(*duration).into()
+        })
+    }
+
+    pub(in crate::config) fn size_bytes_or(&mut self, name: &'static str, default: u64) -> u64 {
+        let read = self.parsed_with(name, units::size_bytes);
+        self.or_default(name, read, default, |bytes| size_text(*bytes).into())
+    }
+
+    pub(in crate::config) fn selector(&mut self, name: &'static str) -> Option<Selector> {
+        self.parsed_with(name, selector)
+    }
+
+    pub(in crate::config) fn parsed_with<T, E: Into<Refusal>>(
+        &mut self,
+        name: &'static str,
+        parse: impl FnOnce(&str) -> Result<T, E>,
+    ) -> Option<T> {
+        let text = self.text(name)?;
+        let node = self.node(name)?;
+        parse(text)
+            .map_err(|refusal| self.refuse(name, node, refusal))
+            .ok()
+    }
+
+    /// A file that holds the secret which `stands_for` would say.
+    pub(in crate::config) fn secret_file<T, E: Into<Refusal>>(
+        &mut self,
+        name: &'static str,
+        stands_for: &'static str,
+        parse: impl FnOnce(&str) -> Result<T, E>,
+    ) -> Option<T> {
+        let secret = self.parsed_with(name, |path| {
+            std::fs::read_to_string(path).map_err(|error| format!("cannot read `{path}`: {error}"))
+        })?;
+        let node = self.node(name)?;
+        if !self.is_written(stands_for) {
+            self.known.insert(stands_for);
+            let origin = Origin::Named(node.value.as_text().unwrap_or_default().into());
+            self.found
+                .set(&self.path, stands_for, Shown::Hidden, origin);
+        }
+        parse(secret.trim())
+            .map_err(|refusal| self.refuse(name, node, refusal))
+            .ok()
+    }
+
+    /// One string or a list of them.
+    pub(in crate::config) fn one_or_many<T, E: Into<Refusal>>(
+        &mut self,
+        name: &'static str,
+        parse: impl Fn(&str) -> Result<T, E>,
+    ) -> Option<Vec<T>> {
+        let node = self.node(name)?;
+        let items = match &node.value {
+            Value::List(items) => items.iter().collect(),
+            _ => vec![node],
+        };
+        if items.is_empty() {
+            self.fault(name, node, "must not be empty");
+            return None;
+        }
+        let mut read = Vec::with_capacity(items.len());
+        for item in items {
+            let Value::Text(text) = &item.value else {
+                let noun = item.value.noun();
+                self.fault(
+                    name,
+                    item,
+                    format!("must be a string or a list of them, not {noun}"),
+                );
+                return None;
+            };
+            match parse(text) {
+                Ok(value) => read.push(value),
+                Err(refusal) => {
+                    self.refuse(name, item, refusal);
+                    return None;
+                }
+            }
+        }
+        Some(read)
+    }
+
+    /// One of a few words, of which the first is the default.
+    pub(in crate::config) fn choice_or<T: Copy>(
+        &mut self,
+        name: &'static str,
+        default: (&str, T),
+        others: &[(&str, T)],
+    ) -> T {
+        self.choice(name, default, others).unwrap_or(default.1)
+    }
+
+    /// The same, and nothing for a word that is none of them.
+    pub(in crate::config) fn choice<T: Copy>(
+        &mut self,
+        name: &'static str,
+        default: (&str, T),
+        others: &[(&str, T)],
+    ) -> Option<T> {
+        let Some(node) = self.node(name) else {
+            self.found.default_to(&self.path, name, default.0.into());
+            return Some(default.1);
+        };
+        let text = self.text(name)?;
+        let words = || std::iter::once(&default).chain(others);
+        if let Some(&(_, choice)) = words().find(|(word, _)| *word == text) {
+            return Some(choice);
+        }
+        let words: Vec<_> = words().map(|(word, _)| *word).collect();
+        let message = format!("`{text}` is unknown; {}", suggestion(text, &words));
+        self.fault(name, node, message);
+        None
+    }
+
+    fn or_default<T>(
+        &mut self,
+        name: &'static str,
+        read: Option<T>,
+        default: T,
+        write: impl FnOnce(&T) -> toml::Value,
+    ) -> T {
+        self.default(name, write(&default));
+        read.unwrap_or(default)
+    }
+
+    fn expect<T>(
+        &self,
+        name: &str,
+        node: &'a Node,
+        noun: &str,
+        read: impl FnOnce(&'a Value) -> Option<T>,
+    ) -> Option<T> {
+        let value = read(&node.value);
+        if value.is_none() {
+            self.fault(
+                name,
+                node,
+                format!("must be {noun}, not {}", node.value.noun()),
+            );
+        }
+        value
+    }
+}
+
+/// A size in the largest unit that keeps it whole.
+fn size_text(bytes: u64) -> String {
+    let units = [(1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
+    let fits = |(unit, _): &(u64, &str)| bytes > 0 && bytes.is_multiple_of(*unit);
+    let (unit, name) = units.into_iter().find(fits).unwrap_or((1, "B"));
+    format!("{}{name}", bytes / unit)
+}

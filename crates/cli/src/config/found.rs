@@ -1,0 +1,98 @@
+//! What reading a configuration brings to light: every fault, and every setting that was looked
+//! for, with its value and where that came from.
+
+use std::cell::RefCell;
+
+use semel_core::Code;
+use semel_worker::effect::http::masked;
+
+use super::Fault;
+use super::show::{Effective, Setting, Shown};
+use super::tree::{Node, Origin, Value};
+
+/// Faults and settings, in the order in which they were met.
+#[derive(Debug, Default)]
+pub(super) struct Found {
+    faults: RefCell<Vec<(Origin, Fault)>>,
+    effective: RefCell<Effective>,
+}
+
+impl Found {
+    pub(super) fn fault(
+        &self,
+        origin: &Origin,
+        path: &str,
+        code: Code,
+        message: impl Into<String>,
+    ) {
+        let fault = Fault {
+            origin: origin.to_string(),
+            path: path.to_owned(),
+            message: message.into(),
+            code,
+        };
+        self.faults.borrow_mut().push((origin.clone(), fault));
+    }
+
+    /// A table that is looked into.
+    pub(super) fn table(&self, path: &[String]) {
+        self.effective.borrow_mut().table(path);
+    }
+
+    /// A setting that is looked for. Tables are looked into instead.
+    pub(super) fn setting(&self, table: &[String], name: &str, node: Option<&Node>) {
+        let (value, origin) = match node {
+            None => (Shown::Unset, Origin::Default),
+            Some(Node { value, origin }) => match shown(name, value) {
+                Some(value) => (Shown::Value(value), origin.clone()),
+                None => return,
+            },
+        };
+        self.set(table, name, value, origin);
+    }
+
+    /// What a setting is that nobody wrote.
+    pub(super) fn default_to(&self, table: &[String], name: &str, value: toml::Value) {
+        self.set(table, name, Shown::Value(value), Origin::Default);
+    }
+
+    pub(super) fn set(&self, table: &[String], name: &str, value: Shown, origin: Origin) {
+        let setting = Setting {
+            name: name.to_owned(),
+            value,
+            origin,
+        };
+        self.effective.borrow_mut().set(table, setting);
+    }
+
+    /// Every setting, and every fault in the order in which they are written: line by line, then
+    /// the environment and the flags.
+    pub(super) fn into_parts(self) -> (Effective, Vec<Fault>) {
+        let mut faults = self.faults.into_inner();
+        faults.sort_by_key(|(origin, _)| match origin {
+            Origin::File { line, .. } => *line,
+            Origin::Named(_) | Origin::Default => usize::MAX,
+        });
+        let faults = faults.into_iter().map(|(_, fault)| fault).collect();
+        (self.effective.into_inner(), faults)
+    }
+}
+
+/// A value as it may be shown; nothing for a table. What is a secret is decided by the name of the
+/// setting, so that no reader can forget it.
+fn shown(name: &str, value: &Value) -> Option<toml::Value> {
+    Some(match value {
+        Value::Text(url) if name == "url" => masked(url).into(),
+        // An argument may be a URL, or end with one.
+        Value::Text(text) if name == "command" && text.contains("://") => masked(text).into(),
+        Value::Text(text) => text.as_str().into(),
+        Value::Integer(number) => (*number).into(),
+        Value::Boolean(boolean) => (*boolean).into(),
+        Value::List(items) => items
+            .iter()
+            .filter_map(|item| shown(name, &item.value))
+            .collect::<Vec<_>>()
+            .into(),
+        Value::Table(_) | Value::Other(_) => return None,
+    })
+}

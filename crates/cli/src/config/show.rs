@@ -1,0 +1,207 @@
+//! The effective configuration: every setting with its value and where that came from, as TOML that
+//! loads again to the same settings, or as JSON.
+
+use std::fmt::Write;
+
+use serde::Serialize;
+use serde_json::{Map, Value as Json, json};
+
+use super::tree::Origin;
+
+/// Every setting that applies, table by table.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Effective(Vec<Table>);
+
+#[derive(Clone, Debug)]
+struct Table {
+    /// The names on the way to it; none for the whole file.
+    path: Vec<String>,
+    settings: Vec<Setting>,
+}
+
+/// One setting.
+#[derive(Clone, Debug)]
+pub(super) struct Setting {
+    pub(super) name: String,
+    pub(super) value: Shown,
+    pub(super) origin: Origin,
+}
+
+/// What a setting is.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Shown {
+    /// Nobody set it, and it has no default.
+    Unset,
+    /// It comes from a file of secrets that another setting names.
+    Hidden,
+    /// This, or what of it may be shown.
+    Value(toml::Value),
+}
+
+/// The documented object of `config show`.
+#[derive(Serialize)]
+struct Document {
+    settings: Map<String, Json>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    origins: Option<Map<String, Json>>,
+}
+
+impl Effective {
+    /// TOML; what is not set is a comment, and with `origins` every line says where it came from.
+    pub(crate) fn toml(&self, origins: bool) -> String {
+        let mut text = String::new();
+        for Table { path, settings } in self.0.iter().filter(|table| !table.settings.is_empty()) {
+            if !path.is_empty() {
+                let gap = if text.is_empty() { "" } else { "\n" };
+                // A string takes what is written.
+                let _ = writeln!(text, "{gap}[{}]", join(path));
+            }
+            let lines: Vec<_> = settings.iter().map(Setting::toml).collect();
+            let width = lines
+                .iter()
+                .map(|line| line.chars().count())
+                .filter(|&width| width <= MOST_ALIGNED)
+                .max();
+            for (line, setting) in lines.iter().zip(settings) {
+                let _ = match (&setting.value, width.filter(|_| origins)) {
+                    (Shown::Unset, _) | (_, None) => writeln!(text, "{line}"),
+                    (Shown::Hidden | Shown::Value(_), Some(width)) => {
+                        writeln!(text, "{line:<width$}  # {}", setting.origin)
+                    }
+                };
+            }
+        }
+        text
+    }
+
+    /// One object: `settings` as nested objects, `null` where nothing is set; with `origins` also
+    /// where each came from, by its path.
+    pub(crate) fn json(&self, origins: bool) -> String {
+        let mut root = Map::new();
+        let mut came_from = Map::new();
+        for Table { path, settings } in &self.0 {
+            for setting in settings {
+                let value = match &setting.value {
+                    Shown::Unset => Json::Null,
+                    Shown::Hidden => "***".into(),
+                    Shown::Value(value) => serde_json::to_value(value).unwrap_or_default(),
+                };
+                put(&mut root, path, &setting.name, value);
+                if setting.value != Shown::Unset {
+                    came_from.insert(setting.path(path), setting.origin.to_string().into());
+                }
+            }
+        }
+        let document = Document {
+            settings: root,
+            origins: origins.then_some(came_from),
+        };
+        serde_json::to_string(&document).unwrap_or_default()
+    }
+
+    /// The string that is set at this path.
+    pub(crate) fn text(&self, path: &[&str]) -> Option<&str> {
+        let (name, table) = path.split_last()?;
+        let table = self.0.iter().find(|known| known.path == table)?;
+        let setting = table.settings.iter().find(|known| known.name == *name)?;
+        match &setting.value {
+            Shown::Value(value) => value.as_str(),
+            Shown::Unset | Shown::Hidden => None,
+        }
+    }
+
+    /// Leaves out every pipeline but this one.
+    pub(super) fn keep_pipeline(&mut self, name: &str) {
+        self.0.retain(|table| match &*table.path {
+            [first, second, ..] if first == "pipelines" => second == name,
+            _ => true,
+        });
+    }
+
+    pub(super) fn table(&mut self, path: &[String]) -> &mut Vec<Setting> {
+        let known = self.0.iter().position(|table| table.path == path);
+        let at = known.unwrap_or_else(|| {
+            self.0.push(Table {
+                path: path.to_owned(),
+                settings: Vec::new(),
+            });
+            self.0.len() - 1
+        });
+        &mut self.0[at].settings
+    }
+
+    pub(super) fn set(&mut self, table: &[String], setting: Setting) {
+        let settings = self.table(table);
+        match settings.iter_mut().find(|known| known.name == setting.name) {
+            Some(known) => *known = setting,
+            None => settings.push(setting),
+        }
+    }
+
+    /// Every setting with its path.
+    #[cfg(test)]
+    pub(super) fn paths(&self) -> impl Iterator<Item = (Vec<String>, &Shown)> {
+        self.0.iter().flat_map(|Table { path, settings }| {
+            let path = |name: &String| path.iter().chain([name]).cloned().collect();
+            settings
+                .iter()
+                .map(move |setting| (path(&setting.name), &setting.value))
+        })
+    }
+}
+
+impl Setting {
+    fn path(&self, table: &[String]) -> String {
+        join(table.iter().chain([&self.name]))
+    }
+
+    fn toml(&self) -> String {
+        let name = quoted(&self.name);
+        match &self.value {
+            Shown::Unset => format!("# {name} is not set"),
+            Shown::Hidden => format!("# {name} = \"***\""),
+            Shown::Value(value) => format!("{name} = {value}"),
+        }
+    }
+}
+
+/// A path as TOML writes it.
+pub(super) fn join<'a>(path: impl IntoIterator<Item = &'a String>) -> String {
+    let names: Vec<_> = path.into_iter().map(|name| quoted(name)).collect();
+    names.join(".")
+}
+
+/// A key as TOML writes it.
+fn quoted(name: &str) -> String {
+    let is_bare = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+    if !name.is_empty() && name.chars().all(is_bare) {
+        return name.to_owned();
+    }
+    let mut quoted = String::from("\"");
+    for c in name.chars() {
+        // A string takes what is written.
+        let _ = match c {
+            '"' | '\\' => write!(quoted, "\\{c}"),
+            c if c.is_control() => write!(quoted, "\\u{:04X}", u32::from(c)),
+            c => write!(quoted, "{c}"),
+        };
+    }
+    quoted + "\""
+}
+
+fn put(object: &mut Map<String, Json>, path: &[String], name: &str, value: Json) {
+    let Some((first, rest)) = path.split_first() else {
+        object.insert(name.to_owned(), value);
+        return;
+    };
+    let inner = object.entry(first.clone()).or_insert_with(|| json!({}));
+    if let Json::Object(inner) = inner {
+        put(inner, rest, name, value);
+    }
+}
+
+/// Longer lines have their comment where they end.
+const MOST_ALIGNED: usize = 72;
+
+#[cfg(test)]
+mod tests;

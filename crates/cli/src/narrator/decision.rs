@@ -1,0 +1,341 @@
+//! One decision of the engine, as it is logged.
+
+use semel_core::{Duplicate, Operation, StateKind};
+use semel_engine::event::{Event, Origin};
+use serde::Serialize;
+
+use super::wait_text;
+use crate::output::Level;
+use crate::output::value::Span;
+
+/// The object of a log line; its names and their order are stable, and what does not apply is left
+/// out.
+#[derive(Debug, Default, Serialize)]
+pub(super) struct Decision<'a> {
+    pipeline: &'a str,
+    #[serde(rename = "decision")]
+    name: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    operation_id: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tenant: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    key: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    coordinates: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    correlation_id: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    attempt: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    token: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    takeover: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    possible_repeat: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    duplicate: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    state: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    code: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    wait: Option<Span>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<String>,
+    message: &'static str,
+    /// The same for people, facts included.
+    #[serde(skip)]
+    text: String,
+    #[serde(skip)]
+    attention: Attention,
+}
+
+/// Whom it concerns.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Attention {
+    /// Nobody in particular.
+    #[default]
+    None,
+    /// Whoever looks after the quarantine.
+    Quarantine,
+    /// Whoever is on call.
+    Operator,
+}
+
+impl<'a> Decision<'a> {
+    /// The decision behind `event`; some events are none.
+    pub(super) fn of(
+        pipeline: &'a str,
+        event: &Event<'a>,
+        origin: Option<Origin<'a>>,
+    ) -> Option<Self> {
+        let mut decision = Self {
+            pipeline,
+            coordinates: origin.map(|origin| origin.coordinates),
+            correlation_id: origin.and_then(correlation_id),
+            ..Self::default()
+        };
+        let is_one = decision.goes_on(event) || decision.ends_badly(event);
+        decision.message = message(decision.name);
+        is_one.then_some(decision)
+    }
+
+    /// How much it matters.
+    pub(super) const fn level(&self) -> Level {
+        match self.attention {
+            Attention::None | Attention::Quarantine => Level::Info,
+            Attention::Operator => Level::Warning,
+        }
+    }
+
+    /// Whether the message went to quarantine.
+    pub(super) fn is_quarantined(&self) -> bool {
+        self.attention == Attention::Quarantine
+    }
+
+    /// For people: without the key, which is data of the user.
+    pub(super) fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// What happens all day.
+    fn goes_on(&mut self, event: &Event<'a>) -> bool {
+        match *event {
+            Event::Granted { claim } => {
+                let operation = self.concerns("granted", &claim.operation);
+                self.attempt = Some(claim.attempt);
+                self.token = Some(claim.token.get());
+                self.takeover = claim.takeover.then_some(true);
+                self.possible_repeat = claim.possible_repeat.then_some(true);
+                if claim.possible_repeat {
+                    self.warns(format!(
+                        "possible repeat: operation {operation} may have happened before"
+                    ));
+                } else if claim.formerly_expired {
+                    self.warns(format!(
+                        "forgotten: operation {operation} happened before its window passed; it \
+                         runs again"
+                    ));
+                } else {
+                    let attempt = claim.attempt;
+                    self.says(format!("attempt {attempt} begins (operation {operation})"));
+                }
+            }
+            Event::Completed { operation } => {
+                let operation = self.concerns("completed", operation);
+                self.says(format!("done (operation {operation})"));
+            }
+            Event::Replayed {
+                operation,
+                duplicate,
+            } => {
+                let operation = self.concerns("replayed", operation);
+                let duplicate = self.duplicates(duplicate);
+                self.says(format!(
+                    "skipped: done before, {duplicate} (operation {operation})"
+                ));
+            }
+            Event::Busy { operation, wait } => {
+                let operation = self.concerns("busy", operation);
+                self.wait = Some(Span(wait));
+                let wait = wait_text(wait);
+                self.says(format!("held back for {wait} (operation {operation})"));
+            }
+            Event::Stale { operation, applied } => {
+                let operation = self.concerns("stale", operation);
+                self.says(format!(
+                    "skipped: its entity has version {applied} (operation {operation})"
+                ));
+            }
+            Event::Released {
+                operation,
+                error,
+                wait,
+            } => {
+                let operation = self.concerns("released", operation);
+                self.error = Some(error.to_owned());
+                self.wait = Some(Span(wait));
+                let wait = wait_text(wait);
+                self.says(format!(
+                    "failed: {error}; again in {wait} (operation {operation})"
+                ));
+            }
+            _ => return false,
+        }
+        true
+    }
+
+    /// What sets a message aside or holds it up.
+    fn ends_badly(&mut self, event: &Event<'a>) -> bool {
+        match *event {
+            Event::Conflicted {
+                operation,
+                coordinates,
+                duplicate,
+            } => {
+                self.concerns("conflict", operation);
+                self.duplicates(duplicate);
+                let why = "the key was used with another request";
+                self.quarantined(coordinates, why, "fingerprint-conflict");
+            }
+            Event::TooOld {
+                operation,
+                coordinates,
+            } => {
+                self.concerns("too_old", operation);
+                let why = "no record, and older than the window";
+                self.quarantined(coordinates, why, "too-old");
+            }
+            Event::Unusable {
+                coordinates,
+                unusable,
+            } => {
+                self.name = "quarantined";
+                self.error = Some(unusable.to_string());
+                self.quarantined(coordinates, &unusable.to_string(), unusable.code());
+            }
+            Event::Dead {
+                operation,
+                coordinates,
+                error,
+            } => {
+                let operation = self.concerns("dead", operation);
+                self.error = Some(error.to_owned());
+                self.coordinates = Some(coordinates);
+                self.warns(format!(
+                    "dead: {coordinates}: {error} (operation {operation})"
+                ));
+            }
+            Event::InDoubt {
+                operation,
+                coordinates,
+            } => {
+                self.concerns("in_doubt", operation);
+                self.doubts(operation, coordinates);
+            }
+            Event::Parked {
+                operation,
+                coordinates,
+                state,
+            } => {
+                let id = self.concerns("parked", operation);
+                self.state = Some(state.as_str());
+                self.coordinates = Some(coordinates);
+                if state == StateKind::InDoubt {
+                    self.doubts(operation, coordinates);
+                } else {
+                    self.says(format!("set aside: its operation is dead (operation {id})"));
+                }
+            }
+            Event::Fenced {
+                operation,
+                token,
+                found,
+            } => {
+                let operation = self.concerns("fenced", operation);
+                self.token = Some(token.get());
+                self.state = Some(found.map_or("absent", StateKind::as_str));
+                self.warns(format!(
+                    "fenced: the claim with token {token} was lost while its effect ran; its \
+                     result is discarded (operation {operation})"
+                ));
+            }
+            Event::StoreFailed { error, wait } => {
+                self.name = "store_failed";
+                self.error = Some(error.to_string());
+                self.code = Some(error.code().as_str());
+                self.wait = Some(Span(wait));
+                let (code, wait) = (error.code(), wait_text(wait));
+                self.warns(format!("{error} [{code}]; trying again in {wait}"));
+            }
+            // Housekeeping is no decision about a message.
+            _ => return false,
+        }
+        true
+    }
+
+    fn concerns(&mut self, name: &'static str, operation: &'a Operation) -> String {
+        let id = operation.id().to_string();
+        self.name = name;
+        self.operation_id = Some(id.clone());
+        self.tenant = Some(operation.scope.tenant()).filter(|tenant| !tenant.is_empty());
+        self.key = Some(operation.key.as_str());
+        id
+    }
+
+    fn duplicates(&mut self, duplicate: Duplicate) -> &'static str {
+        let name = match duplicate {
+            Duplicate::Redelivery => "redelivery",
+            Duplicate::Republish => "republish",
+            Duplicate::Own | Duplicate::Unknown => "unknown",
+        };
+        self.duplicate = Some(name);
+        match duplicate {
+            Duplicate::Redelivery => "redelivered",
+            Duplicate::Republish => "published again",
+            Duplicate::Own | Duplicate::Unknown => "and come again",
+        }
+    }
+
+    fn quarantined(&mut self, coordinates: &'a str, why: &str, code: &'static str) {
+        self.coordinates = Some(coordinates);
+        self.code = Some(code);
+        self.attention = Attention::Quarantine;
+        self.text = format!("quarantined {coordinates}: {why} [{code}]");
+    }
+
+    fn doubts(&mut self, operation: &Operation, coordinates: &'a str) {
+        self.coordinates = Some(coordinates);
+        let id = operation.id();
+        self.warns(format!(
+            "in doubt: nobody knows whether {coordinates} happened (operation {id})"
+        ));
+    }
+
+    fn says(&mut self, text: String) {
+        self.text = text;
+    }
+
+    fn warns(&mut self, text: String) {
+        self.text = text;
+        self.attention = Attention::Operator;
+    }
+}
+
+/// A decision in words that never change.
+fn message(name: &str) -> &'static str {
+    match name {
+        "granted" => "attempt begins",
+        "completed" => "done",
+        "replayed" => "duplicate of something done: skipped",
+        "busy" => "somebody else is at it, or a retry is due later: held back",
+        "stale" => "its entity has this version or a later one: skipped",
+        "released" => "attempt failed, another follows",
+        "conflict" => "the key was used with another request: quarantined",
+        "too_old" => "no record, and older than the window: quarantined",
+        "quarantined" => "no usable key: quarantined",
+        "dead" => "failed for good or out of attempts: kept as a dead letter",
+        "in_doubt" => "nobody knows whether it happened: on record",
+        "parked" => "its operation is dead or in doubt: kept",
+        "fenced" => "claim lost while its effect ran: result discarded",
+        "store_failed" => "store failed: tried again",
+        _ => "",
+    }
+}
+
+/// What ties a message to others of the same request, by the first of the usual headers.
+fn correlation_id(origin: Origin<'_>) -> Option<&str> {
+    CORRELATION.iter().find_map(|wanted| {
+        let mut headers = origin.headers.iter();
+        let (_, value) = headers.find(|(name, _)| name.eq_ignore_ascii_case(wanted))?;
+        std::str::from_utf8(value).ok()
+    })
+}
+
+const CORRELATION: [&str; 4] = [
+    "traceparent",
+    "correlation-id",
+    "x-correlation-id",
+    "x-request-id",
+];

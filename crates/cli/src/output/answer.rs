@@ -1,0 +1,209 @@
+//! Answers about one thing: `show`, `explain`, `stats`.
+
+use std::fmt::Display;
+use std::io::{Stdout, Write};
+
+use semel_core::{Result, StateKind};
+use serde::Serialize;
+
+use super::list::object;
+use super::look::{Look, state_text};
+use super::screen::Screen;
+use super::stream::{Go, Stream};
+use super::{text, value};
+use crate::args::{Format, Output};
+
+/// An answer: in JSON one object on one line, for people a block of labels and values.
+pub(crate) trait Answer: Serialize {
+    /// Writes the block.
+    fn describe(&self, block: &mut Block);
+}
+
+/// Answers on standard output, one or several.
+///
+/// # Shape   `Break` means that nobody reads any more
+/// # Errors  `target-unavailable`: standard output takes nothing
+pub(crate) struct Answers<W: Write = Stdout> {
+    stream: Stream<W>,
+    output: Output,
+    screen: Screen,
+    count: u64,
+}
+
+impl Answers {
+    /// None yet, printed as `format` says.
+    pub(crate) fn new(format: Format) -> Self {
+        Self::to(Stream::stdout(), format, Screen::of_stdout())
+    }
+}
+
+impl<W: Write> Answers<W> {
+    fn to(stream: Stream<W>, format: Format, screen: Screen) -> Self {
+        Self {
+            stream,
+            output: format.output,
+            screen,
+            count: 0,
+        }
+    }
+
+    /// Prints one, at once.
+    pub(crate) fn print(&mut self, answer: &impl Answer) -> Result<Go> {
+        let mut bytes = Vec::new();
+        match self.output {
+            Output::Table => {
+                let mut block = Block::default();
+                answer.describe(&mut block);
+                if self.count > 0 {
+                    bytes.push(b'\n');
+                }
+                bytes.extend_from_slice(block.laid_out(self.screen).as_bytes());
+            }
+            Output::Json | Output::Jsonl => {
+                object(answer, &mut bytes)?;
+                bytes.push(b'\n');
+            }
+        }
+        self.count += 1;
+        if self.stream.write(&bytes)?.is_break() {
+            return Ok(Go::Break(()));
+        }
+        self.stream.flush()
+    }
+}
+
+/// What people read about one thing: fields under headings, and prose.
+#[derive(Debug, Default)]
+pub(crate) struct Block {
+    parts: Vec<Part>,
+}
+
+#[derive(Debug)]
+enum Part {
+    Heading(String),
+    Field {
+        label: String,
+        value: String,
+        look: Look,
+    },
+    Prose(String),
+    /// A message: its lines, whole.
+    Body(String),
+}
+
+impl Block {
+    /// `label: value`; no value is `-`. What a terminal would obey is escaped.
+    pub(crate) fn field(&mut self, label: &str, value: impl Display) -> &mut Self {
+        self.look(Look::Plain, label, &value.to_string())
+    }
+
+    /// The same in another look.
+    pub(crate) fn look(&mut self, look: Look, label: &str, value: &str) -> &mut Self {
+        let (value, look) = match value {
+            "" => ("-", Look::Faint),
+            value => (value, look),
+        };
+        self.parts.push(Part::Field {
+            label: text::escaped(label).into_owned(),
+            value: text::escaped(value).into_owned(),
+            look,
+        });
+        self
+    }
+
+    /// A field if there is a value, else nothing.
+    pub(crate) fn some(&mut self, label: &str, value: Option<impl Display>) -> &mut Self {
+        match value {
+            Some(value) => self.field(label, value),
+            None => self,
+        }
+    }
+
+    /// A field with the name of a state.
+    pub(crate) fn state(&mut self, label: &str, state: StateKind) -> &mut Self {
+        self.look(Look::of(state), label, state_text(state))
+    }
+
+    /// A heading, with an empty line before it.
+    pub(crate) fn heading(&mut self, title: &str) -> &mut Self {
+        self.parts
+            .push(Part::Heading(text::escaped(title).into_owned()));
+        self
+    }
+
+    /// A paragraph, broken into lines where it is read on a terminal.
+    pub(crate) fn prose(&mut self, paragraph: &str) -> &mut Self {
+        self.parts
+            .push(Part::Prose(text::escaped(paragraph).into_owned()));
+        self
+    }
+
+    /// A message or an outcome under its label: text with its lines indented, else base64.
+    pub(crate) fn bytes(&mut self, label: &str, bytes: &[u8]) -> &mut Self {
+        let body = match std::str::from_utf8(bytes) {
+            Ok("") => return self.field(label, ""),
+            Ok(body) if !body.contains('\n') => return self.field(label, body),
+            Ok(body) => text::escaped_but(body, |c| c == '\n').into_owned(),
+            Err(_) => {
+                let label = format!("{label} (base64)");
+                return self.field(&label, value::Base64(bytes));
+            }
+        };
+        self.look(Look::Plain, label, "");
+        if let Some(Part::Field { value, .. }) = self.parts.last_mut() {
+            value.clear();
+        }
+        self.parts.push(Part::Body(body));
+        self
+    }
+
+    fn laid_out(&self, screen: Screen) -> String {
+        let mut out = String::new();
+        let labels = self.parts.iter().filter_map(|part| match part {
+            // A label with its value below it needs no room beside it.
+            Part::Field { label, value, .. } if !value.is_empty() => Some(text::width(label)),
+            Part::Field { .. } | Part::Heading(_) | Part::Prose(_) | Part::Body(_) => None,
+        });
+        let widest = labels.max().unwrap_or(0);
+        for part in &self.parts {
+            match part {
+                Part::Heading(title) => {
+                    if !out.is_empty() {
+                        out.push('\n');
+                    }
+                    Look::Heading.paint(title, screen.colour, &mut out);
+                    out.push('\n');
+                }
+                Part::Field { label, value, look } => {
+                    Look::Heading.paint(&format!("{label}:"), screen.colour, &mut out);
+                    if !value.is_empty() {
+                        let pad = widest - text::width(label) + 1;
+                        text::write_spaces(pad, &mut out);
+                        look.paint(value, screen.colour, &mut out);
+                    }
+                    out.push('\n');
+                }
+                Part::Prose(paragraph) => {
+                    let most = screen.width.unwrap_or(usize::MAX);
+                    for line in text::wrapped(paragraph, most) {
+                        out.push_str(line.trim_end());
+                        out.push('\n');
+                    }
+                }
+                Part::Body(body) => {
+                    for line in body.lines() {
+                        out.push_str(INDENT);
+                        out.push_str(line);
+                        out.push('\n');
+                    }
+                }
+            }
+        }
+        out
+    }
+}
+
+const INDENT: &str = "  ";
+
+#[cfg(test)]
+mod tests;

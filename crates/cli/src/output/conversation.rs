@@ -1,0 +1,153 @@
+//! What is said on standard error: in text for people, or an object per line for a log.
+//!
+//! Nobody may be listening any more; that is no reason to end.
+
+use std::fmt::{Display, Write as _};
+use std::io::Write;
+use std::sync::OnceLock;
+
+use semel_core::{Clock, Code, Error};
+use semel_engine::system::SystemClock;
+use serde::Serialize;
+
+use super::look::Look;
+use super::screen::colours_stderr;
+use super::text;
+use super::value::Time;
+use crate::args::LogFormat;
+
+/// How much something matters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Level {
+    /// Good to know.
+    Info,
+    /// Wants somebody's attention.
+    Warning,
+    /// Something did not work.
+    Error,
+}
+
+/// Takes `--log` for the whole process; until then everything is told in text.
+pub(crate) fn set_log(format: LogFormat) {
+    // The first one stays.
+    let _ = FORMAT.set(format);
+}
+
+/// Whether standard error is for people: where it is, there may be bars too.
+pub(crate) fn is_told_in_text() -> bool {
+    format() == LogFormat::Text
+}
+
+/// Tells something, one line.
+pub(crate) fn note(text: impl Display) {
+    say(Level::Info, None, &text.to_string(), &[]);
+}
+
+/// Tells of something that wants attention.
+pub(crate) fn warning(text: impl Display) {
+    say(Level::Warning, None, &text.to_string(), &[]);
+}
+
+/// Tells of something that is wrong, a fault of the configuration for example.
+pub(crate) fn error(text: impl Display) {
+    say(Level::Error, None, &text.to_string(), &[]);
+}
+
+/// Tells of a failure with its chain of causes.
+pub(crate) fn failure(error: &Error) {
+    let mut causes = Vec::new();
+    let mut told = error.to_string();
+    let mut cause = std::error::Error::source(error);
+    while let Some(error) = cause {
+        let text = error.to_string();
+        // A layer that only passes on what is below it says nothing of its own.
+        if !told.contains(&text) {
+            causes.push(text.clone());
+        }
+        told = text;
+        cause = error.source();
+    }
+    say(
+        Level::Error,
+        Some(error.code()),
+        &error.to_string(),
+        &causes,
+    );
+}
+
+/// Writes an event as one object, after its time and level; for [`LogFormat::Json`].
+pub(crate) fn log(level: Level, event: &impl Serialize) {
+    #[derive(Serialize)]
+    struct Line<'a, E> {
+        time: Time,
+        level: Level,
+        #[serde(flatten)]
+        event: &'a E,
+    }
+    let line = Line {
+        time: Time(SystemClock::new().now()),
+        level,
+        event,
+    };
+    if let Ok(mut line) = serde_json::to_vec(&line) {
+        line.push(b'\n');
+        write(&line);
+    }
+}
+
+fn say(level: Level, code: Option<Code>, message: &str, causes: &[String]) {
+    match format() {
+        LogFormat::Off if level != Level::Error => {}
+        LogFormat::Text | LogFormat::Off => {
+            let mut lines = String::new();
+            let (label, look) = match level {
+                Level::Info => ("", Look::Plain),
+                Level::Warning => ("warning: ", Look::Attention),
+                Level::Error => ("error: ", Look::Bad),
+            };
+            look.paint(label, colours_stderr(), &mut lines);
+            // A message may quote what a file or a server said.
+            lines.push_str(&text::escaped_but(message, |c| c == '\n'));
+            if let Some(code) = code {
+                // A string takes what is written.
+                let _ = write!(lines, " [{code}]");
+            }
+            lines.push('\n');
+            for cause in causes {
+                let _ = writeln!(lines, "  caused by: {}", text::escaped(cause));
+            }
+            write(lines.as_bytes());
+        }
+        LogFormat::Json => {
+            #[derive(Serialize)]
+            struct Said<'a> {
+                #[serde(skip_serializing_if = "Option::is_none")]
+                code: Option<&'static str>,
+                message: &'a str,
+                #[serde(skip_serializing_if = "<[String]>::is_empty")]
+                causes: &'a [String],
+            }
+            let code = code.map(Code::as_str);
+            log(
+                level,
+                &Said {
+                    code,
+                    message,
+                    causes,
+                },
+            );
+        }
+    }
+}
+
+/// One write, so that lines of several threads do not mix.
+fn write(lines: &[u8]) {
+    let _ = std::io::stderr().lock().write_all(lines);
+}
+
+fn format() -> LogFormat {
+    FORMAT.get().copied().unwrap_or(LogFormat::Text)
+}
+
+static FORMAT: OnceLock<LogFormat> = OnceLock::new();

@@ -1,0 +1,173 @@
+//! Lists, printed as they come: a list of ten million prints in constant memory.
+
+use std::io::{Stdout, Write};
+use std::marker::PhantomData;
+use std::num::NonZeroU64;
+
+use semel_core::{Error, ErrorKind, Result};
+use serde::Serialize;
+
+use super::note;
+use super::screen::Screen;
+use super::stream::{Go, Stream};
+use super::table::{Column, Row, Table};
+use crate::args::{Listing, Output};
+
+/// One thing of a list. In JSON it is an object whose members keep their names and their order.
+pub(crate) trait Entry: Serialize {
+    /// The columns of the table; each shows a member under its name.
+    const COLUMNS: &'static [Column];
+    /// What is said where there is none: `no dead letters`.
+    const NONE: &'static str;
+
+    /// Fills a row of the table, a cell per column.
+    fn fill(&self, row: &mut Row);
+}
+
+/// A list on standard output.
+///
+/// # Shape   `Break` from [`push`](Self::push) or [`pause`](Self::pause) means that the work is to
+///           stop: nobody reads any more, or `--limit` is reached. Then, and after the last entry,
+///           call [`end`](Self::end).
+/// # Cost    holds the first page of a table, else one entry
+/// # Errors  `target-unavailable`: standard output takes nothing
+pub(crate) struct List<E, W: Write = Stdout> {
+    stream: Stream<W>,
+    form: Form,
+    limit: Option<NonZeroU64>,
+    count: u64,
+    line: Vec<u8>,
+    text: String,
+    entries: PhantomData<fn(&E)>,
+}
+
+enum Form {
+    Table(Table),
+    Document,
+    Lines,
+}
+
+impl<E: Entry> List<E> {
+    /// An empty list, printed as `listing` says.
+    pub(crate) fn new(listing: &Listing) -> Self {
+        Self::to(Stream::stdout(), listing, Screen::of_stdout())
+    }
+
+    /// To be called between two pages of the store: shows what is held back, and finds out whether
+    /// somebody still reads.
+    pub(crate) fn pause(&mut self) -> Result<Go> {
+        if self.show()?.is_break() {
+            return Ok(Go::Break(()));
+        }
+        Ok(self.stream.look())
+    }
+
+    /// Ends the list, whole or broken off.
+    pub(crate) fn end(mut self) -> Result<()> {
+        self.finish()?;
+        if self.count == 0 && matches!(self.form, Form::Table(_)) {
+            note(E::NONE);
+        }
+        Ok(())
+    }
+}
+
+impl<E: Entry, W: Write> List<E, W> {
+    fn to(stream: Stream<W>, listing: &Listing, screen: Screen) -> Self {
+        Self {
+            stream,
+            form: match listing.format.output {
+                Output::Table => Form::Table(Table::new(E::COLUMNS, screen)),
+                Output::Json => Form::Document,
+                Output::Jsonl => Form::Lines,
+            },
+            limit: listing.limit,
+            count: 0,
+            line: Vec::new(),
+            text: String::new(),
+            entries: PhantomData,
+        }
+    }
+
+    /// Prints an entry. The first one is shown at once, or with the first page of a table.
+    pub(crate) fn push(&mut self, entry: &E) -> Result<Go> {
+        if self.is_full() {
+            return Ok(Go::Break(()));
+        }
+        self.line.clear();
+        match &mut self.form {
+            Form::Table(table) => {
+                self.text.clear();
+                table.push(|row| entry.fill(row), &mut self.text);
+                self.line.extend_from_slice(self.text.as_bytes());
+            }
+            Form::Document => {
+                let before = if self.count == 0 { OPENING } else { BETWEEN };
+                self.line.extend_from_slice(before);
+                object(entry, &mut self.line)?;
+            }
+            Form::Lines => {
+                object(entry, &mut self.line)?;
+                self.line.push(b'\n');
+            }
+        }
+        let mut go = self.stream.write(&self.line)?;
+        self.count += 1;
+        if self.count == 1 && go.is_continue() {
+            go = self.stream.flush()?;
+        }
+        if self.is_full() {
+            return Ok(Go::Break(()));
+        }
+        Ok(go)
+    }
+
+    /// Whether `--limit` is reached.
+    fn is_full(&self) -> bool {
+        self.limit.is_some_and(|limit| self.count >= limit.get())
+    }
+
+    fn show(&mut self) -> Result<Go> {
+        self.settle()?;
+        self.stream.flush()
+    }
+
+    fn settle(&mut self) -> Result<()> {
+        if let Form::Table(table) = &mut self.form {
+            self.text.clear();
+            table.settle(&mut self.text);
+            let _ = self.stream.write(self.text.as_bytes())?;
+        }
+        Ok(())
+    }
+
+    fn finish(&mut self) -> Result<()> {
+        self.settle()?;
+        if matches!(self.form, Form::Document) {
+            self.line.clear();
+            if self.count == 0 {
+                self.line.extend_from_slice(OPENING);
+            }
+            let complete = !self.is_full();
+            // A vector takes what is written.
+            let _ = writeln!(self.line, "\n],\"complete\":{complete}}}");
+            let _ = self.stream.write(&self.line)?;
+        }
+        let _ = self.stream.flush()?;
+        Ok(())
+    }
+}
+
+/// Writes the JSON object of `value`.
+pub(super) fn object(value: &impl Serialize, to: &mut Vec<u8>) -> Result<()> {
+    serde_json::to_writer(to, value).map_err(|error| {
+        Error::new(ErrorKind::Internal, "an answer does not fit into JSON").with_source(error)
+    })
+}
+
+/// How a document begins. The number is the version of the format.
+const OPENING: &[u8] = b"{\"semel\":1,\"items\":[\n";
+const BETWEEN: &[u8] = b",\n";
+
+#[cfg(test)]
+mod tests;

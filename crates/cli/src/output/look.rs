@@ -1,0 +1,65 @@
+//! The few colours there are. They help the eye; the words say all.
+
+use anstyle::{AnsiColor, Style};
+use semel_core::StateKind;
+
+/// What a piece of text is, which decides its colour where there are colours.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Look {
+    /// Most text.
+    #[default]
+    Plain,
+    /// A title or a label.
+    Heading,
+    /// As it should be.
+    Good,
+    /// Wants somebody's attention.
+    Attention,
+    /// Failed.
+    Bad,
+    /// Of less interest.
+    Faint,
+}
+
+impl Look {
+    /// That of a state.
+    pub(crate) const fn of(state: StateKind) -> Self {
+        match state {
+            StateKind::Completed => Self::Good,
+            StateKind::InDoubt => Self::Attention,
+            StateKind::Dead => Self::Bad,
+            StateKind::Claimed | StateKind::Started | StateKind::Released => Self::Plain,
+        }
+    }
+
+    /// Writes `text` in this look.
+    pub(super) fn paint(self, text: &str, colour: bool, to: &mut String) {
+        use std::fmt::Write;
+        let style = match self {
+            Self::Plain => Style::new(),
+            Self::Heading => Style::new().bold(),
+            Self::Good => AnsiColor::Green.on_default(),
+            Self::Attention => AnsiColor::Yellow.on_default(),
+            Self::Bad => AnsiColor::Red.on_default(),
+            Self::Faint => Style::new().dimmed(),
+        };
+        if colour && self != Self::Plain && !text.is_empty() {
+            // A string takes what is written.
+            let _ = write!(to, "{style}{text}{style:#}");
+        } else {
+            to.push_str(text);
+        }
+    }
+}
+
+/// A state in words: `in doubt`.
+pub(crate) const fn state_text(state: StateKind) -> &'static str {
+    match state {
+        StateKind::InDoubt => "in doubt",
+        StateKind::Claimed
+        | StateKind::Started
+        | StateKind::Released
+        | StateKind::Completed
+        | StateKind::Dead => state.as_str(),
+    }
+}

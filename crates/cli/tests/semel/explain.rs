@@ -1,0 +1,61 @@
+//! `semel explain`: what a code means, however it was copied.
+
+use crate::operator::{items, object};
+use crate::site::Site;
+
+#[test]
+fn a_code_has_its_page_and_its_parts() {
+    let site = Site::new();
+    let page = site.semel(&["explain", "store-in-use"]).done();
+    assert!(
+        page.stdout
+            .starts_with("# `store-in-use`\n\n## What happened\n\n")
+    );
+    assert_eq!(page.stderr, "");
+    let json = ["explain", "store-in-use", "--output", "json"];
+    let parts = object(&site.semel(&json).done());
+    assert_eq!(parts["code"], "store-in-use");
+    for part in ["what_happened", "was_it_applied", "what_to_do"] {
+        let text = parts[part].as_str().expect("a text");
+        assert!(!text.is_empty() && !text.contains('\n'), "{text}");
+    }
+    for copied in ["[store-in-use]", "STORE_IN_USE", "store_in_use:"] {
+        assert_eq!(site.semel(&["explain", copied]).done().stdout, page.stdout);
+    }
+}
+
+#[test]
+fn what_a_check_finds_is_explained_as_well() {
+    let site = Site::new();
+    let finding = site.semel(&["explain", "age-gate-off"]).done().stdout;
+    assert!(
+        finding.contains("`semel check` found (warn): without `birth`"),
+        "{finding}"
+    );
+}
+
+#[test]
+fn a_code_that_is_not_known_is_told_with_its_neighbour_or_where_all_are() {
+    let site = Site::new();
+    site.semel(&["explain", "store-inuse"])
+        .code(1)
+        .says("did you mean `store-in-use`?");
+    site.semel(&["explain", "no-such-code-at-all"])
+        .code(1)
+        .says("`semel explain` lists all");
+}
+
+#[test]
+fn without_a_code_all_are_listed_and_each_can_be_explained() {
+    let site = Site::new();
+    let table = site.semel(&["explain"]).done().stdout;
+    assert!(table.starts_with("CODE "), "{table}");
+    let all = items(&site.semel(&["explain", "--output", "json"]).done());
+    assert!(all.len() > 40 && all.len() + 1 == table.lines().count());
+    for entry in &all {
+        let means = entry["means"].as_str().expect("a text");
+        assert!(!means.is_empty() && !means.ends_with('.'), "{entry}");
+    }
+    let code = all[7]["code"].as_str().expect("a code");
+    site.semel(&["explain", code]).done();
+}
