@@ -6,6 +6,7 @@
     reason = "a benchmark prints its figures"
 )]
 
+mod dedup;
 mod embedded;
 mod figures;
 mod keys;
@@ -22,16 +23,17 @@ type Bench = (&'static str, fn() -> Outcome);
 
 fn main() -> ExitCode {
     let wanted: Vec<String> = std::env::args().skip(1).collect();
-    let known: [Bench; 5] = [
+    let known: [Bench; 6] = [
         ("embedded", embedded::rate),
         ("memory", embedded::memory),
         ("sql", sql::rate),
         ("source", parts::source),
         ("jsonl", parts::jsonl),
+        ("dedup", dedup::time),
     ];
     for name in &wanted {
         if !known.iter().any(|(known, _)| known == name) {
-            eprintln!("bench: no `{name}`; known are embedded, memory, sql, source, jsonl");
+            eprintln!("bench: no `{name}`; known are embedded, memory, sql, source, jsonl, dedup");
             return ExitCode::from(2);
         }
     }

@@ -5,12 +5,14 @@
 //! the moments of the kills, though not what the machine makes of them.
 
 mod disk;
+mod lines;
 mod moments;
 mod payments;
 mod provider;
 mod worker;
 
 pub use disk::Disk;
+pub use lines::{LineKey, Lines};
 pub use moments::Moments;
 pub use payments::{Payment, Payments};
 pub use provider::Provider;

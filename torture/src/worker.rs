@@ -1,6 +1,7 @@
 //! A folder of its own with a configuration, and `semel run` in it.
 
 use std::fs::File;
+use std::io::{BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread::sleep;
@@ -115,6 +116,38 @@ impl Run {
         let _ = self.0.kill();
         self.0.wait().expect("a child");
         still_ran
+    }
+
+    /// Kills it as soon as `is_time`. Whether it still ran.
+    ///
+    /// # Panics
+    ///
+    /// If the process cannot be waited for.
+    pub fn kill_when(mut self, mut is_time: impl FnMut() -> bool) -> bool {
+        while !is_time() {
+            if self.0.try_wait().expect("a child").is_some() {
+                return false;
+            }
+            sleep(Duration::from_micros(200));
+        }
+        self.kill_after(Duration::ZERO)
+    }
+
+    /// Kills it once `bytes` of what it prints were read, and answers with all that it printed.
+    /// Whether it still ran.
+    ///
+    /// # Panics
+    ///
+    /// If its standard output is no pipe.
+    pub fn kill_after_reading(mut self, bytes: usize) -> (bool, Vec<u8>) {
+        let mut stdout = self.0.stdout.take().expect("a pipe");
+        let mut printed = Vec::new();
+        let first = stdout.by_ref().take(bytes as u64);
+        let read = BufReader::new(first).read_to_end(&mut printed);
+        let is_over = read.expect("a pipe") < bytes;
+        let still_ran = self.kill_after(Duration::ZERO);
+        stdout.read_to_end(&mut printed).expect("a pipe");
+        (still_ran && !is_over, printed)
     }
 
     /// Sends it a signal.
