@@ -7,12 +7,16 @@ use crate::workspace::Workspace;
 use crate::{examples, process, test};
 
 /// A program, and the Debian package that brings it.
-const NEEDED: [(&str, &str); 5] = [
+const NEEDED: [(&str, &str); 8] = [
     ("sqlite3", "sqlite3"),
     ("python3", "python3"),
     ("node", "nodejs"),
     ("npm", "npm"),
     ("git", "git"),
+    // What checks completions and manual pages.
+    ("zsh", "zsh"),
+    ("fish", "fish"),
+    ("groff", "groff"),
 ];
 
 /// Installs, fetches, tests.

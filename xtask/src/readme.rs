@@ -24,15 +24,22 @@ use crate::{examples, readme::block::Block, readme::session::Session};
 pub(crate) fn run(workspace: &Workspace) -> Result<usize> {
     let tree = Tree::read(&workspace.root)?;
     let pages = pages(&tree)?;
-    let build = workspace.cargo(["build", "--quiet", "--release", "--package", "semel-cli"]);
-    if !process::stream(build, |_| ())?.success() {
-        return Err(Failure::no("the release binary does not build"));
+    for what in [
+        &["--package", "semel-cli"][..],
+        &["--package", "semel", "--example", LIBRARY_EXAMPLE],
+    ] {
+        let build = ["build", "--quiet", "--release"];
+        let build = workspace.cargo(build.iter().chain(what).copied());
+        if !process::stream(build, |_| ())?.success() {
+            return Err(Failure::no(format!("{what:?} does not build for release")));
+        }
     }
     let mut passed = 0;
     let mut failed = 0;
     for (path, blocks) in &pages {
         let folder = Folder::create(workspace, path)?;
         let mut session = Session::new(&folder.0, &workspace.target.join("release"));
+        session.set("SEMEL_EXAMPLES", workspace.target.join("release/examples"));
         if let Some(fetched) = examples::fetched(workspace) {
             session.set("SEMEL_WEBHOOK_EXAMPLES", fetched);
         }
@@ -105,11 +112,19 @@ impl Drop for Folder {
     }
 }
 
-/// The tracked files below `examples/`: what a reader's clone has too.
+/// The example of the library that pages show and run.
+const LIBRARY_EXAMPLE: &str = "first";
+
+/// The tracked files below `examples/` and of the library's examples: what a reader's clone has too.
 fn example_files(workspace: &Workspace) -> Result<Vec<PathBuf>> {
     let mut git = Command::new("git");
-    git.current_dir(&workspace.root)
-        .args(["ls-files", "-z", "--", "examples"]);
+    git.current_dir(&workspace.root).args([
+        "ls-files",
+        "-z",
+        "--",
+        "examples",
+        "crates/semel/examples",
+    ]);
     let list = process::capture(&mut git)?;
     let files = list
         .split('\0')

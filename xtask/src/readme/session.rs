@@ -23,11 +23,13 @@ pub(crate) struct Session {
 
 /// How long a block may take.
 const PATIENCE: Duration = Duration::from_secs(180);
-/// The README says how to run Semel from a checkout before it says how to install it; the copy in
-/// which blocks run is no checkout, and the binary is built already.
+/// Pages say how to run Semel and the library's examples from a checkout; the copy in which blocks
+/// run is no checkout, and everything is built already.
 const PRELUDE: &str = r#"cargo() {
   if [ "${*:1:6}" = "run --release --quiet --package semel-cli --" ]; then
     semel "${@:7}"
+  elif [ "${*:1:6}" = "run --release --quiet --package semel --example" ]; then
+    "$SEMEL_EXAMPLES/$7" "${@:8}"
   else
     command cargo "$@"
   fi
