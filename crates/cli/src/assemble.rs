@@ -249,7 +249,10 @@ pub(crate) fn is_there(url: &StoreUrl) -> bool {
     match url {
         StoreUrl::Memory => true,
         StoreUrl::Embedded(path) => {
-            std::fs::read_dir(path).map_or(path.exists(), |mut entries| entries.next().is_some())
+            // A folder in which a store was about to be made holds a lock and no store yet.
+            let clock = Arc::new(SystemClock::new());
+            let looked = Inspector::open(path, clock).map_err(|error| error.code());
+            path.exists() && looked.err() != Some(Code::StoreUnavailable)
         }
         StoreUrl::Sqlite(path) => {
             let is_store = |looked: Option<semel_store_sqlite::Looked>| {
