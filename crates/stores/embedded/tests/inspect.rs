@@ -110,6 +110,46 @@ fn a_store_that_is_not_there_is_not_made() {
 }
 
 #[tokio::test]
+async fn damage_is_never_taken_for_the_end() -> Result<()> {
+    let site = Site::new();
+    let store = site.open()?;
+    for number in 0..20 {
+        site.finish(&store, number).await?;
+        let _ = store.park(&[parked(number)]).await?;
+    }
+    drop(store);
+    for (name, mut bytes) in site.bytes() {
+        let path = site.path().join(&name);
+        let whole = bytes.clone();
+        let half = bytes.len() / 2;
+        bytes[half] ^= 1;
+        std::fs::write(&path, bytes).expect("a file");
+        let inspector = site.inspect();
+        let query = ListQuery {
+            limit: 100,
+            ..ListQuery::default()
+        };
+        let found = match inspector {
+            Err(error) => Some(error.kind()),
+            Ok(inspector) if name.starts_with("records-") => {
+                let found = inspector.list(&query).await.err();
+                let looked_up = inspector.get(&[operation(19)]).await.err();
+                assert!(looked_up.is_some(), "{name}: the damage lies before it");
+                found.map(|error| error.kind())
+            }
+            Ok(inspector) if name.starts_with("parked-") => {
+                let found = inspector.list_parked(&query).await.err();
+                found.map(|error| error.kind())
+            }
+            Ok(_) => Some(ErrorKind::Corrupt),
+        };
+        assert_eq!(found, Some(ErrorKind::Corrupt), "{name}");
+        std::fs::write(&path, whole).expect("a file");
+    }
+    Ok(())
+}
+
+#[tokio::test]
 async fn a_page_is_handed_out_once() -> Result<()> {
     let site = Site::new();
     let store = site.open()?;

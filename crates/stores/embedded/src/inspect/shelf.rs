@@ -53,6 +53,7 @@ impl ShelfWalk {
         let mut scan = segment.scan(offset);
         while scan.offset() - offset < AT_ONCE_BYTES {
             let Some(frame) = scan.next()? else {
+                segment.check_end(&scan)?;
                 self.at = (index + 1, 0);
                 return Ok(true);
             };
@@ -106,6 +107,7 @@ fn moves(snapshot: &Snapshot) -> Result<HashMap<ParkedId, Location>> {
                 moved.insert(id, location);
             }
         }
+        segment.check_end(&scan)?;
     }
     Ok(moved)
 }

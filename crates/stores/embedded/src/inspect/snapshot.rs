@@ -10,7 +10,7 @@ use crate::files::{File, open_to_read};
 use crate::log::{LogKind, Scan};
 use crate::place::Placing;
 use crate::store::refuse_foreign;
-use crate::superblock::{self, Superblock};
+use crate::superblock::{self, Position, Superblock};
 
 /// Both logs, with every file open, so that what is removed later can still be read.
 pub(super) struct Snapshot {
@@ -25,6 +25,9 @@ pub(super) struct Segment {
     name: String,
     file: Box<dyn File>,
     len: u32,
+    /// Up to where a walk must come: its end, or in the last segment, which may be half written
+    /// right now, as far as it was proven durable.
+    must_reach: u32,
 }
 
 impl Segment {
@@ -43,6 +46,14 @@ impl Segment {
         let first = entry::next(&mut payload).filter(|(header, _)| header.kind == Kind::Segment);
         let meta = first.and_then(|(header, bytes)| header.meta(bytes));
         Ok(meta.and_then(SegmentBody::decode))
+    }
+
+    /// Whether a walk that found no further frame has come as far as it must.
+    pub(super) fn check_end(&self, scan: &Scan<'_>) -> Result<()> {
+        if scan.offset() >= self.must_reach {
+            return Ok(());
+        }
+        Err(self.damaged(scan.offset(), "a bad frame where all was durable"))
     }
 
     pub(super) fn damaged(&self, offset: u32, what: &str) -> Error {
@@ -87,19 +98,9 @@ impl Snapshot {
         };
         Ok(Self {
             placing: Placing::new(&superblock.hash_key),
-            records: open(LogKind::RECORDS).and_then(|all| without_gap(all, "records"))?,
-            parked: open(LogKind::PARKED).and_then(|all| without_gap(all, "parked"))?,
+            records: checked(open(LogKind::RECORDS)?, superblock.records)?,
+            parked: checked(open(LogKind::PARKED)?, superblock.parked)?,
         })
-    }
-
-    /// Whether the walk of a segment of records ended where it may: at its end, or in the last one
-    /// anywhere, since that may be half written right now.
-    pub(super) fn check_end(&self, index: usize, scan: &Scan<'_>) -> Result<()> {
-        let segment = &self.records[index];
-        if scan.is_at_end() || index + 1 == self.records.len() {
-            return Ok(());
-        }
-        Err(segment.damaged(scan.offset(), "a bad frame before the last segment"))
     }
 
     pub(super) fn len_bytes(&self) -> u64 {
@@ -120,18 +121,24 @@ impl Segment {
             name,
             file,
             len,
+            must_reach: len,
         })
     }
 }
 
-fn without_gap(segments: Vec<Segment>, log: &str) -> Result<Vec<Segment>> {
-    match segments
+/// The segments of a log, none missing, each knowing how much of it must be there.
+fn checked(mut segments: Vec<Segment>, proven: Position) -> Result<Vec<Segment>> {
+    let gap = segments
         .windows(2)
-        .find(|pair| pair[0].id + 1 != pair[1].id)
-    {
-        Some(pair) => Err(pair[0].damaged(pair[0].len, &format!("the next {log} file is missing"))),
-        None => Ok(segments),
+        .find(|pair| pair[0].id + 1 != pair[1].id);
+    if let Some(pair) = gap {
+        return Err(pair[0].damaged(pair[0].len, "the next file is missing"));
     }
+    if let Some(last) = segments.last_mut() {
+        let is_proven = last.id == proven.segment;
+        last.must_reach = if is_proven { proven.offset } else { 0 };
+    }
+    Ok(segments)
 }
 
 fn absent() -> Error {

@@ -33,6 +33,7 @@ impl Trail {
                     }
                 }
             }
+            segment.check_end(&scan)?;
         }
         Ok(Self(trail.into_values()))
     }

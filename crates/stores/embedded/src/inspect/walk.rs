@@ -82,7 +82,7 @@ impl Walk {
         let mut scan = segment.scan(offset);
         while scan.offset() - offset < AT_ONCE_BYTES {
             let Some(frame) = scan.next()? else {
-                self.snapshot.check_end(index, &scan)?;
+                segment.check_end(&scan)?;
                 self.at = (index + 1, 0);
                 return Ok(true);
             };
@@ -155,14 +155,14 @@ impl Met {
 
 /// The latest version of each operation, with its outcome.
 pub(super) fn find(snapshot: &Snapshot, batch: &[Operation]) -> Result<Vec<Option<Record>>> {
-    let identities: Vec<Vec<u8>> = batch
-        .iter()
-        .map(|operation| {
-            let mut identity = Vec::new();
-            put_identity(&mut identity, &operation.scope, &operation.key);
-            identity
-        })
-        .collect();
+    let mut wanted: HashMap<Vec<u8>, Vec<usize>> = HashMap::new();
+    for (index, operation) in batch.iter().enumerate() {
+        let mut identity = Vec::new();
+        put_identity(&mut identity, &operation.scope, &operation.key);
+        wanted.entry(identity).or_default().push(index);
+    }
+    // One is looked for most often, and comparing is quicker than hashing.
+    let only = wanted.keys().next().filter(|_| wanted.len() == 1);
     let mut found = vec![None; batch.len()];
     for segment in &snapshot.records {
         let mut scan = segment.scan(0);
@@ -172,32 +172,28 @@ pub(super) fn find(snapshot: &Snapshot, batch: &[Operation]) -> Result<Vec<Optio
                 if !matches!(header.kind, Kind::Record | Kind::Removed) {
                     continue;
                 }
-                let meta = &bytes[entry::HEADER_LEN..];
-                for (identity, found) in identities.iter().zip(&mut found) {
-                    if !meta.starts_with(identity) {
-                        continue;
-                    }
-                    let checked = header.meta(bytes);
-                    let damaged = || segment.damaged(location.offset, "a record");
-                    let meta = checked.ok_or_else(damaged)?;
-                    *found = match header.kind {
-                        Kind::Record => {
-                            let record = RecordBody::new(meta)
-                                .and_then(|body| body.record(Some(header.tail(bytes)?)));
-                            Some(record.ok_or_else(damaged)?)
-                        }
-                        Kind::Removed
-                        | Kind::Padding
-                        | Kind::Segment
-                        | Kind::Entity
-                        | Kind::Mark
-                        | Kind::Parked
-                        | Kind::Dropped
-                        | Kind::Audited => None,
-                    };
+                let lead = &bytes[entry::HEADER_LEN..];
+                if only.is_some_and(|identity| !lead.starts_with(identity)) {
+                    continue;
+                }
+                let damaged = || segment.damaged(location.offset, "a record");
+                let meta = header.meta(bytes).ok_or_else(damaged)?;
+                let body = RecordBody::new(meta).ok_or_else(damaged)?;
+                let Some(indexes) = wanted.get(body.identity.0) else {
+                    continue;
+                };
+                let record = if header.kind == Kind::Record {
+                    let record = header.tail(bytes).and_then(|tail| body.record(Some(tail)));
+                    Some(record.ok_or_else(damaged)?)
+                } else {
+                    None
+                };
+                for index in indexes {
+                    found[*index].clone_from(&record);
                 }
             }
         }
+        segment.check_end(&scan)?;
     }
     Ok(found)
 }
@@ -239,6 +235,7 @@ fn revisions(snapshot: &Snapshot) -> Result<HashMap<Place, Location>> {
                 }
             }
         }
+        segment.check_end(&scan)?;
     }
     Ok(revised)
 }
