@@ -188,11 +188,10 @@ pub(crate) struct Formats {
     pub(crate) newest: i64,
 }
 
-impl Formats {
-    /// The one that it has, if this version writes a newer one.
-    pub(crate) fn older(self) -> Option<i64> {
-        self.stored.filter(|stored| *stored < self.newest)
-    }
+/// The format of a store, if this version writes a newer one.
+pub(crate) fn older_format(url: &StoreUrl) -> Option<i64> {
+    let Formats { stored, newest } = formats(url).ok()?;
+    stored.filter(|stored| *stored < newest)
 }
 
 /// The format of a store, without changing it.
@@ -251,8 +250,13 @@ pub(crate) fn is_there(url: &StoreUrl) -> bool {
         StoreUrl::Embedded(path) => {
             // A folder in which a store was about to be made holds a lock and no store yet.
             let clock = Arc::new(SystemClock::new());
-            let looked = Inspector::open(path, clock).map_err(|error| error.code());
-            path.exists() && looked.err() != Some(Code::StoreUnavailable)
+            let is_absent = |error: &Error| {
+                // What cannot be read has a cause, and may be a store.
+                let has_cause = std::error::Error::source(error).is_some();
+                error.code() == Code::StoreUnavailable && !has_cause
+            };
+            let looked = Inspector::open(path, clock);
+            path.exists() && !looked.err().as_ref().is_some_and(is_absent)
         }
         StoreUrl::Sqlite(path) => {
             let is_store = |looked: Option<semel_store_sqlite::Looked>| {

@@ -39,7 +39,7 @@ pub(crate) struct List {
 
 #[derive(Debug, Args)]
 pub(crate) struct Show {
-    /// The key as it is printed: a string is itself, a number is json:1
+    /// The key as it is printed: a string is itself, a number is json:1; or its operation id
     #[arg(value_name = "KEY", value_parser = operate::key)]
     pub(crate) key: Key,
     #[command(flatten)]

@@ -33,14 +33,14 @@ pub(crate) enum Keys {
     /// Forget finished or released keys before their window ends; a duplicate will run again
     #[command(after_help = "Example:\n  semel keys forget --keys-from wrong.txt --yes")]
     Forget(Change),
-    /// Keep finished keys beyond their window, or with --off no longer
+    /// Keep keys on record beyond their window, or with --off no longer
     #[command(after_help = "Example:\n  semel keys hold pay-1 --reason 'audit 2026-11' --yes")]
     Hold(Hold),
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct Show {
-    /// Keys as they are printed: a string is itself, a number is json:1
+    /// Keys as they are printed: a string is itself, a number is json:1; or operation ids
     #[arg(value_name = "KEY", required = true, value_parser = operate::key)]
     pub(crate) keys: Vec<Key>,
     /// Print the bytes of the outcome and nothing else; of one key only
@@ -54,7 +54,7 @@ pub(crate) struct Show {
 
 #[derive(Debug, Args)]
 pub(crate) struct Explain {
-    /// The key as it is printed: a string is itself, a number is json:1
+    /// The key as it is printed: a string is itself, a number is json:1; or its operation id
     #[arg(value_name = "KEY", value_parser = operate::key)]
     pub(crate) key: Key,
     #[command(flatten)]

@@ -295,22 +295,28 @@ fn telling(
     open: impl FnOnce(&StoreUrl, Arc<dyn Clock>) -> Result<Operated>,
 ) -> impl FnOnce(&StoreUrl, Arc<dyn Clock>) -> Result<Operated> {
     |url, clock| {
-        let before = assemble::formats(url).ok().and_then(Formats::older);
+        let before = assemble::older_format(url);
         let opened = open(url, clock)?;
-        if let Some(before) = before
-            && let Formats {
-                stored: Some(after),
-                ..
-            } = assemble::formats(url)?
-            && before < after
-        {
-            output::warning(format_args!(
-                "{url} was brought forward from format {before} to format {after}; versions of semel \
-                 that write format {before} cannot open it any more"
-            ));
-        }
+        tell_if_forward(url, before)?;
         Ok(opened)
     }
+}
+
+/// Tells if the store, which had the older format `before`, has another one now.
+pub(crate) fn tell_if_forward(url: &StoreUrl, before: Option<i64>) -> Result<()> {
+    if let Some(before) = before
+        && let Formats {
+            stored: Some(after),
+            ..
+        } = assemble::formats(url)?
+        && before < after
+    {
+        output::warning(format_args!(
+            "{url} was brought forward from format {before} to format {after}; versions of semel that \
+             write format {before} cannot open it any more"
+        ));
+    }
+    Ok(())
 }
 
 fn with(

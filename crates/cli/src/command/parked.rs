@@ -73,9 +73,11 @@ impl Search {
         Arc::new(move |message| names.has(message) && filter.has(message))
     }
 
-    /// Goes through what is meant, page by page, until `visit` says `Break`.
+    /// Goes through what is meant, group by group, until `visit` says `Break`. The first group is
+    /// small, so that it is there at once; later ones are large, since a view of a store that others
+    /// use goes through all of it to look records up.
     ///
-    /// # Cost   holds one page; dead letters want a look at their records
+    /// # Cost   holds one group; dead letters want a look-up of their records for each
     pub(crate) async fn pages(
         &self,
         ground: &Ground,
@@ -88,18 +90,26 @@ impl Search {
             limit: PAGE,
             ..ListQuery::default()
         };
+        let mut most = PAGE;
         loop {
-            let mut page = ground.store.list_parked(&query).await?;
-            page.items.retain(|message| wanted(message));
+            let (mut group, mut bytes, mut is_end) = (Vec::new(), 0, false);
+            while !is_end && group.len() < most && bytes < GROUP_BYTES {
+                let mut page = ground.store.list_parked(&query).await?;
+                page.items.retain(|message| wanted(message));
+                bytes += page.items.iter().map(|it| it.payload.len()).sum::<usize>();
+                group.append(&mut page.items);
+                is_end = page.next.is_none();
+                query.after = page.next;
+            }
+            most = (most * 4).min(GROUP);
             let mut found = match self.kind {
-                Kind::DeadLetters => with_states(ground, page.items).await?,
-                Kind::Quarantined => page.items.into_iter().map(Found::alone).collect(),
+                Kind::DeadLetters => with_states(ground, group).await?,
+                Kind::Quarantined => group.into_iter().map(Found::alone).collect(),
             };
             found.retain(|it| self.kind.has(&it.message, it.state));
-            if visit(found).await?.is_break() || page.next.is_none() {
+            if visit(found).await?.is_break() || is_end {
                 return Ok(());
             }
-            query.after = page.next;
         }
     }
 }
@@ -129,7 +139,12 @@ impl Found {
 
 async fn with_states(ground: &Ground, messages: Vec<Parked>) -> Result<Vec<Found>> {
     let operations: Vec<_> = messages.iter().filter_map(operation).collect();
-    let mut records = ground.store.get(&operations).await?.into_iter();
+    let records = if operations.is_empty() {
+        Vec::new()
+    } else {
+        ground.store.get(&operations).await?
+    };
+    let mut records = records.into_iter();
     let found = messages.into_iter().map(|message| {
         let record = message.key.as_ref().and_then(|_| records.next().flatten());
         Found {
@@ -147,3 +162,6 @@ fn operation(message: &Parked) -> Option<Operation> {
 
 /// Messages may be long.
 const PAGE: usize = 256;
+/// Messages of a group, and bytes of their payloads.
+const GROUP: usize = 16_384;
+const GROUP_BYTES: usize = 32 << 20;

@@ -15,6 +15,7 @@ use tokio::task::JoinSet;
 
 use crate::args::{self, Log, Output};
 use crate::assemble::{self, AnySource};
+use crate::command::operate::tell_if_forward;
 use crate::config::{self, PipelineSettings, Settings};
 use crate::narrator::Narrator;
 use crate::place::Place;
@@ -45,8 +46,10 @@ pub(crate) fn run(arguments: &args::Run) -> Result<Exit> {
 
 async fn run_all(settings: Settings, format: Output, log: Log) -> Result<Exit> {
     let clock = Arc::new(SystemClock::new());
+    let before = assemble::older_format(&settings.store);
     let stores = assemble::store(&settings.store, clock.clone())
         .map_err(|error| assemble::at_store(&settings.store, error))?;
+    tell_if_forward(&settings.store, before)?;
     let place = Place::of(&settings.store);
     for warning in stores.preflight().await?.warnings {
         output::warning(format!("store {}: {warning}", settings.store));

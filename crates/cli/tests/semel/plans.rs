@@ -59,6 +59,20 @@ fn a_plan_leaves_the_lease_of_a_worker_that_is_gone_as_it_is() {
 }
 
 #[test]
+fn a_worker_that_was_killed_and_not_asked_after_has_no_store_open() {
+    let site = fresh("embedded:data");
+    site.write("in", "{\"id\":\"slow-1\"}\n");
+    let run = site.start(&["run"]);
+    wait_for("the call", || site.path("ran-slow-1").exists());
+    run.signal(Signal::KILL);
+    // Nobody waits for it, so that it keeps its number.
+    wait_for("word of its end", || {
+        let told = site.semel(&["keys", "explain", "slow-1"]).done().stdout;
+        told.contains("nobody is seen to have the store open")
+    });
+}
+
+#[test]
 fn a_plan_of_many_keys_finds_them_all_and_counts_who_is_missing() {
     for store in STORES {
         let site = worked(store);

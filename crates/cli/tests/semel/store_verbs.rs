@@ -172,6 +172,19 @@ fn a_verb_about_the_whole_store_takes_no_pipeline() {
 }
 
 #[test]
+fn a_store_that_cannot_be_read_is_not_taken_for_absent() {
+    let site = fresh("embedded:data");
+    std::fs::create_dir_all(site.path("data/superblock")).expect("a folder");
+    for arguments in [&["keys", "list"][..], &["store", "stats"], &["check"]] {
+        let ended = site.semel(arguments).code(3);
+        assert!(!ended.stderr.contains("there is no store"), "{ended:#?}");
+        ended
+            .says("error: embedded:data: ")
+            .says("caused by: Is a directory");
+    }
+}
+
+#[test]
 fn an_error_of_a_store_says_which_store() {
     let site = worked("embedded:data");
     std::fs::remove_file(site.path("data/superblock")).expect("a file");
@@ -189,7 +202,7 @@ fn an_error_of_a_store_says_which_store() {
     }
     site.semel(&["keys", "list", "--store", "embedded:in"])
         .code(3)
-        .says("error: embedded:in: there is no store here");
+        .says("error: there is no store at embedded:in; check the path");
 }
 
 #[test]
@@ -282,6 +295,11 @@ fn whoever_brings_a_store_forward_without_being_asked_says_so() {
         let hold = ["keys", "hold", "held", "--pipeline", "charges", "--yes"];
         let hold = site.semel(&[&hold[..], &["--store", store]].concat());
         assert_eq!(hold.stderr.contains(told), !is_forward, "{hold:#?}");
+        let older = of_version_1(store);
+        let pipeline = "[pipelines.p]\nsource = { kind = \"stdin\" }\nkey = \"line\"\n\
+                        effect = { kind = \"stdout\" }\n";
+        older.write("semel.toml", pipeline);
+        older.semel(&["run", "--store", store]).done().says(told);
     }
 }
 

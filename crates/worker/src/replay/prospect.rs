@@ -153,7 +153,12 @@ impl Assessor {
             known.push((message, read, operation.is_some()));
             operations.extend(operation);
         }
-        let mut records = store.get(&operations).await?.into_iter();
+        let records = if operations.is_empty() {
+            Vec::new()
+        } else {
+            store.get(&operations).await?
+        };
+        let mut records = records.into_iter();
         let mut assessed = Vec::with_capacity(known.len());
         for (message, read, has_operation) in known {
             let record = records.next().filter(|_| has_operation).flatten();

@@ -47,21 +47,26 @@ pub(super) fn findings(url: &StoreUrl, storage: &Storage) -> Vec<Finding> {
             ),
         ));
     }
-    let free = statvfs(existing).map(|disk| disk.f_bavail.saturating_mul(disk.f_frsize));
-    if let (Some(needed), Ok(free)) = (storage.disk_bytes(), free)
-        && needed > free
-    {
-        findings.push(warn(
-            "disk-short",
-            format!(
-                "at that rate the store will hold {}, and its disk has {} left",
-                bytes(needed),
-                bytes(free)
-            ),
-            "make room, or shorten the window as far as duplicates allow",
-        ));
+    if let Ok(disk) = statvfs(existing) {
+        let free = disk.f_bavail.saturating_mul(disk.f_frsize);
+        findings.extend(room(storage.disk_bytes(), free));
     }
     findings
+}
+
+/// Whether what is `needed`, where it is known, goes into what is `free`.
+fn room(needed: Option<u64>, free: u64) -> Option<Finding> {
+    let left = bytes(free);
+    let why = match needed {
+        Some(needed) if needed > free => {
+            let needed = bytes(needed);
+            format!("at that rate the store will hold {needed}, and its disk has {left} left")
+        }
+        Some(_) | None if free < LEAST_BYTES => format!("the disk of the store has {left} left"),
+        Some(_) | None => return None,
+    };
+    let advice = "make room, or shorten the window as far as duplicates allow";
+    Some(warn("disk-short", why, advice))
 }
 
 /// The path, or what there is of it.
@@ -76,3 +81,34 @@ fn nearest(path: &Path) -> &Path {
 }
 
 const OTHERS_WRITE: u32 = 0o002;
+/// Less than this is as good as nothing.
+const LEAST_BYTES: u64 = 4 << 20;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn room_is_what_the_rate_needs_and_a_little_in_any_case() {
+        let message = |needed, free| room(needed, free).map(|finding| finding.message);
+        assert_eq!(message(None, 1 << 30), None);
+        assert_eq!(message(Some(1 << 30), 1 << 30), None);
+        assert_eq!(
+            message(Some((1 << 30) + 1), 1 << 30).as_deref(),
+            Some("at that rate the store will hold 1.00 GiB, and its disk has 1.00 GiB left")
+        );
+        for needed in [None, Some(1)] {
+            let told = message(needed, 1_024);
+            let expected = "the disk of the store has 1.00 KiB left";
+            assert_eq!(told.as_deref(), Some(expected));
+        }
+    }
+
+    #[test]
+    fn what_there_is_of_a_path_may_be_the_current_folder() {
+        let here = Path::new(".");
+        assert_eq!(nearest(Path::new("no-such-folder/data")), here);
+        assert_eq!(nearest(Path::new("/no-such-folder/data")), Path::new("/"));
+        assert_eq!(nearest(Path::new("src/nothing/here")), Path::new("src"));
+    }
+}
