@@ -45,7 +45,8 @@ fn terminal(columns: u16) -> (File, File) {
 fn semel(site: &Site, arguments: &[&str]) -> Command {
     let mut command = site.command();
     command.args(arguments).env("TERM", "xterm-256color");
-    for name in ["NO_COLOR", "CLICOLOR", "CLICOLOR_FORCE", "COLUMNS"] {
+    // `CI` makes colours also where the terminal is dumb.
+    for name in ["CI", "NO_COLOR", "CLICOLOR", "CLICOLOR_FORCE", "COLUMNS"] {
         command.env_remove(name);
     }
     command
