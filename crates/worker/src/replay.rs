@@ -93,7 +93,7 @@ pub struct Tally {
 /// the note.
 ///
 /// # Guarantee   that of the effect's class; a message is dropped only after the store answered
-///               that its operation is completed, or keeps it under another reason
+/// that its operation is completed, or keeps it under another reason
 /// # Cost        holds a page of messages besides what is in hand
 /// # Cancel safety   dropping the future is as safe as `kill -9`: running the same again goes on
 ///
