@@ -7,7 +7,7 @@ mod scope;
 mod selector;
 mod unusable;
 
-pub use scope::{InvalidOpId, InvalidScope, OpId, Scope};
+pub use scope::{InvalidOpId, InvalidScope, OpId, OpIdHasher, Scope};
 pub use selector::KeySelector;
 pub use unusable::Unusable;
 

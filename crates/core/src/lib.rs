@@ -35,6 +35,7 @@ pub mod fingerprint;
 pub mod json;
 pub mod key;
 pub mod law;
+pub mod ledger;
 pub mod operation;
 pub mod outcome;
 pub mod parked;

@@ -198,6 +198,26 @@ impl fmt::Display for InvalidOpId {
 
 impl std::error::Error for InvalidOpId {}
 
+/// Hashes [`OpId`]s for a map in memory: they are hashes already, so eight of their bytes will do.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct OpIdHasher(u64);
+
+impl Hasher for OpIdHasher {
+    fn write(&mut self, bytes: &[u8]) {
+        if let Some(chunk) = bytes.last_chunk() {
+            self.0 ^= u64::from_le_bytes(*chunk);
+        }
+    }
+
+    fn write_usize(&mut self, _: usize) {
+        // The length of an id says nothing.
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
+    }
+}
+
 fn read_part(hasher: &mut blake3::Hasher, part: &[u8]) {
     hasher.update(&(part.len() as u64).to_le_bytes());
     hasher.update(part);

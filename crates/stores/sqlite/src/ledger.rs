@@ -6,11 +6,12 @@
 //! lists: that is `listing`.
 
 use std::collections::HashMap;
-use std::hash::{BuildHasherDefault, Hasher};
+use std::hash::BuildHasherDefault;
 
 use rusqlite::{CachedStatement, Connection, params};
 use semel_core::audit::standing;
 use semel_core::decide::{self, Change, Decision, Directed, Directive};
+use semel_core::key::OpIdHasher;
 use semel_core::{
     Admission, Audited, ClaimRequest, EntityRecord, Error, FencingToken, OpId, Operation, Record,
     Renewal, Renewed, Result, Scope, Settled, Settlement, Timestamp,
@@ -30,8 +31,8 @@ pub(crate) struct Ledger<'c> {
     scopes: &'c mut Scopes,
     load: CachedStatement<'c>,
     slots: Vec<Slot>,
-    places: HashMap<OpId, usize, BuildHasherDefault<IdHasher>>,
-    entities: HashMap<OpId, EntitySlot, BuildHasherDefault<IdHasher>>,
+    places: HashMap<OpId, usize, BuildHasherDefault<OpIdHasher>>,
+    entities: HashMap<OpId, EntitySlot, BuildHasherDefault<OpIdHasher>>,
     token: Option<Token>,
     with_outcomes: bool,
 }
@@ -376,25 +377,5 @@ impl<'c> Ledger<'c> {
             slot.changed = true;
         }
         decision.answer
-    }
-}
-
-/// Operation ids are hashes already: eight of their bytes will do, other than the indexed ones.
-#[derive(Default)]
-pub(crate) struct IdHasher(u64);
-
-impl Hasher for IdHasher {
-    fn write(&mut self, bytes: &[u8]) {
-        if let Some(chunk) = bytes.last_chunk() {
-            self.0 ^= u64::from_le_bytes(*chunk);
-        }
-    }
-
-    fn write_usize(&mut self, _: usize) {
-        // The length of an id says nothing.
-    }
-
-    fn finish(&self) -> u64 {
-        self.0
     }
 }

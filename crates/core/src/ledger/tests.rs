@@ -1,0 +1,206 @@
+//! What a ledger adds to the decisions: one item sees what those before it decided.
+
+use std::time::Duration;
+
+use super::*;
+use crate::audit::Note;
+use crate::claim::ClaimId;
+use crate::decide::Order;
+use crate::entity::VersionGate;
+use crate::error::{Certainty, ErrorKind};
+use crate::key::Key;
+use crate::record::StateKind;
+use crate::settle::Step;
+use crate::window::Window;
+
+fn request(key: &str, claim: u128) -> ClaimRequest {
+    let scope = Scope::new("", "payments").expect("a scope");
+    let key = Key::parse(key).expect("a key");
+    ClaimRequest::new(scope, key, ClaimId::from_u128(claim))
+}
+
+fn ledger(found: &[(&ClaimRequest, Found)]) -> Ledger {
+    let mut ledger = Ledger::new(Timestamp::from_millis(1_000));
+    for (request, found) in found {
+        ledger.found(request.operation.id(), &request.operation, found.clone());
+    }
+    ledger
+}
+
+fn tokens(count: u64) -> impl Iterator<Item = FencingToken> {
+    (1..=count).map(FencingToken::new)
+}
+
+/// The record that a claim leaves.
+fn claimed(request: &ClaimRequest) -> Record {
+    let id = request.operation.id();
+    let mut ledger = ledger(&[(request, Found::Absent)]);
+    let granted = ledger.claim(id, request, &mut tokens(1));
+    assert!(matches!(granted, Some(Admission::Granted(_))));
+    ledger.record(id).expect("a record").clone()
+}
+
+#[test]
+fn a_token_is_drawn_only_by_what_is_granted() {
+    let (first, second) = (request("a", 1), request("b", 2));
+    let busy = ClaimRequest {
+        claim_id: ClaimId::from_u128(3),
+        ..first.clone()
+    };
+    let mut ledger = ledger(&[(&first, Found::Absent), (&second, Found::Absent)]);
+    let mut tokens = tokens(2);
+    let answers = [&first, &busy, &second]
+        .map(|request| ledger.claim(request.operation.id(), request, &mut tokens));
+    let drawn: Vec<_> = answers
+        .iter()
+        .map(|answer| match answer {
+            Some(Admission::Granted(claim)) => Some(claim.token.get()),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(drawn, [Some(1), None, Some(2)]);
+}
+
+#[test]
+fn without_a_token_an_item_and_all_that_follow_for_its_key_are_undecided() {
+    let first = request("a", 1);
+    let second = ClaimRequest {
+        claim_id: ClaimId::from_u128(2),
+        ..first.clone()
+    };
+    let mut ledger = ledger(&[(&first, Found::Absent)]);
+    let id = first.operation.id();
+    assert!(ledger.claim(id, &first, &mut tokens(0)).is_none());
+    assert!(ledger.claim(id, &second, &mut tokens(1)).is_none());
+    assert_eq!(ledger.changes().count(), 0);
+}
+
+#[test]
+fn what_was_written_already_is_not_written_again() {
+    let first = request("a", 1);
+    let id = first.operation.id();
+    let mut ledger = ledger(&[(&first, Found::Absent)]);
+    assert!(ledger.claim(id, &first, &mut tokens(1)).is_some());
+    ledger.wrote(id, 1);
+    assert_eq!(ledger.changes().count(), 0);
+    let settled = ledger.settle(
+        id,
+        &Settlement {
+            operation: first.operation.clone(),
+            claim_id: first.claim_id,
+            step: Step::Fail {
+                error: "no".into(),
+                window: Window::DEFAULT,
+            },
+        },
+    );
+    assert!(matches!(settled, Settled::Now(StateKind::Dead)));
+    let revisions: Vec<_> = ledger.changes().map(|entry| entry.revision).collect();
+    assert_eq!(revisions, [Some(1)]);
+}
+
+#[test]
+fn a_record_that_came_and_went_within_the_batch_is_no_change() {
+    let first = request("a", 1);
+    let id = first.operation.id();
+    let mut ledger = ledger(&[(&first, Found::Absent)]);
+    assert!(ledger.claim(id, &first, &mut tokens(1)).is_some());
+    let given_back = Step::Release {
+        error: "shutdown".into(),
+        certainty: Certainty::NotApplied,
+        after: Duration::ZERO,
+        counted: false,
+        limits: first.limits,
+        window: Window::DEFAULT,
+    };
+    let settled = ledger.settle(
+        id,
+        &Settlement {
+            operation: first.operation.clone(),
+            claim_id: first.claim_id,
+            step: given_back,
+        },
+    );
+    assert!(matches!(settled, Settled::Now(StateKind::Released)));
+    let forget = Directive {
+        operation: first.operation.clone(),
+        order: Order::Forget,
+        note: None,
+    };
+    assert!(matches!(ledger.operate(id, &forget), Directed::Now(None)));
+    assert_eq!(ledger.changes().count(), 0);
+}
+
+#[test]
+fn a_damaged_record_fails_its_items_alone() {
+    let (bad, good) = (request("a", 1), request("b", 2));
+    let damage = Error::new(ErrorKind::Corrupt, "does not check out");
+    let mut ledger = ledger(&[(&bad, Found::Damaged(damage)), (&good, Found::Absent)]);
+    let mut tokens = tokens(2);
+    let answers =
+        [&bad, &good].map(|request| ledger.claim(request.operation.id(), request, &mut tokens));
+    assert!(matches!(answers[0], Some(Admission::Failed(_))));
+    assert!(matches!(answers[1], Some(Admission::Granted(_))));
+}
+
+#[test]
+fn entities_are_named_once_and_written_with_their_records() {
+    let gate = |version| {
+        Some(VersionGate {
+            entity: Key::parse("order-7").expect("an entity"),
+            version,
+        })
+    };
+    let (mut first, mut second) = (request("a", 1), request("b", 2));
+    (first.gate, second.gate) = (gate(1), gate(2));
+    let mut ledger = ledger(&[
+        (&first, Found::Record(4, claimed(&first))),
+        (&second, Found::Record(9, claimed(&second))),
+    ]);
+    let gating = ledger.gating_entities();
+    assert_eq!(gating.len(), 1);
+    let holder = Some((first.claim_id, Timestamp::from_millis(31_000)));
+    let found = EntityRecord {
+        applied: None,
+        holder,
+    };
+    ledger.found_entity(&gating[0].0, &gating[0].1, Some(found));
+    let renew = |request: &ClaimRequest| Renewal {
+        operation: request.operation.clone(),
+        claim_id: request.claim_id,
+        lease: Duration::from_secs(60),
+    };
+    let renewed = ledger.renew(first.operation.id(), &renew(&first));
+    assert!(matches!(renewed, Renewed::Until(_)));
+    let lost = ledger.renew(second.operation.id(), &renew(&second));
+    assert!(matches!(lost, Renewed::Lost { .. }), "VER-2");
+    assert_eq!(ledger.entity_changes().count(), 1);
+    assert_eq!(ledger.changes().count(), 1);
+}
+
+#[test]
+fn an_order_with_a_note_leaves_an_entry_and_a_refused_one_does_not() {
+    let first = request("a", 1);
+    let id = first.operation.id();
+    let mut ledger = ledger(&[(&first, Found::Record(1, claimed(&first)))]);
+    let note = Note {
+        by: "ada".into(),
+        reason: "stuck".into(),
+    };
+    for order in [Order::Hold(true), Order::Requeue] {
+        let _ = ledger.operate(
+            id,
+            &Directive {
+                operation: first.operation.clone(),
+                order,
+                note: Some(note.clone()),
+            },
+        );
+    }
+    let entries: Vec<_> = ledger
+        .audited()
+        .iter()
+        .map(|entry| (&*entry.action, &*entry.before, &*entry.after))
+        .collect();
+    assert_eq!(entries, [("hold", "claimed", "claimed, held")]);
+}
