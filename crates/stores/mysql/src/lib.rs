@@ -1,0 +1,1 @@
+//! Semel's store in MySQL and MariaDB: the fleet's memory, and effects in its own transactions.

@@ -1,0 +1,1 @@
+//! Semel's PostgreSQL store: the fleet's memory, and effects in its own transactions.

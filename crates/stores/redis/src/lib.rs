@@ -1,0 +1,1 @@
+//! Semel's store in Redis and Valkey, one machine or a cluster.
