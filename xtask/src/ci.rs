@@ -4,7 +4,7 @@ use std::process::Command;
 
 use crate::failure::{Failure, Result};
 use crate::workspace::Workspace;
-use crate::{examples, process, test};
+use crate::{examples, process, services, test};
 
 /// A program, and the Debian package that brings it.
 const NEEDED: [(&str, &str); 8] = [
@@ -21,7 +21,9 @@ const NEEDED: [(&str, &str); 8] = [
 
 /// Installs, fetches, tests.
 pub(crate) fn run(workspace: &Workspace) -> Result {
-    install(workspace, &missing(&NEEDED, process::on_path))?;
+    let mut packages = missing(&NEEDED, process::on_path);
+    packages.extend(services::packages());
+    install(workspace, &packages)?;
     examples::run(workspace)?;
     test::run(workspace, test::Extent::Whole)
 }
@@ -45,17 +47,16 @@ pub(crate) fn install(workspace: &Workspace, packages: &[&str]) -> Result {
     )?;
     let mut install = Command::new("apt-get");
     install
-        .args(["-qq", "--yes", "--no-install-recommends", "install"])
+        .args(["-qq", "--yes", "--no-install-recommends"])
+        // Another installation may be under way.
+        .args(["-o", "DPkg::Lock::Timeout=300", "install"])
         .args(packages)
         .env("DEBIAN_FRONTEND", "noninteractive");
     process::log(&mut install, &workspace.scratch().join("apt-install.log"))
 }
 
 /// The packages whose program is not there.
-pub(crate) fn missing<'a>(
-    needed: &[(&str, &'a str)],
-    there: impl Fn(&str) -> bool,
-) -> Vec<&'a str> {
+fn missing<'a>(needed: &[(&str, &'a str)], there: impl Fn(&str) -> bool) -> Vec<&'a str> {
     needed
         .iter()
         .filter(|(program, _)| !there(program))

@@ -1,12 +1,17 @@
 //! `cargo xtask services`: real servers for tests, on free ports of this machine alone, with
 //! their data below `target/services/`. Only what was started here is ever stopped.
 
+mod mariadb;
 mod postgres;
 mod redis;
+mod redis_cluster;
 mod server;
 
-use std::fs;
+use std::fs::{self, File};
 use std::path::PathBuf;
+use std::process::Command;
+
+use rustix::fs::{FlockOperation, flock};
 
 use crate::failure::{Failure, Result};
 use crate::workspace::Workspace;
@@ -14,12 +19,16 @@ use crate::{ci, process};
 
 use self::server::{Running, Server};
 
-/// Every server that can be had.
-const BUILT: [&Server; 2] = [&postgres::SERVER, &redis::SERVER];
+/// Every server that can be had; the tests need them all.
+const BUILT: [&Server; 4] = [
+    &postgres::SERVER,
+    &redis::SERVER,
+    &redis_cluster::SERVER,
+    &mariadb::SERVER,
+];
 
 /// Servers that tests will need, and that nobody can start yet.
-const PLANNED: [&str; 12] = [
-    "mariadb",
+const PLANNED: [&str; 11] = [
     "rabbitmq",
     "mosquitto",
     "nats",
@@ -36,24 +45,19 @@ const PLANNED: [&str; 12] = [
 /// Starts, stops or lists the servers of these names, or all that can be had.
 pub(crate) fn run(workspace: &Workspace, verb: &str, names: &[&str]) -> Result {
     let servers = choose(names)?;
-    let home = Home(workspace.target.join("services"));
-    match verb {
+    let home = Home::of(workspace);
+    let _lock = home.lock()?;
+    let done = match verb {
         "up" => {
-            fs::create_dir_all(&home.0)?;
-            for server in servers {
-                home.up(workspace, server)?;
-            }
+            ci::install(workspace, &missing(&servers))?;
+            servers.iter().try_for_each(|one| home.up(one).map(drop))
         }
-        "down" => {
-            for server in servers {
-                home.down(server)?;
-            }
-        }
+        "down" => servers.iter().try_for_each(|one| home.down(one)),
         "status" => {
             for server in servers {
                 match home.running(server)? {
-                    Some(running) => println!("{:<10}{}", server.name, running.url),
-                    None => println!("{:<10}down", server.name),
+                    Some(running) => say(server, &running.url),
+                    None => say(server, "down"),
                 }
             }
             return Ok(());
@@ -63,13 +67,122 @@ pub(crate) fn run(workspace: &Workspace, verb: &str, names: &[&str]) -> Result {
                 "services up|down|status, not `{verb}`"
             )));
         }
-    }
+    };
+    // Of those that came up, even if another did not.
     home.write_env()?;
+    done?;
     println!(
         "the addresses are in {}",
         workspace.relative(&home.0.join("env"))
     );
     Ok(())
+}
+
+/// The packages of all servers that are not installed.
+pub(crate) fn packages() -> Vec<&'static str> {
+    missing(&BUILT)
+}
+
+/// The servers that a run of the tests needs: those that were up, and those that it started and
+/// stops when it ends, however it ends.
+pub(crate) struct Borrowed {
+    home: Home,
+    started: Vec<&'static Server>,
+    /// The variables with the addresses of those that are up.
+    variables: Vec<(&'static str, String)>,
+}
+
+impl Borrowed {
+    /// No servers yet.
+    pub(crate) fn none(workspace: &Workspace) -> Self {
+        Self {
+            home: Home::of(workspace),
+            started: Vec::new(),
+            variables: Vec::new(),
+        }
+    }
+
+    /// Starts every server that is not up; says why those are missing that cannot be had.
+    pub(crate) fn all(&mut self, workspace: &Workspace) -> Vec<Failure> {
+        let installed = ci::install(workspace, &packages());
+        let mut faults = self.up(&BUILT);
+        faults.extend(installed.err());
+        faults
+    }
+
+    fn up(&mut self, servers: &[&'static Server]) -> Vec<Failure> {
+        let mut faults = Vec::new();
+        let _lock = match self.home.lock() {
+            Ok(lock) => lock,
+            Err(failure) => return vec![failure],
+        };
+        for server in servers {
+            match self.home.up(server) {
+                Ok(up) => {
+                    if up.fresh {
+                        self.started.push(server);
+                    }
+                    self.variables.push((server.variable, up.url));
+                }
+                Err(failure) => faults.push(failure),
+            }
+        }
+        faults.extend(self.home.write_env().err());
+        faults
+    }
+
+    /// Tells `command` where they are, and takes away what it may have been told before: an old
+    /// address must not stand for a server that cannot be had.
+    pub(crate) fn lend(&self, command: &mut Command) {
+        for server in BUILT {
+            command.env_remove(server.variable);
+        }
+        command.envs(self.variables.iter().map(|(name, url)| (name, url)));
+    }
+
+    /// How many of them are up.
+    pub(crate) fn count(&self) -> usize {
+        self.variables.len()
+    }
+
+    /// Stops what was started, all of it even if some of it does not stop.
+    pub(crate) fn stop(&mut self) -> Result {
+        self.variables.clear();
+        let started = std::mem::take(&mut self.started);
+        if started.is_empty() {
+            return Ok(());
+        }
+        let _lock = self.home.lock()?;
+        let ends: Vec<Result> = started
+            .into_iter()
+            .map(|server| self.home.down(server))
+            .collect();
+        self.home.write_env()?;
+        ends.into_iter().collect()
+    }
+}
+
+impl Drop for Borrowed {
+    fn drop(&mut self) {
+        if let Err(failure) = self.stop() {
+            eprintln!("xtask: {failure}");
+        }
+    }
+}
+
+/// The packages of those that are not installed, each once.
+fn missing(servers: &[&Server]) -> Vec<&'static str> {
+    let absent = servers
+        .iter()
+        .filter(|server| (server.find)(server.program).is_none());
+    let mut packages: Vec<_> = absent.map(|server| server.package).collect();
+    packages.sort_unstable();
+    packages.dedup();
+    packages
+}
+
+fn say(server: &Server, words: &str) {
+    println!("{:<15}{words}", server.name);
 }
 
 fn choose(names: &[&str]) -> Result<Vec<&'static Server>> {
@@ -91,35 +204,62 @@ fn choose(names: &[&str]) -> Result<Vec<&'static Server>> {
 }
 
 /// The folder with the data, logs and records of all servers.
+#[derive(Clone)]
 struct Home(PathBuf);
 
+/// A server that is up.
+struct Up {
+    url: String,
+    /// Whether it was not up before.
+    fresh: bool,
+}
+
 impl Home {
-    fn up(&self, workspace: &Workspace, server: &Server) -> Result {
+    fn of(workspace: &Workspace) -> Self {
+        Self(workspace.target.join("services"))
+    }
+
+    /// Waits until nobody else starts or stops servers here; nobody does while the lock lives.
+    fn lock(&self) -> Result<File> {
+        fs::create_dir_all(&self.0)?;
+        let lock = File::create(self.0.join("lock"))?;
+        flock(&lock, FlockOperation::LockExclusive).map_err(std::io::Error::from)?;
+        Ok(lock)
+    }
+
+    fn up(&self, server: &Server) -> Result<Up> {
         if let Some(running) = self.running(server)? {
-            println!("{:<10}{} (already up)", server.name, running.url);
-            return Ok(());
+            say(server, &format!("{} (already up)", running.url));
+            return Ok(Up {
+                url: running.url,
+                fresh: false,
+            });
         }
-        let package = (server.program, server.package);
-        ci::install(
-            workspace,
-            &ci::missing(&[package], |program| (server.find)(program).is_some()),
-        )?;
+        if let Some(rest) = self.recorded(server)? {
+            rest.stop(server)?;
+        }
         let program = (server.find)(server.program).ok_or_else(|| {
-            Failure::environment(format!("{} is installed, but where?", server.program))
+            Failure::environment(format!(
+                "{}: {} of the package {} is not installed",
+                server.name, server.program, server.package
+            ))
         })?;
         let running = server::start(server, &program, &self.0.join(server.name))?;
         fs::write(self.record(server), running.to_json())?;
-        println!("{:<10}{}", server.name, running.url);
-        Ok(())
+        say(server, &running.url);
+        Ok(Up {
+            url: running.url,
+            fresh: true,
+        })
     }
 
     fn down(&self, server: &Server) -> Result {
-        match self.running(server)? {
-            Some(running) => {
+        match self.recorded(server)? {
+            Some(running) if running.is_alive() => {
                 running.stop(server)?;
-                println!("{:<10}stopped", server.name);
+                say(server, "stopped");
             }
-            None => println!("{:<10}was not up", server.name),
+            _ => say(server, "was not up"),
         }
         match fs::remove_file(self.record(server)) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error.into()),
@@ -127,10 +267,15 @@ impl Home {
         }
     }
 
-    /// What was started here and still lives.
+    /// What was started here and still lives, all of it.
     fn running(&self, server: &Server) -> Result<Option<Running>> {
+        Ok(self.recorded(server)?.filter(Running::is_whole))
+    }
+
+    /// What was started here last.
+    fn recorded(&self, server: &Server) -> Result<Option<Running>> {
         match fs::read_to_string(self.record(server)) {
-            Ok(text) => Ok(Running::from_json(&text).filter(Running::is_alive)),
+            Ok(text) => Ok(Running::from_json(&text)),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(error.into()),
         }
@@ -148,7 +293,6 @@ impl Home {
                 text.extend(["export ", server.variable, "=", &running.url, "\n"]);
             }
         }
-        fs::create_dir_all(&self.0)?;
         Ok(fs::write(self.0.join("env"), text)?)
     }
 }
@@ -181,7 +325,7 @@ mod tests {
             Home(std::env::temp_dir().join(format!("xtask-services-{}", std::process::id())));
         fs::create_dir_all(&home.0).expect("created");
         assert!(home.running(&redis::SERVER).expect("read").is_none());
-        let me = Running::of(std::process::id(), "redis://here".to_owned()).expect("I live");
+        let me = Running::of(&[std::process::id()], "redis://here".to_owned()).expect("I live");
         fs::write(home.record(&redis::SERVER), me.to_json()).expect("written");
         assert_eq!(
             home.running(&redis::SERVER).expect("read"),
@@ -190,12 +334,71 @@ mod tests {
         home.write_env().expect("written");
         let env = fs::read_to_string(home.0.join("env")).expect("read");
         assert_eq!(env, "export SEMEL_TEST_REDIS_URL=redis://here\n");
-        let other = Running {
-            started: me.started + 1,
-            ..me
-        };
+        let mut other = me;
+        other.processes[0].started += 1;
         fs::write(home.record(&redis::SERVER), other.to_json()).expect("written");
         assert!(home.running(&redis::SERVER).expect("read").is_none());
         fs::remove_dir_all(&home.0).expect("removed");
+    }
+
+    static ONE: Server = sleeper("one", "SEMEL_TEST_ONE_URL");
+    static OTHER: Server = sleeper("other", "SEMEL_TEST_OTHER_URL");
+    static ABSENT: Server = Server {
+        find: |_| None,
+        ..sleeper("absent", "SEMEL_TEST_ABSENT_URL")
+    };
+
+    const fn sleeper(name: &'static str, variable: &'static str) -> Server {
+        Server {
+            name,
+            program: "sleep",
+            package: "coreutils",
+            find: on_path,
+            variable,
+            ports: 0,
+            prepare: |program, _, _| {
+                let mut command = Command::new(program);
+                command.arg("600");
+                Ok(vec![command])
+            },
+            url: |_| "sleep:".to_owned(),
+            answers: |_| true,
+            finish: |_, _| Ok(()),
+            stop: "TERM",
+        }
+    }
+
+    #[test]
+    fn a_run_of_the_tests_stops_what_it_started_and_nothing_else() {
+        let target = std::env::temp_dir().join(format!("xtask-borrowed-{}", std::process::id()));
+        let workspace = Workspace {
+            root: target.clone(),
+            target: target.clone(),
+            metadata: serde_json::Value::Null,
+        };
+        let home = Home::of(&workspace);
+        drop(home.lock().expect("locked"));
+        home.up(&ONE).expect("it starts");
+        let mut borrowed = Borrowed::none(&workspace);
+        let faults = borrowed.up(&[&ONE, &ABSENT, &OTHER]);
+        let faults: Vec<_> = faults.iter().map(Failure::to_string).collect();
+        assert_eq!(
+            faults,
+            ["absent: sleep of the package coreutils is not installed"]
+        );
+        assert_eq!(borrowed.count(), 2);
+        let mut told = Command::new("true");
+        borrowed.lend(&mut told);
+        let redis = std::ffi::OsStr::new(redis::SERVER.variable);
+        assert!(told.get_envs().any(|told| told == (redis, None)));
+        let told = told.get_envs().filter(|(_, url)| url.is_some());
+        let names: Vec<_> = told.map(|(name, _)| name).collect();
+        assert_eq!(names, ["SEMEL_TEST_ONE_URL", "SEMEL_TEST_OTHER_URL"]);
+        let other = home.recorded(&OTHER).expect("read").expect("it was up");
+        drop(borrowed);
+        assert!(!other.is_alive());
+        assert!(home.running(&ONE).expect("read").is_some());
+        home.down(&ONE).expect("it stops");
+        fs::remove_dir_all(&target).expect("removed");
     }
 }

@@ -4,6 +4,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use crate::failure::{Failure, Result};
+use crate::services::Borrowed;
 use crate::tally::Tally;
 use crate::workspace::Workspace;
 use crate::{examples, process, readme, tidy};
@@ -36,7 +37,30 @@ struct Step {
 
 /// Runs the steps in order, all of them even after a failure, and prints the table.
 pub(crate) fn run(workspace: &Workspace, extent: Extent) -> Result {
-    let mut steps = vec![
+    let mut steps = checks(workspace);
+    let mut servers = Borrowed::none(workspace);
+    steps.push(step("servers", || {
+        let faults = servers.all(workspace);
+        had(servers.count(), &faults)
+    }));
+    steps.push(step("tests", || {
+        tests(with(&servers, workspace.cargo(test_args(workspace))))
+    }));
+    if extent == Extent::Quick {
+        steps.extend(["release", "torture", "readme"].map(|name| not_run(name, "--quick")));
+    } else {
+        steps.extend(released(workspace, &servers));
+    }
+    if let Err(failure) = servers.stop() {
+        steps.push(step("stop", || Report::failed(failure.to_string())));
+    }
+    print!("\n{}", table(&steps));
+    verdict(&steps, extent)
+}
+
+/// What can be said without running anything of Semel.
+fn checks(workspace: &Workspace) -> Vec<Step> {
+    vec![
         step("format", || {
             plain(workspace.cargo(["fmt", "--all", "--check"]))
         }),
@@ -56,28 +80,43 @@ pub(crate) fn run(workspace: &Workspace, extent: Extent) -> Result {
             Ok(summary) => Report::passed(0, summary),
             Err(failure) => Report::failed(failure.to_string()),
         }),
-        step("tests", || tests(workspace.cargo(test_args(workspace)))),
-    ];
-    if extent == Extent::Quick {
-        steps.extend(["release", "torture", "readme"].map(|name| not_run(name, "--quick")));
-    } else {
-        let release = step("release", || {
-            plain(workspace.cargo(["build", "--release", "--package", "semel-cli"]))
-        });
-        let built = release.failed == 0;
-        steps.push(release);
-        if built {
-            steps.push(step("torture", || torture(workspace)));
-            steps.push(step("readme", || match readme::run(workspace) {
-                Ok(passed) => Report::passed(passed, format!("{passed} checked blocks")),
-                Err(failure) => Report::failed(failure.to_string()),
-            }));
-        } else {
-            steps.extend(["torture", "readme"].map(|name| not_run(name, "no release binary")));
-        }
+    ]
+}
+
+/// What needs the release binary.
+fn released(workspace: &Workspace, servers: &Borrowed) -> Vec<Step> {
+    let release = step("release", || {
+        plain(workspace.cargo(["build", "--release", "--package", "semel-cli"]))
+    });
+    if release.failed > 0 {
+        let rest = ["torture", "readme"].map(|name| not_run(name, "no release binary"));
+        return std::iter::once(release).chain(rest).collect();
     }
-    print!("\n{}", table(&steps));
-    verdict(&steps, extent)
+    vec![
+        release,
+        step("torture", || torture(workspace, servers)),
+        step("readme", || match readme::run(workspace) {
+            Ok(passed) => Report::passed(passed, format!("{passed} checked blocks")),
+            Err(failure) => Report::failed(failure.to_string()),
+        }),
+    ]
+}
+
+/// A server that cannot be had is a failure; the tests that need it will be others.
+fn had(up: usize, faults: &[Failure]) -> Report {
+    for fault in faults {
+        println!("{fault}");
+    }
+    match faults.first() {
+        None => Report::passed(0, format!("{up} are up")),
+        Some(fault) => Report::failed(fault.to_string()),
+    }
+}
+
+/// The command, told where the servers are.
+fn with(servers: &Borrowed, mut command: Command) -> Command {
+    servers.lend(&mut command);
+    command
 }
 
 /// The tests of every default member but `torture`, whose tests need the release binary.
@@ -92,7 +131,7 @@ fn test_args(workspace: &Workspace) -> Vec<&str> {
 }
 
 /// The torture tests, the ignored ones too; without such, nothing was tortured.
-fn torture(workspace: &Workspace) -> Report {
+fn torture(workspace: &Workspace, servers: &Borrowed) -> Report {
     let args = [
         "test",
         "--no-fail-fast",
@@ -101,7 +140,7 @@ fn torture(workspace: &Workspace) -> Report {
         TORTURE,
         "--",
     ];
-    let mut all = workspace.cargo(args);
+    let mut all = with(servers, workspace.cargo(args));
     all.arg("--include-ignored")
         .env("SEMEL_BIN", workspace.semel());
     if let Some(folder) = examples::fetched(workspace) {
@@ -281,6 +320,15 @@ mod tests {
         ];
         assert!(verdict(&steps, Extent::Quick).is_ok());
         assert!(verdict(&steps, Extent::Whole).is_err());
+    }
+
+    #[test]
+    fn a_server_that_cannot_be_had_is_a_failure() {
+        assert_eq!(had(4, &[]).failed, 0);
+        let report = had(3, &[Failure::environment("redis does not come up: why")]);
+        assert_eq!(report.failed, 1);
+        let why = "redis does not come up: why".to_owned();
+        assert_eq!(report.verdict, Verdict::Failed(why));
     }
 
     #[test]

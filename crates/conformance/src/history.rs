@@ -9,7 +9,7 @@
 mod call;
 mod generate;
 mod race;
-mod random;
+pub(crate) mod random;
 mod search;
 mod sequence;
 mod spec;

@@ -72,6 +72,7 @@ mod lab;
 )]
 pub mod laws;
 mod layer;
+pub mod proxy;
 pub mod steps;
 mod subject;
 

@@ -26,6 +26,7 @@
 //! # }
 //! ```
 
+#[expect(clippy::disallowed_types, reason = "its hasher has no seed")]
 use std::collections::HashMap;
 use std::hash::BuildHasherDefault;
 
@@ -68,6 +69,7 @@ pub struct Ledger {
     spare: Option<FencingToken>,
 }
 
+#[expect(clippy::disallowed_types, reason = "its hasher has no seed")]
 type Places = HashMap<OpId, usize, BuildHasherDefault<OpIdHasher>>;
 
 /// One record as it was found and as it will be.
@@ -178,6 +180,11 @@ impl Ledger {
     /// The record of an operation, as decided so far.
     pub fn record(&self, id: OpId) -> Option<&Record> {
         self.entries[self.place(id)].record.as_ref()
+    }
+
+    /// Whether the record that was found does not check out.
+    pub fn is_damaged(&self, id: OpId) -> bool {
+        self.entries[self.place(id)].damage.is_some()
     }
 
     /// The entities that the records found so far are gated by, each once; their records are to be
@@ -315,6 +322,15 @@ impl Ledger {
         })
     }
 
+    /// Operations that were found absent and stay so: there was nothing to lock, and there is nothing
+    /// to write.
+    pub fn absent(&self) -> impl Iterator<Item = OpId> {
+        let is_absent = |entry: &&Entry| {
+            entry.revision.is_none() && entry.record.is_none() && entry.damage.is_none()
+        };
+        self.entries.iter().filter(is_absent).map(|entry| entry.id)
+    }
+
     /// The entities that are to be written together with the records.
     pub fn entity_changes(&self) -> impl Iterator<Item = &EntityEntry> {
         self.entities.iter().filter(|entity| entity.is_changed)
@@ -331,6 +347,25 @@ impl Ledger {
         let entry = &mut self.entries[place];
         entry.revision = Some(revision);
         entry.is_changed = false;
+    }
+
+    /// Notes that everything is stored as decided so far: each record under the revision after the one
+    /// that was found, 0 where there was none.
+    pub fn wrote_all(&mut self) {
+        for entry in &mut self.entries {
+            if entry.is_changed {
+                let next = entry
+                    .revision
+                    .map_or(0, |revision| revision.wrapping_add(1));
+                entry.revision = entry.record.is_some().then_some(next);
+                entry.is_changed = false;
+            }
+        }
+        for entity in &mut self.entities {
+            entity.is_stored |= entity.is_changed;
+            entity.is_changed = false;
+        }
+        self.audited.clear();
     }
 
     /// # Panics   where nothing was said about the operation: a fault of the store

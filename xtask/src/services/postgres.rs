@@ -1,4 +1,4 @@
-//! PostgreSQL with its durable defaults. It refuses to run as root, so there it runs as the user
+//! PostgreSQL, durable, with connections for many tests at once. It refuses to run as root, so there it runs as the user
 //! that its package made.
 
 use std::fs;
@@ -20,9 +20,11 @@ pub(super) static SERVER: Server = Server {
     package: "postgresql",
     find,
     variable: "SEMEL_TEST_POSTGRES_URL",
+    ports: 1,
     prepare,
-    url: |port| format!("postgres://semel@127.0.0.1:{port}/postgres"),
+    url: |ports| format!("postgres://semel@127.0.0.1:{}/postgres", ports[0]),
     answers,
+    finish: |_, _| Ok(()),
     stop: "INT",
 };
 
@@ -44,7 +46,15 @@ fn program_of(version: &str, program: &str) -> PathBuf {
     Path::new(VERSIONS).join(version).join("bin").join(program)
 }
 
-fn prepare(program: &Path, data: &Path, port: u16) -> Result<Command> {
+/// What could be missing from somebody's defaults.
+const SETTINGS: [&str; 4] = [
+    "fsync=on",
+    "full_page_writes=on",
+    "synchronous_commit=on",
+    "max_connections=300",
+];
+
+fn prepare(program: &Path, data: &Path, ports: &[u16]) -> Result<Vec<Command>> {
     let owner = owner()?;
     if !data.join("PG_VERSION").is_file() {
         if let Some((user, group)) = owner {
@@ -63,8 +73,9 @@ fn prepare(program: &Path, data: &Path, port: u16) -> Result<Command> {
     command
         .arg("-D")
         .arg(data)
-        .args(["-p", &port.to_string(), "-k", "", "-h", "127.0.0.1"]);
-    Ok(command)
+        .args(["-p", &ports[0].to_string(), "-k", "", "-h", "127.0.0.1"])
+        .args(SETTINGS.iter().flat_map(|setting| ["-c", setting]));
+    Ok(vec![command])
 }
 
 /// The user and group to run as, when this process is root.
@@ -99,7 +110,7 @@ fn unprivileged(mut command: Command, owner: Option<(u32, u32)>, data: &Path) ->
     command
 }
 
-fn answers(port: u16) -> bool {
+fn answers(ports: &[u16]) -> bool {
     let Some(program) = find("pg_isready") else {
         return false;
     };
@@ -109,7 +120,7 @@ fn answers(port: u16) -> bool {
             "--host",
             &Ipv4Addr::LOCALHOST.to_string(),
             "--port",
-            &port.to_string(),
+            &ports[0].to_string(),
         ])
         .stdout(Stdio::null())
         .status()

@@ -1,10 +1,12 @@
-//! One server process: started, waited for, recognised later by its id and start time, stopped.
+//! The processes of one server: started, waited for, recognised later by their ids and start
+//! times, stopped.
 
 use std::fs::{self, File};
-use std::net::{Ipv4Addr, TcpListener};
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
@@ -23,63 +25,95 @@ pub(super) struct Server {
     pub(super) find: fn(&str) -> Option<PathBuf>,
     /// The variable that carries its address.
     pub(super) variable: &'static str,
-    /// Prepares the data folder and gives back the command that serves from it.
-    pub(super) prepare: fn(program: &Path, data: &Path, port: u16) -> Result<Command>,
-    pub(super) url: fn(port: u16) -> String,
-    /// Whether it answers yet.
-    pub(super) answers: fn(port: u16) -> bool,
+    /// How many ports it listens on.
+    pub(super) ports: usize,
+    /// Prepares the data folder and gives back the commands that serve from it.
+    pub(super) prepare: fn(program: &Path, data: &Path, ports: &[u16]) -> Result<Vec<Command>>,
+    pub(super) url: fn(ports: &[u16]) -> String,
+    /// Whether every process answers yet.
+    pub(super) answers: fn(ports: &[u16]) -> bool,
+    /// What is left to do once they answer.
+    pub(super) finish: fn(data: &Path, ports: &[u16]) -> Result,
     /// The signal upon which it stops in good order.
     pub(super) stop: &'static str,
 }
 
 /// How long a server may take to answer, or to stop.
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_secs(60);
 const TICK: Duration = Duration::from_millis(50);
 
-/// Starts `server` with its data in `data`, in a process group of its own that outlives this one.
+/// Starts `server` with its data in `data`, in process groups of its own that outlive this one.
 pub(super) fn start(server: &Server, program: &Path, data: &Path) -> Result<Running> {
     fs::create_dir_all(data)?;
-    let port = free_port()?;
-    let mut command = (server.prepare)(program, data, port)?;
+    let ports = free_ports(server.ports)?;
+    let commands = (server.prepare)(program, data, &ports)?;
     let path = data.with_extension("log");
     let log = File::create(&path)?;
-    command
-        .stdin(Stdio::null())
-        .stdout(log.try_clone()?)
-        .stderr(log)
-        .process_group(0);
-    let mut child = command
-        .spawn()
-        .map_err(|error| Failure::environment(format!("cannot start {}: {error}", server.name)))?;
-    let running = Running::of(child.id(), (server.url)(port));
-    let answered =
-        wait(|| child.try_wait().is_ok_and(|ended| ended.is_some()) || (server.answers)(port));
-    match (child.try_wait()?, running) {
-        (None, Some(running)) if answered => Ok(running),
-        (ended, _) => {
-            if ended.is_none() {
-                child.kill()?;
-                child.wait()?;
-            }
-            let log = fs::read_to_string(&path).unwrap_or_default();
-            let last = log.lines().last().unwrap_or("it said nothing");
-            Err(Failure::environment(format!(
-                "{} does not come up: {last}",
-                server.name
-            )))
+    let mut starting = Starting(Vec::new());
+    for mut command in commands {
+        command
+            .stdin(Stdio::null())
+            .stdout(log.try_clone()?)
+            .stderr(log.try_clone()?)
+            .process_group(0);
+        let child = command.spawn().map_err(|error| {
+            Failure::environment(format!("cannot start {}: {error}", server.name))
+        })?;
+        starting.0.push(child);
+    }
+    let answered = wait(|| starting.ended() || (server.answers)(&ports));
+    if !answered || starting.ended() {
+        let log = fs::read_to_string(&path).unwrap_or_default();
+        let last = log.lines().last().unwrap_or("it said nothing");
+        return Err(Failure::environment(format!(
+            "{} does not come up: {last}",
+            server.name
+        )));
+    }
+    (server.finish)(data, &ports)?;
+    let pids = starting.0.iter().map(Child::id).collect::<Vec<_>>();
+    let running = Running::of(&pids, (server.url)(&ports));
+    if running.is_some() {
+        starting.0.clear();
+    }
+    running.ok_or_else(|| Failure::environment(format!("{} came up and died", server.name)))
+}
+
+/// Processes that are killed unless they all come up.
+struct Starting(Vec<Child>);
+
+impl Starting {
+    /// Whether one of them is gone already.
+    fn ended(&mut self) -> bool {
+        self.0
+            .iter_mut()
+            .any(|child| !child.try_wait().is_ok_and(|status| status.is_none()))
+    }
+}
+
+impl Drop for Starting {
+    fn drop(&mut self) {
+        for child in &mut self.0 {
+            // One that is gone already needs neither.
+            let _ = child.kill();
+            let _ = child.wait();
         }
     }
 }
 
-/// A port that nobody uses at the moment.
-fn free_port() -> Result<u16> {
-    Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?
-        .local_addr()?
-        .port())
+/// Ports that nobody uses at the moment.
+fn free_ports(count: usize) -> Result<Vec<u16>> {
+    // All of them held until the last is found, so that no two are the same.
+    let held = (0..count)
+        .map(|_| TcpListener::bind((Ipv4Addr::LOCALHOST, 0)))
+        .collect::<std::io::Result<Vec<_>>>()?;
+    held.iter()
+        .map(|listener| Ok(listener.local_addr()?.port()))
+        .collect()
 }
 
 /// Waits until `done`, and says whether it came to that.
-fn wait(mut done: impl FnMut() -> bool) -> bool {
+pub(super) fn wait(mut done: impl FnMut() -> bool) -> bool {
     let mut waited = Duration::ZERO;
     while waited < PATIENCE {
         if done() {
@@ -91,55 +125,95 @@ fn wait(mut done: impl FnMut() -> bool) -> bool {
     false
 }
 
-/// A process that was started here. Its start time tells it from a later one of the same id.
+/// The first `length` bytes that the server at `port` says, having been told `question`.
+pub(super) fn ask(port: u16, question: &[u8], length: usize) -> Option<Vec<u8>> {
+    let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).ok()?;
+    stream.set_read_timeout(Some(Duration::from_secs(1))).ok()?;
+    stream.write_all(question).ok()?;
+    let mut answer = vec![0; length];
+    stream.read_exact(&mut answer).ok()?;
+    Some(answer)
+}
+
+/// Processes that were started here. Its start time tells each from a later one of the same id.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Running {
-    pub(super) pid: u32,
-    /// In ticks since the machine came up, as the kernel counts them.
-    pub(super) started: u64,
+    pub(super) processes: Vec<Process>,
     pub(super) url: String,
 }
 
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Process {
+    pub(super) pid: u32,
+    /// In ticks since the machine came up, as the kernel counts them.
+    pub(super) started: u64,
+}
+
 impl Running {
-    /// The process `pid`, if it lives.
-    pub(super) fn of(pid: u32, url: String) -> Option<Self> {
-        Some(Self {
-            pid,
-            started: started(pid)?,
-            url,
-        })
+    /// The processes `pids`, if they live.
+    pub(super) fn of(pids: &[u32], url: String) -> Option<Self> {
+        let process = |pid: &u32| {
+            Some(Process {
+                pid: *pid,
+                started: started(*pid)?,
+            })
+        };
+        let processes = pids.iter().map(process).collect::<Option<_>>()?;
+        Some(Self { processes, url })
     }
 
+    /// Whether all of them live.
+    pub(super) fn is_whole(&self) -> bool {
+        self.processes.iter().all(Process::is_alive)
+    }
+
+    /// Whether any of them lives.
     pub(super) fn is_alive(&self) -> bool {
-        started(self.pid) == Some(self.started)
+        self.processes.iter().any(Process::is_alive)
     }
 
-    /// Asks it to stop, and waits until it has.
+    /// Asks those that live to stop, and waits until they have.
     pub(super) fn stop(&self, server: &Server) -> Result {
-        let pid = self.pid.to_string();
-        Command::new("kill")
-            .args(["-s", server.stop, "--", &pid])
-            .status()?;
+        for process in self.processes.iter().filter(|process| process.is_alive()) {
+            Command::new("kill")
+                .args(["-s", server.stop, "--", &process.pid.to_string()])
+                .status()?;
+        }
         if wait(|| !self.is_alive()) {
             return Ok(());
         }
         Err(Failure::environment(format!(
-            "{} (process {pid}) does not stop",
-            server.name
+            "{} does not stop; its processes were {:?}",
+            server.name,
+            self.processes.iter().map(|one| one.pid).collect::<Vec<_>>()
         )))
     }
 
     pub(super) fn to_json(&self) -> String {
-        json!({ "pid": self.pid, "started": self.started, "url": self.url }).to_string()
+        let processes = self.processes.iter();
+        let processes = processes.map(|one| json!({ "pid": one.pid, "started": one.started }));
+        json!({ "processes": processes.collect::<Vec<_>>(), "url": self.url }).to_string()
     }
 
     pub(super) fn from_json(text: &str) -> Option<Self> {
         let value: Value = serde_json::from_str(text).ok()?;
+        let process = |value: &Value| {
+            Some(Process {
+                pid: value["pid"].as_u64()?.try_into().ok()?,
+                started: value["started"].as_u64()?,
+            })
+        };
+        let processes = value["processes"].as_array()?;
         Some(Self {
-            pid: value["pid"].as_u64()?.try_into().ok()?,
-            started: value["started"].as_u64()?,
+            processes: processes.iter().map(process).collect::<Option<_>>()?,
             url: value["url"].as_str()?.to_owned(),
         })
+    }
+}
+
+impl Process {
+    fn is_alive(&self) -> bool {
+        started(self.pid) == Some(self.started)
     }
 }
 
@@ -163,17 +237,16 @@ mod tests {
 
     #[test]
     fn a_process_is_known_by_its_start() {
-        let me = Running::of(std::process::id(), "x".to_owned()).expect("I live");
-        assert!(me.is_alive());
-        assert!(
-            !Running {
-                started: me.started + 1,
-                ..me.clone()
-            }
-            .is_alive()
-        );
-        assert_eq!(Running::from_json(&me.to_json()), Some(me));
+        let me = Running::of(&[std::process::id()], "x".to_owned()).expect("I live");
+        assert!(me.is_whole());
+        assert_eq!(Running::from_json(&me.to_json()), Some(me.clone()));
         assert_eq!(Running::from_json("{}"), None);
+        let mut other = me;
+        other.processes.push(Process {
+            started: other.processes[0].started + 1,
+            ..other.processes[0]
+        });
+        assert!(!other.is_whole(), "one of the two is gone");
     }
 
     #[test]
@@ -183,5 +256,82 @@ mod tests {
         assert_eq!(start_in(&stat("S")), Some(4242));
         assert_eq!(start_in(&stat("Z")), None);
         assert_eq!(start_in("nonsense"), None);
+    }
+
+    #[test]
+    fn ports_are_all_different() {
+        let mut ports = free_ports(20).expect("there are ports");
+        ports.sort_unstable();
+        ports.dedup();
+        assert_eq!(ports.len(), 20);
+    }
+
+    /// Shell scripts that run in the data folder.
+    fn scripts(prepare: fn(&Path, &Path, &[u16]) -> Result<Vec<Command>>) -> Server {
+        Server {
+            name: "scripts",
+            program: "sh",
+            package: "dash",
+            find: super::super::on_path,
+            variable: "SEMEL_TEST_SCRIPTS_URL",
+            ports: 1,
+            prepare,
+            url: |ports| format!("scripts:{}", ports.len()),
+            answers: |_| true,
+            finish: |data, _| {
+                let written = wait(|| data.join("pid").is_file());
+                written
+                    .then_some(())
+                    .ok_or_else(|| Failure::no("no process wrote its id"))
+            },
+            stop: "TERM",
+        }
+    }
+
+    fn sh(data: &Path, script: &str) -> Command {
+        let mut command = Command::new("sh");
+        command.args(["-c", script]).current_dir(data);
+        command
+    }
+
+    const SERVE: &str = "echo $$ > new; mv new pid; exec sleep 600";
+
+    fn data(name: &str) -> PathBuf {
+        std::env::temp_dir().join(format!("xtask-server-{}-{name}", std::process::id()))
+    }
+
+    #[test]
+    fn every_process_of_a_server_is_stopped() {
+        let data = data("two");
+        let server = scripts(|_, data, _| Ok(vec![sh(data, SERVE), sh(data, "exec sleep 600")]));
+        let running = start(&server, Path::new("sh"), &data).expect("it starts");
+        assert_eq!(running.url, "scripts:1");
+        assert_eq!(running.processes.len(), 2);
+        assert!(running.is_whole());
+        running.stop(&server).expect("it stops");
+        assert!(!running.is_alive());
+        fs::remove_dir_all(&data).expect("removed");
+        fs::remove_file(data.with_extension("log")).expect("removed");
+    }
+
+    #[test]
+    fn a_server_that_comes_up_by_half_leaves_nothing_behind() {
+        let data = data("half");
+        let server = Server {
+            answers: |_| false,
+            ..scripts(|_, data, _| {
+                let late = "until [ -f pid ]; do sleep 0.01; done; echo no such door; exit 1";
+                Ok(vec![sh(data, SERVE), sh(data, late)])
+            })
+        };
+        let failure = start(&server, Path::new("sh"), &data).expect_err("one of them ends");
+        assert_eq!(
+            failure.to_string(),
+            "scripts does not come up: no such door"
+        );
+        let pid = fs::read_to_string(data.join("pid")).expect("the other one was up");
+        assert_eq!(started(pid.trim().parse().expect("a number")), None);
+        fs::remove_dir_all(&data).expect("removed");
+        fs::remove_file(data.with_extension("log")).expect("removed");
     }
 }

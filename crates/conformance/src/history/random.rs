@@ -2,17 +2,17 @@
 
 /// A source of chance.
 #[derive(Clone, Debug)]
-pub(super) struct Random(u64);
+pub(crate) struct Random(u64);
 
 impl Random {
     /// The source of this seed.
-    pub(super) const fn new(seed: u64) -> Self {
+    pub(crate) const fn new(seed: u64) -> Self {
         // Neighbouring seeds must not begin alike, and zero must not stay zero.
         Self(seed.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
     }
 
     /// A number below `bound`.
-    pub(super) const fn below(&mut self, bound: u64) -> u64 {
+    pub(crate) const fn below(&mut self, bound: u64) -> u64 {
         self.0 ^= self.0 >> 12;
         self.0 ^= self.0 << 25;
         self.0 ^= self.0 >> 27;
@@ -20,12 +20,12 @@ impl Random {
     }
 
     /// True once in `times`.
-    pub(super) const fn once_in(&mut self, times: u64) -> bool {
+    pub(crate) const fn once_in(&mut self, times: u64) -> bool {
         self.below(times) == 0
     }
 
     /// One of `choices`.
-    pub(super) fn pick<T: Clone>(&mut self, choices: &[T]) -> T {
+    pub(crate) fn pick<T: Clone>(&mut self, choices: &[T]) -> T {
         let at = self.below(choices.len() as u64);
         choices[usize::try_from(at).unwrap_or(0)].clone()
     }

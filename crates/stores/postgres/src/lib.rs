@@ -1,1 +1,38 @@
 //! Semel's PostgreSQL store: the fleet's memory, and effects in its own transactions.
+//!
+//! Batches are decided in one round trip where nothing is in the way, on the server's clock. What an
+//! answer says survives a power cut of the server, unless its own settings say otherwise; they are
+//! read by `preflight`. The layout and the statements are specified in `docs/spec/postgres.md`.
+
+mod apply;
+mod audit;
+mod checkpoint;
+mod columns;
+mod config;
+mod connect;
+mod error;
+mod inbox;
+mod jobs;
+mod listing;
+mod locked;
+mod look;
+mod parked;
+mod placeholders;
+mod preflight;
+mod rounds;
+mod row;
+mod schema;
+mod session;
+mod sql;
+mod statements;
+mod store;
+mod transaction;
+mod transfer;
+
+pub use config::Options;
+pub use inbox::Inbox;
+pub use look::{Looked, look, migrate};
+pub use store::PostgresStore;
+
+/// The format of the tables that this version makes.
+pub const FORMAT: i64 = 1;

@@ -1,0 +1,1 @@
+SELECT value FROM semel.meta WHERE name = 'format'

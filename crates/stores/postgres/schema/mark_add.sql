@@ -1,0 +1,3 @@
+INSERT INTO semel.marks (name, value) VALUES ($1::text, $2::bigint)
+ON CONFLICT (name) DO NOTHING
+RETURNING true

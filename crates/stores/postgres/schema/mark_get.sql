@@ -1,0 +1,1 @@
+SELECT value FROM semel.marks WHERE name = $1::text

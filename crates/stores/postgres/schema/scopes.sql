@@ -1,0 +1,1 @@
+SELECT scope, tenant, operation FROM semel.scopes

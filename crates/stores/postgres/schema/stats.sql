@@ -1,0 +1,8 @@
+-- Counts by state, without what counts as absent. $1 now or NULL.
+WITH clock AS MATERIALIZED (
+    SELECT coalesce($1::bigint, (extract(epoch FROM clock_timestamp()) * 1000)::bigint) AS now
+)
+SELECT state, count(*)
+FROM semel.records CROSS JOIN clock
+WHERE NOT (state IN (3, 4) AND NOT held AND at + kept + kept / 8 + 1000 <= now)
+GROUP BY state

@@ -1,0 +1,1 @@
+SELECT CASE WHEN is_called THEN last_value ELSE 0 END FROM semel.token

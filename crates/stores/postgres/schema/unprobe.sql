@@ -1,0 +1,1 @@
+DELETE FROM semel.records WHERE id = ANY ($1::bytea[])

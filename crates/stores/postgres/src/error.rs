@@ -1,0 +1,197 @@
+//! What a failure of PostgreSQL means: kind, code, certainty and advice.
+
+use std::time::Duration;
+
+use deadpool_postgres::PoolError;
+use deadpool_postgres::tokio_postgres::{self, error::SqlState};
+use semel_core::{Code, Error, ErrorKind};
+
+/// A failure of a statement that commits by itself, or of one before the commit. An answer of the
+/// server says that it was undone; a connection that broke says nothing.
+pub(crate) fn undone(error: tokio_postgres::Error) -> Error {
+    let is_answered = error.code().is_some_and(|state| {
+        !LEAVING.contains(state) && *state != SqlState::T_R_STATEMENT_COMPLETION_UNKNOWN
+    });
+    let error = classify(error);
+    if is_answered {
+        error.not_applied()
+    } else {
+        error
+    }
+}
+
+/// A failure in a transaction that has not been asked to commit: the server undoes it, whatever
+/// became of the connection.
+pub(crate) fn uncommitted(error: tokio_postgres::Error) -> Error {
+    classify(error).not_applied()
+}
+
+/// A failure of the commit itself: refused by the server, or nobody knows.
+pub(crate) fn of_commit(error: tokio_postgres::Error) -> Error {
+    undone(error)
+}
+
+/// Whether trying again at once is likely to succeed, with nothing applied.
+pub(crate) fn is_passing(error: &tokio_postgres::Error) -> bool {
+    error.code().is_some_and(|state| PASSING.contains(state))
+}
+
+/// No connection could be had from the pool.
+pub(crate) fn no_connection(error: PoolError, patience: Duration) -> Error {
+    match error {
+        PoolError::Backend(error) => not_connected(error),
+        PoolError::Timeout(deadpool_postgres::TimeoutType::Wait) => unavailable(&format!(
+            "all connections to PostgreSQL are in use, and none became free within {patience:?}; \
+             raise `connections` in the store's url"
+        ))
+        .not_applied()
+        .retry_after(Duration::from_millis(200)),
+        PoolError::Timeout(_) => unavailable(&format!(
+            "PostgreSQL did not answer within {patience:?}; check that it runs and can be reached"
+        ))
+        .not_applied()
+        .retry_after(Duration::from_secs(1)),
+        error => unavailable("no connection to PostgreSQL can be made")
+            .not_applied()
+            .with_source(error),
+    }
+}
+
+/// A connection was not made.
+pub(crate) fn not_connected(error: tokio_postgres::Error) -> Error {
+    classify(error).not_applied()
+}
+
+/// A stored row that does not say what it must.
+pub(crate) fn corrupt(what: &str) -> Error {
+    Error::new(
+        ErrorKind::Corrupt,
+        format!("a stored {what} does not check out; restore the store's tables from a backup"),
+    )
+}
+
+/// Too many others are at the same keys.
+pub(crate) fn contended() -> Error {
+    Error::new(
+        ErrorKind::Conflict,
+        "others kept changing the same record; try again",
+    )
+    .retry_after(Duration::from_millis(100))
+}
+
+/// The task of a call is gone.
+pub(crate) fn gone() -> Error {
+    Error::new(ErrorKind::Internal, "a call of the store panicked")
+}
+
+/// A setting of the url or of the server that a person must change.
+pub(crate) fn misconfigured(message: &str) -> Error {
+    Error::new(ErrorKind::InvalidConfig, message)
+        .with_code(Code::StoreUnavailable)
+        .not_applied()
+}
+
+/// The one place that knows PostgreSQL's codes. What nobody classified is our bug, maybe applied.
+fn classify(error: tokio_postgres::Error) -> Error {
+    let Some(db) = error.as_db_error() else {
+        return broken(error);
+    };
+    let state = db.code().clone();
+    let said = one_line(db.message());
+    let classified = match state.code() {
+        "40001" | "40P01" | "55P03" => Error::new(
+            ErrorKind::Throttled,
+            "others were at the same records for too long; try again",
+        )
+        .retry_after(Duration::from_millis(100)),
+        "57014" => Error::new(
+            ErrorKind::Timeout,
+            "PostgreSQL gave a statement up after its time limit",
+        ),
+        "28P01" | "28000" => misconfigured(&format!(
+            "PostgreSQL refuses the user of the store's url ({said}); check user, password and pg_hba.conf"
+        )),
+        "3D000" => misconfigured(&format!("{said}; create the database or correct store.url")),
+        "42501" => misconfigured(&format!(
+            "the user of the store's url lacks a right ({said}); see docs/spec/postgres.md for the \
+             rights that are needed"
+        )),
+        "42P01" | "3F000" | "42703" => misconfigured(&format!(
+            "tables of the store are missing or not as they were made ({said}); run `semel store \
+             migrate` or correct the schema in store.url"
+        )),
+        "25006" => Error::new(
+            ErrorKind::Unavailable,
+            "PostgreSQL is read-only: a replica, or default_transaction_read_only; name the primary \
+             in store.url",
+        )
+        .with_code(Code::StoreReadOnly),
+        "53100" => unavailable("the disk under PostgreSQL is full; free some space")
+            .with_code(Code::StoreFull)
+            .retry_after(Duration::from_secs(5)),
+        "53300" => unavailable(
+            "PostgreSQL has no connection left; lower `connections` or raise max_connections",
+        )
+        .retry_after(Duration::from_secs(1)),
+        "53200" | "53400" | "53000" => unavailable(&format!("PostgreSQL is short of resources: {said}"))
+            .retry_after(Duration::from_secs(1)),
+        "57P01" | "57P02" | "57P03" | "57P05" => {
+            unavailable(&format!("PostgreSQL is going down or coming up: {said}"))
+                .retry_after(Duration::from_millis(500))
+        }
+        "58030" | "XX001" | "XX002" => Error::new(
+            ErrorKind::Corrupt,
+            format!("PostgreSQL cannot read its own files: {said}"),
+        ),
+        other if other.starts_with("08") => unavailable(&format!("the connection failed: {said}")),
+        other => Error::new(
+            ErrorKind::Internal,
+            format!("PostgreSQL refused a statement of this store: {said} ({other})"),
+        ),
+    };
+    classified.with_source(error)
+}
+
+/// Not an answer: the connection, or what came over it.
+fn broken(error: tokio_postgres::Error) -> Error {
+    let text = error.to_string();
+    let classified = if text.contains("TLS") || text.contains("tls") {
+        misconfigured(
+            "no encrypted connection to PostgreSQL could be made; check `sslmode`, `sslrootcert` and the \
+             server's certificate",
+        )
+    } else if text.contains("password missing") || text.contains("authentication") {
+        misconfigured("PostgreSQL wants a password and the store's url has none")
+    } else if text.starts_with("error connecting to server") {
+        unavailable("PostgreSQL cannot be reached; check host and port, and that it runs")
+            .retry_after(Duration::from_millis(500))
+    } else {
+        unavailable("the connection to PostgreSQL broke")
+    };
+    classified.with_source(error)
+}
+
+fn unavailable(message: &str) -> Error {
+    Error::new(ErrorKind::Unavailable, message)
+}
+
+/// The database's own words, one line.
+pub(crate) fn one_line(text: &str) -> String {
+    const MOST: usize = 400;
+    let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    line.chars().take(MOST).collect()
+}
+
+/// What others at the same rows cause.
+const PASSING: [SqlState; 3] = [
+    SqlState::T_R_SERIALIZATION_FAILURE,
+    SqlState::T_R_DEADLOCK_DETECTED,
+    SqlState::LOCK_NOT_AVAILABLE,
+];
+
+/// What a server says that is going down, perhaps after it has committed.
+const LEAVING: [SqlState; 3] = [
+    SqlState::ADMIN_SHUTDOWN,
+    SqlState::CRASH_SHUTDOWN,
+    SqlState::CANNOT_CONNECT_NOW,
+];

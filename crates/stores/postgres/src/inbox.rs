@@ -1,0 +1,167 @@
+//! The inbox: a record in the transaction of a user's own connection.
+
+use std::fmt;
+use std::sync::Arc;
+
+use deadpool_postgres::tokio_postgres::Transaction;
+use semel_core::{
+    Admission, Claim, ClaimRequest, Clock, Outcome, Result, Settled, Settlement, Step, Window,
+};
+
+use crate::error::contended;
+use crate::locked::{Locked, Stop, Wanted};
+use crate::row::millis;
+use crate::session::TRIES;
+use crate::sql::Texts;
+
+/// Admits and completes operations within transactions that the user begins and commits, on the
+/// user's own `tokio-postgres` connection to the store's database.
+///
+/// *Inline* (A1): admit, change, complete and commit in one transaction; whoever has the same key
+/// waits until the commit. *Leased* (A2), where the work takes long: admit and commit; later, in a
+/// second transaction, change, complete and commit. A completion whose claim was lost is
+/// [`Settled::Fenced`]: it has touched nothing, and the user rolls back.
+///
+/// Transactions are best `READ COMMITTED`, PostgreSQL's default. In a stricter one, a key that
+/// somebody else took meanwhile is a serialization failure: roll back and begin again.
+///
+/// ```no_run
+/// # use semel_core::{Admission, ClaimId, ClaimRequest, Key, Outcome, Scope, Settled, Window};
+/// # use semel_store_postgres::Inbox;
+/// # async fn deliver(client: &mut tokio_postgres::Client) -> Result<(), Box<dyn std::error::Error>> {
+/// let inbox = Inbox::in_schema("semel");
+/// let transaction = client.transaction().await?;
+/// let request = ClaimRequest::new(Scope::new("", "payments")?, Key::parse("pay-1")?, ClaimId::from_u128(7));
+/// if let Admission::Granted(claim) = inbox.admit(&transaction, &request).await? {
+///     transaction.execute("INSERT INTO payments VALUES ('pay-1', 100)", &[]).await?;
+///     let settled = inbox.complete(&transaction, &claim, Outcome::empty(), Window::DEFAULT).await?;
+///     assert!(matches!(settled, Settled::Now(_)));
+/// }
+/// transaction.commit().await?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct Inbox {
+    texts: Arc<Texts>,
+    clock: Option<Arc<dyn Clock>>,
+}
+
+impl Inbox {
+    /// The inbox of the store in this schema, which a store or `semel store migrate` has made.
+    pub fn in_schema(schema: &str) -> Self {
+        Self::new(Texts::in_schema(schema), None)
+    }
+
+    pub(crate) fn new(texts: Texts, clock: Option<Arc<dyn Clock>>) -> Self {
+        Self {
+            texts: Arc::new(texts),
+            clock,
+        }
+    }
+
+    /// Asks for the right to run an effect within `transaction`. The answer holds once the
+    /// transaction is committed; rolling back takes it back.
+    ///
+    /// # Guarantee   INB-1 and those of `Store::claim`
+    /// # Shape       granted → run the effect; anything else → do not
+    /// # Cost        four statements on rows of one key; waits for another transaction at the same key
+    /// # Errors
+    /// `Throttled` (others were at the same key: roll back and begin again), `Unavailable`; after any
+    /// error PostgreSQL refuses everything but a rollback, so nothing was applied.
+    ///
+    /// # Cancel safety
+    /// A call that is dropped may have run: roll back.
+    pub async fn admit(
+        &self,
+        transaction: &Transaction<'_>,
+        request: &ClaimRequest,
+    ) -> Result<Admission> {
+        for _ in 0..TRIES {
+            let wanted = Wanted {
+                operations: vec![&request.operation],
+                entities: request
+                    .gate
+                    .iter()
+                    .map(|gate| (&request.operation.scope, &gate.entity))
+                    .collect(),
+                tokens: 1,
+                outcomes: request.wants_outcome,
+                given_now: self.given_now(),
+            };
+            let mut locked = Locked::begin(transaction, &self.texts, wanted)
+                .await
+                .map_err(Stop::into_error)?;
+            let id = request.operation.id();
+            let answer = locked.ledger.claim(id, request, &mut locked.tokens);
+            match locked.flush().await {
+                Ok(()) => return answer.ok_or_else(contended),
+                Err(Stop::Again) => {}
+                Err(stop) => return Err(stop.into_error()),
+            }
+        }
+        Err(contended())
+    }
+
+    /// Records that the effect of `claim` happened within `transaction`.
+    ///
+    /// # Guarantee   INB-1, CLM-3, OUT-1
+    /// # Shape       mine → completed; lost → [`Settled::Fenced`], and the user rolls back
+    /// # Errors
+    /// As [`Inbox::admit`].
+    pub async fn complete(
+        &self,
+        transaction: &Transaction<'_>,
+        claim: &Claim,
+        outcome: Outcome,
+        window: Window,
+    ) -> Result<Settled> {
+        let operation = claim.operation.clone();
+        let step = Step::Complete { outcome, window };
+        let settlement = Settlement {
+            operation,
+            claim_id: claim.claim_id,
+            step,
+        };
+        self.settle(transaction, &settlement).await
+    }
+
+    /// Reports any other step of a claim within `transaction`.
+    ///
+    /// # Guarantee   those of `Store::settle`
+    /// # Errors
+    /// As [`Inbox::admit`].
+    pub async fn settle(
+        &self,
+        transaction: &Transaction<'_>,
+        settlement: &Settlement,
+    ) -> Result<Settled> {
+        for _ in 0..TRIES {
+            let wanted = Wanted {
+                operations: vec![&settlement.operation],
+                given_now: self.given_now(),
+                ..Wanted::default()
+            };
+            let mut locked = Locked::begin(transaction, &self.texts, wanted)
+                .await
+                .map_err(Stop::into_error)?;
+            let answer = locked.ledger.settle(settlement.operation.id(), settlement);
+            match locked.flush().await {
+                Ok(()) => return Ok(answer),
+                Err(Stop::Again) => {}
+                Err(stop) => return Err(stop.into_error()),
+            }
+        }
+        Err(contended())
+    }
+
+    fn given_now(&self) -> Option<i64> {
+        self.clock.as_ref().map(|clock| millis(clock.now()))
+    }
+}
+
+impl fmt::Debug for Inbox {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Inbox")
+    }
+}

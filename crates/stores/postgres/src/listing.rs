@@ -1,0 +1,269 @@
+//! Reading without deciding: single records, lists, counts, marks; and the sweep.
+
+use bytes::Bytes;
+use deadpool_postgres::Object;
+use deadpool_postgres::tokio_postgres::Row;
+use semel_core::decide::{self, Change};
+use semel_core::port::store::{ListQuery, Listed, Page, Stats, Swept};
+use semel_core::{
+    Error, ErrorKind, Key, OpId, Operation, Record, Result, Scope, StateKind, Timestamp,
+};
+
+use crate::columns::Columns;
+use crate::error::{corrupt, undone};
+use crate::rounds::id_at;
+use crate::row::{self, span_column, state_column, timestamp};
+use crate::session::{Session, pause};
+
+/// Records with their outcomes, except those that count as absent.
+pub(crate) async fn records(session: &Session, ids: &[OpId]) -> Result<Vec<Option<Record>>> {
+    let client = session.client().await?;
+    let asked: Vec<_> = ids.iter().map(|id| &id.as_bytes()[..]).collect();
+    let now = session.given_now();
+    let text = &session.texts.read;
+    let rows = session.run(&client, text, &[&now, &true, &asked]).await?;
+    let mut records = vec![None; ids.len()];
+    for row in &rows {
+        let number: i64 = row.try_get(row::COLUMNS + 1).map_err(undone)?;
+        let now = timestamp(row.try_get(row::COLUMNS + 2).map_err(undone)?);
+        let found = row::found(row)?.map(|(_, record)| record);
+        if let Some(place) = usize::try_from(number - 1)
+            .ok()
+            .and_then(|at| records.get_mut(at))
+        {
+            *place = found.filter(|record| !record.is_forgotten(now));
+        }
+    }
+    Ok(records)
+}
+
+/// A page of records in the order of their ids.
+pub(crate) async fn list(session: &Session, query: &ListQuery) -> Result<Page<Listed>> {
+    let after = match &query.after {
+        None => Bytes::new(),
+        Some(id) if id.len() == 32 => id.clone(),
+        Some(_) => return Err(foreign_cursor()),
+    };
+    let client = session.client().await?;
+    let Some(scope) = scope_filter(session, &client, query.scope.as_ref()).await? else {
+        return Ok(Page {
+            items: Vec::new(),
+            next: None,
+        });
+    };
+    let texts = &session.texts;
+    let text = match query.state {
+        Some(StateKind::Released | StateKind::Dead | StateKind::InDoubt) => &texts.list_open,
+        Some(StateKind::Claimed | StateKind::Started | StateKind::Completed) | None
+            if query.repeated =>
+        {
+            &texts.list_repeated
+        }
+        Some(StateKind::Claimed | StateKind::Started | StateKind::Completed) | None => &texts.list,
+    };
+    let state = query.state.map(|state| i32::from(state_column(state)));
+    let limit = query.limit.max(1);
+    let most = i64::try_from(limit).unwrap_or(i64::MAX);
+    let now = now(session, &client).await?;
+    let rows = session
+        .run(
+            &client,
+            text,
+            &[&&*after, &scope, &state, &query.repeated, &most],
+        )
+        .await?;
+    let next = rows.last().filter(|_| rows.len() >= limit);
+    let next = next.map(|row| id_at(row, row::COLUMNS + 1)).transpose()?;
+    let mut items = Vec::with_capacity(rows.len());
+    for row in &rows {
+        let record = row::read(row)?;
+        if !record.is_forgotten(now) {
+            items.push(Listed {
+                operation: operation(row, row::COLUMNS + 2)?,
+                record,
+            });
+        }
+    }
+    Ok(Page {
+        items,
+        next: next.map(|id| Bytes::copy_from_slice(id.as_bytes())),
+    })
+}
+
+/// Counts by state, without what counts as absent.
+pub(crate) async fn stats(session: &Session) -> Result<Stats> {
+    let client = session.client().await?;
+    let now = session.given_now();
+    let rows = session.run(&client, &session.texts.stats, &[&now]).await?;
+    let mut stats = Stats::default();
+    for row in &rows {
+        let column: i16 = row.try_get(0).map_err(undone)?;
+        let count: i64 = row.try_get(1).map_err(undone)?;
+        let place = StateKind::ALL
+            .iter()
+            .position(|kind| state_column(*kind) == column);
+        stats.records[place.ok_or_else(|| corrupt("record"))?] = count.cast_unsigned();
+    }
+    let rows = session.run(&client, &session.texts.size, &[]).await?;
+    if let Some(row) = rows.first() {
+        let (parked, bytes): (i64, Option<i64>) = (
+            row.try_get(0).map_err(undone)?,
+            row.try_get(1).map_err(undone)?,
+        );
+        stats.parked = parked.cast_unsigned();
+        stats.disk_bytes = bytes.map(i64::cast_unsigned);
+    }
+    Ok(stats)
+}
+
+/// Removes what is due, then brings vanished parks to light, then counts what was abandoned.
+pub(crate) async fn sweep(session: &Session, limit: usize) -> Result<Swept> {
+    let client = session.client().await?;
+    let now = session.given_now();
+    let limit = i64::try_from(limit.max(1)).unwrap_or(i64::MAX);
+    let texts = &session.texts;
+    let removed = session.run(&client, &texts.sweep, &[&now, &limit]).await?;
+    let mut swept = Swept {
+        removed: removed.len() as u64,
+        ..Swept::default()
+    };
+    let left = limit.saturating_sub_unsigned(swept.removed);
+    let mut visited = swept.removed;
+    for round in 1..=SWEEPS {
+        let (seen, doubted, lost) = sweep_vanished(session, &client, left).await?;
+        visited = visited.saturating_add(seen);
+        swept.doubted += doubted;
+        if lost == 0 {
+            break;
+        }
+        pause(round).await;
+    }
+    swept.more = visited >= limit.cast_unsigned() && swept.removed + swept.doubted > 0;
+    if !swept.more {
+        let quiet = span_column(semel_core::Window::DEFAULT.duration());
+        let rows = session
+            .run(&client, &texts.abandoned, &[&now, &quiet])
+            .await?;
+        let count = rows.first().map_or(Ok(0), |row| row.try_get::<_, i64>(0));
+        swept.abandoned = count.map_err(undone)?.cast_unsigned();
+    }
+    Ok(swept)
+}
+
+/// Brings vanished parks to light; answers how many it looked at, changed, and lost to others that
+/// wrote them meanwhile.
+async fn sweep_vanished(session: &Session, client: &Object, most: i64) -> Result<(u64, u64, u64)> {
+    if most <= 0 {
+        return Ok((0, 0, 0));
+    }
+    let texts = &session.texts;
+    let now = session.given_now();
+    let rows = session.run(client, &texts.vanished, &[&now, &most]).await?;
+    let mut changed = Vec::new();
+    for row in &rows {
+        let now = timestamp(row.try_get(row::COLUMNS + 2).map_err(undone)?);
+        match row::found(row) {
+            Ok(Some((revision, record))) => match decide::sweep(&record, now) {
+                Change::Put(record) => {
+                    changed.push((id_at(row, row::COLUMNS + 1)?, revision, record));
+                }
+                Change::Keep | Change::Remove => {}
+            },
+            Ok(None) => {}
+            // Left for whoever asks for it; the others go on.
+            Err(error) if error.kind() == ErrorKind::Corrupt => {}
+            Err(error) => return Err(error),
+        }
+    }
+    let mut updates = Columns::default();
+    for (id, revision, record) in &changed {
+        updates.push_stored(id, *revision, record);
+    }
+    if updates.is_empty() {
+        return Ok((rows.len() as u64, 0, 0));
+    }
+    let written = session
+        .run(client, &texts.update, &updates.update())
+        .await?;
+    let lost = updates.len().saturating_sub(written.len());
+    Ok((rows.len() as u64, written.len() as u64, lost as u64))
+}
+
+/// A named number.
+pub(crate) async fn mark(session: &Session, name: &str) -> Result<Option<u64>> {
+    let client = session.client().await?;
+    let rows = session
+        .run(&client, &session.texts.mark_get, &[&name])
+        .await?;
+    let value = rows.first().map(|row| row.try_get::<_, i64>(0)).transpose();
+    Ok(value.map_err(undone)?.map(i64::cast_unsigned))
+}
+
+/// The store's clock.
+pub(crate) async fn now(session: &Session, client: &Object) -> Result<Timestamp> {
+    if let Some(now) = session.given_now() {
+        return Ok(timestamp(now));
+    }
+    let rows = session.run(client, &session.texts.now, &[&0_i64]).await?;
+    let now = rows.first().map_or(Ok(0), |row| row.try_get(0));
+    now.map(timestamp).map_err(undone)
+}
+
+/// The scope asked for: `None` is one that nothing is stored of, `Some(None)` is any.
+pub(crate) async fn scope_filter(
+    session: &Session,
+    client: &Object,
+    scope: Option<&Scope>,
+) -> Result<Option<Option<i32>>> {
+    let Some(scope) = scope else {
+        return Ok(Some(None));
+    };
+    let text = &session.texts.scope_find;
+    let parameters: [&(dyn deadpool_postgres::tokio_postgres::types::ToSql + Sync); 2] =
+        [&scope.tenant(), &scope.operation()];
+    let rows = session.run(client, text, &parameters).await?;
+    let number = rows.first().map(|row| row.try_get(0)).transpose();
+    Ok(number.map_err(undone)?.map(Some))
+}
+
+/// The operation of a row that has tenant, name and key from `first` on.
+pub(crate) fn operation(row: &Row, first: usize) -> Result<Operation> {
+    let key = key(row, first + 2)?.ok_or_else(|| corrupt("key"))?;
+    Ok(Operation::new(scope_at(row, first)?, key))
+}
+
+/// The scope of a row that has tenant and name from `first` on.
+pub(crate) fn scope_at(row: &Row, first: usize) -> Result<Scope> {
+    let tenant: &str = row.try_get(first).map_err(undone)?;
+    let operation: &str = row.try_get(first + 1).map_err(undone)?;
+    Scope::new(tenant, operation).map_err(|error| corrupt("scope").with_source(error))
+}
+
+/// A key that was stored.
+pub(crate) fn key(row: &Row, column: usize) -> Result<Option<Key>> {
+    let bytes: Option<&[u8]> = row.try_get(column).map_err(undone)?;
+    let key = bytes.map(|bytes| Key::from_canonical(Bytes::copy_from_slice(bytes)));
+    key.map(|key| key.ok_or_else(|| corrupt("key"))).transpose()
+}
+
+/// The row number that a cursor says.
+pub(crate) fn sequence(after: Option<&Bytes>) -> Result<i64> {
+    let Some(bytes) = after else { return Ok(0) };
+    let seq = <[u8; 8]>::try_from(&**bytes).map_err(|_| foreign_cursor())?;
+    Ok(i64::from_be_bytes(seq))
+}
+
+/// The cursor behind a row.
+pub(crate) fn cursor(seq: i64) -> Bytes {
+    Bytes::copy_from_slice(&seq.to_be_bytes())
+}
+
+pub(crate) fn foreign_cursor() -> Error {
+    Error::new(
+        ErrorKind::InvalidInput,
+        "the cursor is not one of this list",
+    )
+}
+
+/// How often a sweep looks again at what others wrote while it was about to.
+const SWEEPS: u32 = 8;

@@ -1,0 +1,56 @@
+//! Looking at a store without changing anything, and bringing it forward when told to.
+
+use semel_core::port::store::Capabilities;
+use semel_core::port::transactional::Statements;
+use semel_core::{Error, Result};
+
+use crate::config::Options;
+use crate::store::session;
+use crate::{FORMAT, preflight, schema, statements};
+
+/// What can be seen of a server and the store on it.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Looked {
+    /// The format of its tables; none where there is no store.
+    pub format: Option<i64>,
+    /// What it promises as it is set up now.
+    pub capabilities: Capabilities,
+    /// Why it refuses each of the statements, in their order.
+    pub refused: Vec<Option<Error>>,
+}
+
+/// Looks at the store of `url`, and asks its database about `statements`.
+///
+/// # Errors
+/// As [`PostgresStore::connect`](crate::PostgresStore::connect), but not for tables that are absent or
+/// newer.
+pub async fn look(url: &str, options: Options, statements: &[Statements]) -> Result<Looked> {
+    let session = session(url, &options)?;
+    let client = session.client().await?;
+    let format = schema::format(&session, &client).await?;
+    let mut refused = Vec::with_capacity(statements.len());
+    for some in statements {
+        refused.push(statements::prepare(&client, some).await.err());
+    }
+    Ok(Looked {
+        format,
+        capabilities: preflight::preflight(&session, &client).await?,
+        refused,
+    })
+}
+
+/// Brings the tables of `url` to [`FORMAT`], and makes them where there are none; answers with the
+/// format that they have then.
+///
+/// # Errors
+/// As [`PostgresStore::connect`](crate::PostgresStore::connect).
+pub async fn migrate(url: &str, options: Options) -> Result<i64> {
+    let session = session(url, &options)?;
+    let mut client = session.client().await?;
+    preflight::check(&session, &client).await?;
+    if !schema::check(&session, &client).await? {
+        schema::create(&session, &mut client).await?;
+    }
+    Ok(FORMAT)
+}

@@ -1,0 +1,508 @@
+//! Batches whose records are not gated by a version: one statement where nothing is in the way, then
+//! compare and set.
+//!
+//! The server inserts what is absent, completes and extends what belongs to the one who reports, and
+//! hands over the rest with its revision. What is to become of the rest is decided here, and written
+//! on the condition that the revision still stands. Whoever loses such a race asks again. Nobody
+//! holds a lock while it thinks, so nobody waits for a worker that stands still.
+//!
+//! # Guarantee   those of `claim`, `settle` and `renew`; BAT-2
+
+use std::collections::{HashMap, HashSet};
+
+use deadpool_postgres::Object;
+use deadpool_postgres::tokio_postgres::Row;
+use semel_core::ledger::{Found, Ledger};
+use semel_core::{
+    Admission, ClaimRequest, Error, ErrorKind, FencingToken, OpId, Operation, Renewal, Renewed,
+    Result, Scope, Settled, Settlement, StateKind, Step, Timestamp,
+};
+
+use crate::columns::{Asked, Blob, Columns};
+use crate::error::{contended, undone};
+use crate::row::{self, outcome_columns, span_column, timestamp, window_columns};
+use crate::session::{Runs, Session, pause};
+
+/// An item that is still open after every round.
+const ROUNDS: u32 = 32;
+/// From this round on, whoever asks again waits a little first.
+const PATIENT: u32 = 4;
+
+/// Claims that are not gated.
+pub(crate) async fn claim(session: &Session, batch: &[ClaimRequest]) -> Result<Vec<Admission>> {
+    let client = session.client().await?;
+    let operations: Vec<_> = batch.iter().map(|request| &request.operation).collect();
+    let mut rounds = Rounds::new(session, &client, &operations);
+    rounds.store_scopes().await?;
+    while rounds.goes_on().await {
+        rounds.claim(batch).await?;
+    }
+    Ok(rounds.finish(Admission::Failed))
+}
+
+/// Settlements; where records are gated, what is left out, with its places.
+pub(crate) async fn settle(
+    session: &Session,
+    batch: &[Settlement],
+) -> Result<(Vec<Settled>, Vec<usize>)> {
+    let client = session.client().await?;
+    let operations: Vec<_> = batch.iter().map(|it| &it.operation).collect();
+    let mut rounds = Rounds::new(session, &client, &operations);
+    while rounds.goes_on().await {
+        rounds.settle(batch).await?;
+    }
+    let gated = std::mem::take(&mut rounds.gated);
+    Ok((rounds.finish(Settled::Failed), gated))
+}
+
+/// Renewals; where records are gated, what is left out, with its places.
+pub(crate) async fn renew(
+    session: &Session,
+    batch: &[Renewal],
+) -> Result<(Vec<Renewed>, Vec<usize>)> {
+    let client = session.client().await?;
+    let operations: Vec<_> = batch.iter().map(|it| &it.operation).collect();
+    let mut rounds = Rounds::new(session, &client, &operations);
+    while rounds.goes_on().await {
+        rounds.renew(batch).await?;
+    }
+    let gated = std::mem::take(&mut rounds.gated);
+    Ok((rounds.finish(Renewed::Failed), gated))
+}
+
+/// One batch on its way.
+struct Rounds<'b, A> {
+    session: &'b Session,
+    client: &'b Object,
+    operations: &'b [&'b Operation],
+    ids: Vec<OpId>,
+    answers: Vec<Option<A>>,
+    /// Places of items that have no answer yet, in order.
+    open: Vec<usize>,
+    /// Places of items whose answers are written already, whatever becomes of those behind them.
+    written: HashSet<usize>,
+    /// Places of items that are left to a transaction, since records of theirs are gated.
+    gated: Vec<usize>,
+    scopes: HashMap<Scope, i32>,
+    round: u32,
+}
+
+impl<'b, A: Clone + Send + Sync> Rounds<'b, A> {
+    fn new(session: &'b Session, client: &'b Object, operations: &'b [&'b Operation]) -> Self {
+        Self {
+            session,
+            client,
+            ids: operations.iter().map(|it| it.id()).collect(),
+            answers: vec![None; operations.len()],
+            open: (0..operations.len()).collect(),
+            written: HashSet::new(),
+            gated: Vec::new(),
+            scopes: HashMap::new(),
+            operations,
+            round: 0,
+        }
+    }
+
+    async fn store_scopes(&mut self) -> Result<()> {
+        for operation in self.operations {
+            if !self.scopes.contains_key(&operation.scope) {
+                let number = self.session.scope(self.client, &operation.scope).await?;
+                self.scopes.insert(operation.scope.clone(), number);
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether there is another round, after a while if there were many.
+    async fn goes_on(&mut self) -> bool {
+        if self.open.is_empty() || self.round == ROUNDS {
+            return false;
+        }
+        if self.round >= PATIENT {
+            pause(self.round - PATIENT + 1).await;
+        }
+        self.round += 1;
+        true
+    }
+
+    fn finish(self, failed: impl Fn(Error) -> A) -> Vec<A> {
+        let answer = |answer: Option<A>| answer.unwrap_or_else(|| failed(contended()));
+        self.answers.into_iter().map(answer).collect()
+    }
+
+    /// The first open item of each key, in the order of the ids.
+    fn keys(&self) -> Vec<usize> {
+        let mut keys = self.open.clone();
+        keys.sort_by_key(|item| (self.ids[*item], *item));
+        keys.dedup_by_key(|item| self.ids[*item]);
+        keys
+    }
+
+    /// Writes what was decided. Items of keys that somebody else has written meanwhile stay open,
+    /// beside those of `again`.
+    async fn write(&mut self, ledger: &Ledger, mut again: Vec<usize>) -> Result<()> {
+        let lost = write(self.session, self.client, ledger, &self.scopes).await?;
+        if !lost.is_empty() {
+            for item in &self.open {
+                let is_written = self.written.contains(item);
+                if lost.contains(&self.ids[*item]) && !is_written {
+                    self.answers[*item] = None;
+                    again.push(*item);
+                }
+            }
+            again.sort_unstable();
+            again.dedup();
+        }
+        self.open = again;
+        Ok(())
+    }
+
+    /// Tells the ledger what a row found of an item's key.
+    fn tell(&self, ledger: &mut Ledger, item: usize, row: &Row) -> Result<()> {
+        let found = match row::found(row) {
+            Ok(None) => Found::Absent,
+            Ok(Some((revision, record))) => Found::Record(revision, record),
+            Err(error) if error.kind() == ErrorKind::Corrupt => Found::Damaged(error),
+            Err(error) => return Err(error),
+        };
+        ledger.found(self.ids[item], self.operations[item], found);
+        Ok(())
+    }
+
+    /// Puts what is open aside if some of it is about gated records: an entity ties them together, so
+    /// that they are decided in their order.
+    fn put_gated_aside(&mut self, ledger: &Ledger) {
+        let is_gated = |item: &usize| {
+            let record = ledger.record(self.ids[*item]);
+            record.is_some_and(|record| record.gate.is_some())
+        };
+        if self.open.iter().any(is_gated) {
+            self.gated.append(&mut self.open);
+        }
+    }
+
+    /// Reads what there is of these keys.
+    async fn read(&self, keys: &[usize], ledger: &mut Option<Ledger>) -> Result<()> {
+        if keys.is_empty() {
+            return Ok(());
+        }
+        let ids: Vec<_> = keys
+            .iter()
+            .map(|item| &self.ids[*item].as_bytes()[..])
+            .collect();
+        let now = self.session.given_now();
+        let text = &self.session.texts.read;
+        let rows = self
+            .session
+            .run(self.client, text, &[&now, &false, &ids])
+            .await?;
+        for row in &rows {
+            let (item, now) = place_and_now(row, row::COLUMNS + 1, keys)?;
+            let ledger = ledger.get_or_insert_with(|| Ledger::new(now));
+            self.tell(ledger, item, row)?;
+        }
+        Ok(())
+    }
+}
+
+impl Rounds<'_, Admission> {
+    async fn claim(&mut self, batch: &[ClaimRequest]) -> Result<()> {
+        let keys = self.keys();
+        let mut asked = Asked::default();
+        for item in &keys {
+            let scope = self.scopes[&self.operations[*item].scope];
+            asked.push(&self.ids[*item], scope, &batch[*item]);
+        }
+        let wanted = self.open.iter().any(|item| batch[*item].wants_outcome);
+        let now = self.session.given_now();
+        let text = &self.session.texts.claim;
+        let rows = self
+            .session
+            .run(
+                self.client,
+                text,
+                &[
+                    &now,
+                    &wanted,
+                    &asked.ids,
+                    &asked.scopes,
+                    &asked.keys,
+                    &asked.claims,
+                    &asked.fingerprints,
+                    &asked.transports,
+                    &asked.young_until,
+                    &asked.leases,
+                    &asked.recoveries,
+                ],
+            )
+            .await?;
+        drop(asked);
+        let mut ledger: Option<Ledger> = None;
+        let mut spares = Vec::new();
+        let mut unseen = HashSet::new();
+        for row in &rows {
+            let (item, now) = place_and_now(row, row::COLUMNS + 2, &keys)?;
+            let ledger = ledger.get_or_insert_with(|| {
+                let mut ledger = Ledger::new(now);
+                ledger.reserve(keys.len());
+                ledger
+            });
+            let id = self.ids[item];
+            let granted: Option<i64> = row.try_get(row::COLUMNS + 4).map_err(undone)?;
+            if let Some(token) = granted {
+                ledger.found(id, self.operations[item], Found::Absent);
+                let mut token = std::iter::once(FencingToken::new(token.cast_unsigned()));
+                self.answers[item] = ledger.claim(id, &batch[item], &mut token);
+                ledger.wrote(id, 0);
+                self.written.insert(item);
+                continue;
+            }
+            let spare: Option<i64> = row.try_get(row::COLUMNS + 1).map_err(undone)?;
+            spares.extend(spare.map(|token| FencingToken::new(token.cast_unsigned())));
+            self.tell(ledger, item, row)?;
+            let is_absent = ledger.record(id).is_none() && !ledger.is_damaged(id);
+            if is_absent && !is_too_old(&batch[item], now) {
+                unseen.insert(id);
+            }
+        }
+        let Some(mut ledger) = ledger else {
+            return Err(Error::new(
+                ErrorKind::Internal,
+                "a claim was answered with nothing",
+            ));
+        };
+        let mut tokens = spares.into_iter();
+        let mut again = Vec::new();
+        for item in &self.open {
+            if self.written.contains(item) {
+                continue;
+            }
+            if !unseen.contains(&self.ids[*item]) {
+                self.answers[*item] = ledger.claim(self.ids[*item], &batch[*item], &mut tokens);
+            }
+            if self.answers[*item].is_none() {
+                again.push(*item);
+            }
+        }
+        self.write(&ledger, again).await
+    }
+}
+
+impl Rounds<'_, Settled> {
+    async fn settle(&mut self, batch: &[Settlement]) -> Result<()> {
+        let keys = self.keys();
+        let alone = self.alone();
+        let is_complete = |item: &usize| {
+            matches!(batch[*item].step, Step::Complete { .. }) && alone.contains(item)
+        };
+        let (complete, others): (Vec<usize>, Vec<usize>) = keys.into_iter().partition(is_complete);
+        let mut ledger = None;
+        if !complete.is_empty() {
+            self.complete(batch, &complete, &mut ledger).await?;
+        }
+        self.read(&others, &mut ledger).await?;
+        let Some(mut ledger) = ledger else {
+            self.open.clear();
+            return Ok(());
+        };
+        self.open.retain(|item| self.answers[*item].is_none());
+        self.put_gated_aside(&ledger);
+        for item in &self.open {
+            self.answers[*item] = Some(ledger.settle(self.ids[*item], &batch[*item]));
+        }
+        self.write(&ledger, Vec::new()).await
+    }
+
+    /// Completes in one statement; what it could not complete, it has read.
+    async fn complete(
+        &mut self,
+        batch: &[Settlement],
+        keys: &[usize],
+        ledger: &mut Option<Ledger>,
+    ) -> Result<()> {
+        let (mut ids, mut claims, mut kept) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut margins, mut codecs, mut outcomes) = (Vec::new(), Vec::new(), Vec::new());
+        for item in keys {
+            let Step::Complete { outcome, window } = &batch[*item].step else {
+                continue;
+            };
+            let (duration, margin) = window_columns(*window);
+            let (codec, bytes) = outcome_columns(Some(outcome));
+            ids.push(&self.ids[*item].as_bytes()[..]);
+            claims.push(batch[*item].claim_id.to_bytes().to_vec());
+            kept.push(duration);
+            margins.push(margin);
+            codecs.push(codec);
+            outcomes.push(bytes.map(Blob));
+        }
+        let now = self.session.given_now();
+        let text = &self.session.texts.complete;
+        let rows = self
+            .session
+            .run(
+                self.client,
+                text,
+                &[&now, &ids, &claims, &kept, &margins, &codecs, &outcomes],
+            )
+            .await?;
+        for row in &rows {
+            let (item, now) = place_and_now(row, row::COLUMNS + 1, keys)?;
+            if row.try_get(row::COLUMNS + 3).map_err(undone)? {
+                self.answers[item] = Some(Settled::Now(StateKind::Completed));
+            } else {
+                let ledger = ledger.get_or_insert_with(|| Ledger::new(now));
+                self.tell(ledger, item, row)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Rounds<'_, Renewed> {
+    async fn renew(&mut self, batch: &[Renewal]) -> Result<()> {
+        let alone = self.alone();
+        let (keys, others): (Vec<usize>, Vec<usize>) = self
+            .keys()
+            .into_iter()
+            .partition(|item| alone.contains(item));
+        let mut ledger = None;
+        if !keys.is_empty() {
+            let ids: Vec<_> = keys
+                .iter()
+                .map(|item| &self.ids[*item].as_bytes()[..])
+                .collect();
+            let claims: Vec<_> = keys
+                .iter()
+                .map(|item| batch[*item].claim_id.to_bytes().to_vec())
+                .collect();
+            let leases: Vec<_> = keys
+                .iter()
+                .map(|item| span_column(batch[*item].lease))
+                .collect();
+            let now = self.session.given_now();
+            let text = &self.session.texts.renew;
+            let rows = self
+                .session
+                .run(self.client, text, &[&now, &ids, &claims, &leases])
+                .await?;
+            for row in &rows {
+                let (item, now) = place_and_now(row, row::COLUMNS + 1, &keys)?;
+                if row.try_get(row::COLUMNS + 3).map_err(undone)? {
+                    self.answers[item] = Some(Renewed::Until(now.plus(batch[item].lease)));
+                } else {
+                    let ledger = ledger.get_or_insert_with(|| Ledger::new(now));
+                    self.tell(ledger, item, row)?;
+                }
+            }
+        }
+        self.read(&others, &mut ledger).await?;
+        let Some(mut ledger) = ledger else {
+            self.open.clear();
+            return Ok(());
+        };
+        self.open.retain(|item| self.answers[*item].is_none());
+        self.put_gated_aside(&ledger);
+        for item in &self.open {
+            self.answers[*item] = Some(ledger.renew(self.ids[*item], &batch[*item]));
+        }
+        self.write(&ledger, Vec::new()).await
+    }
+}
+
+impl<A> Rounds<'_, A> {
+    /// Open items whose key no other open item has.
+    fn alone(&self) -> HashSet<usize> {
+        let mut counts: HashMap<OpId, usize> = HashMap::with_capacity(self.open.len());
+        for item in &self.open {
+            *counts.entry(self.ids[*item]).or_default() += 1;
+        }
+        let is_alone = |item: &usize| counts[&self.ids[*item]] == 1;
+        self.open.iter().copied().filter(is_alone).collect()
+    }
+}
+
+/// Writes what a ledger changes, each record on the condition that its revision still stands; answers
+/// with those that did not.
+pub(crate) async fn write(
+    session: &Session,
+    client: &impl Runs,
+    ledger: &Ledger,
+    scopes: &HashMap<Scope, i32>,
+) -> Result<HashSet<OpId>> {
+    let mut lost = HashSet::new();
+    let (mut updates, mut inserts) = (Columns::default(), Columns::default());
+    let (mut dropped, mut revisions) = (Vec::new(), Vec::new());
+    for entry in ledger.changes() {
+        lost.insert(entry.id);
+        match (entry.revision, &entry.record) {
+            (Some(revision), Some(record)) => updates.push_stored(&entry.id, revision, record),
+            (None, Some(record)) => {
+                let scope = scopes
+                    .get(&entry.operation.scope)
+                    .copied()
+                    .unwrap_or_default();
+                inserts.push_new(&entry.id, scope, &entry.operation.key, record);
+            }
+            (Some(revision), None) => {
+                dropped.push(&entry.id.as_bytes()[..]);
+                revisions.push(u32::try_from(revision).unwrap_or(u32::MAX).cast_signed());
+            }
+            (None, None) => {}
+        }
+    }
+    let mut written = Vec::new();
+    if !updates.is_empty() {
+        written.extend(
+            session
+                .run(client, &session.texts.update, &updates.update())
+                .await?,
+        );
+    }
+    if !inserts.is_empty() {
+        written.extend(
+            session
+                .run(client, &session.texts.insert, &inserts.insert())
+                .await?,
+        );
+    }
+    if !dropped.is_empty() {
+        let parameters: [&(dyn deadpool_postgres::tokio_postgres::types::ToSql + Sync); 2] =
+            [&dropped, &revisions];
+        written.extend(
+            session
+                .run(client, &session.texts.delete, &parameters)
+                .await?,
+        );
+    }
+    for row in &written {
+        lost.remove(&id_at(row, 0)?);
+    }
+    Ok(lost)
+}
+
+/// The id in a column.
+pub(crate) fn id_at(row: &Row, column: usize) -> Result<OpId> {
+    let bytes: &[u8] = row.try_get(column).map_err(undone)?;
+    let id = bytes.try_into().map(OpId::from_bytes);
+    id.map_err(|_| crate::error::corrupt("operation id"))
+}
+
+/// The item that a row is about, and the time that it was read at.
+fn place_and_now(row: &Row, column: usize, keys: &[usize]) -> Result<(usize, Timestamp)> {
+    let number: i64 = row.try_get(column).map_err(undone)?;
+    let now: i64 = row.try_get(column + 1).map_err(undone)?;
+    let place = usize::try_from(number - 1).ok().and_then(|at| keys.get(at));
+    match place {
+        Some(item) => Ok((*item, timestamp(now))),
+        None => Err(Error::new(
+            ErrorKind::Internal,
+            "an answer to something that was not asked",
+        )),
+    }
+}
+
+fn is_too_old(request: &ClaimRequest, now: Timestamp) -> bool {
+    request
+        .birth
+        .is_some_and(|birth| request.window.is_too_old(birth, now))
+}

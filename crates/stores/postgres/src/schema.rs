@@ -1,0 +1,105 @@
+//! Making the tables, and telling which format they have.
+
+use deadpool_postgres::Object;
+use semel_core::{Code, Error, ErrorKind, Result};
+
+use crate::FORMAT;
+use crate::error::{is_passing, uncommitted, undone};
+use crate::session::{Runs, Session, TRIES, pause};
+use crate::sql::quoted;
+
+/// The format of the tables; `None` where there are none.
+pub(crate) async fn format(session: &Session, client: &Object) -> Result<Option<i64>> {
+    match client.rows(&session.texts.format, &[]).await {
+        Ok(rows) => match rows.first().map(|row| row.try_get(0)) {
+            Some(Ok(format)) => Ok(Some(format)),
+            Some(Err(_)) | None => Err(foreign(&session.schema)),
+        },
+        Err(error) => match error.code().map(|state| state.code().to_owned()).as_deref() {
+            Some("42P01" | "3F000") => Ok(None),
+            Some("42703") => Err(foreign(&session.schema)),
+            _ => Err(undone(error)),
+        },
+    }
+}
+
+/// Refuses what this version cannot read, and says whether the tables are there.
+pub(crate) async fn check(session: &Session, client: &Object) -> Result<bool> {
+    match format(session, client).await? {
+        None => Ok(false),
+        Some(FORMAT) => Ok(true),
+        Some(newer) if newer > FORMAT => Err(Error::new(
+            ErrorKind::Unavailable,
+            format!(
+                "the tables in schema {} have format {newer}, this version knows {FORMAT}; use a newer version",
+                session.schema
+            ),
+        )
+        .with_code(Code::StoreNewer)
+        .not_applied()),
+        Some(_) => Err(foreign(&session.schema)),
+    }
+}
+
+/// Makes schema and tables, unless somebody else just has.
+pub(crate) async fn create(session: &Session, client: &mut Object) -> Result<()> {
+    let mut tries = 0;
+    loop {
+        match try_create(session, client).await {
+            Ok(()) => return Ok(()),
+            Err(error) if is_passing(&error) && tries < TRIES => {
+                tries += 1;
+                pause(tries).await;
+            }
+            // Two that make a schema at once: one of them meets the other's.
+            Err(_) if check(session, client).await? => return Ok(()),
+            Err(error) => return Err(uncommitted(error)),
+        }
+    }
+}
+
+async fn try_create(
+    session: &Session,
+    client: &mut Object,
+) -> Result<(), deadpool_postgres::tokio_postgres::Error> {
+    let transaction = client.transaction().await?;
+    let schema = &*session.schema;
+    transaction
+        .execute(
+            "SELECT pg_advisory_xact_lock(hashtextextended('semel store ' || $1::text, 0))",
+            &[&schema],
+        )
+        .await?;
+    let is_there = "SELECT to_regnamespace(quote_ident($1::text)) IS NOT NULL, \
+                    to_regclass(quote_ident($1::text) || '.meta') IS NOT NULL";
+    let row = transaction.query_one(is_there, &[&schema]).await?;
+    let (has_schema, has_tables): (bool, bool) = (row.try_get(0)?, row.try_get(1)?);
+    if !has_schema {
+        let make = format!("CREATE SCHEMA {}", quoted(schema));
+        transaction.batch_execute(&make).await?;
+    }
+    if !has_tables {
+        transaction.batch_execute(&session.texts.create.sql).await?;
+    }
+    transaction.commit().await
+}
+
+/// The error of a store that nobody has made.
+pub(crate) fn absent(schema: &str) -> Error {
+    Error::new(
+        ErrorKind::Unavailable,
+        format!("there is no store in schema {schema}; `semel store migrate --yes` makes one"),
+    )
+    .not_applied()
+}
+
+fn foreign(schema: &str) -> Error {
+    Error::new(
+        ErrorKind::Unavailable,
+        format!(
+            "schema {schema} has a table `meta` that is not a store's; name another in store.url"
+        ),
+    )
+    .with_code(Code::StoreForeign)
+    .not_applied()
+}

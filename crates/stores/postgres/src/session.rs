@@ -1,0 +1,171 @@
+//! What all calls of a store share, and how they run statements.
+
+use std::collections::HashMap;
+use std::future::Future;
+use std::sync::atomic::AtomicU32;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use deadpool_postgres::tokio_postgres::types::{ToSql, Type};
+use deadpool_postgres::tokio_postgres::{self, Row};
+use deadpool_postgres::{Object, Pool};
+use semel_core::{Clock, Result, Scope};
+
+use crate::error::{is_passing, no_connection, undone};
+use crate::sql::{Text, Texts};
+
+/// What all calls share.
+pub(crate) struct Session {
+    pub(crate) pool: Pool,
+    pub(crate) texts: Texts,
+    pub(crate) schema: Box<str>,
+    pub(crate) clock: Option<Arc<dyn Clock>>,
+    pub(crate) patience: Duration,
+    /// For how many more batches of effects every message has a savepoint.
+    pub(crate) careful: AtomicU32,
+    /// The numbers of scopes that are known to be stored.
+    scopes: Mutex<HashMap<Scope, i32>>,
+}
+
+/// Runs statements: a connection of the pool, a transaction on it, or a user's own transaction.
+pub(crate) trait Runs: Sync {
+    /// Runs a statement and answers with its rows.
+    fn rows(
+        &self,
+        text: &Text,
+        parameters: &[&(dyn ToSql + Sync)],
+    ) -> impl Future<Output = Result<Vec<Row>, tokio_postgres::Error>> + Send;
+}
+
+impl Session {
+    pub(crate) fn new(
+        pool: Pool,
+        schema: Box<str>,
+        clock: Option<Arc<dyn Clock>>,
+        patience: Duration,
+    ) -> Self {
+        Self {
+            pool,
+            texts: Texts::in_schema(&schema),
+            schema,
+            clock,
+            patience,
+            careful: AtomicU32::new(0),
+            scopes: Mutex::default(),
+        }
+    }
+
+    /// A connection of the pool.
+    pub(crate) async fn client(&self) -> Result<Object> {
+        let got = self.pool.get().await;
+        got.map_err(|error| no_connection(error, self.patience))
+    }
+
+    /// The time to send along where the store was handed a clock, for tests.
+    pub(crate) fn given_now(&self) -> Option<i64> {
+        let clock = self.clock.as_ref()?;
+        Some(crate::row::millis(clock.now()))
+    }
+
+    /// Runs a statement that commits by itself; tries again where others were in its way.
+    pub(crate) async fn run(
+        &self,
+        client: &impl Runs,
+        text: &Text,
+        parameters: &[&(dyn ToSql + Sync)],
+    ) -> Result<Vec<Row>> {
+        let mut tries = 0;
+        loop {
+            match client.rows(text, parameters).await {
+                Ok(rows) => return Ok(rows),
+                Err(error) if is_passing(&error) && tries < TRIES => {
+                    tries += 1;
+                    pause(tries).await;
+                }
+                Err(error) => return Err(undone(error)),
+            }
+        }
+    }
+
+    /// The number of a scope, which is stored if it is not yet. Remembered, so `client` must not be
+    /// in a transaction that may be undone.
+    pub(crate) async fn scope(&self, client: &impl Runs, scope: &Scope) -> Result<i32> {
+        let known = |numbers: &HashMap<Scope, i32>| numbers.get(scope).copied();
+        if let Some(number) = known(&self.scopes.lock().unwrap_or_else(PoisonError::into_inner)) {
+            return Ok(number);
+        }
+        let number = store_scope(client, &self.texts.scope, scope)
+            .await
+            .map_err(undone)?;
+        let mut scopes = self.scopes.lock().unwrap_or_else(PoisonError::into_inner);
+        scopes.insert(scope.clone(), number);
+        Ok(number)
+    }
+}
+
+/// The number of a scope, which is stored if it is not yet.
+pub(crate) async fn store_scope(
+    client: &impl Runs,
+    text: &Text,
+    scope: &Scope,
+) -> Result<i32, tokio_postgres::Error> {
+    loop {
+        let rows = client
+            .rows(text, &[&scope.tenant(), &scope.operation()])
+            .await?;
+        // Without a row, another transaction has just stored it: the next look finds it.
+        if let Some(row) = rows.first() {
+            return row.try_get(0);
+        }
+    }
+}
+
+/// Waits a little longer each time, and never as long as anybody else.
+pub(crate) async fn pause(tries: u32) {
+    let mut random = [0; 2];
+    // Without entropy everybody waits alike, which is slower and nothing else.
+    let _ = getrandom::fill(&mut random);
+    let most = 4_u32.saturating_pow(tries.min(4));
+    let millis = u32::from(u16::from_le_bytes(random)) % most.max(1) + 1;
+    tokio::time::sleep(Duration::from_millis(millis.into())).await;
+}
+
+impl Runs for Object {
+    async fn rows(
+        &self,
+        text: &Text,
+        parameters: &[&(dyn ToSql + Sync)],
+    ) -> Result<Vec<Row>, tokio_postgres::Error> {
+        let statement = self.prepare_typed_cached(&text.sql, &text.types).await?;
+        self.query(&statement, parameters).await
+    }
+}
+
+impl Runs for deadpool_postgres::Transaction<'_> {
+    async fn rows(
+        &self,
+        text: &Text,
+        parameters: &[&(dyn ToSql + Sync)],
+    ) -> Result<Vec<Row>, tokio_postgres::Error> {
+        let statement = self.prepare_typed_cached(&text.sql, &text.types).await?;
+        self.query(&statement, parameters).await
+    }
+}
+
+impl Runs for tokio_postgres::Transaction<'_> {
+    async fn rows(
+        &self,
+        text: &Text,
+        parameters: &[&(dyn ToSql + Sync)],
+    ) -> Result<Vec<Row>, tokio_postgres::Error> {
+        let typed: Vec<(&(dyn ToSql + Sync), Type)> = parameters
+            .iter()
+            .copied()
+            .zip(text.types.iter().cloned())
+            .collect();
+        self.query_typed(&text.sql, &typed).await
+    }
+}
+
+/// How often a statement is tried again that others were in the way of.
+pub(crate) const TRIES: u32 = 8;

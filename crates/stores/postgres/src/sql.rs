@@ -1,0 +1,133 @@
+//! The query texts, each in a file of its own under `schema/`, for a store's own schema.
+
+use deadpool_postgres::tokio_postgres::types::Type;
+
+macro_rules! texts {
+    ($($(#[doc = $about:literal])* $name:ident = $file:literal,)+) => {
+        /// Every statement of a store.
+        #[derive(Clone, Debug)]
+        pub(crate) struct Texts {
+            $($(#[doc = $about])* pub(crate) $name: Text,)+
+        }
+
+        impl Texts {
+            /// The statements of the store in `schema`.
+            pub(crate) fn in_schema(schema: &str) -> Self {
+                Self {
+                    $($name: Text::new(include_str!(concat!("../schema/", $file, ".sql")), schema),)+
+                }
+            }
+        }
+    };
+}
+
+texts! {
+    create = "create",
+    format = "format",
+    now = "now",
+    claim = "claim",
+    complete = "complete",
+    renew = "renew",
+    read = "read",
+    lock = "lock",
+    insert = "insert",
+    update = "update",
+    delete = "delete",
+    scope = "scope",
+    entity_lock = "entity_lock",
+    entity_insert = "entity_insert",
+    entity_update = "entity_update",
+    audit_add = "audit_add",
+    audit_list = "audit_list",
+    list = "list",
+    list_open = "list_open",
+    list_repeated = "list_repeated",
+    sweep = "sweep",
+    vanished = "vanished",
+    abandoned = "abandoned",
+    stats = "stats",
+    size = "size",
+    park = "park",
+    parked_list = "parked_list",
+    parked_drop = "parked_drop",
+    mark_get = "mark_get",
+    mark_set = "mark_set",
+    scope_find = "scope_find",
+    preflight = "preflight",
+    probe = "probe",
+    unprobe = "unprobe",
+    token = "token",
+    token_lock = "token_lock",
+    token_raise = "token_raise",
+    record_export = "record_export",
+    record_forget = "record_forget",
+    entity_export = "entity_export",
+    mark_export = "mark_export",
+    mark_add = "mark_add",
+    audit_find = "audit_find",
+}
+
+/// A statement and the types of its parameters, each of which is cast where it is first named.
+#[derive(Clone, Debug)]
+pub(crate) struct Text {
+    pub(crate) sql: Box<str>,
+    pub(crate) types: Box<[Type]>,
+}
+
+impl Text {
+    fn new(text: &str, schema: &str) -> Self {
+        let sql = text.replace("semel.", &format!("{}.", quoted(schema)));
+        Self {
+            types: types_of(&sql).into(),
+            sql: sql.into(),
+        }
+    }
+}
+
+/// An identifier as it stands in a statement.
+pub(crate) fn quoted(identifier: &str) -> String {
+    format!("\"{}\"", identifier.replace('"', "\"\""))
+}
+
+/// The types that `$1::…`, `$2::…` are cast to.
+fn types_of(sql: &str) -> Vec<Type> {
+    let cast = |number: usize| {
+        let (_, rest) = sql.split_once(&format!("${number}::"))?;
+        let end =
+            rest.find(|letter: char| !letter.is_ascii_alphanumeric() && !"[]".contains(letter));
+        TYPES
+            .iter()
+            .find(|(name, _)| *name == &rest[..end.unwrap_or(rest.len())])
+            .map(|(_, r#type)| r#type.clone())
+    };
+    (1..).map_while(cast).collect()
+}
+
+const TYPES: &[(&str, Type)] = &[
+    ("bigint", Type::INT8),
+    ("boolean", Type::BOOL),
+    ("bytea", Type::BYTEA),
+    ("integer", Type::INT4),
+    ("text", Type::TEXT),
+    ("bigint[]", Type::INT8_ARRAY),
+    ("boolean[]", Type::BOOL_ARRAY),
+    ("bytea[]", Type::BYTEA_ARRAY),
+    ("integer[]", Type::INT4_ARRAY),
+    ("smallint[]", Type::INT2_ARRAY),
+    ("text[]", Type::TEXT_ARRAY),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_statement_names_its_schema_and_the_types_of_its_parameters() {
+        let texts = Texts::in_schema("odd\"one");
+        assert!(texts.lock.sql.contains("FROM \"odd\"\"one\".records"));
+        assert_eq!(*texts.lock.types, [Type::BOOL, Type::BYTEA_ARRAY]);
+        assert_eq!(texts.update.types.len(), 26);
+        assert_eq!(texts.insert.types.len(), 27);
+        assert_eq!(texts.claim.types.len(), 11);
+    }
+}

@@ -1,0 +1,284 @@
+//! The store ports: each call runs in a task of its own, so that giving up the wait gives up no more.
+
+use std::fmt;
+use std::future::Future;
+use std::sync::Arc;
+
+use semel_core::decide::{Directed, Directive};
+use semel_core::port::checkpoint::{CheckpointStore, Together, Write};
+use semel_core::port::store::{Capabilities, ListQuery, Listed, Page, Stats, Swept};
+use semel_core::port::transactional::{Application, Applied, Statements, TransactionalStore};
+use semel_core::port::transfer::{Item, TransferStore};
+use semel_core::{
+    Admission, Audited, ClaimRequest, Mark, Note, Operation, Parked, ParkedId, Record, Renewal,
+    Renewed, Result, Settled, Settlement, Store,
+};
+
+use crate::checkpoint::{AdmitWith, SettleWith};
+use crate::config::{Options, place};
+use crate::connect;
+use crate::error::gone;
+use crate::inbox::Inbox;
+use crate::session::Session;
+use crate::transaction::transact;
+use crate::{apply, audit, jobs, listing, parked, preflight, rounds, schema, statements, transfer};
+
+/// A store in a schema of a PostgreSQL database, which may hold its users' own tables as well.
+///
+/// Any number of stores, in any number of processes, may use one schema at once.
+pub struct PostgresStore {
+    pub(crate) session: Arc<Session>,
+}
+
+impl PostgresStore {
+    /// Connects to the server of `url`, and makes schema and tables where there are none and
+    /// `options` say so.
+    ///
+    /// # Shape
+    /// `postgres://USER:PASSWORD@HOST:PORT/DATABASE?schema=semel&connections=4&sslmode=require`
+    ///
+    /// # Errors
+    /// `invalid-config` (the url), `store-unavailable` (no server, wrong password, no right, no
+    /// tables), `store-read-only` (a replica), `store-newer`, `store-foreign`; none has changed
+    /// anything, and none repeats the password.
+    pub async fn connect(url: &str, options: Options) -> Result<Self> {
+        let session = session(url, &options)?;
+        let mut client = session.client().await?;
+        preflight::check(&session, &client).await?;
+        if !schema::check(&session, &client).await? {
+            if !options.create {
+                return Err(schema::absent(&session.schema));
+            }
+            schema::create(&session, &mut client).await?;
+        }
+        drop(client);
+        Ok(Self {
+            session: Arc::new(session),
+        })
+    }
+
+    /// The inbox of this store's schema, for transactions on connections of your own.
+    pub fn inbox(&self) -> Inbox {
+        Inbox::new(self.session.texts.clone(), self.session.clock.clone())
+    }
+
+    /// Runs a call to its end, whether or not somebody waits for it.
+    pub(crate) async fn call<T, F>(&self, work: impl FnOnce(Arc<Session>) -> F) -> Result<T>
+    where
+        T: Send + 'static,
+        F: Future<Output = Result<T>> + Send + 'static,
+    {
+        let running = tokio::spawn(work(Arc::clone(&self.session)));
+        running.await.unwrap_or_else(|_| Err(gone()))
+    }
+}
+
+/// What calls share, without a connection yet.
+pub(crate) fn session(url: &str, options: &Options) -> Result<Session> {
+    let place = place(url)?;
+    let pool = connect::pool(&place, options)?;
+    Ok(Session::new(
+        pool,
+        place.schema,
+        options.clock.clone(),
+        options.patience,
+    ))
+}
+
+impl fmt::Debug for PostgresStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PostgresStore")
+            .field("schema", &self.session.schema)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Store for PostgresStore {
+    async fn claim(&self, batch: &[ClaimRequest]) -> Result<Vec<Admission>> {
+        if batch.is_empty() {
+            return Ok(Vec::new());
+        }
+        let batch = batch.to_vec();
+        self.call(|session| async move {
+            if batch.iter().any(|request| request.gate.is_some()) {
+                transact(&session, jobs::Claim(&batch)).await
+            } else {
+                rounds::claim(&session, &batch).await
+            }
+        })
+        .await
+    }
+
+    async fn settle(&self, batch: &[Settlement]) -> Result<Vec<Settled>> {
+        if batch.is_empty() {
+            return Ok(Vec::new());
+        }
+        let batch = batch.to_vec();
+        self.call(|session| async move {
+            let (mut answers, gated) = rounds::settle(&session, &batch).await?;
+            if !gated.is_empty() {
+                let some: Vec<_> = gated.iter().map(|place| batch[*place].clone()).collect();
+                let settled = transact(&session, jobs::Settle(&some)).await?;
+                for (place, answer) in gated.into_iter().zip(settled) {
+                    answers[place] = answer;
+                }
+            }
+            Ok(answers)
+        })
+        .await
+    }
+
+    async fn renew(&self, batch: &[Renewal]) -> Result<Vec<Renewed>> {
+        if batch.is_empty() {
+            return Ok(Vec::new());
+        }
+        let batch = batch.to_vec();
+        self.call(|session| async move {
+            let (mut answers, gated) = rounds::renew(&session, &batch).await?;
+            if !gated.is_empty() {
+                let some: Vec<_> = gated.iter().map(|place| batch[*place].clone()).collect();
+                let renewed = transact(&session, jobs::Renew(&some)).await?;
+                for (place, answer) in gated.into_iter().zip(renewed) {
+                    answers[place] = answer;
+                }
+            }
+            Ok(answers)
+        })
+        .await
+    }
+
+    async fn park(&self, batch: &[Parked]) -> Result<Vec<bool>> {
+        if batch.is_empty() {
+            return Ok(Vec::new());
+        }
+        let batch = batch.to_vec();
+        self.call(|session| async move {
+            let client = session.client().await?;
+            let given = session.given_now().map(crate::row::timestamp);
+            let messages: Vec<_> = batch.iter().collect();
+            parked::park(&session, &client, &messages, given).await
+        })
+        .await
+    }
+
+    async fn drop_parked(&self, batch: &[ParkedId], note: Option<&Note>) -> Result<Vec<bool>> {
+        if batch.is_empty() {
+            return Ok(Vec::new());
+        }
+        let (batch, note) = (batch.to_vec(), note.cloned());
+        self.call(
+            |session| async move { transact(&session, parked::Drop(&batch, note.as_ref())).await },
+        )
+        .await
+    }
+
+    async fn get(&self, batch: &[Operation]) -> Result<Vec<Option<Record>>> {
+        let ids: Vec<_> = batch.iter().map(Operation::id).collect();
+        self.call(|session| async move { listing::records(&session, &ids).await })
+            .await
+    }
+
+    async fn list(&self, query: &ListQuery) -> Result<Page<Listed>> {
+        let query = query.clone();
+        self.call(|session| async move { listing::list(&session, &query).await })
+            .await
+    }
+
+    async fn list_parked(&self, query: &ListQuery) -> Result<Page<Parked>> {
+        let query = query.clone();
+        self.call(|session| async move { parked::list(&session, &query).await })
+            .await
+    }
+
+    async fn operate(&self, batch: &[Directive]) -> Result<Vec<Directed>> {
+        if batch.is_empty() {
+            return Ok(Vec::new());
+        }
+        let batch = batch.to_vec();
+        self.call(|session| async move { transact(&session, jobs::Operate(&batch)).await })
+            .await
+    }
+
+    async fn list_audit(&self, query: &ListQuery) -> Result<Page<Audited>> {
+        let query = query.clone();
+        self.call(|session| async move { audit::list(&session, &query).await })
+            .await
+    }
+
+    async fn sweep(&self, limit: usize) -> Result<Swept> {
+        self.call(|session| async move { listing::sweep(&session, limit).await })
+            .await
+    }
+
+    async fn stats(&self) -> Result<Stats> {
+        self.call(|session| async move { listing::stats(&session).await })
+            .await
+    }
+
+    async fn preflight(&self) -> Result<Capabilities> {
+        self.call(|session| async move {
+            let client = session.client().await?;
+            preflight::preflight(&session, &client).await
+        })
+        .await
+    }
+}
+
+impl CheckpointStore for PostgresStore {
+    async fn settle_with(&self, batch: &[Settlement], mark: &Mark) -> Result<Together> {
+        let (batch, mark) = (batch.to_vec(), mark.clone());
+        self.call(|session| async move { transact(&session, SettleWith(&batch, &mark)).await })
+            .await
+    }
+
+    async fn admit_with(&self, batch: Vec<ClaimRequest>, write: Write) -> Result<Vec<Admission>> {
+        let job = AdmitWith::new(batch, write)?;
+        self.call(|session| async move { transact(&session, job).await })
+            .await
+    }
+
+    async fn mark(&self, name: &str) -> Result<Option<u64>> {
+        let name: Box<str> = name.into();
+        self.call(|session| async move { listing::mark(&session, &name).await })
+            .await
+    }
+}
+
+impl TransactionalStore for PostgresStore {
+    async fn prepare(&self, statements: &Statements) -> Result<()> {
+        let statements = statements.clone();
+        self.call(|session| async move {
+            let client = session.client().await?;
+            statements::prepare(&client, &statements).await.map(drop)
+        })
+        .await
+    }
+
+    async fn apply(&self, statements: &Statements, batch: &[Application]) -> Result<Vec<Applied>> {
+        if batch.is_empty() {
+            return Ok(Vec::new());
+        }
+        let (statements, batch) = (statements.clone(), batch.to_vec());
+        self.call(|session| async move { apply::apply(&session, &statements, &batch).await })
+            .await
+    }
+}
+
+impl TransferStore for PostgresStore {
+    async fn export(&self, after: Option<&[u8]>, limit: usize) -> Result<Page<Item>> {
+        let after = after.map(<[u8]>::to_vec);
+        self.call(
+            |session| async move { transfer::export(&session, after.as_deref(), limit).await },
+        )
+        .await
+    }
+
+    async fn import(&self, batch: &[Item]) -> Result<Vec<bool>> {
+        if batch.is_empty() {
+            return Ok(Vec::new());
+        }
+        let batch = batch.to_vec();
+        self.call(|session| async move { transfer::import(&session, &batch).await })
+            .await
+    }
+}

@@ -1,0 +1,69 @@
+//! Transactions of the store's own: begun, tried again where others were in the way, committed.
+
+use std::future::Future;
+
+use deadpool_postgres::Transaction;
+use semel_core::Result;
+
+use crate::error::{is_passing, of_commit};
+use crate::locked::Stop;
+use crate::session::{Session, TRIES, pause};
+
+/// What is done within one transaction. It may be asked several times, each time from the beginning.
+pub(crate) trait Job: Send {
+    /// What it comes to.
+    type Answer: Send;
+
+    /// Does it; whoever begins and commits is the caller.
+    fn run<'a>(
+        &'a mut self,
+        session: &'a Session,
+        transaction: &'a Transaction<'_>,
+    ) -> impl Future<Output = Result<Self::Answer, Stop>> + Send + 'a;
+}
+
+/// Does a job in a transaction and commits it.
+pub(crate) async fn transact<J: Job>(session: &Session, mut job: J) -> Result<J::Answer> {
+    let mut tries = 0;
+    loop {
+        let mut client = session.client().await?;
+        match attempt(session, &mut client, &mut job).await {
+            Ok(done) => return done,
+            Err(stop) if tries < TRIES && may_pass(&stop) => {
+                drop(client);
+                tries += 1;
+                pause(tries).await;
+            }
+            Err(stop) => return Err(stop.into_error()),
+        }
+    }
+}
+
+/// One transaction; the outer error is from before the commit.
+async fn attempt<J: Job>(
+    session: &Session,
+    client: &mut deadpool_postgres::Object,
+    job: &mut J,
+) -> Result<Result<J::Answer>, Stop> {
+    let transaction = client.transaction().await?;
+    match job.run(session, &transaction).await {
+        Ok(answer) => match transaction.commit().await {
+            Ok(()) => Ok(Ok(answer)),
+            Err(error) if is_passing(&error) => Err(error.into()),
+            Err(error) => Ok(Err(of_commit(error))),
+        },
+        Err(stop) => {
+            // A connection that broke is found broken by the next one who wants it.
+            let _ = transaction.rollback().await;
+            Err(stop)
+        }
+    }
+}
+
+fn may_pass(stop: &Stop) -> bool {
+    match stop {
+        Stop::Server(error) => is_passing(error),
+        Stop::Failed(_) => false,
+        Stop::Again => true,
+    }
+}

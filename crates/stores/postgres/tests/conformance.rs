@@ -1,0 +1,113 @@
+//! The laws of the store ports, over a schema of its own on a real server.
+
+#[path = "postgres/site.rs"]
+mod site;
+
+use std::sync::Arc;
+
+use semel_conformance::{
+    CheckpointSubject, DurableSubject, Subject, TestClock, TransactionalSubject, TransferSubject,
+};
+use semel_store_postgres::{Options, PostgresStore};
+
+use site::Site;
+
+struct Postgres {
+    clock: TestClock,
+    store: Arc<PostgresStore>,
+    site: Site,
+}
+
+impl Postgres {
+    async fn over(site: Site, clock: TestClock) -> Self {
+        let mut options = Options::default();
+        options.clock = Some(Arc::new(clock.clone()));
+        let store = PostgresStore::connect(&site.url(), options).await;
+        Self {
+            clock,
+            store: Arc::new(store.expect("a store")),
+            site,
+        }
+    }
+}
+
+impl Subject for Postgres {
+    type Store = PostgresStore;
+
+    async fn open() -> Self {
+        Self::over(Site::new(), TestClock::new()).await
+    }
+
+    fn store(&self) -> &Arc<PostgresStore> {
+        &self.store
+    }
+
+    fn clock(&self) -> Option<&TestClock> {
+        Some(&self.clock)
+    }
+}
+
+impl DurableSubject for Postgres {
+    async fn reopen(self) -> Self {
+        let Self { clock, store, site } = self;
+        drop(store);
+        Self::over(site, clock).await
+    }
+}
+
+impl CheckpointSubject for Postgres {
+    type Checkpoint = PostgresStore;
+
+    fn checkpoint(&self) -> Arc<PostgresStore> {
+        Arc::clone(&self.store)
+    }
+}
+
+impl TransferSubject for Postgres {
+    type Transfer = PostgresStore;
+
+    fn transfer(&self) -> Arc<PostgresStore> {
+        Arc::clone(&self.store)
+    }
+}
+
+impl TransactionalSubject for Postgres {
+    type Transactional = PostgresStore;
+
+    fn transactional(&self) -> Arc<PostgresStore> {
+        Arc::clone(&self.store)
+    }
+
+    async fn make_table(&self) {
+        let made = self
+            .site
+            .client()
+            .await
+            .batch_execute(Self::CREATE_TABLE)
+            .await;
+        made.expect("a table");
+    }
+
+    async fn rows(&self) -> Vec<(String, i64)> {
+        let select = "SELECT account, amount FROM semel_laws_ledger";
+        let rows = self
+            .site
+            .client()
+            .await
+            .query(select, &[])
+            .await
+            .expect("rows");
+        rows.iter().map(|row| (row.get(0), row.get(1))).collect()
+    }
+}
+
+semel_conformance::store_laws!(Postgres);
+semel_conformance::durable_laws!(Postgres);
+semel_conformance::checkpoint_laws!(Postgres);
+semel_conformance::durable_checkpoint_laws!(Postgres);
+semel_conformance::history_laws!(Postgres);
+semel_conformance::transactional_laws!(Postgres);
+semel_conformance::durable_transactional_laws!(Postgres);
+semel_conformance::transfer_laws!(Postgres);
+semel_conformance::durable_transfer_laws!(Postgres);
+semel_conformance::checkpoint_transfer_laws!(Postgres);
