@@ -11,6 +11,7 @@ mod embedded;
 mod figures;
 mod keys;
 mod parts;
+mod postgres;
 mod rivals;
 mod sql;
 
@@ -23,17 +24,19 @@ type Bench = (&'static str, fn() -> Outcome);
 
 fn main() -> ExitCode {
     let wanted: Vec<String> = std::env::args().skip(1).collect();
-    let known: [Bench; 6] = [
+    let known: [Bench; 7] = [
         ("embedded", embedded::rate),
         ("memory", embedded::memory),
         ("sql", sql::rate),
         ("source", parts::source),
         ("jsonl", parts::jsonl),
         ("dedup", dedup::time),
+        ("postgres", postgres::rate),
     ];
     for name in &wanted {
         if !known.iter().any(|(known, _)| known == name) {
-            eprintln!("bench: no `{name}`; known are embedded, memory, sql, source, jsonl, dedup");
+            let names = known.map(|(name, _)| name).join(", ");
+            eprintln!("bench: no `{name}`; known are {names}");
             return ExitCode::from(2);
         }
     }

@@ -1,6 +1,7 @@
 //! `cargo xtask bench`: the benchmarks bring their rivals along, so nothing else builds them.
 
 use crate::failure::{Failure, Result};
+use crate::services::Borrowed;
 use crate::workspace::Workspace;
 
 /// Builds package `bench` in release mode, and the binary that some of it measures, and runs it with
@@ -12,8 +13,19 @@ pub(crate) fn run(workspace: &Workspace, args: &[&str]) -> Result {
             return Err(Failure::no("the release binary does not build"));
         }
     }
+    if args.is_empty() || args.iter().any(|name| ON_SERVERS.contains(name)) {
+        Borrowed::beside(workspace, |servers| measure(workspace, args, Some(servers)))
+    } else {
+        measure(workspace, args, None)
+    }
+}
+
+fn measure(workspace: &Workspace, args: &[&str], servers: Option<&Borrowed>) -> Result {
     let mut command = workspace.cargo(["run", "--release", "--package", "bench", "--"]);
     command.args(args).env("SEMEL_BIN", workspace.semel());
+    if let Some(servers) = servers {
+        servers.lend(&mut command);
+    }
     // Not merged into one stream: a benchmark's stdout is data.
     let status = command.status()?;
     if status.success() {
@@ -22,3 +34,6 @@ pub(crate) fn run(workspace: &Workspace, args: &[&str]) -> Result {
         Err(Failure::no(format!("bench: {status}")))
     }
 }
+
+/// Benchmarks that want servers.
+const ON_SERVERS: [&str; 2] = ["postgres", "redis"];

@@ -23,6 +23,7 @@ mod workspace;
 use std::process::ExitCode;
 
 use crate::failure::{Failure, Result};
+use crate::services::Borrowed;
 use crate::workspace::Workspace;
 
 const USAGE: &str = "\
@@ -54,7 +55,11 @@ fn dispatch(args: &[String]) -> Result {
         ["test", "--quick"] => test::run(&Workspace::find()?, test::Extent::Quick),
         ["ci"] => ci::run(&Workspace::find()?),
         ["tidy"] => tidy::run(&Workspace::find()?).map(drop),
-        ["readme"] => readme::run(&Workspace::find()?).map(drop),
+        ["readme"] => {
+            let workspace = Workspace::find()?;
+            let blocks = |servers: &Borrowed| readme::run(&workspace, servers);
+            Borrowed::beside(&workspace, blocks).map(drop)
+        }
         ["examples"] => examples::run(&Workspace::find()?),
         ["bench", rest @ ..] => bench::run(&Workspace::find()?, rest),
         ["services", verb, names @ ..] => services::run(&Workspace::find()?, verb, names),

@@ -16,12 +16,13 @@ use std::process::Command;
 
 use crate::failure::{Failure, Result};
 use crate::process;
+use crate::services::Borrowed;
 use crate::tree::Tree;
 use crate::workspace::Workspace;
 use crate::{examples, readme::block::Block, readme::session::Session};
 
-/// Runs every checked block; gives back how many there are.
-pub(crate) fn run(workspace: &Workspace) -> Result<usize> {
+/// Runs every checked block, told where `servers` are; gives back how many blocks there are.
+pub(crate) fn run(workspace: &Workspace, servers: &Borrowed) -> Result<usize> {
     let tree = Tree::read(&workspace.root)?;
     let pages = pages(&tree)?;
     for what in [
@@ -40,6 +41,9 @@ pub(crate) fn run(workspace: &Workspace) -> Result<usize> {
         let folder = Folder::create(workspace, path)?;
         let mut session = Session::new(&folder.0, &workspace.target.join("release"));
         session.set("SEMEL_EXAMPLES", workspace.target.join("release/examples"));
+        for (variable, url) in servers.variables() {
+            session.set(variable, url);
+        }
         if let Some(fetched) = examples::fetched(workspace) {
             session.set("SEMEL_WEBHOOK_EXAMPLES", fetched);
         }

@@ -102,6 +102,21 @@ impl Borrowed {
         }
     }
 
+    /// Does `work` beside every server, and fails where one cannot be had.
+    pub(crate) fn beside<T>(
+        workspace: &Workspace,
+        work: impl FnOnce(&Self) -> Result<T>,
+    ) -> Result<T> {
+        let mut servers = Self::none(workspace);
+        if let Some(fault) = servers.all(workspace).into_iter().next() {
+            return Err(fault);
+        }
+        let done = work(&servers);
+        let stopped = servers.stop();
+        let done = done?;
+        stopped.map(|()| done)
+    }
+
     /// Starts every server that is not up; says why those are missing that cannot be had.
     pub(crate) fn all(&mut self, workspace: &Workspace) -> Vec<Failure> {
         let installed = ci::install(workspace, &packages());
@@ -138,6 +153,11 @@ impl Borrowed {
             command.env_remove(server.variable);
         }
         command.envs(self.variables.iter().map(|(name, url)| (name, url)));
+    }
+
+    /// The variables with the addresses of those that are up.
+    pub(crate) fn variables(&self) -> &[(&'static str, String)] {
+        &self.variables
     }
 
     /// How many of them are up.

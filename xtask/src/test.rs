@@ -95,7 +95,7 @@ fn released(workspace: &Workspace, servers: &Borrowed) -> Vec<Step> {
     vec![
         release,
         step("torture", || torture(workspace, servers)),
-        step("readme", || match readme::run(workspace) {
+        step("readme", || match readme::run(workspace, servers) {
             Ok(passed) => Report::passed(passed, format!("{passed} checked blocks")),
             Err(failure) => Report::failed(failure.to_string()),
         }),

@@ -1,6 +1,6 @@
 //! Runs the commands of a block in one shell, and compares what each prints.
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -17,7 +17,7 @@ use super::expected;
 pub(crate) struct Session {
     folder: PathBuf,
     path: std::ffi::OsString,
-    variables: Vec<(&'static str, PathBuf)>,
+    variables: Vec<(&'static str, OsString)>,
     patience: Duration,
 }
 
@@ -52,8 +52,8 @@ impl Session {
     }
 
     /// Sets an environment variable.
-    pub(crate) fn set(&mut self, name: &'static str, value: PathBuf) {
-        self.variables.push((name, value));
+    pub(crate) fn set(&mut self, name: &'static str, value: impl Into<OsString>) {
+        self.variables.push((name, value.into()));
     }
 
     /// Runs a block; says what differs from the page, if anything does.
