@@ -8,6 +8,7 @@ mod disk;
 mod lines;
 mod moments;
 mod payments;
+mod postgres;
 mod provider;
 mod worker;
 
@@ -15,5 +16,6 @@ pub use disk::Disk;
 pub use lines::{LineKey, Lines};
 pub use moments::Moments;
 pub use payments::{Payment, Payments};
+pub use postgres::Postgres;
 pub use provider::Provider;
 pub use worker::{Run, Site, Summary};

@@ -58,6 +58,14 @@ pub(crate) struct Place {
     pub(crate) root_cert: Option<PathBuf>,
 }
 
+/// Refuses a url that cannot be read; connects to nothing.
+///
+/// # Errors
+/// `invalid-config`, without anything of the url that may be secret.
+pub fn check_url(url: &str) -> Result<()> {
+    place(url).map(drop)
+}
+
 /// Reads a url; says what is wrong with it without repeating any of it that may be secret.
 pub(crate) fn place(url: &str) -> Result<Place> {
     let (base, query) = url.split_once('?').unwrap_or((url, ""));

@@ -154,7 +154,8 @@ fn classify(error: tokio_postgres::Error) -> Error {
 
 /// Not an answer: the connection, or what came over it.
 fn broken(error: tokio_postgres::Error) -> Error {
-    let text = error.to_string();
+    let cause = std::error::Error::source(&error).map(ToString::to_string);
+    let text = format!("{error}: {}", cause.unwrap_or_default());
     let classified = if text.contains("TLS") || text.contains("tls") {
         misconfigured(
             "no encrypted connection to PostgreSQL could be made; check `sslmode`, `sslrootcert` and the \

@@ -29,7 +29,7 @@ mod store;
 mod transaction;
 mod transfer;
 
-pub use config::Options;
+pub use config::{Options, check_url};
 pub use inbox::Inbox;
 pub use look::{Looked, look, migrate};
 pub use store::PostgresStore;

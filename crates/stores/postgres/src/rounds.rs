@@ -8,19 +8,22 @@
 //!
 //! # Guarantee   those of `claim`, `settle` and `renew`; BAT-2
 
+mod claim;
+mod settle;
+
 use std::collections::{HashMap, HashSet};
 
 use deadpool_postgres::Object;
 use deadpool_postgres::tokio_postgres::Row;
 use semel_core::ledger::{Found, Ledger};
 use semel_core::{
-    Admission, ClaimRequest, Error, ErrorKind, FencingToken, OpId, Operation, Renewal, Renewed,
-    Result, Scope, Settled, Settlement, StateKind, Step, Timestamp,
+    Admission, ClaimRequest, Error, ErrorKind, OpId, Operation, Renewal, Renewed, Result, Scope,
+    Settled, Settlement, Timestamp,
 };
 
-use crate::columns::{Asked, Blob, Columns};
+use crate::columns::Columns;
 use crate::error::{contended, undone};
-use crate::row::{self, outcome_columns, span_column, timestamp, window_columns};
+use crate::row::{self, timestamp};
 use crate::session::{Runs, Session, pause};
 
 /// An item that is still open after every round.
@@ -205,210 +208,6 @@ impl<'b, A: Clone + Send + Sync> Rounds<'b, A> {
     }
 }
 
-impl Rounds<'_, Admission> {
-    async fn claim(&mut self, batch: &[ClaimRequest]) -> Result<()> {
-        let keys = self.keys();
-        let mut asked = Asked::default();
-        for item in &keys {
-            let scope = self.scopes[&self.operations[*item].scope];
-            asked.push(&self.ids[*item], scope, &batch[*item]);
-        }
-        let wanted = self.open.iter().any(|item| batch[*item].wants_outcome);
-        let now = self.session.given_now();
-        let text = &self.session.texts.claim;
-        let rows = self
-            .session
-            .run(
-                self.client,
-                text,
-                &[
-                    &now,
-                    &wanted,
-                    &asked.ids,
-                    &asked.scopes,
-                    &asked.keys,
-                    &asked.claims,
-                    &asked.fingerprints,
-                    &asked.transports,
-                    &asked.young_until,
-                    &asked.leases,
-                    &asked.recoveries,
-                ],
-            )
-            .await?;
-        drop(asked);
-        let mut ledger: Option<Ledger> = None;
-        let mut spares = Vec::new();
-        let mut unseen = HashSet::new();
-        for row in &rows {
-            let (item, now) = place_and_now(row, row::COLUMNS + 2, &keys)?;
-            let ledger = ledger.get_or_insert_with(|| {
-                let mut ledger = Ledger::new(now);
-                ledger.reserve(keys.len());
-                ledger
-            });
-            let id = self.ids[item];
-            let granted: Option<i64> = row.try_get(row::COLUMNS + 4).map_err(undone)?;
-            if let Some(token) = granted {
-                ledger.found(id, self.operations[item], Found::Absent);
-                let mut token = std::iter::once(FencingToken::new(token.cast_unsigned()));
-                self.answers[item] = ledger.claim(id, &batch[item], &mut token);
-                ledger.wrote(id, 0);
-                self.written.insert(item);
-                continue;
-            }
-            let spare: Option<i64> = row.try_get(row::COLUMNS + 1).map_err(undone)?;
-            spares.extend(spare.map(|token| FencingToken::new(token.cast_unsigned())));
-            self.tell(ledger, item, row)?;
-            let is_absent = ledger.record(id).is_none() && !ledger.is_damaged(id);
-            if is_absent && !is_too_old(&batch[item], now) {
-                unseen.insert(id);
-            }
-        }
-        let Some(mut ledger) = ledger else {
-            return Err(Error::new(
-                ErrorKind::Internal,
-                "a claim was answered with nothing",
-            ));
-        };
-        let mut tokens = spares.into_iter();
-        let mut again = Vec::new();
-        for item in &self.open {
-            if self.written.contains(item) {
-                continue;
-            }
-            if !unseen.contains(&self.ids[*item]) {
-                self.answers[*item] = ledger.claim(self.ids[*item], &batch[*item], &mut tokens);
-            }
-            if self.answers[*item].is_none() {
-                again.push(*item);
-            }
-        }
-        self.write(&ledger, again).await
-    }
-}
-
-impl Rounds<'_, Settled> {
-    async fn settle(&mut self, batch: &[Settlement]) -> Result<()> {
-        let keys = self.keys();
-        let alone = self.alone();
-        let is_complete = |item: &usize| {
-            matches!(batch[*item].step, Step::Complete { .. }) && alone.contains(item)
-        };
-        let (complete, others): (Vec<usize>, Vec<usize>) = keys.into_iter().partition(is_complete);
-        let mut ledger = None;
-        if !complete.is_empty() {
-            self.complete(batch, &complete, &mut ledger).await?;
-        }
-        self.read(&others, &mut ledger).await?;
-        let Some(mut ledger) = ledger else {
-            self.open.clear();
-            return Ok(());
-        };
-        self.open.retain(|item| self.answers[*item].is_none());
-        self.put_gated_aside(&ledger);
-        for item in &self.open {
-            self.answers[*item] = Some(ledger.settle(self.ids[*item], &batch[*item]));
-        }
-        self.write(&ledger, Vec::new()).await
-    }
-
-    /// Completes in one statement; what it could not complete, it has read.
-    async fn complete(
-        &mut self,
-        batch: &[Settlement],
-        keys: &[usize],
-        ledger: &mut Option<Ledger>,
-    ) -> Result<()> {
-        let (mut ids, mut claims, mut kept) = (Vec::new(), Vec::new(), Vec::new());
-        let (mut margins, mut codecs, mut outcomes) = (Vec::new(), Vec::new(), Vec::new());
-        for item in keys {
-            let Step::Complete { outcome, window } = &batch[*item].step else {
-                continue;
-            };
-            let (duration, margin) = window_columns(*window);
-            let (codec, bytes) = outcome_columns(Some(outcome));
-            ids.push(&self.ids[*item].as_bytes()[..]);
-            claims.push(batch[*item].claim_id.to_bytes().to_vec());
-            kept.push(duration);
-            margins.push(margin);
-            codecs.push(codec);
-            outcomes.push(bytes.map(Blob));
-        }
-        let now = self.session.given_now();
-        let text = &self.session.texts.complete;
-        let rows = self
-            .session
-            .run(
-                self.client,
-                text,
-                &[&now, &ids, &claims, &kept, &margins, &codecs, &outcomes],
-            )
-            .await?;
-        for row in &rows {
-            let (item, now) = place_and_now(row, row::COLUMNS + 1, keys)?;
-            if row.try_get(row::COLUMNS + 3).map_err(undone)? {
-                self.answers[item] = Some(Settled::Now(StateKind::Completed));
-            } else {
-                let ledger = ledger.get_or_insert_with(|| Ledger::new(now));
-                self.tell(ledger, item, row)?;
-            }
-        }
-        Ok(())
-    }
-}
-
-impl Rounds<'_, Renewed> {
-    async fn renew(&mut self, batch: &[Renewal]) -> Result<()> {
-        let alone = self.alone();
-        let (keys, others): (Vec<usize>, Vec<usize>) = self
-            .keys()
-            .into_iter()
-            .partition(|item| alone.contains(item));
-        let mut ledger = None;
-        if !keys.is_empty() {
-            let ids: Vec<_> = keys
-                .iter()
-                .map(|item| &self.ids[*item].as_bytes()[..])
-                .collect();
-            let claims: Vec<_> = keys
-                .iter()
-                .map(|item| batch[*item].claim_id.to_bytes().to_vec())
-                .collect();
-            let leases: Vec<_> = keys
-                .iter()
-                .map(|item| span_column(batch[*item].lease))
-                .collect();
-            let now = self.session.given_now();
-            let text = &self.session.texts.renew;
-            let rows = self
-                .session
-                .run(self.client, text, &[&now, &ids, &claims, &leases])
-                .await?;
-            for row in &rows {
-                let (item, now) = place_and_now(row, row::COLUMNS + 1, &keys)?;
-                if row.try_get(row::COLUMNS + 3).map_err(undone)? {
-                    self.answers[item] = Some(Renewed::Until(now.plus(batch[item].lease)));
-                } else {
-                    let ledger = ledger.get_or_insert_with(|| Ledger::new(now));
-                    self.tell(ledger, item, row)?;
-                }
-            }
-        }
-        self.read(&others, &mut ledger).await?;
-        let Some(mut ledger) = ledger else {
-            self.open.clear();
-            return Ok(());
-        };
-        self.open.retain(|item| self.answers[*item].is_none());
-        self.put_gated_aside(&ledger);
-        for item in &self.open {
-            self.answers[*item] = Some(ledger.renew(self.ids[*item], &batch[*item]));
-        }
-        self.write(&ledger, Vec::new()).await
-    }
-}
-
 impl<A> Rounds<'_, A> {
     /// Open items whose key no other open item has.
     fn alone(&self) -> HashSet<usize> {
@@ -499,10 +298,4 @@ fn place_and_now(row: &Row, column: usize, keys: &[usize]) -> Result<(usize, Tim
             "an answer to something that was not asked",
         )),
     }
-}
-
-fn is_too_old(request: &ClaimRequest, now: Timestamp) -> bool {
-    request
-        .birth
-        .is_some_and(|birth| request.window.is_too_old(birth, now))
 }

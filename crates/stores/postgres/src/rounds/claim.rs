@@ -1,0 +1,100 @@
+//! A round of claims: what is absent is inserted, the rest decided and written.
+
+use std::collections::HashSet;
+
+use semel_core::ledger::{Found, Ledger};
+use semel_core::{Admission, ClaimRequest, Error, ErrorKind, FencingToken, Result, Timestamp};
+
+use super::{Rounds, place_and_now};
+use crate::columns::Asked;
+use crate::error::undone;
+use crate::row;
+
+impl Rounds<'_, Admission> {
+    pub(super) async fn claim(&mut self, batch: &[ClaimRequest]) -> Result<()> {
+        let keys = self.keys();
+        let mut asked = Asked::default();
+        for item in &keys {
+            let scope = self.scopes[&self.operations[*item].scope];
+            asked.push(&self.ids[*item], scope, &batch[*item]);
+        }
+        let wanted = self.open.iter().any(|item| batch[*item].wants_outcome);
+        let now = self.session.given_now();
+        let text = &self.session.texts.claim;
+        let rows = self
+            .session
+            .run(
+                self.client,
+                text,
+                &[
+                    &now,
+                    &wanted,
+                    &asked.ids,
+                    &asked.scopes,
+                    &asked.keys,
+                    &asked.claims,
+                    &asked.fingerprints,
+                    &asked.transports,
+                    &asked.young_until,
+                    &asked.leases,
+                    &asked.recoveries,
+                ],
+            )
+            .await?;
+        drop(asked);
+        let mut ledger: Option<Ledger> = None;
+        let mut spares = Vec::new();
+        let mut unseen = HashSet::new();
+        for row in &rows {
+            let (item, now) = place_and_now(row, row::COLUMNS + 2, &keys)?;
+            let ledger = ledger.get_or_insert_with(|| {
+                let mut ledger = Ledger::new(now);
+                ledger.reserve(keys.len());
+                ledger
+            });
+            let id = self.ids[item];
+            let granted: Option<i64> = row.try_get(row::COLUMNS + 4).map_err(undone)?;
+            if let Some(token) = granted {
+                ledger.found(id, self.operations[item], Found::Absent);
+                let mut token = std::iter::once(FencingToken::new(token.cast_unsigned()));
+                self.answers[item] = ledger.claim(id, &batch[item], &mut token);
+                ledger.wrote(id, 0);
+                self.written.insert(item);
+                continue;
+            }
+            let spare: Option<i64> = row.try_get(row::COLUMNS + 1).map_err(undone)?;
+            spares.extend(spare.map(|token| FencingToken::new(token.cast_unsigned())));
+            self.tell(ledger, item, row)?;
+            let is_absent = ledger.record(id).is_none() && !ledger.is_damaged(id);
+            if is_absent && !is_too_old(&batch[item], now) {
+                unseen.insert(id);
+            }
+        }
+        let Some(mut ledger) = ledger else {
+            return Err(Error::new(
+                ErrorKind::Internal,
+                "a claim was answered with nothing",
+            ));
+        };
+        let mut tokens = spares.into_iter();
+        let mut again = Vec::new();
+        for item in &self.open {
+            if self.written.contains(item) {
+                continue;
+            }
+            if !unseen.contains(&self.ids[*item]) {
+                self.answers[*item] = ledger.claim(self.ids[*item], &batch[*item], &mut tokens);
+            }
+            if self.answers[*item].is_none() {
+                again.push(*item);
+            }
+        }
+        self.write(&ledger, again).await
+    }
+}
+
+fn is_too_old(request: &ClaimRequest, now: Timestamp) -> bool {
+    request
+        .birth
+        .is_some_and(|birth| request.window.is_too_old(birth, now))
+}

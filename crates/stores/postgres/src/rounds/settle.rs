@@ -1,0 +1,131 @@
+//! A round of settlements or renewals: what belongs to the one who reports is written at once, the rest
+//! decided and written.
+
+use semel_core::ledger::Ledger;
+use semel_core::{Renewal, Renewed, Result, Settled, Settlement, StateKind, Step};
+
+use super::{Rounds, place_and_now};
+use crate::columns::Blob;
+use crate::error::undone;
+use crate::row::{self, outcome_columns, span_column, window_columns};
+
+impl Rounds<'_, Settled> {
+    pub(super) async fn settle(&mut self, batch: &[Settlement]) -> Result<()> {
+        let keys = self.keys();
+        let alone = self.alone();
+        let is_complete = |item: &usize| {
+            matches!(batch[*item].step, Step::Complete { .. }) && alone.contains(item)
+        };
+        let (complete, others): (Vec<usize>, Vec<usize>) = keys.into_iter().partition(is_complete);
+        let mut ledger = None;
+        if !complete.is_empty() {
+            self.complete(batch, &complete, &mut ledger).await?;
+        }
+        self.read(&others, &mut ledger).await?;
+        let Some(mut ledger) = ledger else {
+            self.open.clear();
+            return Ok(());
+        };
+        self.open.retain(|item| self.answers[*item].is_none());
+        self.put_gated_aside(&ledger);
+        for item in &self.open {
+            self.answers[*item] = Some(ledger.settle(self.ids[*item], &batch[*item]));
+        }
+        self.write(&ledger, Vec::new()).await
+    }
+
+    /// Completes in one statement; what it could not complete, it has read.
+    async fn complete(
+        &mut self,
+        batch: &[Settlement],
+        keys: &[usize],
+        ledger: &mut Option<Ledger>,
+    ) -> Result<()> {
+        let (mut ids, mut claims, mut kept) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut margins, mut codecs, mut outcomes) = (Vec::new(), Vec::new(), Vec::new());
+        for item in keys {
+            let Step::Complete { outcome, window } = &batch[*item].step else {
+                continue;
+            };
+            let (duration, margin) = window_columns(*window);
+            let (codec, bytes) = outcome_columns(Some(outcome));
+            ids.push(&self.ids[*item].as_bytes()[..]);
+            claims.push(batch[*item].claim_id.to_bytes().to_vec());
+            kept.push(duration);
+            margins.push(margin);
+            codecs.push(codec);
+            outcomes.push(bytes.map(Blob));
+        }
+        let now = self.session.given_now();
+        let text = &self.session.texts.complete;
+        let rows = self
+            .session
+            .run(
+                self.client,
+                text,
+                &[&now, &ids, &claims, &kept, &margins, &codecs, &outcomes],
+            )
+            .await?;
+        for row in &rows {
+            let (item, now) = place_and_now(row, row::COLUMNS + 1, keys)?;
+            if row.try_get(row::COLUMNS + 3).map_err(undone)? {
+                self.answers[item] = Some(Settled::Now(StateKind::Completed));
+            } else {
+                let ledger = ledger.get_or_insert_with(|| Ledger::new(now));
+                self.tell(ledger, item, row)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Rounds<'_, Renewed> {
+    pub(super) async fn renew(&mut self, batch: &[Renewal]) -> Result<()> {
+        let alone = self.alone();
+        let (keys, others): (Vec<usize>, Vec<usize>) = self
+            .keys()
+            .into_iter()
+            .partition(|item| alone.contains(item));
+        let mut ledger = None;
+        if !keys.is_empty() {
+            let ids: Vec<_> = keys
+                .iter()
+                .map(|item| &self.ids[*item].as_bytes()[..])
+                .collect();
+            let claims: Vec<_> = keys
+                .iter()
+                .map(|item| batch[*item].claim_id.to_bytes().to_vec())
+                .collect();
+            let leases: Vec<_> = keys
+                .iter()
+                .map(|item| span_column(batch[*item].lease))
+                .collect();
+            let now = self.session.given_now();
+            let text = &self.session.texts.renew;
+            let rows = self
+                .session
+                .run(self.client, text, &[&now, &ids, &claims, &leases])
+                .await?;
+            for row in &rows {
+                let (item, now) = place_and_now(row, row::COLUMNS + 1, &keys)?;
+                if row.try_get(row::COLUMNS + 3).map_err(undone)? {
+                    self.answers[item] = Some(Renewed::Until(now.plus(batch[item].lease)));
+                } else {
+                    let ledger = ledger.get_or_insert_with(|| Ledger::new(now));
+                    self.tell(ledger, item, row)?;
+                }
+            }
+        }
+        self.read(&others, &mut ledger).await?;
+        let Some(mut ledger) = ledger else {
+            self.open.clear();
+            return Ok(());
+        };
+        self.open.retain(|item| self.answers[*item].is_none());
+        self.put_gated_aside(&ledger);
+        for item in &self.open {
+            self.answers[*item] = Some(ledger.renew(self.ids[*item], &batch[*item]));
+        }
+        self.write(&ledger, Vec::new()).await
+    }
+}

@@ -1,0 +1,202 @@
+//! A PostgreSQL server of a test's own, to be killed.
+
+use std::fs;
+use std::net::TcpListener;
+use std::os::unix::fs::chown;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::thread::sleep;
+use std::time::Duration;
+
+use rustix::process::geteuid;
+use tempfile::TempDir;
+
+/// A server on a port of its own, with its durable defaults; stopped and gone when dropped.
+#[derive(Debug)]
+pub struct Postgres {
+    folder: TempDir,
+    programs: PathBuf,
+    port: u16,
+    process: Child,
+}
+
+impl Postgres {
+    /// Makes a database cluster and starts its server.
+    ///
+    /// # Panics
+    ///
+    /// If PostgreSQL is not installed or does not come up.
+    pub fn start() -> Self {
+        let programs = programs();
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let data = folder.path().join("data");
+        fs::create_dir(&data).expect("a folder");
+        if let Some((user, group)) = owner() {
+            for path in [folder.path(), &data] {
+                chown(path, Some(user), Some(group)).expect("a folder to give away");
+            }
+        }
+        let made = run_as_owner(Command::new(programs.join("initdb")), &data)
+            .arg("--pgdata")
+            .arg(&data)
+            .args([
+                "--username=semel",
+                "--auth=trust",
+                "--encoding=UTF8",
+                "--no-locale",
+            ])
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .status();
+        assert!(made.expect("initdb").success(), "initdb");
+        let port = TcpListener::bind("127.0.0.1:0")
+            .and_then(|listener| listener.local_addr())
+            .expect("a free port")
+            .port();
+        let process = server(&programs, &data, port);
+        let this = Self {
+            folder,
+            programs,
+            port,
+            process,
+        };
+        this.wait_until_up();
+        this
+    }
+
+    /// Its address, without a database.
+    pub fn url(&self) -> String {
+        format!("postgres://semel@127.0.0.1:{}/postgres", self.port)
+    }
+
+    /// Kills its first process, which the others do not outlive, and starts it again.
+    ///
+    /// # Panics
+    ///
+    /// If it does not come up again.
+    pub fn kill_and_restart(&mut self) {
+        self.process.kill().expect("a process");
+        self.process.wait().expect("a process");
+        let data = self.folder.path().join("data");
+        for _ in 0..100 {
+            // It refuses to start beside what is left of the one before.
+            self.process = server(&self.programs, &data, self.port);
+            sleep(Duration::from_millis(200));
+            if self.process.try_wait().expect("a process").is_none() {
+                break;
+            }
+        }
+        self.wait_until_up();
+    }
+
+    /// What a query answers, one line a row, fields apart by `|`.
+    ///
+    /// # Panics
+    ///
+    /// If it fails.
+    pub fn query(&self, sql: &str) -> Vec<String> {
+        let output = Command::new(self.programs.join("psql"))
+            .args([
+                "--no-psqlrc",
+                "--tuples-only",
+                "--no-align",
+                "--quiet",
+                "-v",
+                "ON_ERROR_STOP=1",
+            ])
+            .args(["--dbname", &self.url(), "--command", sql])
+            .output()
+            .expect("psql");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{sql}: {said}");
+        let text = String::from_utf8(output.stdout).expect("text");
+        text.lines().map(str::to_owned).collect()
+    }
+
+    fn wait_until_up(&self) {
+        for _ in 0..600 {
+            let ready = Command::new(self.programs.join("pg_isready"))
+                .args(["-q", "-h", "127.0.0.1", "-p", &self.port.to_string()])
+                .status();
+            if ready.is_ok_and(|status| status.success()) {
+                return;
+            }
+            sleep(Duration::from_millis(50));
+        }
+        panic!("PostgreSQL did not come up within thirty seconds");
+    }
+}
+
+impl Drop for Postgres {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+fn server(programs: &Path, data: &Path, port: u16) -> Child {
+    let log = fs::File::options()
+        .create(true)
+        .append(true)
+        .open(data.with_extension("log"))
+        .expect("a log");
+    run_as_owner(Command::new(programs.join("postgres")), data)
+        .arg("-D")
+        .arg(data)
+        .args([
+            "-p",
+            &port.to_string(),
+            "-k",
+            "",
+            "-h",
+            "127.0.0.1",
+            "-c",
+            "fsync=on",
+        ])
+        .stdout(Stdio::null())
+        .stderr(log)
+        .spawn()
+        .expect("postgres")
+}
+
+/// The newest version that is installed; its programs are not on the path.
+fn programs() -> PathBuf {
+    let versions = fs::read_dir("/usr/lib/postgresql").expect("PostgreSQL is installed");
+    let newest = versions
+        .filter_map(|entry| {
+            entry
+                .ok()?
+                .file_name()
+                .into_string()
+                .ok()?
+                .parse::<u32>()
+                .ok()
+        })
+        .max();
+    Path::new("/usr/lib/postgresql")
+        .join(newest.expect("a version of PostgreSQL").to_string())
+        .join("bin")
+}
+
+/// The user to run as where this process is root, which the server refuses to be.
+fn owner() -> Option<(u32, u32)> {
+    if !geteuid().is_root() {
+        return None;
+    }
+    let users = fs::read_to_string("/etc/passwd").expect("users");
+    let line = users.lines().find(|line| line.starts_with("postgres:"));
+    let fields: Vec<&str> = line.expect("a user for PostgreSQL").split(':').collect();
+    Some((
+        fields[2].parse().expect("an id"),
+        fields[3].parse().expect("an id"),
+    ))
+}
+
+fn run_as_owner(mut command: Command, folder: &Path) -> Command {
+    if let Some((user, group)) = owner() {
+        command.uid(user).gid(group);
+    }
+    command.current_dir(folder);
+    command
+}
