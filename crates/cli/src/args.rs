@@ -107,7 +107,7 @@ pub(crate) struct Common {
     /// The configuration file [default: semel.toml]
     #[arg(long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
-    /// The store to use instead of the configured one
+    /// The store to use instead of the configured one; a secret is better off in `SEMEL__STORE__URL`
     #[arg(long, value_name = "URL")]
     pub(crate) store: Option<String>,
     /// Only this pipeline
@@ -121,7 +121,7 @@ pub(crate) struct Place {
     /// The configuration file [default: semel.toml]
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// The store to use instead of the configured one
+    /// The store to use instead of the configured one; a secret is better off in `SEMEL__STORE__URL`
     #[arg(long, value_name = "URL")]
     store: Option<String>,
 }

@@ -1,10 +1,10 @@
 //! Picks backends by name; alone in knowing them all.
 
-use std::path::Path;
+mod files;
+mod server;
+
 use std::sync::Arc;
 
-use rustix::io::Errno;
-use rustix::process::{Pid, test_kill_process};
 use semel_broker_file::{FileSource, Options, StdinSource};
 use semel_core::port::checkpoint::AnyCheckpointStore;
 use semel_core::port::store::Capabilities;
@@ -17,10 +17,25 @@ use semel_store_memory::MemoryStore;
 use semel_store_sqlite::SqliteStore;
 use semel_worker::run::Stores;
 
-use crate::config::{SourceSettings, StoreUrl};
+use self::server::Terms;
+use crate::config::{Accepted, ServerUrl, SourceSettings, StoreUrl};
+use crate::output::quoted;
 
-/// Opens a store.
-pub(crate) fn store(url: &StoreUrl, clock: Arc<dyn Clock>) -> Result<Stores> {
+/// Refuses the url of a server that its driver cannot read; connects to nothing.
+pub(crate) fn check_url(url: &ServerUrl) -> Result<()> {
+    server::check_url(url)
+}
+
+/// Opens a store to run effects on it, and makes it if it is not there. A server goes by its own
+/// clock.
+///
+/// # Errors   `InvalidConfig` or `Unsupported` where it is too weak and that is not accepted; those of
+/// the store
+pub(crate) async fn store(
+    url: &StoreUrl,
+    accepted: Accepted,
+    clock: Arc<dyn Clock>,
+) -> Result<Stores> {
     match url {
         StoreUrl::Memory => {
             let store = Arc::new(MemoryStore::new(clock));
@@ -48,6 +63,13 @@ pub(crate) fn store(url: &StoreUrl, clock: Arc<dyn Clock>) -> Result<Stores> {
                 transactions: Some(AnyTransactionalStore::new(store)),
             })
         }
+        StoreUrl::Server(url) => {
+            let terms = Terms {
+                create: true,
+                accepted,
+            };
+            Ok(server::open(url, terms).await?.stores)
+        }
     }
 }
 
@@ -63,6 +85,18 @@ pub(crate) struct Operated {
     pub(crate) beside: Option<Beside>,
 }
 
+impl Operated {
+    /// To look at it, or to change what it holds.
+    fn to_change(store: AnyStore, transfer: AnyTransferStore) -> Self {
+        Self {
+            store,
+            transfer: Some(transfer),
+            stores: None,
+            beside: None,
+        }
+    }
+}
+
 /// What may go on beside whoever reads the files of a store.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Beside {
@@ -72,31 +106,51 @@ pub(crate) struct Beside {
 }
 
 /// Opens a store that is there, to look at it while others may use it.
-pub(crate) fn store_for_reading(url: &StoreUrl, clock: Arc<dyn Clock>) -> Result<Operated> {
-    refuse_absent(url)?;
+pub(crate) async fn store_for_reading(url: &StoreUrl, clock: Arc<dyn Clock>) -> Result<Operated> {
     match url {
-        StoreUrl::Embedded(path) => Ok(Operated {
-            store: AnyStore::new(Inspector::open(path, clock)?),
-            transfer: None,
-            stores: None,
-            beside: Some(Beside {
-                process: holder(path),
-            }),
-        }),
-        StoreUrl::Memory | StoreUrl::Sqlite(_) => store_for_filling(url, clock),
+        StoreUrl::Embedded(path) => {
+            refuse_absent(url).await?;
+            Ok(Operated {
+                store: AnyStore::new(Inspector::open(path, clock)?),
+                transfer: None,
+                stores: None,
+                beside: Some(Beside {
+                    process: files::holder(path),
+                }),
+            })
+        }
+        StoreUrl::Memory | StoreUrl::Sqlite(_) | StoreUrl::Server(_) => {
+            store_for_changing(url, clock).await
+        }
     }
 }
 
 /// Opens a store that is there, to change what it holds.
-pub(crate) fn store_for_changing(url: &StoreUrl, clock: Arc<dyn Clock>) -> Result<Operated> {
-    refuse_absent(url)?;
-    store_for_filling(url, clock)
+pub(crate) async fn store_for_changing(url: &StoreUrl, clock: Arc<dyn Clock>) -> Result<Operated> {
+    if let StoreUrl::Server(url) = url {
+        // The server itself says whether there is one.
+        return Ok(served(server::open(url, Terms::of_operator(false)).await?));
+    }
+    refuse_absent(url).await?;
+    store_for_filling(url, clock).await
 }
 
 /// Opens a store that is there, to run effects on it.
-pub(crate) fn store_for_running(url: &StoreUrl, clock: Arc<dyn Clock>) -> Result<Operated> {
-    refuse_absent(url)?;
-    let stores = store(url, clock)?;
+pub(crate) async fn store_for_running(
+    url: &StoreUrl,
+    accepted: Accepted,
+    clock: Arc<dyn Clock>,
+) -> Result<Operated> {
+    let stores = if let StoreUrl::Server(url) = url {
+        let terms = Terms {
+            create: false,
+            accepted,
+        };
+        server::open(url, terms).await?.stores
+    } else {
+        refuse_absent(url).await?;
+        store(url, accepted, clock).await?
+    };
     Ok(Operated {
         store: stores.store.clone(),
         transfer: None,
@@ -106,7 +160,7 @@ pub(crate) fn store_for_running(url: &StoreUrl, clock: Arc<dyn Clock>) -> Result
 }
 
 /// Opens a store to fill it, and makes it if it is not there.
-pub(crate) fn store_for_filling(url: &StoreUrl, clock: Arc<dyn Clock>) -> Result<Operated> {
+pub(crate) async fn store_for_filling(url: &StoreUrl, clock: Arc<dyn Clock>) -> Result<Operated> {
     match url {
         StoreUrl::Memory => Err(Error::new(
             ErrorKind::InvalidInput,
@@ -115,24 +169,24 @@ pub(crate) fn store_for_filling(url: &StoreUrl, clock: Arc<dyn Clock>) -> Result
         StoreUrl::Embedded(path) => {
             let options = semel_store_embedded::Options::default();
             let store = Arc::new(EmbeddedStore::open(path, clock, options)?);
-            Ok(Operated {
-                store: AnyStore::new(Arc::clone(&store)),
-                transfer: Some(AnyTransferStore::new(store)),
-                stores: None,
-                beside: None,
-            })
+            let transfer = AnyTransferStore::new(Arc::clone(&store));
+            Ok(Operated::to_change(AnyStore::new(store), transfer))
         }
         StoreUrl::Sqlite(path) => {
             let options = semel_store_sqlite::Options::default();
             let store = Arc::new(SqliteStore::open(path, clock, options)?);
-            Ok(Operated {
-                store: AnyStore::new(Arc::clone(&store)),
-                transfer: Some(AnyTransferStore::new(store)),
-                stores: None,
-                beside: None,
-            })
+            let transfer = AnyTransferStore::new(Arc::clone(&store));
+            Ok(Operated::to_change(AnyStore::new(store), transfer))
+        }
+        StoreUrl::Server(url) => {
+            let terms = Terms::of_operator(true);
+            Ok(served(server::open(url, terms).await?))
         }
     }
+}
+
+fn served(server::Served { stores, transfer }: server::Served) -> Operated {
+    Operated::to_change(stores.store, transfer)
 }
 
 /// What is known of a store without changing anything.
@@ -148,6 +202,7 @@ pub(crate) struct Looked {
 /// Looks at a store, also while others use it.
 pub(crate) async fn look(
     url: &StoreUrl,
+    accepted: Accepted,
     clock: Arc<dyn Clock>,
     statements: &[Statements],
 ) -> Result<Looked> {
@@ -162,12 +217,15 @@ pub(crate) async fn look(
             capabilities: Some(MemoryStore::new(clock).preflight().await?),
             ..nothing
         }),
-        StoreUrl::Embedded(_) if !is_there(url) => Ok(nothing),
-        StoreUrl::Embedded(_) => Ok(Looked {
-            is_there: true,
-            capabilities: Some(store_for_reading(url, clock)?.store.preflight().await?),
-            ..nothing
-        }),
+        StoreUrl::Embedded(path) if !files::is_embedded_there(path) => Ok(nothing),
+        StoreUrl::Embedded(_) => {
+            let store = store_for_reading(url, clock).await?.store;
+            Ok(Looked {
+                is_there: true,
+                capabilities: Some(store.preflight().await?),
+                ..nothing
+            })
+        }
         StoreUrl::Sqlite(path) => {
             let looked = semel_store_sqlite::look(path, statements)?;
             Ok(looked.map_or(nothing, |looked| Looked {
@@ -175,6 +233,11 @@ pub(crate) async fn look(
                 capabilities: Some(looked.capabilities),
                 refused: looked.refused,
             }))
+        }
+        StoreUrl::Server(server) => {
+            let (formats, looked) = server::look(server, accepted, statements).await?;
+            formats.check(url)?;
+            Ok(looked)
         }
     }
 }
@@ -188,30 +251,53 @@ pub(crate) struct Formats {
     pub(crate) newest: i64,
 }
 
-/// The format of a store, if this version writes a newer one.
-pub(crate) fn older_format(url: &StoreUrl) -> Option<i64> {
-    let Formats { stored, newest } = formats(url).ok()?;
+impl Formats {
+    /// Refuses a store that only another version can use, and one that must be brought forward first.
+    ///
+    /// # Errors   `store-newer`; `store-unavailable` with the command
+    pub(crate) fn check(self, url: &StoreUrl) -> Result<()> {
+        let Self { stored, newest } = self;
+        let refused = |message| Error::new(ErrorKind::Unavailable, message).not_applied();
+        match stored {
+            Some(stored) if stored > newest => Err(refused(format!(
+                "the store has format {stored}, and this version knows {newest}; use a newer version"
+            ))
+            .with_code(Code::StoreNewer)),
+            Some(stored) if stored < newest => Err(refused(format!(
+                "the store has format {stored}, and this version works with {newest}; bring it                  forward: semel store migrate --store {}",
+                quoted(&url.to_string())
+            ))),
+            Some(_) | None => Ok(()),
+        }
+    }
+}
+
+/// The format of a store that opening it brings forward.
+pub(crate) async fn older_format(url: &StoreUrl) -> Option<i64> {
+    // A server serves others too: it is brought forward by the verb for it and nobody else.
+    if url.is_server() {
+        return None;
+    }
+    let Formats { stored, newest } = formats(url).await.ok()?;
     stored.filter(|stored| *stored < newest)
 }
 
 /// The format of a store, without changing it.
-pub(crate) fn formats(url: &StoreUrl) -> Result<Formats> {
+pub(crate) async fn formats(url: &StoreUrl) -> Result<Formats> {
     Ok(match url {
         StoreUrl::Memory => Formats {
             stored: None,
             newest: 0,
         },
-        StoreUrl::Embedded(_) if !is_there(url) => Formats {
-            stored: None,
+        StoreUrl::Embedded(path) => Formats {
+            stored: if files::is_embedded_there(path) {
+                let clock = Arc::new(SystemClock::new());
+                Some(Inspector::open(path, clock)?.format()?.into())
+            } else {
+                None
+            },
             newest: semel_store_embedded::FORMAT.into(),
         },
-        StoreUrl::Embedded(path) => {
-            let clock = Arc::new(SystemClock::new());
-            Formats {
-                stored: Some(Inspector::open(path, clock)?.format()?.into()),
-                newest: semel_store_embedded::FORMAT.into(),
-            }
-        }
         StoreUrl::Sqlite(path) => Formats {
             stored: if path.exists() {
                 semel_store_sqlite::look(path, &[])?.and_then(|looked| looked.format)
@@ -220,54 +306,34 @@ pub(crate) fn formats(url: &StoreUrl) -> Result<Formats> {
             },
             newest: semel_store_sqlite::FORMAT,
         },
+        StoreUrl::Server(url) => server::look(url, Accepted::ALL, &[]).await?.0,
     })
 }
 
-/// The process that the lock file of an embedded store names, if it lives. Without the lock itself,
-/// which a worker that starts just now must not miss, this is no more than a hint.
-fn holder(folder: &Path) -> Option<u32> {
-    let text = std::fs::read_to_string(folder.join("lock")).ok()?;
-    let id: u32 = text.trim().parse().ok()?;
-    let process = i32::try_from(id).ok().and_then(Pid::from_raw)?;
-    match test_kill_process(process) {
-        Ok(()) | Err(Errno::PERM) if !is_ended(id) => Some(id),
-        Ok(()) | Err(_) => None,
-    }
-}
-
-/// Whether a process has ended and nobody has asked how: it still has its number, and no files.
-fn is_ended(id: u32) -> bool {
-    let stat = std::fs::read_to_string(format!("/proc/{id}/stat")).unwrap_or_default();
-    // Its name stands in parentheses and may have some of its own.
-    let state = stat.rsplit_once(") ").map(|(_, rest)| rest);
-    state.is_some_and(|state| state.starts_with(['Z', 'X']))
-}
-
-/// Whether there is a store, or something else that is told of when it is opened.
-pub(crate) fn is_there(url: &StoreUrl) -> bool {
+/// Makes a store on a server, or brings it to the newest format; answers with its format. A store of
+/// this machine is brought forward by opening it.
+pub(crate) async fn migrate(url: &StoreUrl, clock: Arc<dyn Clock>) -> Result<Option<i64>> {
     match url {
-        StoreUrl::Memory => true,
-        StoreUrl::Embedded(path) => {
-            // A folder in which a store was about to be made holds a lock and no store yet.
-            let clock = Arc::new(SystemClock::new());
-            let is_absent = |error: &Error| {
-                // What cannot be read has a cause, and may be a store.
-                let has_cause = std::error::Error::source(error).is_some();
-                error.code() == Code::StoreUnavailable && !has_cause
-            };
-            let looked = Inspector::open(path, clock);
-            path.exists() && !looked.err().as_ref().is_some_and(is_absent)
+        StoreUrl::Memory | StoreUrl::Embedded(_) | StoreUrl::Sqlite(_) => {
+            store_for_changing(url, clock).await?;
+            Ok(formats(url).await?.stored)
         }
-        StoreUrl::Sqlite(path) => {
-            let is_store = |looked: Option<semel_store_sqlite::Looked>| {
-                looked.is_some_and(|looked| looked.is_store)
-            };
-            path.exists() && semel_store_sqlite::look(path, &[]).map_or(true, is_store)
-        }
+        StoreUrl::Server(url) => server::migrate(url).await.map(Some),
     }
 }
 
-/// An error of a store with the place that it is about, where the store names no more than its files.
+/// Whether there is a store, or in files something else that is told of when it is opened.
+pub(crate) async fn is_there(url: &StoreUrl) -> Result<bool> {
+    Ok(match url {
+        StoreUrl::Memory => true,
+        StoreUrl::Embedded(path) => files::is_embedded_there(path),
+        StoreUrl::Sqlite(path) => files::is_sqlite_there(path),
+        StoreUrl::Server(url) => server::look(url, Accepted::ALL, &[]).await?.1.is_there,
+    })
+}
+
+/// An error of a store with the place that it is about, where the store names no more than its files
+/// or its server's kind.
 pub(crate) fn at_store(url: &StoreUrl, error: Error) -> Error {
     let is_of_store = matches!(
         error.code(),
@@ -281,8 +347,11 @@ pub(crate) fn at_store(url: &StoreUrl, error: Error) -> Error {
             | Code::RecordCorrupt
     );
     let message = error.to_string();
-    let is_embedded = matches!(url, StoreUrl::Embedded(_));
-    if !is_embedded || !is_of_store || message.contains(&url.to_string()) {
+    let is_vague = match url {
+        StoreUrl::Memory | StoreUrl::Sqlite(_) => false,
+        StoreUrl::Embedded(_) | StoreUrl::Server(_) => true,
+    };
+    if !is_vague || !is_of_store || message.contains(&url.to_string()) {
         return error;
     }
     let (kind, code) = (error.kind(), error.code());
@@ -297,8 +366,8 @@ pub(crate) fn at_store(url: &StoreUrl, error: Error) -> Error {
 }
 
 /// Nobody who looks for a store wants a new one.
-fn refuse_absent(url: &StoreUrl) -> Result<()> {
-    if is_there(url) {
+async fn refuse_absent(url: &StoreUrl) -> Result<()> {
+    if is_there(url).await? {
         return Ok(());
     }
     let message = format!("there is no store at {url}; check the path, nothing was created");

@@ -12,6 +12,7 @@ pub(crate) mod keys;
 pub(crate) mod man;
 pub(crate) mod operate;
 pub(crate) mod parked;
+pub(crate) mod preflight;
 pub(crate) mod quarantine;
 pub(crate) mod run;
 pub(crate) mod store;

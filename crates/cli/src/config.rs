@@ -10,10 +10,12 @@ mod reference;
 mod refusal;
 mod settings;
 mod show;
+mod store;
 mod suggest;
 mod tree;
 
-pub(crate) use settings::{Overrides, PipelineSettings, Settings, SourceSettings, StoreUrl};
+pub(crate) use settings::{Overrides, PipelineSettings, Settings, SourceSettings};
+pub(crate) use store::{Accepted, ServerKind, ServerUrl, StoreUrl};
 pub(crate) use suggest::suggestion;
 
 use std::path::{Path, PathBuf};
@@ -37,6 +39,11 @@ pub(crate) fn load(
     };
     let settings = Settings::load(&file, std::env::vars_os(), &overrides)?;
     Ok((file, settings))
+}
+
+/// The store that variables name where there is no configuration, and what of it is accepted.
+pub(crate) fn store_of_environment() -> Result<Option<(StoreUrl, Accepted)>, Vec<Fault>> {
+    Settings::store_of(std::env::vars_os())
 }
 
 /// One thing that is wrong with the configuration.

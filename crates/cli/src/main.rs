@@ -4,10 +4,12 @@ mod args;
 mod assemble;
 mod command;
 mod config;
+mod demand;
 mod narrator;
 mod output;
 mod place;
 mod progress;
+mod secret;
 
 use std::process::ExitCode;
 
@@ -17,7 +19,7 @@ use semel_core::{Code, Error, ErrorKind, Result};
 use args::{Arguments, Command};
 
 fn main() -> ExitCode {
-    let arguments = Arguments::parse();
+    let arguments = Arguments::try_parse().unwrap_or_else(|error| misused(&error));
     output::set_colour(arguments.colour);
     let exit = Exit::with(|| match arguments.command {
         Command::Run(run) => command::run::run(&run),
@@ -35,6 +37,18 @@ fn main() -> ExitCode {
         Command::Man(man) => command::man::man(&man),
     });
     ExitCode::from(exit as u8)
+}
+
+/// Says what is wrong with the command line, or prints the help that it asks for. What is repeated of
+/// what was typed may hold a secret.
+fn misused(error: &clap::Error) -> ! {
+    let said = error.render().to_string();
+    let shown = secret::masked_within(&said, std::env::args_os());
+    if shown == said {
+        error.exit();
+    }
+    output::note(shown.trim_end());
+    std::process::exit(error.exit_code());
 }
 
 /// What the process ends with.

@@ -82,7 +82,7 @@ impl std::fmt::Display for Broken {
 pub fn check_races<S: Subject>() {
     check(
         LawId::OneClaim,
-        Box::pin(race::<S>(FIRST_SEED, count::<S>())),
+        Box::pin(race::<S>(first_seed(), count::<S>())),
     );
 }
 
@@ -91,7 +91,7 @@ pub fn check_races<S: Subject>() {
 pub fn check_sequences<S: Subject>() {
     check(
         LawId::StaleClaimFenced,
-        Box::pin(sequence::<S>(FIRST_SEED, count::<S>())),
+        Box::pin(sequence::<S>(first_seed(), count::<S>())),
     );
 }
 
@@ -100,7 +100,7 @@ pub fn check_sequences<S: Subject>() {
 pub fn check_moves<S: TransferSubject>() {
     check(
         LawId::Transferred,
-        Box::pin(moving::<S>(FIRST_SEED, count::<S>())),
+        Box::pin(moving::<S>(first_seed(), count::<S>())),
     );
 }
 
@@ -116,10 +116,15 @@ fn check(law: LawId, histories: Pin<Box<dyn Future<Output = Result<(), Broken>> 
 }
 
 fn count<S: Subject>() -> u64 {
-    let wanted = std::env::var("SEMEL_HISTORIES").ok();
-    wanted
-        .and_then(|text| text.parse().ok())
-        .unwrap_or(S::HISTORIES)
+    number("SEMEL_HISTORIES").unwrap_or(S::HISTORIES)
+}
+
+fn first_seed() -> u64 {
+    number("SEMEL_FIRST_SEED").unwrap_or(FIRST_SEED)
+}
+
+fn number(variable: &str) -> Option<u64> {
+    std::env::var(variable).ok()?.parse().ok()
 }
 
 const FIRST_SEED: u64 = 1;

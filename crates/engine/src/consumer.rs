@@ -21,11 +21,12 @@ use std::time::Duration;
 use semel_core::port::checkpoint::AnyCheckpointStore;
 use semel_core::port::source::{Progress, Source};
 use semel_core::port::transactional::{AnyTransactionalStore, Statements, TransactionalStore};
-use semel_core::{ClaimId, Claimant, Clock, Entropy, Result, Start, Store};
+use semel_core::{ClaimId, Claimant, Clock, Entropy, Result, Store};
 use tokio::sync::watch;
 
 use crate::effect::{BatchEffect, Class, Effect, Output};
 use crate::event::Observer;
+use crate::layer::outage::Policy;
 use crate::pipeline::Pipeline;
 use crate::summary::Summary;
 use desk::Desk;
@@ -95,6 +96,8 @@ pub struct Consumer<S, Src> {
     pub shutdown: Shutdown,
     /// Who is told how far the run has come.
     pub on_progress: Option<OnProgress>,
+    /// What is done while the store does not answer.
+    pub outage: Policy,
 }
 
 impl<S: Store + Clone, Src: Source> Consumer<S, Src> {
@@ -105,12 +108,12 @@ impl<S: Store + Clone, Src: Source> Consumer<S, Src> {
     /// # Errors
     ///
     ///    the store is poisoned, corrupt or refuses the pipeline; nothing that was not
-    /// settled has been acknowledged
+    /// settled has been acknowledged, but for what [`Fail::Open`](crate::pipeline::Fail::Open) ran
     ///
     /// # Cancel safety   dropping the future is as safe as `kill -9`
     pub async fn run_each(self, effect: Arc<impl Effect>, class: Class) -> Result<Summary> {
-        let (mut desk, intake) = self.open(class.start(), true);
-        each::run(&mut desk, intake, effect)
+        let (mut desk, intake) = self.open(class, true)?;
+        Box::pin(each::run(&mut desk, intake, effect))
             .await
             .map(|()| desk.summary())
     }
@@ -121,8 +124,8 @@ impl<S: Store + Clone, Src: Source> Consumer<S, Src> {
     ///
     /// as [`Consumer::run_each`]
     pub async fn run_stream(self, effect: impl BatchEffect, class: Class) -> Result<Summary> {
-        let (mut desk, intake) = self.open(class.start(), true);
-        stream::run(&mut desk, intake, effect)
+        let (mut desk, intake) = self.open(class, true)?;
+        Box::pin(stream::run(&mut desk, intake, effect))
             .await
             .map(|()| desk.summary())
     }
@@ -137,8 +140,8 @@ impl<S: Store + Clone, Src: Source> Consumer<S, Src> {
         output: impl Output,
         checkpoints: AnyCheckpointStore,
     ) -> Result<Summary> {
-        let (mut desk, intake) = self.open(Start::Unmarked, true);
-        output::run(&mut desk, intake, output, checkpoints)
+        let (mut desk, intake) = self.open(Class::Transactional, true)?;
+        Box::pin(output::run(&mut desk, intake, output, checkpoints))
             .await
             .map(|()| desk.summary())
     }
@@ -155,29 +158,36 @@ impl<S: Store + Clone, Src: Source> Consumer<S, Src> {
     ) -> Result<Summary> {
         transactions.prepare(&statements).await?;
         // Within one transaction the source's order holds by itself, key by key.
-        let (mut desk, intake) = self.open(Start::Unmarked, false);
-        transaction::run(&mut desk, intake, transactions, statements)
-            .await
-            .map(|()| desk.summary())
+        let (mut desk, intake) = self.open(Class::Transactional, false)?;
+        Box::pin(transaction::run(
+            &mut desk,
+            intake,
+            transactions,
+            statements,
+        ))
+        .await
+        .map(|()| desk.summary())
     }
 
-    fn open(self, start: Start, every_lane: bool) -> (Desk<S>, Intake) {
-        let every_lane =
-            every_lane || self.pipeline.order.is_some() || self.pipeline.gate.is_some();
+    fn open(self, class: Class, every_lane: bool) -> Result<(Desk<S>, Intake)> {
+        let has_gate = self.pipeline.gate.is_some();
+        self.outage.fail.check(class, has_gate)?;
+        let every_lane = every_lane || self.pipeline.order.is_some() || has_gate;
         let intake = intake::open(
             self.source,
             Arc::clone(&self.pipeline),
-            start,
+            class.start(),
             self.surroundings.clone(),
         );
-        let desk = Desk::new(
-            self.pipeline,
-            self.store,
-            self.surroundings,
-            self.shutdown,
-            self.on_progress,
-            every_lane,
-        );
-        (desk, intake)
+        let around = desk::Around {
+            surroundings: self.surroundings,
+            shutdown: self.shutdown,
+            on_progress: self.on_progress,
+            outage: self.outage,
+            source: intake.teller(),
+            class,
+        };
+        let desk = Desk::new(self.pipeline, self.store, around, every_lane);
+        Ok((desk, intake))
     }
 }

@@ -124,6 +124,27 @@ pub enum Event<'a> {
         /// When it is repeated.
         wait: Duration,
     },
+    /// The store has failed so often and for so long that it is left alone from now on, but for one
+    /// probe at a time. Told once, by whichever pipeline met the last failure.
+    BreakerOpened {
+        /// The last failure.
+        error: &'a Error,
+        /// When it is tried again at first.
+        wait: Duration,
+    },
+    /// The store answers again. Told once, by whichever pipeline got the answer.
+    BreakerClosed {
+        /// How long the store was away, from the first failure.
+        lasted: Duration,
+    },
+    /// An attempt begins without a claim, because the store is away and the pipeline fails open.
+    /// Nothing is recorded; if the effect happens, the message is acknowledged.
+    Unprotected {
+        /// The operation.
+        operation: &'a Operation,
+        /// Number of such attempts with this delivery, from 1.
+        attempt: u32,
+    },
     /// Leases were extended.
     Renewed {
         /// How many.

@@ -28,6 +28,7 @@ use tokio::sync::watch;
 
 use crate::consumer::{Consumer, OnProgress, Shutdown, Surroundings};
 use crate::effect::{BatchEffect, Class, Effect, OnDoubt};
+use crate::layer::outage::Policy;
 use crate::once::{Failure, Settings};
 use crate::pipeline::Pipeline;
 use crate::summary::Summary;
@@ -49,6 +50,7 @@ pub struct Builder<S, Src> {
     patience: Duration,
     stop: Pin<Box<dyn Future<Output = ()> + Send>>,
     on_progress: Option<OnProgress>,
+    outage: Option<Policy>,
 }
 
 impl<S: Store + Clone, Src: Source> Builder<S, Src> {
@@ -75,6 +77,7 @@ impl<S: Store + Clone, Src: Source> Builder<S, Src> {
             patience: PATIENCE,
             stop: Box::pin(std::future::pending()),
             on_progress: None,
+            outage: None,
         }
     }
 
@@ -253,6 +256,13 @@ impl<S: Store + Clone, Src: Source> Builder<S, Src> {
         self
     }
 
+    /// What is done while the store does not answer: its messages wait, behind a breaker of its own,
+    /// unless this says otherwise. Consumers of one store share its breaker by naming it here.
+    pub fn outage(mut self, outage: Policy) -> Self {
+        self.outage = Some(outage);
+        self
+    }
+
     /// Runs `handler` for each message until the source ends or the run is stopped, and says what
     /// became of the messages.
     ///
@@ -332,6 +342,9 @@ impl<S: Store + Clone, Src: Source> Builder<S, Src> {
             requested: stop.subscribe(),
             patience: self.patience,
         };
+        let outage = self
+            .outage
+            .unwrap_or_else(|| Policy::closed(&self.surroundings));
         let consumer = Consumer {
             pipeline: Arc::new(pipeline),
             store: self.store,
@@ -339,6 +352,7 @@ impl<S: Store + Clone, Src: Source> Builder<S, Src> {
             surroundings: self.surroundings,
             shutdown,
             on_progress: self.on_progress,
+            outage,
         };
         Ok((consumer, stop, self.stop))
     }

@@ -4,7 +4,7 @@
 //! their keys, runs an effect, settles, and only then acknowledges; [`handler`] makes one from typed
 //! settings and a closure. [`once`] runs one operation, or a batch of them, from a program's own code;
 //! [`attempt`] is its protocol step by step, as a linear handle. Whoever wants to watch implements
-//! [`Observer`](event::Observer).
+//! [`Observer`](event::Observer). [`layer`] holds what may stand between all of them and a store.
 //!
 //! Time, chance and failure are inputs: nothing here reads a clock but [`system`].
 
@@ -13,6 +13,7 @@ pub mod consumer;
 pub mod effect;
 pub mod event;
 pub mod handler;
+pub mod layer;
 pub mod once;
 pub mod pipeline;
 pub mod summary;

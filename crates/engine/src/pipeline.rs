@@ -13,9 +13,11 @@ use semel_core::port::source::{Delivery, DeliveryId};
 use semel_core::port::transactional::{Backoff, Value};
 use semel_core::select::{Message, Selected, Selector, View};
 use semel_core::{
-    ClaimId, ClaimRequest, Operation, Parked, Scope, Start, Timestamp, Unusable, VersionGate,
-    Window,
+    ClaimId, ClaimRequest, Error, ErrorKind, Operation, Parked, Scope, Start, Timestamp, Unusable,
+    VersionGate, Window,
 };
+
+use crate::effect::{Class, OnDoubt};
 
 /// How messages of one source become operations.
 #[derive(Clone)]
@@ -54,6 +56,43 @@ pub struct Pipeline {
     pub max_message_bytes: u64,
     /// Values for an effect in the store's transaction.
     pub bind: Option<Arc<dyn Bind>>,
+}
+
+/// What becomes of a pipeline's messages while its store does not answer.
+///
+/// It is part of the [`Policy`](crate::layer::outage::Policy) that a consumer is given.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Fail {
+    /// They wait, in the source as far as possible; no effect begins without a claim.
+    #[default]
+    Closed,
+    /// Their effects run **unprotected**: without a claim and without a record, so that each may
+    /// run again, and nobody else is kept from running it. Only while the breaker is open, only for
+    /// messages that were not claimed before, and counted apart
+    /// ([`Fate::Unprotected`](crate::summary::Fate::Unprotected)).
+    Open,
+}
+
+impl Fail {
+    /// Whether effects of this class can do with it.
+    ///
+    /// # Errors
+    ///
+    /// `Unsupported`: open, for a class whose promise rests on the record of each effect, or with a
+    /// version gate, which is a record
+    pub fn check(self, class: Class, has_gate: bool) -> semel_core::Result<()> {
+        let refused = match class {
+            _ if self == Self::Closed => return Ok(()),
+            Class::Unkeyed(OnDoubt::Park) if cfg!(semel_planted = "U06") => return Ok(()),
+            Class::Transactional => "a transactional effect",
+            Class::Unkeyed(OnDoubt::Park) => "an effect that parks its doubts",
+            Class::Keyed { .. } | Class::Unkeyed(OnDoubt::Repeat) if has_gate => "a version gate",
+            Class::Keyed { .. } | Class::Unkeyed(OnDoubt::Repeat) => return Ok(()),
+        };
+        let message =
+            format!("{refused} needs a store: use fail = \"closed\", or a class that may repeat");
+        Err(Error::new(ErrorKind::Unsupported, message))
+    }
 }
 
 /// Finds the values that an effect in the store's transaction binds to its placeholders.

@@ -23,17 +23,23 @@ pub enum Fate {
     InDoubt,
     /// It yields no usable key; quarantined.
     Quarantined,
+    /// Its effect happened in this run without a claim, while the store was away; see
+    /// [`Fail::Open`](crate::pipeline::Fail::Open).
+    Unprotected,
 }
 
 /// Counts of a run. Each delivery counts once, by its final fate, however many attempts it took.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Summary {
     /// Deliveries by fate, in the order of [`Fate`].
-    fates: [u64; 9],
+    fates: [u64; 10],
     /// Claims that took the place of one whose lease ran out.
     pub takeovers: u64,
     /// Claims that were lost while their effect ran: results discarded.
     pub fenced: u64,
+    /// Calls of the effect that began without a claim while the store was away, whatever became of
+    /// them.
+    pub unprotected_calls: u64,
     /// Wall time of the run.
     pub elapsed: Duration,
 }

@@ -2,6 +2,7 @@
 
 mod doubt;
 mod lease;
+mod open;
 mod order;
 mod outage;
 mod output;

@@ -106,11 +106,20 @@ async fn play(kind: Kind, seed: u64) {
 async fn live(stage: &Stage, broker: &Broker, name: &'static str, dice: &Dice) {
     for life in 0.. {
         assert!(life < 50, "no worker gets through");
-        let worker = stage.world.worker(broker);
+        let mut worker = stage.world.worker(broker);
         let mut cue = Cue::default();
+        let is_patient = dice.roll(2) == 0;
+        if !is_patient {
+            worker.outage.answer_within = LEASE;
+        }
         if life < STORMY_LIVES {
             for method in [Method::Claim, Method::Settle, Method::Renew, Method::Park] {
-                worker.plan.nth(method, dice.roll(12) + 1, dice.fault());
+                let fault = match dice.roll(10) {
+                    0 if !is_patient => Fault::Hang,
+                    1 if !is_patient => Fault::HangAfter,
+                    _ => dice.fault(),
+                };
+                worker.plan.nth(method, dice.roll(12) + 1, fault);
             }
             for method in [Method::SettleWith, Method::Apply] {
                 worker.plan.nth(method, dice.roll(4) + 1, dice.fault());

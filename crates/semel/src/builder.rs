@@ -32,7 +32,7 @@ use crate::{Semel, url};
 /// ```
 #[must_use = "nothing is opened before `open` or `with_store`"]
 pub struct Builder {
-    clock: Arc<dyn Clock>,
+    clock: Option<Arc<dyn Clock>>,
     entropy: Arc<dyn Entropy>,
     observer: Arc<dyn Observer>,
     settings: Settings,
@@ -52,9 +52,11 @@ impl Builder {
         self
     }
 
-    /// Where time comes from; the store that [`Builder::open`] opens has the same.
+    /// Where time comes from; the store that [`Builder::open`] opens has the same. Without it, that
+    /// is the system's clock, and for a store on a server the server's. A clock for a store on a
+    /// server is for tests: records of two clocks do not mix.
     pub fn clock(mut self, clock: impl Clock) -> Self {
-        self.clock = Arc::new(clock);
+        self.clock = Some(Arc::new(clock));
         self
     }
 
@@ -81,7 +83,7 @@ impl Builder {
     /// # Cancel safety   safe; what was created is there next time
     pub async fn open(self, url: &str) -> Result<Semel> {
         self.settings.check()?;
-        let store = url::open(url, Arc::clone(&self.clock)).await?;
+        let store = url::open(url, self.clock.clone()).await?;
         Ok(self.over(store))
     }
 
@@ -93,7 +95,7 @@ impl Builder {
     fn over(self, store: AnyStore) -> Semel {
         let surroundings = Surroundings {
             claimant: Claimant::random(&*self.entropy),
-            clock: self.clock,
+            clock: self.clock.unwrap_or_else(|| Arc::new(SystemClock::new())),
             entropy: self.entropy,
             observer: self.observer,
         };
@@ -109,7 +111,7 @@ impl Builder {
 impl Default for Builder {
     fn default() -> Self {
         Self {
-            clock: Arc::new(SystemClock::new()),
+            clock: None,
             entropy: Arc::new(SystemEntropy),
             observer: Arc::new(Unobserved),
             settings: Settings::default(),

@@ -24,13 +24,16 @@ pub type ConsumerBuilder<Src, S = AnyStore> = handler::Builder<S, Src>;
 pub struct Semel(Once<AnyStore>);
 
 impl Semel {
-    /// Opens the store of `url` with the default settings: `embedded:DIR`, `sqlite:FILE`, or
-    /// `memory:`, which forgets everything at exit.
+    /// Opens the store of `url` with the default settings: `embedded:DIR`, `sqlite:FILE`, with the
+    /// features of their names `postgres://USER:PASSWORD@HOST/DATABASE`,
+    /// `mysql://USER:PASSWORD@HOST/DATABASE` and `redis://:PASSWORD@HOST`, or `memory:`, which forgets
+    /// everything at exit. What is not there is made.
     ///
     /// # Errors
     ///
-    /// `InvalidConfig`: that is no url, or of a store that was not built in; `store-in-use`,
-    /// `store-foreign` and the others that the store itself has for being opened
+    /// `InvalidConfig`: that is no url; `Unsupported`: its kind needs a feature of this crate;
+    /// `store-in-use`, `store-foreign`, `store-unavailable` and the others that the store itself has
+    /// for being opened. None repeats a password.
     ///
     /// # Cancel safety   safe; what was created is there next time
     pub async fn open(url: &str) -> Result<Self> {

@@ -90,6 +90,29 @@ pub mod sqlite {
     pub use semel_store_sqlite::{Inbox, Options, SqliteStore};
 }
 
+/// Records in a PostgreSQL database, for any number of processes, and in the transactions of whoever
+/// uses that database.
+#[cfg(feature = "postgres")]
+pub mod postgres {
+    #[doc(inline)]
+    pub use semel_store_postgres::{Inbox, Options, PostgresStore};
+}
+
+/// Records in a MySQL or MariaDB database, for any number of processes, and in the transactions of
+/// whoever uses that database.
+#[cfg(feature = "mysql")]
+pub mod mysql {
+    #[doc(inline)]
+    pub use semel_store_mysql::{Inbox, MysqlStore, Options};
+}
+
+/// Records in Redis or Valkey, for any number of processes and short windows.
+#[cfg(feature = "redis")]
+pub mod redis {
+    #[doc(inline)]
+    pub use semel_store_redis::{Options, RedisStore};
+}
+
 /// A file or standard input as a source, line by line.
 #[cfg(feature = "file")]
 pub mod file {

@@ -1,5 +1,8 @@
 //! The same promises on every store that is built in, with real time and real files.
 
+#[path = "stores/server.rs"]
+mod server;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -11,14 +14,24 @@ use serde::{Deserialize, Serialize};
 use tempfile::TempDir;
 use tokio::time::{sleep, timeout};
 
+use server::Place;
+
 /// A store of its own.
 struct Site {
     url: String,
-    _folder: TempDir,
+    _folder: Option<TempDir>,
+    _place: Option<Place>,
 }
 
 impl Site {
     fn new(kind: &str) -> Self {
+        if let Some(place) = Place::on(kind) {
+            return Self {
+                url: place.url(),
+                _folder: None,
+                _place: Some(place),
+            };
+        }
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("data");
         let url = match kind {
@@ -27,7 +40,8 @@ impl Site {
         };
         Self {
             url,
-            _folder: folder,
+            _folder: Some(folder),
+            _place: None,
         }
     }
 
@@ -52,7 +66,7 @@ macro_rules! on_every_store {
 }
 
 on_every_store! {
-    memory embedded sqlite: {
+    memory embedded sqlite postgres: {
         a_call_after_success_is_a_replay
         two_calls_at_once_run_one_effect
         a_dropped_call_runs_on_to_its_outcome
@@ -335,7 +349,7 @@ mod durable {
     use super::*;
 
     on_every_store! {
-        embedded sqlite: {
+        embedded sqlite postgres: {
             a_store_that_was_closed_can_be_opened_again_and_remembers
             a_handle_that_was_dropped_leaves_the_store_whole
         }

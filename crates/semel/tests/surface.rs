@@ -51,9 +51,14 @@ async fn urls_are_refused_with_what_would_do() {
         ("", Code::InvalidConfig, "a url is `embedded:DIR`"),
         ("semel-data", Code::InvalidConfig, "a url is `embedded:DIR`"),
         (
-            "postgres://user:secret@host/db",
+            "dynamodb://user:secret@host/db",
             Code::InvalidConfig,
-            "`postgres` is no store",
+            "`dynamodb` is no store",
+        ),
+        (
+            "postgres://user:secret@host/db?wrong=secret",
+            Code::InvalidConfig,
+            "a parameter `wrong`",
         ),
         (
             "embedded:",

@@ -9,6 +9,7 @@ use semel_core::port::transactional::AnyTransactionalStore;
 use semel_core::{AnyStore, Error, ErrorKind, Result};
 use semel_engine::consumer::{Consumer, OnProgress, Shutdown, Surroundings};
 use semel_engine::effect::{BatchEffect, Call, Verdict};
+use semel_engine::layer::outage::Policy;
 use semel_engine::pipeline::Pipeline;
 use semel_engine::summary::Summary;
 use tokio::sync::watch;
@@ -51,18 +52,37 @@ pub struct Run {
     pub on_progress: Option<OnProgress>,
 }
 
-/// Runs `pipeline` until `source` ends or a stop is asked for.
+/// Runs `pipeline` until `source` ends or a stop is asked for. While the store is away, its messages
+/// wait.
 ///
 /// # Errors
 ///
 /// `InvalidConfig` or `Unsupported` before any work; `Unavailable` where the source, the store or
 /// the effect's target cannot be opened; those of [`Consumer::run_each`].
 pub async fn run(
+    pipeline: Pipeline,
+    effect: EffectSettings,
+    source: impl Source,
+    stores: Stores,
+    run: Run,
+) -> Result<Summary> {
+    let outage = Policy::closed(&run.surroundings);
+    run_with(pipeline, effect, source, stores, run, outage).await
+}
+
+/// The same with an outage policy. Pipelines of one store share its breaker, so that a store that
+/// comes back is tried by one of them.
+///
+/// # Errors
+///
+/// Those of [`run`]; `Unsupported` where the class of the effect cannot fail open.
+pub async fn run_with(
     mut pipeline: Pipeline,
     effect: EffectSettings,
     source: impl Source,
     stores: Stores,
     run: Run,
+    outage: Policy,
 ) -> Result<Summary> {
     let class = effect.class();
     if let EffectSettings::Sql(binding) = &effect {
@@ -79,6 +99,7 @@ pub async fn run(
         surroundings: run.surroundings,
         shutdown,
         on_progress: run.on_progress,
+        outage,
     };
     match effect {
         EffectSettings::Sql(binding) => {

@@ -54,6 +54,12 @@ const SETTINGS: [&str; 4] = [
     "max_connections=300",
 ];
 
+/// Who may connect: everybody of this machine. One role is asked for its password, so that tests can
+/// give a wrong one.
+const WHO: &str = "host all semel_guarded 127.0.0.1/32 scram-sha-256\n\
+                   host all all 127.0.0.1/32 trust\n\
+                   host replication all 127.0.0.1/32 trust\n";
+
 fn prepare(program: &Path, data: &Path, ports: &[u16]) -> Result<Vec<Command>> {
     let owner = owner()?;
     if !data.join("PG_VERSION").is_file() {
@@ -69,6 +75,7 @@ fn prepare(program: &Path, data: &Path, ports: &[u16]) -> Result<Vec<Command>> {
         ]);
         process::log(&mut initdb, &data.with_extension("initdb.log"))?;
     }
+    fs::write(data.join("pg_hba.conf"), WHO)?;
     let mut command = unprivileged(Command::new(program), owner, data);
     command
         .arg("-D")

@@ -7,7 +7,7 @@ use clap::{Args, ValueEnum};
 use semel_core::select::Selector;
 use semel_core::units;
 
-use crate::config::StoreUrl;
+use crate::config::Accepted;
 
 #[derive(Debug, Args)]
 pub(crate) struct Dedup {
@@ -41,9 +41,12 @@ pub(crate) struct Dedup {
     /// Take the store from this configuration
     #[arg(long, value_name = "FILE", conflicts_with = "store")]
     pub(crate) config: Option<PathBuf>,
-    /// Where lines are remembered [default: embedded:./semel-data]
+    /// Where lines are remembered; else where `SEMEL__STORE__URL` says [default: embedded:./semel-data]
     #[arg(long, value_name = "URL")]
-    pub(crate) store: Option<StoreUrl>,
+    pub(crate) store: Option<String>,
+    /// Go on although the store gives less than is needed: durability, eviction
+    #[arg(long, value_name = "WHAT")]
+    pub(crate) accept: Vec<Accepted>,
     /// Whose lines these are: each name remembers its own
     #[arg(long, value_name = "NAME", default_value = "dedup")]
     pub(crate) pipeline: String,

@@ -17,9 +17,9 @@ pub(crate) struct Init {
     /// Where operations are remembered [default: embedded, or sqlite for the effect sql]
     #[arg(long, value_enum, value_name = "KIND")]
     pub(crate) store: Option<StoreKind>,
-    /// What happens once per key
-    #[arg(long, value_enum, value_name = "KIND", default_value_t = EffectKind::File)]
-    pub(crate) effect: EffectKind,
+    /// What happens once per key [default: file, or exec for the store redis]
+    #[arg(long, value_enum, value_name = "KIND")]
+    pub(crate) effect: Option<EffectKind>,
     /// How much of it to configure
     #[arg(long, value_enum, value_name = "LEVEL", default_value_t = Level::Beginner)]
     pub(crate) level: Level,
@@ -41,6 +41,12 @@ pub(crate) enum StoreKind {
     Embedded,
     /// A database file
     Sqlite,
+    /// A schema of a PostgreSQL database, for any number of workers
+    Postgres,
+    /// Tables of a MySQL or MariaDB database, for any number of workers
+    Mysql,
+    /// A Redis server or cluster, for any number of workers and short windows
+    Redis,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

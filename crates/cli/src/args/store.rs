@@ -6,7 +6,7 @@ use clap::{Args, Subcommand};
 use semel_core::Key;
 
 use super::transfer::{Export, Import};
-use super::{Common, Format, Listing, Place};
+use super::{Common, Confirm, Format, Listing, Place};
 use crate::command::operate;
 
 #[derive(Debug, Subcommand)]
@@ -17,9 +17,12 @@ pub(crate) enum Store {
     /// Remove the records whose window has passed, now
     #[command(after_help = "Example:\n  semel store sweep")]
     Sweep(Whole),
-    /// Bring the store to the format of this version
-    #[command(after_help = "Example:\n  semel store migrate --store sqlite:./semel.db")]
-    Migrate(Whole),
+    /// Bring the store to the format of this version; on a server, make it where there is none
+    #[command(
+        after_help = "Examples:\n  semel store migrate --store sqlite:./semel.db\n  \
+                      semel store migrate --config semel.toml --yes"
+    )]
+    Migrate(Migrate),
     /// List who changed what and why, oldest first
     #[command(after_help = "Example:\n  semel store audit --since 24h")]
     Audit(Trail),
@@ -42,6 +45,14 @@ pub(crate) struct Whole {
     pub(crate) place: Place,
     #[command(flatten)]
     pub(crate) format: Format,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Migrate {
+    #[command(flatten)]
+    pub(crate) whole: Whole,
+    #[command(flatten)]
+    pub(crate) confirm: Confirm,
 }
 
 #[derive(Debug, Args)]

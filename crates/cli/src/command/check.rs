@@ -35,6 +35,7 @@ pub(crate) fn check(arguments: &Check) -> Result<Exit> {
         return Ok(Exit::Usage);
     };
     let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
         .build()
         .map_err(|error| Error::new(ErrorKind::Unavailable, "cannot start").with_source(error))?;
     runtime.block_on(check_all(arguments, &settings))
@@ -44,7 +45,7 @@ async fn check_all(arguments: &Check, settings: &Settings) -> Result<Exit> {
     let pipelines = settings.pipelines.iter();
     let asked: Vec<Statements> = pipelines.filter_map(statements).collect();
     let clock = Arc::new(SystemClock::new());
-    let store = assemble::look(&settings.store, clock, &asked).await;
+    let store = assemble::look(&settings.store, settings.accepted, clock, &asked).await;
     let mut refused = store.iter().flat_map(|looked| &looked.refused);
     let mut answers = Answers::new(arguments.format);
     let mut worst = Severity::Ok;

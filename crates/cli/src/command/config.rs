@@ -74,7 +74,11 @@ fn told(loaded: &Loaded) -> String {
             let count = settings.pipelines.len();
             let noun = if count == 1 { "pipeline" } else { "pipelines" };
             let (file, store) = (file.display(), &settings.store);
-            format!("{file}: ok, {count} {noun}, store {store}")
+            let mut said = format!("{file}: ok, {count} {noun}, store {store}");
+            for name in settings.accepted.names() {
+                said.extend([", accepted: ", name]);
+            }
+            said
         }
         Err(faults) => {
             let lines: Vec<_> = faults.iter().map(ToString::to_string).collect();

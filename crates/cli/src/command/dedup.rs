@@ -10,6 +10,7 @@ use semel_core::key::KeySelector;
 use semel_core::select::Selector;
 use semel_core::{Claimant, Clock, Error, ErrorKind, Result, Scope, Window};
 use semel_engine::consumer::{Shutdown, Surroundings};
+use semel_engine::effect::{Class, OnDoubt};
 use semel_engine::summary::{Fate, Summary};
 use semel_engine::sweep::sweep_until;
 use semel_engine::system::{SystemClock, SystemEntropy};
@@ -20,8 +21,9 @@ use tokio::task::JoinSet;
 
 use crate::args::{self, Common, Log, LogFormat, LogLevel};
 use crate::assemble;
+use crate::command::preflight;
 use crate::command::run::listen;
-use crate::config::{self, StoreUrl};
+use crate::config::{self, Accepted, Fault, StoreUrl};
 use crate::narrator::Narrator;
 use crate::place::Place;
 use crate::progress::Bars;
@@ -31,7 +33,8 @@ use ends::{SummaryFile, Target};
 
 /// Prints or appends the first line of each key.
 pub(crate) fn dedup(arguments: &args::Dedup) -> Result<Exit> {
-    let store = match store(arguments) {
+    let usage = |message: String| Error::new(ErrorKind::InvalidInput, message);
+    let store = match store(arguments)? {
         Ok(store) => store,
         Err(faults) => {
             for fault in faults {
@@ -40,7 +43,6 @@ pub(crate) fn dedup(arguments: &args::Dedup) -> Result<Exit> {
             return Ok(Exit::Usage);
         }
     };
-    let usage = |message: String| Error::new(ErrorKind::InvalidInput, message);
     if let Some(header) = arguments
         .key
         .iter()
@@ -63,12 +65,17 @@ pub(crate) fn dedup(arguments: &args::Dedup) -> Result<Exit> {
         Some(path) => Input::open(path)?,
     };
     let target = Target::of(arguments, &input)?;
+    if !store.0.keeps_marks() && target.class() != Class::Unkeyed(OnDoubt::Park) {
+        let message = "--store: Redis cannot write what was printed together with its records; print \
+                       with --on-doubt park, or use `embedded:`, `sqlite:`, `postgres:` or `mysql:`";
+        return Err(Error::new(ErrorKind::Unsupported, message));
+    }
     let summary = SummaryFile::of(arguments.summary.as_deref(), &input, &target)?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .map_err(|error| Error::new(ErrorKind::Unavailable, "cannot start").with_source(error))?;
-    let result = runtime.block_on(run(dedup, input, target, &store, summary));
+    let result = runtime.block_on(run(dedup, input, target, store, summary));
     // A read of standard input cannot be called off; it must not hold up the exit.
     runtime.shutdown_background();
     result
@@ -78,15 +85,15 @@ async fn run(
     dedup: Dedup,
     input: Input,
     target: Target,
-    url: &StoreUrl,
+    (url, accepted): (StoreUrl, Accepted),
     summary_file: Option<SummaryFile>,
 ) -> Result<Exit> {
     let clock = Arc::new(SystemClock::new());
-    let stores = assemble::store(url, clock.clone())?;
-    let place = Place::of(url);
-    for warning in stores.preflight().await?.warnings {
-        output::warning(format_args!("store {url}: {warning}"));
-    }
+    let stores = assemble::store(&url, accepted, clock.clone()).await;
+    let stores = stores.map_err(|error| assemble::at_store(&url, error))?;
+    let place = Place::of(&url);
+    let effect = [(&*dedup.name, target.class())];
+    preflight::preflight(&url, accepted, &stores, effect).await?;
     let bars = if target.is_stdout() {
         Bars::beside_data()
     } else {
@@ -126,27 +133,41 @@ async fn run(
     beside.shutdown().await;
     bars.clear();
     let summary = result?;
-    tell(&name, &summary, url);
+    tell(&name, &summary, &url);
     if let Some(file) = summary_file {
-        file.write(&crate::command::summary::json(&name, &summary))?;
+        file.write(&crate::command::summary::json(&name, &summary, accepted))?;
     }
     place.check().map(|()| Exit::Done)
 }
 
-/// The store that is named, that of a configuration that is named, or the default.
-fn store(arguments: &args::Dedup) -> Result<StoreUrl, Vec<config::Fault>> {
-    if let Some(store) = &arguments.store {
-        return Ok(store.clone());
-    }
-    let Some(file) = &arguments.config else {
-        return Ok(StoreUrl::Embedded(DEFAULT_STORE.into()));
+/// The store that is named, that of a configuration or a variable that is, or the default.
+fn store(arguments: &args::Dedup) -> Result<Result<(StoreUrl, Accepted), Vec<Fault>>> {
+    let typed = |text: &String| {
+        let named = text.parse::<StoreUrl>();
+        named.map_err(|why| {
+            let message = format!("--store: {why}");
+            Error::new(ErrorKind::InvalidInput, message)
+        })
     };
-    let common = Common {
-        config: Some(file.clone()),
-        store: None,
-        pipeline: None,
+    let typed = arguments.store.as_ref().map(typed).transpose()?;
+    let accepted = arguments.accept.iter().copied();
+    let accepted = accepted.fold(Accepted::default(), Accepted::and);
+    let found = match (typed, &arguments.config) {
+        (Some(url), _) => Ok((url, Accepted::default())),
+        (None, Some(file)) => {
+            let common = Common {
+                config: Some(file.clone()),
+                store: None,
+                pipeline: None,
+            };
+            config::load(None, &common).map(|(_, settings)| (settings.store, settings.accepted))
+        }
+        (None, None) => config::store_of_environment().map(|named| {
+            let default = StoreUrl::Embedded(DEFAULT_STORE.into());
+            named.unwrap_or((default, Accepted::default()))
+        }),
     };
-    config::load(None, &common).map(|(_, settings)| settings.store)
+    Ok(found.map(|(url, configured)| (url, configured.and(accepted))))
 }
 
 /// What of the lines wants attention.
@@ -154,7 +175,7 @@ fn tell(name: &str, summary: &Summary, url: &StoreUrl) {
     let tell = |fate, what: &str, verb: &str| {
         let count = summary.of(fate);
         // A store that forgets has nothing to show.
-        if count > 0 && url.path().is_some() {
+        if count > 0 && *url != StoreUrl::Memory {
             let noun = if count == 1 { "line" } else { "lines" };
             output::note(format_args!(
                 "{name}: {count} {noun} {what}; look at them with: semel {verb} list --store {url}"

@@ -12,6 +12,7 @@ use serde::Serialize;
 
 use crate::Exit;
 use crate::args::{EffectKind, Init, Level, SourceKind, StoreKind};
+use crate::config::StoreUrl;
 use crate::output::{Answer, Answers, Block, quoted_path};
 use files::File;
 
@@ -40,21 +41,40 @@ struct Choice {
 
 impl Choice {
     fn of(arguments: &Init) -> Result<Self> {
-        let is_sql = arguments.effect == EffectKind::Sql;
-        let store = match arguments.store {
-            Some(StoreKind::Embedded) if is_sql => {
-                let message = "--store: the effect sql runs in the store's own transaction, so it \
-                               needs --store sqlite";
-                return Err(Error::new(ErrorKind::InvalidInput, message));
-            }
-            Some(store) => store,
-            None if is_sql => StoreKind::Sqlite,
-            None => StoreKind::Embedded,
+        let effect = arguments.effect.unwrap_or(match arguments.store {
+            Some(StoreKind::Redis) => EffectKind::Exec,
+            Some(
+                StoreKind::Embedded | StoreKind::Sqlite | StoreKind::Postgres | StoreKind::Mysql,
+            )
+            | None => EffectKind::File,
+        });
+        let is_sql = effect == EffectKind::Sql;
+        let default = if is_sql {
+            StoreKind::Sqlite
+        } else {
+            StoreKind::Embedded
         };
+        let store = arguments.store.unwrap_or(default);
+        let refused = |why: String| {
+            let message = format!("--store: {why}");
+            Error::new(ErrorKind::InvalidInput, message)
+        };
+        let url = config::url(store).parse::<StoreUrl>();
+        let url = url.map_err(|why| refused(why.to_string()))?;
+        if is_sql && !url.is_transactional() {
+            let why = "the effect sql runs in the store's own transaction, so it needs --store sqlite, \
+                       postgres or mysql";
+            return Err(refused(why.to_owned()));
+        }
+        if effect == EffectKind::File && !url.keeps_marks() {
+            let why = "the effect file needs a store that keeps the length of the output, which Redis does \
+                       not; choose another with --effect";
+            return Err(refused(why.to_owned()));
+        }
         Ok(Self {
             source: arguments.source,
             store,
-            effect: arguments.effect,
+            effect,
             level: arguments.level,
         })
     }
@@ -149,7 +169,14 @@ fn next(dir: &Path, choice: Choice) -> Vec<String> {
         commands.push(format!("cd {marker}{here}{folder}"));
     }
     match choice.effect {
-        EffectKind::Sql => commands.push("sqlite3 payments.db < setup.sql".to_owned()),
+        EffectKind::Sql => commands.extend(match choice.store {
+            StoreKind::Postgres => Some(format!("psql {} -f setup.sql", config::POSTGRES_URL)),
+            StoreKind::Mysql => {
+                Some("mysql --host=127.0.0.1 --user=semel semel < setup.sql".to_owned())
+            }
+            StoreKind::Sqlite => Some("sqlite3 payments.db < setup.sql".to_owned()),
+            StoreKind::Embedded | StoreKind::Redis => None,
+        }),
         EffectKind::Http => commands.push("python3 server.py 9000 &".to_owned()),
         EffectKind::File | EffectKind::Exec | EffectKind::Jsonl | EffectKind::Stdout => {}
     }

@@ -22,11 +22,12 @@ use semel_core::{
 };
 use semel_engine::system::SystemClock;
 use semel_worker::run::Stores;
+use tokio::runtime::Runtime;
 
 use self::named::{Named, place, typed};
 use crate::args::{Audit, Common, Confirm, Listing};
 use crate::assemble::{self, Beside, Formats, Operated};
-use crate::config::{PipelineSettings, StoreUrl, suggestion};
+use crate::config::{Accepted, PipelineSettings, StoreUrl, suggestion};
 use crate::output::{Entry, Go, List, Plan, key_text, quoted};
 use crate::{Exit, output};
 
@@ -34,6 +35,8 @@ use crate::{Exit, output};
 pub(crate) struct Ground {
     /// Where the store is, secrets left out when printed.
     pub(crate) url: StoreUrl,
+    /// What of its weaknesses the configuration accepts.
+    pub(crate) accepted: Accepted,
     /// The store.
     pub(crate) store: AnyStore,
     /// The same store, to take its contents out or put some in; none in a verb that only looks.
@@ -58,7 +61,8 @@ pub(crate) fn look(
     common: &Common,
     verb: impl AsyncFnOnce(&Ground) -> Result<Exit>,
 ) -> Result<Exit> {
-    with(common, telling(assemble::store_for_reading), verb)
+    let open = async |url: &_, _, clock| assemble::store_for_reading(url, clock).await;
+    with(common, open, verb)
 }
 
 /// Runs a verb that changes something.
@@ -66,15 +70,8 @@ pub(crate) fn change(
     common: &Common,
     verb: impl AsyncFnOnce(&Ground) -> Result<Exit>,
 ) -> Result<Exit> {
-    with(common, telling(assemble::store_for_changing), verb)
-}
-
-/// Runs the verb that brings a store to the newest format, which opening it to write does.
-pub(crate) fn bring_forward(
-    common: &Common,
-    verb: impl AsyncFnOnce(&Ground) -> Result<Exit>,
-) -> Result<Exit> {
-    with(common, assemble::store_for_changing, verb)
+    let open = async |url: &_, _, clock| assemble::store_for_changing(url, clock).await;
+    with(common, open, verb)
 }
 
 /// Runs a verb that plans a change and carries it out with `--yes`. The plan alone opens nothing to
@@ -96,7 +93,8 @@ pub(crate) fn fill(
     common: &Common,
     verb: impl AsyncFnOnce(&Ground) -> Result<Exit>,
 ) -> Result<Exit> {
-    with(common, telling(assemble::store_for_filling), verb)
+    let open = async |url: &_, _, clock| assemble::store_for_filling(url, clock).await;
+    with(common, open, verb)
 }
 
 /// Runs a verb that runs effects.
@@ -104,16 +102,29 @@ pub(crate) fn run(
     common: &Common,
     verb: impl AsyncFnOnce(&Ground) -> Result<Exit>,
 ) -> Result<Exit> {
-    with(common, telling(assemble::store_for_running), verb)
+    with(common, assemble::store_for_running, verb)
+}
+
+/// Runs a verb that only needs to know where the store is, and opens nothing.
+pub(crate) fn at(
+    common: &Common,
+    verb: impl AsyncFnOnce(&StoreUrl) -> Result<Exit>,
+) -> Result<Exit> {
+    let Some(Named { url, .. }) = place(common)? else {
+        return Ok(Exit::Usage);
+    };
+    let done = runtime()?.block_on(verb(&url));
+    done.map_err(|error| assemble::at_store(&url, error))
 }
 
 /// Whether the store that the arguments name is there, and its url; nothing after faults were told.
 pub(crate) fn is_there(common: &Common) -> Result<Option<(StoreUrl, bool)>> {
-    let named = place(common)?;
-    Ok(named.map(|Named { url, .. }| {
-        let is_there = assemble::is_there(&url);
-        (url, is_there)
-    }))
+    let Some(Named { url, .. }) = place(common)? else {
+        return Ok(None);
+    };
+    let is_there = runtime()?.block_on(assemble::is_there(&url));
+    let is_there = is_there.map_err(|error| assemble::at_store(&url, error))?;
+    Ok(Some((url, is_there)))
 }
 
 impl Ground {
@@ -183,7 +194,8 @@ impl Ground {
         }
     }
 
-    /// Now, on the clock of the store as far as it is known: a store of this machine goes by its.
+    /// Now, on the clock of the store as far as it is known: a store of this machine goes by its, and
+    /// a server's is taken to agree with it.
     pub(crate) fn now(&self) -> Timestamp {
         self.clock.now()
     }
@@ -290,25 +302,26 @@ pub(crate) fn usage(message: impl Into<Box<str>>) -> Error {
     Error::new(ErrorKind::InvalidInput, message)
 }
 
-/// Tells when opening a store brought it forward: there is no way back.
-fn telling(
-    open: impl FnOnce(&StoreUrl, Arc<dyn Clock>) -> Result<Operated>,
-) -> impl FnOnce(&StoreUrl, Arc<dyn Clock>) -> Result<Operated> {
-    |url, clock| {
-        let before = assemble::older_format(url);
-        let opened = open(url, clock)?;
-        tell_if_forward(url, before)?;
-        Ok(opened)
-    }
+/// Opens a store and tells when that brought it forward: there is no way back.
+async fn telling(
+    url: &StoreUrl,
+    accepted: Accepted,
+    clock: Arc<dyn Clock>,
+    open: impl AsyncFnOnce(&StoreUrl, Accepted, Arc<dyn Clock>) -> Result<Operated>,
+) -> Result<Operated> {
+    let before = assemble::older_format(url).await;
+    let opened = open(url, accepted, clock).await?;
+    tell_if_forward(url, before).await?;
+    Ok(opened)
 }
 
 /// Tells if the store, which had the older format `before`, has another one now.
-pub(crate) fn tell_if_forward(url: &StoreUrl, before: Option<i64>) -> Result<()> {
+pub(crate) async fn tell_if_forward(url: &StoreUrl, before: Option<i64>) -> Result<()> {
     if let Some(before) = before
         && let Formats {
             stored: Some(after),
             ..
-        } = assemble::formats(url)?
+        } = assemble::formats(url).await?
         && before < after
     {
         output::warning(format_args!(
@@ -321,11 +334,12 @@ pub(crate) fn tell_if_forward(url: &StoreUrl, before: Option<i64>) -> Result<()>
 
 fn with(
     common: &Common,
-    open: impl FnOnce(&StoreUrl, Arc<dyn Clock>) -> Result<Operated>,
+    open: impl AsyncFnOnce(&StoreUrl, Accepted, Arc<dyn Clock>) -> Result<Operated>,
     verb: impl AsyncFnOnce(&Ground) -> Result<Exit>,
 ) -> Result<Exit> {
     let Some(Named {
         url,
+        accepted,
         pipelines,
         patience,
     }) = place(common)?
@@ -337,19 +351,17 @@ fn with(
         .transpose()
         .map_err(|error| usage(format!("--pipeline: {error}")))?;
     let clock = Arc::new(SystemClock::new());
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .map_err(|error| Error::new(ErrorKind::Unavailable, "cannot start").with_source(error))?;
-    let at_store = |error| assemble::at_store(&url, error);
+    let runtime = runtime()?;
+    let opened = runtime.block_on(telling(&url, accepted, clock.clone(), open));
     let Operated {
         store,
         transfer,
         stores,
         beside,
-    } = open(&url, clock.clone()).map_err(at_store)?;
+    } = opened.map_err(|error| assemble::at_store(&url, error))?;
     let ground = Ground {
         url,
+        accepted,
         store,
         transfer,
         stores,
@@ -363,6 +375,13 @@ fn with(
     ground.doubt_the_name();
     let done = runtime.block_on(verb(&ground));
     done.map_err(|error| assemble::at_store(&ground.url, error))
+}
+
+fn runtime() -> Result<Runtime> {
+    tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| Error::new(ErrorKind::Unavailable, "cannot start").with_source(error))
 }
 
 impl Ground {

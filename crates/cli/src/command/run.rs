@@ -16,7 +16,8 @@ use tokio::task::JoinSet;
 use crate::args::{self, Log, Output};
 use crate::assemble::{self, AnySource};
 use crate::command::operate::tell_if_forward;
-use crate::config::{self, PipelineSettings, Settings};
+use crate::command::{preflight, summary};
+use crate::config::{self, Accepted, PipelineSettings, Settings};
 use crate::narrator::Narrator;
 use crate::place::Place;
 use crate::progress::Bars;
@@ -46,14 +47,14 @@ pub(crate) fn run(arguments: &args::Run) -> Result<Exit> {
 
 async fn run_all(settings: Settings, format: Output, log: Log) -> Result<Exit> {
     let clock = Arc::new(SystemClock::new());
-    let before = assemble::older_format(&settings.store);
-    let stores = assemble::store(&settings.store, clock.clone())
-        .map_err(|error| assemble::at_store(&settings.store, error))?;
-    tell_if_forward(&settings.store, before)?;
+    let before = assemble::older_format(&settings.store).await;
+    let stores = assemble::store(&settings.store, settings.accepted, clock.clone()).await;
+    let stores = stores.map_err(|error| assemble::at_store(&settings.store, error))?;
+    tell_if_forward(&settings.store, before).await?;
     let place = Place::of(&settings.store);
-    for warning in stores.preflight().await?.warnings {
-        output::warning(format!("store {}: {warning}", settings.store));
-    }
+    let accepted = settings.accepted;
+    let all = preflight::effects(&settings.pipelines);
+    preflight::preflight(&settings.store, accepted, &stores, all).await?;
     let bars = Bars::new();
     let narrator = Arc::new(Narrator::new(bars.clone(), log));
     let (stop, stopped) = watch::channel(false);
@@ -79,7 +80,7 @@ async fn run_all(settings: Settings, format: Output, log: Log) -> Result<Exit> {
     ));
     let mut pipelines = JoinSet::new();
     for pipeline in settings.pipelines {
-        bars.note(&banner(&pipeline));
+        bars.note(&banner(&pipeline, accepted));
         let progress = bars.of(&pipeline.pipeline.name);
         let run = Run {
             surroundings: surroundings.clone(),
@@ -107,10 +108,10 @@ async fn run_all(settings: Settings, format: Output, log: Log) -> Result<Exit> {
     beside.shutdown().await;
     bars.clear();
     summaries.sort_by(|a, b| a.0.cmp(&b.0));
-    for (name, summary) in &summaries {
+    for (name, ended) in &summaries {
         let text = match format {
-            Output::Table => crate::command::summary::table(name, summary, &narrator),
-            Output::Json | Output::Jsonl => crate::command::summary::json(name, summary),
+            Output::Table => summary::table(name, ended, accepted, &narrator),
+            Output::Json | Output::Jsonl => summary::json(name, ended, accepted),
         };
         let printed = if *stop.borrow() {
             output::data_within(text, LAST_WORDS)
@@ -176,21 +177,25 @@ pub(super) fn listen(
 }
 
 /// What a pipeline says of itself when it starts.
-fn banner(settings: &PipelineSettings) -> String {
+fn banner(settings: &PipelineSettings, accepted: Accepted) -> String {
     let PipelineSettings {
         pipeline, effect, ..
     } = settings;
-    let class = crate::command::summary::class(effect.class());
+    let class = summary::class(effect.class());
     let gate = if pipeline.birth.is_some() {
         "age gate: on"
     } else {
         "age gate: off (no `birth`; a message that comes again after the window counts as new)"
     };
-    format!(
+    let mut banner = format!(
         "{}: {class}, window {}, {gate}",
         pipeline.name,
         days(pipeline.window.duration())
-    )
+    );
+    for name in accepted.names() {
+        banner.extend(["; accepted: ", name]);
+    }
+    banner
 }
 
 fn days(duration: Duration) -> String {

@@ -6,6 +6,7 @@ use semel_engine::effect::{Class, OnDoubt};
 use semel_engine::summary::{Fate, Summary};
 use serde::Serialize;
 
+use crate::config::Accepted;
 use crate::narrator::Narrator;
 
 /// The documented object; its names and their order are stable.
@@ -24,10 +25,13 @@ pub(crate) struct Json<'a> {
     quarantined: u64,
     takeovers: u64,
     elapsed_seconds: f64,
+    /// What of the store's weaknesses is accepted by name; left out where nothing is.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    accepted: Vec<&'static str>,
 }
 
 impl<'a> Json<'a> {
-    pub(crate) fn of(name: &'a str, summary: &Summary) -> Self {
+    pub(crate) fn of(name: &'a str, summary: &Summary, accepted: Accepted) -> Self {
         Self {
             pipeline: name,
             deliveries: summary.deliveries(),
@@ -42,17 +46,23 @@ impl<'a> Json<'a> {
             quarantined: summary.of(Fate::Quarantined),
             takeovers: summary.takeovers,
             elapsed_seconds: (summary.elapsed.as_secs_f64() * 1_000.0).round() / 1_000.0,
+            accepted: accepted.names(),
         }
     }
 }
 
 /// One object on one line.
-pub(crate) fn json(name: &str, summary: &Summary) -> String {
-    serde_json::to_string(&Json::of(name, summary)).unwrap_or_default()
+pub(crate) fn json(name: &str, summary: &Summary, accepted: Accepted) -> String {
+    serde_json::to_string(&Json::of(name, summary, accepted)).unwrap_or_default()
 }
 
 /// For people: what happened, and what each number means. Zeros stay out, but for the first three.
-pub(crate) fn table(name: &str, summary: &Summary, narrator: &Narrator) -> String {
+pub(crate) fn table(
+    name: &str,
+    summary: &Summary,
+    accepted: Accepted,
+    narrator: &Narrator,
+) -> String {
     let (redelivered, republished) = narrator.duplicates(name);
     let replayed = match (redelivered, republished) {
         (0, 0) => "duplicates of something finished".to_owned(),
@@ -139,6 +149,10 @@ pub(crate) fn table(name: &str, summary: &Summary, narrator: &Narrator) -> Strin
             // A string takes what is written.
             let _ = write!(text, "\n  {label:<12}{count:>9}  {meaning}");
         }
+    }
+    for name in accepted.names() {
+        let meaning = "by `store.accept`: the store may give less than the class needs";
+        let _ = write!(text, "\n  {:<11}{name:>10}  {meaning}", "accepted");
     }
     text
 }

@@ -11,7 +11,7 @@ use semel_worker::settings::{EffectSettings, within_provider_window};
 
 use super::fields::Fields;
 use super::refusal::selector;
-use super::settings::StoreUrl;
+use super::store::StoreUrl;
 use super::suggest::suggestion;
 use super::tree::Value;
 
@@ -21,7 +21,7 @@ pub(super) fn read(fields: &mut Fields<'_>, store: Option<&StoreUrl>) -> Option<
     let kind = effect.required_text("kind")?;
     let read = match kind {
         "sql" => sql(&mut effect, store),
-        "file" => file(&mut effect),
+        "file" => file(&mut effect, store),
         "http" => http(&mut effect),
         "exec" => exec(&mut effect),
         "stdout" => {
@@ -53,7 +53,7 @@ fn sql(effect: &mut Fields<'_>, store: Option<&StoreUrl>) -> Option<EffectSettin
     transactional(effect);
     if store.is_some_and(|store| !store.is_transactional()) {
         let message = "`sql` runs in the store's own transaction; point the store at a database, \
-                       as in `sqlite:./data.db`";
+                       as in `sqlite:./data.db` or `postgres://…`";
         fault(effect, "kind", message);
     }
     let one = effect.one_or_many("statement", str::parse::<String>);
@@ -105,8 +105,13 @@ fn show(params: &Fields<'_>, binding: &SqlBinding) {
     }
 }
 
-fn file(effect: &mut Fields<'_>) -> Option<EffectSettings> {
+fn file(effect: &mut Fields<'_>, store: Option<&StoreUrl>) -> Option<EffectSettings> {
     transactional(effect);
+    if store.is_some_and(|store| !store.keeps_marks()) {
+        let message = "`file` needs a store that writes the length of the output together with its \
+                       records, which Redis cannot; use `embedded:`, `sqlite:`, `postgres:` or `mysql:`";
+        fault(effect, "kind", message);
+    }
     effect
         .required_text("path")
         .map(|path| EffectSettings::File { path: path.into() })

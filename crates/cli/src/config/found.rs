@@ -4,11 +4,11 @@
 use std::cell::RefCell;
 
 use semel_core::Code;
-use semel_worker::effect::http::masked;
 
 use super::Fault;
 use super::show::{Effective, Setting, Shown};
 use super::tree::{Node, Origin, Value};
+use crate::secret::masked;
 
 /// Faults and settings, in the order in which they were met.
 #[derive(Debug, Default)]

@@ -19,8 +19,9 @@ use super::effect;
 use super::fields::Fields;
 use super::found::Found;
 use super::refusal::{Refusal, selector};
-use super::settings::{PipelineSettings, SourceSettings, StoreUrl};
+use super::settings::{PipelineSettings, SourceSettings};
 use super::show::join;
+use super::store::StoreUrl;
 use super::suggest::{nearest, suggestion};
 
 use super::tree::Node;
@@ -55,7 +56,7 @@ pub(super) fn read(
     fields.default("transport", transport.to_string());
     let birth = fields.selector("birth");
     let order = order(&mut fields);
-    let gate = gate(&mut fields);
+    let gate = gate(&mut fields, store);
     let window = pipeline_window(&mut fields, window);
     let lease = lease(&mut fields, window);
     let (limits, backoff) = retry(&mut fields);
@@ -226,13 +227,19 @@ fn fingerprint(fields: &mut Fields<'_>) -> FingerprintSelector {
     FingerprintSelector::fields(selectors).unwrap_or_default()
 }
 
-fn gate(fields: &mut Fields<'_>) -> Option<(KeySelector, Selector)> {
+fn gate(fields: &mut Fields<'_>, store: Option<&StoreUrl>) -> Option<(KeySelector, Selector)> {
     let entity = key_selector(fields, "entity");
     let version = fields.selector("version");
     for (one, other) in [("entity", "version"), ("version", "entity")] {
         if let (Some(node), None) = (fields.node(one), fields.node(other)) {
             fields.fault(one, node, format!("needs `{other}` beside it"));
         }
+    }
+    if let (Some(StoreUrl::Server(url)), Some(node)) = (store, fields.node("entity"))
+        && url.is_cluster()
+    {
+        let message = "a version gate changes two keys together, which a Redis cluster cannot";
+        fields.unsupported("entity", node, message);
     }
     entity.zip(version)
 }

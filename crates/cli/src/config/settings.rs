@@ -1,7 +1,6 @@
 //! What the configuration means: typed, complete, checked across settings.
 
 use std::ffi::OsString;
-use std::fmt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -12,8 +11,8 @@ use semel_worker::settings::EffectSettings;
 
 use super::fields::Fields;
 use super::found::Found;
-use super::refusal::Refusal;
 use super::show::Effective;
+use super::store::{self, Accepted, StoreUrl};
 use super::suggest::suggestion;
 use super::tree::{self, Node, Origin};
 use super::{Fault, pipeline};
@@ -23,6 +22,7 @@ use crate::output::value::duration_text;
 #[derive(Clone)]
 pub(crate) struct Settings {
     pub(crate) store: StoreUrl,
+    pub(crate) accepted: Accepted,
     pub(crate) pipelines: Vec<PipelineSettings>,
     pub(crate) shutdown: Duration,
     /// All of it as it may be shown.
@@ -54,67 +54,6 @@ pub(crate) enum SourceSettings {
 pub(crate) struct Overrides {
     pub(crate) store: Option<String>,
     pub(crate) pipeline: Option<String>,
-}
-
-/// Where operations are remembered.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum StoreUrl {
-    Memory,
-    Embedded(PathBuf),
-    Sqlite(PathBuf),
-}
-
-impl StoreUrl {
-    /// Its folder or file.
-    pub(crate) fn path(&self) -> Option<&Path> {
-        match self {
-            Self::Memory => None,
-            Self::Embedded(path) | Self::Sqlite(path) => Some(path),
-        }
-    }
-
-    /// Whether effects can join its transactions.
-    pub(crate) const fn is_transactional(&self) -> bool {
-        matches!(self, Self::Sqlite(_))
-    }
-}
-
-impl std::str::FromStr for StoreUrl {
-    type Err = Refusal;
-
-    fn from_str(text: &str) -> Result<Self, Refusal> {
-        let (kind, rest) = text.split_once(':').unwrap_or((text, ""));
-        let path = rest.strip_prefix("//").unwrap_or(rest);
-        match kind {
-            "memory" if path.is_empty() => Ok(Self::Memory),
-            "embedded" | "sqlite" if path.is_empty() => {
-                Err(format!("`{kind}:` needs a path, as in `{kind}:./semel-data`").into())
-            }
-            "embedded" => Ok(Self::Embedded(path.into())),
-            "sqlite" => Ok(Self::Sqlite(path.into())),
-            "postgres" | "postgresql" | "mysql" | "redis" | "rediss" | "dynamodb" | "cassandra" => {
-                let message = format!("`{kind}` stores are not supported by this release");
-                Err(Refusal::unsupported(message))
-            }
-            _ => {
-                let hint = suggestion(kind, &["memory", "embedded", "sqlite"]);
-                Err(
-                    format!("a store url begins with its kind, as in `embedded:./data`; {hint}")
-                        .into(),
-                )
-            }
-        }
-    }
-}
-
-impl fmt::Display for StoreUrl {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Memory => f.write_str("memory:"),
-            Self::Embedded(path) => write!(f, "embedded:{}", path.display()),
-            Self::Sqlite(path) => write!(f, "sqlite:{}", path.display()),
-        }
-    }
 }
 
 impl Settings {
@@ -158,6 +97,24 @@ impl Settings {
         }
     }
 
+    /// The store that the environment alone names, and what of it is accepted; nothing where it names
+    /// none.
+    pub(crate) fn store_of(
+        variables: impl Iterator<Item = (OsString, OsString)>,
+    ) -> Result<Option<(StoreUrl, Accepted)>, Vec<Fault>> {
+        let mut root = tree::read("", "").map_err(|fault| vec![fault])?;
+        let found = Found::default();
+        tree::overlay(&mut root, variables, &found);
+        let is_named = tree::names_store(&root);
+        let store = Fields::of(&root, Vec::new(), &found)
+            .filter(|_| is_named)
+            .and_then(|mut fields| store::read(&mut fields));
+        match found.into_parts().1 {
+            faults if is_named && !faults.is_empty() => Err(faults),
+            _ => Ok(store),
+        }
+    }
+
     /// The same, with all that could be read of a faulty one.
     pub(super) fn parts(
         name: &str,
@@ -181,10 +138,11 @@ impl Settings {
 
     fn read(root: &Node, strays: &[String], overrides: &Overrides, found: &Found) -> Option<Self> {
         let mut fields = Fields::of(root, Vec::new(), found)?;
-        let store = store(&mut fields);
+        let store = store::read(&mut fields);
         let window = window(&mut fields);
         let shutdown = fields.duration_or("shutdown", Duration::from_secs(30));
-        let pipelines = pipelines(&mut fields, window, store.as_ref(), overrides);
+        let url = store.as_ref().map(|(url, _)| url);
+        let pipelines = pipelines(&mut fields, window, url, overrides);
         for not_yet in ["admin", "gateway"] {
             fields.not_yet(not_yet);
         }
@@ -192,8 +150,10 @@ impl Settings {
             look_at_stray(stray, &fields);
         }
         fields.finish();
+        let (store, accepted) = store?;
         Some(Self {
-            store: store?,
+            store,
+            accepted,
             pipelines,
             shutdown,
             effective: Effective::default(),
@@ -213,36 +173,6 @@ fn look_at_stray(variable: &str, fields: &Fields<'_>) {
             .found
             .fault(&origin, "", Code::ConfigUnknownKey, message);
     }
-}
-
-fn store(fields: &mut Fields<'_>) -> Option<StoreUrl> {
-    let mut table = fields.optional_sub("store")?;
-    let url = table.parsed_with("url", str::parse::<StoreUrl>);
-    let url_file = table.secret_file("url_file", "url", str::parse::<StoreUrl>);
-    let written = match (table.node("url"), table.node("url_file")) {
-        (Some(node), Some(_)) => {
-            table.fault("url", node, "either `url` or `url_file`, not both");
-            Some(node)
-        }
-        (one, other) => one.or(other),
-    };
-    let is_volatile_allowed = table.boolean_or("allow_volatile", false);
-    let default = StoreUrl::Embedded("./semel-data".into());
-    if written.is_none() {
-        table.default("url", default.to_string());
-    }
-    let (store, origin) = written.map_or((Some(default), Origin::Default), |node| {
-        (url.or(url_file), node.origin.clone())
-    });
-    table.finish();
-    if store == Some(StoreUrl::Memory) && !is_volatile_allowed {
-        let message = "`memory:` forgets everything at exit, so that no promise holds across runs; \
-                       set `store.allow_volatile = true` to use it all the same";
-        fields
-            .found
-            .fault(&origin, "store.url", Code::InvalidConfig, message);
-    }
-    store
 }
 
 fn window(fields: &mut Fields<'_>) -> Window {

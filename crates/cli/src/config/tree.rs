@@ -116,7 +116,7 @@ pub(super) fn overlay(
     variables: impl Iterator<Item = (OsString, OsString)>,
     found: &Found,
 ) -> Vec<String> {
-    let mut strays = Vec::new();
+    let (mut strays, mut named) = (Vec::new(), Vec::new());
     for (name, text) in variables {
         // Only what is ours needs to be Unicode.
         let name = name.to_string_lossy();
@@ -136,9 +136,45 @@ pub(super) fn overlay(
             continue;
         };
         let value = inline(&text, &origin);
+        named.extend(of_store(&path));
         insert(root, &path, Node { value, origin });
     }
+    // What the environment says of the store stands over whatever else the file says of it.
+    if let [only] = named[..] {
+        let other = URLS.into_iter().find(|name| *name != only);
+        remove_of_store(root, other.unwrap_or_default());
+    }
     strays
+}
+
+/// Whether it is said where the store is.
+pub(super) fn names_store(root: &Node) -> bool {
+    let table = |node: &Node, name: &str| match &node.value {
+        Value::Table(table) => table.get(name).cloned(),
+        Value::Text(_)
+        | Value::Integer(_)
+        | Value::Boolean(_)
+        | Value::List(_)
+        | Value::Other(_) => None,
+    };
+    let store = table(root, "store");
+    store.is_some_and(|store| URLS.iter().any(|name| table(&store, name).is_some()))
+}
+
+/// Which setting it is of those that say where the store is.
+fn of_store(path: &[String]) -> Option<&'static str> {
+    match path {
+        [store, name] if store == "store" => URLS.into_iter().find(|known| known == name),
+        _ => None,
+    }
+}
+
+fn remove_of_store(root: &mut Node, name: &str) {
+    if let Value::Table(root) = &mut root.value
+        && let Some(Value::Table(store)) = root.get_mut("store").map(|store| &mut store.value)
+    {
+        store.remove(name);
+    }
 }
 
 /// Puts a flag's value over `store.url` and whatever else says where the store is.
@@ -148,11 +184,7 @@ pub(super) fn put_store(root: &mut Node, url: &str) {
         origin: Origin::Named("--store".into()),
     };
     insert(root, &["store".to_owned(), "url".to_owned()], new);
-    if let Value::Table(root) = &mut root.value
-        && let Some(Value::Table(store)) = root.get_mut("store").map(|store| &mut store.value)
-    {
-        store.remove("url_file");
-    }
+    remove_of_store(root, "url_file");
 }
 
 fn inline(text: &str, origin: &Origin) -> Value {
@@ -259,5 +291,7 @@ pub(super) static EMPTY: Node = Node {
     value: Value::Table(Table::new()),
     origin: Origin::Default,
 };
+/// The settings that say where the store is.
+const URLS: [&str; 2] = ["url", "url_file"];
 /// Every variable of ours begins so.
 const PREFIX: &str = "SEMEL__";

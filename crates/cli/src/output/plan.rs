@@ -9,6 +9,7 @@ use std::path::Path;
 use super::{note, text};
 use crate::Exit;
 use crate::args::Confirm;
+use crate::secret::masked;
 
 /// The plan of a verb that changes something: what, how many, the first few.
 ///
@@ -120,31 +121,6 @@ fn with_yes(typed: impl Iterator<Item = impl AsRef<OsStr>>) -> String {
         .unwrap_or(words.len());
     words.insert(end, "--yes".to_owned());
     words.join(" ")
-}
-
-/// A word with `***` for the user and password, and for the values of the query, of a URL in it.
-fn masked(word: &str) -> String {
-    let Some((scheme, rest)) = word.split_once("://") else {
-        return word.to_owned();
-    };
-    let (place, query) = match rest.split_once('?') {
-        Some((place, query)) => (place, Some(query)),
-        None => (rest, None),
-    };
-    let authority_end = place.find('/').unwrap_or(place.len());
-    let (authority, path) = place.split_at(authority_end);
-    let host = match authority.rsplit_once('@') {
-        Some((_, host)) => format!("***@{host}"),
-        None => authority.to_owned(),
-    };
-    let query = query.map(|query| {
-        let pairs = query.split('&').map(|pair| match pair.split_once('=') {
-            Some((name, _)) => format!("{name}=***"),
-            None => "***".to_owned(),
-        });
-        format!("?{}", pairs.collect::<Vec<_>>().join("&"))
-    });
-    format!("{scheme}://{host}{path}{}", query.unwrap_or_default())
 }
 
 /// A word as a shell takes it: any POSIX one, but for what a terminal would obey or hide.
@@ -268,7 +244,7 @@ mod tests {
         ];
         assert_eq!(
             with_yes(typed.iter()),
-            "semel --store 'postgres://***@db:5432/x?password=***&***' --yes"
+            "semel --store 'postgres://me:***@db:5432/x?password=***&***' --yes"
         );
     }
 }

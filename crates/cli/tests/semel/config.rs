@@ -247,7 +247,7 @@ fn an_effect_takes_only_what_fits_its_kind_and_class() {
         (
             "kind = \"sql\", statement = \"select 1\"",
             "kind: `sql` runs in the store's own transaction; \
-          point the store at a database, as in `sqlite:./data.db`",
+          point the store at a database, as in `sqlite:./data.db` or `postgres://…`",
         ),
         (
             "kind = \"file\", path = \"out\", on_doubt = \"park\"",
@@ -335,8 +335,15 @@ fn a_store_is_named_once_and_by_a_url_that_is_known() {
         fault("[store]\nurl = \"sqlite:\""),
         "2: store.url: `sqlite:` needs a path, as in `sqlite:./semel-data` [invalid-config]"
     );
+    assert_eq!(
+        fault("[store]\nurl = \"postgres:\""),
+        "2: store.url: a `postgres` store needs a host, as in \
+         `postgres://USER:PASSWORD@HOST:5432/DATABASE` [invalid-config]"
+    );
+    let unknown = fault("[store]\nurl = \"postgres://h/db?schem=x\"");
     assert!(
-        fault("[store]\nurl = \"postgres://h/db\"").contains("`postgres` stores are not supported")
+        unknown.starts_with("2: store.url: the store's url has a parameter `schem` "),
+        "{unknown}"
     );
     assert!(
         fault("[store]\nallow_volatile = true\nurl = \"memory:\"\npool = 3")
@@ -592,10 +599,10 @@ fn what_the_design_has_and_this_release_has_not_is_unsupported() {
             "{fault}"
         );
     }
-    let fault = fault("[store]\nurl = \"redis://h\"");
+    let fault = fault("[store]\nurl = \"dynamodb://h\"");
     assert_eq!(
         fault,
-        "2: store.url: `redis` stores are not supported by this release [unsupported]"
+        "2: store.url: `dynamodb` stores are not supported by this release [unsupported]"
     );
 }
 

@@ -303,7 +303,7 @@ fn a_misspelt_choice_is_a_usage_error() {
     for arguments in [
         &["init", "--effect", "sqll"][..],
         &["init", "--level", "expert"],
-        &["init", "--store", "postgres"],
+        &["init", "--store", "oracle"],
         &["init", "--source", "kafka"],
         &["init", "a", "b"],
     ] {

@@ -23,13 +23,21 @@ mod keys_found;
 mod keys_verbs;
 mod lines;
 mod messages;
+#[cfg(feature = "mysql")]
+mod mysql;
 mod operator;
 mod output;
 mod plans;
+#[cfg(feature = "postgres")]
+mod postgres;
 mod processes;
 mod protocol;
 mod quarantine;
+#[cfg(feature = "redis")]
+mod redis;
 mod secrets;
+#[cfg(any(feature = "mysql", feature = "postgres", feature = "redis"))]
+mod servers;
 mod shutdown;
 mod site;
 mod store;

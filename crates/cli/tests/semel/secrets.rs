@@ -88,25 +88,29 @@ fn faults_of_a_url_do_not_repeat_it() {
 
 #[test]
 fn a_store_url_is_told_without_its_secrets() {
+    // The first is one that can be read, and that nobody answers.
     let urls = [
-        format!("postgres://user:{CANARY}@host/db?password={CANARY}"),
-        format!("user:{CANARY}@host/db"),
-        CANARY.to_owned(),
+        (
+            format!("postgres://user:{CANARY}@127.0.0.1:1/db?password={CANARY}"),
+            [0, 3],
+        ),
+        (format!("user:{CANARY}@host/db"), [1, 2]),
+        (CANARY.to_owned(), [1, 2]),
     ];
-    for url in &urls {
+    for (url, [checked, run]) in &urls {
         let site = Site::with(&[
             ("in", "\"a\"\n"),
             ("store-url", url),
             ("semel.toml", FROM_FILE),
         ]);
-        is_silent(&site.semel(&["config", "check"]).code(1));
-        is_silent(&site.semel(&["run"]).code(2));
-        is_silent(&site.semel(&["run", "--store", url]).code(2));
+        is_silent(&site.semel(&["config", "check"]).code(*checked));
+        is_silent(&site.semel(&["run"]).code(*run));
+        is_silent(&site.semel(&["run", "--store", url]).code(*run));
         let mut command = site.command();
         is_silent(
             &Running::start(command.arg("run").env("SEMEL__STORE__URL", url))
                 .wait()
-                .code(2),
+                .code(*run),
         );
     }
 }

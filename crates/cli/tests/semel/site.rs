@@ -16,7 +16,9 @@ pub(crate) struct Site(TempDir);
 
 impl Site {
     pub(crate) fn new() -> Self {
-        Self(tempfile::tempdir().expect("a temporary folder"))
+        // Beside what is built, on a disk: in memory, some effects are refused.
+        let place = env!("CARGO_TARGET_TMPDIR");
+        Self(tempfile::tempdir_in(place).expect("a temporary folder"))
     }
 
     /// A folder with these files.

@@ -52,7 +52,8 @@ macro_rules! transactional_laws {
 
 /// Expands to random histories on the bare and the erased store; see [`store_laws!`].
 ///
-/// `SEMEL_HISTORIES` sets how many.
+/// `SEMEL_HISTORIES` sets how many, `SEMEL_FIRST_SEED` from which seed on, and `SEMEL_RACE` how many
+/// tasks race with how many calls each, as `8x40`.
 #[macro_export]
 macro_rules! history_laws {
     ($subject:ident) => {

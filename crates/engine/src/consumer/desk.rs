@@ -2,21 +2,29 @@
 //! acknowledging.
 
 mod asking;
+mod away;
 mod fates;
+
+pub(super) use asking::Asked;
+pub(super) use away::past_provider;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use semel_core::port::source::{DeliveryId, Progress};
 use semel_core::{Error, Parked, Result, Store};
 
-use super::intake::{Chunk, Intake, Told};
+use super::intake::{Chunk, Intake, Teller, Told};
 use super::lanes::Lanes;
 use super::{OnProgress, Shutdown, Surroundings};
+use crate::effect::Class;
 use crate::event::{Event, Origin};
-use crate::pipeline::{Incoming, Pipeline};
+use crate::layer::outage::Policy;
+use crate::pipeline::{Fail, Incoming, Pipeline};
 use crate::summary::{Fate, Summary};
+use away::Away;
 
 pub(super) struct Desk<S> {
     pub(super) pipeline: Arc<Pipeline>,
@@ -24,20 +32,34 @@ pub(super) struct Desk<S> {
     pub(super) surroundings: Surroundings,
     pub(super) shutdown: Shutdown,
     pub(super) lanes: Lanes,
+    outage: Policy,
+    class: Class,
+    /// What waits for a store that is away.
+    pub(super) away: Away,
+    source: Teller,
     on_progress: Option<OnProgress>,
     progress: Option<Progress>,
     /// Deliveries that the source has handed over and was not yet told the fate of.
     in_hand: BTreeSet<DeliveryId>,
-    extend_at: Duration,
+    /// When to tell the source next that these are still worked on, in milliseconds.
+    extend_at: AtomicU64,
     reported_at: Duration,
     started_at: Duration,
     ended: bool,
     /// Why the source is of no more use: what runs is finished, then the run ends with this.
     failure: Option<Error>,
     summary: Summary,
-    to_park: Vec<Parked>,
-    /// Fates that count once everything in `to_park` is durable.
-    settled: Vec<(DeliveryId, Option<Held>, Fate)>,
+    /// Fates that count once their messages are parked.
+    to_park: Vec<(Parked, Met)>,
+    /// Fates that count now.
+    settled: Vec<Met>,
+}
+
+/// A fate that a delivery has met.
+struct Met {
+    delivery: DeliveryId,
+    held: Option<Held>,
+    fate: Fate,
 }
 
 /// What a message in hand occupies until its fate is counted.
@@ -46,15 +68,26 @@ struct Held {
     payload_bytes: usize,
 }
 
+/// What a desk is given besides its pipeline and its store.
+pub(super) struct Around {
+    pub(super) surroundings: Surroundings,
+    pub(super) shutdown: Shutdown,
+    pub(super) on_progress: Option<OnProgress>,
+    pub(super) outage: Policy,
+    pub(super) source: Teller,
+    pub(super) class: Class,
+}
+
 impl<S: Store + Clone> Desk<S> {
-    pub(super) fn new(
-        pipeline: Arc<Pipeline>,
-        store: S,
-        surroundings: Surroundings,
-        shutdown: Shutdown,
-        on_progress: Option<OnProgress>,
-        every_lane: bool,
-    ) -> Self {
+    pub(super) fn new(pipeline: Arc<Pipeline>, store: S, around: Around, every_lane: bool) -> Self {
+        let Around {
+            surroundings,
+            shutdown,
+            on_progress,
+            outage,
+            source,
+            class,
+        } = around;
         let started_at = surroundings.clock.monotonic();
         let lanes = Lanes::new(every_lane, &*surroundings.entropy);
         let extend_at = started_at + pipeline.lease / 3;
@@ -64,10 +97,14 @@ impl<S: Store + Clone> Desk<S> {
             surroundings,
             shutdown,
             lanes,
+            outage,
+            class,
+            away: Away::default(),
+            source,
             on_progress,
             progress: None,
             in_hand: BTreeSet::new(),
-            extend_at,
+            extend_at: AtomicU64::new(millis(extend_at)),
             reported_at: started_at,
             started_at,
             ended: false,
@@ -120,7 +157,10 @@ impl<S: Store + Clone> Desk<S> {
     /// Whether more messages may be taken in hand: back-pressure holds the rest in the source.
     pub(super) fn has_room(&self) -> bool {
         let most = self.pipeline.batch.max(self.pipeline.concurrency) * 2;
-        !self.ended && self.lanes.len() < most && self.lanes.bytes() < MOST_HELD_BYTES
+        !self.ended
+            && self.lanes.len() < most
+            && self.lanes.bytes() < MOST_HELD_BYTES
+            && self.to_park.len() < most
     }
 
     /// Takes in hand whatever is there, and waits for something to do if nothing is.
@@ -133,24 +173,38 @@ impl<S: Store + Clone> Desk<S> {
                 self.receive(chunk);
             }
             self.lanes.wake(self.now());
-            if self.lanes.has_ready() || self.is_done() || !self.settled.is_empty() {
+            let now = self.now();
+            let may_ask = self.waits_for_store(true) && self.retry_at().is_none_or(|at| at <= now);
+            let has_fates = !self.settled.is_empty() || may_ask;
+            if self.lanes.has_ready() || self.is_done() || has_fates {
                 return;
             }
             self.wait(intake).await;
-            self.extend_if_due(intake).await;
+            self.extend_if_due().await;
         }
     }
 
     /// Tells the source at a third of the lease what is still worked on.
-    async fn extend_if_due(&mut self, intake: &Intake) {
-        if self.now() < self.extend_at {
+    async fn extend_if_due(&self) {
+        let now = self.now();
+        if now < self.extend_at() {
             return;
         }
-        self.extend_at = self.now() + self.pipeline.lease / 3;
-        if !self.in_hand.is_empty() {
-            let in_hand = self.in_hand.iter().copied().collect();
-            self.tell(intake, Told::Extend(in_hand)).await;
+        let third = (self.pipeline.lease / 3).max(Duration::from_millis(1));
+        let next = millis(now + third);
+        self.extend_at.store(next, Ordering::Relaxed);
+        if self.in_hand.is_empty() {
+            return;
         }
+        // A source that has stopped is met when it is told of a fate.
+        if let Some(source) = self.source.upgrade() {
+            let in_hand = self.in_hand.iter().copied().collect();
+            let _ = source.send(Told::Extend(in_hand)).await;
+        }
+    }
+
+    fn extend_at(&self) -> Duration {
+        Duration::from_millis(self.extend_at.load(Ordering::Relaxed))
     }
 
     async fn tell(&mut self, intake: &Intake, told: Told) {
@@ -161,8 +215,9 @@ impl<S: Store + Clone> Desk<S> {
 
     /// Waits until a chunk is here, a message or an extension is due, or shutdown is requested.
     async fn wait(&mut self, intake: &mut Intake) {
-        let extend_at = Some(self.extend_at).filter(|_| !self.in_hand.is_empty());
-        let due = [self.lanes.next_due(), extend_at]
+        let extend_at = Some(self.extend_at()).filter(|_| !self.in_hand.is_empty());
+        let retry_at = self.retry_at().filter(|_| self.waits_for_store(true));
+        let due = [self.lanes.next_due(), extend_at, retry_at]
             .into_iter()
             .flatten()
             .min();
@@ -203,14 +258,24 @@ impl<S: Store + Clone> Desk<S> {
         }
     }
 
-    /// Makes parked messages durable, then counts and acknowledges everything that met its fate.
+    /// Makes parked messages durable, then counts and acknowledges everything that met its fate. What
+    /// cannot be parked because the store is away waits, where the pipeline fails open.
     pub(super) async fn flush(&mut self, intake: &Intake) -> Result<()> {
         if !self.to_park.is_empty() {
-            let to_park = std::mem::take(&mut self.to_park);
-            self.ask(|| self.store.park(&to_park)).await?;
+            let (to_park, met): (Vec<_>, Vec<_>) =
+                std::mem::take(&mut self.to_park).into_iter().unzip();
+            match self.try_ask(|| self.store.park(&to_park)).await? {
+                Asked::Answered(_) => self.settled.extend(met),
+                Asked::NotNow { .. } => self.to_park = to_park.into_iter().zip(met).collect(),
+            }
         }
         let mut acknowledge = Vec::with_capacity(self.settled.len());
-        for (delivery, held, fate) in std::mem::take(&mut self.settled) {
+        for met in std::mem::take(&mut self.settled) {
+            let Met {
+                delivery,
+                held,
+                fate,
+            } = met;
             self.summary.count(fate);
             self.observe(&Event::Settled { delivery, fate });
             self.in_hand.remove(&delivery);
@@ -222,7 +287,7 @@ impl<S: Store + Clone> Desk<S> {
         if !acknowledge.is_empty() {
             self.tell(intake, Told::Acknowledge(acknowledge)).await;
         }
-        self.extend_if_due(intake).await;
+        self.extend_if_due().await;
         self.report(false);
         Ok(())
     }
@@ -240,6 +305,8 @@ impl<S: Store + Clone> Desk<S> {
 
     /// Gives back what is in hand and not running, and closes the source.
     pub(super) async fn close(&mut self, intake: Intake) -> Result<()> {
+        // No more is begun: from here on the store is waited for.
+        self.outage.fail = Fail::Closed;
         self.flush(&intake).await?;
         if !self.in_hand.is_empty() {
             let in_hand = std::mem::take(&mut self.in_hand).into_iter().collect();
@@ -257,8 +324,14 @@ async fn sleep_for(wait: Option<Duration>) {
     tokio::time::sleep(wait.unwrap_or_default()).await;
 }
 
+fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}
+
 /// The longest that a message is held back before its key is looked at again.
 pub(super) const RECHECK: Duration = Duration::from_secs(1);
+/// The longest that an effect may wish to wait before it is tried again: thirty days.
+pub(super) const LONGEST_WAIT: Duration = Duration::from_secs(30 * 86_400);
 /// Payloads in hand beyond which nothing more is taken in: 64 MiB.
 const MOST_HELD_BYTES: usize = 64 << 20;
 /// How often progress is told.

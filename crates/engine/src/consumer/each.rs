@@ -3,16 +3,18 @@
 //! Every turn settles what has finished and claims what there is room for, side by side, so that
 //! one durable write can carry both; whatever finishes meanwhile is the next turn's batch.
 
+mod leases;
 mod probe;
+mod unprotected;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use semel_core::{Admission, Claim, ClaimRequest, Renewal, Renewed, Result, StateKind, Store};
+use semel_core::{Admission, Claim, Result, StateKind, Store};
 use tokio::task::{AbortHandle, Id, JoinError, JoinSet};
 
-use super::desk::Desk;
+use super::desk::{Asked, Desk, past_provider};
 use super::intake::{Intake, Told};
 use super::stream::{call, conclude, given_back, jitter, settlement};
 use crate::effect::{Effect, Verdict};
@@ -27,14 +29,16 @@ pub(super) async fn run<S: Store + Clone, E: Effect>(
 ) -> Result<()> {
     let mut attempts = Attempts::new(desk.now());
     loop {
-        if attempts.running.is_empty() && attempts.finished.is_empty() {
+        if attempts.is_idle() && desk.away.is_empty() {
             desk.gather(&mut intake).await;
             if desk.is_done() {
                 return desk.close(intake).await;
             }
         } else {
             attempts.wait(desk, &mut intake).await;
-            if desk.is_stopping() && attempts.is_out_of_patience(desk) {
+            // Nobody waits beyond the end for a store that is away.
+            let is_over = attempts.is_idle() || attempts.is_out_of_patience(desk);
+            if desk.is_stopping() && is_over {
                 attempts.give_back(desk).await?;
                 return desk.close(intake).await;
             }
@@ -70,6 +74,8 @@ struct Running {
     abort: AbortHandle,
     /// What was found when the lease was lost while the effect ran; what it says is discarded.
     lost: Option<Found>,
+    /// Whether the claim is one that the store knows of.
+    is_protected: bool,
 }
 
 impl Attempts {
@@ -83,7 +89,13 @@ impl Attempts {
         }
     }
 
-    /// Waits until an attempt ends, there is more to begin, or leases want renewing.
+    /// Whether nothing runs and nothing waits to be settled for the first time.
+    fn is_idle(&self) -> bool {
+        self.running.is_empty() && self.finished.is_empty()
+    }
+
+    /// Waits until an attempt ends, there is more to begin, leases want renewing, or the store may be
+    /// asked again.
     async fn wait<S: Store + Clone>(&mut self, desk: &mut Desk<S>, intake: &mut Intake) {
         self.collect();
         let has_slot = self.running.len() < desk.pipeline.concurrency;
@@ -95,7 +107,9 @@ impl Attempts {
         }
         let next_due = desk.lanes.next_due().filter(|_| has_slot);
         let patience = self.patience_ends(desk);
-        let wake_at = [next_due, patience]
+        let may_ask = desk.waits_for_store(has_slot);
+        let retry_at = may_ask.then(|| desk.retry_at().unwrap_or(now));
+        let wake_at = [next_due, patience, retry_at]
             .into_iter()
             .flatten()
             .fold(self.renew_at, Duration::min);
@@ -104,7 +118,7 @@ impl Attempts {
         let is_stopping = desk.is_stopping();
         let chunk = tokio::select! {
             biased;
-            joined = self.tasks.join_next_with_id() => {
+            joined = self.tasks.join_next_with_id(), if !self.tasks.is_empty() => {
                 self.take(joined);
                 self.collect();
                 return;
@@ -151,20 +165,23 @@ impl Attempts {
         desk: &mut Desk<S>,
         effect: &Arc<E>,
     ) -> Result<()> {
-        let mut settling = Vec::with_capacity(self.finished.len());
+        let mut settling = std::mem::take(&mut desk.away.unsettled);
         for (running, verdict) in self.finished.drain(..) {
             let Running {
                 incoming,
                 claim,
                 lost,
+                is_protected,
                 ..
             } = running;
-            if let Some(Found(found)) = lost {
+            if !is_protected {
+                desk.end_unprotected(incoming, verdict);
+            } else if let Some(Found(found)) = lost {
                 desk.fenced(incoming, claim.token, found);
-                continue;
+            } else {
+                let settlement = jitter(desk, settlement(&desk.pipeline, &claim, verdict));
+                settling.push((incoming, claim, settlement));
             }
-            let settlement = jitter(desk, settlement(&desk.pipeline, &claim, verdict));
-            settling.push((incoming, claim, settlement));
         }
         let free = desk.pipeline.concurrency.saturating_sub(self.running.len());
         let begin = if desk.is_stopping() {
@@ -172,7 +189,7 @@ impl Attempts {
         } else {
             free.min(desk.pipeline.batch)
         };
-        let taken = desk.lanes.take(begin);
+        let (taken, suspended) = desk.take_to_ask(begin);
         let requests: Vec<_> = taken
             .iter()
             .map(|incoming| incoming.request.clone())
@@ -182,13 +199,50 @@ impl Attempts {
             .map(|(.., settlement)| settlement.clone())
             .collect();
         let asked_at = desk.now();
-        let asking =
-            async { tokio::try_join!(desk.settle_all(&settlements), claim(desk, &requests)) };
+        let asking = async {
+            if desk.is_away() {
+                // One probe, not two.
+                let settled = desk.try_settle(&settlements).await?;
+                return Ok((settled, desk.try_claim(&requests).await?));
+            }
+            tokio::try_join!(desk.try_settle(&settlements), desk.try_claim(&requests))
+        };
         let (settled, admissions) = self.beside(desk, asking).await?;
         for ((incoming, claim, settlement), settled) in settling.into_iter().zip(settled) {
-            conclude(desk, incoming, &claim, &settlement.step, settled)?;
+            match settled {
+                Some(settled) => conclude(desk, incoming, &claim, &settlement.step, settled)?,
+                None if cfg!(semel_planted = "U04") => desk.completed(&incoming, false),
+                None => desk.away.unsettled.push((incoming, claim, settlement)),
+            }
         }
-        for (incoming, admission) in taken.into_iter().zip(admissions) {
+        match admissions {
+            Asked::Answered(admissions) => {
+                let admitted = taken.into_iter().zip(admissions).collect();
+                self.admit(desk, effect, admitted, asked_at).await?;
+            }
+            Asked::NotNow { is_maybe } => {
+                for (place, incoming) in taken.into_iter().enumerate() {
+                    if (is_maybe && !cfg!(semel_planted = "U02")) || place < suspended {
+                        desk.suspend(incoming);
+                    } else {
+                        self.begin_unprotected(desk, effect, incoming);
+                    }
+                }
+            }
+        }
+        self.run_unprotected(desk, effect);
+        Ok(())
+    }
+
+    /// Deals with what the store answered to messages that asked for a claim at `asked_at`.
+    async fn admit<S: Store + Clone, E: Effect>(
+        &mut self,
+        desk: &mut Desk<S>,
+        effect: &Arc<E>,
+        admitted: Vec<(Incoming, Admission)>,
+        asked_at: Duration,
+    ) -> Result<()> {
+        for (incoming, admission) in admitted {
             match admission {
                 Admission::Granted(claim) if desk.may_begin(asked_at) => {
                     self.begin(desk, effect, incoming, claim);
@@ -224,10 +278,29 @@ impl Attempts {
             // Its lease has been running since it was first granted.
             self.renew_at = desk.now();
         }
+        desk.note_claimed(incoming.delivery);
         desk.observe_message(&incoming, &Event::Granted { claim: &claim });
+        let is_past_provider = desk.is_past_provider(incoming.delivery);
+        self.spawn(incoming, claim, true, effect, is_past_provider);
+    }
+
+    /// Calls the effect, unless its provider would not recognise what it may have seen before.
+    fn spawn<E: Effect>(
+        &mut self,
+        incoming: Incoming,
+        claim: Claim,
+        is_protected: bool,
+        effect: &Arc<E>,
+        is_past_provider: bool,
+    ) {
         let call = call(&incoming, claim.clone());
         let effect = Arc::clone(effect);
-        let abort = self.tasks.spawn(async move { effect.call(call).await });
+        let abort = self.tasks.spawn(async move {
+            if is_past_provider {
+                return past_provider();
+            }
+            effect.call(call).await
+        });
         self.running.insert(
             abort.id(),
             Running {
@@ -235,64 +308,9 @@ impl Attempts {
                 claim,
                 abort,
                 lost: None,
+                is_protected,
             },
         );
-    }
-
-    /// Extends the leases of everything under way, at a third of the lease.
-    async fn renew_if_due<S: Store + Clone>(&mut self, desk: &mut Desk<S>) -> Result<()> {
-        let (now, lease) = (desk.now(), desk.pipeline.lease);
-        if self.running.is_empty() {
-            self.renew_at = now + lease / 3;
-            return Ok(());
-        }
-        if now < self.renew_at {
-            return Ok(());
-        }
-        self.renew_at = now + lease / 3;
-        if cfg!(semel_planted = "M16") {
-            return Ok(());
-        }
-        let renewals = self.renewals(lease);
-        let renewed = desk.ask(|| desk.store.renew(&renewals)).await?;
-        desk.observe(&Event::Renewed {
-            count: renewals.len(),
-        });
-        for (running, renewed) in self.running.values_mut().zip(renewed) {
-            // In doubt, nobody else runs it, and its completion is still accepted: DBT-2.
-            if let Renewed::Lost { found } = renewed
-                && found != Some(StateKind::InDoubt)
-            {
-                running.lost = Some(Found(found));
-                running.abort.abort();
-            }
-        }
-        Ok(())
-    }
-
-    /// Waits for `work`. However long that takes, what runs keeps its lease.
-    async fn beside<S: Store + Clone, T>(
-        &self,
-        desk: &Desk<S>,
-        work: impl Future<Output = T>,
-    ) -> T {
-        let first = self.renew_at.saturating_sub(desk.now());
-        tokio::select! {
-            biased;
-            done = work => done,
-            never = desk.keep(first, || self.renewals(desk.pipeline.lease)) => match never {},
-        }
-    }
-
-    fn renewals(&self, lease: Duration) -> Vec<Renewal> {
-        let claims = self.running.values().map(|running| &running.claim);
-        claims
-            .map(|claim| Renewal {
-                operation: claim.operation.clone(),
-                claim_id: claim.claim_id,
-                lease,
-            })
-            .collect()
     }
 
     fn patience_ends<S: Store + Clone>(&mut self, desk: &Desk<S>) -> Option<Duration> {
@@ -314,35 +332,24 @@ impl Attempts {
         while let Some(joined) = self.tasks.join_next_with_id().await {
             self.take(Some(joined));
         }
-        let finished = std::mem::take(&mut self.finished);
-        let settlements: Vec<_> = finished
+        desk.put_back_suspended();
+        let mut settling = std::mem::take(&mut desk.away.unsettled);
+        for (running, verdict) in std::mem::take(&mut self.finished) {
+            if running.is_protected {
+                let settlement = given_back(settlement(&desk.pipeline, &running.claim, verdict));
+                settling.push((running.incoming, running.claim, settlement));
+            } else {
+                desk.end_unprotected(running.incoming, verdict);
+            }
+        }
+        let settlements: Vec<_> = settling
             .iter()
-            .map(|(running, verdict)| {
-                given_back(settlement(&desk.pipeline, &running.claim, verdict.clone()))
-            })
+            .map(|(.., settlement)| settlement.clone())
             .collect();
         let settled = desk.settle_all(&settlements).await?;
-        for (((running, _), settlement), settled) in
-            finished.into_iter().zip(settlements).zip(settled)
-        {
-            conclude(
-                desk,
-                running.incoming,
-                &running.claim,
-                &settlement.step,
-                settled,
-            )?;
+        for ((incoming, claim, settlement), settled) in settling.into_iter().zip(settled) {
+            conclude(desk, incoming, &claim, &settlement.step, settled)?;
         }
         Ok(())
     }
-}
-
-async fn claim<S: Store + Clone>(
-    desk: &Desk<S>,
-    requests: &[ClaimRequest],
-) -> Result<Vec<Admission>> {
-    if requests.is_empty() {
-        return Ok(Vec::new());
-    }
-    desk.claim(requests).await
 }

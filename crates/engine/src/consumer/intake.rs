@@ -39,6 +39,9 @@ pub(super) enum Told {
     Requeue(Vec<DeliveryId>),
 }
 
+/// See [`Intake::teller`].
+pub(super) type Teller = mpsc::WeakSender<Told>;
+
 /// The consumer's end of the intake task. Dropping it ends the task.
 pub(super) struct Intake {
     chunks: mpsc::Receiver<Chunk>,
@@ -63,6 +66,11 @@ impl Intake {
     pub(super) async fn tell(&self, told: Told) -> Result<()> {
         let sent = self.told.send(told).await;
         sent.map_err(|_| Error::new(ErrorKind::Unavailable, "the source has stopped"))
+    }
+
+    /// A way to tell the source something that does not keep it open.
+    pub(super) fn teller(&self) -> Teller {
+        self.told.downgrade()
     }
 
     /// Stops fetching, passes on what is still to be told, and waits for the source. Answers

@@ -27,7 +27,7 @@ pub(super) async fn run<S: Store + Clone>(
         if desk.is_done() {
             return desk.close(intake).await;
         }
-        let mut granted = admit(desk).await?;
+        let mut granted = admit(desk).await?.messages;
         // A batch is refused whole when one of its claims was lost; the others go in without it.
         while !granted.is_empty() {
             granted = append(desk, granted, &mut output, &checkpoints, &mut recorded).await?;
@@ -54,7 +54,10 @@ async fn recover<S: Store + Clone>(
         name,
         value: output.len_bytes().await?,
     };
-    match desk.ask(|| checkpoints.settle_with(&[], &mark)).await? {
+    match desk
+        .ask_in_turn(|| checkpoints.settle_with(&[], &mark))
+        .await?
+    {
         Together::Applied(_) | Together::Refused(_) => Ok(mark),
     }
 }
@@ -92,7 +95,7 @@ async fn append<S: Store + Clone>(
         value,
     };
     match desk
-        .ask(|| checkpoints.settle_with(&settlements, &mark))
+        .ask_in_turn(|| checkpoints.settle_with(&settlements, &mark))
         .await?
     {
         Together::Applied(_) => {

@@ -1,4 +1,5 @@
-//! Effects that are one stream: claim a batch, run it in order, settle it.
+//! Effects that are one stream: claim a batch, run it in order, settle it. While the store is away and
+//! the pipeline fails open, batches run that need no claim.
 
 use std::time::Duration;
 
@@ -7,7 +8,7 @@ use semel_core::{
     Store,
 };
 
-use super::desk::{Desk, RECHECK};
+use super::desk::{Asked, Desk, LONGEST_WAIT, RECHECK, past_provider};
 use super::intake::Intake;
 use crate::effect::{BatchEffect, Call, Verdict};
 use crate::event::Event;
@@ -21,55 +22,110 @@ pub(super) async fn run<S: Store + Clone>(
     loop {
         desk.gather(&mut intake).await;
         if desk.is_done() {
+            settle(desk, Vec::new(), Patience::Waits).await?;
+            desk.put_back_suspended();
             return desk.close(intake).await;
         }
-        let granted = admit(desk).await?;
-        if !granted.is_empty() {
-            let calls: Vec<Call> = granted
-                .iter()
-                .map(|(incoming, claim)| call(incoming, claim.clone()))
-                .collect();
-            let lease = desk.pipeline.lease;
-            let is_resumed = calls.iter().any(|call| call.claim.resumed);
-            let first = if is_resumed {
-                Duration::ZERO
-            } else {
-                lease / 3
-            };
-            let verdicts = tokio::select! {
-                biased;
-                verdicts = effect.call(&calls) => Some(verdicts),
-                () = desk.patience_is_over() => None,
-                never = desk.keep(first, || renewals(lease, &calls)) => match never {},
-            };
-            let is_given_back = verdicts.is_none();
-            let mut verdicts = verdicts.unwrap_or_default();
-            // A call without a verdict is one that nobody knows anything about.
-            let unknown = Verdict::MaybeApplied {
-                error: "the effect gave no verdict".into(),
-            };
-            verdicts.resize(calls.len(), unknown);
-            let settlements: Vec<_> = calls
-                .iter()
-                .zip(verdicts)
-                .map(|(call, verdict)| settlement(&desk.pipeline, &call.claim, verdict))
-                .map(|settlement| {
-                    if is_given_back {
-                        given_back(settlement)
-                    } else {
-                        jitter(desk, settlement)
-                    }
-                })
-                .collect();
-            let settled = desk.settle_all(&settlements).await?;
-            for (((incoming, claim), settlement), settled) in
-                granted.into_iter().zip(settlements).zip(settled)
-            {
-                conclude(desk, incoming, &claim, &settlement.step, settled)?;
-            }
+        settle(desk, Vec::new(), Patience::GivesWay).await?;
+        let batch = admit(desk).await?;
+        if !batch.is_empty() {
+            call_all(desk, &mut effect, batch).await?;
         }
         desk.flush(&intake).await?;
     }
+}
+
+/// Runs a batch and settles it, as far as the store answers.
+async fn call_all<S: Store + Clone>(
+    desk: &mut Desk<S>,
+    effect: &mut impl BatchEffect,
+    batch: Admitted,
+) -> Result<()> {
+    let Admitted {
+        messages,
+        is_protected,
+    } = batch;
+    let calls: Vec<Call> = messages
+        .iter()
+        .map(|(incoming, claim)| call(incoming, claim.clone()))
+        .collect();
+    let lease = desk.pipeline.lease;
+    let is_resumed = calls.iter().any(|call| call.claim.resumed);
+    let first = if is_resumed {
+        Duration::ZERO
+    } else {
+        lease / 3
+    };
+    let kept = || {
+        if is_protected {
+            renewals(lease, &calls)
+        } else {
+            Vec::new()
+        }
+    };
+    let verdicts = tokio::select! {
+        biased;
+        verdicts = effect.call(&calls) => Some(verdicts),
+        () = desk.patience_is_over() => None,
+        never = desk.keep(first, kept) => match never {},
+    };
+    let is_given_back = verdicts.is_none();
+    let mut verdicts = verdicts.unwrap_or_default();
+    // A call without a verdict is one that nobody knows anything about.
+    let unknown = Verdict::MaybeApplied {
+        error: "the effect gave no verdict".into(),
+    };
+    verdicts.resize(calls.len(), unknown);
+    let mut settling = Vec::with_capacity(messages.len());
+    for ((incoming, claim), verdict) in messages.into_iter().zip(verdicts) {
+        if !is_protected {
+            desk.end_unprotected(incoming, verdict);
+            continue;
+        }
+        let settlement = settlement(&desk.pipeline, &claim, verdict);
+        let settlement = if is_given_back {
+            given_back(settlement)
+        } else {
+            jitter(desk, settlement)
+        };
+        settling.push((incoming, claim, settlement));
+    }
+    settle(desk, settling, Patience::GivesWay).await
+}
+
+/// Whether a pipeline that fails open waits for a store that is away.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Patience {
+    Waits,
+    GivesWay,
+}
+
+/// Reports what has ended under a claim, now and before.
+async fn settle<S: Store + Clone>(
+    desk: &mut Desk<S>,
+    ended: Vec<(Incoming, Claim, Settlement)>,
+    patience: Patience,
+) -> Result<()> {
+    let mut settling = std::mem::take(&mut desk.away.unsettled);
+    settling.extend(ended);
+    let settlements: Vec<_> = settling
+        .iter()
+        .map(|(.., settlement)| settlement.clone())
+        .collect();
+    let settled = match patience {
+        Patience::Waits => {
+            let settled = desk.settle_all(&settlements).await?;
+            settled.into_iter().map(Some).collect()
+        }
+        Patience::GivesWay => desk.try_settle(&settlements).await?,
+    };
+    for ((incoming, claim, settlement), settled) in settling.into_iter().zip(settled) {
+        match settled {
+            Some(settled) => conclude(desk, incoming, &claim, &settlement.step, settled)?,
+            None => desk.away.unsettled.push((incoming, claim, settlement)),
+        }
+    }
+    Ok(())
 }
 
 /// The claims of a batch, to be extended while it runs.
@@ -84,33 +140,88 @@ fn renewals(lease: Duration, batch: &[Call]) -> Vec<Renewal> {
         .collect()
 }
 
-/// Takes a batch of what is ready, asks for its claims and deals with those that are not granted.
-/// Claims that took so long that they may be lost are given back.
-pub(super) async fn admit<S: Store + Clone>(desk: &mut Desk<S>) -> Result<Vec<(Incoming, Claim)>> {
-    let taken = desk.lanes.take(desk.pipeline.batch);
-    if taken.is_empty() {
-        return Ok(Vec::new());
+/// A batch that may run.
+#[derive(Default)]
+pub(super) struct Admitted {
+    /// Messages and their claims, or what stands for them.
+    pub(super) messages: Vec<(Incoming, Claim)>,
+    /// Whether the store knows of the claims.
+    is_protected: bool,
+}
+
+impl Admitted {
+    fn is_empty(&self) -> bool {
+        self.messages.is_empty()
     }
+}
+
+/// Takes a batch of what is ready, asks for its claims and deals with those that are not granted.
+/// Claims that took so long that they may be lost are given back. While the store is away and the
+/// pipeline fails open, the batch is one that needs no claim.
+pub(super) async fn admit<S: Store + Clone>(desk: &mut Desk<S>) -> Result<Admitted> {
+    let (taken, suspended) = desk.take_to_ask(desk.pipeline.batch);
     let requests: Vec<_> = taken
         .iter()
         .map(|incoming| incoming.request.clone())
         .collect();
     let asked_at = desk.now();
-    let admissions = desk.claim(&requests).await?;
-    let mut granted = Vec::with_capacity(taken.len());
+    let admissions = match desk.try_claim(&requests).await? {
+        Asked::Answered(admissions) => admissions,
+        Asked::NotNow { is_maybe } => return Ok(unprotected(desk, taken, suspended, is_maybe)),
+    };
+    let mut messages = Vec::with_capacity(taken.len());
     for (incoming, admission) in taken.into_iter().zip(admissions) {
         match admission {
             Admission::Granted(claim) if desk.may_begin(asked_at) => {
                 if claim.takeover {
                     desk.taken_over();
                 }
+                desk.note_claimed(incoming.delivery);
                 desk.observe_message(&incoming, &Event::Granted { claim: &claim });
-                granted.push((incoming, claim));
+                if desk.is_past_provider(incoming.delivery) {
+                    let settlement = settlement(&desk.pipeline, &claim, past_provider());
+                    desk.away.unsettled.push((incoming, claim, settlement));
+                } else {
+                    messages.push((incoming, claim));
+                }
             }
             admission => desk.refused(incoming, admission)?,
         }
     }
-    Ok(granted)
+    if messages.is_empty() && desk.is_away() {
+        return Ok(unprotected(desk, Vec::new(), 0, false));
+    }
+    Ok(Admitted {
+        messages,
+        is_protected: true,
+    })
+}
+
+/// What may run without a claim, of `taken`, of which the first were suspended before, and of what
+/// else is ready.
+fn unprotected<S: Store + Clone>(
+    desk: &mut Desk<S>,
+    taken: Vec<Incoming>,
+    suspended: usize,
+    is_maybe: bool,
+) -> Admitted {
+    let mut batch = Admitted::default();
+    for (place, incoming) in taken.into_iter().enumerate() {
+        if is_maybe || place < suspended {
+            desk.suspend(incoming);
+        } else if let Some((incoming, claim)) = desk.begin_unprotected(incoming) {
+            batch.messages.push((incoming, claim));
+        }
+    }
+    if desk.is_away() && !desk.is_stopping() {
+        let room = desk.pipeline.batch.saturating_sub(batch.messages.len());
+        for incoming in desk.lanes.take(room) {
+            if let Some((incoming, claim)) = desk.begin_unprotected(incoming) {
+                batch.messages.push((incoming, claim));
+            }
+        }
+    }
+    batch
 }
 
 /// The call of the effect for a granted message.
@@ -207,6 +318,3 @@ pub(super) fn conclude<S: Store + Clone>(
     }
     Ok(())
 }
-
-/// The longest that an effect may wish to wait before it is tried again: thirty days.
-const LONGEST_WAIT: Duration = Duration::from_secs(30 * 86_400);

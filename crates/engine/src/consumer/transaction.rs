@@ -31,7 +31,8 @@ pub(super) async fn run<S: Store + Clone>(
         let applied = if apply.is_empty() {
             Vec::new()
         } else {
-            desk.ask(|| transactions.apply(&statements, &apply)).await?
+            desk.ask_slow(|| transactions.apply(&statements, &apply))
+                .await?
         };
         for ((mut incoming, application), applied) in taken.into_iter().zip(apply).zip(applied) {
             incoming.values = application.values;

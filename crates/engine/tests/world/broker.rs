@@ -2,6 +2,7 @@
 //! store: I2, only what is durably finished or parked may be acknowledged.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
@@ -21,6 +22,8 @@ pub(crate) struct Broker {
     store: Arc<MemoryStore>,
     sink: Arc<Sink>,
     scope: Scope,
+    /// Whether an effect that has happened may be acknowledged without a record.
+    is_open: Arc<AtomicBool>,
 }
 
 #[derive(Default)]
@@ -44,7 +47,14 @@ impl Broker {
             store,
             sink,
             scope,
+            is_open: Arc::default(),
         }
+    }
+
+    /// Lets pass what was acknowledged without a record, if its effect has happened.
+    pub(crate) fn accept_unprotected(&self) -> &Self {
+        self.is_open.store(true, Ordering::Relaxed);
+        self
     }
 
     pub(crate) fn publish(&self, message: Message) -> &Self {
@@ -142,6 +152,10 @@ impl Broker {
                     StateKind::Claimed | StateKind::Started | StateKind::Released => {}
                 }
             }
+        }
+        let key = member(&message.payload, "key").filter(|_| self.is_open.load(Ordering::Relaxed));
+        if key.is_some_and(|key| self.sink.applied(&key) > 0) {
+            return true;
         }
         let parked = self
             .store

@@ -29,6 +29,19 @@ pub(crate) enum Method {
     Apply,
 }
 
+impl Method {
+    const ALL: [Self; 8] = [
+        Self::Claim,
+        Self::Settle,
+        Self::Renew,
+        Self::Park,
+        Self::Operate,
+        Self::Sweep,
+        Self::SettleWith,
+        Self::Apply,
+    ];
+}
+
 /// How it fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fault {
@@ -44,19 +57,31 @@ pub(crate) enum Fault {
     DelayBefore(Duration),
     /// The worker stands still before it hears the answer.
     DelayAfter(Duration),
+    /// The call never arrives, and the caller hears nothing.
+    Hang,
+    /// The call is carried out, and the caller hears nothing.
+    HangAfter,
     /// The store has no space; surely not carried out.
     Full,
+    /// The store may not be written; surely not carried out.
+    ReadOnly,
+    /// The store refuses for load, and wishes to be left alone for this long.
+    Throttled(Duration),
     /// The store refuses everything from here on.
     Poisoned,
     /// Each item alone could not be carried out.
     Items,
+    /// The call is carried out, and of every second item the caller cannot know.
+    SomeItems,
+    /// Each item alone is refused for load, with a wish to be left alone for this long.
+    ThrottledItems(Duration),
 }
 
 /// When it fails.
 #[derive(Clone, Copy, Debug)]
 enum When {
     Nth(u32),
-    Until(Duration),
+    Between(Duration, Duration),
 }
 
 /// What befalls the calls of one worker, and which calls it made.
@@ -89,11 +114,27 @@ impl Plan {
 
     /// Has every call of `method` fail until the world is `end` old.
     pub(crate) fn outage(&self, method: Method, end: Duration, fault: Fault) -> &Self {
-        self.faults
-            .lock()
-            .expect("plans never panic")
-            .push((method, When::Until(end), fault));
+        self.faults.lock().expect("plans never panic").push((
+            method,
+            When::Between(Duration::ZERO, end),
+            fault,
+        ));
         self
+    }
+
+    /// Has every call of any method fail between these ages of the world.
+    pub(crate) fn away(&self, from: Duration, end: Duration, fault: Fault) -> &Self {
+        let mut faults = self.faults.lock().expect("plans never panic");
+        for method in Method::ALL {
+            faults.push((method, When::Between(from, end), fault));
+        }
+        drop(faults);
+        self
+    }
+
+    /// How often anything was called.
+    pub(crate) fn all_calls(&self) -> usize {
+        self.calls.lock().expect("plans never panic").len()
     }
 
     /// How often `method` was called.
@@ -119,7 +160,7 @@ impl Plan {
         let faults = self.faults.lock().expect("plans never panic");
         let hits = |when| match when {
             When::Nth(nth) => nth == count,
-            When::Until(end) => now < end,
+            When::Between(from, end) => from <= now && now < end,
         };
         let found = faults
             .iter()
@@ -131,7 +172,7 @@ impl Plan {
         &self,
         method: Method,
         len: usize,
-        items: impl FnOnce() -> T,
+        items: impl FnOnce(Error, Option<T>) -> T,
         call: impl Future<Output = Result<T>>,
     ) -> Result<T> {
         let Some(fault) = self.fault(method, len) else {
@@ -158,8 +199,23 @@ impl Plan {
                 let full = Error::new(ErrorKind::Unavailable, "no space is left");
                 Err(full.with_code(Code::StoreFull).not_applied())
             }
+            Fault::Hang => std::future::pending().await,
+            Fault::HangAfter => {
+                let _ = call.await;
+                std::future::pending().await
+            }
+            Fault::ReadOnly => {
+                let replica = Error::new(ErrorKind::Unavailable, "this is a replica");
+                Err(replica.with_code(Code::StoreReadOnly).not_applied())
+            }
+            Fault::Throttled(after) => Err(throttled(after)),
             Fault::Poisoned => Err(Error::new(ErrorKind::Poisoned, "a flush failed")),
-            Fault::Items => Ok(items()),
+            Fault::Items => Ok(items(broken(), None)),
+            Fault::SomeItems => {
+                let answered = call.await?;
+                Ok(items(broken(), Some(answered)))
+            }
+            Fault::ThrottledItems(after) => Ok(items(throttled(after), None)),
         }
     }
 }
@@ -183,21 +239,21 @@ impl<S> Faulty<S> {
 #[deny(clippy::missing_trait_methods)]
 impl<S: Store> Store for Faulty<S> {
     async fn claim(&self, batch: &[ClaimRequest]) -> Result<Vec<Admission>> {
-        let items = || batch.iter().map(|_| Admission::Failed(broken())).collect();
+        let items = |why: Error, some| failed(batch.len(), some, || Admission::Failed(why.clone()));
         self.plan
             .pass(Method::Claim, batch.len(), items, self.inner.claim(batch))
             .await
     }
 
     async fn settle(&self, batch: &[Settlement]) -> Result<Vec<Settled>> {
-        let items = || batch.iter().map(|_| Settled::Failed(broken())).collect();
+        let items = |why: Error, some| failed(batch.len(), some, || Settled::Failed(why.clone()));
         self.plan
             .pass(Method::Settle, batch.len(), items, self.inner.settle(batch))
             .await
     }
 
     async fn renew(&self, batch: &[Renewal]) -> Result<Vec<Renewed>> {
-        let items = || batch.iter().map(|_| Renewed::Failed(broken())).collect();
+        let items = |why: Error, some| failed(batch.len(), some, || Renewed::Failed(why.clone()));
         self.plan
             .pass(Method::Renew, batch.len(), items, self.inner.renew(batch))
             .await
@@ -205,7 +261,12 @@ impl<S: Store> Store for Faulty<S> {
 
     async fn park(&self, batch: &[Parked]) -> Result<Vec<bool>> {
         self.plan
-            .pass(Method::Park, batch.len(), Vec::new, self.inner.park(batch))
+            .pass(
+                Method::Park,
+                batch.len(),
+                |_, _| Vec::new(),
+                self.inner.park(batch),
+            )
             .await
     }
 
@@ -226,7 +287,7 @@ impl<S: Store> Store for Faulty<S> {
     }
 
     async fn operate(&self, batch: &[Directive]) -> Result<Vec<Directed>> {
-        let items = || batch.iter().map(|_| Directed::Failed(broken())).collect();
+        let items = |why: Error, some| failed(batch.len(), some, || Directed::Failed(why.clone()));
         self.plan
             .pass(
                 Method::Operate,
@@ -246,7 +307,7 @@ impl<S: Store> Store for Faulty<S> {
             .pass(
                 Method::Sweep,
                 limit,
-                Swept::default,
+                |_, _| Swept::default(),
                 self.inner.sweep(limit),
             )
             .await
@@ -264,7 +325,9 @@ impl<S: Store> Store for Faulty<S> {
 #[deny(clippy::missing_trait_methods)]
 impl<S: CheckpointStore> CheckpointStore for Faulty<S> {
     async fn settle_with(&self, batch: &[Settlement], mark: &Mark) -> Result<Together> {
-        let items = || Together::Refused(batch.iter().map(|_| Settled::Failed(broken())).collect());
+        let items = |why: Error, _| {
+            Together::Refused(failed(batch.len(), None, || Settled::Failed(why.clone())))
+        };
         // An empty batch only sets the mark when an output is opened for the first time.
         if batch.is_empty() {
             return self.inner.settle_with(batch, mark).await;
@@ -290,13 +353,31 @@ impl<S: TransactionalStore> TransactionalStore for Faulty<S> {
     }
 
     async fn apply(&self, statements: &Statements, batch: &[Application]) -> Result<Vec<Applied>> {
-        let failed = || Applied::NotGranted(Admission::Failed(broken()));
-        let items = || batch.iter().map(|_| failed()).collect();
+        let items = |why: Error, some| {
+            let item = || Applied::NotGranted(Admission::Failed(why.clone()));
+            failed(batch.len(), some, item)
+        };
         let call = self.inner.apply(statements, batch);
         self.plan
             .pass(Method::Apply, batch.len(), items, call)
             .await
     }
+}
+
+/// As many failures as there are items, or every second answer replaced by one.
+fn failed<T>(count: usize, some: Option<Vec<T>>, item: impl Fn() -> T) -> Vec<T> {
+    let Some(mut answers) = some else {
+        return (0..count).map(|_| item()).collect();
+    };
+    answers
+        .iter_mut()
+        .step_by(2)
+        .for_each(|answer| *answer = item());
+    answers
+}
+
+fn throttled(after: Duration) -> Error {
+    Error::new(ErrorKind::Throttled, "too many requests").retry_after(after)
 }
 
 /// Maybe applied: nobody can know.

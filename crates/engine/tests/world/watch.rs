@@ -1,8 +1,9 @@
 //! An observer that remembers.
 
 use std::sync::Mutex;
+use std::time::Duration;
 
-use semel_core::{Duplicate, Operation, StateKind};
+use semel_core::{Code, Duplicate, Operation, StateKind};
 use semel_engine::event::{Event, Observer};
 
 /// What was observed, in short.
@@ -26,6 +27,12 @@ pub(crate) enum Seen {
     Parked(String, StateKind),
     Fenced(String, Option<StateKind>),
     StoreFailed,
+    BreakerOpened(Code),
+    BreakerClosed(Duration),
+    Unprotected {
+        key: String,
+        attempt: u32,
+    },
     Renewed(usize),
     Swept {
         removed: u64,
@@ -82,6 +89,12 @@ impl Observer for Watch {
                 operation, found, ..
             } => Seen::Fenced(key(operation), found),
             Event::StoreFailed { .. } => Seen::StoreFailed,
+            Event::BreakerOpened { error, .. } => Seen::BreakerOpened(error.code()),
+            Event::BreakerClosed { lasted } => Seen::BreakerClosed(lasted),
+            Event::Unprotected { operation, attempt } => Seen::Unprotected {
+                key: key(operation),
+                attempt,
+            },
             Event::Renewed { count } => Seen::Renewed(count),
             Event::Swept { removed, doubted } => Seen::Swept { removed, doubted },
             // Follows each of the others; the fates are counted by the summary.

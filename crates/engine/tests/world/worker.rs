@@ -8,6 +8,7 @@ use semel_core::port::checkpoint::AnyCheckpointStore;
 use semel_core::port::transactional::{AnyTransactionalStore, Statements};
 use semel_engine::consumer::{Consumer, OnProgress, Shutdown, Surroundings};
 use semel_engine::effect::{BatchEffect, Class, Output};
+use semel_engine::layer::outage::Policy;
 use semel_engine::pipeline::Pipeline;
 use semel_engine::summary::{Fate, Summary};
 use semel_store_memory::MemoryStore;
@@ -31,6 +32,7 @@ pub(crate) struct Worker {
     pub(crate) stop: Stop,
     pub(crate) patience: Duration,
     pub(crate) on_progress: Option<OnProgress>,
+    pub(crate) outage: Policy,
     store: Arc<MemoryStore>,
     tables: Arc<Tables>,
     broker: Broker,
@@ -114,6 +116,11 @@ impl Worker {
             stop: Stop::new(),
             patience: Duration::from_secs(30),
             on_progress: None,
+            outage: Policy {
+                // A worker that stands still is one whose calls take that long.
+                answer_within: Duration::from_secs(86_400),
+                ..Policy::closed(&surroundings)
+            },
             store: Arc::clone(store),
             tables: Arc::clone(tables),
             broker: broker.clone(),
@@ -172,6 +179,7 @@ impl Worker {
             surroundings: self.surroundings,
             shutdown: stop.shutdown(patience),
             on_progress: self.on_progress,
+            outage: self.outage,
         };
         (
             consumer,
@@ -221,7 +229,7 @@ impl Life {
 }
 
 /// Every fate.
-pub(crate) const FATES: [Fate; 9] = [
+pub(crate) const FATES: [Fate; 10] = [
     Fate::Applied,
     Fate::Replayed,
     Fate::Stale,
@@ -231,4 +239,5 @@ pub(crate) const FATES: [Fate; 9] = [
     Fate::Dead,
     Fate::InDoubt,
     Fate::Quarantined,
+    Fate::Unprotected,
 ];

@@ -1,1 +1,67 @@
 //! Semel's store in MySQL and MariaDB: the fleet's memory, and effects in its own transactions.
+//!
+//! [`MysqlStore`] implements the store ports over tables that lie beside its users' own. Batches are
+//! decided in one round trip where nothing is in the way, on the server's clock. Every decision is
+//! `semel_core::decide`'s; nothing of the protocol is written in SQL. The worker's `sql` effect runs its
+//! statements in the transaction that also writes the record; [`Inbox`] does the same for transactions
+//! of a user's own connection. Layout and statements are specified in `docs/spec/mysql.md`.
+//!
+//! **Durable to** a power cut (`InnoDB` with `innodb_flush_log_at_trx_commit = 1`, and `sync_binlog = 1`
+//! where there is a binary log); `preflight` reads what is set. **Shared** by any number of processes, on
+//! one server that is written to. **Cost**: one round trip and one commit per batch; two or three where
+//! records are gated by a version, or an operator gives orders.
+//!
+//! Works with MySQL 8.0 and MariaDB 10.5 and later; every test runs on MariaDB.
+//!
+//! ```no_run
+//! use semel_core::{Admission, ClaimId, ClaimRequest, Key, Scope, Store};
+//! use semel_store_mysql::{MysqlStore, Options};
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let store = MysqlStore::connect("mysql://semel@127.0.0.1/shop", Options::default()).await?;
+//! let scope = Scope::new("", "payments")?;
+//! let request = ClaimRequest::new(scope, Key::parse("pay-1")?, ClaimId::from_u128(7));
+//! let admissions = store.claim(&[request]).await?;
+//! assert!(matches!(admissions[..], [Admission::Granted(_)]));
+//! # Ok(())
+//! # }
+//! ```
+
+mod answer;
+mod apply;
+mod audit;
+mod checkpoint;
+mod claim;
+mod config;
+mod connect;
+mod error;
+mod inbox;
+mod jobs;
+mod listing;
+mod locked;
+mod look;
+mod parked;
+mod pool;
+mod preflight;
+mod row;
+mod run;
+mod schema;
+mod script;
+mod session;
+mod settle;
+mod sql;
+mod statements;
+mod store;
+mod tokens;
+mod transaction;
+mod transfer;
+
+pub use config::{Options, check_url};
+pub use inbox::Inbox;
+pub use look::{Looked, look, migrate};
+pub use mysql_async;
+pub use store::MysqlStore;
+
+/// The format of the tables that this version makes.
+pub const FORMAT: i64 = 1;

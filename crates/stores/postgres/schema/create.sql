@@ -1,9 +1,10 @@
 -- Format 1 of the PostgreSQL store. Normative description: docs/spec/postgres.md.
--- `semel` stands for the schema of the store, wherever it is followed by a dot.
+-- `semel` stands for the schema of the store, wherever it is followed by a dot. What is indexed is
+-- compared byte by byte, so that no upgrade of a collation can damage an index.
 
 -- One row per setting of the store itself.
 CREATE TABLE semel.meta (
-    name  text PRIMARY KEY,
+    name  text COLLATE "C" PRIMARY KEY,
     value bigint NOT NULL
 );
 
@@ -13,8 +14,8 @@ CREATE SEQUENCE semel.token CACHE 1;
 -- Tenant and operation name, so that a record needs one small number for both.
 CREATE TABLE semel.scopes (
     scope     integer GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
-    tenant    text NOT NULL,
-    operation text NOT NULL,
+    tenant    text COLLATE "C" NOT NULL,
+    operation text COLLATE "C" NOT NULL,
     UNIQUE (tenant, operation)
 );
 
@@ -99,7 +100,7 @@ CREATE INDEX audit_at ON semel.audit (at);
 
 -- Named numbers that are written together with settlements.
 CREATE TABLE semel.marks (
-    name  text PRIMARY KEY,
+    name  text COLLATE "C" PRIMARY KEY,
     value bigint NOT NULL
 );
 

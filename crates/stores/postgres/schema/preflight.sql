@@ -6,4 +6,5 @@ SELECT current_setting('fsync'),
        pg_is_in_recovery(),
        current_setting('transaction_read_only'),
        (SELECT relpersistence FROM pg_class WHERE oid = to_regclass('semel.records')),
-       current_setting('server_version_num')::integer
+       current_setting('server_version_num')::integer,
+       current_setting('server_encoding')

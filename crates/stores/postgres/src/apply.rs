@@ -3,8 +3,8 @@
 //! In the usual case a batch is claimed and completed in one write before its statements run, so that
 //! whoever else has the same key waits, or is waited for, before anything happens; then all statements
 //! go out without waiting for each other's answers. The first that fails has everything undone and
-//! done again with a savepoint around each message. What shows only at the commit (a deferred
-//! constraint) has each message done in a transaction of its own.
+//! done again with a savepoint around each message, and with its statements prepared anew. What shows
+//! only at the commit (a deferred constraint) has each message done in a transaction of its own.
 //!
 //! # Guarantee   INB-1, INB-2, BAT-1, BAT-2
 
@@ -23,7 +23,7 @@ use semel_core::{
 use crate::error::{is_passing, of_commit, one_line, uncommitted};
 use crate::locked::{Locked, Stop, Wanted};
 use crate::session::{Session, TRIES, pause};
-use crate::statements::{Bound, Prepared, Verdict, judge, prepare};
+use crate::statements::{Bound, Prepared, Verdict, is_hopeless, judge, prepare, prepare_anew};
 
 /// Applies a batch.
 pub(crate) async fn apply(
@@ -114,7 +114,11 @@ async fn in_one(
     let mut tries = 0;
     loop {
         let mut client = session.client().await?;
-        let prepared = prepare(&client, statements).await?;
+        let prepared = if careful {
+            prepare_anew(&client, statements).await?
+        } else {
+            prepare(&client, statements).await?
+        };
         let stop = match attempt(session, &mut client, &prepared, messages, careful, refused).await
         {
             Ok(ended) => {
@@ -167,7 +171,7 @@ async fn attempt(
             Ok(()) => Ok(Ok(Ended::Answered(answers))),
             Err(error) if is_passing(&error) => Err(error.into()),
             Err(error) => Ok(match error.as_db_error() {
-                Some(db) if db.code().code().starts_with("23") => {
+                Some(db) if is_hopeless(db.code().code()) => {
                     Ok(Ended::Refused(one_line(db.message()).into()))
                 }
                 _ => Err(of_commit(error)),

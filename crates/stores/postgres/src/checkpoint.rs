@@ -7,6 +7,7 @@ use semel_core::{
     Step,
 };
 
+use crate::error::contended;
 use crate::jobs::{claim_all, lock, wanted_claims};
 use crate::locked::{Locked, Stop};
 use crate::session::{Runs, Session};
@@ -88,7 +89,7 @@ impl Job for AdmitWith {
         // A full disk, or somebody else's insert, shows here, before anything is in the output.
         locked.flush().await?;
         let Some(write) = self.write.take() else {
-            return Err(Stop::Failed(crate::error::gone()));
+            return Err(Stop::Failed(contended()));
         };
         let written = tokio::task::spawn_blocking(move || (write(&answers), answers)).await;
         let (mark, answers) = written.map_err(|_| {

@@ -104,13 +104,23 @@ pub(crate) fn place(url: &str) -> Result<Place> {
             | "channel_binding"
             | "keepalives"
             | "keepalives_idle"
+            | "keepalives_interval"
+            | "keepalives_retries"
+            | "tcp_user_timeout"
             | "options"
             | "host"
+            | "hostaddr"
             | "port"
             | "user"
             | "password"
             | "dbname"
             | "load_balance_hosts" => theirs.push(part.to_owned()),
+            // A password with a `?` of its own: this is the rest of it.
+            _ if query.contains('@') && !base.contains('@') => {
+                return Err(invalid(
+                    "the store's url has a `?` before its `@`; write %3F for one in a password",
+                ));
+            }
             _ => {
                 let name: String = name
                     .chars()
@@ -135,6 +145,18 @@ pub(crate) fn place(url: &str) -> Result<Place> {
     })?;
     if config.get_application_name().is_none() {
         config.application_name("semel");
+    }
+    // A server that is gone without a word is noticed within a minute, where the system's own
+    // defaults take hours and hold the connection meanwhile.
+    let says = |name: &str| theirs.iter().any(|part| part.starts_with(name));
+    if !says("keepalives") {
+        config
+            .keepalives_idle(Duration::from_secs(30))
+            .keepalives_interval(Duration::from_secs(5))
+            .keepalives_retries(4);
+    }
+    if !says("tcp_user_timeout") {
+        config.tcp_user_timeout(Duration::from_secs(50));
     }
     Ok(Place {
         config,
@@ -173,6 +195,12 @@ mod tests {
         assert_eq!(place.config.get_ssl_mode(), SslMode::Require);
         assert_eq!(place.config.get_dbname(), Some("shop"));
         assert_eq!(place.config.get_ports(), [5433]);
+        let keepalives = place.config.get_keepalives_idle();
+        assert_eq!(
+            keepalives,
+            Duration::from_secs(30),
+            "not the hours of a driver"
+        );
     }
 
     #[test]
@@ -183,6 +211,9 @@ mod tests {
             ("postgres://ada:geheim@db/shop?sslmode=geheim", "sslmode"),
             ("postgres://ada:geheim@db/shop?wrong=geheim", "not known"),
             ("postgres://ada:geheim@db:port/shop", "cannot be read"),
+            ("postgres://ada:x?geheim@db/shop", "%3F"),
+            ("postgres://ada:x?geheim=1@db/shop", "%3F"),
+            ("postgres://ada:x?a=1&geheim@db/shop", "%3F"),
         ] {
             let Err(error) = place(url) else {
                 panic!("{url} was taken");

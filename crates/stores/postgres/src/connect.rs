@@ -45,7 +45,8 @@ pub(crate) fn pool(place: &Place, options: &Options) -> Result<Pool> {
 }
 
 /// What every connection is told first. An answer is to survive whatever the server's own default
-/// is, and a process that stands still is not to keep others waiting.
+/// is, and a process that stands still is not to keep others waiting, neither between two statements
+/// nor while it should be reading an answer.
 fn settings(statement_timeout: Duration) -> Box<str> {
     let millis = statement_timeout.as_millis().max(1);
     format!(
@@ -53,6 +54,7 @@ fn settings(statement_timeout: Duration) -> Box<str> {
          SET statement_timeout TO {millis}; \
          SET lock_timeout TO {millis}; \
          SET idle_in_transaction_session_timeout TO {millis}; \
+         SET tcp_user_timeout TO {millis}; \
          SELECT set_config('synchronous_commit', 'on', false) \
          WHERE current_setting('synchronous_commit') = 'off'"
     )

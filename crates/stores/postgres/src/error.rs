@@ -1,9 +1,11 @@
 //! What a failure of PostgreSQL means: kind, code, certainty and advice.
 
+use std::error::Error as _;
+use std::io;
 use std::time::Duration;
 
-use deadpool_postgres::PoolError;
 use deadpool_postgres::tokio_postgres::{self, error::SqlState};
+use deadpool_postgres::{HookError, PoolError};
 use semel_core::{Code, Error, ErrorKind};
 
 /// A failure of a statement that commits by itself, or of one before the commit. An answer of the
@@ -39,7 +41,9 @@ pub(crate) fn is_passing(error: &tokio_postgres::Error) -> bool {
 /// No connection could be had from the pool.
 pub(crate) fn no_connection(error: PoolError, patience: Duration) -> Error {
     match error {
-        PoolError::Backend(error) => not_connected(error),
+        PoolError::Backend(error) | PoolError::PostCreateHook(HookError::Backend(error)) => {
+            not_connected(error)
+        }
         PoolError::Timeout(deadpool_postgres::TimeoutType::Wait) => unavailable(&format!(
             "all connections to PostgreSQL are in use, and none became free within {patience:?}; \
              raise `connections` in the store's url"
@@ -104,6 +108,15 @@ fn classify(error: tokio_postgres::Error) -> Error {
             "others were at the same records for too long; try again",
         )
         .retry_after(Duration::from_millis(100)),
+        // The user's own: those of the store end with their first error.
+        "25P02" => Error::new(
+            ErrorKind::InvalidInput,
+            "an earlier statement of this transaction has failed; roll back and begin again",
+        ),
+        "25P03" => unavailable(
+            "a transaction of this process stood still for too long, and PostgreSQL has undone it",
+        )
+        .retry_after(Duration::from_millis(100)),
         "57014" => Error::new(
             ErrorKind::Timeout,
             "PostgreSQL gave a statement up after its time limit",
@@ -152,24 +165,35 @@ fn classify(error: tokio_postgres::Error) -> Error {
     classified.with_source(error)
 }
 
-/// Not an answer: the connection, or what came over it.
+/// Not an answer: the connection, or what came over it. The driver tells its kinds only by their words;
+/// what has others is a connection that broke.
 fn broken(error: tokio_postgres::Error) -> Error {
-    let cause = std::error::Error::source(&error).map(ToString::to_string);
-    let text = format!("{error}: {}", cause.unwrap_or_default());
-    let classified = if text.contains("TLS") || text.contains("tls") {
-        misconfigured(
-            "no encrypted connection to PostgreSQL could be made; check `sslmode`, `sslrootcert` and the \
-             server's certificate",
-        )
-    } else if text.contains("password missing") || text.contains("authentication") {
-        misconfigured("PostgreSQL wants a password and the store's url has none")
-    } else if text.starts_with("error connecting to server") {
-        unavailable("PostgreSQL cannot be reached; check host and port, and that it runs")
-            .retry_after(Duration::from_millis(500))
-    } else {
-        unavailable("the connection to PostgreSQL broke")
+    let cause = error.source().map(ToString::to_string).unwrap_or_default();
+    let cause = one_line(&cause);
+    let classified = match &*error.to_string() {
+        "error performing TLS handshake" if !is_network(&error) => misconfigured(&format!(
+            "no encrypted connection to PostgreSQL could be made ({cause}); check `sslmode`, `sslrootcert` \
+             and the server's certificate"
+        )),
+        "invalid configuration" => misconfigured(&format!(
+            "the store's url does not say enough to connect to PostgreSQL ({cause})"
+        )),
+        "authentication error" => misconfigured(&format!(
+            "PostgreSQL and the store's url do not agree on how to log in ({cause}); check the password"
+        )),
+        "error connecting to server" => {
+            unavailable("PostgreSQL cannot be reached; check host and port, and that it runs")
+                .retry_after(Duration::from_millis(500))
+        }
+        _ => unavailable("the connection to PostgreSQL broke"),
     };
     classified.with_source(error)
+}
+
+/// Whether a handshake ended because the connection did, and not over a certificate.
+fn is_network(error: &tokio_postgres::Error) -> bool {
+    let source = error.source().and_then(|it| it.downcast_ref::<io::Error>());
+    source.is_some_and(|error| error.kind() != io::ErrorKind::InvalidData)
 }
 
 fn unavailable(message: &str) -> Error {

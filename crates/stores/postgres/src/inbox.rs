@@ -65,7 +65,8 @@ impl Inbox {
     ///
     /// # Guarantee   INB-1 and those of `Store::claim`
     /// # Shape       granted → run the effect; anything else → do not
-    /// # Cost        four statements on rows of one key; waits for another transaction at the same key
+    /// # Cost        four statements on rows of one key, seven where it is gated; waits for another
+    /// transaction at the same key
     /// # Errors
     /// `Throttled` (others were at the same key: roll back and begin again), `Unavailable`; after any
     /// error PostgreSQL refuses everything but a rollback, so nothing was applied.
@@ -78,6 +79,10 @@ impl Inbox {
         request: &ClaimRequest,
     ) -> Result<Admission> {
         for _ in 0..TRIES {
+            // Record and entity are two rows: should the second be taken meanwhile, the first is undone.
+            if request.gate.is_some() {
+                savepoint(transaction, "SAVEPOINT semel_inbox").await?;
+            }
             let wanted = Wanted {
                 operations: vec![&request.operation],
                 entities: request
@@ -95,7 +100,16 @@ impl Inbox {
             let id = request.operation.id();
             let answer = locked.ledger.claim(id, request, &mut locked.tokens);
             match locked.flush().await {
-                Ok(()) => return answer.ok_or_else(contended),
+                Ok(()) => {
+                    if request.gate.is_some() {
+                        savepoint(transaction, "RELEASE semel_inbox").await?;
+                    }
+                    return answer.ok_or_else(contended);
+                }
+                Err(Stop::Again) if request.gate.is_some() => {
+                    let undo = "ROLLBACK TO semel_inbox; RELEASE semel_inbox";
+                    savepoint(transaction, undo).await?;
+                }
                 Err(Stop::Again) => {}
                 Err(stop) => return Err(stop.into_error()),
             }
@@ -158,6 +172,11 @@ impl Inbox {
     fn given_now(&self) -> Option<i64> {
         self.clock.as_ref().map(|clock| millis(clock.now()))
     }
+}
+
+async fn savepoint(transaction: &Transaction<'_>, order: &str) -> Result<()> {
+    let done = transaction.batch_execute(order).await;
+    done.map_err(|error| Stop::from(error).into_error())
 }
 
 impl fmt::Debug for Inbox {

@@ -4,7 +4,7 @@ use deadpool_postgres::Object;
 use semel_core::port::store::{Capabilities, Durability};
 use semel_core::{Code, Error, ErrorKind, Result};
 
-use crate::error::undone;
+use crate::error::{misconfigured, undone};
 use crate::session::Session;
 
 /// Reads the real settings.
@@ -79,6 +79,12 @@ pub(crate) async fn check(session: &Session, client: &Object) -> Result<()> {
             version / 10_000
         );
         return Err(Error::new(ErrorKind::InvalidConfig, message));
+    }
+    let encoding: String = row.try_get(8).map_err(undone)?;
+    if encoding != "UTF8" {
+        return Err(misconfigured(&format!(
+            "the database at store.url has the encoding {encoding}; create one with ENCODING 'UTF8'"
+        )));
     }
     let is_replica: bool = row.try_get(4).map_err(undone)?;
     let read_only: String = row.try_get(5).map_err(undone)?;

@@ -35,12 +35,14 @@ const PATIENT: u32 = 4;
 pub(crate) async fn claim(session: &Session, batch: &[ClaimRequest]) -> Result<Vec<Admission>> {
     let client = session.client().await?;
     let operations: Vec<_> = batch.iter().map(|request| &request.operation).collect();
-    let mut rounds = Rounds::new(session, &client, &operations);
+    let mut rounds = Rounds::new(session, &client, &operations, Admission::Failed);
     rounds.store_scopes().await?;
     while rounds.goes_on().await {
-        rounds.claim(batch).await?;
+        if let Err(error) = rounds.claim(batch).await {
+            rounds.give_up(error)?;
+        }
     }
-    Ok(rounds.finish(Admission::Failed))
+    Ok(rounds.finish())
 }
 
 /// Settlements; where records are gated, what is left out, with its places.
@@ -50,12 +52,14 @@ pub(crate) async fn settle(
 ) -> Result<(Vec<Settled>, Vec<usize>)> {
     let client = session.client().await?;
     let operations: Vec<_> = batch.iter().map(|it| &it.operation).collect();
-    let mut rounds = Rounds::new(session, &client, &operations);
+    let mut rounds = Rounds::new(session, &client, &operations, Settled::Failed);
     while rounds.goes_on().await {
-        rounds.settle(batch).await?;
+        if let Err(error) = rounds.settle(batch).await {
+            rounds.give_up(error)?;
+        }
     }
     let gated = std::mem::take(&mut rounds.gated);
-    Ok((rounds.finish(Settled::Failed), gated))
+    Ok((rounds.finish(), gated))
 }
 
 /// Renewals; where records are gated, what is left out, with its places.
@@ -65,12 +69,14 @@ pub(crate) async fn renew(
 ) -> Result<(Vec<Renewed>, Vec<usize>)> {
     let client = session.client().await?;
     let operations: Vec<_> = batch.iter().map(|it| &it.operation).collect();
-    let mut rounds = Rounds::new(session, &client, &operations);
+    let mut rounds = Rounds::new(session, &client, &operations, Renewed::Failed);
     while rounds.goes_on().await {
-        rounds.renew(batch).await?;
+        if let Err(error) = rounds.renew(batch).await {
+            rounds.give_up(error)?;
+        }
     }
     let gated = std::mem::take(&mut rounds.gated);
-    Ok((rounds.finish(Renewed::Failed), gated))
+    Ok((rounds.finish(), gated))
 }
 
 /// One batch on its way.
@@ -80,6 +86,8 @@ struct Rounds<'b, A> {
     operations: &'b [&'b Operation],
     ids: Vec<OpId>,
     answers: Vec<Option<A>>,
+    /// The answer to an item that could not be decided or written.
+    failed: fn(Error) -> A,
     /// Places of items that have no answer yet, in order.
     open: Vec<usize>,
     /// Places of items whose answers are written already, whatever becomes of those behind them.
@@ -91,8 +99,14 @@ struct Rounds<'b, A> {
 }
 
 impl<'b, A: Clone + Send + Sync> Rounds<'b, A> {
-    fn new(session: &'b Session, client: &'b Object, operations: &'b [&'b Operation]) -> Self {
+    fn new(
+        session: &'b Session,
+        client: &'b Object,
+        operations: &'b [&'b Operation],
+        failed: fn(Error) -> A,
+    ) -> Self {
         Self {
+            failed,
             session,
             client,
             ids: operations.iter().map(|it| it.id()).collect(),
@@ -128,9 +142,23 @@ impl<'b, A: Clone + Send + Sync> Rounds<'b, A> {
         true
     }
 
-    fn finish(self, failed: impl Fn(Error) -> A) -> Vec<A> {
-        let answer = |answer: Option<A>| answer.unwrap_or_else(|| failed(contended()));
+    fn finish(self) -> Vec<A> {
+        let answer = |answer: Option<A>| answer.unwrap_or_else(|| (self.failed)(contended()));
         self.answers.into_iter().map(answer).collect()
+    }
+
+    /// Ends the batch with an error. What was written before keeps its answer, for the error is not
+    /// true of it; only where there is no such thing is it the error of the whole call.
+    fn give_up(&mut self, error: Error) -> Result<()> {
+        if self.open.len() == self.answers.len() && self.written.is_empty() {
+            return Err(error);
+        }
+        for item in std::mem::take(&mut self.open) {
+            if !self.written.contains(&item) {
+                self.answers[item] = Some((self.failed)(error.clone()));
+            }
+        }
+        Ok(())
     }
 
     /// The first open item of each key, in the order of the ids.
@@ -144,18 +172,28 @@ impl<'b, A: Clone + Send + Sync> Rounds<'b, A> {
     /// Writes what was decided. Items of keys that somebody else has written meanwhile stay open,
     /// beside those of `again`.
     async fn write(&mut self, ledger: &Ledger, mut again: Vec<usize>) -> Result<()> {
-        let lost = write(self.session, self.client, ledger, &self.scopes).await?;
-        if !lost.is_empty() {
-            for item in &self.open {
-                let is_written = self.written.contains(item);
-                if lost.contains(&self.ids[*item]) && !is_written {
-                    self.answers[*item] = None;
-                    again.push(*item);
-                }
-            }
-            again.sort_unstable();
-            again.dedup();
+        let mut lost = HashSet::new();
+        let written = write(self.session, self.client, ledger, &self.scopes, &mut lost).await;
+        let is_lost = |item: &usize| lost.contains(&self.ids[*item]);
+        let (mut open, kept): (Vec<usize>, Vec<usize>) = self
+            .open
+            .iter()
+            .filter(|item| !self.written.contains(item))
+            .partition(|item| is_lost(item));
+        if let Err(error) = written {
+            // Some may have been written before the statement that failed.
+            let answered = kept
+                .into_iter()
+                .filter(|item| self.answers[*item].is_some());
+            self.written.extend(answered);
+            return Err(error);
         }
+        for item in &open {
+            self.answers[*item] = None;
+        }
+        again.append(&mut open);
+        again.sort_unstable();
+        again.dedup();
         self.open = again;
         Ok(())
     }
@@ -221,14 +259,14 @@ impl<A> Rounds<'_, A> {
 }
 
 /// Writes what a ledger changes, each record on the condition that its revision still stands; answers
-/// with those that did not.
-pub(crate) async fn write(
+/// with those that did not, in `lost`, also after an error.
+async fn write(
     session: &Session,
     client: &impl Runs,
     ledger: &Ledger,
     scopes: &HashMap<Scope, i32>,
-) -> Result<HashSet<OpId>> {
-    let mut lost = HashSet::new();
+    lost: &mut HashSet<OpId>,
+) -> Result<()> {
     let (mut updates, mut inserts) = (Columns::default(), Columns::default());
     let (mut dropped, mut revisions) = (Vec::new(), Vec::new());
     for entry in ledger.changes() {
@@ -249,34 +287,24 @@ pub(crate) async fn write(
             (None, None) => {}
         }
     }
-    let mut written = Vec::new();
-    if !updates.is_empty() {
-        written.extend(
-            session
-                .run(client, &session.texts.update, &updates.update())
-                .await?,
-        );
+    let texts = &session.texts;
+    for (text, parameters, is_empty) in [
+        (&texts.update, updates.update(), updates.is_empty()),
+        (&texts.insert, inserts.insert(), inserts.is_empty()),
+        (
+            &texts.delete,
+            vec![&dropped as _, &revisions as _],
+            dropped.is_empty(),
+        ),
+    ] {
+        if is_empty {
+            continue;
+        }
+        for row in &session.run(client, text, &parameters).await? {
+            lost.remove(&id_at(row, 0)?);
+        }
     }
-    if !inserts.is_empty() {
-        written.extend(
-            session
-                .run(client, &session.texts.insert, &inserts.insert())
-                .await?,
-        );
-    }
-    if !dropped.is_empty() {
-        let parameters: [&(dyn deadpool_postgres::tokio_postgres::types::ToSql + Sync); 2] =
-            [&dropped, &revisions];
-        written.extend(
-            session
-                .run(client, &session.texts.delete, &parameters)
-                .await?,
-        );
-    }
-    for row in &written {
-        lost.remove(&id_at(row, 0)?);
-    }
-    Ok(lost)
+    Ok(())
 }
 
 /// The id in a column.

@@ -1,6 +1,7 @@
 //! Making the tables, and telling which format they have.
 
 use deadpool_postgres::Object;
+use deadpool_postgres::tokio_postgres::error::SqlState;
 use semel_core::{Code, Error, ErrorKind, Result};
 
 use crate::FORMAT;
@@ -53,6 +54,16 @@ pub(crate) async fn create(session: &Session, client: &mut Object) -> Result<()>
             }
             // Two that make a schema at once: one of them meets the other's.
             Err(_) if check(session, client).await? => return Ok(()),
+            Err(error) if error.code().is_some_and(|state| TAKEN.contains(state)) => {
+                let message = format!(
+                    "schema {} has other tables under the names of ours; name another in store.url",
+                    session.schema
+                );
+                return Err(Error::new(ErrorKind::Unavailable, message)
+                    .with_code(Code::StoreForeign)
+                    .with_source(error)
+                    .not_applied());
+            }
             Err(error) => return Err(uncommitted(error)),
         }
     }
@@ -103,3 +114,6 @@ fn foreign(schema: &str) -> Error {
     .with_code(Code::StoreForeign)
     .not_applied()
 }
+
+/// What is said of a table, sequence or view that is there already.
+const TAKEN: [SqlState; 2] = [SqlState::DUPLICATE_TABLE, SqlState::DUPLICATE_OBJECT];

@@ -24,10 +24,27 @@ pub(crate) struct Prepared {
 ///
 /// # Errors   `InvalidConfig`, in the database's own words where it has some
 pub(crate) async fn prepare(client: &Object, statements: &Statements) -> Result<Vec<Prepared>> {
+    prepare_all(client, statements, false).await
+}
+
+/// Prepares every statement anew. What a connection has prepared keeps the types that the columns had
+/// then; a value that does not fit those may fit the ones that they have now.
+pub(crate) async fn prepare_anew(
+    client: &Object,
+    statements: &Statements,
+) -> Result<Vec<Prepared>> {
+    prepare_all(client, statements, true).await
+}
+
+async fn prepare_all(
+    client: &Object,
+    statements: &Statements,
+    anew: bool,
+) -> Result<Vec<Prepared>> {
     let mut is_used = vec![false; statements.params.len()];
     let mut prepared = Vec::with_capacity(statements.sql.len());
     for (index, text) in statements.sql.iter().enumerate() {
-        let one = prepare_one(client, index + 1, text, statements).await?;
+        let one = prepare_one(client, index + 1, text, statements, anew).await?;
         for place in &one.values {
             is_used[*place] = true;
         }
@@ -48,6 +65,7 @@ async fn prepare_one(
     number: usize,
     text: &str,
     statements: &Statements,
+    anew: bool,
 ) -> Result<Prepared> {
     let numbered = numbered(text).map_err(|why| invalid(&format!("statement {number} {why}")))?;
     let word = numbered.first_word.to_ascii_uppercase();
@@ -72,6 +90,9 @@ async fn prepare_one(
         .iter()
         .map(value)
         .collect::<Result<Vec<_>>>()?;
+    if anew {
+        client.statement_cache.remove(&numbered.sql, &[]);
+    }
     let statement = match client.prepare_cached(&numbered.sql).await {
         Ok(statement) => statement,
         Err(error) => {
@@ -171,6 +192,10 @@ fn put_bytes(bytes: &Bytes, wanted: &Type, out: &mut BytesMut) {
 
 /// An array goes to an array, element by element; anything else is JSON.
 fn put_json(text: &str, wanted: &Type, out: &mut BytesMut) {
+    if *wanted == Type::BYTEA {
+        // Its own text form would take a backslash for something else.
+        return put_hex(text.as_bytes(), out);
+    }
     let document = match wanted.kind() {
         TypeKind::Array(_) => Document::parse(text.as_bytes()).ok(),
         _ => None,
@@ -178,6 +203,11 @@ fn put_json(text: &str, wanted: &Type, out: &mut BytesMut) {
     match &document {
         Some(document) if document.root().kind() == Kind::Array => {
             put_array(document.root(), element(wanted), out);
+        }
+        // An empty object would read as an empty array.
+        Some(document) if document.root().kind() == Kind::Object => {
+            out.put_slice(b"object ");
+            out.put_slice(text.as_bytes());
         }
         Some(_) | None => out.put_slice(text.as_bytes()),
     }
@@ -208,7 +238,9 @@ fn put_array(array: Node<'_>, element: &Type, out: &mut BytesMut) {
                 put_quoted(&text, out);
             }
             Kind::Bool(_) | Kind::Number | Kind::Array | Kind::Object => {
-                put_quoted(node.raw().as_bytes(), out);
+                let mut text = BytesMut::new();
+                put_json(node.raw(), element, &mut text);
+                put_quoted(&text, out);
             }
         }
     }
@@ -253,16 +285,19 @@ pub(crate) fn judge(error: tokio_postgres::Error) -> Verdict {
     let words = || one_line(db.message()).into();
     match db.code().code() {
         "57014" | "55P03" => Verdict::Passing(words()),
-        // Raised by a function, bad values, broken constraints, a view's check option.
-        "21000" | "42804" | "42846" => Verdict::Hopeless(words()),
-        code if ["22", "23", "44", "P0", "38", "39", "09", "27"]
-            .iter()
-            .any(|class| code.starts_with(class)) =>
-        {
-            Verdict::Hopeless(words())
-        }
+        code if is_hopeless(code) => Verdict::Hopeless(words()),
         _ => Verdict::Batch(error),
     }
+}
+
+/// Whether a message that fails so will fail again: bad values, broken constraints, more than an
+/// index or a parser can hold, a view's check option, what a function or a trigger raises.
+pub(crate) fn is_hopeless(code: &str) -> bool {
+    const CLASSES: [&str; 11] = [
+        "09", "20", "22", "23", "27", "2F", "38", "39", "44", "54", "P0",
+    ];
+    ["21000", "42804", "42846"].contains(&code)
+        || CLASSES.iter().any(|class| code.starts_with(class))
 }
 
 /// What would end the transaction, cannot run inside one, or would outlive it.
@@ -318,6 +353,7 @@ mod tests {
             r#"{"a,\\\"b"}"#
         );
         assert_eq!(bound(json(r"[1]"), &Type::JSONB), "[1]");
+        assert_eq!(bound(json(r"[1]"), &Type::BYTEA), "\\x5b315d");
         assert_eq!(
             bound(
                 Value::Number("98765432109876543210.5".into()),

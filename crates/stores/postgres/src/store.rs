@@ -10,8 +10,8 @@ use semel_core::port::store::{Capabilities, ListQuery, Listed, Page, Stats, Swep
 use semel_core::port::transactional::{Application, Applied, Statements, TransactionalStore};
 use semel_core::port::transfer::{Item, TransferStore};
 use semel_core::{
-    Admission, Audited, ClaimRequest, Mark, Note, Operation, Parked, ParkedId, Record, Renewal,
-    Renewed, Result, Settled, Settlement, Store,
+    Admission, Audited, ClaimRequest, Error, Mark, Note, Operation, Parked, ParkedId, Record,
+    Renewal, Renewed, Result, Settled, Settlement, Store,
 };
 
 use crate::checkpoint::{AdmitWith, SettleWith};
@@ -85,6 +85,30 @@ pub(crate) fn session(url: &str, options: &Options) -> Result<Session> {
     ))
 }
 
+/// Puts the answers of a part of a batch in their places. An error is that of the whole call only if
+/// the part is all of it: it is not true of what was written before.
+fn fill<A>(
+    answers: &mut [A],
+    places: &[usize],
+    part: Result<Vec<A>>,
+    failed: impl Fn(Error) -> A,
+) -> Result<()> {
+    match part {
+        Ok(part) => {
+            for (place, answer) in places.iter().zip(part) {
+                answers[*place] = answer;
+            }
+        }
+        Err(error) if places.len() == answers.len() => return Err(error),
+        Err(error) => {
+            for place in places {
+                answers[*place] = failed(error.clone());
+            }
+        }
+    }
+    Ok(())
+}
+
 impl fmt::Debug for PostgresStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("PostgresStore")
@@ -118,10 +142,8 @@ impl Store for PostgresStore {
             let (mut answers, gated) = rounds::settle(&session, &batch).await?;
             if !gated.is_empty() {
                 let some: Vec<_> = gated.iter().map(|place| batch[*place].clone()).collect();
-                let settled = transact(&session, jobs::Settle(&some)).await?;
-                for (place, answer) in gated.into_iter().zip(settled) {
-                    answers[place] = answer;
-                }
+                let settled = transact(&session, jobs::Settle(&some)).await;
+                fill(&mut answers, &gated, settled, Settled::Failed)?;
             }
             Ok(answers)
         })
@@ -137,10 +159,8 @@ impl Store for PostgresStore {
             let (mut answers, gated) = rounds::renew(&session, &batch).await?;
             if !gated.is_empty() {
                 let some: Vec<_> = gated.iter().map(|place| batch[*place].clone()).collect();
-                let renewed = transact(&session, jobs::Renew(&some)).await?;
-                for (place, answer) in gated.into_iter().zip(renewed) {
-                    answers[place] = answer;
-                }
+                let renewed = transact(&session, jobs::Renew(&some)).await;
+                fill(&mut answers, &gated, renewed, Renewed::Failed)?;
             }
             Ok(answers)
         })

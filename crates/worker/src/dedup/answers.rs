@@ -125,9 +125,12 @@ impl Aside {
             Fate::InDoubt => Some(Self::InDoubt),
             Fate::Conflict => Some(Self::Conflict),
             Fate::TooOld => Some(Self::TooOld),
-            Fate::Applied | Fate::Replayed | Fate::Stale | Fate::Released | Fate::Quarantined => {
-                None
-            }
+            Fate::Applied
+            | Fate::Replayed
+            | Fate::Stale
+            | Fate::Released
+            | Fate::Quarantined
+            | Fate::Unprotected => None,
         }
     }
 

@@ -101,9 +101,13 @@ impl ParkedSource {
             Fate::Quarantined if is_quarantined && is_parked_anew("") => {
                 Some("quarantined again: no usable key")
             }
-            Fate::Stale | Fate::Conflict | Fate::TooOld | Fate::Quarantined | Fate::Released => {
-                None
-            }
+            // A replay never fails open; what has no record is not at rest.
+            Fate::Unprotected
+            | Fate::Stale
+            | Fate::Conflict
+            | Fate::TooOld
+            | Fate::Quarantined
+            | Fate::Released => None,
         }
     }
 

@@ -66,7 +66,11 @@ struct Store {
     survives: Option<&'static str>,
     /// Whether several processes may use it at once.
     shared: Option<bool>,
+    /// What of its weaknesses is accepted by name.
+    accepted: Vec<&'static str>,
     error: Option<String>,
+    #[serde(skip)]
+    is_server: bool,
 }
 
 #[derive(Serialize)]
@@ -279,6 +283,8 @@ impl Store {
                 Durability::NodeLoss => "node-loss",
             }),
             shared: found.map(|found| found.shared),
+            accepted: subject.settings.accepted.names(),
+            is_server: subject.settings.store.is_server(),
             error: subject.store.err().map(ToString::to_string),
         }
     }
@@ -298,15 +304,18 @@ impl std::fmt::Display for Store {
             None => {}
         }
         match self.shared {
+            Some(true) if self.is_server => f.write_str(", for any number of workers")?,
             Some(true) => f.write_str(", for several processes of this machine")?,
             Some(false) => f.write_str(", for one process")?,
             None => {}
         }
-        f.write_str(if self.is_there {
-            ""
-        } else {
-            "; will be created"
-        })
+        if !self.is_there {
+            f.write_str("; will be created")?;
+        }
+        for name in &self.accepted {
+            write!(f, "; accepted: {name}")?;
+        }
+        Ok(())
     }
 }
 

@@ -17,6 +17,7 @@ use super::sample::Sample;
 use super::storage::Storage;
 use crate::assemble::Looked;
 use crate::config::{PipelineSettings, Settings, SourceSettings, StoreUrl};
+use crate::demand::{self, OVERRIDE, Shortfall};
 use crate::output::value::duration_text;
 
 /// One pipeline and all that is known about it.
@@ -78,20 +79,60 @@ impl Subject<'_> {
         let Some(found) = &looked.capabilities else {
             return;
         };
-        if found.durability == Durability::Process {
-            findings.push(fail(
-                "store-volatile",
-                "the store forgets everything when its process ends: then every duplicate is new",
-                "use `embedded:FOLDER` or `sqlite:FILE` on a local disk; only a test may forget",
-            ));
-        }
+        findings.extend(self.shortfall(found.durability));
         if self.settings.store == StoreUrl::Memory {
             return;
         }
         for warning in &found.warnings {
-            let advice = "move the store, or accept what can be lost";
+            let advice = match self.settings.store {
+                StoreUrl::Server(_) => "change the setting of the server that it names",
+                StoreUrl::Memory | StoreUrl::Embedded(_) | StoreUrl::Sqlite(_) => {
+                    "move the store, or accept what can be lost"
+                }
+            };
             findings.push(warn("store-weak", &**warning, advice));
         }
+    }
+
+    /// Where the store gives less than the class needs.
+    fn shortfall(&self, survives: Durability) -> Option<Finding> {
+        let class = self.pipeline.effect.class();
+        let Shortfall { is_broken, why } = demand::shortfall(class, survives)?;
+        let is_accepted = self.settings.accepted.durability;
+        let why = match self.settings.store {
+            StoreUrl::Memory => {
+                "the store forgets everything when its process ends: then every duplicate is new"
+            }
+            StoreUrl::Embedded(_) | StoreUrl::Sqlite(_) | StoreUrl::Server(_) => why,
+        };
+        let message = if is_accepted {
+            format!("accepted by `store.accept`: {why}")
+        } else {
+            why.to_owned()
+        };
+        let advice = match self.settings.store {
+            StoreUrl::Memory => {
+                "use `embedded:FOLDER` or `sqlite:FILE` on a local disk; only a test may forget"
+                    .to_owned()
+            }
+            StoreUrl::Embedded(_) | StoreUrl::Sqlite(_) => {
+                format!("move the store to a local disk, or accept it with {OVERRIDE}")
+            }
+            StoreUrl::Server(_) => {
+                format!("change the server as its warnings say, or accept it with {OVERRIDE}")
+            }
+        };
+        let is_fault = is_broken && !is_accepted;
+        Some(match survives {
+            Durability::Process if is_fault => fail("store-volatile", message, advice),
+            Durability::Process => warn("store-volatile", message, advice),
+            Durability::Kill | Durability::PowerCut | Durability::NodeLoss if is_fault => {
+                fail("store-durability", message, advice)
+            }
+            Durability::Kill | Durability::PowerCut | Durability::NodeLoss => {
+                warn("store-durability", message, advice)
+            }
+        })
     }
 
     fn source(&self, findings: &mut Vec<Finding>) {
@@ -134,6 +175,14 @@ impl Subject<'_> {
                 }));
             }
             EffectSettings::File { path } => {
+                if self.settings.store.is_server() {
+                    findings.push(warn(
+                        "output-of-one-machine",
+                        "workers of several machines may share the store, and it knows the output by \
+                         its path alone: each would have a file of its own there",
+                        "run this pipeline on one machine, or give each another path",
+                    ));
+                }
                 let folder = path
                     .parent()
                     .filter(|folder| !folder.as_os_str().is_empty());

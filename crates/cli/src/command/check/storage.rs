@@ -5,7 +5,7 @@ use std::num::NonZeroU32;
 use semel_core::Window;
 use serde::Serialize;
 
-use crate::config::StoreUrl;
+use crate::config::{ServerKind, StoreUrl};
 
 /// What one key takes, and what all of them take at a given rate.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -33,6 +33,11 @@ impl Storage {
             StoreUrl::Memory => (0, 400),
             StoreUrl::Embedded(_) => (106, 24),
             StoreUrl::Sqlite(_) => (207, 0),
+            StoreUrl::Server(url) => match url.kind() {
+                ServerKind::Postgres => (420, 0),
+                ServerKind::Mysql => (380, 0),
+                ServerKind::Redis => (440, 440),
+            },
         };
         Self {
             disk_bytes_per_key: disk,

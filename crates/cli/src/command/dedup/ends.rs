@@ -7,7 +7,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use semel_core::{Code, Error, ErrorKind, Result};
-use semel_engine::effect::OnDoubt;
+use semel_engine::effect::{Class, OnDoubt};
 use semel_worker::dedup::{Input, Output, Pipe};
 use semel_worker::effect::FileOutput;
 
@@ -51,6 +51,14 @@ impl Target {
 
     pub(super) const fn is_stdout(&self) -> bool {
         matches!(self, Self::Stdout { .. })
+    }
+
+    /// How the lines take part in the proof.
+    pub(super) const fn class(&self) -> Class {
+        match self {
+            Self::File { .. } => Class::Transactional,
+            Self::Stdout { on_doubt, .. } => Class::Unkeyed(*on_doubt),
+        }
     }
 
     pub(super) fn open(self) -> Result<Output> {

@@ -31,7 +31,15 @@ pub(super) fn text(choice: Choice) -> String {
     add(match store {
         StoreKind::Embedded => EMBEDDED,
         StoreKind::Sqlite => SQLITE,
+        StoreKind::Postgres => POSTGRES,
+        StoreKind::Mysql => MYSQL,
+        StoreKind::Redis => REDIS,
     });
+    add(&format!("url = \"{}\"\n", url(store)));
+    match store {
+        StoreKind::Postgres | StoreKind::Mysql | StoreKind::Redis => add(SECRET),
+        StoreKind::Embedded | StoreKind::Sqlite => {}
+    }
     add(match level {
         Level::Beginner => BEGINNER_WINDOW,
         Level::Intermediate => WINDOW,
@@ -92,14 +100,45 @@ shutdown = \"30s\"
 
 ";
 
+/// Where such a store is, or may be.
+pub(super) const fn url(store: StoreKind) -> &'static str {
+    match store {
+        StoreKind::Embedded => "embedded:./semel-data",
+        StoreKind::Sqlite => "sqlite:./payments.db",
+        StoreKind::Postgres => POSTGRES_URL,
+        StoreKind::Mysql => "mysql://semel@127.0.0.1:3306/semel",
+        StoreKind::Redis => "redis://127.0.0.1:6379",
+    }
+}
+
+pub(super) const POSTGRES_URL: &str = "postgres://semel@127.0.0.1:5432/semel";
+
 const EMBEDDED: &str = "\
 # A folder of its own, for one process; no server. It survives kill -9 and a power cut.
-url = \"embedded:./semel-data\"
 ";
 
 const SQLITE: &str = "\
 # A database file, for several processes of one machine. It survives kill -9 and a power cut.
-url = \"sqlite:./payments.db\"
+";
+
+const POSTGRES: &str = "\
+# PostgreSQL, for any number of workers on any number of machines. The tables are in a schema of their
+# own, `?schema=semel` unless the URL says otherwise; the first run makes it.
+";
+
+const MYSQL: &str = "\
+# MySQL or MariaDB, for any number of workers on any number of machines. The first run makes the tables.
+";
+
+const REDIS: &str = "\
+# Redis, for any number of workers on any number of machines. What it survives is in its own settings:
+# `semel check` reads them and says whether they will do.
+";
+
+const SECRET: &str = "\
+# With a password, put the whole URL into a file that nobody else may read, and name that instead:
+# url_file = \"store-url\"
+# The variable SEMEL__STORE__URL stands over both.
 ";
 
 const BEGINNER_WINDOW: &str = "

@@ -7,7 +7,7 @@ use semel_core::{Code, Error, ErrorKind, Result};
 
 use super::usage;
 use crate::args::Common;
-use crate::config::{self, PipelineSettings, StoreUrl};
+use crate::config::{self, Accepted, Fault, PipelineSettings, StoreUrl};
 use crate::output::{self, quoted, quoted_path};
 
 /// The options that were typed to name the store, to be typed again.
@@ -32,15 +32,17 @@ pub(super) fn typed(common: &Common) -> String {
 /// What the arguments and the configuration name.
 pub(super) struct Named {
     pub(super) url: StoreUrl,
+    pub(super) accepted: Accepted,
     pub(super) pipelines: Vec<PipelineSettings>,
     pub(super) patience: Duration,
 }
 
 impl Named {
     /// A store without a configuration.
-    const fn alone(url: StoreUrl) -> Self {
+    const fn alone(url: StoreUrl, accepted: Accepted) -> Self {
         Self {
             url,
+            accepted,
             pipelines: Vec::new(),
             patience: Duration::ZERO,
         }
@@ -55,9 +57,14 @@ pub(super) fn place(common: &Common) -> Result<Option<Named>> {
         .map_err(|why| usage(format!("--store: {why}")))?;
     let is_default = common.config.is_none();
     if is_default && !Path::new(DEFAULT_CONFIG).exists() {
-        return match named {
-            Some(url) => Ok(Some(Named::alone(url))),
-            None => Err(no_store()),
+        return match (named, config::store_of_environment()) {
+            (Some(url), _) => Ok(Some(Named::alone(url, Accepted::default()))),
+            (None, Ok(Some((url, accepted)))) => Ok(Some(Named::alone(url, accepted))),
+            (None, Ok(None)) => Err(no_store()),
+            (None, Err(faults)) => {
+                tell(&faults);
+                Ok(None)
+            }
         };
     }
     // What the store of the configuration must be able to do is no concern of the one that is looked at.
@@ -69,6 +76,7 @@ pub(super) fn place(common: &Common) -> Result<Option<Named>> {
     match (config::load(None, &file), named) {
         (Ok((_, settings)), named) => Ok(Some(Named {
             url: named.unwrap_or(settings.store),
+            accepted: settings.accepted,
             pipelines: settings.pipelines,
             patience: settings.shutdown,
         })),
@@ -79,14 +87,18 @@ pub(super) fn place(common: &Common) -> Result<Option<Named>> {
                 "going on without the configuration: {}",
                 first.unwrap_or_default()
             ));
-            Ok(Some(Named::alone(url)))
+            Ok(Some(Named::alone(url, Accepted::default())))
         }
         (Err(faults), _) => {
-            for fault in faults {
-                output::note(format_args!("error: {fault}"));
-            }
+            tell(&faults);
             Ok(None)
         }
+    }
+}
+
+fn tell(faults: &[Fault]) {
+    for fault in faults {
+        output::note(format_args!("error: {fault}"));
     }
 }
 
@@ -98,7 +110,7 @@ fn no_store() -> Error {
     };
     let message = format!(
         "which store? there is no {DEFAULT_CONFIG} here; name a configuration with --config FILE or \
-         a store with {hint}"
+         a store with {hint}, or in the variable SEMEL__STORE__URL"
     );
     Error::new(ErrorKind::InvalidConfig, message).with_code(Code::ConfigUnreadable)
 }

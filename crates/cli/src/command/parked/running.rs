@@ -16,8 +16,8 @@ use super::Search;
 use super::forecast::Forecast;
 use crate::args::{Common, Confirm, Format, Log, Output};
 use crate::command::operate::{self, Ground, usage};
-use crate::command::{run::listen, summary};
-use crate::config::PipelineSettings;
+use crate::command::{preflight, run::listen, summary};
+use crate::config::{Accepted, PipelineSettings};
 use crate::narrator::Narrator;
 use crate::place::Place;
 use crate::progress::Bars;
@@ -86,9 +86,10 @@ async fn run_all(
         )
     })?;
     let place = Place::of(&ground.url);
-    for warning in stores.preflight().await?.warnings {
-        output::warning(format_args!("store {}: {warning}", ground.url));
-    }
+    let scopes = forecast.bytes.keys();
+    let pipelines = scopes.filter_map(|scope| ground.pipeline_of(scope));
+    let all = preflight::effects(pipelines);
+    preflight::preflight(&ground.url, ground.accepted, stores, all).await?;
     let bars = Bars::new();
     let narrator = Arc::new(Narrator::new(bars.clone(), running.log));
     let stop = watch::channel(false).0;
@@ -133,7 +134,12 @@ async fn run_all(
     beside.shutdown().await;
     bars.clear();
     for (name, report) in &reports {
-        print(name, report, search.kind, running.format.output, &narrator)?;
+        let print = Print {
+            kind: search.kind,
+            format: running.format.output,
+            accepted: ground.accepted,
+        };
+        print.report(name, report, &narrator)?;
     }
     failure.map_or_else(|| place.check().map(|()| Exit::Done), Err)
 }
@@ -158,36 +164,39 @@ struct Json<'a> {
     refused: u64,
 }
 
-fn print(
-    name: &str,
-    report: &Report,
+/// How a report is printed.
+struct Print {
     kind: Kind,
     format: Output,
-    narrator: &Narrator,
-) -> Result<()> {
-    let Report { summary, tally } = report;
-    let text = match format {
-        Output::Table => {
-            let place = match kind {
-                Kind::DeadLetters => "dead letters",
-                Kind::Quarantined => "quarantine",
-            };
-            format!(
-                "{}\n{name}: {place}: {} dropped, {} kept",
-                summary::table(name, summary, narrator),
-                tally.dropped,
-                tally.kept + tally.refused
-            )
-        }
-        Output::Json | Output::Jsonl => {
-            let json = Json {
-                summary: summary::Json::of(name, summary),
-                dropped: tally.dropped,
-                kept: tally.kept,
-                refused: tally.refused,
-            };
-            serde_json::to_string(&json).unwrap_or_default()
-        }
-    };
-    output::data(text).map_err(output::cannot_print)
+    accepted: Accepted,
+}
+
+impl Print {
+    fn report(&self, name: &str, report: &Report, narrator: &Narrator) -> Result<()> {
+        let Report { summary, tally } = report;
+        let text = match self.format {
+            Output::Table => {
+                let place = match self.kind {
+                    Kind::DeadLetters => "dead letters",
+                    Kind::Quarantined => "quarantine",
+                };
+                format!(
+                    "{}\n{name}: {place}: {} dropped, {} kept",
+                    summary::table(name, summary, self.accepted, narrator),
+                    tally.dropped,
+                    tally.kept + tally.refused
+                )
+            }
+            Output::Json | Output::Jsonl => {
+                let json = Json {
+                    summary: summary::Json::of(name, summary, self.accepted),
+                    dropped: tally.dropped,
+                    kept: tally.kept,
+                    refused: tally.refused,
+                };
+                serde_json::to_string(&json).unwrap_or_default()
+            }
+        };
+        output::data(text).map_err(output::cannot_print)
+    }
 }

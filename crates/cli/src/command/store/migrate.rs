@@ -1,27 +1,60 @@
 //! `semel store migrate`.
 
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
 use semel_core::Result;
+use semel_engine::system::SystemClock;
 use serde::Serialize;
 
 use crate::Exit;
-use crate::args::store::Whole;
+use crate::args::store::Migrate;
 use crate::assemble::{self, Formats};
 use crate::command::operate;
-use crate::output::{Answer, Answers, Block};
+use crate::config::StoreUrl;
+use crate::output::{Answer, Answers, Block, Plan};
 
-/// Brings the store to the format of this version.
-pub(super) fn migrate(arguments: &Whole) -> Result<Exit> {
-    let Some((url, _)) = operate::is_there(&arguments.place.common())? else {
-        return Ok(Exit::Usage);
-    };
-    let before = assemble::formats(&url)?;
-    // Opening a store to write to it is what brings it forward.
-    operate::bring_forward(&arguments.place.common(), async |ground| {
-        let after = assemble::formats(&ground.url)?;
-        let done = Done::of(before, after);
-        let _ = Answers::new(arguments.format).print(&done)?;
+/// Brings the store to the format of this version, and makes it on a server where there is none.
+pub(super) fn migrate(arguments: &Migrate) -> Result<Exit> {
+    operate::at(&arguments.whole.place.common(), async |url| {
+        let before = assemble::formats(url).await?;
+        // A store of this machine is brought forward by whoever writes to it, and asks for nothing.
+        if let Some(plan) = plan(url, before)
+            && let ControlFlow::Break(exit) = plan.confirmed(arguments.confirm)
+        {
+            return Ok(exit);
+        }
+        let stored = assemble::migrate(url, Arc::new(SystemClock::new())).await?;
+        let done = Done::of(before, Formats { stored, ..before });
+        let _ = Answers::new(arguments.whole.format).print(&done)?;
         Ok(Exit::Done)
     })
+}
+
+/// What is to be changed on a server, if anything is.
+fn plan(url: &StoreUrl, before: Formats) -> Option<Plan> {
+    let Formats { stored, newest } = before;
+    if !url.is_server() {
+        return None;
+    }
+    match stored {
+        None => {
+            let mut plan = Plan::new("make", "store", "stores");
+            plan.add(format_args!("{url}, with format {newest}"));
+            Some(plan)
+        }
+        Some(stored) if stored < newest => {
+            let mut plan = Plan::new("bring forward", "store", "stores");
+            plan.add(format_args!(
+                "{url}, from format {stored} to format {newest}"
+            ));
+            plan.remark(format_args!(
+                "versions of semel that write format {stored} cannot use it any more: stop their workers"
+            ));
+            Some(plan)
+        }
+        Some(_) => None,
+    }
 }
 
 /// What was done.
@@ -47,16 +80,14 @@ impl Done {
 impl Answer for Done {
     fn describe(&self, block: &mut Block) {
         let format = |format: Option<i64>| format.map_or("none".to_owned(), |it| it.to_string());
-        block.prose(&if self.migrated {
-            format!(
-                "brought forward from format {} to format {}; versions of semel that write format {} \
-                 cannot open it any more",
-                format(self.from),
-                format(self.to),
-                format(self.from)
-            )
-        } else {
-            format!("nothing to do: the store has format {}", format(self.to))
+        let to = format(self.to);
+        block.prose(&match self.from {
+            _ if !self.migrated => format!("nothing to do: the store has format {to}"),
+            None => format!("made, with format {to}"),
+            Some(from) => format!(
+                "brought forward from format {from} to format {to}; versions of semel that write \
+                 format {from} cannot open it any more"
+            ),
         });
     }
 }

@@ -16,6 +16,7 @@ pub(super) fn stats(arguments: &Whole) -> Result<Exit> {
     operate::look(&arguments.place.common(), async |ground| {
         let holdings = Holdings {
             url: ground.url.to_string(),
+            accepted: ground.accepted.names(),
             capabilities: ground.store.preflight().await?,
             stats: ground.store.stats().await?,
             parked: parked(ground).await?,
@@ -28,6 +29,7 @@ pub(super) fn stats(arguments: &Whole) -> Result<Exit> {
 
 struct Holdings {
     url: String,
+    accepted: Vec<&'static str>,
     capabilities: Capabilities,
     stats: Stats,
     parked: BTreeMap<Box<str>, u64>,
@@ -41,6 +43,8 @@ struct Holding<'a> {
     kind: &'static str,
     durability: &'static str,
     shared: bool,
+    /// What of its weaknesses the configuration accepts.
+    accepted: &'a [&'static str],
     warnings: &'a [Box<str>],
     records: Records,
     parked: &'a BTreeMap<Box<str>, u64>,
@@ -68,6 +72,7 @@ impl<'a> Holding<'a> {
             kind: holdings.capabilities.kind,
             durability: durability(holdings.capabilities.durability),
             shared: holdings.capabilities.shared,
+            accepted: &holdings.accepted,
             warnings: &holdings.capabilities.warnings,
             records: Records {
                 total: holdings.stats.records.iter().sum(),
@@ -97,6 +102,9 @@ impl Answer for Holding<'_> {
             .field("survives", self.durability.replace('_', " "))
             .field("used by", used_by)
             .some("on disk", self.disk_bytes.map(bytes));
+        for name in self.accepted {
+            block.look(Look::Attention, "accepted", name);
+        }
         for warning in self.warnings {
             block.look(Look::Attention, "warning", warning);
         }

@@ -125,6 +125,12 @@ impl<'a> Fields<'a> {
             std::fs::read_to_string(path).map_err(|error| format!("cannot read `{path}`: {error}"))
         })?;
         let node = self.node(name)?;
+        if secret.trim().is_empty() {
+            let path = node.value.as_text().unwrap_or_default();
+            let message = format!("`{path}` is empty; it holds the {stands_for} and nothing else");
+            self.fault(name, node, message);
+            return None;
+        }
         if !self.is_written(stands_for) {
             self.known.insert(stands_for);
             let origin = Origin::Named(node.value.as_text().unwrap_or_default().into());
@@ -171,6 +177,20 @@ impl<'a> Fields<'a> {
             }
         }
         Some(read)
+    }
+
+    /// Words, none by default.
+    pub(in crate::config) fn words<T, E: Into<Refusal>>(
+        &mut self,
+        name: &'static str,
+        parse: impl Fn(&str) -> Result<T, E>,
+    ) -> Vec<T> {
+        self.default(name, toml::value::Array::new());
+        let written = self.node(name).map(|node| &node.value);
+        match written {
+            Some(Value::List(items)) if items.is_empty() => Vec::new(),
+            _ => self.one_or_many(name, parse).unwrap_or_default(),
+        }
     }
 
     /// One of a few words, of which the first is the default.

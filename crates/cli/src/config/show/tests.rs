@@ -31,7 +31,11 @@ fn meaning(settings: &Settings) -> String {
         )
     };
     let pipelines: Vec<_> = settings.pipelines.iter().map(pipeline).collect();
-    format!("{} {:?} {pipelines:#?}", settings.store, settings.shutdown)
+    let (store, accepted) = (&settings.store, settings.accepted);
+    format!(
+        "{store} {accepted:?} {:?} {pipelines:#?}",
+        settings.shutdown
+    )
 }
 
 #[test]
@@ -94,6 +98,32 @@ command = ["curl", "--url=https://user:c4n4ry@host/?k=c4n4ry"]
     let shown = settings.effective.toml(false);
     let again = load(&shown).expect("what is shown loads");
     assert_eq!(again.effective.toml(false), shown);
+}
+
+#[cfg(feature = "postgres")]
+#[test]
+fn the_secrets_of_a_store_are_not_shown_and_what_is_shown_loads() {
+    for (url, shown) in [
+        (
+            "postgres://me:c4n4ry@host:5432/db?schema=a&password=c4n4ry",
+            "postgres://me:***@host:5432/db?schema=a&password=***",
+        ),
+        ("postgres://me:c4n/4ry@host/db", "postgres://***"),
+    ] {
+        let pipeline = "[pipelines.p]\nsource = { kind = \"stdin\" }\nkey = \"line\"\n\
+                        effect = { kind = \"stdout\" }\n";
+        let settings = load(&format!("[store]\nurl = \"{url}\"\n{pipeline}"));
+        let settings = settings.expect("a sound configuration");
+        let toml = settings.effective.toml(true);
+        assert!(toml.contains(&format!("url = \"{shown}\"")), "{toml}");
+        let json = settings.effective.json(true);
+        assert!(
+            !toml.contains("c4n") && !json.contains("c4n"),
+            "{toml}{json}"
+        );
+        let again = load(&settings.effective.toml(false)).expect("what is shown loads");
+        assert_eq!(again.effective.toml(false), settings.effective.toml(false));
+    }
 }
 
 #[test]
@@ -160,6 +190,7 @@ impl Dice {
         let mut text = self.settings(&[("shutdown", &["'1s'", "'90s'", "'0s'"])]);
         text += "[store]\n";
         text += self.one_of(&["url = 'sqlite:./a b.db'\n", "url = 'embedded:/x\\y'\n", ""]);
+        text += self.one_of(&["", "accept = ['durability']\n", "accept = 'durability'\n"]);
         text += "[window]\n";
         let durations: &[&str] = &["'7d'", "'36h'", "'100ms'", "'1001ms'", "'90 m'"];
         text += &self.settings(&[("duration", durations), ("margin", &["'5ms'", "'1s'"])]);

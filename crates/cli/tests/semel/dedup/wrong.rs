@@ -154,7 +154,7 @@ fn what_cannot_be_meant_is_a_mistake_of_usage() {
         (&["--key", "jsn:/id", "in"], "--key"),
         (&["--key", "header:x", "in"], "lines have no headers"),
         (&["--store", "embeded:x", "in"], "embedded"),
-        (&["--store", "redis://x", "in"], "not supported"),
+        (&["--store", "cassandra://x", "in"], "not supported"),
         (&["--pipeline", "", "in"], "--pipeline"),
         (&["in", "two"], "unexpected argument"),
     ] {

@@ -1,4 +1,4 @@
-//! Asking the store again until it answers, and keeping leases while it does.
+//! Asking the store again until it answers, and keeping leases and deliveries while it does.
 
 use std::convert::Infallible;
 use std::future::Future;
@@ -10,10 +10,25 @@ use semel_core::{
 
 use super::Desk;
 use crate::event::Event;
+use crate::layer::outage::{Entry, is_outage, unanswered};
+use crate::pipeline::Fail;
+
+/// What became of a store call.
+#[derive(Debug)]
+pub(in crate::consumer) enum Asked<T> {
+    /// This is its answer.
+    Answered(T),
+    /// The store is away and the pipeline fails open: it is not waited for.
+    NotNow {
+        /// The call was made and may have been carried out.
+        is_maybe: bool,
+    },
+}
 
 impl<S: Store + Clone> Desk<S> {
-    /// Makes a store call until it is answered, waiting longer each time. The call is repeated with
-    /// the same claim ids, so that a lost answer is found again.
+    /// Makes a store call until it is answered, waiting longer each time, and together with
+    /// everybody else where the store is away. The call is repeated with the same claim ids, so that
+    /// a lost answer is found again.
     ///
     /// # Errors
     ///
@@ -25,12 +40,93 @@ impl<S: Store + Clone> Desk<S> {
     where
         Fut: Future<Output = Result<T>> + Send,
     {
-        let mut wait = Duration::from_millis(20);
+        let within = Some(self.outage.answer_within);
+        answer(self.asked(within, false, call).await)
+    }
+
+    /// The same for a transaction in which the users' own statements run.
+    pub(in crate::consumer) async fn ask_slow<T, Fut>(
+        &self,
+        call: impl Fn() -> Fut + Send + Sync,
+    ) -> Result<T>
+    where
+        Fut: Future<Output = Result<T>> + Send,
+    {
+        let within = Some(self.outage.answer_within.saturating_mul(10));
+        answer(self.asked(within, false, call).await)
+    }
+
+    /// The same for a call that must not be carried out late, behind one that was asked for after
+    /// it: it sets what it does not compare. Each is waited for until it is answered or has failed.
+    pub(in crate::consumer) async fn ask_in_turn<T, Fut>(
+        &self,
+        call: impl Fn() -> Fut + Send + Sync,
+    ) -> Result<T>
+    where
+        Fut: Future<Output = Result<T>> + Send,
+    {
+        answer(self.asked(None, false, call).await)
+    }
+
+    /// The same, but not waited for while the store is away and the pipeline fails open.
+    pub(in crate::consumer) async fn try_ask<T, Fut>(
+        &self,
+        call: impl Fn() -> Fut + Send + Sync,
+    ) -> Result<Asked<T>>
+    where
+        Fut: Future<Output = Result<T>> + Send,
+    {
+        let gives_way = self.outage.fail == Fail::Open;
+        let within = Some(self.outage.answer_within);
+        self.asked(within, gives_way, call).await
+    }
+
+    async fn asked<T, Fut>(
+        &self,
+        within: Option<Duration>,
+        gives_way: bool,
+        call: impl Fn() -> Fut + Send + Sync,
+    ) -> Result<Asked<T>>
+    where
+        Fut: Future<Output = Result<T>> + Send,
+    {
+        tokio::select! {
+            biased;
+            asked = self.repeated(within, gives_way, call) => asked,
+            never = self.keep_in_hand() => match never {},
+        }
+    }
+
+    async fn repeated<T, Fut>(
+        &self,
+        within: Option<Duration>,
+        gives_way: bool,
+        call: impl Fn() -> Fut + Send + Sync,
+    ) -> Result<Asked<T>>
+    where
+        Fut: Future<Output = Result<T>> + Send,
+    {
+        let breaker = &self.outage.breaker;
+        let mut wait = FIRST_RETRY;
         let mut stopping_since = None;
+        let mut is_maybe = false;
         loop {
-            let error = match call().await {
-                Ok(answer) => return Ok(answer),
-                Err(error) => error,
+            let (error, pause) = match breaker.enter() {
+                Entry::Wait { .. } if gives_way => return Ok(Asked::NotNow { is_maybe }),
+                Entry::Wait { wait, error } => (error, Some(wait)),
+                Entry::Call(permit) => {
+                    let result = match within {
+                        Some(within) => within_limit(within, call()).await,
+                        None => self.within_patience(call()).await,
+                    };
+                    if let Some(turn) = permit.tell(&result) {
+                        self.observe(&turn.event());
+                    }
+                    match result {
+                        Ok(answer) => return Ok(Asked::Answered(answer)),
+                        Err(error) => (error, None),
+                    }
+                }
             };
             if self.is_stopping() {
                 let since = *stopping_since.get_or_insert_with(|| self.now());
@@ -41,17 +137,47 @@ impl<S: Store + Clone> Desk<S> {
             if is_final(&error) {
                 return Err(error);
             }
+            if let Some(pause) = pause {
+                breaker.turned_within(pause).await;
+                continue;
+            }
+            is_maybe |= error.certainty() == semel_core::Certainty::MaybeApplied;
+            if gives_way && breaker.is_open() {
+                return Ok(Asked::NotNow { is_maybe });
+            }
             let hint = match error.advice() {
                 Advice::Retry { after } => after,
                 Advice::Fix | Advice::LookUpFirst | Advice::Stop | Advice::Alarm => Duration::ZERO,
             };
-            let pause = self.jittered(wait.max(hint));
+            let next = breaker.next_try().map(|at| at.saturating_sub(self.now()));
+            let pause = next.unwrap_or_else(|| self.jittered(wait.max(hint)));
             self.observe(&Event::StoreFailed {
                 error: &error,
                 wait: pause,
             });
-            tokio::time::sleep(pause).await;
-            wait = (wait * 2).min(Duration::from_secs(5));
+            breaker.turned_within(pause).await;
+            wait = (wait * 2).min(LONGEST_RETRY);
+        }
+    }
+
+    /// Waits for a call as long as the run has patience.
+    async fn within_patience<T>(&self, call: impl Future<Output = Result<T>> + Send) -> Result<T> {
+        tokio::select! {
+            biased;
+            answered = call => answered,
+            () = self.patience_is_over() => Err(unanswered(self.shutdown.patience)),
+        }
+    }
+
+    /// Tells the source, for as long as the store is waited for, what is still worked on: a broker
+    /// would hand it to others, or count it as failed.
+    async fn keep_in_hand(&self) -> Infallible {
+        if cfg!(semel_planted = "U07") {
+            return std::future::pending().await;
+        }
+        loop {
+            tokio::time::sleep(self.extend_at().saturating_sub(self.now())).await;
+            self.extend_if_due().await;
         }
     }
 
@@ -62,12 +188,36 @@ impl<S: Store + Clone> Desk<S> {
         wait.saturating_add(wait / 1024 * u32::from(byte[0]))
     }
 
-    /// Asks for claims.
-    pub(in crate::consumer) async fn claim(
+    /// Asks for claims, unless the store is away and the pipeline fails open.
+    pub(in crate::consumer) async fn try_claim(
         &self,
         requests: &[ClaimRequest],
-    ) -> Result<Vec<Admission>> {
-        self.ask(|| self.store.claim(requests)).await
+    ) -> Result<Asked<Vec<Admission>>> {
+        if requests.is_empty() {
+            return Ok(Asked::Answered(Vec::new()));
+        }
+        self.try_ask(|| self.claim_all(requests)).await
+    }
+
+    /// What fails for every item alike is a failure of the store.
+    async fn claim_all(&self, requests: &[ClaimRequest]) -> Result<Vec<Admission>> {
+        let admissions = self.store.claim(requests).await?;
+        let failures = admissions.iter().map_while(|admission| match admission {
+            Admission::Failed(error) if is_outage(error) => Some(error),
+            Admission::Failed(_)
+            | Admission::Granted(_)
+            | Admission::Replay { .. }
+            | Admission::Busy { .. }
+            | Admission::Conflict { .. }
+            | Admission::Stale { .. }
+            | Admission::Parked { .. }
+            | Admission::TooOld => None,
+        });
+        let mut failures: Vec<_> = failures.collect();
+        match failures.pop() {
+            Some(error) if failures.len() + 1 == admissions.len() => Err(error.clone()),
+            Some(_) | None => Ok(admissions),
+        }
     }
 
     /// Reports on claims until each item is answered. One that failed alone is reported again: to
@@ -86,6 +236,32 @@ impl<S: Store + Clone> Desk<S> {
             }
         }
         Ok(answers)
+    }
+
+    /// Reports on claims. `None` is what is still to be reported, because the store is away and the
+    /// pipeline fails open.
+    pub(in crate::consumer) async fn try_settle(
+        &self,
+        settlements: &[Settlement],
+    ) -> Result<Vec<Option<Settled>>> {
+        if settlements.is_empty() {
+            return Ok(Vec::new());
+        }
+        let answers = match self.try_ask(|| self.store.settle(settlements)).await? {
+            Asked::Answered(answers) => answers,
+            Asked::NotNow { .. } => return Ok(settlements.iter().map(|_| None).collect()),
+        };
+        let mut settled = Vec::with_capacity(answers.len());
+        for (settlement, answer) in settlements.iter().zip(answers) {
+            settled.push(match answer {
+                Settled::Failed(_) => match self.try_ask(|| self.settle_one(settlement)).await? {
+                    Asked::Answered(answer) => Some(answer),
+                    Asked::NotNow { .. } => None,
+                },
+                Settled::Now(_) | Settled::Fenced { .. } => Some(answer),
+            });
+        }
+        Ok(settled)
     }
 
     async fn settle_one(&self, settlement: &Settlement) -> Result<Settled> {
@@ -136,6 +312,23 @@ impl<S: Store + Clone> Desk<S> {
     }
 }
 
+/// The answer of a call that was waited for.
+fn answer<T>(asked: Result<Asked<T>>) -> Result<T> {
+    match asked? {
+        Asked::Answered(answer) => Ok(answer),
+        Asked::NotNow { .. } => unreachable!("only what gives way is not waited for"),
+    }
+}
+
+/// Waits for a call, at most `within`. Given up is the wait, not the call.
+async fn within_limit<T>(
+    within: Duration,
+    call: impl Future<Output = Result<T>> + Send,
+) -> Result<T> {
+    let answered = tokio::time::timeout(within, call).await;
+    answered.unwrap_or_else(|_| Err(unanswered(within)))
+}
+
 /// Whether no repetition can mend this.
 pub(super) fn is_final(error: &Error) -> bool {
     match error.advice() {
@@ -143,3 +336,7 @@ pub(super) fn is_final(error: &Error) -> bool {
         Advice::Retry { .. } | Advice::LookUpFirst => false,
     }
 }
+
+/// Between two tries of a store call that failed.
+const FIRST_RETRY: Duration = Duration::from_millis(20);
+const LONGEST_RETRY: Duration = Duration::from_secs(5);

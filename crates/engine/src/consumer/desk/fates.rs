@@ -3,10 +3,13 @@
 use std::num::NonZeroU32;
 use std::time::Duration;
 
-use semel_core::{Admission, Duplicate, Error, FencingToken, Result, StateKind, Store, Timestamp};
+use semel_core::{
+    Admission, Advice, Certainty, Duplicate, Error, FencingToken, Result, StateKind, Store,
+    Timestamp,
+};
 
 use super::asking::is_final;
-use super::{Desk, Held, RECHECK};
+use super::{Desk, Held, Met, RECHECK};
 use crate::event::{Event, Origin};
 use crate::pipeline::{Incoming, Rejected};
 use crate::summary::Fate;
@@ -26,8 +29,12 @@ impl<S: Store + Clone> Desk<S> {
         let origin = Origin::new(coordinates, &parked.headers);
         let observer = &self.surroundings.observer;
         observer.observe_message(&self.pipeline.name, &event, origin);
-        self.to_park.push(parked);
-        self.settled.push((delivery, None, Fate::Quarantined));
+        let met = Met {
+            delivery,
+            held: None,
+            fate: Fate::Quarantined,
+        };
+        self.to_park.push((parked, met));
     }
 
     /// Deals with an admission that grants nothing.
@@ -40,6 +47,7 @@ impl<S: Store + Clone> Desk<S> {
         match admission {
             Admission::Granted(_) => {
                 // Callers keep grants to themselves; held back, it is resumed by its claim id.
+                self.note_claimed(incoming.delivery);
                 let due = self.due(RECHECK);
                 self.lanes.delay(incoming, due);
             }
@@ -102,6 +110,9 @@ impl<S: Store + Clone> Desk<S> {
                 self.set_aside(&incoming, "too-old", detail, Fate::TooOld);
             }
             Admission::Failed(error) => {
+                if error.certainty() == Certainty::MaybeApplied {
+                    self.note_claimed(incoming.delivery);
+                }
                 self.hold_failed(incoming, error)?;
             }
         }
@@ -114,20 +125,28 @@ impl<S: Store + Clone> Desk<S> {
         incoming: Incoming,
         error: Error,
     ) -> Result<()> {
-        self.failed(error)?;
-        let due = self.due(RECHECK);
+        let wait = match error.advice() {
+            Advice::Retry { after } => self.jittered(after).max(RECHECK),
+            Advice::Fix | Advice::LookUpFirst | Advice::Stop | Advice::Alarm => RECHECK,
+        };
+        self.failed_for(error, wait)?;
+        let due = self.due(wait);
         self.lanes.delay(incoming, due);
         Ok(())
     }
 
     /// Tells of a failure after which all is tried again; fails if it never will.
     pub(in crate::consumer) fn failed(&self, error: Error) -> Result<()> {
+        self.failed_for(error, RECHECK)
+    }
+
+    fn failed_for(&self, error: Error, wait: Duration) -> Result<()> {
         if is_final(&error) {
             return Err(error);
         }
         self.observe(&Event::StoreFailed {
             error: &error,
-            wait: RECHECK,
+            wait,
         });
         Ok(())
     }
@@ -254,22 +273,34 @@ impl<S: Store + Clone> Desk<S> {
     }
 
     fn set_aside(&mut self, incoming: &Incoming, reason: &'static str, detail: &str, fate: Fate) {
-        if !(cfg!(semel_planted = "M35") && fate == Fate::Dead) {
-            self.to_park.push(incoming.parked(reason, detail));
+        if cfg!(semel_planted = "M35") && fate == Fate::Dead {
+            return self.settle(incoming, fate);
         }
-        self.settle(incoming, fate);
+        let parked = incoming.parked(reason, detail);
+        let met = self.met(incoming, fate);
+        self.to_park.push((parked, met));
     }
 
     /// When `wait` is over. An effect may wish to wait for ever.
-    fn due(&self, wait: Duration) -> Duration {
+    pub(super) fn due(&self, wait: Duration) -> Duration {
         self.now().saturating_add(wait)
     }
 
-    fn settle(&mut self, incoming: &Incoming, fate: Fate) {
+    pub(super) fn settle(&mut self, incoming: &Incoming, fate: Fate) {
+        let met = self.met(incoming, fate);
+        self.settled.push(met);
+    }
+
+    fn met(&mut self, incoming: &Incoming, fate: Fate) -> Met {
+        self.away.forget(incoming.delivery);
         let held = Held {
             order: incoming.order(),
             payload_bytes: incoming.payload.len(),
         };
-        self.settled.push((incoming.delivery, Some(held), fate));
+        Met {
+            delivery: incoming.delivery,
+            held: Some(held),
+            fate,
+        }
     }
 }

@@ -54,7 +54,7 @@ pub(super) async fn probe<S: Store + Clone, E: Effect>(
         note: None,
     };
     let directed = desk
-        .ask(|| desk.store.operate(std::slice::from_ref(&directive)))
+        .ask_in_turn(|| desk.store.operate(std::slice::from_ref(&directive)))
         .await?;
     Ok(match directed.into_iter().next() {
         Some(Directed::Now(_) | Directed::Refused(Refusal::State(_) | Refusal::Absent)) => true,

@@ -18,8 +18,8 @@ impl Rounds<'_, Settled> {
         };
         let (complete, others): (Vec<usize>, Vec<usize>) = keys.into_iter().partition(is_complete);
         let mut ledger = None;
-        if !complete.is_empty() {
-            self.complete(batch, &complete, &mut ledger).await?;
+        for part in sendable(batch, &complete) {
+            self.complete(batch, part, &mut ledger).await?;
         }
         self.read(&others, &mut ledger).await?;
         let Some(mut ledger) = ledger else {
@@ -70,6 +70,7 @@ impl Rounds<'_, Settled> {
             let (item, now) = place_and_now(row, row::COLUMNS + 1, keys)?;
             if row.try_get(row::COLUMNS + 3).map_err(undone)? {
                 self.answers[item] = Some(Settled::Now(StateKind::Completed));
+                self.written.insert(item);
             } else {
                 let ledger = ledger.get_or_insert_with(|| Ledger::new(now));
                 self.tell(ledger, item, row)?;
@@ -110,6 +111,7 @@ impl Rounds<'_, Renewed> {
                 let (item, now) = place_and_now(row, row::COLUMNS + 1, &keys)?;
                 if row.try_get(row::COLUMNS + 3).map_err(undone)? {
                     self.answers[item] = Some(Renewed::Until(now.plus(batch[item].lease)));
+                    self.written.insert(item);
                 } else {
                     let ledger = ledger.get_or_insert_with(|| Ledger::new(now));
                     self.tell(ledger, item, row)?;
@@ -129,3 +131,29 @@ impl Rounds<'_, Renewed> {
         self.write(&ledger, Vec::new()).await
     }
 }
+
+/// Completions in parts that one message to the server can hold, with the memory of both in mind.
+fn sendable<'k>(batch: &[Settlement], keys: &'k [usize]) -> Vec<&'k [usize]> {
+    let (mut parts, mut begin, mut bytes) = (Vec::new(), 0, 0);
+    for (at, item) in keys.iter().enumerate() {
+        let size = match &batch[*item].step {
+            Step::Complete { outcome, .. } => {
+                outcome_columns(Some(outcome)).1.map_or(0, |it| it.len())
+            }
+            Step::Start { .. } | Step::Release { .. } | Step::Fail { .. } => 0,
+        };
+        if bytes + size > MOST_BYTES && at > begin {
+            parts.push(&keys[begin..at]);
+            (begin, bytes) = (at, 0);
+        }
+        bytes += size;
+    }
+    if begin < keys.len() {
+        parts.push(&keys[begin..]);
+    }
+    parts
+}
+
+/// Outcomes in one statement. PostgreSQL takes a message of 1 GiB at most, and drops the connection
+/// over a longer one.
+const MOST_BYTES: usize = 64 << 20;

@@ -21,7 +21,7 @@ impl Site {
     /// The url of the store.
     pub(crate) fn url(&self) -> String {
         format!(
-            "{}?schema={}&connections=4&{}",
+            "{}?schema={}&connections=8&{}",
             server(),
             self.schema,
             self.session()

@@ -1,0 +1,51 @@
+//! What only stores in files of this machine have: a path that may be wrong, and a process that may
+//! have them open.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use rustix::io::Errno;
+use rustix::process::{Pid, test_kill_process};
+use semel_core::{Code, Error};
+use semel_engine::system::SystemClock;
+use semel_store_embedded::Inspector;
+
+/// Whether there is an embedded store, or something else that is told of when it is opened.
+pub(super) fn is_embedded_there(path: &Path) -> bool {
+    // A folder in which a store was about to be made holds a lock and no store yet.
+    let clock = Arc::new(SystemClock::new());
+    let is_absent = |error: &Error| {
+        // What cannot be read has a cause, and may be a store.
+        let has_cause = std::error::Error::source(error).is_some();
+        error.code() == Code::StoreUnavailable && !has_cause
+    };
+    let looked = Inspector::open(path, clock);
+    path.exists() && !looked.err().as_ref().is_some_and(is_absent)
+}
+
+/// The same of an SQLite file.
+pub(super) fn is_sqlite_there(path: &Path) -> bool {
+    let is_store =
+        |looked: Option<semel_store_sqlite::Looked>| looked.is_some_and(|looked| looked.is_store);
+    path.exists() && semel_store_sqlite::look(path, &[]).map_or(true, is_store)
+}
+
+/// The process that the lock file of an embedded store names, if it lives. Without the lock itself,
+/// which a worker that starts just now must not miss, this is no more than a hint.
+pub(super) fn holder(folder: &Path) -> Option<u32> {
+    let text = std::fs::read_to_string(folder.join("lock")).ok()?;
+    let id: u32 = text.trim().parse().ok()?;
+    let process = i32::try_from(id).ok().and_then(Pid::from_raw)?;
+    match test_kill_process(process) {
+        Ok(()) | Err(Errno::PERM) if !is_ended(id) => Some(id),
+        Ok(()) | Err(_) => None,
+    }
+}
+
+/// Whether a process has ended and nobody has asked how: it still has its number, and no files.
+fn is_ended(id: u32) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{id}/stat")).unwrap_or_default();
+    // Its name stands in parentheses and may have some of its own.
+    let state = stat.rsplit_once(") ").map(|(_, rest)| rest);
+    state.is_some_and(|state| state.starts_with(['Z', 'X']))
+}

@@ -1,0 +1,99 @@
+//! Stores on servers, each kind behind a feature of its own: a file here, and a line in each match.
+
+#[cfg(not(all(feature = "mysql", feature = "postgres", feature = "redis")))]
+mod absent;
+#[cfg(feature = "mysql")]
+mod mysql;
+#[cfg(feature = "postgres")]
+mod postgres;
+#[cfg(feature = "redis")]
+mod redis;
+
+#[cfg(not(feature = "mysql"))]
+use absent as mysql;
+#[cfg(not(feature = "postgres"))]
+use absent as postgres;
+#[cfg(not(feature = "redis"))]
+use absent as redis;
+
+use semel_core::Result;
+use semel_core::port::transactional::Statements;
+use semel_core::port::transfer::AnyTransferStore;
+use semel_worker::run::Stores;
+
+use super::{Formats, Looked};
+use crate::config::{Accepted, ServerKind, ServerUrl};
+
+/// A store that is connected to.
+pub(super) struct Served {
+    pub(super) stores: Stores,
+    pub(super) transfer: AnyTransferStore,
+}
+
+/// On which terms a store is connected to.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Terms {
+    /// Whether to make it where it is not there, which is refused otherwise.
+    pub(super) create: bool,
+    /// What of its weaknesses is accepted.
+    #[cfg_attr(
+        not(feature = "redis"),
+        expect(dead_code, reason = "Redis alone asks before it opens")
+    )]
+    pub(super) accepted: Accepted,
+}
+
+impl Terms {
+    /// For whoever runs nothing and asks for nothing.
+    pub(super) const fn of_operator(create: bool) -> Self {
+        Self {
+            create,
+            accepted: Accepted::ALL,
+        }
+    }
+}
+
+/// Refuses a url that its driver cannot read; connects to nothing.
+pub(super) fn check_url(url: &ServerUrl) -> Result<()> {
+    match url.kind() {
+        ServerKind::Postgres => postgres::check_url(url.secret()),
+        ServerKind::Mysql => mysql::check_url(url.secret()),
+        ServerKind::Redis => redis::check_url(url.secret()),
+    }
+}
+
+/// Connects to a store.
+pub(super) async fn open(url: &ServerUrl, terms: Terms) -> Result<Served> {
+    match url.kind() {
+        ServerKind::Postgres => postgres::open(url.secret(), terms).await,
+        ServerKind::Mysql => mysql::open(url.secret(), terms).await,
+        ServerKind::Redis => redis::open(url.secret(), terms).await,
+    }
+}
+
+/// Looks at a store and changes nothing.
+pub(super) async fn look(
+    url: &ServerUrl,
+    accepted: Accepted,
+    statements: &[Statements],
+) -> Result<(Formats, Looked)> {
+    let terms = Terms {
+        create: false,
+        accepted,
+    };
+    match url.kind() {
+        ServerKind::Postgres => postgres::look(url.secret(), terms, statements).await,
+        ServerKind::Mysql => mysql::look(url.secret(), terms, statements).await,
+        ServerKind::Redis => redis::look(url.secret(), terms, statements).await,
+    }
+}
+
+/// Makes a store, or brings it forward; answers with its format.
+pub(super) async fn migrate(url: &ServerUrl) -> Result<i64> {
+    let terms = Terms::of_operator(true);
+    match url.kind() {
+        ServerKind::Postgres => postgres::migrate(url.secret(), terms).await,
+        ServerKind::Mysql => mysql::migrate(url.secret(), terms).await,
+        ServerKind::Redis => redis::migrate(url.secret(), terms).await,
+    }
+}

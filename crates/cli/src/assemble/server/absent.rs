@@ -1,0 +1,32 @@
+//! What stands for a kind of store that is not part of this build: nobody has a url of it.
+
+use std::future::{Ready, ready};
+
+use semel_core::port::transactional::Statements;
+use semel_core::{Error, ErrorKind, Result};
+
+use super::{Served, Terms};
+use crate::assemble::{Formats, Looked};
+
+pub(super) fn check_url(_: &str) -> Result<()> {
+    Err(absent())
+}
+
+pub(super) fn open(_: &str, _: Terms) -> Ready<Result<Served>> {
+    ready(Err(absent()))
+}
+
+pub(super) fn look(_: &str, _: Terms, _: &[Statements]) -> Ready<Result<(Formats, Looked)>> {
+    ready(Err(absent()))
+}
+
+pub(super) fn migrate(_: &str, _: Terms) -> Ready<Result<i64>> {
+    ready(Err(absent()))
+}
+
+fn absent() -> Error {
+    Error::new(
+        ErrorKind::Unsupported,
+        "this kind of store is not part of this build",
+    )
+}

@@ -1,0 +1,54 @@
+//! PostgreSQL.
+
+use std::sync::Arc;
+
+use semel_core::port::checkpoint::AnyCheckpointStore;
+use semel_core::port::transactional::{AnyTransactionalStore, Statements};
+use semel_core::port::transfer::AnyTransferStore;
+use semel_core::{AnyStore, Result};
+pub(super) use semel_store_postgres::check_url;
+use semel_store_postgres::{FORMAT, Options, PostgresStore};
+use semel_worker::run::Stores;
+
+use super::{Served, Terms};
+use crate::assemble::{Formats, Looked};
+
+pub(super) async fn open(url: &str, terms: Terms) -> Result<Served> {
+    let store = Arc::new(PostgresStore::connect(url, options(terms)).await?);
+    Ok(Served {
+        stores: Stores {
+            store: AnyStore::new(Arc::clone(&store)),
+            checkpoints: Some(AnyCheckpointStore::new(Arc::clone(&store))),
+            transactions: Some(AnyTransactionalStore::new(Arc::clone(&store))),
+        },
+        transfer: AnyTransferStore::new(store),
+    })
+}
+
+pub(super) async fn look(
+    url: &str,
+    terms: Terms,
+    statements: &[Statements],
+) -> Result<(Formats, Looked)> {
+    let looked = semel_store_postgres::look(url, options(terms), statements).await?;
+    let formats = Formats {
+        stored: looked.format,
+        newest: FORMAT,
+    };
+    let looked = Looked {
+        is_there: looked.format.is_some(),
+        capabilities: Some(looked.capabilities),
+        refused: looked.refused,
+    };
+    Ok((formats, looked))
+}
+
+pub(super) async fn migrate(url: &str, terms: Terms) -> Result<i64> {
+    semel_store_postgres::migrate(url, options(terms)).await
+}
+
+fn options(terms: Terms) -> Options {
+    let mut options = Options::default();
+    options.create = terms.create;
+    options
+}

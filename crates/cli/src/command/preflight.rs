@@ -1,0 +1,54 @@
+//! What is said and asked of a store before effects run on it.
+
+use semel_core::Result;
+use semel_core::port::store::Capabilities;
+use semel_engine::effect::Class;
+use semel_worker::run::Stores;
+
+use crate::config::{Accepted, PipelineSettings, StoreUrl};
+use crate::demand::{self, Shortfall};
+use crate::output;
+
+/// Reads what the store promises, tells what somebody should know of it, and refuses what it cannot
+/// keep the promise of.
+///
+/// # Errors   `Unsupported`, and those of the store
+pub(crate) async fn preflight<'a>(
+    url: &StoreUrl,
+    accepted: Accepted,
+    stores: &Stores,
+    effects: impl IntoIterator<Item = (&'a str, Class)>,
+) -> Result<()> {
+    let Capabilities {
+        durability,
+        warnings,
+        ..
+    } = stores.preflight().await?;
+    for warning in warnings {
+        output::warning(format_args!("store {url}: {warning}"));
+    }
+    // Whoever uses it has said so by a name of its own, and is told loudly.
+    if *url == StoreUrl::Memory {
+        return Ok(());
+    }
+    for (name, class) in effects {
+        demand::check(name, class, durability, accepted)?;
+        match demand::shortfall(class, durability) {
+            Some(Shortfall {
+                is_broken: true,
+                why,
+            }) => output::warning(format_args!("{name}: accepted by `store.accept`: {why}")),
+            Some(Shortfall { why, .. }) => output::warning(format_args!("{name}: {why}")),
+            None => {}
+        }
+    }
+    Ok(())
+}
+
+/// The effects of these pipelines.
+pub(crate) fn effects<'a>(
+    pipelines: impl IntoIterator<Item = &'a PipelineSettings>,
+) -> impl Iterator<Item = (&'a str, Class)> {
+    let pipelines = pipelines.into_iter();
+    pipelines.map(|settings| (&*settings.pipeline.name, settings.effect.class()))
+}

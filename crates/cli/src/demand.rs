@@ -1,0 +1,143 @@
+//! What the class of an effect demands of its store. Not for reading what a store gives: that is its
+//! preflight.
+
+use semel_core::port::store::Durability;
+use semel_core::{Error, ErrorKind, Result};
+use semel_engine::effect::{Class, OnDoubt};
+
+use crate::config::Accepted;
+
+/// Where a store gives less than a class needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Shortfall {
+    /// Whether the promise of the class itself no longer holds; else it is weakened.
+    pub(crate) is_broken: bool,
+    /// What can be lost, and what follows.
+    pub(crate) why: &'static str,
+}
+
+/// Compares what a class needs with what the answers of its store survive.
+///
+/// | survives | transactional | keyed | unkeyed, park | unkeyed, repeat |
+/// |---|---|---|---|---|
+/// | nothing | broken | broken | broken | weakened |
+/// | `kill -9` | weakened | weakened | broken | weakened |
+/// | a power cut, or more | kept | kept | kept | kept |
+///
+/// Whatever is lost was acknowledged before. A transactional effect in the store's own database is
+/// lost with its record and nothing comes twice, a keyed one is recognised by its provider, and one
+/// that may be repeated is repeated. Only a parked one stands and falls with its last record.
+pub(crate) const fn shortfall(class: Class, survives: Durability) -> Option<Shortfall> {
+    let (is_broken, why) = match (survives, class) {
+        (Durability::PowerCut | Durability::NodeLoss, _) => return None,
+        (Durability::Kill, Class::Transactional) => (
+            false,
+            "a power cut takes the last records, and with them effects that were acknowledged",
+        ),
+        (Durability::Kill, Class::Keyed { .. }) => (
+            false,
+            "after a power cut the last calls may be made again, which the provider recognises \
+             inside its window",
+        ),
+        (Durability::Kill, Class::Unkeyed(OnDoubt::Park)) => (
+            true,
+            "after a power cut a call that was made may be made again, and nobody would know",
+        ),
+        (Durability::Kill, Class::Unkeyed(OnDoubt::Repeat)) => (
+            false,
+            "after a power cut the last calls may be made again without being listed",
+        ),
+        (Durability::Process, Class::Transactional) => (
+            true,
+            "what the store loses when it ends or crashes was acknowledged, so that effects are \
+             lost or come twice",
+        ),
+        (Durability::Process, Class::Keyed { .. }) => (
+            true,
+            "what the store loses when it ends or crashes is called again, also after the \
+             provider's window",
+        ),
+        (Durability::Process, Class::Unkeyed(OnDoubt::Park)) => (
+            true,
+            "what the store loses when it ends or crashes is called again, and nobody would know",
+        ),
+        (Durability::Process, Class::Unkeyed(OnDoubt::Repeat)) => (
+            false,
+            "what the store loses when it ends or crashes is called again without being listed, and \
+             messages that were set aside are lost with it",
+        ),
+    };
+    Some(Shortfall { is_broken, why })
+}
+
+/// Refuses to start what the store cannot keep the promise of, unless that is accepted by name.
+///
+/// # Errors   `Unsupported`, with what to do
+pub(crate) fn check(
+    name: &str,
+    class: Class,
+    survives: Durability,
+    accepted: Accepted,
+) -> Result<()> {
+    match shortfall(class, survives) {
+        Some(Shortfall {
+            is_broken: true,
+            why,
+        }) if !accepted.durability => Err(refused(name, why)),
+        Some(_) | None => Ok(()),
+    }
+}
+
+fn refused(name: &str, why: &str) -> Error {
+    let message = format!(
+        "{name}: the store gives less than the class of this effect needs: {why}; mend the store as \
+         its warnings say, or run all the same with {OVERRIDE}"
+    );
+    Error::new(ErrorKind::Unsupported, message)
+}
+
+/// How the rule is overridden.
+pub(crate) const OVERRIDE: &str = "`accept = [\"durability\"]` under `[store]`";
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    const KEYED: Class = Class::Keyed {
+        provider_window: Duration::from_secs(1),
+    };
+    const PARK: Class = Class::Unkeyed(OnDoubt::Park);
+    const REPEAT: Class = Class::Unkeyed(OnDoubt::Repeat);
+
+    #[test]
+    fn each_class_needs_what_its_promise_rests_on() {
+        const KEPT: Option<bool> = None;
+        const WEAKENED: Option<bool> = Some(false);
+        const BROKEN: Option<bool> = Some(true);
+        let classes = [Class::Transactional, KEYED, PARK, REPEAT];
+        for (survives, verdicts) in [
+            (Durability::Process, [BROKEN, BROKEN, BROKEN, WEAKENED]),
+            (Durability::Kill, [WEAKENED, WEAKENED, BROKEN, WEAKENED]),
+            (Durability::PowerCut, [KEPT; 4]),
+            (Durability::NodeLoss, [KEPT; 4]),
+        ] {
+            let found = classes.map(|class| shortfall(class, survives).map(|it| it.is_broken));
+            assert_eq!(found, verdicts, "{survives:?}");
+        }
+    }
+
+    #[test]
+    fn a_broken_promise_is_refused_unless_it_is_accepted_by_name() {
+        let (no, yes) = (Accepted::default(), Accepted::ALL);
+        let check = |class, accepted| check("pay", class, Durability::Kill, accepted);
+        assert!(check(Class::Transactional, no).is_ok(), "weakened is told");
+        let refused = check(PARK, no).expect_err("refused").to_string();
+        assert!(
+            refused.starts_with("pay: ") && refused.contains("accept"),
+            "{refused}"
+        );
+        assert!(check(PARK, yes).is_ok());
+    }
+}

@@ -1,0 +1,145 @@
+//! The binary with its store on a real PostgreSQL server, which `SEMEL_TEST_POSTGRES_URL` names.
+
+mod init;
+mod moving;
+mod run;
+mod secrets;
+mod values;
+mod verbs;
+mod weak;
+mod wrong;
+
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use tokio::runtime::Runtime;
+use tokio_postgres::{Client, NoTls, SimpleQueryMessage};
+
+use crate::servers::{GUARDED, PASSWORD};
+use crate::site::Site;
+
+/// A schema that nobody else uses, dropped at the end. Nothing is made before somebody makes it.
+struct Schema {
+    name: String,
+    runtime: Runtime,
+    client: Client,
+}
+
+impl Schema {
+    fn new() -> Self {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(1)
+            .enable_all()
+            .build();
+        let runtime = runtime.expect("a runtime");
+        let client = runtime.block_on(async {
+            let (client, connection) = tokio_postgres::connect(&server(), NoTls)
+                .await
+                .expect("the server of the tests");
+            tokio::spawn(connection);
+            client
+        });
+        Self {
+            name: format!("cli_{}_{number}", std::process::id()),
+            runtime,
+            client,
+        }
+    }
+
+    /// The same with tables of a business in it.
+    fn with(tables: &str) -> Self {
+        let schema = Self::new();
+        let name = &schema.name;
+        schema.execute(&format!(
+            "create schema {name}; set search_path = {name}; {tables}"
+        ));
+        schema
+    }
+
+    /// The url of the store.
+    fn url(&self) -> String {
+        format!("{}?schema={}&sslmode=disable", server(), self.name)
+    }
+
+    /// The same for the one role that is asked for its password.
+    fn guarded(&self, password: &str) -> String {
+        let (_, place) = server().split_once('@').map_or_else(
+            || panic!("SEMEL_TEST_POSTGRES_URL has no user"),
+            |(user, place)| (user.to_owned(), place.to_owned()),
+        );
+        format!(
+            "postgres://{GUARDED}:{password}@{place}?schema={}&sslmode=disable",
+            self.name
+        )
+    }
+
+    /// Makes the one role that `cargo xtask services` has asked for its password, unless it is there, and
+    /// lets it use the schema.
+    fn let_in(&self) {
+        let name = &self.name;
+        self.execute(&format!(
+            "do $$ begin create role {GUARDED} login password '{PASSWORD}'; \
+             exception when duplicate_object or unique_violation then null; end $$"
+        ));
+        self.execute(&format!(
+            "create schema if not exists {name} authorization {GUARDED}"
+        ));
+    }
+
+    fn execute(&self, sql: &str) {
+        let done = self.runtime.block_on(self.client.batch_execute(sql));
+        done.unwrap_or_else(|error| panic!("{sql}: {error:?}"));
+    }
+
+    /// The rows of a query, each with its columns as text, joined by `|`; NULL is `NULL`.
+    fn rows(&self, sql: &str) -> Vec<String> {
+        let answers = self.runtime.block_on(self.client.simple_query(sql));
+        let answers = answers.unwrap_or_else(|error| panic!("{sql}: {error:?}"));
+        let rows = answers.iter().filter_map(|answer| match answer {
+            SimpleQueryMessage::Row(row) => {
+                let columns = (0..row.len()).map(|at| row.get(at).unwrap_or("NULL"));
+                Some(columns.collect::<Vec<_>>().join("|"))
+            }
+            _ => None,
+        });
+        rows.collect()
+    }
+
+    /// Whether anything of it is there.
+    fn is_there(&self) -> bool {
+        let name = &self.name;
+        let rows = self.rows(&format!("select to_regnamespace('{name}') is not null"));
+        rows == ["t"]
+    }
+
+    fn count(&self, table: &str) -> u64 {
+        let rows = self.rows(&format!("select count(*) from {}.{table}", self.name));
+        rows[0].parse().expect("a count")
+    }
+}
+
+impl Drop for Schema {
+    fn drop(&mut self) {
+        let drop = format!("drop schema if exists {} cascade", self.name);
+        // A store that a killed process was at may still be in its last statement.
+        let _ = self.runtime.block_on(self.client.batch_execute(&drop));
+    }
+}
+
+/// The url of the server.
+fn server() -> String {
+    std::env::var("SEMEL_TEST_POSTGRES_URL").expect(
+        "SEMEL_TEST_POSTGRES_URL names no server: run `cargo xtask services up postgres` and \
+         `source target/services/env`",
+    )
+}
+
+/// A folder with a pipeline `p` on this store: what its input, its settings and its effect are.
+fn site(url: &str, pipeline: &str, effect: &str, input: &str) -> Site {
+    let config = format!(
+        "[store]\nurl = \"{url}\"\n[pipelines.p]\nsource = {{ kind = \"file\", path = \"in\" }}\n\
+         key = \"json:/id\"\n{pipeline}\n[pipelines.p.effect]\n{effect}\n"
+    );
+    Site::with(&[("semel.toml", &config), ("in", input)])
+}

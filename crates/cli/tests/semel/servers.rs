@@ -1,0 +1,348 @@
+//! What every store on a server is asked to do, whichever kind it is: a test of each kind hands in its url.
+
+#![cfg_attr(
+    not(any(feature = "mysql", feature = "redis")),
+    expect(dead_code, reason = "PostgreSQL has tests of its own")
+)]
+
+use std::collections::BTreeSet;
+
+use crate::operator::{fresh, items, member, object, worked};
+use crate::site::{Ended, Running, Site};
+use crate::transfer::holdings;
+
+/// Asserts that the password is nowhere.
+#[track_caller]
+pub(crate) fn is_silent(ended: &Ended) {
+    let Ended { stdout, stderr, .. } = ended;
+    assert!(
+        !stdout.contains(PASSWORD) && !stderr.contains(PASSWORD),
+        "{ended:#?}"
+    );
+}
+
+/// How a verb is told of the store.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Told {
+    Config,
+    File,
+    Option,
+    Glued,
+    Variable,
+}
+
+/// `semel` here, told of its store in that way.
+pub(crate) fn told(site: &Site, url: &str, how: Told, arguments: &[&str]) -> Ended {
+    let mut command = site.command();
+    command
+        .args(arguments)
+        .env("RUST_BACKTRACE", "full")
+        .env("RUST_LOG", "trace");
+    match how {
+        Told::Config => {}
+        Told::File => {
+            command.env("SEMEL__STORE__URL_FILE", "secret");
+        }
+        Told::Option => {
+            command.args(["--store", url]);
+        }
+        Told::Glued => {
+            command.arg(format!("--store={url}"));
+        }
+        Told::Variable => {
+            command.env("SEMEL__STORE__URL", url);
+        }
+    }
+    Running::start(&mut command).wait()
+}
+
+impl Told {
+    pub(crate) const ALL: [Self; 5] = [
+        Self::Config,
+        Self::File,
+        Self::Option,
+        Self::Glued,
+        Self::Variable,
+    ];
+}
+
+/// Every verb on the store of this url, which has the password; it is left with records.
+#[track_caller]
+pub(crate) fn no_verb_prints_the_password(url: &str, how: Told) {
+    let place = match how {
+        Told::Config => url,
+        Told::File | Told::Option | Told::Glued | Told::Variable => "embedded:data",
+    };
+    let site = fresh(place);
+    site.write("secret", url.to_owned() + "\n");
+    site.write(
+        "in",
+        "{\"id\":\"done-1\"}\n{\"id\":\"dead-1\"}\n{\"id\":\"doubt-1\"}\nno\n",
+    );
+    for arguments in BATTERY {
+        let arguments = on_config(how, arguments);
+        let ended = told(&site, url, how, &arguments);
+        is_silent(&ended);
+        let code = ended.status.code();
+        assert!(
+            matches!(code, Some(0..=2)),
+            "{how:?} {arguments:?}: {ended:#?}"
+        );
+    }
+    let stats = told(&site, url, how, &["store", "stats", "--output", "json"]);
+    let total = object(&stats.done())["records"]["total"].as_u64();
+    assert!(
+        total.is_some_and(|total| total >= 3),
+        "{how:?}: it was this store"
+    );
+}
+
+/// Every way to fail on such a url.
+#[track_caller]
+pub(crate) fn no_failure_prints_the_password(url: &str) {
+    for how in Told::ALL {
+        let place = match how {
+            Told::Config => url,
+            Told::File | Told::Option | Told::Glued | Told::Variable => "embedded:data",
+        };
+        let site = fresh(place);
+        site.write("secret", url);
+        for arguments in [
+            &["config", "check"][..],
+            &["config", "show", "--origin"],
+            &["check"],
+            &["run", "--log", "json", "--log-level", "decisions"],
+            &["dedup", "in"],
+            &["keys", "list"],
+            &["keys", "list", "--no-such-option"],
+            &["store", "migrate", "--yes"],
+            &["store", "import", "in", "--yes"],
+        ] {
+            is_silent(&told(&site, url, how, &on_config(how, arguments)));
+        }
+    }
+}
+
+/// `dedup` looks into no configuration that it is not given.
+fn on_config<'a>(how: Told, arguments: &[&'a str]) -> Vec<&'a str> {
+    let mut arguments = arguments.to_vec();
+    if arguments[0] == "dedup" && matches!(how, Told::Config) {
+        arguments.extend(["--config", "semel.toml"]);
+    }
+    arguments
+}
+
+/// What all servers share: taken from an embedded store to it and back, everything is the same, and
+/// what was decided stays decided.
+#[track_caller]
+pub(crate) fn goes_there_and_back(url: &str) {
+    let site = worked("embedded:data");
+    let export = |store: &str, to: &str| {
+        site.semel(&["store", "export", "--store", store, "--to", to])
+            .done();
+    };
+    let import = |store: &str, from: &str| {
+        site.semel(&["store", "import", from, "--store", store, "--yes"])
+            .done();
+    };
+    let first = holdings(&site, "embedded:data");
+    export("embedded:data", "first");
+    import(url, "first");
+    let import_entry = |item: &String| !item.contains("\"action\":\"import\"");
+    let there: BTreeSet<_> = holdings(&site, url)
+        .into_iter()
+        .filter(import_entry)
+        .collect();
+    assert_eq!(there, first);
+    export(url, "second");
+    import("embedded:back", "second");
+    let back = holdings(&site, "embedded:back");
+    assert_eq!(
+        back.into_iter()
+            .filter(import_entry)
+            .collect::<BTreeSet<_>>(),
+        first
+    );
+    for store in [url, "embedded:back"] {
+        let again = site
+            .semel(&["run", "--store", store, "--output", "json"])
+            .done();
+        again.summary().is(&[
+            ("replayed", 2),
+            ("dead", 1),
+            ("in_doubt", 2),
+            ("conflicts", 1),
+        ]);
+    }
+}
+
+/// Every operating verb once.
+#[track_caller]
+pub(crate) fn every_verb_works(url: &str) {
+    let site = worked(url);
+    let run = |arguments: &[&str]| site.semel(arguments).done();
+    assert_eq!(
+        run(&["keys", "show", "done-1", "--outcome"]).stdout,
+        "charged done-1"
+    );
+    assert!(
+        run(&["keys", "explain", "doubt-1"])
+            .stdout
+            .contains("in doubt")
+    );
+    let keys = items(&run(&["keys", "list", "--output", "json"]));
+    assert_eq!(
+        member(&keys, "key"),
+        ["dead-1", "done-1", "doubt-1", "doubt-2", "json:7"]
+    );
+    run(&["keys", "hold", "done-1", "--by", "ada", "--yes"]);
+    run(&["keys", "forget", "json:7", "--by", "ada", "--yes"]);
+    assert_eq!(site.state("json:7"), None);
+    let doubts = items(&run(&["in-doubt", "list", "--output", "json"]));
+    assert_eq!(member(&doubts, "key"), ["doubt-1", "doubt-2"]);
+    run(&["in-doubt", "show", "doubt-1"]);
+    let seen = ["--reason", "seen", "--by", "ada", "--yes"];
+    run(&[&["in-doubt", "resolve", "doubt-1", "--applied"][..], &seen].concat());
+    run(&[&["in-doubt", "resolve", "doubt-2", "--abandon"][..], &seen].concat());
+    assert_eq!(site.state("doubt-1").as_deref(), Some("completed"));
+    assert_eq!(site.state("doubt-2").as_deref(), Some("dead"));
+    let payload = run(&["dead-letters", "show", "dead-1", "--payload"]);
+    assert_eq!(payload.stdout.trim_end(), "{\"id\":\"dead-1\"}");
+    let handler = site.text("handler.sh").replace("exit 3", "exit 0");
+    site.write("handler.sh", handler);
+    let replay = [
+        "dead-letters",
+        "replay",
+        "dead-1",
+        "--yes",
+        "--output",
+        "json",
+    ];
+    assert_eq!(object(&run(&replay))["applied"], 1);
+    run(&["dead-letters", "drop", "--all", "--yes"]);
+    let quarantined = items(&run(&["quarantine", "list", "--output", "json"]));
+    let id = quarantined[0]["id"].as_str().expect("an id");
+    run(&["quarantine", "show", id]);
+    run(&["quarantine", "release", id, "--yes"]);
+    run(&["quarantine", "drop", "--all", "--yes"]);
+    let actions: Vec<_> = site
+        .trail()
+        .into_iter()
+        .map(|[_, action, ..]| action)
+        .collect();
+    for action in ["hold", "forget"] {
+        assert!(actions.iter().any(|known| known == action), "{actions:?}");
+    }
+    run(&["store", "sweep"]);
+    let stats = object(&run(&["store", "stats", "--output", "json"]));
+    assert_eq!(
+        (&stats["shared"], &stats["records"]["total"]),
+        (&true.into(), &4.into())
+    );
+    assert_eq!(
+        run(&["store", "migrate"]).stdout,
+        "nothing to do: the store has format 1\n"
+    );
+    let report = object(&run(&["check", "--output", "json"]));
+    assert_eq!(report["store"]["is_there"], true);
+    assert_eq!(report["store"]["survives"], "power-cut");
+}
+
+/// Nobody who looks makes a store; a run and `store migrate --yes` do.
+#[track_caller]
+pub(crate) fn nobody_who_looks_makes_a_store(url: &str) {
+    let site = fresh(url);
+    for verb in [
+        &["keys", "list"][..],
+        &["keys", "forget", "a", "--yes"],
+        &["in-doubt", "list"],
+        &["dead-letters", "replay", "--all", "--yes"],
+        &["quarantine", "list"],
+        &["store", "stats"],
+        &["store", "sweep"],
+        &["store", "export"],
+    ] {
+        let ended = site.semel(verb).code(3).says("[store-unavailable]");
+        assert!(ended.stderr.contains("semel store migrate"), "{ended:#?}");
+    }
+    site.semel(&["store", "migrate"])
+        .code(1)
+        .says("plan: make 1 store\n");
+    let report = object(&site.semel(&["check", "--output", "json"]).done());
+    assert_eq!(report["store"]["is_there"], false);
+    let made = object(
+        &site
+            .semel(&["store", "migrate", "--yes", "--output", "json"])
+            .done(),
+    );
+    assert_eq!(
+        (&made["from"], &made["migrated"]),
+        (&serde_json::Value::Null, &true.into())
+    );
+    site.semel(&["store", "stats"]).done();
+}
+
+/// Whatever prints something, right or wrong.
+const BATTERY: &[&[&str]] = &[
+    &["config", "check"],
+    &["config", "check", "--output", "json"],
+    &["config", "show", "--origin"],
+    &["config", "show", "--origin", "--output", "json"],
+    &["check"],
+    &["check", "--output", "json", "--rate", "10"],
+    &["store", "migrate"],
+    &["store", "migrate", "--yes"],
+    &["run"],
+    &["run", "--log-level", "decisions"],
+    &[
+        "run",
+        "--log",
+        "json",
+        "--log-level",
+        "decisions",
+        "--output",
+        "json",
+    ],
+    &["run", "--log", "off", "--color", "always"],
+    &["dedup", "in"],
+    &["dedup", "in", "--summary", "-"],
+    &["store", "stats"],
+    &["store", "stats", "--output", "json"],
+    &["store", "sweep"],
+    &["store", "audit"],
+    &["store", "export"],
+    &["store", "export", "--to", "exported"],
+    &["store", "import", "exported"],
+    &["store", "import", "exported", "--yes"],
+    &["keys", "list", "--output", "json"],
+    &["keys", "show", "done-1"],
+    &["keys", "explain", "done-1"],
+    &["keys", "explain", "nobody"],
+    &["keys", "forget", "done-1"],
+    &["keys", "hold", "done-1", "--yes", "--by", "ada"],
+    &["in-doubt", "list"],
+    &["in-doubt", "show", "doubt-1"],
+    &[
+        "in-doubt",
+        "resolve",
+        "doubt-1",
+        "--applied",
+        "--reason",
+        "seen",
+    ],
+    &["dead-letters", "list"],
+    &["dead-letters", "show", "dead-1"],
+    &["dead-letters", "replay", "--all"],
+    &["dead-letters", "replay", "--all", "--yes", "--log", "json"],
+    &["quarantine", "list"],
+    &["quarantine", "drop", "--all"],
+    // Mistakes of the command line repeat what was typed.
+    &["run", "--no-such-option"],
+    &["store", "stats", "surplus"],
+    &["keys", "list", "--limit", "0"],
+];
+
+/// The password of the user that the tests make on each kind of server.
+pub(crate) const PASSWORD: &str = "c4n4ry";
+/// The name of that user.
+pub(crate) const GUARDED: &str = "semel_guarded";

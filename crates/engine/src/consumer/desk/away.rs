@@ -1,0 +1,217 @@
+//! A pipeline that fails open while its store is away: what may run unprotected, and what waits.
+//!
+//! A message is either protected or not, never both: one whose claim was granted, or may have reached
+//! the store, is run only under a claim that the store has confirmed, and what ran under a claim is
+//! acknowledged only once the store has taken its outcome.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use semel_core::port::source::DeliveryId;
+use semel_core::{Claim, FencingToken, Settlement, Store, Timestamp};
+
+use super::{Desk, LONGEST_WAIT, RECHECK};
+use crate::effect::{Class, Verdict};
+use crate::event::Event;
+use crate::pipeline::{Fail, Incoming};
+use crate::summary::Fate;
+
+/// What waits for the store.
+#[derive(Debug, Default)]
+pub(in crate::consumer) struct Away {
+    /// Messages that the store must be asked about: they may have been claimed, or must not be run
+    /// without a claim (any more).
+    suspended: Vec<Incoming>,
+    /// What ended under its claim and is not settled.
+    pub(in crate::consumer) unsettled: Vec<(Incoming, Claim, Settlement)>,
+    /// Deliveries in hand that were attempted without a claim, or must not be.
+    tried: BTreeMap<DeliveryId, Tried>,
+}
+
+/// Attempts of one delivery without a claim.
+#[derive(Debug, Default)]
+struct Tried {
+    attempts: u32,
+    /// When the latest one began.
+    began: Duration,
+    /// When the first one began that may have been applied.
+    maybe_since: Option<Duration>,
+    /// No more of them: the store is waited for.
+    is_over: bool,
+}
+
+impl Away {
+    /// Whether something waits for the store.
+    pub(in crate::consumer) fn is_empty(&self) -> bool {
+        self.suspended.is_empty() && self.unsettled.is_empty()
+    }
+
+    /// Lets go of what is known of a delivery that met its fate.
+    pub(super) fn forget(&mut self, delivery: DeliveryId) {
+        self.tried.remove(&delivery);
+    }
+}
+
+impl<S: Store + Clone> Desk<S> {
+    /// Whether the store is away and the pipeline fails open.
+    pub(in crate::consumer) fn is_away(&self) -> bool {
+        self.outage.fail == Fail::Open && self.outage.breaker.is_open()
+    }
+
+    /// Whether something waits for the store; what was suspended, only where there is a slot for it.
+    pub(in crate::consumer) fn waits_for_store(&self, has_slot: bool) -> bool {
+        let has_suspended = has_slot && !self.away.suspended.is_empty();
+        has_suspended || !self.away.unsettled.is_empty() || !self.to_park.is_empty()
+    }
+
+    /// When what waits for the store may be asked about again; `None` where it may be now.
+    pub(in crate::consumer) fn retry_at(&self) -> Option<Duration> {
+        let next = self.outage.breaker.next_try()?;
+        // Somebody else's probe may bring the store back any time.
+        Some(next.min(self.now() + RECHECK))
+    }
+
+    /// Messages to ask the store about, at most `max`, and how many of them were suspended before.
+    /// While the store is away, these alone; if there are none, one that is ready, to find out
+    /// whether the store is back.
+    pub(in crate::consumer) fn take_to_ask(&mut self, max: usize) -> (Vec<Incoming>, usize) {
+        let count = max.min(self.away.suspended.len());
+        let mut asking: Vec<_> = self.away.suspended.drain(..count).collect();
+        let further = if self.is_away() {
+            let is_due = self.outage.breaker.next_try().is_none();
+            usize::from(asking.is_empty() && max > 0 && is_due)
+        } else {
+            max - count
+        };
+        asking.extend(self.lanes.take(further));
+        (asking, count)
+    }
+
+    /// Keeps a message until the store can be asked about it.
+    pub(in crate::consumer) fn suspend(&mut self, incoming: Incoming) {
+        self.away.suspended.push(incoming);
+    }
+
+    /// Notes that a message was claimed, or may have been: it is not run without a claim any more.
+    pub(in crate::consumer) fn note_claimed(&mut self, delivery: DeliveryId) {
+        if self.outage.fail == Fail::Open && !cfg!(semel_planted = "U08") {
+            self.away.tried.entry(delivery).or_default().is_over = true;
+        }
+    }
+
+    /// Gives up waiting for the store: at shutdown.
+    pub(in crate::consumer) fn put_back_suspended(&mut self) {
+        let suspended = std::mem::take(&mut self.away.suspended);
+        self.lanes.put_back(suspended);
+    }
+
+    /// Begins a message without a claim, if that may be, with what stands for a claim; else it waits
+    /// for the store.
+    pub(in crate::consumer) fn begin_unprotected(
+        &mut self,
+        incoming: Incoming,
+    ) -> Option<(Incoming, Claim)> {
+        let now = self.now();
+        let request = &incoming.request;
+        let is_too_old = request.birth.is_some_and(|birth| {
+            let wall = self.surroundings.clock.now();
+            request.window.is_too_old(birth, wall)
+        });
+        if is_too_old || self.is_past_provider(incoming.delivery) {
+            self.suspend(incoming);
+            return None;
+        }
+        let tried = self.away.tried.entry(incoming.delivery).or_default();
+        if tried.is_over {
+            self.suspend(incoming);
+            return None;
+        }
+        tried.attempts += 1;
+        tried.began = now;
+        let attempt = tried.attempts;
+        self.summary.unprotected_calls += 1;
+        let operation = &incoming.request.operation;
+        self.observe_message(&incoming, &Event::Unprotected { operation, attempt });
+        let claim = Claim {
+            operation: operation.clone(),
+            claim_id: incoming.request.claim_id,
+            // Below every token: a target that refuses smaller ones refuses this.
+            token: FencingToken::new(0),
+            lease_until: Timestamp::EPOCH,
+            attempt,
+            takeover: false,
+            resumed: false,
+            formerly_expired: false,
+            // Nobody could be asked.
+            possible_repeat: true,
+            first_started_at: None,
+        };
+        Some((incoming, claim))
+    }
+
+    /// Whether a call without a claim may have been applied so long ago that its provider does not
+    /// recognise the key any more.
+    pub(in crate::consumer) fn is_past_provider(&self, delivery: DeliveryId) -> bool {
+        let Class::Keyed { provider_window } = self.class else {
+            return false;
+        };
+        let tried = self.away.tried.get(&delivery);
+        let since = tried.and_then(|tried| tried.maybe_since);
+        since.is_some_and(|since| self.now().saturating_sub(since) >= provider_window)
+    }
+
+    /// Deals with the end of an attempt without a claim. Only a success is a fate: everything else
+    /// is tried again, with a claim as soon as the store is back.
+    pub(in crate::consumer) fn end_unprotected(&mut self, incoming: Incoming, verdict: Verdict) {
+        let most = self.pipeline.limits.failed.get();
+        let backoff = self.pipeline.backoff;
+        let tried = self.away.tried.entry(incoming.delivery).or_default();
+        tried.is_over |= tried.attempts >= most;
+        let backoff = backoff.after(tried.attempts);
+        let (error, wait) = match verdict {
+            Verdict::Done(_) | Verdict::DoneUnkept { .. } => {
+                let fate = if cfg!(semel_planted = "U05") {
+                    Fate::Applied
+                } else {
+                    Fate::Unprotected
+                };
+                return self.settle(&incoming, fate);
+            }
+            Verdict::NotApplied { .. } | Verdict::MaybeApplied { .. }
+                if cfg!(semel_planted = "U01") =>
+            {
+                return self.settle(&incoming, Fate::Unprotected);
+            }
+            Verdict::NotApplied { error, retry_after } => {
+                (error, retry_after.unwrap_or(backoff).min(LONGEST_WAIT))
+            }
+            Verdict::MaybeApplied { error } => {
+                tried.maybe_since.get_or_insert(tried.began);
+                (error, backoff)
+            }
+            // A dead letter needs a store that keeps it.
+            Verdict::Dead { error } => {
+                tried.is_over = true;
+                (error, backoff)
+            }
+        };
+        let wait = self.jittered(wait);
+        let operation = &incoming.request.operation;
+        let event = Event::Released {
+            operation,
+            error: &error,
+            wait,
+        };
+        self.observe_message(&incoming, &event);
+        let due = self.due(wait);
+        self.lanes.delay(incoming, due);
+    }
+}
+
+/// What is reported of a message that may have been applied without a claim, so long ago that another
+/// call would be no repetition to its provider.
+pub(in crate::consumer) fn past_provider() -> Verdict {
+    Verdict::MaybeApplied {
+        error: "it ran unprotected, and its provider may have forgotten the key since".into(),
+    }
+}

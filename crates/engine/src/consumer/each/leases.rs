@@ -1,0 +1,79 @@
+//! Leases of what runs: extended at a third of the lease, whatever else is under way.
+
+use std::time::Duration;
+
+use semel_core::{Renewal, Renewed, Result, StateKind, Store};
+
+use super::super::desk::{Asked, Desk, RECHECK};
+use super::{Attempts, Found};
+use crate::event::Event;
+
+impl Attempts {
+    /// Extends the leases of everything under way, at a third of the lease.
+    pub(super) async fn renew_if_due<S: Store + Clone>(
+        &mut self,
+        desk: &mut Desk<S>,
+    ) -> Result<()> {
+        let (now, lease) = (desk.now(), desk.pipeline.lease);
+        if self.running.is_empty() {
+            self.renew_at = now + lease / 3;
+            return Ok(());
+        }
+        if now < self.renew_at {
+            return Ok(());
+        }
+        self.renew_at = now + lease / 3;
+        if cfg!(semel_planted = "M16") {
+            return Ok(());
+        }
+        let renewals = self.renewals(lease);
+        if renewals.is_empty() {
+            return Ok(());
+        }
+        let asked = desk.try_ask(|| desk.store.renew(&renewals)).await?;
+        let Asked::Answered(renewed) = asked else {
+            self.renew_at = desk.now() + RECHECK.min(lease / 3);
+            return Ok(());
+        };
+        desk.observe(&Event::Renewed {
+            count: renewals.len(),
+        });
+        let protected = self.running.values_mut().filter(|it| it.is_protected);
+        for (running, renewed) in protected.zip(renewed) {
+            // In doubt, nobody else runs it, and its completion is still accepted: DBT-2.
+            if let Renewed::Lost { found } = renewed
+                && found != Some(StateKind::InDoubt)
+            {
+                running.lost = Some(Found(found));
+                running.abort.abort();
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits for `work`. However long that takes, what runs keeps its lease.
+    pub(super) async fn beside<S: Store + Clone, T>(
+        &self,
+        desk: &Desk<S>,
+        work: impl Future<Output = T>,
+    ) -> T {
+        let first = self.renew_at.saturating_sub(desk.now());
+        tokio::select! {
+            biased;
+            done = work => done,
+            never = desk.keep(first, || self.renewals(desk.pipeline.lease)) => match never {},
+        }
+    }
+
+    fn renewals(&self, lease: Duration) -> Vec<Renewal> {
+        let protected = self.running.values().filter(|it| it.is_protected);
+        protected
+            .map(|running| &running.claim)
+            .map(|claim| Renewal {
+                operation: claim.operation.clone(),
+                claim_id: claim.claim_id,
+                lease,
+            })
+            .collect()
+    }
+}

@@ -1,0 +1,39 @@
+//! Attempts without a claim, while the store is away and the pipeline fails open.
+
+use std::sync::Arc;
+
+use semel_core::Store;
+
+use super::super::desk::Desk;
+use super::Attempts;
+use crate::effect::Effect;
+use crate::pipeline::Incoming;
+
+impl Attempts {
+    /// Runs what is ready without a claim, as far as there is room, while the store is away and the
+    /// pipeline fails open.
+    pub(super) fn run_unprotected<S: Store + Clone, E: Effect>(
+        &mut self,
+        desk: &mut Desk<S>,
+        effect: &Arc<E>,
+    ) {
+        while desk.is_away()
+            && !desk.is_stopping()
+            && self.running.len() < desk.pipeline.concurrency
+            && let Some(incoming) = desk.lanes.take(1).pop()
+        {
+            self.begin_unprotected(desk, effect, incoming);
+        }
+    }
+
+    pub(super) fn begin_unprotected<S: Store + Clone, E: Effect>(
+        &mut self,
+        desk: &mut Desk<S>,
+        effect: &Arc<E>,
+        incoming: Incoming,
+    ) {
+        if let Some((incoming, claim)) = desk.begin_unprotected(incoming) {
+            self.spawn(incoming, claim, false, effect, false);
+        }
+    }
+}

@@ -1,0 +1,10 @@
+//! Layers over the store port: what stands between whoever calls a store and the store.
+//!
+//! [`tiered`] answers duplicates of finished keys from memory, [`approximate`] remembers finished
+//! keys as bits of a filter, [`outage`] leaves a store alone that does not answer. Not for deciding
+//! anything about keys: what a layer answers by itself, it has from
+//! [`decide`](semel_core::decide) and a record of the authority. Decision 0040.
+
+pub mod approximate;
+pub mod outage;
+pub mod tiered;

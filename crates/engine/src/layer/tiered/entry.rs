@@ -1,0 +1,175 @@
+//! A completed record as it was read, and what it answers.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use semel_core::{
+    Admission, ClaimId, ClaimRequest, FencingToken, Fingerprint, Outcome, Record, State, Timestamp,
+    Window, decide,
+};
+
+/// A point in time on both clocks of this process.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Moment {
+    pub(super) wall: Timestamp,
+    pub(super) monotonic: Duration,
+}
+
+/// What a completed record says to duplicates.
+#[derive(Debug)]
+pub(super) struct Entry {
+    /// When it was asked for.
+    asked: Duration,
+    at: Timestamp,
+    window: Window,
+    fingerprint: Option<Fingerprint>,
+    transport: Option<Bytes>,
+    claim_id: ClaimId,
+    /// `None` where it was not wanted, is too long, or was not read.
+    outcome: Option<Outcome>,
+}
+
+impl Entry {
+    /// The entry of a record that was asked for at `asked`, if it is completed.
+    pub(super) fn of(record: &Record, asked: Moment) -> Option<Self> {
+        let (at, window) = match record.state {
+            State::Completed { at, window } => (at, window),
+            State::Dead { at, window } if cfg!(semel_planted = "T02") => (at, window),
+            State::Claimed { .. } | State::Started { .. } if cfg!(semel_planted = "T03") => {
+                (asked.wall, Window::DEFAULT)
+            }
+            State::Claimed { .. }
+            | State::Started { .. }
+            | State::Released { .. }
+            | State::Dead { .. }
+            | State::InDoubt { .. } => return None,
+        };
+        let claim_id = record.claim_id;
+        Some(Self {
+            asked: asked.monotonic,
+            at,
+            window,
+            fingerprint: record.fingerprint,
+            transport: record.transport.clone(),
+            claim_id,
+            outcome: record.outcome.clone(),
+        })
+    }
+
+    /// The same in memory of its own, since a slice keeps all that it was cut from. An outcome of over
+    /// `most_outcome_bytes` is left out, as are all where that is zero.
+    pub(super) fn detached(self, most_outcome_bytes: usize) -> Self {
+        let transport = self.transport.as_deref().map(Bytes::copy_from_slice);
+        let outcome = self.outcome.filter(|_| most_outcome_bytes > 0);
+        let nobody = ClaimId::from_u128(0);
+        Self {
+            fingerprint: self.fingerprint.filter(|_| !cfg!(semel_planted = "T04")),
+            transport: transport.filter(|_| !cfg!(semel_planted = "T05")),
+            claim_id: if cfg!(semel_planted = "T13") {
+                nobody
+            } else {
+                self.claim_id
+            },
+            outcome: outcome.and_then(|outcome| kept(outcome, most_outcome_bytes)),
+            ..self
+        }
+    }
+
+    /// Whether its window goes on, by the margin, which stands for the skew between two clocks. A hold
+    /// prolongs nothing here.
+    pub(super) fn is_inside(&self, now: Moment) -> bool {
+        now.wall.plus(self.window.margin()) < self.window.expires_at(self.at)
+            || cfg!(semel_planted = "T01")
+    }
+
+    /// Bytes that it takes besides its own size.
+    pub(super) fn extra_bytes(&self) -> usize {
+        let transport = self.transport.as_ref().map_or(0, Bytes::len);
+        let outcome = match &self.outcome {
+            Some(Outcome::Kept { bytes, .. }) => bytes.len(),
+            Some(Outcome::TooLarge { .. }) | None => 0,
+        };
+        transport + outcome
+    }
+
+    /// The answer to `request` at `now`, as long as the entry is fresh, inside its window, and knows
+    /// what is wanted.
+    pub(super) fn answer(
+        &self,
+        request: &ClaimRequest,
+        now: Moment,
+        fresh: Duration,
+    ) -> Option<Admission> {
+        let age = now.monotonic.saturating_sub(self.asked);
+        if age >= fresh && !cfg!(semel_planted = "T07") {
+            return None;
+        }
+        if !self.is_inside(now) {
+            return None;
+        }
+        let lacks_outcome = request.wants_outcome && self.outcome.is_none();
+        if lacks_outcome && !cfg!(semel_planted = "T08") {
+            return None;
+        }
+        // Decided as the authority would on this record.
+        let (record, token) = (self.record(), FencingToken::new(0));
+        let decided = decide::claim(Some(&record), None, request, now.wall, token).answer;
+        match decided {
+            Admission::Replay { .. } | Admission::Conflict { .. } => Some(decided),
+            Admission::Granted(_)
+            | Admission::Busy { .. }
+            | Admission::Stale { .. }
+            | Admission::Parked { .. }
+            | Admission::TooOld
+            | Admission::Failed(_) => None,
+        }
+    }
+
+    /// As much of the record as a duplicate asks about.
+    fn record(&self) -> Record {
+        let held = cfg!(semel_planted = "T01");
+        Record {
+            state: State::Completed {
+                at: self.at,
+                window: self.window,
+            },
+            fingerprint: self.fingerprint,
+            transport: self.transport.clone(),
+            claim_id: self.claim_id,
+            token: FencingToken::new(0),
+            claimed_at: self.at,
+            attempts: 1,
+            vanished: 0,
+            possible_repeats: 0,
+            doubt: None,
+            past: Vec::new(),
+            created_at: self.at,
+            first_started_at: None,
+            last_error: None,
+            gate: None,
+            held,
+            outcome: self.outcome.clone(),
+        }
+    }
+}
+
+/// An outcome in memory of its own, unless it is too long.
+fn kept(outcome: Outcome, most_bytes: usize) -> Option<Outcome> {
+    match outcome {
+        Outcome::Kept { codec, bytes } if bytes.len() <= most_bytes => Some(Outcome::Kept {
+            codec,
+            bytes: Bytes::copy_from_slice(&bytes),
+        }),
+        Outcome::Kept { .. } => None,
+        Outcome::TooLarge { .. } => Some(outcome),
+    }
+}
+
+/// What a hint must never be taken for.
+pub(super) fn unread_replay(request: &ClaimRequest) -> Admission {
+    let _ = request;
+    Admission::Replay {
+        outcome: None,
+        duplicate: semel_core::Duplicate::Unknown,
+    }
+}

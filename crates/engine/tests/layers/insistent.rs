@@ -1,0 +1,139 @@
+//! A cache under a caller that asks again and again, so that whatever can be answered from it is.
+
+use std::sync::Arc;
+
+use semel_core::decide::{Directed, Directive};
+use semel_core::port::checkpoint::{CheckpointStore, Together, Write};
+use semel_core::port::store::{Capabilities, ListQuery, Listed, Page, Stats, Swept};
+use semel_core::port::transfer::{Item, TransferStore};
+use semel_core::{
+    Admission, Audited, ClaimRequest, Mark, Note, Operation, Parked, ParkedId, Record, Renewal,
+    Renewed, Result, Settled, Settlement, Store,
+};
+use semel_engine::layer::tiered::Tiered;
+use semel_store_memory::MemoryStore;
+
+/// How a caller insists.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum How {
+    /// Asks again for what was replayed: at first that is read, and then known.
+    Again,
+    /// Has everything that is completed read before each claim.
+    Warmed,
+}
+
+/// `S` behind a cache, with a caller that insists. What is completed stays so whoever asks.
+#[derive(Debug)]
+pub(crate) struct Insistent<S = MemoryStore> {
+    pub(crate) tiered: Tiered<Arc<S>>,
+    pub(crate) how: How,
+}
+
+impl<S: Store> Insistent<S> {
+    async fn again(
+        &self,
+        batch: &[ClaimRequest],
+        mut answers: Vec<Admission>,
+    ) -> Result<Vec<Admission>> {
+        for _ in 0..2 {
+            let is_replay = |at: &usize| matches!(answers[*at], Admission::Replay { .. });
+            let places: Vec<_> = (0..answers.len()).filter(is_replay).collect();
+            let requests: Vec<_> = places.iter().map(|at| batch[*at].clone()).collect();
+            let again = self.tiered.claim(&requests).await?;
+            for (at, admission) in places.into_iter().zip(again) {
+                answers[at] = admission;
+            }
+        }
+        Ok(answers)
+    }
+}
+
+#[deny(clippy::missing_trait_methods)]
+impl<S: Store> Store for Insistent<S> {
+    async fn claim(&self, batch: &[ClaimRequest]) -> Result<Vec<Admission>> {
+        match self.how {
+            How::Warmed => {
+                self.tiered.warm(None, u64::MAX).await?;
+                self.tiered.claim(batch).await
+            }
+            How::Again => {
+                let answers = self.tiered.claim(batch).await?;
+                self.again(batch, answers).await
+            }
+        }
+    }
+
+    async fn settle(&self, batch: &[Settlement]) -> Result<Vec<Settled>> {
+        self.tiered.settle(batch).await
+    }
+
+    async fn renew(&self, batch: &[Renewal]) -> Result<Vec<Renewed>> {
+        self.tiered.renew(batch).await
+    }
+
+    async fn park(&self, batch: &[Parked]) -> Result<Vec<bool>> {
+        self.tiered.park(batch).await
+    }
+
+    async fn drop_parked(&self, batch: &[ParkedId], note: Option<&Note>) -> Result<Vec<bool>> {
+        self.tiered.drop_parked(batch, note).await
+    }
+
+    async fn get(&self, batch: &[Operation]) -> Result<Vec<Option<Record>>> {
+        self.tiered.get(batch).await
+    }
+
+    async fn list(&self, query: &ListQuery) -> Result<Page<Listed>> {
+        self.tiered.list(query).await
+    }
+
+    async fn list_parked(&self, query: &ListQuery) -> Result<Page<Parked>> {
+        self.tiered.list_parked(query).await
+    }
+
+    async fn operate(&self, batch: &[Directive]) -> Result<Vec<Directed>> {
+        self.tiered.operate(batch).await
+    }
+
+    async fn list_audit(&self, query: &ListQuery) -> Result<Page<Audited>> {
+        self.tiered.list_audit(query).await
+    }
+
+    async fn sweep(&self, limit: usize) -> Result<Swept> {
+        self.tiered.sweep(limit).await
+    }
+
+    async fn stats(&self) -> Result<Stats> {
+        self.tiered.stats().await
+    }
+
+    async fn preflight(&self) -> Result<Capabilities> {
+        self.tiered.preflight().await
+    }
+}
+
+#[deny(clippy::missing_trait_methods)]
+impl<S: Store + CheckpointStore> CheckpointStore for Insistent<S> {
+    async fn settle_with(&self, batch: &[Settlement], mark: &Mark) -> Result<Together> {
+        self.tiered.settle_with(batch, mark).await
+    }
+
+    async fn admit_with(&self, batch: Vec<ClaimRequest>, write: Write) -> Result<Vec<Admission>> {
+        self.tiered.admit_with(batch, write).await
+    }
+
+    async fn mark(&self, name: &str) -> Result<Option<u64>> {
+        self.tiered.mark(name).await
+    }
+}
+
+#[deny(clippy::missing_trait_methods)]
+impl<S: Store + TransferStore> TransferStore for Insistent<S> {
+    async fn export(&self, after: Option<&[u8]>, limit: usize) -> Result<Page<Item>> {
+        self.tiered.export(after, limit).await
+    }
+
+    async fn import(&self, batch: &[Item]) -> Result<Vec<bool>> {
+        self.tiered.import(batch).await
+    }
+}

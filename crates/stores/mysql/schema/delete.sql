@@ -1,0 +1,1 @@
+DELETE FROM semel_records WHERE id = ? AND revision = ?

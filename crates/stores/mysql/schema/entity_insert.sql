@@ -1,0 +1,1 @@
+INSERT INTO semel_entities (id, applied, holder, holder_until, tenant, operation, entity) VALUES ?

@@ -1,0 +1,1 @@
+UPDATE semel_entities SET applied = ?, holder = ?, holder_until = ? WHERE id = ?

@@ -1,0 +1,1 @@
+SELECT value FROM semel_marks WHERE name = ?

@@ -1,0 +1,1 @@
+SELECT number FROM semel_meta WHERE name = ?

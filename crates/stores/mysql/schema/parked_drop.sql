@@ -1,0 +1,1 @@
+DELETE FROM semel_parked WHERE seq = ?

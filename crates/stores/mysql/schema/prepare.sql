@@ -1,0 +1,3 @@
+-- ? number of the statement, ? its text.
+SET @semel.text = ?;
+PREPARE semel$? FROM @semel.text

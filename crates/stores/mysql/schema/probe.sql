@@ -1,0 +1,2 @@
+-- Which of these are there. ? ids.
+SELECT id FROM semel_records FORCE INDEX (PRIMARY) WHERE id IN (?)

@@ -1,0 +1,1 @@
+SELECT @semel.now

@@ -1,0 +1,1 @@
+SET @semel.token = NULL

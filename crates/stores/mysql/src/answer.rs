@@ -1,0 +1,107 @@
+//! What the server answers to a script: one set per statement, and the columns of their rows.
+
+use bytes::Bytes;
+use mysql_async::{Row, Value};
+use semel_core::{Error, ErrorKind, Key, OpId, Result, Scope, Timestamp};
+
+use crate::error::corrupt;
+
+/// The result of one statement.
+#[derive(Debug, Default)]
+pub(crate) struct Set {
+    /// Rows that it changed.
+    pub(crate) affected: u64,
+    /// Rows that it returned.
+    pub(crate) rows: Vec<Row>,
+}
+
+/// The only row of a set.
+pub(crate) fn only(set: &Set) -> Result<&Row> {
+    set.rows.first().ok_or_else(|| {
+        Error::new(
+            ErrorKind::Internal,
+            "MySQL answered a question with nothing",
+        )
+    })
+}
+
+/// The bytes of a column; `None` is null.
+pub(crate) fn bytes(row: &Row, column: usize) -> Result<Option<&[u8]>> {
+    match row.as_ref(column) {
+        Some(Value::NULL) => Ok(None),
+        Some(Value::Bytes(bytes)) => Ok(Some(bytes)),
+        // Answers in text have nothing else.
+        Some(_) | None => Err(corrupt("column")),
+    }
+}
+
+/// Bytes of a column, in memory of their own.
+pub(crate) fn owned(row: &Row, column: usize) -> Result<Option<Bytes>> {
+    Ok(bytes(row, column)?.map(Bytes::copy_from_slice))
+}
+
+/// A text.
+pub(crate) fn text(row: &Row, column: usize) -> Result<Option<&str>> {
+    let text = bytes(row, column)?.map(std::str::from_utf8).transpose();
+    text.map_err(|error| corrupt("text").with_source(error))
+}
+
+/// A text that is never null.
+pub(crate) fn some_text(row: &Row, column: usize) -> Result<Box<str>> {
+    Ok(text(row, column)?.ok_or_else(|| corrupt("text"))?.into())
+}
+
+/// An unsigned number.
+pub(crate) fn number(row: &Row, column: usize) -> Result<Option<u64>> {
+    parsed(row, column)
+}
+
+/// A number of any type.
+pub(crate) fn parsed<T: std::str::FromStr>(row: &Row, column: usize) -> Result<Option<T>> {
+    let Some(text) = text(row, column)? else {
+        return Ok(None);
+    };
+    text.parse().map(Some).map_err(|_| corrupt("number"))
+}
+
+/// A number that is never null.
+pub(crate) fn some_number(row: &Row, column: usize) -> Result<u64> {
+    number(row, column)?.ok_or_else(|| corrupt("number"))
+}
+
+/// A time that is never null.
+pub(crate) fn time(row: &Row, column: usize) -> Result<Timestamp> {
+    some_number(row, column).map(Timestamp::from_millis)
+}
+
+/// Bytes of a fixed length.
+pub(crate) fn fixed<const N: usize>(row: &Row, column: usize) -> Result<Option<[u8; N]>> {
+    let fixed = bytes(row, column)?.map(<[u8; N]>::try_from);
+    fixed.transpose().map_err(|_| corrupt("column"))
+}
+
+/// An operation id.
+pub(crate) fn id(row: &Row, column: usize) -> Result<OpId> {
+    let id = fixed(row, column)?.ok_or_else(|| corrupt("operation id"))?;
+    Ok(OpId::from_bytes(id))
+}
+
+/// A key.
+pub(crate) fn key(row: &Row, column: usize) -> Result<Option<Key>> {
+    let Some(bytes) = owned(row, column)? else {
+        return Ok(None);
+    };
+    let key = Key::from_canonical(bytes);
+    key.map(Some).ok_or_else(|| corrupt("key"))
+}
+
+/// A scope: its tenant, then its name.
+pub(crate) fn scope(row: &Row, first: usize) -> Result<Option<Scope>> {
+    let (Some(tenant), Some(operation)) = (text(row, first)?, text(row, first + 1)?) else {
+        return Ok(None);
+    };
+    let scope = Scope::new(tenant, operation);
+    scope
+        .map(Some)
+        .map_err(|error| corrupt("scope").with_source(error))
+}

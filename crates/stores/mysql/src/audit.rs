@@ -1,0 +1,56 @@
+//! The audit trail: pages of it. Entries are written where their orders are.
+
+use mysql_async::Row;
+use semel_core::port::store::{ListQuery, Page};
+use semel_core::{Audited, Note, Result};
+
+use crate::answer::{key, scope, some_number, some_text, time};
+use crate::listing::{cursor, of_scope, sequence};
+use crate::script::{Literal, Script};
+use crate::session::Session;
+
+/// A page of entries, oldest first.
+pub(crate) async fn list(session: &Session, query: &ListQuery) -> Result<Page<Audited>> {
+    let after = sequence(query.after.as_ref())?;
+    let mut conditions = Literal::code(format!("seq > {after}"));
+    if let Some(scope) = &query.scope {
+        conditions.push(&of_scope(scope));
+    }
+    let (items, next) = page(session, &conditions, query.limit.max(1)).await?;
+    Ok(Page {
+        items,
+        next: next.map(cursor),
+    })
+}
+
+/// Entries that meet `conditions`, and the number of the last one if there may be more.
+pub(crate) async fn page(
+    session: &Session,
+    conditions: &Literal,
+    limit: usize,
+) -> Result<(Vec<Audited>, Option<u64>)> {
+    let mut script = Script::default();
+    let most = Literal::number(limit as u64);
+    script.add(&session.texts.audit_list, &[conditions, &most]);
+    let sets = session.ask_patiently(&script).await?;
+    let rows = &sets[0].rows;
+    let next = rows.last().filter(|_| rows.len() >= limit);
+    let next = next.map(|row| some_number(row, 0)).transpose()?;
+    Ok((rows.iter().map(entry).collect::<Result<_>>()?, next))
+}
+
+/// The entry of a row.
+pub(crate) fn entry(row: &Row) -> Result<Audited> {
+    Ok(Audited {
+        at: time(row, 1)?,
+        note: Note {
+            by: some_text(row, 2)?,
+            reason: some_text(row, 3)?,
+        },
+        action: some_text(row, 4)?,
+        scope: scope(row, 5)?,
+        key: key(row, 7)?,
+        before: some_text(row, 8)?,
+        after: some_text(row, 9)?,
+    })
+}

@@ -1,0 +1,560 @@
+//! Claims that are not gated by a version: one call where nothing is in the way, then compare and set.
+//!
+//! One script inserts what is absent, each row with a token of its own, and reads what there is, under
+//! the locks that the insertion took. A row is this call's own if it has this call's claim *and* token.
+//! What is to become of the others is decided here and written on the condition that their revision
+//! still stands. Whoever loses such a race asks again. Nobody holds a lock while it thinks.
+//!
+//! # Guarantee   those of `claim`; BAT-2
+
+use std::collections::{HashMap, HashSet};
+use std::sync::atomic::Ordering;
+
+use semel_core::ledger::{Found, Ledger};
+use semel_core::{Admission, ClaimRequest, FencingToken, OpId, Result, Timestamp};
+
+use crate::answer::{Set, number, only, some_number, time};
+use crate::error::{Failure, IS_NULL, contended};
+use crate::locked::CHUNK;
+use crate::pool::Lease;
+use crate::row::{self, push_assignments, push_claim, young_until};
+use crate::script::{Literal, Script};
+use crate::session::{Session, pause};
+use crate::tokens;
+use crate::transaction::end;
+
+/// Decides every claim. An error of a later part of a long batch is that of its items alone.
+pub(crate) async fn claim(session: &Session, batch: &[ClaimRequest]) -> Result<Vec<Admission>> {
+    let mut answers = Vec::with_capacity(batch.len());
+    let weight = |request: &ClaimRequest| {
+        let transport = request.transport.as_ref().map_or(0, bytes::Bytes::len);
+        request.operation.key.as_bytes().len() + transport
+    };
+    for part in parts(batch, weight) {
+        let mut lease = session.lease().await?;
+        let mut claims = Claims::new(session, part);
+        let done = claims.decide(&mut lease).await;
+        end(session, lease).await;
+        match done {
+            Ok(()) => answers.extend(claims.finish()),
+            Err(error) if answers.is_empty() => return Err(error),
+            Err(error) => answers.extend(part.iter().map(|_| Admission::Failed(error.clone()))),
+        }
+    }
+    Ok(answers)
+}
+
+/// Parts of a batch that are asked one after the other: a statement names so many ids at most, and goes
+/// into one packet. `weight` is what an item has beside what every item has.
+pub(crate) fn parts<'b, I>(
+    batch: &'b [I],
+    weight: impl Fn(&I) -> usize + 'b,
+) -> impl Iterator<Item = &'b [I]> {
+    let mut rest = batch;
+    std::iter::from_fn(move || {
+        let mut bytes = 0;
+        let fits = |item: &I| {
+            bytes += 2 * weight(item) + ITEM_BYTES;
+            bytes <= PART_BYTES
+        };
+        let count = rest.iter().take(CHUNK).take_while({
+            let mut fits = fits;
+            move |item| fits(item)
+        });
+        let count = count.count().max(1);
+        let (part, others) = rest.split_at_checked(count)?;
+        rest = others;
+        Some(part)
+    })
+}
+
+/// One batch on its way.
+struct Claims<'b> {
+    session: &'b Session,
+    batch: &'b [ClaimRequest],
+    ids: Vec<OpId>,
+    answers: Vec<Option<Admission>>,
+    /// Places of items that have no answer yet, in order.
+    open: Vec<usize>,
+    /// Keys whose message was too old to be new when somebody last looked.
+    old: HashSet<OpId>,
+    /// Tokens to draw for takeovers, and what they must be above.
+    extra: usize,
+    above: u64,
+}
+
+/// What one round found.
+struct Round {
+    ledger: Ledger,
+    /// Keys that this call has inserted, with their tokens.
+    inserted: HashMap<OpId, FencingToken>,
+    /// Tokens for takeovers.
+    spares: Vec<FencingToken>,
+    /// Insertions that came too late for their token: somebody else's record was there before and is
+    /// gone. They are taken back.
+    overtaken: Vec<(OpId, FencingToken)>,
+    /// The highest token of the records that were there, and the first that was drawn.
+    highest: u64,
+    first: Option<u64>,
+}
+
+impl<'b> Claims<'b> {
+    fn new(session: &'b Session, batch: &'b [ClaimRequest]) -> Self {
+        Self {
+            session,
+            batch,
+            ids: batch.iter().map(|request| request.operation.id()).collect(),
+            answers: vec![None; batch.len()],
+            open: (0..batch.len()).collect(),
+            old: HashSet::new(),
+            extra: 0,
+            above: 0,
+        }
+    }
+
+    async fn decide(&mut self, lease: &mut Lease) -> Result<()> {
+        for round in 0..ROUNDS {
+            if self.open.is_empty() {
+                break;
+            }
+            if round >= PATIENT {
+                pause(round - PATIENT + 1).await;
+            }
+            self.round(lease, round == 0).await?;
+        }
+        Ok(())
+    }
+
+    fn finish(self) -> impl Iterator<Item = Admission> {
+        let answer =
+            |answer: Option<Admission>| answer.unwrap_or_else(|| Admission::Failed(contended()));
+        self.answers.into_iter().map(answer)
+    }
+
+    async fn round(&mut self, lease: &mut Lease, is_first: bool) -> Result<()> {
+        let keys = self.keys();
+        // A key that comes again may take over what it has just inserted: with a later token.
+        self.extra += self.open.len() - keys.len();
+        let fresh = self.fresh(&keys, is_first);
+        let Some(sets) = self.ask(lease, &keys, &fresh).await? else {
+            return Ok(());
+        };
+        let mut round = self.read(&sets, &keys, &fresh)?;
+        if is_first && keys.len() >= MANY {
+            self.learn(&round, &keys);
+        }
+        self.take_back(lease, &round.overtaken).await?;
+        let (granted, again) = self.answer(&mut round);
+        self.write(lease, &round.ledger, &granted, again).await?;
+        self.trim(lease, round.first).await;
+        Ok(())
+    }
+
+    /// The first open item of each key, in the order of the ids.
+    fn keys(&self) -> Vec<usize> {
+        let mut keys = self.open.clone();
+        keys.sort_by_key(|item| (self.ids[*item], *item));
+        keys.dedup_by_key(|item| self.ids[*item]);
+        keys
+    }
+
+    /// Those of the keys that are to be inserted if they are absent.
+    fn fresh(&mut self, keys: &[usize], is_first: bool) -> Vec<usize> {
+        let expects_duplicates = self.session.expects_duplicates.load(Ordering::Relaxed);
+        if is_first && expects_duplicates && keys.len() >= MANY {
+            return Vec::new();
+        }
+        self.age(keys, self.session.last_now());
+        let is_fresh = |item: &usize| !self.old.contains(&self.ids[*item]);
+        keys.iter().copied().filter(is_fresh).collect()
+    }
+
+    /// Notes which of these keys belong to messages that are too old at `now`.
+    fn age(&mut self, keys: &[usize], now: Timestamp) {
+        for item in keys {
+            if young_until(&self.batch[*item]).is_some_and(|until| until < now) {
+                self.old.insert(self.ids[*item]);
+            }
+        }
+    }
+
+    /// Asks the server; `None` where the age gate closed meanwhile.
+    async fn ask(
+        &mut self,
+        lease: &mut Lease,
+        keys: &[usize],
+        fresh: &[usize],
+    ) -> Result<Option<Sets>> {
+        let mut tries = 0;
+        loop {
+            let (script, places) = self.script(keys, fresh);
+            let failure = match lease.run(&script).await {
+                Ok(sets) => {
+                    lease.ended();
+                    return Ok(Some(Sets { sets, places }));
+                }
+                Err(failure) => failure,
+            };
+            let code = failure.refusal().map(|error| error.code);
+            if code.is_some() && lease.is_open() {
+                self.roll_back(lease).await?;
+            }
+            match code {
+                Some(IS_NULL) if Some(failure.at) == places.claim => {
+                    self.see_age(lease, fresh).await?;
+                    return Ok(None);
+                }
+                Some(_) if failure.may_pass(tries) => {
+                    tries += 1;
+                    pause(tries).await;
+                }
+                Some(_) if failure.at < places.commit => return Err(failure.uncommitted()),
+                Some(_) | None => return Err(failure.of_commit()),
+            }
+        }
+    }
+
+    fn script(&self, keys: &[usize], fresh: &[usize]) -> (Script, Places) {
+        let (session, texts) = (self.session, &self.session.texts);
+        let mut script = Script::default();
+        session.add_now(&mut script);
+        script.add(&texts.begin, &[]);
+        if self.above > 0 {
+            tokens::raise(session, &mut script, self.above);
+        }
+        tokens::draw(session, &mut script, fresh.len() + self.extra);
+        let mut claim = None;
+        if !fresh.is_empty() {
+            // One guard for all: the first row cannot be written once any message is too old.
+            let young = fresh
+                .iter()
+                .filter_map(|item| young_until(&self.batch[*item]));
+            let guard = young
+                .min()
+                .map(|until| format!("IF(@semel.now>{},NULL,1)", until.as_millis()));
+            let mut rows = Literal::default();
+            for (place, item) in fresh.iter().enumerate() {
+                let attempts = guard.as_deref().filter(|_| place == 0).unwrap_or("1");
+                let token = format!("@semel.token+{place}");
+                rows.comma();
+                rows.push_code("(");
+                push_claim(
+                    &mut rows,
+                    &self.ids[*item],
+                    &self.batch[*item],
+                    &token,
+                    attempts,
+                );
+                rows.push_code(")");
+            }
+            claim = Some(script.add(&texts.claim, &[&rows]));
+        }
+        let drawn = script.add(&texts.drawn, &[]);
+        let wanted = self.open.iter().any(|item| self.batch[*item].wants_outcome);
+        let wanted = Literal::number(wanted.into());
+        let ids = Literal::list(keys.iter().map(|item| self.ids[*item].as_bytes()));
+        let read = script.add(&texts.read, &[&wanted, &wanted, &ids]);
+        let commit = script.add(&texts.commit, &[]);
+        let places = Places {
+            claim,
+            drawn,
+            read,
+            commit,
+        };
+        (script, places)
+    }
+
+    async fn roll_back(&self, lease: &mut Lease) -> Result<()> {
+        let mut script = Script::default();
+        script.add(&self.session.texts.rollback, &[]);
+        lease.run(&script).await.map_err(Failure::uncommitted)?;
+        lease.ended();
+        Ok(())
+    }
+
+    /// Finds out which messages are too old by now.
+    async fn see_age(&mut self, lease: &mut Lease, fresh: &[usize]) -> Result<()> {
+        let mut script = Script::default();
+        self.session.add_now(&mut script);
+        let place = script.add(&self.session.texts.time, &[]);
+        let sets = lease.run(&script).await.map_err(Failure::uncommitted)?;
+        lease.ended();
+        let now = time(only(&sets[place])?, 0)?;
+        self.session.saw(now);
+        let before = self.old.len();
+        self.age(fresh, now);
+        if self.old.len() == before {
+            // A clock that went back. Whoever may be too old is only read; the decision says.
+            self.age(fresh, Timestamp::from_millis(u64::MAX));
+        }
+        Ok(())
+    }
+
+    fn read(&self, answer: &Sets, keys: &[usize], fresh: &[usize]) -> Result<Round> {
+        let row = only(&answer.sets[answer.places.drawn])?;
+        let now = time(row, 0)?;
+        self.session.saw(now);
+        let first = number(row, 1)?;
+        let floor = some_number(row, 2)?;
+        let mut found = HashMap::with_capacity(keys.len());
+        for row in &answer.sets[answer.places.read].rows {
+            let (id, record) = row::found(row)?;
+            found.insert(id, record);
+        }
+        let mut round = Round {
+            ledger: Ledger::new(now),
+            inserted: HashMap::with_capacity(fresh.len()),
+            spares: Vec::new(),
+            overtaken: Vec::new(),
+            highest: 0,
+            first,
+        };
+        round.ledger.reserve(keys.len());
+        let recurring = self.recurring(keys);
+        for (token, item) in (first.unwrap_or(0)..).zip(fresh) {
+            let (id, token) = (self.ids[*item], FencingToken::new(token));
+            let is_own = matches!(found.get(&id), Some(Found::Record(_, record))
+                if record.token == token && record.claim_id == self.batch[*item].claim_id);
+            if !is_own {
+                round.spares.push(token);
+                continue;
+            }
+            found.insert(id, Found::Absent);
+            if token.get() > floor {
+                round.inserted.insert(id, token);
+                if recurring.contains(&id) {
+                    round.highest = round.highest.max(token.get());
+                }
+            } else {
+                round.overtaken.push((id, token));
+            }
+        }
+        let beyond = first.map_or(0, |first| first + fresh.len() as u64);
+        let more = (beyond..).take(first.map_or(0, |_| self.extra));
+        round.spares.extend(more.map(FencingToken::new));
+        for item in keys {
+            let id = self.ids[*item];
+            let record = found.remove(&id).unwrap_or(Found::Absent);
+            if let Found::Record(_, record) = &record {
+                round.highest = round.highest.max(record.token.get());
+            }
+            round.ledger.found(id, &self.batch[*item].operation, record);
+        }
+        // A token that was overtaken on its way is of no use for a takeover.
+        round.spares.retain(|token| token.get() > round.highest);
+        Ok(round)
+    }
+
+    /// Keys that are open more than once.
+    fn recurring(&self, keys: &[usize]) -> HashSet<OpId> {
+        if keys.len() == self.open.len() {
+            return HashSet::new();
+        }
+        let mut seen = HashSet::with_capacity(self.open.len());
+        let ids = self.open.iter().map(|item| self.ids[*item]);
+        ids.filter(|id| !seen.insert(*id)).collect()
+    }
+
+    /// Whether the next batch is better read first.
+    fn learn(&self, round: &Round, keys: &[usize]) {
+        let known = keys
+            .iter()
+            .filter(|item| round.ledger.record(self.ids[**item]).is_some());
+        let expects = known.count() * 10 >= keys.len() * 9;
+        self.session
+            .expects_duplicates
+            .store(expects, Ordering::Relaxed);
+    }
+
+    /// Decides what can be decided; answers with the items that are granted and stored, and with those
+    /// that are still open.
+    fn answer(&mut self, round: &mut Round) -> (HashSet<usize>, Vec<usize>) {
+        let mut granted = HashSet::with_capacity(round.inserted.len());
+        for item in &self.open {
+            let id = self.ids[*item];
+            // With its own token, before anything else draws on the others.
+            if let Some(token) = round.inserted.remove(&id) {
+                let mut token = std::iter::once(token);
+                self.answers[*item] = round.ledger.claim(id, &self.batch[*item], &mut token);
+                round.ledger.wrote(id, 1);
+                granted.insert(*item);
+            }
+        }
+        let mut again = Vec::new();
+        let mut left: HashSet<_> = round.overtaken.iter().map(|(id, _)| *id).collect();
+        let mut spares = round.spares.iter().copied();
+        self.extra = 0;
+        for item in self.open.iter().copied() {
+            if self.answers[item].is_some() {
+                continue;
+            }
+            let (id, request) = (self.ids[item], &self.batch[item]);
+            let is_absent = round.ledger.record(id).is_none() && !round.ledger.is_damaged(id);
+            if is_absent && !is_too_old(request, round.ledger.now()) {
+                // What is absent is inserted with its claim, or not at all.
+                self.old.remove(&id);
+                left.insert(id);
+            }
+            if !left.contains(&id) {
+                self.answers[item] = round.ledger.claim(id, request, &mut spares);
+                self.extra += usize::from(self.answers[item].is_none());
+            }
+            if self.answers[item].is_none() {
+                left.insert(id);
+                again.push(item);
+            }
+        }
+        let overtaken = round.first.is_some_and(|first| first <= round.highest);
+        self.above = if overtaken && self.extra > 0 {
+            round.highest
+        } else {
+            0
+        };
+        (granted, again)
+    }
+
+    /// Undoes insertions that came too late.
+    async fn take_back(&self, lease: &mut Lease, late: &[(OpId, FencingToken)]) -> Result<()> {
+        if late.is_empty() {
+            return Ok(());
+        }
+        let texts = &self.session.texts;
+        let mut script = Script::default();
+        script.add(&texts.begin, &[]);
+        for (id, token) in late {
+            let id = Literal::bytes(id.as_bytes());
+            script.add(&texts.take_back, &[&id, &Literal::number(token.get())]);
+        }
+        script.add(&texts.commit, &[]);
+        run_through(self.session, lease, &script).await.map(drop)
+    }
+
+    /// Writes what was decided. Items of keys that somebody else has written meanwhile stay open, beside
+    /// those of `again`; but what was `granted` by its insertion is, whatever became of it since.
+    async fn write(
+        &mut self,
+        lease: &mut Lease,
+        ledger: &Ledger,
+        granted: &HashSet<usize>,
+        mut again: Vec<usize>,
+    ) -> Result<()> {
+        let texts = &self.session.texts;
+        let mut changes: Vec<_> = ledger.changes().collect();
+        changes.sort_unstable_by_key(|entry| entry.id);
+        let mut script = Script::default();
+        let mut places = Vec::with_capacity(changes.len());
+        script.add(&texts.begin, &[]);
+        for entry in &changes {
+            let id = Literal::bytes(entry.id.as_bytes());
+            // A claim never removes a record, and inserts none that was not inserted above.
+            let (Some(revision), Some(record)) = (entry.revision, &entry.record) else {
+                continue;
+            };
+            let mut set = Literal::default();
+            push_assignments(&mut set, record);
+            let values = [&set, &id, &Literal::number(revision)];
+            places.push((entry.id, script.add(&texts.update, &values)));
+        }
+        script.add(&texts.commit, &[]);
+        let mut lost = HashSet::new();
+        if !places.is_empty() {
+            let sets = run_through(self.session, lease, &script).await?;
+            let is_lost = |(_, place): &&(OpId, usize)| sets[*place].affected == 0;
+            lost.extend(places.iter().filter(is_lost).map(|(id, _)| *id));
+        }
+        if !lost.is_empty() {
+            for item in &self.open {
+                if lost.contains(&self.ids[*item]) && !granted.contains(item) {
+                    self.answers[*item] = None;
+                    again.push(*item);
+                }
+            }
+            again.sort_unstable();
+            again.dedup();
+        }
+        self.open = again;
+        Ok(())
+    }
+
+    /// Lets go of old blocks of tokens, now and then. Where that fails, the next one does it.
+    async fn trim(&self, lease: &mut Lease, token: Option<u64>) {
+        let drawn = self.session.drawn.fetch_add(1, Ordering::Relaxed);
+        if let (Some(token), true) = (token, drawn % TRIM_EVERY == TRIM_EVERY - 1) {
+            let mut script = Script::default();
+            tokens::trim(self.session, &mut script, token);
+            if lease.run(&script).await.is_ok() {
+                lease.ended();
+            }
+        }
+    }
+}
+
+/// Results, and where in them is what.
+struct Sets {
+    sets: Vec<Set>,
+    places: Places,
+}
+
+#[derive(Clone, Copy)]
+struct Places {
+    claim: Option<usize>,
+    drawn: usize,
+    read: usize,
+    commit: usize,
+}
+
+/// Runs a whole transaction in one script, which may be done again from its begin.
+pub(crate) async fn run_through(
+    session: &Session,
+    lease: &mut Lease,
+    script: &Script,
+) -> Result<Vec<Set>> {
+    let commit = script.statements - 1;
+    let mut tries = 0;
+    loop {
+        match lease.run(script).await {
+            Ok(sets) => {
+                lease.ended();
+                return Ok(sets);
+            }
+            Err(failure) => {
+                if lease.is_open() {
+                    let mut undo = Script::default();
+                    undo.add(&session.texts.rollback, &[]);
+                    if lease.run(&undo).await.is_ok() {
+                        lease.ended();
+                    }
+                }
+                if !failure.may_pass(tries) {
+                    let is_before = failure.refusal().is_some() && failure.at < commit;
+                    return Err(if is_before {
+                        failure.uncommitted()
+                    } else {
+                        failure.of_commit()
+                    });
+                }
+                tries += 1;
+                pause(tries).await;
+            }
+        }
+    }
+}
+
+fn is_too_old(request: &ClaimRequest, now: Timestamp) -> bool {
+    let window = request.window;
+    request
+        .birth
+        .is_some_and(|birth| window.is_too_old(birth, now))
+}
+
+/// An item that is still open after every round failed.
+const ROUNDS: u32 = 32;
+/// From this round on, whoever asks again waits a little first.
+const PATIENT: u32 = 4;
+/// From this many keys on, a batch of duplicates is expected after one.
+const MANY: usize = 32;
+/// How often old blocks of tokens are looked for.
+const TRIM_EVERY: u64 = 256;
+/// What a packet surely takes, and what an item needs of it beside its own texts.
+const PART_BYTES: usize = 900_000;
+const ITEM_BYTES: usize = 600;

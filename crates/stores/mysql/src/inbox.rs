@@ -1,0 +1,307 @@
+//! The inbox: a record in the transaction of a user's own connection.
+
+use std::fmt;
+use std::sync::Arc;
+
+use mysql_async::Transaction;
+use semel_core::ledger::{Found, Ledger};
+use semel_core::{
+    Admission, Claim, ClaimRequest, EntityRecord, Error, ErrorKind, FencingToken, OpId, Outcome,
+    Result, Settled, Settlement, Step, VersionGate, Window,
+};
+
+use crate::answer::{Set, number, only, time};
+use crate::error::{Failure, contended};
+use crate::locked::{entity_columns, entity_record, push_entity};
+use crate::row::{self, push_assignments, push_claim, young_until};
+use crate::run::run;
+use crate::script::{Literal, Script};
+use crate::session::Session;
+use crate::tokens;
+
+/// Admits and completes operations within transactions that the user begins and commits, on the user's
+/// own connection to the store's database.
+///
+/// *Inline* (A1): admit, change, complete and commit in one transaction. *Leased* (A2), where the work
+/// takes long: admit and commit; later, in a second transaction, change, complete and commit. A
+/// completion whose claim was lost is [`Settled::Fenced`]: it has touched nothing, and the user rolls
+/// back.
+///
+/// The connection must be one to the database that the store's url names. Its isolation level may be
+/// any: what is decided on is read under locks, as it stands now. With `READ COMMITTED`, transactions
+/// are in each other's way the least. A deadlock or a lock that does not come free is told as
+/// `throttled`: roll back and try again.
+///
+/// Cancel safety: dropping a future leaves the transaction in an unknown state; roll it back.
+///
+/// ```no_run
+/// # use semel_core::{Admission, ClaimId, ClaimRequest, Key, Outcome, Scope, Settled, Window};
+/// # use semel_store_mysql::{MysqlStore, Options};
+/// # use semel_store_mysql::mysql_async::{Conn, Opts, TxOpts, prelude::Queryable};
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let url = "mysql://shop@127.0.0.1/shop";
+/// let inbox = MysqlStore::connect(url, Options::default()).await?.inbox();
+/// let mut connection = Conn::new(Opts::from_url(url)?).await?;
+///
+/// let mut transaction = connection.start_transaction(TxOpts::default()).await?;
+/// let scope = Scope::new("", "payments")?;
+/// let request = ClaimRequest::new(scope, Key::parse("pay-1")?, ClaimId::from_u128(7));
+/// if let Admission::Granted(claim) = inbox.admit(&mut transaction, &request).await? {
+///     transaction.query_drop("INSERT INTO payments VALUES ('pay-1', 100)").await?;
+///     let settled = inbox.complete(&mut transaction, &claim, Outcome::empty(), Window::DEFAULT).await?;
+///     assert!(matches!(settled, Settled::Now(_)));
+/// }
+/// transaction.commit().await?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct Inbox {
+    session: Arc<Session>,
+}
+
+impl Inbox {
+    pub(crate) fn new(session: Arc<Session>) -> Self {
+        Self { session }
+    }
+
+    /// Asks for the right to run an effect within `transaction`. The answer holds once the transaction
+    /// is committed; rolling back takes it back.
+    ///
+    /// # Guarantee   INB-1 and those of `Store::claim`
+    /// # Shape       granted → run the effect; anything else → do not
+    /// # Cost        one round trip where the key is new, else two
+    /// # Errors
+    /// `throttled`, `unavailable` (not applied: roll back and try again).
+    pub async fn admit(
+        &self,
+        transaction: &mut Transaction<'_>,
+        request: &ClaimRequest,
+    ) -> Result<Admission> {
+        let id = request.operation.id();
+        let (script, places) = self.admission(id, request)?;
+        let sets = run(transaction, &script)
+            .await
+            .map_err(Failure::uncommitted)?;
+        let row = only(&sets[places.drawn])?;
+        let mut ledger = Ledger::new(time(row, 0)?);
+        let mut token = number(row, 1)?.unwrap_or(0);
+        let found = found(&sets[places.read])?;
+        let inserted_with = token;
+        let is_inserted = matches!(&found, Found::Record(_, record)
+            if record.token.get() == token && record.claim_id == request.claim_id);
+        if let Found::Record(_, record) = &found
+            && record.token.get() > token
+        {
+            // Records may come from another store before its tokens do.
+            token = self.draw_above(transaction, record.token).await?;
+        }
+        let found = if is_inserted { Found::Absent } else { found };
+        ledger.found(id, &request.operation, found);
+        if let (Some(gate), Some(place)) = (&request.gate, places.entity) {
+            let entity = sets[place].rows.first().map(entity_record).transpose()?;
+            let scope = &request.operation.scope;
+            ledger.found_entity(scope, &gate.entity, entity);
+        }
+        let mut token = std::iter::once(FencingToken::new(token));
+        let Some(admission) = ledger.claim(id, request, &mut token) else {
+            return Err(contended());
+        };
+        if is_inserted {
+            if matches!(admission, Admission::Granted(_)) {
+                ledger.wrote(id, 1);
+            } else {
+                // The gate did not let it pass; what was inserted to hold the key goes again.
+                let mut script = Script::default();
+                let token = Literal::number(inserted_with);
+                let id = Literal::bytes(id.as_bytes());
+                script.add(&self.session.texts.take_back, &[&id, &token]);
+                run(transaction, &script)
+                    .await
+                    .map_err(Failure::uncommitted)?;
+            }
+        }
+        self.write(transaction, &ledger, request.gate.as_ref())
+            .await?;
+        Ok(admission)
+    }
+
+    /// Records that the effect of `claim` happened within `transaction`.
+    ///
+    /// # Guarantee   INB-1, CLM-3, OUT-1
+    /// # Shape       mine → completed; lost → [`Settled::Fenced`], and the user rolls back
+    /// # Cost        two round trips, three where the claim is gated
+    /// # Errors
+    /// As [`Inbox::admit`].
+    pub async fn complete(
+        &self,
+        transaction: &mut Transaction<'_>,
+        claim: &Claim,
+        outcome: Outcome,
+        window: Window,
+    ) -> Result<Settled> {
+        let settlement = Settlement {
+            operation: claim.operation.clone(),
+            claim_id: claim.claim_id,
+            step: Step::Complete { outcome, window },
+        };
+        self.settle(transaction, &settlement).await
+    }
+
+    /// Any other step of a claim within `transaction`: start, release, fail.
+    ///
+    /// # Guarantee   those of `Store::settle`
+    /// # Errors
+    /// As [`Inbox::admit`].
+    pub async fn settle(
+        &self,
+        transaction: &mut Transaction<'_>,
+        settlement: &Settlement,
+    ) -> Result<Settled> {
+        let texts = &self.session.texts;
+        let Settlement { operation, .. } = settlement;
+        let id = operation.id();
+        let mut script = Script::default();
+        let read = self.lock(&mut script, id, false);
+        self.session.add_now(&mut script);
+        let told = script.add(&texts.time, &[]);
+        let sets = run(transaction, &script)
+            .await
+            .map_err(Failure::uncommitted)?;
+        let mut ledger = Ledger::new(time(only(&sets[told])?, 0)?);
+        ledger.found(id, operation, found(&sets[read])?);
+        let gate = ledger.record(id).and_then(|record| record.gate.clone());
+        if let Some(gate) = &gate {
+            let mut script = Script::default();
+            let entity = Literal::list([OpId::of(&operation.scope, &gate.entity).as_bytes()]);
+            let read = script.add(&texts.entity_lock, &[&entity]);
+            let sets = run(transaction, &script)
+                .await
+                .map_err(Failure::uncommitted)?;
+            let entity = sets[read].rows.first().map(entity_record).transpose()?;
+            ledger.found_entity(&operation.scope, &gate.entity, entity);
+        }
+        let settled = ledger.settle(id, settlement);
+        self.write(transaction, &ledger, None).await?;
+        Ok(settled)
+    }
+
+    async fn draw_above(
+        &self,
+        transaction: &mut Transaction<'_>,
+        token: FencingToken,
+    ) -> Result<u64> {
+        let mut script = Script::default();
+        tokens::raise(&self.session, &mut script, token.get());
+        tokens::draw(&self.session, &mut script, 1);
+        let drawn = script.add(&self.session.texts.drawn, &[]);
+        let sets = run(transaction, &script)
+            .await
+            .map_err(Failure::uncommitted)?;
+        Ok(number(only(&sets[drawn])?, 1)?.unwrap_or(0))
+    }
+
+    /// What takes hold of the key, inserting it if it is absent, and draws a token under its lock.
+    fn admission(&self, id: OpId, request: &ClaimRequest) -> Result<(Script, Places)> {
+        let (session, texts) = (&*self.session, &self.session.texts);
+        let mut script = Script::default();
+        session.add_now(&mut script);
+        let mut row = Literal::foreign();
+        if !push_claim(&mut row, &id, request, "0", "1") {
+            let message = "the lease is longer than a server's clock can tell";
+            return Err(Error::new(ErrorKind::InvalidInput, message));
+        }
+        row.push_code(",");
+        row::push_key(&mut row, request.gate.as_ref().map(|gate| &gate.entity));
+        row.push_code(",");
+        match &request.gate {
+            Some(gate) => row.push_number(gate.version),
+            None => row.push_code("NULL"),
+        }
+        let young = young_until(request).map_or_else(
+            || "1".to_owned(),
+            |until| format!("@semel.now <= {}", until.as_millis()),
+        );
+        script.add(&texts.claim_one, &[&row, &Literal::code(young)]);
+        tokens::draw(session, &mut script, 1);
+        let claim = Literal::bytes(&request.claim_id.to_bytes());
+        script.add(&texts.token_set, &[&Literal::bytes(id.as_bytes()), &claim]);
+        let read = self.lock(&mut script, id, request.wants_outcome);
+        let entity = request.gate.as_ref().map(|gate| {
+            let scope = &request.operation.scope;
+            let mut row = Literal::default();
+            push_entity(&mut row, scope, &gate.entity, &EntityRecord::default());
+            script.add(&texts.entity_insert_new, &[&row]);
+            let entity = Literal::list([OpId::of(scope, &gate.entity).as_bytes()]);
+            script.add(&texts.entity_lock, &[&entity])
+        });
+        let drawn = script.add(&texts.drawn, &[]);
+        let places = Places {
+            drawn,
+            read,
+            entity,
+        };
+        Ok((script, places))
+    }
+
+    fn lock(&self, script: &mut Script, id: OpId, outcomes: bool) -> usize {
+        let outcomes = Literal::number(outcomes.into());
+        let ids = Literal::list([id.as_bytes()]);
+        script.add(&self.session.texts.lock, &[&outcomes, &outcomes, &ids])
+    }
+
+    async fn write(
+        &self,
+        transaction: &mut Transaction<'_>,
+        ledger: &Ledger,
+        gate: Option<&VersionGate>,
+    ) -> Result<()> {
+        let texts = &self.session.texts;
+        let mut script = Script::default();
+        for entry in ledger.changes() {
+            if let (Some(revision), Some(record)) = (entry.revision, &entry.record) {
+                let mut set = Literal::foreign();
+                push_assignments(&mut set, record);
+                let id = Literal::bytes(entry.id.as_bytes());
+                script.add(&texts.update, &[&set, &id, &Literal::number(revision)]);
+            }
+        }
+        for it in ledger.entity_changes() {
+            let [applied, holder, until] = entity_columns(&it.record);
+            let id = Literal::bytes(it.id.as_bytes());
+            if it.is_stored || gate.is_some() {
+                script.add(&texts.entity_update, &[&applied, &holder, &until, &id]);
+            } else {
+                let mut row = Literal::default();
+                push_entity(&mut row, &it.scope, &it.entity, &it.record);
+                script.add(&texts.entity_insert, &[&row]);
+            }
+        }
+        if script.statements > 0 {
+            run(transaction, &script)
+                .await
+                .map_err(Failure::uncommitted)?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for Inbox {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Inbox")
+    }
+}
+
+/// Where in the results is what.
+struct Places {
+    drawn: usize,
+    read: usize,
+    entity: Option<usize>,
+}
+
+/// The record of the only row, if there is one.
+fn found(set: &Set) -> Result<Found> {
+    let row = set.rows.first().map(row::found).transpose()?;
+    Ok(row.map_or(Found::Absent, |(_, found)| found))
+}

@@ -1,0 +1,273 @@
+//! Reading without deciding: single records, lists, counts; and the sweep.
+
+use std::collections::HashMap;
+
+use bytes::Bytes;
+use semel_core::decide::{self, Change};
+use semel_core::ledger::Found;
+use semel_core::port::store::{ListQuery, Listed, Page, Stats, Swept};
+use semel_core::{Error, ErrorKind, OpId, Record, Result, Scope, StateKind};
+
+use crate::answer::{Set, id, only, some_number, time};
+use crate::claim::run_through;
+use crate::error::corrupt;
+use crate::locked::CHUNK;
+use crate::pool::Lease;
+use crate::row::{self, ID, push_assignments, state_column};
+use crate::script::{Literal, Script, addend};
+use crate::session::{Session, ask, pause};
+use crate::transaction::end;
+
+/// Records with their outcomes, except those that count as absent.
+pub(crate) async fn records(session: &Session, ids: &[OpId]) -> Result<Vec<Option<Record>>> {
+    let mut records = Vec::with_capacity(ids.len());
+    for ids in ids.chunks(CHUNK) {
+        let mut script = Script::default();
+        session.add_now(&mut script);
+        let told = script.add(&session.texts.time, &[]);
+        let wanted = Literal::number(1);
+        let asked = Literal::list(ids.iter().map(OpId::as_bytes));
+        let read = script.add(&session.texts.read, &[&wanted, &wanted, &asked]);
+        let sets = session.ask(&script).await?;
+        let now = time(only(&sets[told])?, 0)?;
+        let mut found = HashMap::with_capacity(ids.len());
+        for row in &sets[read].rows {
+            found.insert(id(row, ID)?, row::read(row)?);
+        }
+        let read = |id: &OpId| found.get(id).filter(|record| !record.is_forgotten(now));
+        records.extend(ids.iter().map(|id| read(id).cloned()));
+    }
+    Ok(records)
+}
+
+/// A page of records in the order of their ids.
+pub(crate) async fn list(session: &Session, query: &ListQuery) -> Result<Page<Listed>> {
+    let mut conditions = Literal::code("1");
+    match &query.after {
+        None => {}
+        Some(id) if id.len() == 32 => {
+            conditions.push_code(" AND id > ");
+            conditions.push_bytes(id);
+        }
+        Some(_) => return Err(foreign_cursor()),
+    }
+    if let Some(scope) = &query.scope {
+        conditions.push(&of_scope(scope));
+    }
+    if let Some(state) = query.state {
+        conditions.push_code(&format!(" AND state = {}", state_column(state)));
+    }
+    if query.repeated {
+        conditions.push_code(" AND repeats > 0");
+    }
+    // Most records are completed; every other state is a short list of a long table.
+    let index = match query.state {
+        None | Some(StateKind::Completed) => "PRIMARY",
+        Some(
+            StateKind::Claimed
+            | StateKind::Started
+            | StateKind::Released
+            | StateKind::Dead
+            | StateKind::InDoubt,
+        ) => "state",
+    };
+    let limit = query.limit.max(1);
+    let mut script = Script::default();
+    session.add_now(&mut script);
+    let told = script.add(&session.texts.time, &[]);
+    let most = Literal::number(limit as u64);
+    let read = script.add(
+        &session.texts.list,
+        &[&Literal::code(index), &conditions, &most],
+    );
+    let sets = session.ask_patiently(&script).await?;
+    let now = time(only(&sets[told])?, 0)?;
+    let rows = &sets[read].rows;
+    let next = rows.last().filter(|_| rows.len() >= limit);
+    let next = next.map(|row| id(row, ID)).transpose()?;
+    let mut items = Vec::with_capacity(rows.len());
+    for row in rows {
+        let record = row::read(row)?;
+        if !record.is_forgotten(now) {
+            let operation = row::operation(row)?;
+            items.push(Listed { operation, record });
+        }
+    }
+    Ok(Page {
+        items,
+        next: next.map(|id| Bytes::copy_from_slice(id.as_bytes())),
+    })
+}
+
+/// Counts by state, without what counts as absent.
+pub(crate) async fn stats(session: &Session) -> Result<Stats> {
+    let mut script = Script::default();
+    session.add_now(&mut script);
+    let counted = script.add(&session.texts.stats, &[]);
+    let tables = Literal::list(session.tables());
+    let size = script.add(&session.texts.size, &[&tables]);
+    let sets = session.ask_patiently(&script).await?;
+    let mut stats = Stats::default();
+    let counts = |set: &Set| -> Result<Vec<(usize, u64)>> {
+        let count = |row| {
+            let column = some_number(row, 0)?;
+            let place = StateKind::ALL
+                .iter()
+                .position(|kind| state_column(*kind) == column);
+            Ok((
+                place.ok_or_else(|| corrupt("record"))?,
+                some_number(row, 1)?,
+            ))
+        };
+        set.rows.iter().map(count).collect()
+    };
+    for (place, count) in counts(&sets[counted])? {
+        stats.records[place] = count;
+    }
+    for (place, count) in counts(&sets[counted + 1])? {
+        stats.records[place] = stats.records[place].saturating_sub(count);
+    }
+    stats.parked = some_number(only(&sets[counted + 2])?, 0)?;
+    stats.disk_bytes = Some(some_number(only(&sets[size])?, 0)?);
+    Ok(stats)
+}
+
+/// Visits what is due, the longest due first.
+pub(crate) async fn sweep(session: &Session, limit: usize) -> Result<Swept> {
+    let mut lease = session.lease().await?;
+    let swept = sweep_on(session, &mut lease, limit.max(1)).await;
+    end(session, lease).await;
+    swept
+}
+
+async fn sweep_on(session: &Session, lease: &mut Lease, limit: usize) -> Result<Swept> {
+    let mut swept = Swept::default();
+    let (mut visited, mut left, mut round) = (0, limit, 0);
+    while left > 0 {
+        let part = left.min(CHUNK);
+        let (seen, lost, some) = sweep_part(session, lease, part).await?;
+        swept.removed += some.removed;
+        swept.doubted += some.doubted;
+        if lost > 0 && round < SWEEPS {
+            round += 1;
+            pause(round).await;
+            continue;
+        }
+        visited += seen;
+        left -= part;
+        if seen < part || some.removed + some.doubted == 0 {
+            break;
+        }
+    }
+    // Without progress there would be more for ever.
+    swept.more = visited >= limit && swept.removed + swept.doubted > 0;
+    if !swept.more {
+        let quiet = addend(semel_core::Window::DEFAULT.duration()).unwrap_or(0);
+        let quiet = Literal::number(quiet);
+        let mut script = Script::default();
+        session.add_now(&mut script);
+        let count = script.add(&session.texts.abandoned, &[&quiet, &quiet]);
+        let sets = ask(lease, &script).await?;
+        swept.abandoned = some_number(only(&sets[count])?, 0)?;
+    }
+    Ok(swept)
+}
+
+/// Visits at most so many; answers how many it saw, how many of them somebody else has written meanwhile,
+/// and what it did.
+async fn sweep_part(
+    session: &Session,
+    lease: &mut Lease,
+    most: usize,
+) -> Result<(usize, u64, Swept)> {
+    let texts = &session.texts;
+    let mut script = Script::default();
+    session.add_now(&mut script);
+    let told = script.add(&texts.time, &[]);
+    let due = script.add(&texts.due, &[&Literal::number(most as u64)]);
+    let sets = ask(lease, &script).await?;
+    let now = time(only(&sets[told])?, 0)?;
+    let (mut removed, mut doubted, mut floor) = (Vec::new(), Vec::new(), 0);
+    for row in &sets[due].rows {
+        // What does not check out is left for whoever asks for it; the others go on.
+        let (id, Found::Record(revision, record)) = row::found(row)? else {
+            continue;
+        };
+        match decide::sweep(&record, now) {
+            Change::Keep => {}
+            Change::Remove => {
+                floor = floor.max(record.token.get());
+                removed.push((id, revision));
+            }
+            Change::Put(record) => doubted.push((id, revision, record)),
+        }
+    }
+    if removed.is_empty() && doubted.is_empty() {
+        return Ok((sets[due].rows.len(), 0, Swept::default()));
+    }
+    removed.sort_unstable();
+    doubted.sort_unstable_by_key(|(id, _, _)| *id);
+    let mut script = Script::default();
+    script.add(&texts.begin, &[]);
+    let mut removal = None;
+    if !removed.is_empty() {
+        let token = Literal::number(floor);
+        script.add(&texts.floor, &[&token, &token]);
+        let ids = Literal::list(removed.iter().map(|(id, _)| id.as_bytes()));
+        let pair = |(id, revision): &(OpId, u64)| {
+            [&id.as_bytes()[..], revision.to_string().as_bytes()].concat()
+        };
+        let pairs = Literal::list(removed.iter().map(pair));
+        removal = Some(script.add(&texts.sweep, &[&ids, &pairs]));
+    }
+    let mut places = Vec::with_capacity(doubted.len());
+    for (id, revision, record) in &doubted {
+        let mut set = Literal::default();
+        push_assignments(&mut set, record);
+        let id = Literal::bytes(id.as_bytes());
+        places.push(script.add(&texts.update, &[&set, &id, &Literal::number(*revision)]));
+    }
+    script.add(&texts.commit, &[]);
+    let done = run_through(session, lease, &script).await?;
+    let affected = |place: usize| done[place].affected;
+    let swept = Swept {
+        removed: removal.map_or(0, affected),
+        doubted: places.into_iter().map(affected).sum(),
+        ..Swept::default()
+    };
+    let wanted = (removed.len() + doubted.len()) as u64;
+    let lost = wanted.saturating_sub(swept.removed + swept.doubted);
+    Ok((sets[due].rows.len(), lost, swept))
+}
+
+/// The condition that a row is of a scope, byte for byte: texts that are compared as texts lose the
+/// spaces at their ends.
+pub(crate) fn of_scope(scope: &Scope) -> Literal {
+    let mut condition = Literal::code(" AND CAST(tenant AS BINARY) = ");
+    condition.push_bytes(scope.tenant().as_bytes());
+    condition.push_code(" AND CAST(operation AS BINARY) = ");
+    condition.push_bytes(scope.operation().as_bytes());
+    condition
+}
+
+/// The row number that a cursor says.
+pub(crate) fn sequence(after: Option<&Bytes>) -> Result<u64> {
+    let Some(bytes) = after else { return Ok(0) };
+    let seq = <[u8; 8]>::try_from(&**bytes).map_err(|_| foreign_cursor())?;
+    Ok(u64::from_be_bytes(seq))
+}
+
+/// The cursor behind a row.
+pub(crate) fn cursor(seq: u64) -> Bytes {
+    Bytes::copy_from_slice(&seq.to_be_bytes())
+}
+
+pub(crate) fn foreign_cursor() -> Error {
+    Error::new(
+        ErrorKind::InvalidInput,
+        "the cursor is not one of this list",
+    )
+}
+
+/// How often a sweep looks again at what others wrote while it was about to.
+const SWEEPS: u32 = 8;

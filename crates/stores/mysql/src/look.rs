@@ -1,0 +1,82 @@
+//! Looking at a store without changing anything, and bringing it forward when told to.
+
+use semel_core::port::store::Capabilities;
+use semel_core::port::transactional::Statements;
+use semel_core::{Error, Result};
+
+use crate::FORMAT;
+use crate::config::Options;
+use crate::pool::Lease;
+use crate::preflight::Settings;
+use crate::session::Session;
+use crate::transaction::end;
+use crate::{schema, statements};
+
+/// What can be seen of a server and the store on it.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Looked {
+    /// The format of its tables; none where there is no store.
+    pub format: Option<i64>,
+    /// What it promises as it is set up now.
+    pub capabilities: Capabilities,
+    /// Why it refuses each of the statements, in their order.
+    pub refused: Vec<Option<Error>>,
+}
+
+/// Looks at the store of `url`, and asks its database about `statements`.
+///
+/// # Errors
+/// As [`MysqlStore::connect`](crate::MysqlStore::connect), but not for a server that takes no writes, nor
+/// for tables that are absent or newer.
+pub async fn look(url: &str, options: Options, statements: &[Statements]) -> Result<Looked> {
+    let session = Session::new(url, &options)?;
+    let mut lease = session.lease().await?;
+    let looked = look_on(&session, &mut lease, statements).await;
+    end(&session, lease).await;
+    looked
+}
+
+async fn look_on(session: &Session, lease: &mut Lease, asked: &[Statements]) -> Result<Looked> {
+    let format = schema::format(session, lease).await?;
+    if format == Some(FORMAT) {
+        schema::check_tables(session, lease).await?;
+    }
+    let settings = Settings::read(session, lease).await?;
+    let mut refused = Vec::with_capacity(asked.len());
+    for some in asked {
+        refused.push(statements::prepare(session, lease, some).await.err());
+    }
+    Ok(Looked {
+        format,
+        capabilities: settings.capabilities(session),
+        refused,
+    })
+}
+
+/// Brings the tables of `url` to [`FORMAT`], and makes them where there are none; answers with the
+/// format that they have then.
+///
+/// # Errors
+/// As [`MysqlStore::connect`](crate::MysqlStore::connect).
+pub async fn migrate(url: &str, options: Options) -> Result<i64> {
+    let session = Session::new(url, &options)?;
+    let mut lease = session.lease().await?;
+    let opened = open(&session, &mut lease, true).await;
+    end(&session, lease).await;
+    opened.map(|()| FORMAT)
+}
+
+/// Sees to it that there is a store that this version can use.
+pub(crate) async fn open(session: &Session, lease: &mut Lease, create: bool) -> Result<()> {
+    Settings::read(session, lease).await?.check()?;
+    if !schema::check(session, lease).await? {
+        if !create {
+            return Err(schema::absent(session));
+        }
+        schema::create(session, lease).await?;
+        // What was there before with the same names shows here.
+        schema::check(session, lease).await?;
+    }
+    schema::check_rights(session, lease).await
+}

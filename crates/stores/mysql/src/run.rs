@@ -1,0 +1,39 @@
+//! Running a script on a connection: ours, or one of a user's.
+
+use mysql_async::prelude::Queryable;
+use mysql_async::{DriverError, Row};
+
+use crate::answer::Set;
+use crate::error::{Failure, Why};
+use crate::script::Script;
+
+/// Sends a script and reads every result. The server stops at the first statement that fails.
+pub(crate) async fn run(conn: &mut impl Queryable, script: &Script) -> Result<Vec<Set>, Failure> {
+    let failed = |at, error| Failure {
+        at,
+        why: match error {
+            mysql_async::Error::Server(error) => Why::Refused(error),
+            error => Why::Broken(error),
+        },
+    };
+    let mut sets = Vec::with_capacity(script.statements);
+    let query = conn.query_iter(&script.text[..]).await;
+    let mut result = query.map_err(|error| failed(0, error))?;
+    for at in 0..script.statements {
+        let affected = result.affected_rows();
+        let ends_here = at + 1 < script.statements && result.is_empty();
+        let rows: Vec<Row> = result.collect().await.map_err(|error| failed(at, error))?;
+        if ends_here {
+            let payload = Vec::new();
+            return Err(failed(
+                at + 1,
+                DriverError::UnexpectedPacket { payload }.into(),
+            ));
+        }
+        sets.push(Set { affected, rows });
+    }
+    // Whatever follows belongs to nobody; an error there is one of the last statement.
+    let rest = result.drop_result().await;
+    rest.map_err(|error| failed(script.statements.saturating_sub(1), error))?;
+    Ok(sets)
+}

@@ -1,0 +1,219 @@
+//! Making the tables, and telling whether those that are there are ours and fit to be used.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use mysql_async::Row;
+use semel_core::{Code, Error, ErrorKind, Result};
+
+use crate::FORMAT;
+use crate::answer::{only, some_number, some_text, text};
+use crate::error::{Failure, foreign, misconfigured};
+use crate::pool::Lease;
+use crate::script::{Literal, Script};
+use crate::session::{Session, ask};
+
+/// The format of the tables; `None` where there are none, or where their making broke off.
+pub(crate) async fn format(session: &Session, lease: &mut Lease) -> Result<Option<i64>> {
+    let tables = tables(session, lease).await?;
+    let meta = format!("{}meta", session.prefix);
+    if tables.is_empty() {
+        return Ok(None);
+    }
+    if !tables.contains_key(&meta) {
+        return Err(foreign(&format!(
+            "the database has tables that begin with {} but are not a store's",
+            session.prefix
+        )));
+    }
+    let mut script = Script::default();
+    script.add(&session.texts.format, &[]);
+    match lease.run(&script).await {
+        Ok(sets) => {
+            lease.ended();
+            let format = sets[0].rows.first().map(|row| some_number(row, 0));
+            match format {
+                None => Ok(None),
+                Some(Ok(format)) => Ok(Some(format.try_into().unwrap_or(i64::MAX))),
+                Some(Err(_)) => Err(foreign_meta(&meta)),
+            }
+        }
+        Err(failure)
+            if failure
+                .refusal()
+                .is_some_and(|error| error.code == NO_COLUMN) =>
+        {
+            Err(foreign_meta(&meta))
+        }
+        Err(failure) => Err(failure.uncommitted()),
+    }
+}
+
+/// Refuses what this version cannot read or must not use; whether the tables are there.
+pub(crate) async fn check(session: &Session, lease: &mut Lease) -> Result<bool> {
+    match format(session, lease).await? {
+        None => Ok(false),
+        Some(FORMAT) => {
+            check_tables(session, lease).await?;
+            Ok(true)
+        }
+        Some(newer) if newer > FORMAT => Err(Error::new(
+            ErrorKind::Unsupported,
+            format!(
+                "the tables that begin with {} have format {newer}, this version reads up to {FORMAT}; \
+                 update semel",
+                session.prefix
+            ),
+        )
+        .with_code(Code::StoreNewer)),
+        Some(_) => Err(foreign_meta(&format!("{}meta", session.prefix))),
+    }
+}
+
+/// Refuses tables in an engine without transactions, and columns that take different texts for one.
+pub(crate) async fn check_tables(session: &Session, lease: &mut Lease) -> Result<()> {
+    let found = tables(session, lease).await?;
+    for table in session.tables() {
+        let Some(engine) = found.get(&table) else {
+            return Err(misconfigured(&format!(
+                "table {table} of the store is missing; restore it from a backup"
+            )));
+        };
+        if !engine.eq_ignore_ascii_case("InnoDB") {
+            return Err(misconfigured(&format!(
+                "table {table} is in the engine {engine}, which has no transactions; stop all workers and \
+                 run ALTER TABLE {table} ENGINE=InnoDB"
+            )));
+        }
+    }
+    let found = columns(session, lease).await?;
+    for (column, is_text) in expected(session) {
+        let name = format!("{}.{}", column.0, column.1);
+        match (found.get(&column), is_text) {
+            (None, _) => {
+                return Err(foreign(&format!(
+                    "the store's tables have no column {name}, so that they are not of this format"
+                )));
+            }
+            (Some(None), false) => {}
+            (Some(Some(collation)), true) if collation == "utf8mb4_bin" => {}
+            (Some(collation), true) => {
+                let collation = collation.as_deref().unwrap_or("none");
+                return Err(misconfigured(&format!(
+                    "column {name} has the collation {collation}, but needs utf8mb4_bin; alter it back"
+                )));
+            }
+            (Some(Some(collation)), false) => {
+                return Err(misconfigured(&format!(
+                    "column {name} holds text ({collation}), but needs bytes or a number; alter it back"
+                )));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Finds out whether the user may do everything that a store does, and whether the server takes writes.
+pub(crate) async fn check_rights(session: &Session, lease: &mut Lease) -> Result<()> {
+    let mut script = Script::default();
+    script.add(&session.texts.rights, &[]);
+    ask(lease, &script).await.map(drop)
+}
+
+/// Makes the tables. What another process has made, or begun to make, is left as it is.
+pub(crate) async fn create(session: &Session, lease: &mut Lease) -> Result<()> {
+    let texts = &session.texts;
+    let name = Literal::text(&session.prefix);
+    let mut lock = Script::default();
+    let patience = Literal::number(PATIENCE.as_secs());
+    lock.add(&texts.lock_name, &[&name, &patience]);
+    let sets = ask(lease, &lock).await?;
+    if text(only(&sets[0])?, 0)? != Some("1") {
+        return Err(Error::new(
+            ErrorKind::Unavailable,
+            "another process has been making the tables of the store for long; try again",
+        )
+        .not_applied()
+        .retry_after(Duration::from_secs(1)));
+    }
+    let mut script = Script::default();
+    script.add(&texts.create, &[]);
+    script.add(&texts.made, &[]);
+    // Making tables commits each of them; the last statement is what makes them a store.
+    let made = lease.run(&script).await;
+    let mut unlock = Script::default();
+    unlock.add(&texts.unlock_name, &[&name]);
+    if made.is_ok() && lease.run(&unlock).await.is_ok() {
+        lease.ended();
+    }
+    made.map(drop).map_err(Failure::uncommitted)
+}
+
+/// The error of a store that nobody has made.
+pub(crate) fn absent(session: &Session) -> Error {
+    Error::new(
+        ErrorKind::Unavailable,
+        format!(
+            "the database has no store whose tables begin with {}; `semel store migrate --yes` makes one",
+            session.prefix
+        ),
+    )
+    .not_applied()
+}
+
+/// Our tables with their engines, as far as there are any.
+async fn tables(session: &Session, lease: &mut Lease) -> Result<BTreeMap<String, String>> {
+    let mut script = Script::default();
+    script.add(&session.texts.tables, &[&Literal::list(session.tables())]);
+    let sets = ask(lease, &script).await?;
+    let pair = |row: &Row| {
+        // A table that cannot be opened has no engine.
+        let engine = text(row, 1)?.unwrap_or("none").to_owned();
+        Ok((some_text(row, 0)?.into_string(), engine))
+    };
+    sets[0].rows.iter().map(pair).collect()
+}
+
+type Columns = BTreeMap<(String, String), Option<String>>;
+
+async fn columns(session: &Session, lease: &mut Lease) -> Result<Columns> {
+    let mut script = Script::default();
+    script.add(&session.texts.columns, &[&Literal::list(session.tables())]);
+    let sets = ask(lease, &script).await?;
+    let column = |row: &Row| {
+        let name = (
+            some_text(row, 0)?.into_string(),
+            some_text(row, 1)?.into_string(),
+        );
+        Ok((name, text(row, 2)?.map(str::to_owned)))
+    };
+    sets[0].rows.iter().map(column).collect()
+}
+
+/// The columns that `create.sql` makes, and whether each is text.
+fn expected(session: &Session) -> BTreeSet<((String, String), bool)> {
+    let mut expected = BTreeSet::new();
+    for statement in session.texts.create.parts[0].split(";\n") {
+        let mut lines = statement.lines();
+        let table = lines.next().and_then(|line| line.split_whitespace().nth(5));
+        for line in lines {
+            let name = line.split_whitespace().next().unwrap_or_default();
+            if line.starts_with("    ") && !["PRIMARY", "KEY", "UNIQUE"].contains(&name) {
+                let column = (table.unwrap_or_default().to_owned(), name.replace('`', ""));
+                expected.insert((column, line.contains("utf8mb4_bin")));
+            }
+        }
+    }
+    expected
+}
+
+fn foreign_meta(table: &str) -> Error {
+    foreign(&format!(
+        "the database has a table {table} that is not a store's"
+    ))
+}
+
+/// How long to wait for another process that makes the tables.
+const PATIENCE: Duration = Duration::from_secs(20);
+/// There is no such column.
+const NO_COLUMN: u16 = 1054;

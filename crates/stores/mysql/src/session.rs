@@ -1,0 +1,132 @@
+//! What all calls of a store share: its pool, its statements, its clock.
+
+use std::collections::hash_map::RandomState;
+use std::hash::{BuildHasher, Hasher};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::time::Duration;
+
+use semel_core::{Clock, Result, Timestamp};
+
+use crate::answer::Set;
+use crate::config::{Options, Place, place};
+use crate::connect::Connector;
+use crate::error::Failure;
+use crate::pool::{Lease, Pool};
+use crate::script::{Literal, Script};
+use crate::sql::{TABLES, Texts};
+
+/// What all calls share.
+pub(crate) struct Session {
+    pool: Arc<Pool>,
+    pub(crate) texts: Texts,
+    pub(crate) prefix: Box<str>,
+    /// Whether a network lies between.
+    pub(crate) is_far: bool,
+    clock: Option<Arc<dyn Clock>>,
+    answer: Duration,
+    /// The latest time that the server told, which only spares a round trip.
+    last_now: AtomicU64,
+    /// Whether the last batch was of duplicates: then reading comes before inserting.
+    pub(crate) expects_duplicates: AtomicBool,
+    /// How many batches of users' statements are run with savepoints, because one failed a short while ago.
+    pub(crate) careful: AtomicU32,
+    /// Blocks of tokens drawn since the old ones were last removed.
+    pub(crate) drawn: AtomicU64,
+}
+
+impl Session {
+    /// What calls share, without a connection yet.
+    pub(crate) fn new(url: &str, options: &Options) -> Result<Self> {
+        let place: Place = place(url)?;
+        let connector = Connector::new(&place, options.patience, options.lock_wait);
+        let connections = place.connections.unwrap_or(options.connections);
+        Ok(Self {
+            pool: Arc::new(Pool::new(connector, connections, options.patience)),
+            texts: Texts::with_prefix(&place.prefix),
+            prefix: place.prefix,
+            is_far: place.is_far,
+            clock: options.clock.clone(),
+            answer: options.answer,
+            last_now: AtomicU64::new(0),
+            expects_duplicates: AtomicBool::new(false),
+            careful: AtomicU32::new(0),
+            drawn: AtomicU64::new(0),
+        })
+    }
+
+    /// A connection.
+    pub(crate) async fn lease(&self) -> Result<Lease> {
+        self.pool.lease(&self.texts, self.answer).await
+    }
+
+    /// A connection for what may take long and changes nothing.
+    pub(crate) async fn patient_lease(&self) -> Result<Lease> {
+        self.pool.lease(&self.texts, self.answer * 10).await
+    }
+
+    /// The value of `now.sql`: the time of a clock that replaces the server's, for tests.
+    pub(crate) fn given_now(&self) -> Literal {
+        match &self.clock {
+            Some(clock) => Literal::number(clock.now().as_millis()),
+            None => Literal::null(),
+        }
+    }
+
+    /// Adds the statement that fixes the time of a step.
+    pub(crate) fn add_now(&self, script: &mut Script) {
+        script.add(&self.texts.now, &[&self.given_now()]);
+    }
+
+    /// Notes a time that the server told.
+    pub(crate) fn saw(&self, now: Timestamp) {
+        self.last_now.fetch_max(now.as_millis(), Ordering::Relaxed);
+    }
+
+    /// The latest time that the server told.
+    pub(crate) fn last_now(&self) -> Timestamp {
+        Timestamp::from_millis(self.last_now.load(Ordering::Relaxed))
+    }
+
+    /// The names of our tables.
+    pub(crate) fn tables(&self) -> impl Iterator<Item = String> + '_ {
+        TABLES.iter().map(|table| format!("{}{table}", self.prefix))
+    }
+
+    /// Runs a script that only reads, or whose statements each undo themselves where they fail.
+    pub(crate) async fn ask(&self, script: &Script) -> Result<Vec<Set>> {
+        let mut lease = self.lease().await?;
+        ask(&mut lease, script).await.inspect(|_| lease.give_back())
+    }
+
+    /// As [`Session::ask`], for what may take long.
+    pub(crate) async fn ask_patiently(&self, script: &Script) -> Result<Vec<Set>> {
+        let mut lease = self.patient_lease().await?;
+        ask(&mut lease, script).await.inspect(|_| lease.give_back())
+    }
+}
+
+/// Runs a script that only reads.
+pub(crate) async fn ask(lease: &mut Lease, script: &Script) -> Result<Vec<Set>> {
+    let mut tries = 0;
+    loop {
+        match lease.run(script).await {
+            Ok(sets) => {
+                lease.ended();
+                return Ok(sets);
+            }
+            Err(failure) if failure.may_pass(tries) => {
+                tries += 1;
+                pause(tries).await;
+            }
+            Err(failure) => return Err(Failure::uncommitted(failure)),
+        }
+    }
+}
+
+/// Waits a little, longer each time, and never as long as somebody else.
+pub(crate) async fn pause(tries: u32) {
+    let most = (5_u64 << tries.min(6)).min(250);
+    let chance = RandomState::new().build_hasher().finish();
+    tokio::time::sleep(Duration::from_millis(1 + chance % most)).await;
+}

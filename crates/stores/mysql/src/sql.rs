@@ -1,0 +1,154 @@
+//! The query texts, each in a file of its own under `schema/`, for the tables of a store's own prefix.
+
+macro_rules! texts {
+    ($($name:ident,)+) => {
+        /// Every statement of a store.
+        pub(crate) struct Texts {
+            $(pub(crate) $name: Text,)+
+        }
+
+        impl Texts {
+            /// The statements of the store whose tables begin with `prefix`.
+            pub(crate) fn with_prefix(prefix: &str) -> Self {
+                Self {
+                    $($name: Text::new(
+                        include_str!(concat!("../schema/", stringify!($name), ".sql")),
+                        prefix,
+                    ),)+
+                }
+            }
+        }
+    };
+}
+
+texts! {
+    abandoned,
+    audit_add,
+    audit_at,
+    audit_list,
+    begin,
+    claim,
+    claim_one,
+    columns,
+    commit,
+    complete,
+    completed,
+    create,
+    delete,
+    drawn,
+    due,
+    encrypted,
+    engines,
+    entity_export,
+    entity_insert,
+    entity_insert_new,
+    entity_lock,
+    entity_update,
+    export,
+    floor,
+    format,
+    increment,
+    insert,
+    list,
+    lock,
+    lock_name,
+    made,
+    mark_add,
+    mark_export,
+    mark_get,
+    mark_set,
+    message_begin,
+    message_undo,
+    meta_get,
+    meta_lock,
+    now,
+    park,
+    parked_drop,
+    parked_list,
+    parked_lock,
+    prepare,
+    probe,
+    read,
+    renew,
+    renewed,
+    rights,
+    rollback,
+    server,
+    session,
+    settings,
+    size,
+    stats,
+    sweep,
+    tables,
+    take_back,
+    time,
+    token_above,
+    token_draw,
+    token_last,
+    token_none,
+    token_set,
+    token_trim,
+    unlock_name,
+    update,
+}
+
+/// A text of one or several statements, cut at its placeholders.
+pub(crate) struct Text {
+    pub(crate) parts: Box<[Box<str>]>,
+    /// How many statements it has, each with a result of its own.
+    pub(crate) statements: usize,
+}
+
+impl Text {
+    fn new(text: &str, prefix: &str) -> Self {
+        let lines = text.lines().map(|line| match line.split_once("-- ") {
+            Some((code, _)) => code.trim_end(),
+            None => line,
+        });
+        let lines: Vec<_> = lines.filter(|line| !line.is_empty()).collect();
+        let text = lines.join("\n").replace("semel_", prefix);
+        Self {
+            statements: text.matches(";\n").count() + 1,
+            parts: text.split('?').map(Into::into).collect(),
+        }
+    }
+}
+
+/// The names of our tables without their prefix.
+pub(crate) const TABLES: [&str; 7] = [
+    "meta", "tokens", "records", "entities", "parked", "audit", "marks",
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_is_for_the_tables_of_its_prefix_and_without_its_comments() {
+        let texts = Texts::with_prefix("dedup_");
+        assert_eq!(texts.delete.parts.len(), 3);
+        assert_eq!(
+            &*texts.delete.parts[0],
+            "DELETE FROM dedup_records WHERE id = "
+        );
+        assert!(
+            texts.now.parts[0].starts_with("SET @semel.now"),
+            "variables keep their names"
+        );
+        assert!(texts.claim.parts[0].starts_with("INSERT INTO dedup_records"));
+        assert_eq!((texts.now.statements, texts.stats.statements), (1, 3));
+        assert_eq!(texts.session.statements, 3);
+    }
+
+    #[test]
+    fn every_table_is_made_in_the_engine_and_the_collation_that_are_needed() {
+        let texts = Texts::with_prefix("semel_");
+        let made: Vec<_> = texts.create.parts[0].split(";\n").collect();
+        assert_eq!((made.len(), texts.create.parts.len()), (TABLES.len(), 1));
+        for (statement, table) in made.iter().zip(TABLES) {
+            let begins = format!("CREATE TABLE IF NOT EXISTS semel_{table} (");
+            assert!(statement.starts_with(&begins), "{statement}");
+            assert!(statement.contains("ENGINE=InnoDB") && statement.ends_with("utf8mb4_bin"));
+        }
+    }
+}

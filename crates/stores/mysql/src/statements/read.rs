@@ -1,0 +1,246 @@
+//! Reading a statement: its placeholders, its first word, and whether it is one. No grammar: what it
+//! means, the server says.
+
+use semel_core::{Error, Result};
+
+use super::invalid;
+
+/// A statement with `?` for its placeholders.
+#[derive(Debug, PartialEq)]
+pub(super) struct Read {
+    pub(super) text: String,
+    /// Which value each placeholder takes.
+    pub(super) values: Vec<usize>,
+    /// Every word outside of strings and comments, in which the names of its tables are.
+    pub(super) words: Vec<String>,
+}
+
+/// Reads the statement of this number.
+pub(super) fn read(number: usize, text: &str, params: &[Box<str>]) -> Result<Read> {
+    let mut read = Read {
+        text: String::with_capacity(text.len()),
+        values: Vec::new(),
+        words: Vec::new(),
+    };
+    let mut is_over = false;
+    let mut rest = text.trim_start_matches('\u{feff}');
+    while !rest.is_empty() {
+        let (piece, others) = rest.split_at(piece_len(rest));
+        rest = others;
+        let is_blank = piece.trim().is_empty() || is_comment(piece);
+        if is_over && !is_blank && piece != ";" {
+            return Err(invalid(&format!(
+                "statement {number} holds several; give them one by one as `statements = [...]`"
+            )));
+        }
+        match piece {
+            ";" => is_over |= !read.words.is_empty(),
+            "?" => {
+                return Err(invalid(&format!(
+                    "statement {number} has a placeholder ?; write :name"
+                )));
+            }
+            _ if is_blank => read.text.push(' '),
+            _ => {
+                if let Some(name) = piece.strip_prefix(':').filter(|name| !name.is_empty()) {
+                    let place = params.iter().position(|param| **param == *name);
+                    read.values
+                        .push(place.ok_or_else(|| unknown(number, name))?);
+                    read.text.push('?');
+                    continue;
+                }
+                read.text.push_str(piece);
+                let word = piece.trim_matches('`');
+                if word.starts_with(is_word) {
+                    read.words.push(word.to_owned());
+                }
+            }
+        }
+    }
+    check_first(number, &read)?;
+    Ok(read)
+}
+
+/// Only what surely leaves the transaction open: a definition of tables commits by itself, and a
+/// procedure may.
+fn check_first(number: usize, read: &Read) -> Result<()> {
+    let Some(first) = read.words.first().map(|word| word.to_ascii_uppercase()) else {
+        return Err(invalid(&format!("statement {number} is empty")));
+    };
+    if ALLOWED.contains(&&*first) {
+        return Ok(());
+    }
+    let message = format!(
+        "statement {number} begins with {first}, but it runs inside a transaction of the store, which only \
+         INSERT, REPLACE, UPDATE, DELETE, SELECT and WITH leave as it is"
+    );
+    Err(invalid(&message))
+}
+
+fn unknown(number: usize, name: &str) -> Error {
+    invalid(&format!(
+        "statement {number} has :{name}, but params has no {name}"
+    ))
+}
+
+/// How long the piece is that `text`, which is not empty, begins with: a string, a comment, a word, a
+/// placeholder, white space, or one character.
+fn piece_len(text: &str) -> usize {
+    let bytes = text.as_bytes();
+    let until = |end: &str| {
+        text[2..]
+            .find(end)
+            .map_or(text.len(), |at| at + 2 + end.len())
+    };
+    match bytes[0] {
+        quote @ (b'\'' | b'"' | b'`') => string_len(bytes, quote),
+        b'#' => line_len(text),
+        b'-' if bytes.get(1) == Some(&b'-') && bytes.get(2).is_none_or(u8::is_ascii_whitespace) => {
+            line_len(text)
+        }
+        b'/' if bytes.get(1) == Some(&b'*') => until("*/"),
+        b':' => {
+            let name = &text[1..];
+            if name.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_') {
+                1 + span(name, |letter| {
+                    letter.is_ascii_alphanumeric() || letter == '_'
+                })
+            } else {
+                1
+            }
+        }
+        b'@' => {
+            1 + span(&text[1..], |letter| {
+                is_word(letter) || letter == '@' || letter == '.'
+            })
+        }
+        byte if byte.is_ascii_whitespace() => span(text, |letter| letter.is_ascii_whitespace()),
+        _ => match span(text, is_word) {
+            0 => text.chars().next().map_or(1, char::len_utf8),
+            len => len,
+        },
+    }
+}
+
+fn string_len(bytes: &[u8], quote: u8) -> usize {
+    let mut at = 1;
+    while at < bytes.len() {
+        match bytes[at] {
+            b'\\' if quote != b'`' => at += 2,
+            byte if byte == quote && bytes.get(at + 1) == Some(&quote) => at += 2,
+            byte if byte == quote => return at + 1,
+            _ => at += 1,
+        }
+    }
+    bytes.len()
+}
+
+fn line_len(text: &str) -> usize {
+    text.find('\n').map_or(text.len(), |at| at + 1)
+}
+
+fn span(text: &str, is_part: impl Fn(char) -> bool) -> usize {
+    text.find(|letter| !is_part(letter)).unwrap_or(text.len())
+}
+
+fn is_word(letter: char) -> bool {
+    letter.is_alphanumeric() || matches!(letter, '_' | '$')
+}
+
+fn is_comment(piece: &str) -> bool {
+    piece.starts_with('#') || piece.starts_with("--") || piece.starts_with("/*")
+}
+
+const ALLOWED: [&str; 6] = ["INSERT", "REPLACE", "UPDATE", "DELETE", "SELECT", "WITH"];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(text: &str) -> Result<Read> {
+        read(1, text, &["id".into(), "amount".into()])
+    }
+
+    #[test]
+    fn placeholders_are_found_wherever_they_are_code() {
+        for (text, expected, values) in [
+            (
+                "INSERT INTO t VALUES (:id, :amount)",
+                "INSERT INTO t VALUES (?, ?)",
+                vec![0, 1],
+            ),
+            (
+                "UPDATE t SET a=:amount+:amount;",
+                "UPDATE t SET a=?+?",
+                vec![1, 1],
+            ),
+            (
+                "SELECT ':id', \":id\", `:id`, :id",
+                "SELECT ':id', \":id\", `:id`, ?",
+                vec![0],
+            ),
+            (
+                "SELECT 'it''s \\' :id', :id",
+                "SELECT 'it''s \\' :id', ?",
+                vec![0],
+            ),
+            ("SELECT 1 -- :id\n, :id", "SELECT 1  , ?", vec![0]),
+            ("SELECT 1 # :id\n, :id", "SELECT 1  , ?", vec![0]),
+            ("SELECT 1 /* :id */, :id", "SELECT 1  , ?", vec![0]),
+            ("SELECT @a := :id, 5--1", "SELECT @a := ?, 5--1", vec![0]),
+            ("SELECT 'ä:id', ä, :id", "SELECT 'ä:id', ä, ?", vec![0]),
+            ("SELECT :id ;; -- end", "SELECT ?   ", vec![0]),
+        ] {
+            let read = of(text).expect(text);
+            assert_eq!(read.text.trim_end(), expected.trim_end(), "{text}");
+            assert_eq!(read.values, values, "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_statement_is_refused() {
+        for (text, words) in [
+            ("", "empty"),
+            ("-- nothing", "empty"),
+            (";", "empty"),
+            ("INSERT INTO t VALUES (?)", "write :name"),
+            ("INSERT INTO t VALUES (:amont)", "params has no amont"),
+            ("DELETE FROM t; DELETE FROM u", "holds several"),
+            ("CREATE TABLE t (a INT)", "begins with CREATE"),
+            ("/* so */ COMMIT", "begins with COMMIT"),
+            ("(CALL p())", "begins with CALL"),
+            ("SET autocommit = 1", "begins with SET"),
+            ("truncate t", "begins with TRUNCATE"),
+        ] {
+            let error = of(text).expect_err(text);
+            assert!(error.to_string().contains(words), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn words_are_what_is_neither_string_nor_comment() {
+        let read =
+            of("INSERT INTO `a b`.`pay` /* x */ SELECT 'y', z.id FROM z").expect("a statement");
+        let words = [
+            "INSERT", "INTO", "a b", "pay", "SELECT", "z", "id", "FROM", "z",
+        ];
+        assert_eq!(read.words, words);
+    }
+
+    #[test]
+    fn strings_that_do_not_end_end_with_the_text() {
+        for text in [
+            "SELECT 'a",
+            "SELECT \"a\\",
+            "SELECT `a",
+            "SELECT /* a",
+            "SELECT 1 --",
+            "SELECT :",
+        ] {
+            assert!(
+                of(text).is_ok(),
+                "{text}: the server says what is wrong with it"
+            );
+        }
+    }
+}

@@ -1,0 +1,252 @@
+//! The store ports: each call runs in a task of its own, so that giving up the wait gives up no more.
+
+use std::fmt;
+use std::future::Future;
+use std::sync::Arc;
+
+use semel_core::decide::{Directed, Directive};
+use semel_core::port::checkpoint::{CheckpointStore, Together, Write};
+use semel_core::port::store::{Capabilities, ListQuery, Listed, Page, Stats, Swept};
+use semel_core::port::transactional::{Application, Applied, Statements, TransactionalStore};
+use semel_core::port::transfer::{Item, TransferStore};
+use semel_core::{
+    Admission, Audited, ClaimRequest, Mark, Note, Operation, Parked, ParkedId, Record, Renewal,
+    Renewed, Result, Settled, Settlement, Store,
+};
+
+use crate::apply::Apply;
+use crate::checkpoint::{self, AdmitWith, SettleWith};
+use crate::config::Options;
+use crate::error::gone;
+use crate::inbox::Inbox;
+use crate::look::open;
+use crate::preflight::Settings;
+use crate::script::addend;
+use crate::session::Session;
+use crate::transaction::{end, transact};
+use crate::transfer::{Import, export};
+use crate::{audit, claim, jobs, listing, parked, schema, settle, statements};
+
+/// A store in a MySQL or MariaDB database, which may hold its users' own tables as well.
+///
+/// Any number of stores, in any number of processes, may use the same tables at once.
+pub struct MysqlStore {
+    session: Arc<Session>,
+}
+
+impl MysqlStore {
+    /// Connects to the server of `url`, and makes tables where there are none and `options` say so.
+    ///
+    /// # Shape
+    /// `mysql://USER:PASSWORD@HOST:PORT/DATABASE?prefix=semel_&connections=4&ssl-mode=required`
+    ///
+    /// # Errors
+    /// `invalid-config` (the url), `store-unavailable` (no server, wrong password, no right, no
+    /// tables, tables without transactions), `store-read-only`, `store-newer`, `store-foreign`,
+    /// `unsupported` (the server); none repeats the password.
+    pub async fn connect(url: &str, options: Options) -> Result<Self> {
+        let session = Session::new(url, &options)?;
+        let mut lease = session.lease().await?;
+        let opened = open(&session, &mut lease, options.create).await;
+        end(&session, lease).await;
+        opened?;
+        Ok(Self {
+            session: Arc::new(session),
+        })
+    }
+
+    /// The inbox of this store's tables, for transactions on connections of your own.
+    pub fn inbox(&self) -> Inbox {
+        Inbox::new(Arc::clone(&self.session))
+    }
+
+    /// Runs a call to its end, whether or not somebody waits for it.
+    async fn call<T, F>(&self, work: impl FnOnce(Arc<Session>) -> F) -> Result<T>
+    where
+        T: Send + 'static,
+        F: Future<Output = Result<T>> + Send + 'static,
+    {
+        let running = tokio::spawn(work(Arc::clone(&self.session)));
+        running.await.unwrap_or_else(|_| Err(gone()))
+    }
+}
+
+impl fmt::Debug for MysqlStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("MysqlStore")
+            .field("prefix", &self.session.prefix)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Store for MysqlStore {
+    async fn claim(&self, batch: &[ClaimRequest]) -> Result<Vec<Admission>> {
+        if batch.is_empty() {
+            return Ok(Vec::new());
+        }
+        let batch = batch.to_vec();
+        // A lease beyond a server's integers is decided here, and never by adding there.
+        let is_plain = |it: &ClaimRequest| it.gate.is_none() && addend(it.lease).is_some();
+        self.call(|session| async move {
+            if batch.iter().all(is_plain) {
+                claim::claim(&session, &batch).await
+            } else {
+                transact(&session, jobs::Claim(&batch)).await
+            }
+        })
+        .await
+    }
+
+    async fn settle(&self, batch: &[Settlement]) -> Result<Vec<Settled>> {
+        if batch.is_empty() {
+            return Ok(Vec::new());
+        }
+        let batch = batch.to_vec();
+        self.call(|session| async move { settle::settle(&session, &batch).await })
+            .await
+    }
+
+    async fn renew(&self, batch: &[Renewal]) -> Result<Vec<Renewed>> {
+        if batch.is_empty() {
+            return Ok(Vec::new());
+        }
+        let batch = batch.to_vec();
+        self.call(|session| async move { settle::renew(&session, &batch).await })
+            .await
+    }
+
+    async fn park(&self, batch: &[Parked]) -> Result<Vec<bool>> {
+        if batch.is_empty() {
+            return Ok(Vec::new());
+        }
+        let batch = batch.to_vec();
+        self.call(|session| async move { parked::park(&session, &batch).await })
+            .await
+    }
+
+    async fn drop_parked(&self, batch: &[ParkedId], note: Option<&Note>) -> Result<Vec<bool>> {
+        if batch.is_empty() {
+            return Ok(Vec::new());
+        }
+        let (batch, note) = (batch.to_vec(), note.cloned());
+        self.call(
+            |session| async move { transact(&session, parked::Drop(&batch, note.as_ref())).await },
+        )
+        .await
+    }
+
+    async fn get(&self, batch: &[Operation]) -> Result<Vec<Option<Record>>> {
+        let ids: Vec<_> = batch.iter().map(Operation::id).collect();
+        self.call(|session| async move { listing::records(&session, &ids).await })
+            .await
+    }
+
+    async fn list(&self, query: &ListQuery) -> Result<Page<Listed>> {
+        let query = query.clone();
+        self.call(|session| async move { listing::list(&session, &query).await })
+            .await
+    }
+
+    async fn list_parked(&self, query: &ListQuery) -> Result<Page<Parked>> {
+        let query = query.clone();
+        self.call(|session| async move { parked::list(&session, &query).await })
+            .await
+    }
+
+    async fn operate(&self, batch: &[Directive]) -> Result<Vec<Directed>> {
+        if batch.is_empty() {
+            return Ok(Vec::new());
+        }
+        let batch = batch.to_vec();
+        self.call(|session| async move { transact(&session, jobs::Operate(&batch)).await })
+            .await
+    }
+
+    async fn list_audit(&self, query: &ListQuery) -> Result<Page<Audited>> {
+        let query = query.clone();
+        self.call(|session| async move { audit::list(&session, &query).await })
+            .await
+    }
+
+    async fn sweep(&self, limit: usize) -> Result<Swept> {
+        self.call(|session| async move { listing::sweep(&session, limit).await })
+            .await
+    }
+
+    async fn stats(&self) -> Result<Stats> {
+        self.call(|session| async move { listing::stats(&session).await })
+            .await
+    }
+
+    async fn preflight(&self) -> Result<Capabilities> {
+        self.call(|session| async move {
+            let mut lease = session.lease().await?;
+            schema::check_tables(&session, &mut lease).await?;
+            let settings = Settings::read(&session, &mut lease).await?;
+            end(&session, lease).await;
+            Ok(settings.capabilities(&session))
+        })
+        .await
+    }
+}
+
+impl TransferStore for MysqlStore {
+    async fn export(&self, after: Option<&[u8]>, limit: usize) -> Result<Page<Item>> {
+        let after = after.map(<[u8]>::to_vec);
+        self.call(|session| async move { export(&session, after.as_deref(), limit).await })
+            .await
+    }
+
+    async fn import(&self, batch: &[Item]) -> Result<Vec<bool>> {
+        if batch.is_empty() {
+            return Ok(Vec::new());
+        }
+        let batch = batch.to_vec();
+        self.call(|session| async move { transact(&session, Import(&batch)).await })
+            .await
+    }
+}
+
+impl CheckpointStore for MysqlStore {
+    async fn settle_with(&self, batch: &[Settlement], mark: &Mark) -> Result<Together> {
+        let (batch, mark) = (batch.to_vec(), mark.clone());
+        self.call(|session| async move { transact(&session, SettleWith(&batch, &mark)).await })
+            .await
+    }
+
+    async fn admit_with(&self, batch: Vec<ClaimRequest>, write: Write) -> Result<Vec<Admission>> {
+        let job = AdmitWith::new(batch, write)?;
+        self.call(|session| async move { transact(&session, job).await })
+            .await
+    }
+
+    async fn mark(&self, name: &str) -> Result<Option<u64>> {
+        let name: Box<str> = name.into();
+        self.call(|session| async move { checkpoint::mark(&session, &name).await })
+            .await
+    }
+}
+
+impl TransactionalStore for MysqlStore {
+    async fn prepare(&self, statements: &Statements) -> Result<()> {
+        let statements = statements.clone();
+        self.call(|session| async move {
+            let mut lease = session.lease().await?;
+            let prepared = statements::prepare(&session, &mut lease, &statements).await;
+            end(&session, lease).await;
+            prepared
+        })
+        .await
+    }
+
+    async fn apply(&self, statements: &Statements, batch: &[Application]) -> Result<Vec<Applied>> {
+        if batch.is_empty() {
+            return Ok(Vec::new());
+        }
+        let (statements, batch) = (statements.clone(), batch.to_vec());
+        self.call(
+            |session| async move { transact(&session, Apply::new(&statements, &batch)?).await },
+        )
+        .await
+    }
+}

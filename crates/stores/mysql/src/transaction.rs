@@ -1,0 +1,118 @@
+//! Transactions of the store's own: begun, tried again where others were in the way, committed.
+
+use std::future::Future;
+
+use semel_core::{Error, Result};
+
+use crate::error::{Failure, contended};
+use crate::pool::Lease;
+use crate::script::Script;
+use crate::session::{Session, pause};
+
+/// Why a transaction did not come to its end.
+#[derive(Debug)]
+pub(crate) enum Stop {
+    /// The server said no, or nothing, before it was asked to commit.
+    Server(Failure),
+    /// It is over: with this error.
+    Failed(Error),
+    /// Somebody else inserted what was absent: from the beginning, please.
+    Again,
+}
+
+impl From<Failure> for Stop {
+    fn from(failure: Failure) -> Self {
+        Self::Server(failure)
+    }
+}
+
+impl From<Error> for Stop {
+    fn from(error: Error) -> Self {
+        Self::Failed(error)
+    }
+}
+
+impl Stop {
+    /// The error of a transaction that is not tried again.
+    pub(crate) fn into_error(self) -> Error {
+        match self {
+            Self::Server(failure) => failure.uncommitted(),
+            Self::Failed(error) => error,
+            Self::Again => contended(),
+        }
+    }
+
+    fn may_pass(&self, tries: u32) -> bool {
+        match self {
+            Self::Server(failure) => failure.may_pass(tries),
+            Self::Failed(_) => false,
+            Self::Again => tries < ROUNDS,
+        }
+    }
+}
+
+/// What is done within one transaction. It may be asked several times, each time from the beginning.
+pub(crate) trait Job: Send {
+    /// What it comes to.
+    type Answer: Send;
+
+    /// Does it, its commit included. What it leaves open is rolled back.
+    fn run<'a>(
+        &'a mut self,
+        session: &'a Session,
+        lease: &'a mut Lease,
+    ) -> impl Future<Output = Result<Self::Answer, Stop>> + Send + 'a;
+}
+
+/// Does a job.
+pub(crate) async fn transact<J: Job>(session: &Session, mut job: J) -> Result<J::Answer> {
+    let mut tries = 0;
+    loop {
+        let mut lease = session.lease().await?;
+        let ran = job.run(session, &mut lease).await;
+        end(session, lease).await;
+        match ran {
+            Ok(answer) => return Ok(answer),
+            Err(stop) if stop.may_pass(tries) => {
+                tries += 1;
+                pause(tries).await;
+            }
+            Err(stop) => return Err(stop.into_error()),
+        }
+    }
+}
+
+/// Commits what is open on a connection.
+pub(crate) async fn commit(session: &Session, lease: &mut Lease) -> Result<(), Stop> {
+    let mut script = Script::default();
+    script.add(&session.texts.commit, &[]);
+    let committed = lease.run(&script).await;
+    committed_or(committed.map(drop), lease)
+}
+
+/// What the end of a commit says: undone and to be tried again, or final.
+pub(crate) fn committed_or<T>(ran: Result<T, Failure>, lease: &mut Lease) -> Result<T, Stop> {
+    match ran {
+        Ok(done) => {
+            lease.ended();
+            Ok(done)
+        }
+        Err(failure) if failure.is_passing() => Err(Stop::Server(failure)),
+        Err(failure) => Err(Stop::Failed(failure.of_commit())),
+    }
+}
+
+/// Rolls back what is open, and gives the connection back. One that fails at that is closed.
+pub(crate) async fn end(session: &Session, mut lease: Lease) {
+    if lease.is_open() {
+        let mut script = Script::default();
+        script.add(&session.texts.rollback, &[]);
+        if lease.run(&script).await.is_ok() {
+            lease.ended();
+        }
+    }
+    lease.give_back();
+}
+
+/// How often a transaction begins anew because somebody else was faster.
+const ROUNDS: u32 = 32;

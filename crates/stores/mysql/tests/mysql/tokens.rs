@@ -1,0 +1,166 @@
+//! Fencing tokens: drawn before the lock, and never given out below one that was.
+
+use std::sync::Arc;
+
+use mysql_async::prelude::Queryable;
+use semel_core::decide::{Directed, Directive, Order};
+use semel_core::{Admission, Store};
+
+use crate::lab::{Lab, claim, complete, grant, id_of, in_lock_order, operation, request};
+
+/// Keys of which a call meets the first one before the others.
+const KEYS: [&str; 3] = ["a", "b", "c"];
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_takeover_gets_a_token_above_the_claim_that_came_while_it_waited() {
+    let lab = Lab::new().await;
+    let store = Arc::new(lab.store().await);
+    let keys = in_lock_order(&KEYS);
+    for key in &keys {
+        let mut over = request(key, 9);
+        over.lease = std::time::Duration::ZERO;
+        let _ = grant(&store, &over).await;
+    }
+    let mut other = lab.database.connect().await;
+    other
+        .query_drop("START TRANSACTION")
+        .await
+        .expect("a transaction");
+    let lock = format!(
+        "SELECT 1 FROM semel_records WHERE id = {} FOR UPDATE",
+        id_of(keys[0])
+    );
+    other.query_drop(lock).await.expect("a lock");
+    // It has drawn its tokens, and waits at the first key.
+    let (calling, batch) = (
+        Arc::clone(&store),
+        keys.clone().into_iter().map(|key| request(key, 1)),
+    );
+    let batch: Vec<_> = batch.collect();
+    let call = tokio::spawn(async move { calling.claim(&batch).await });
+    lab.waiting_session().await;
+    let mut overtaking = request(keys[2], 2);
+    overtaking.lease = std::time::Duration::ZERO;
+    let overtaking = grant(&store, &overtaking).await;
+    other.query_drop("ROLLBACK").await.expect("the lock back");
+    let answers = call.await.expect("a task").expect("answers");
+    let [_, _, Admission::Granted(last)] = &answers[..] else {
+        panic!("no takeover: {answers:?}")
+    };
+    assert!(
+        last.takeover && last.token > overtaking.token,
+        "{last:?} after {overtaking:?}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_token_drawn_before_a_removal_is_not_given_out_after_it() {
+    let lab = Lab::new().await;
+    let store = Arc::new(lab.store().await);
+    overtaken_by_a_removal(&lab, &store).await;
+}
+
+/// Claims a key that is claimed, finished and removed while the call waits at another key.
+pub(crate) async fn overtaken_by_a_removal(lab: &Lab, store: &Arc<semel_store_mysql::MysqlStore>) {
+    let keys = in_lock_order(&KEYS);
+    let _ = grant(store, &request(keys[0], 9)).await;
+    let mut other = lab.database.connect().await;
+    other
+        .query_drop("START TRANSACTION")
+        .await
+        .expect("a transaction");
+    other
+        .query_drop("UPDATE semel_records SET error = 'x'")
+        .await
+        .expect("a lock");
+    let (calling, batch) = (
+        Arc::clone(store),
+        [request(keys[0], 1), request(keys[2], 1)],
+    );
+    let call = tokio::spawn(async move { calling.claim(&batch).await });
+    lab.waiting_session().await;
+    let removed = grant(store, &request(keys[2], 2)).await;
+    let settled = store
+        .settle(&[complete(keys[2], 2)])
+        .await
+        .expect("answers");
+    assert!(matches!(settled[..], [semel_core::Settled::Now(_)]));
+    let forget = Directive {
+        operation: operation(keys[2]),
+        order: Order::Forget,
+        note: None,
+    };
+    let forgotten = store.operate(&[forget]).await.expect("answers");
+    assert!(matches!(forgotten[..], [Directed::Now(None)]));
+    other.query_drop("ROLLBACK").await.expect("the lock back");
+    let answers = call.await.expect("a task").expect("answers");
+    let [Admission::Busy { .. }, Admission::Granted(claim)] = &answers[..] else {
+        panic!("neither busy nor granted: {answers:?}")
+    };
+    assert!(
+        claim.token > removed.token,
+        "{:?} after {:?}",
+        claim.token,
+        removed.token
+    );
+}
+
+#[tokio::test]
+async fn tokens_go_on_when_old_blocks_are_gone_and_when_drawing_is_rolled_back() {
+    let lab = Lab::new().await;
+    let store = lab.store().await;
+    let first = grant(&store, &request("a", 1)).await.token;
+    lab.database.run("DELETE FROM semel_tokens WHERE block < (SELECT MAX(block) FROM (SELECT block FROM semel_tokens) t)").await;
+    let mut other = lab.database.connect().await;
+    other
+        .query_drop("START TRANSACTION")
+        .await
+        .expect("a transaction");
+    other
+        .query_drop("INSERT INTO semel_tokens (used) VALUES (1)")
+        .await
+        .expect("a block");
+    other.query_drop("ROLLBACK").await.expect("no block");
+    let second = grant(&store, &request("b", 1)).await.token;
+    assert!(second > first);
+}
+
+#[tokio::test]
+async fn records_that_come_before_their_tokens_are_taken_over_with_higher_ones() {
+    let lab = Lab::new().await;
+    let store = lab.store().await;
+    let mut over = request("a", 9);
+    over.lease = std::time::Duration::ZERO;
+    let _ = grant(&store, &over).await;
+    // As an import leaves it whose first item is a record.
+    lab.database
+        .run("UPDATE semel_records SET token = 999999999")
+        .await;
+    let Admission::Granted(claim) = claim(&store, &request("a", 1)).await else {
+        panic!("no takeover")
+    };
+    assert!(claim.token.get() > 999_999_999, "{:?}", claim.token);
+    let next = grant(&store, &request("b", 1)).await;
+    assert!(next.token > claim.token);
+}
+
+#[tokio::test]
+async fn a_batch_larger_than_a_block_gets_tokens_that_rise() {
+    let lab = Lab::new().await;
+    let store = lab.store().await;
+    let batch: Vec<_> = (0..2_500)
+        .map(|number| request(&format!("k{number}"), 1))
+        .collect();
+    let answers = store.claim(&batch).await.expect("answers");
+    let mut tokens: Vec<_> = answers
+        .iter()
+        .map(|answer| match answer {
+            Admission::Granted(claim) => claim.token,
+            other => panic!("not granted: {other:?}"),
+        })
+        .collect();
+    tokens.sort_unstable();
+    tokens.dedup();
+    assert_eq!(tokens.len(), 2_500);
+    assert!(grant(&store, &request("later", 1)).await.token > tokens[2_499]);
+}

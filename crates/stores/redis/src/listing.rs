@@ -1,0 +1,441 @@
+//! Reading without deciding: single records, and pages of records.
+//!
+//! All records, and the completed ones, are found by the journal; claimed and started ones by those of its
+//! segments that have any; everything else by an index of what is not simply done. Each of these has an order
+//! that nothing changes, so that a cursor stays good while records come and go.
+
+use std::collections::BTreeSet;
+
+use bytes::Bytes;
+use semel_core::port::store::{ListQuery, Listed, Page};
+use semel_core::{OpId, Record, Result, StateKind, Timestamp};
+
+use crate::buckets::Name;
+use crate::error::{foreign_cursor, strange};
+use crate::journal::{self, Entry, LAST};
+use crate::record::Stored;
+use crate::session::{Reply, Session};
+use crate::wire::{In, Out};
+
+/// Records with their outcomes, except those that count as absent.
+pub(crate) async fn records(session: &Session, ids: &[OpId]) -> Result<Vec<Option<Record>>> {
+    let mut buckets: Vec<Vec<usize>> = session.buckets.all().map(|_| Vec::new()).collect();
+    for (place, id) in ids.iter().enumerate() {
+        buckets[session.buckets.of(id)].push(place);
+    }
+    let mut records: Vec<Option<Record>> = ids.iter().map(|_| None).collect();
+    for (bucket, places) in buckets.iter().enumerate() {
+        for places in places.chunks(PAGE) {
+            let asked: Vec<OpId> = places.iter().map(|place| ids[*place]).collect();
+            let (now, found) = journal::records(session, bucket, &asked, true).await?;
+            for (place, stored) in places.iter().zip(found) {
+                let record = stored.transpose()?.map(|stored| stored.record);
+                records[*place] = record.filter(|record| !record.is_forgotten(now));
+            }
+        }
+    }
+    Ok(records)
+}
+
+/// A page of records without their outcomes.
+pub(crate) async fn list(session: &Session, query: &ListQuery) -> Result<Page<Listed>> {
+    list_until(session, query, LAST).await
+}
+
+/// The same of records that were added before the stamp `until`.
+pub(crate) async fn list_until(
+    session: &Session,
+    query: &ListQuery,
+    until: u64,
+) -> Result<Page<Listed>> {
+    let by = match query.state {
+        Some(StateKind::Released | StateKind::Dead | StateKind::InDoubt) => By::Index,
+        Some(_) | None if query.repeated => By::Index,
+        Some(StateKind::Claimed | StateKind::Started) => By::Live,
+        Some(StateKind::Completed) | None => By::Journal,
+    };
+    let place = match &query.after {
+        None => Place::first(by),
+        Some(cursor) => Place::read(cursor)
+            .filter(|place| place.by == by && place.bucket < session.buckets.count())
+            .ok_or_else(foreign_cursor)?,
+    };
+    let mut walk = Walk {
+        session,
+        place,
+        until,
+        items: Vec::new(),
+        limit: query.limit.max(1),
+        visited: 0,
+        wants_outcomes: false,
+        bytes: 0,
+    };
+    let is_wanted = |stored: &Stored| {
+        let record = &stored.record;
+        query
+            .scope
+            .as_ref()
+            .is_none_or(|scope| *scope == stored.operation.scope)
+            && query.state.is_none_or(|state| state == record.state.kind())
+            && (!query.repeated || record.possible_repeats > 0)
+    };
+    let is_end = match by {
+        By::Index => walk.index(is_wanted).await?,
+        By::Live | By::Journal => walk.journal(is_wanted).await?,
+    };
+    let next = (!is_end).then(|| walk.place.cursor());
+    Ok(Page {
+        items: walk.items,
+        next,
+    })
+}
+
+/// Pages through all records with their outcomes, for an export; `None` as cursor is the beginning.
+pub(crate) async fn all(
+    session: &Session,
+    cursor: Option<&[u8]>,
+    limit: usize,
+) -> Result<(Vec<Listed>, Option<Bytes>)> {
+    let place = match cursor {
+        None => Place::first(By::Journal),
+        Some(cursor) => Place::read(cursor)
+            .filter(|place| place.by == By::Journal && place.bucket < session.buckets.count())
+            .ok_or_else(foreign_cursor)?,
+    };
+    let mut walk = Walk {
+        session,
+        place,
+        until: LAST,
+        items: Vec::new(),
+        limit,
+        visited: 0,
+        wants_outcomes: true,
+        bytes: 0,
+    };
+    let is_end = walk.journal(|_| true).await?;
+    let next = (!is_end).then(|| walk.place.cursor());
+    Ok((walk.items, next))
+}
+
+/// How a list finds its records.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum By {
+    Journal,
+    Live,
+    Index,
+}
+
+/// Where a list goes on: behind this bucket, stamp, and what was seen under it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Place {
+    by: By,
+    bucket: usize,
+    stamp: u64,
+    /// How many ids of the entry of this stamp were seen.
+    seen: usize,
+    /// Which id of this stamp was seen last, in the index.
+    id: Option<OpId>,
+}
+
+impl Place {
+    const fn first(by: By) -> Self {
+        Self {
+            by,
+            bucket: 0,
+            stamp: 0,
+            seen: 0,
+            id: None,
+        }
+    }
+
+    const fn next_bucket(&self) -> Self {
+        Self {
+            bucket: self.bucket + 1,
+            ..Self::first(self.by)
+        }
+    }
+
+    fn cursor(&self) -> Bytes {
+        let mut out = Out::with_capacity(48);
+        out.u8(CURSOR);
+        out.u8(match self.by {
+            By::Journal => b'j',
+            By::Live => b'l',
+            By::Index => b'o',
+        });
+        out.u16(u16::try_from(self.bucket).unwrap_or(u16::MAX));
+        out.u64(self.stamp);
+        out.u16(u16::try_from(self.seen).unwrap_or(u16::MAX));
+        if let Some(id) = &self.id {
+            out.raw(id.as_bytes());
+        }
+        out.0.into()
+    }
+
+    fn read(cursor: &[u8]) -> Option<Self> {
+        let mut input = In(cursor);
+        if input.u8()? != CURSOR {
+            return None;
+        }
+        let by = match input.u8()? {
+            b'j' => By::Journal,
+            b'l' => By::Live,
+            b'o' => By::Index,
+            _ => return None,
+        };
+        let bucket = input.u16()?.into();
+        let (stamp, seen) = (input.u64()?, input.u16()?.into());
+        let id = match input.0.len() {
+            0 => None,
+            _ => Some(OpId::from_bytes(input.array()?)),
+        };
+        input.is_empty().then_some(Self {
+            by,
+            bucket,
+            stamp,
+            seen,
+            id,
+        })
+    }
+}
+
+/// A page in the making.
+struct Walk<'s> {
+    session: &'s Session,
+    place: Place,
+    until: u64,
+    items: Vec<Listed>,
+    limit: usize,
+    visited: usize,
+    wants_outcomes: bool,
+    bytes: usize,
+}
+
+impl Walk<'_> {
+    fn is_full(&self) -> bool {
+        self.items.len() >= self.limit || self.visited >= MOST_VISITED || self.bytes >= MOST_BYTES
+    }
+
+    /// Goes on in the journal; whether it has come to its end.
+    async fn journal(&mut self, is_wanted: impl Fn(&Stored) -> bool) -> Result<bool> {
+        let mut count = FEW_ENTRIES;
+        while self.place.bucket < self.session.buckets.count() {
+            let bucket = self.place.bucket;
+            let Some((from, to)) = self.range().await? else {
+                self.place = self.place.next_bucket();
+                continue;
+            };
+            let entries = journal::entries(self.session, bucket, (from, to), count).await?;
+            let is_all = entries.len() < count;
+            let (mut ids, mut last) = (0, from);
+            for entry in &entries {
+                if !self.entry(entry, &is_wanted).await? {
+                    return Ok(false);
+                }
+                ids += entry.ids.len();
+                last = entry.stamp;
+            }
+            if is_all && to == self.until {
+                self.place = self.place.next_bucket();
+                continue;
+            }
+            self.place.stamp = if is_all { to + 1 } else { last + 1 };
+            self.place.seen = 0;
+            // Where entries are short, more of them at once.
+            count = (count * MOST_AT_ONCE / ids.max(1)).clamp(FEW_ENTRIES, MOST_AT_ONCE);
+        }
+        Ok(true)
+    }
+
+    /// The stamps that come next, if there are any in this bucket.
+    async fn range(&self) -> Result<Option<(u64, u64)>> {
+        let from = self.place.stamp;
+        if self.place.by != By::Live {
+            return Ok((from <= self.until).then_some((from, self.until)));
+        }
+        let keys = self.session.on("HKEYS", self.place.bucket, Name::Live);
+        let mut reply = Reply::of(self.session.command(self.place.bucket, &keys).await?)?;
+        let mut segments = BTreeSet::new();
+        while !reply.is_empty() {
+            let segment = reply.bytes()?;
+            segments.insert(<[u8; 5]>::try_from(&segment[..]).map_err(|_| strange())?);
+        }
+        let ranges = segments.into_iter().map(journal::segment_range);
+        let ahead = ranges.map(|(first, last)| (first.max(from), last.min(self.until)));
+        Ok(ahead.filter(|(first, last)| first <= last).min())
+    }
+
+    /// Takes what is wanted of an entry; whether all of it was seen.
+    async fn entry(&mut self, entry: &Entry, is_wanted: &impl Fn(&Stored) -> bool) -> Result<bool> {
+        if entry.stamp != self.place.stamp {
+            self.place.stamp = entry.stamp;
+            self.place.seen = 0;
+        }
+        while self.place.seen < entry.ids.len() {
+            if self.is_full() {
+                return Ok(false);
+            }
+            let rest = &entry.ids[self.place.seen..];
+            let ids = &rest[..rest.len().min(self.at_once())];
+            let (now, found) = self.find(ids).await?;
+            for stored in found {
+                if self.is_full() {
+                    return Ok(false);
+                }
+                self.place.seen += 1;
+                self.visited += 1;
+                if let Some(stored) = stored.transpose()?
+                    && stored.created == entry.stamp
+                {
+                    self.take(stored, now, is_wanted);
+                }
+            }
+        }
+        Ok(true)
+    }
+
+    /// Goes on in the index; whether it has come to its end.
+    async fn index(&mut self, is_wanted: impl Fn(&Stored) -> bool) -> Result<bool> {
+        while self.place.bucket < self.session.buckets.count() {
+            loop {
+                if self.is_full() {
+                    return Ok(false);
+                }
+                // Those of one stamp come together, so some of them may have been seen.
+                let count = self.at_once() + MOST_OF_A_STAMP;
+                let ahead = self.indexed(count).await?;
+                let is_all = ahead.len() < count;
+                let after = (self.place.stamp, self.place.id);
+                let ahead: Vec<_> = ahead
+                    .into_iter()
+                    .filter(|(stamp, id)| (*stamp, Some(*id)) > after)
+                    .take(self.at_once())
+                    .collect();
+                let ids: Vec<OpId> = ahead.iter().map(|(_, id)| *id).collect();
+                let (now, found) = self.find(&ids).await?;
+                let mut seen = 0;
+                for ((stamp, id), stored) in ahead.iter().zip(found) {
+                    if self.is_full() {
+                        return Ok(false);
+                    }
+                    seen += 1;
+                    self.visited += 1;
+                    (self.place.stamp, self.place.id) = (*stamp, Some(*id));
+                    if let Some(stored) = stored.transpose()? {
+                        self.take(stored, now, &is_wanted);
+                    }
+                }
+                if is_all && seen < self.at_once() || seen == 0 {
+                    break;
+                }
+            }
+            self.place = self.place.next_bucket();
+        }
+        Ok(true)
+    }
+
+    async fn indexed(&self, count: usize) -> Result<Vec<(u64, OpId)>> {
+        let mut range = self.session.on("ZRANGE", self.place.bucket, Name::Listed);
+        range.arg(self.place.stamp).arg(self.until).arg("BYSCORE");
+        range.arg("LIMIT").arg(0).arg(count).arg("WITHSCORES");
+        let mut reply = Reply::of(self.session.command(self.place.bucket, &range).await?)?;
+        let mut found = Vec::new();
+        while !reply.is_empty() {
+            let id = <[u8; 32]>::try_from(&reply.bytes()?[..]).map_err(|_| strange())?;
+            found.push((score(&reply.bytes()?)?, OpId::from_bytes(id)));
+        }
+        Ok(found)
+    }
+
+    async fn find(&self, ids: &[OpId]) -> Result<(Timestamp, Vec<Option<Result<Stored>>>)> {
+        if ids.is_empty() {
+            return Ok((Timestamp::EPOCH, Vec::new()));
+        }
+        journal::records(self.session, self.place.bucket, ids, self.wants_outcomes).await
+    }
+
+    fn take(&mut self, stored: Stored, now: Timestamp, is_wanted: &impl Fn(&Stored) -> bool) {
+        if stored.record.is_forgotten(now) || !is_wanted(&stored) {
+            return;
+        }
+        let Stored {
+            operation,
+            mut record,
+            ..
+        } = stored;
+        if !self.wants_outcomes {
+            record.outcome = None;
+        }
+        if let Some(semel_core::Outcome::Kept { bytes, .. }) = &record.outcome {
+            self.bytes += bytes.len();
+        }
+        self.items.push(Listed { operation, record });
+    }
+
+    fn at_once(&self) -> usize {
+        let room = self.limit.saturating_sub(self.items.len());
+        room.clamp(SOME, PAGE)
+    }
+}
+
+/// A score of an index that counts in whole numbers.
+pub(crate) fn score(text: &[u8]) -> Result<u64> {
+    let text = std::str::from_utf8(text).map_err(|_| strange())?;
+    if let Ok(whole) = text.parse() {
+        return Ok(whole);
+    }
+    let number: f64 = text.parse().map_err(|_| strange())?;
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "scores are whole and not negative; beyond what counts exactly they are the last"
+    )]
+    Ok(number as u64)
+}
+
+/// The first byte of every cursor.
+const CURSOR: u8 = 0xe6;
+/// Records that are read at once.
+const SOME: usize = 32;
+const PAGE: usize = 1_024;
+/// Records that one page looks at, so that a filter does not make it endless.
+const MOST_VISITED: usize = 16_384;
+/// Outcomes that one page holds, give or take one.
+const MOST_BYTES: usize = 8 << 20;
+/// How many records one script adds at most.
+const MOST_OF_A_STAMP: usize = 1_024;
+/// Entries of the journal that are read at once.
+const FEW_ENTRIES: usize = 8;
+const MOST_AT_ONCE: usize = 1_024;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cursor_comes_back_as_it_was_and_nothing_else_is_one() {
+        let places = [
+            Place::first(By::Live),
+            Place {
+                by: By::Index,
+                bucket: 63,
+                stamp: u64::MAX,
+                seen: 1_023,
+                id: Some(OpId::from_bytes([7; 32])),
+            },
+        ];
+        for place in places {
+            let cursor = place.cursor();
+            assert_eq!(Place::read(&cursor), Some(place));
+            assert_eq!(Place::read(&cursor[1..]), None);
+            assert_eq!(Place::read(&[&cursor[..], b"x"].concat()), None);
+        }
+    }
+
+    #[test]
+    fn scores_are_read_as_they_are_written() {
+        assert_eq!(score(b"1795255200000123").ok(), Some(1_795_255_200_000_123));
+        assert_eq!(score(b"1e3").ok(), Some(1_000));
+        assert!(score(b"x").is_err());
+    }
+}

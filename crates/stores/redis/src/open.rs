@@ -1,0 +1,211 @@
+//! Connecting: which server, is it fit, is the store there.
+
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+
+use redis::RedisConnectionInfo;
+use semel_core::port::store::Capabilities;
+use semel_core::port::transactional::Statements;
+use semel_core::{Code, Error, ErrorKind, Result};
+use tokio_rustls::TlsConnector;
+use tokio_rustls::rustls::pki_types::{CertificateDer, pem::PemObject};
+use tokio_rustls::rustls::{ClientConfig, RootCertStore, crypto::ring};
+
+use crate::buckets::{Buckets, Name, OF_CLUSTER, settings_key, settings_slot};
+use crate::config::{Options, Place, place};
+use crate::error::{foreign, misconfigured, of_begin, strange};
+use crate::link::Settings;
+use crate::preflight;
+use crate::script::{Call, Scripts};
+use crate::server::{Asked, Server};
+use crate::session::{Reply, Session, given};
+
+/// The newest format, which is the one that is written.
+pub(crate) const FORMAT: i64 = 1;
+
+/// What a server is, seen without opening it as a store.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Looked {
+    /// The format of the store there; nothing where there is none.
+    pub format: Option<i64>,
+    /// What a store promises there.
+    pub capabilities: Capabilities,
+    /// Why the database refuses each of the statements: Redis takes none.
+    pub refused: Vec<Option<Error>>,
+}
+
+/// Looks at the server of `url`; changes nothing.
+///
+/// # Errors
+///
+/// As [`RedisStore::connect`](crate::RedisStore::connect), but an absent store is none.
+pub async fn look(url: &str, options: Options, statements: &[Statements]) -> Result<Looked> {
+    let place = place(url)?;
+    let (server, capabilities) = reach(&place, &options).await?;
+    let found = begin(&server, &Scripts::new(), &place, &options, false).await?;
+    let refusal = Error::new(
+        ErrorKind::Unsupported,
+        "Redis runs no SQL; use SQLite, PostgreSQL or MySQL for a `sql` effect",
+    );
+    Ok(Looked {
+        format: found.map(|_| FORMAT),
+        capabilities,
+        refused: statements.iter().map(|_| Some(refusal.clone())).collect(),
+    })
+}
+
+/// Makes the store at `url` where there is none, or brings an older one forward; answers with its format.
+///
+/// # Errors
+///
+/// As [`RedisStore::connect`](crate::RedisStore::connect).
+pub async fn migrate(url: &str, options: Options) -> Result<i64> {
+    let options = Options {
+        create: true,
+        ..options
+    };
+    open(url, &options).await.map(|_| FORMAT)
+}
+
+/// Everything that calls need.
+pub(crate) async fn open(url: &str, options: &Options) -> Result<Session> {
+    let place = place(url)?;
+    let (server, _) = reach(&place, options).await?;
+    let scripts = Scripts::new();
+    let count = begin(&server, &scripts, &place, options, options.create).await?;
+    let count = count.ok_or_else(|| absent(&place.prefix))?;
+    Ok(Session {
+        server,
+        scripts,
+        buckets: Buckets::new(&place.prefix, count),
+        clock: options.clock.clone(),
+        allow_eviction: options.allow_eviction,
+        swept_to: Mutex::default(),
+    })
+}
+
+/// Reaches every server and refuses what is not fit.
+async fn reach(place: &Place, options: &Options) -> Result<(Server, Capabilities)> {
+    let settings = Settings {
+        login: login(place),
+        tls: place
+            .is_encrypted
+            .then(|| tls(place.ca.as_deref()))
+            .transpose()?,
+        patience: options.patience,
+        answer_timeout: options.answer_timeout,
+        is_cluster: place.is_cluster,
+    };
+    let links = place.connections.unwrap_or(options.connections);
+    let server = Server::new(settings, place.addresses.clone(), links);
+    server.discover().await?;
+    let capabilities = preflight::preflight(&server, options.allow_eviction).await?;
+    Ok((server, capabilities))
+}
+
+/// Finds the store, or makes it; how many buckets it has.
+async fn begin(
+    server: &Server,
+    scripts: &Scripts,
+    place: &Place,
+    options: &Options,
+    create: bool,
+) -> Result<Option<u16>> {
+    let beside = Buckets::new(&place.prefix, 1);
+    let mut call = Call::new(
+        &scripts.begin,
+        beside.fixed(0),
+        given(options.clock.as_ref()),
+    );
+    call.key(settings_key(&place.prefix));
+    call.key(beside.key(0, Name::Scratch));
+    let buckets = if place.is_cluster { OF_CLUSTER } else { 1 };
+    call.arg(if create { *b"1" } else { *b"0" });
+    call.arg(FORMAT.to_string()).arg(buckets.to_string());
+    let answer = server
+        .ask_raw(settings_slot(), &Asked::Script(&call))
+        .await?;
+    let answer = answer.map_err(|error| {
+        if error.code() == Some("WRONGTYPE") {
+            return foreign(&place.prefix).with_source(error);
+        }
+        of_begin(error)
+    })?;
+    let mut reply = Reply::of(answer)?;
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).map_err(|_| strange());
+    let (format, buckets) = (text(reply.bytes()?)?, text(reply.bytes()?)?);
+    if format.is_empty() {
+        return Ok(None);
+    }
+    let format: i64 = format.parse().map_err(|_| foreign(&place.prefix))?;
+    if format > FORMAT {
+        return Err(newer(format));
+    }
+    let buckets = buckets.parse().ok().filter(|buckets| *buckets > 0);
+    buckets.map(Some).ok_or_else(|| foreign(&place.prefix))
+}
+
+fn login(place: &Place) -> RedisConnectionInfo {
+    let mut login = RedisConnectionInfo::default()
+        .set_db(place.database)
+        .set_lib_name("semel", env!("CARGO_PKG_VERSION"));
+    if let Some(user) = &place.user {
+        login = login.set_username(user);
+    }
+    if let Some(password) = &place.password {
+        login = login.set_password(password);
+    }
+    login
+}
+
+/// Encryption that checks every certificate, against the system's roots or those of a file.
+fn tls(ca: Option<&Path>) -> Result<TlsConnector> {
+    let mut roots = RootCertStore::empty();
+    if let Some(path) = ca {
+        let unreadable = || {
+            misconfigured(&format!(
+                "`ca` {} cannot be read as PEM certificates",
+                path.display()
+            ))
+        };
+        let certificates =
+            CertificateDer::pem_file_iter(path).map_err(|error| unreadable().with_source(error))?;
+        for certificate in certificates {
+            let certificate = certificate.map_err(|error| unreadable().with_source(error))?;
+            roots
+                .add(certificate)
+                .map_err(|error| unreadable().with_source(error))?;
+        }
+    } else {
+        // Some of the system's may be of no use; a handshake says so where it matters.
+        roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+    }
+    let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .map_err(|error| misconfigured("TLS cannot be set up").with_source(error))?;
+    let config = config.with_root_certificates(roots).with_no_client_auth();
+    Ok(TlsConnector::from(Arc::new(config)))
+}
+
+fn absent(prefix: &str) -> Error {
+    Error::new(
+        ErrorKind::Unavailable,
+        format!(
+            "there is no store under the prefix `{prefix}`; correct it in store.url, or make one with `semel store \
+             migrate`"
+        ),
+    )
+    .not_applied()
+}
+
+fn newer(format: i64) -> Error {
+    Error::new(
+        ErrorKind::Unavailable,
+        format!(
+            "the store has format {format} and this program knows {FORMAT}; use a newer program"
+        ),
+    )
+    .with_code(Code::StoreNewer)
+    .not_applied()
+}

@@ -1,0 +1,121 @@
+//! The laws of the store ports, on the server of `SEMEL_TEST_REDIS_URL`, each instance under a prefix of its own.
+
+use std::io::{BufReader, Read, Write};
+use std::net::TcpStream;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use semel_conformance::{DurableSubject, Subject, TestClock, TransferSubject};
+use semel_store_redis::{Options, RedisStore};
+
+/// An instance on a clock of the test.
+struct Redis {
+    place: Place,
+    clock: TestClock,
+    store: Arc<RedisStore>,
+}
+
+/// A prefix, which is emptied at the end.
+struct Place {
+    server: String,
+    prefix: String,
+}
+
+impl Redis {
+    async fn over(place: Place, clock: TestClock) -> Self {
+        let mut options = Options::default();
+        options.clock = Some(Arc::new(clock.clone()));
+        let store = RedisStore::connect(&place.url(), options).await;
+        Self {
+            place,
+            clock,
+            store: Arc::new(store.expect("a store")),
+        }
+    }
+}
+
+impl Subject for Redis {
+    type Store = RedisStore;
+
+    async fn open() -> Self {
+        Self::over(Place::new(), TestClock::new()).await
+    }
+
+    fn store(&self) -> &Arc<RedisStore> {
+        &self.store
+    }
+
+    fn clock(&self) -> Option<&TestClock> {
+        Some(&self.clock)
+    }
+}
+
+impl DurableSubject for Redis {
+    async fn reopen(self) -> Self {
+        let Self {
+            place,
+            clock,
+            store,
+        } = self;
+        drop(store);
+        Self::over(place, clock).await
+    }
+}
+
+impl TransferSubject for Redis {
+    type Transfer = RedisStore;
+
+    fn transfer(&self) -> Arc<RedisStore> {
+        Arc::clone(&self.store)
+    }
+}
+
+impl Place {
+    fn new() -> Self {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        let server = std::env::var("SEMEL_TEST_REDIS_URL").unwrap_or_else(|_| {
+            panic!(
+                "SEMEL_TEST_REDIS_URL is not set: run `cargo xtask services up redis`, then `source \
+                 target/services/env`"
+            )
+        });
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let prefix = format!("laws-{}-{number}", std::process::id());
+        Self { server, prefix }
+    }
+
+    fn url(&self) -> String {
+        format!("{}?prefix={}", self.server, self.prefix)
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        // What is left behind is in nobody's way.
+        let _ = self.empty();
+    }
+}
+
+impl Place {
+    fn empty(&self) -> std::io::Result<()> {
+        const SCRIPT: &str =
+            "for _, key in ipairs(redis.call('KEYS', ARGV[1])) do redis.call('UNLINK', key) end";
+        let address = self.server.trim_start_matches("redis://");
+        let mut socket = TcpStream::connect(address)?;
+        let pattern = format!("{}:*", self.prefix);
+        let parts = ["EVAL", SCRIPT, "0", &pattern];
+        let mut command = format!("*{}\r\n", parts.len());
+        for part in parts {
+            command += &format!("${}\r\n{part}\r\n", part.len());
+        }
+        socket.write_all(command.as_bytes())?;
+        let mut answer = [0; 3];
+        BufReader::new(socket).read_exact(&mut answer)
+    }
+}
+
+semel_conformance::store_laws!(Redis);
+semel_conformance::history_laws!(Redis);
+semel_conformance::durable_laws!(Redis);
+semel_conformance::transfer_laws!(Redis);
+semel_conformance::durable_transfer_laws!(Redis);

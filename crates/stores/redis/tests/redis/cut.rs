@@ -1,0 +1,95 @@
+//! Connections that break in the middle of a call.
+
+use semel_core::{Admission, Certainty, Code, Settled, StateKind, Store};
+
+use crate::lab::{claim, completion, connect_to, grant, record, request};
+use crate::proxy::{Cut, Proxy};
+use crate::server::Server;
+
+#[tokio::test]
+async fn a_cut_claim_may_be_applied_and_is_resumed() {
+    let server = Server::durable();
+    let proxy = Proxy::before(server.port).await;
+    let store = connect_to(&format!("{}?connections=1", proxy.url())).await;
+    // Sent whole once, so that every later call is one command.
+    let _ = grant(&store, &request("first", 1)).await;
+    for (number, (when, was_applied)) in [
+        (Cut::BeforeServer, false),
+        (Cut::WithinCommand, false),
+        (Cut::BeforeAnswer, true),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let request = request(&format!("pay-{number}"), 1);
+        proxy.cut(when);
+        let Err(error) = store.claim(std::slice::from_ref(&request)).await else {
+            panic!("the connection was cut")
+        };
+        assert_eq!(error.certainty(), Certainty::MaybeApplied, "{error:?}");
+        assert_eq!(error.code(), Code::StoreUnavailable, "{error:?}");
+        let again = grant(&store, &request).await;
+        assert_eq!(
+            (again.resumed, again.attempt),
+            (was_applied, 1),
+            "cut {number}"
+        );
+        let other = claim(&store, &crate::lab::request(&format!("pay-{number}"), 2)).await;
+        assert!(matches!(other, Admission::Busy { .. }), "{other:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_cut_completion_may_be_applied_and_is_repeated() {
+    let server = Server::durable();
+    let proxy = Proxy::before(server.port).await;
+    let store = connect_to(&format!("{}?connections=1", proxy.url())).await;
+    let warm = request("first", 1);
+    let _ = grant(&store, &warm).await;
+    crate::lab::complete(&store, &warm).await;
+    for (number, when) in [Cut::BeforeServer, Cut::WithinCommand, Cut::BeforeAnswer]
+        .into_iter()
+        .enumerate()
+    {
+        let request = request(&format!("pay-{number}"), 1);
+        let _ = grant(&store, &request).await;
+        proxy.cut(when);
+        let cut = store.settle(&[completion(&request)]).await;
+        assert_eq!(cut.expect_err("cut").certainty(), Certainty::MaybeApplied);
+        let again = store
+            .settle(&[completion(&request)])
+            .await
+            .expect("settled");
+        assert!(
+            matches!(again[..], [Settled::Now(StateKind::Completed)]),
+            "{again:?}"
+        );
+        let record = record(&store, &request.operation).await.expect("a record");
+        assert_eq!(record.state.kind(), StateKind::Completed);
+    }
+    proxy.cut(Cut::Not);
+}
+
+/// Of many calls on one connection that is cut, each is answered, and none is sent again by itself.
+#[tokio::test]
+async fn a_cut_connection_answers_everybody_who_waits() {
+    let server = Server::durable();
+    let proxy = Proxy::before(server.port).await;
+    let store = std::sync::Arc::new(connect_to(&format!("{}?connections=1", proxy.url())).await);
+    let _ = grant(&store, &request("first", 1)).await;
+    proxy.cut(Cut::BeforeAnswer);
+    let mut calls = tokio::task::JoinSet::new();
+    for number in 0..20 {
+        let store = std::sync::Arc::clone(&store);
+        calls.spawn(async move {
+            let request = request(&format!("pay-{number}"), 1);
+            let answer = store.claim(std::slice::from_ref(&request)).await;
+            (request, answer.is_ok())
+        });
+    }
+    for (request, was_answered) in calls.join_all().await {
+        let again = grant(&store, &request).await;
+        assert!(again.resumed || !was_answered, "an answered claim is there");
+        assert_eq!(again.attempt, 1, "nothing was sent twice");
+    }
+}
