@@ -1,16 +1,20 @@
--- Claims what is absent and young enough, and reads what is there: one row per key asked for.
--- $1 now or NULL, $2 whether outcomes are wanted, then per key, in the order of the ids.
--- A key with neither a fresh token nor a state is too old, or appeared after this statement began.
+-- Claims what is absent and young enough, and reads what is there. Line 0 has the places of what was
+-- claimed with a token each, so that the usual answer is one row; every other key has a line of its own.
+-- $1 now or NULL, $2 whether outcomes are wanted, $3 and $4 scope and lease where all keys have the same,
+-- then per key, in the order of the ids; a list without values may be left empty.
+-- A line without a state is of a key that is too old, or appeared after this statement began.
 WITH clock AS MATERIALIZED (
     SELECT coalesce($1::bigint, (extract(epoch FROM clock_timestamp()) * 1000)::bigint) AS now
 ), asked AS MATERIALIZED (
-    SELECT * FROM unnest($3::bytea[], $4::integer[], $5::bytea[], $6::bytea[], $7::bytea[], $8::bytea[],
-                         $9::bigint[], $10::bigint[], $11::bigint[])
-    WITH ORDINALITY AS asked (id, scope, key, claim, fingerprint, transport, young_until, lease,
-                              recovery, n)
+    SELECT id, coalesce($3::integer, scope) AS scope, key, claim, fingerprint, transport, young_until,
+           coalesce($4::bigint, lease) AS lease, recovery, n
+    FROM unnest($5::bytea[], $6::integer[], $7::bytea[], $8::bytea[], $9::bytea[], $10::bytea[],
+                $11::bigint[], $12::bigint[], $13::bigint[])
+         WITH ORDINALITY AS asked (id, scope, key, claim, fingerprint, transport, young_until, lease,
+                                   recovery, n)
 ), fresh AS (
     INSERT INTO semel.records (id, scope, key, claim, fingerprint, transport, state, at, due, recovery,
-                               started_at, token, created_at, attempts)
+                               started_at, token, created_at, attempts, revision)
     SELECT id, scope, key, claim, fingerprint, transport,
            CASE WHEN recovery IS NULL THEN 0 ELSE 1 END,
            now + lease,
@@ -19,17 +23,21 @@ WITH clock AS MATERIALIZED (
            CASE WHEN recovery IS NOT NULL THEN now END,
            nextval('semel.token'),
            now,
-           1
+           1,
+           n -- a first revision as good as any, and it tells below which key this is
     FROM asked CROSS JOIN clock
     WHERE young_until IS NULL OR now <= young_until
-    ORDER BY id
     ON CONFLICT (id) DO NOTHING
-    RETURNING id, token AS granted
+    RETURNING revision AS n, token AS granted
 )
-SELECT found.*, asked.n, clock.now, fresh.granted
-FROM asked
+SELECT found.*, line.n, clock.now, line.places, line.tokens
+FROM (
+    SELECT NULL AS id, 0 AS n, array_agg(n::bigint) AS places, array_agg(granted) AS tokens
+    FROM fresh
+    UNION ALL
+    SELECT id, n, NULL, NULL FROM asked WHERE NOT EXISTS (SELECT FROM fresh WHERE fresh.n = asked.n)
+) AS line
 CROSS JOIN clock
-LEFT JOIN fresh ON fresh.id = asked.id
 LEFT JOIN LATERAL (
     SELECT state, at, kept, margin, recovery, claim, token, attempts, vanished, repeats, doubt,
            created_at, started_at, error, fingerprint, transport, entity, version, held, claimed_at,
@@ -37,5 +45,5 @@ LEFT JOIN LATERAL (
            CASE WHEN $2::boolean THEN outcome END AS outcome, revision,
            CASE WHEN state IN (0, 1, 2) OR due <= clock.now THEN nextval('semel.token') END AS spare
     FROM semel.records
-    WHERE records.id = asked.id AND fresh.id IS NULL
+    WHERE records.id = line.id
 ) AS found ON true

@@ -1,5 +1,5 @@
 -- Completes what is claimed, started or in doubt under the claim that reports, and reads the rest.
--- $1 now or NULL, then per key.
+-- Line 0 has the places of what was completed. $1 now or NULL, then per key.
 WITH clock AS MATERIALIZED (
     SELECT coalesce($1::bigint, (extract(epoch FROM clock_timestamp()) * 1000)::bigint) AS now
 ), asked AS MATERIALIZED (
@@ -13,16 +13,19 @@ WITH clock AS MATERIALIZED (
     FROM asked CROSS JOIN clock
     WHERE records.id = asked.id AND records.claim = asked.claim AND records.state IN (0, 1, 5)
       AND records.entity IS NULL
-    RETURNING records.id
+    RETURNING asked.n
 )
-SELECT found.*, asked.n, clock.now, done.id IS NOT NULL
-FROM asked
+SELECT found.*, line.n, clock.now, line.places
+FROM (
+    SELECT NULL AS id, 0 AS n, array_agg(n) AS places FROM done
+    UNION ALL
+    SELECT id, n, NULL FROM asked WHERE NOT EXISTS (SELECT FROM done WHERE done.n = asked.n)
+) AS line
 CROSS JOIN clock
-LEFT JOIN done ON done.id = asked.id
 LEFT JOIN LATERAL (
-    SELECT state, at, records.kept, records.margin, recovery, records.claim, token, attempts, vanished,
-           repeats, doubt, created_at, started_at, error, fingerprint, transport, entity, version, held,
-           claimed_at, past, NULL::integer AS codec, NULL::bytea AS outcome, revision
+    SELECT state, at, kept, margin, recovery, claim, token, attempts, vanished, repeats, doubt,
+           created_at, started_at, error, fingerprint, transport, entity, version, held, claimed_at,
+           past, NULL::integer AS codec, NULL::bytea AS outcome, revision
     FROM semel.records
-    WHERE records.id = asked.id AND done.id IS NULL
+    WHERE records.id = line.id
 ) AS found ON true

@@ -176,6 +176,9 @@ pub(crate) struct Asked<'r> {
     pub(crate) young_until: Vec<Option<i64>>,
     pub(crate) leases: Vec<i64>,
     pub(crate) recoveries: Vec<Option<i64>>,
+    /// The scope and the lease of all of them, where they are the same; then their lists are empty.
+    pub(crate) scope: Option<i32>,
+    pub(crate) lease: Option<i64>,
 }
 
 impl<'r> Asked<'r> {
@@ -201,6 +204,34 @@ impl<'r> Asked<'r> {
             semel_core::Start::Unmarked => None,
             semel_core::Start::Marked(recovery) => Some(recovery_column(recovery)),
         });
+    }
+
+    /// Leaves out what need not be sent for each key: each value costs the server a tenth of a
+    /// microsecond, of ten or so for the whole key.
+    pub(crate) fn pack(&mut self) {
+        self.scope = in_common(&mut self.scopes);
+        self.lease = in_common(&mut self.leases);
+        leave_out(&mut self.fingerprints);
+        leave_out(&mut self.transports);
+        leave_out(&mut self.young_until);
+        leave_out(&mut self.recoveries);
+    }
+}
+
+/// The value of a list that has only one, in place of the list.
+fn in_common<T: Copy + PartialEq>(list: &mut Vec<T>) -> Option<T> {
+    let first = *list.first()?;
+    let is_even = list.iter().all(|value| *value == first);
+    is_even.then(|| {
+        list.clear();
+        first
+    })
+}
+
+/// Empties a list without a value in it.
+fn leave_out<T>(list: &mut Vec<Option<T>>) {
+    if list.iter().all(Option::is_none) {
+        list.clear();
     }
 }
 

@@ -8,13 +8,17 @@ use deadpool_postgres::tokio_postgres::{self, error::SqlState};
 use deadpool_postgres::{HookError, PoolError};
 use semel_core::{Code, Error, ErrorKind};
 
+use crate::session::Failure;
+
 /// A failure of a statement that commits by itself, or of one before the commit. An answer of the
 /// server says that it was undone; a connection that broke says nothing.
-pub(crate) fn undone(error: tokio_postgres::Error) -> Error {
-    let is_answered = error.code().is_some_and(|state| {
-        !LEAVING.contains(state) && *state != SqlState::T_R_STATEMENT_COMPLETION_UNKNOWN
+pub(crate) fn undone(failure: impl Into<Failure>) -> Error {
+    let failure = failure.into();
+    let is_answered = failure.answer().is_some_and(|(state, _)| {
+        !LEAVING.iter().any(|it| it.code() == state)
+            && state != SqlState::T_R_STATEMENT_COMPLETION_UNKNOWN.code()
     });
-    let error = classify(error);
+    let error = classify(failure);
     if is_answered {
         error.not_applied()
     } else {
@@ -24,8 +28,8 @@ pub(crate) fn undone(error: tokio_postgres::Error) -> Error {
 
 /// A failure in a transaction that has not been asked to commit: the server undoes it, whatever
 /// became of the connection.
-pub(crate) fn uncommitted(error: tokio_postgres::Error) -> Error {
-    classify(error).not_applied()
+pub(crate) fn uncommitted(failure: impl Into<Failure>) -> Error {
+    classify(failure.into()).not_applied()
 }
 
 /// A failure of the commit itself: refused by the server, or nobody knows.
@@ -34,8 +38,27 @@ pub(crate) fn of_commit(error: tokio_postgres::Error) -> Error {
 }
 
 /// Whether trying again at once is likely to succeed, with nothing applied.
-pub(crate) fn is_passing(error: &tokio_postgres::Error) -> bool {
-    error.code().is_some_and(|state| PASSING.contains(state))
+pub(crate) fn is_passing(failure: &impl Refuses) -> bool {
+    let state = failure.state();
+    state.is_some_and(|state| PASSING.iter().any(|it| it.code() == state))
+}
+
+/// What may be an answer of the server.
+pub(crate) trait Refuses {
+    /// Its `SQLSTATE`.
+    fn state(&self) -> Option<&str>;
+}
+
+impl Refuses for tokio_postgres::Error {
+    fn state(&self) -> Option<&str> {
+        Some(self.code()?.code())
+    }
+}
+
+impl Refuses for Failure {
+    fn state(&self) -> Option<&str> {
+        Some(self.answer()?.0)
+    }
 }
 
 /// No connection could be had from the pool.
@@ -63,7 +86,7 @@ pub(crate) fn no_connection(error: PoolError, patience: Duration) -> Error {
 
 /// A connection was not made.
 pub(crate) fn not_connected(error: tokio_postgres::Error) -> Error {
-    classify(error).not_applied()
+    classify(error.into()).not_applied()
 }
 
 /// A stored row that does not say what it must.
@@ -96,13 +119,25 @@ pub(crate) fn misconfigured(message: &str) -> Error {
 }
 
 /// The one place that knows PostgreSQL's codes. What nobody classified is our bug, maybe applied.
-fn classify(error: tokio_postgres::Error) -> Error {
-    let Some(db) = error.as_db_error() else {
-        return broken(error);
-    };
-    let state = db.code().clone();
-    let said = one_line(db.message());
-    let classified = match state.code() {
+fn classify(failure: Failure) -> Error {
+    match failure.answer() {
+        Some((state, said)) => told(state, &one_line(said)).with_source(failure.into_source()),
+        None => match failure {
+            Failure::Driver(error) => broken(error),
+            Failure::Refused(_) => unavailable("the connection to PostgreSQL broke")
+                .with_source(failure.into_source()),
+            Failure::Unreadable(error) => Error::new(
+                ErrorKind::Internal,
+                "PostgreSQL and this store do not agree on the type of a value",
+            )
+            .with_source(error),
+        },
+    }
+}
+
+/// What the server said.
+fn told(state: &str, said: &str) -> Error {
+    match state {
         "40001" | "40P01" | "55P03" => Error::new(
             ErrorKind::Throttled,
             "others were at the same records for too long; try again",
@@ -161,8 +196,7 @@ fn classify(error: tokio_postgres::Error) -> Error {
             ErrorKind::Internal,
             format!("PostgreSQL refused a statement of this store: {said} ({other})"),
         ),
-    };
-    classified.with_source(error)
+    }
 }
 
 /// Not an answer: the connection, or what came over it. The driver tells its kinds only by their words;

@@ -10,6 +10,7 @@ mod checkpoint;
 mod columns;
 mod config;
 mod connect;
+pub mod driver;
 mod error;
 mod inbox;
 mod jobs;

@@ -7,7 +7,7 @@
 
 use std::collections::HashMap;
 
-use deadpool_postgres::tokio_postgres::{self, Row};
+use deadpool_postgres::tokio_postgres;
 use semel_core::ledger::{Found, Ledger};
 use semel_core::{
     Audited, ClaimId, Entity, EntityRecord, Error, ErrorKind, FencingToken, OpId, Operation,
@@ -17,14 +17,14 @@ use semel_core::{
 use crate::columns::Columns;
 use crate::error::{corrupt, uncommitted};
 use crate::row::{self, millis, timestamp};
-use crate::session::{Runs, store_scope};
+use crate::session::{Runs, Cells, Failure, store_scope};
 use crate::sql::Texts;
 
 /// Why a transaction did not come to its commit.
 #[derive(Debug)]
 pub(crate) enum Stop {
     /// PostgreSQL said no.
-    Server(tokio_postgres::Error),
+    Server(Failure),
     /// Something else went wrong; surely nothing was applied.
     Failed(Error),
     /// Somebody else inserted what was absent: from the beginning, please.
@@ -33,7 +33,13 @@ pub(crate) enum Stop {
 
 impl From<tokio_postgres::Error> for Stop {
     fn from(error: tokio_postgres::Error) -> Self {
-        Self::Server(error)
+        Self::Server(error.into())
+    }
+}
+
+impl From<Failure> for Stop {
+    fn from(failure: Failure) -> Self {
+        Self::Server(failure)
     }
 }
 
@@ -332,7 +338,7 @@ pub(crate) async fn add_audited(
     texts: &Texts,
     entries: &[Audited],
     scopes: &[Option<i32>],
-) -> Result<(), tokio_postgres::Error> {
+) -> Result<(), Failure> {
     let texts_of = |part: fn(&Audited) -> &str| -> Vec<String> {
         entries.iter().map(|entry| row::text(part(entry))).collect()
     };
@@ -360,8 +366,8 @@ pub(crate) async fn add_audited(
 }
 
 /// An entity from three columns of a row, from `first` on.
-pub(crate) fn entity_record(row: &Row, first: usize) -> Result<EntityRecord> {
-    let column = |error: tokio_postgres::Error| corrupt("entity").with_source(error);
+pub(crate) fn entity_record(row: &impl Cells, first: usize) -> Result<EntityRecord> {
+    let column = |failure: Failure| corrupt("entity").with_source(failure.into_source());
     let applied: Option<i64> = row.try_get(first).map_err(column)?;
     let holder: Option<&[u8]> = row.try_get(first + 1).map_err(column)?;
     let until: Option<i64> = row.try_get(first + 2).map_err(column)?;
@@ -375,7 +381,7 @@ pub(crate) fn entity_record(row: &Row, first: usize) -> Result<EntityRecord> {
     })
 }
 
-fn only(rows: Vec<Row>) -> Result<Row, Error> {
+fn only<R>(rows: Vec<R>) -> Result<R, Error> {
     rows.into_iter().next().ok_or_else(|| {
         Error::new(
             ErrorKind::Internal,

@@ -24,7 +24,7 @@ use semel_core::{
 use crate::columns::Columns;
 use crate::error::{contended, undone};
 use crate::row::{self, timestamp};
-use crate::session::{Runs, Session, pause};
+use crate::session::{Cells, Runs, Session, pause};
 
 /// An item that is still open after every round.
 const ROUNDS: u32 = 32;
@@ -90,8 +90,8 @@ struct Rounds<'b, A> {
     failed: fn(Error) -> A,
     /// Places of items that have no answer yet, in order.
     open: Vec<usize>,
-    /// Places of items whose answers are written already, whatever becomes of those behind them.
-    written: HashSet<usize>,
+    /// Whether an item's answer is written already, whatever becomes of those behind it.
+    is_written: Vec<bool>,
     /// Places of items that are left to a transaction, since records of theirs are gated.
     gated: Vec<usize>,
     scopes: HashMap<Scope, i32>,
@@ -112,7 +112,7 @@ impl<'b, A: Clone + Send + Sync> Rounds<'b, A> {
             ids: operations.iter().map(|it| it.id()).collect(),
             answers: vec![None; operations.len()],
             open: (0..operations.len()).collect(),
-            written: HashSet::new(),
+            is_written: vec![false; operations.len()],
             gated: Vec::new(),
             scopes: HashMap::new(),
             operations,
@@ -150,11 +150,11 @@ impl<'b, A: Clone + Send + Sync> Rounds<'b, A> {
     /// Ends the batch with an error. What was written before keeps its answer, for the error is not
     /// true of it; only where there is no such thing is it the error of the whole call.
     fn give_up(&mut self, error: Error) -> Result<()> {
-        if self.open.len() == self.answers.len() && self.written.is_empty() {
+        if self.open.len() == self.answers.len() && !self.is_written.contains(&true) {
             return Err(error);
         }
         for item in std::mem::take(&mut self.open) {
-            if !self.written.contains(&item) {
+            if !self.is_written[item] {
                 self.answers[item] = Some((self.failed)(error.clone()));
             }
         }
@@ -178,14 +178,13 @@ impl<'b, A: Clone + Send + Sync> Rounds<'b, A> {
         let (mut open, kept): (Vec<usize>, Vec<usize>) = self
             .open
             .iter()
-            .filter(|item| !self.written.contains(item))
+            .filter(|item| !self.is_written[**item])
             .partition(|item| is_lost(item));
         if let Err(error) = written {
             // Some may have been written before the statement that failed.
-            let answered = kept
-                .into_iter()
-                .filter(|item| self.answers[*item].is_some());
-            self.written.extend(answered);
+            for item in kept {
+                self.is_written[item] |= self.answers[item].is_some();
+            }
             return Err(error);
         }
         for item in &open {
@@ -238,9 +237,10 @@ impl<'b, A: Clone + Send + Sync> Rounds<'b, A> {
             .run(self.client, text, &[&now, &false, &ids])
             .await?;
         for row in &rows {
-            let (item, now) = place_and_now(row, row::COLUMNS + 1, keys)?;
-            let ledger = ledger.get_or_insert_with(|| Ledger::new(now));
-            self.tell(ledger, item, row)?;
+            if let (Some(item), now) = line(row, row::COLUMNS + 1, keys)? {
+                let ledger = ledger.get_or_insert_with(|| Ledger::new(now));
+                self.tell(ledger, item, row)?;
+            }
         }
         Ok(())
     }
@@ -308,22 +308,35 @@ async fn write(
 }
 
 /// The id in a column.
-pub(crate) fn id_at(row: &Row, column: usize) -> Result<OpId> {
+pub(crate) fn id_at(row: &impl Cells, column: usize) -> Result<OpId> {
     let bytes: &[u8] = row.try_get(column).map_err(undone)?;
     let id = bytes.try_into().map(OpId::from_bytes);
     id.map_err(|_| crate::error::corrupt("operation id"))
 }
 
-/// The item that a row is about, and the time that it was read at.
-fn place_and_now(row: &Row, column: usize, keys: &[usize]) -> Result<(usize, Timestamp)> {
+/// What a line of an answer is about, and the time that it was read at: one item, or, where it is
+/// line 0, all that the statement has written.
+fn line(row: &Row, column: usize, keys: &[usize]) -> Result<(Option<usize>, Timestamp)> {
     let number: i64 = row.try_get(column).map_err(undone)?;
     let now: i64 = row.try_get(column + 1).map_err(undone)?;
-    let place = usize::try_from(number - 1).ok().and_then(|at| keys.get(at));
-    match place {
-        Some(item) => Ok((*item, timestamp(now))),
-        None => Err(Error::new(
+    let item = (number != 0).then(|| item(number, keys)).transpose()?;
+    Ok((item, timestamp(now)))
+}
+
+/// The items that line 0 names as written.
+fn written(row: &Row, column: usize, keys: &[usize]) -> Result<Vec<usize>> {
+    let places: Option<Vec<i64>> = row.try_get(column).map_err(undone)?;
+    let places = places.unwrap_or_default();
+    places.into_iter().map(|place| item(place, keys)).collect()
+}
+
+/// The item of a place, which is counted from 1.
+fn item(place: i64, keys: &[usize]) -> Result<usize> {
+    let at = usize::try_from(place - 1).ok();
+    at.and_then(|at| keys.get(at)).copied().ok_or_else(|| {
+        Error::new(
             ErrorKind::Internal,
             "an answer to something that was not asked",
-        )),
-    }
+        )
+    })
 }

@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use deadpool_postgres::tokio_postgres::{self, Row};
 use semel_core::attempt::past_from_bytes;
 use semel_core::{
     ClaimId, Error, FencingToken, Fingerprint, Key, Outcome, Record, Recovery, State, StateKind,
@@ -11,13 +10,14 @@ use semel_core::{
 };
 
 use crate::error::{corrupt, undone};
+use crate::session::{Cells, Failure};
 
 /// Columns of a record that come first in every query; then comes the revision.
 pub(crate) const COLUMNS: usize = 23;
 
 /// A row of a query that begins with a record: its revision and the record, or `None` where the
 /// query found none.
-pub(crate) fn found(row: &Row) -> Result<Option<(u64, Record)>, Error> {
+pub(crate) fn found(row: &impl Cells) -> Result<Option<(u64, Record)>, Error> {
     let revision: Option<i32> = row.try_get(COLUMNS).map_err(undone)?;
     let Some(revision) = revision else {
         return Ok(None);
@@ -27,14 +27,14 @@ pub(crate) fn found(row: &Row) -> Result<Option<(u64, Record)>, Error> {
 }
 
 /// The record in the first [`COLUMNS`] columns.
-pub(crate) fn read(row: &Row) -> Result<Record, Error> {
+pub(crate) fn read(row: &impl Cells) -> Result<Record, Error> {
     parse(row).map_err(|fault| match fault {
-        Fault::Column(error) => corrupt("record").with_source(error),
+        Fault::Column(failure) => corrupt("record").with_source(failure.into_source()),
         Fault::Lie => corrupt("record"),
     })
 }
 
-fn parse(row: &Row) -> Result<Record, Fault> {
+fn parse(row: &impl Cells) -> Result<Record, Fault> {
     let at = timestamp(row.try_get(1)?);
     let kept: Option<i64> = row.try_get(2)?;
     let margin: Option<i64> = row.try_get(3)?;
@@ -43,7 +43,7 @@ fn parse(row: &Row) -> Result<Record, Fault> {
         let margin = margin.map(span).transpose()?;
         Ok(margin.map_or(window, |margin| window.with_margin(margin)))
     };
-    let state = match row.try_get::<_, i16>(0)? {
+    let state = match row.try_get::<i16>(0)? {
         0 => State::Claimed { lease_until: at },
         1 => {
             let column: Option<i64> = row.try_get(4)?;
@@ -76,12 +76,12 @@ fn parse(row: &Row) -> Result<Record, Fault> {
             .map_err(|_| Fault::Lie)?,
         transport: bytes(row, 15)?,
         claim_id: claim_id(slice(row, 5)?.ok_or(Fault::Lie)?).ok_or(Fault::Lie)?,
-        token: FencingToken::new(row.try_get::<_, i64>(6)?.cast_unsigned()),
-        attempts: row.try_get::<_, i32>(7)?.cast_unsigned(),
-        vanished: row.try_get::<_, i32>(8)?.cast_unsigned(),
-        possible_repeats: row.try_get::<_, i32>(9)?.cast_unsigned(),
+        token: FencingToken::new(row.try_get::<i64>(6)?.cast_unsigned()),
+        attempts: row.try_get::<i32>(7)?.cast_unsigned(),
+        vanished: row.try_get::<i32>(8)?.cast_unsigned(),
+        possible_repeats: row.try_get::<i32>(9)?.cast_unsigned(),
         doubt: row
-            .try_get::<_, Option<i64>>(10)?
+            .try_get::<Option<i64>>(10)?
             .map(recovery)
             .transpose()?,
         claimed_at: claimed_at.map_or(created_at, timestamp),
@@ -89,8 +89,8 @@ fn parse(row: &Row) -> Result<Record, Fault> {
             .map_or_else(|| Some(Vec::new()), past_from_bytes)
             .ok_or(Fault::Lie)?,
         created_at,
-        first_started_at: row.try_get::<_, Option<i64>>(12)?.map(timestamp),
-        last_error: row.try_get::<_, Option<String>>(13)?.map(Into::into),
+        first_started_at: row.try_get::<Option<i64>>(12)?.map(timestamp),
+        last_error: row.try_get::<Option<String>>(13)?.map(Into::into),
         gate: entity
             .transpose()?
             .zip(version)
@@ -105,26 +105,26 @@ fn parse(row: &Row) -> Result<Record, Fault> {
 
 /// Why a row cannot be read.
 enum Fault {
-    Column(tokio_postgres::Error),
+    Column(Failure),
     Lie,
 }
 
-impl From<tokio_postgres::Error> for Fault {
-    fn from(error: tokio_postgres::Error) -> Self {
-        Self::Column(error)
+impl From<Failure> for Fault {
+    fn from(failure: Failure) -> Self {
+        Self::Column(failure)
     }
 }
 
-fn slice(row: &Row, column: usize) -> Result<Option<&[u8]>, Fault> {
+fn slice(row: &impl Cells, column: usize) -> Result<Option<&[u8]>, Fault> {
     Ok(row.try_get(column)?)
 }
 
-fn bytes(row: &Row, column: usize) -> Result<Option<Bytes>, Fault> {
+fn bytes(row: &impl Cells, column: usize) -> Result<Option<Bytes>, Fault> {
     Ok(slice(row, column)?.map(Bytes::copy_from_slice))
 }
 
-fn outcome(row: &Row) -> Result<Option<Outcome>, Fault> {
-    let Some(codec) = row.try_get::<_, Option<i32>>(21)? else {
+fn outcome(row: &impl Cells) -> Result<Option<Outcome>, Fault> {
+    let Some(codec) = row.try_get::<Option<i32>>(21)? else {
         return Ok(None);
     };
     let bytes = slice(row, 22)?.unwrap_or_default();

@@ -6,11 +6,12 @@ use std::sync::atomic::AtomicU32;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use deadpool_postgres::tokio_postgres::types::{ToSql, Type};
+use deadpool_postgres::tokio_postgres::types::{FromSql, ToSql, Type};
 use deadpool_postgres::tokio_postgres::{self, Row};
 use deadpool_postgres::{Object, Pool};
 use semel_core::{Clock, Result, Scope};
 
+use crate::driver::Refused;
 use crate::error::{is_passing, no_connection, undone};
 use crate::sql::{Text, Texts};
 
@@ -27,14 +28,75 @@ pub(crate) struct Session {
     scopes: Mutex<HashMap<Scope, i32>>,
 }
 
-/// Runs statements: a connection of the pool, a transaction on it, or a user's own transaction.
+/// Ours statements: a connection of the pool, a transaction on it, or a user's own transaction on a
+/// connection of any driver.
 pub(crate) trait Runs: Sync {
-    /// Runs a statement and answers with its rows.
+    /// A row as the driver hands it over.
+    type Row: Cells + Send + Sync;
+
+    /// Ours a statement and answers with its rows.
     fn rows(
         &self,
         text: &Text,
         parameters: &[&(dyn ToSql + Sync)],
-    ) -> impl Future<Output = Result<Vec<Row>, tokio_postgres::Error>> + Send;
+    ) -> impl Future<Output = Result<Vec<Self::Row>, Failure>> + Send;
+}
+
+/// The same with our own driver.
+pub(crate) trait Ours: Runs<Row = Row> {}
+
+impl<C: Runs<Row = Row>> Ours for C {}
+
+/// A user's transaction, in which a savepoint may be set.
+pub(crate) trait Nests: Runs {
+    /// Ours statements without parameters or rows.
+    fn order(&self, sql: &str) -> impl Future<Output = Result<(), Failure>> + Send;
+}
+
+/// The columns of a row.
+pub(crate) trait Cells {
+    /// What a column says.
+    fn try_get<'r, T: FromSql<'r>>(&'r self, column: usize) -> Result<T, Failure>;
+}
+
+/// Why a statement did not run, or its answer cannot be read.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// As our own driver says it.
+    Driver(tokio_postgres::Error),
+    /// As another driver says it.
+    Refused(Refused),
+    /// A value of another type than the statement has, over another driver.
+    Unreadable(Box<dyn std::error::Error + Send + Sync>),
+}
+
+impl Failure {
+    /// The `SQLSTATE` of the server's answer, and its words, if it is one.
+    pub(crate) fn answer(&self) -> Option<(&str, &str)> {
+        match self {
+            Self::Driver(error) => {
+                let db = error.as_db_error()?;
+                Some((db.code().code(), db.message()))
+            }
+            Self::Refused(Refused::Answered { state, message, .. }) => Some((state, message)),
+            Self::Refused(Refused::Broken(_)) | Self::Unreadable(_) => None,
+        }
+    }
+
+    /// The cause as it is kept in an error.
+    pub(crate) fn into_source(self) -> Box<dyn std::error::Error + Send + Sync> {
+        match self {
+            Self::Driver(error) => error.into(),
+            Self::Refused(refused) => refused.into(),
+            Self::Unreadable(error) => error,
+        }
+    }
+}
+
+impl From<tokio_postgres::Error> for Failure {
+    fn from(error: tokio_postgres::Error) -> Self {
+        Self::Driver(error)
+    }
 }
 
 impl Session {
@@ -67,10 +129,10 @@ impl Session {
         Some(crate::row::millis(clock.now()))
     }
 
-    /// Runs a statement that commits by itself; tries again where others were in its way.
+    /// Ours a statement that commits by itself; tries again where others were in its way.
     pub(crate) async fn run(
         &self,
-        client: &impl Runs,
+        client: &impl Ours,
         text: &Text,
         parameters: &[&(dyn ToSql + Sync)],
     ) -> Result<Vec<Row>> {
@@ -89,7 +151,7 @@ impl Session {
 
     /// The number of a scope, which is stored if it is not yet. Remembered, so `client` must not be
     /// in a transaction that may be undone.
-    pub(crate) async fn scope(&self, client: &impl Runs, scope: &Scope) -> Result<i32> {
+    pub(crate) async fn scope(&self, client: &impl Ours, scope: &Scope) -> Result<i32> {
         let known = |numbers: &HashMap<Scope, i32>| numbers.get(scope).copied();
         if let Some(number) = known(&self.scopes.lock().unwrap_or_else(PoisonError::into_inner)) {
             return Ok(number);
@@ -108,7 +170,7 @@ pub(crate) async fn store_scope(
     client: &impl Runs,
     text: &Text,
     scope: &Scope,
-) -> Result<i32, tokio_postgres::Error> {
+) -> Result<i32, Failure> {
     loop {
         let rows = client
             .rows(text, &[&scope.tenant(), &scope.operation()])
@@ -131,39 +193,57 @@ pub(crate) async fn pause(tries: u32) {
 }
 
 impl Runs for Object {
+    type Row = Row;
+
     async fn rows(
         &self,
         text: &Text,
         parameters: &[&(dyn ToSql + Sync)],
-    ) -> Result<Vec<Row>, tokio_postgres::Error> {
+    ) -> Result<Vec<Row>, Failure> {
         let statement = self.prepare_typed_cached(&text.sql, &text.types).await?;
-        self.query(&statement, parameters).await
+        Ok(self.query(&statement, parameters).await?)
     }
 }
 
 impl Runs for deadpool_postgres::Transaction<'_> {
+    type Row = Row;
+
     async fn rows(
         &self,
         text: &Text,
         parameters: &[&(dyn ToSql + Sync)],
-    ) -> Result<Vec<Row>, tokio_postgres::Error> {
+    ) -> Result<Vec<Row>, Failure> {
         let statement = self.prepare_typed_cached(&text.sql, &text.types).await?;
-        self.query(&statement, parameters).await
+        Ok(self.query(&statement, parameters).await?)
     }
 }
 
 impl Runs for tokio_postgres::Transaction<'_> {
+    type Row = Row;
+
     async fn rows(
         &self,
         text: &Text,
         parameters: &[&(dyn ToSql + Sync)],
-    ) -> Result<Vec<Row>, tokio_postgres::Error> {
+    ) -> Result<Vec<Row>, Failure> {
         let typed: Vec<(&(dyn ToSql + Sync), Type)> = parameters
             .iter()
             .copied()
             .zip(text.types.iter().cloned())
             .collect();
-        self.query_typed(&text.sql, &typed).await
+        Ok(self.query_typed(&text.sql, &typed).await?)
+    }
+}
+
+impl Nests for tokio_postgres::Transaction<'_> {
+    async fn order(&self, sql: &str) -> Result<(), Failure> {
+        Ok(self.batch_execute(sql).await?)
+    }
+}
+
+impl Cells for Row {
+    fn try_get<'r, T: FromSql<'r>>(&'r self, column: usize) -> Result<T, Failure> {
+        Ok(Self::try_get(self, column)?)
     }
 }
 

@@ -128,6 +128,6 @@ mod tests {
         assert_eq!(*texts.lock.types, [Type::BOOL, Type::BYTEA_ARRAY]);
         assert_eq!(texts.update.types.len(), 26);
         assert_eq!(texts.insert.types.len(), 27);
-        assert_eq!(texts.claim.types.len(), 11);
+        assert_eq!(texts.claim.types.len(), 13);
     }
 }

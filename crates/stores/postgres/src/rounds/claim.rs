@@ -2,10 +2,11 @@
 
 use std::collections::HashSet;
 
+use deadpool_postgres::tokio_postgres::Row;
 use semel_core::ledger::{Found, Ledger};
 use semel_core::{Admission, ClaimRequest, Error, ErrorKind, FencingToken, Result, Timestamp};
 
-use super::{Rounds, place_and_now};
+use super::{Rounds, item, line};
 use crate::columns::Asked;
 use crate::error::undone;
 use crate::row;
@@ -18,6 +19,7 @@ impl Rounds<'_, Admission> {
             let scope = self.scopes[&self.operations[*item].scope];
             asked.push(&self.ids[*item], scope, &batch[*item]);
         }
+        asked.pack();
         let wanted = self.open.iter().any(|item| batch[*item].wants_outcome);
         let now = self.session.given_now();
         let text = &self.session.texts.claim;
@@ -29,6 +31,8 @@ impl Rounds<'_, Admission> {
                 &[
                     &now,
                     &wanted,
+                    &asked.scope,
+                    &asked.lease,
                     &asked.ids,
                     &asked.scopes,
                     &asked.keys,
@@ -46,22 +50,17 @@ impl Rounds<'_, Admission> {
         let mut spares = Vec::new();
         let mut unseen = HashSet::new();
         for row in &rows {
-            let (item, now) = place_and_now(row, row::COLUMNS + 2, &keys)?;
+            let (found, now) = line(row, row::COLUMNS + 2, &keys)?;
             let ledger = ledger.get_or_insert_with(|| {
                 let mut ledger = Ledger::new(now);
                 ledger.reserve(keys.len());
                 ledger
             });
-            let id = self.ids[item];
-            let granted: Option<i64> = row.try_get(row::COLUMNS + 4).map_err(undone)?;
-            if let Some(token) = granted {
-                ledger.found(id, self.operations[item], Found::Absent);
-                let mut token = std::iter::once(FencingToken::new(token.cast_unsigned()));
-                self.answers[item] = ledger.claim(id, &batch[item], &mut token);
-                ledger.wrote(id, 0);
-                self.written.insert(item);
+            let Some(item) = found else {
+                self.take_granted(batch, &keys, row, ledger)?;
                 continue;
-            }
+            };
+            let id = self.ids[item];
             let spare: Option<i64> = row.try_get(row::COLUMNS + 1).map_err(undone)?;
             spares.extend(spare.map(|token| FencingToken::new(token.cast_unsigned())));
             self.tell(ledger, item, row)?;
@@ -79,7 +78,7 @@ impl Rounds<'_, Admission> {
         let mut tokens = spares.into_iter();
         let mut again = Vec::new();
         for item in &self.open {
-            if self.written.contains(item) {
+            if self.is_written[*item] {
                 continue;
             }
             if !unseen.contains(&self.ids[*item]) {
@@ -90,6 +89,30 @@ impl Rounds<'_, Admission> {
             }
         }
         self.write(&ledger, again).await
+    }
+
+    /// Takes in what was inserted: the ledger decides as the statement did.
+    fn take_granted(
+        &mut self,
+        batch: &[ClaimRequest],
+        keys: &[usize],
+        row: &Row,
+        ledger: &mut Ledger,
+    ) -> Result<()> {
+        let places: Option<Vec<i64>> = row.try_get(row::COLUMNS + 4).map_err(undone)?;
+        let tokens: Option<Vec<i64>> = row.try_get(row::COLUMNS + 5).map_err(undone)?;
+        let places = places.unwrap_or_default().into_iter();
+        for (place, token) in places.zip(tokens.unwrap_or_default()) {
+            let item = item(place, keys)?;
+            let id = self.ids[item];
+            ledger.found(id, self.operations[item], Found::Absent);
+            let mut token = std::iter::once(FencingToken::new(token.cast_unsigned()));
+            self.answers[item] = ledger.claim(id, &batch[item], &mut token);
+            // What is inserted has its place as the first revision.
+            ledger.wrote(id, place.cast_unsigned());
+            self.is_written[item] = true;
+        }
+        Ok(())
     }
 }
 

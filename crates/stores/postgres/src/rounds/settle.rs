@@ -4,9 +4,8 @@
 use semel_core::ledger::Ledger;
 use semel_core::{Renewal, Renewed, Result, Settled, Settlement, StateKind, Step};
 
-use super::{Rounds, place_and_now};
+use super::{Rounds, line, written};
 use crate::columns::Blob;
-use crate::error::undone;
 use crate::row::{self, outcome_columns, span_column, window_columns};
 
 impl Rounds<'_, Settled> {
@@ -67,14 +66,15 @@ impl Rounds<'_, Settled> {
             )
             .await?;
         for row in &rows {
-            let (item, now) = place_and_now(row, row::COLUMNS + 1, keys)?;
-            if row.try_get(row::COLUMNS + 3).map_err(undone)? {
-                self.answers[item] = Some(Settled::Now(StateKind::Completed));
-                self.written.insert(item);
-            } else {
-                let ledger = ledger.get_or_insert_with(|| Ledger::new(now));
-                self.tell(ledger, item, row)?;
-            }
+            let (Some(item), now) = line(row, row::COLUMNS + 1, keys)? else {
+                for item in written(row, row::COLUMNS + 3, keys)? {
+                    self.answers[item] = Some(Settled::Now(StateKind::Completed));
+                    self.is_written[item] = true;
+                }
+                continue;
+            };
+            let ledger = ledger.get_or_insert_with(|| Ledger::new(now));
+            self.tell(ledger, item, row)?;
         }
         Ok(())
     }
@@ -108,14 +108,16 @@ impl Rounds<'_, Renewed> {
                 .run(self.client, text, &[&now, &ids, &claims, &leases])
                 .await?;
             for row in &rows {
-                let (item, now) = place_and_now(row, row::COLUMNS + 1, &keys)?;
-                if row.try_get(row::COLUMNS + 3).map_err(undone)? {
-                    self.answers[item] = Some(Renewed::Until(now.plus(batch[item].lease)));
-                    self.written.insert(item);
-                } else {
-                    let ledger = ledger.get_or_insert_with(|| Ledger::new(now));
-                    self.tell(ledger, item, row)?;
-                }
+                let (found, now) = line(row, row::COLUMNS + 1, &keys)?;
+                let Some(item) = found else {
+                    for item in written(row, row::COLUMNS + 3, &keys)? {
+                        self.answers[item] = Some(Renewed::Until(now.plus(batch[item].lease)));
+                        self.is_written[item] = true;
+                    }
+                    continue;
+                };
+                let ledger = ledger.get_or_insert_with(|| Ledger::new(now));
+                self.tell(ledger, item, row)?;
             }
         }
         self.read(&others, &mut ledger).await?;
