@@ -1,6 +1,7 @@
 //! Picks backends by name; alone in knowing them all.
 
 mod files;
+mod layered;
 mod server;
 
 use std::sync::Arc;
@@ -17,6 +18,7 @@ use semel_store_memory::MemoryStore;
 use semel_store_sqlite::SqliteStore;
 use semel_worker::run::Stores;
 
+pub(crate) use self::layered::{Layer, LayerFigures};
 use self::server::Terms;
 use crate::config::{Accepted, ServerUrl, SourceSettings, StoreUrl};
 use crate::output::quoted;

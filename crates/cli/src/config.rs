@@ -4,6 +4,7 @@
 mod effect;
 mod fields;
 mod found;
+mod layers;
 mod pipeline;
 #[cfg(test)]
 mod reference;
@@ -14,6 +15,7 @@ mod store;
 mod suggest;
 mod tree;
 
+pub(crate) use layers::{Cache, Front};
 pub(crate) use settings::{Overrides, PipelineSettings, Settings, SourceSettings};
 pub(crate) use store::{Accepted, ServerKind, ServerUrl, StoreUrl};
 pub(crate) use suggest::suggestion;

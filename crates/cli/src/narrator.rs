@@ -31,6 +31,7 @@ struct Told {
     republished: u64,
     store_failures: u64,
     quarantined: u64,
+    unprotected: u64,
 }
 
 impl Narrator {
@@ -97,6 +98,16 @@ impl Narrator {
                 return;
             }
         }
+        if let Event::Unprotected { .. } = event {
+            // The summary counts them all; the breaker has said that they come.
+            let count = self.change(pipeline, |told| {
+                told.unprotected += 1;
+                told.unprotected
+            });
+            if count > 1 && !everything {
+                return;
+            }
+        }
         let Some(decision) = Decision::of(pipeline, event, origin) else {
             return;
         };
@@ -150,6 +161,9 @@ fn wants_attention(event: &Event<'_>) -> bool {
         | Event::TooOld { .. }
         | Event::Fenced { .. }
         | Event::StoreFailed { .. }
+        | Event::BreakerOpened { .. }
+        | Event::BreakerClosed { .. }
+        | Event::Unprotected { .. }
         | Event::InDoubt { .. }
         | Event::Dead { .. } => true,
         Event::Parked { state, .. } => *state == StateKind::InDoubt,

@@ -33,9 +33,12 @@ const ALLOWED: &[Arrow] = &[
     Arrow("crates/semel", "crates/brokers/*", Use::Normal),
     // Its tests and examples are built with the feature `testing`.
     Arrow("crates/semel", "crates/semel", Use::Tests),
+    // Its proxy cuts the connections of users' transactions.
+    Arrow("crates/semel", "crates/conformance", Use::Tests),
     Arrow("crates/engine", "crates/core", Use::Normal),
     Arrow("crates/engine", "crates/stores/memory", Use::Tests),
     // Its layers over a store keep the laws of the store, or say which they do not (decision 0040).
+    Arrow("crates/cli", "crates/conformance", Use::Tests),
     Arrow("crates/engine", "crates/conformance", Use::Tests),
     Arrow("crates/conformance", "crates/core", Use::Normal),
     Arrow("crates/stores/*", "crates/core", Use::Normal),
@@ -44,6 +47,8 @@ const ALLOWED: &[Arrow] = &[
     Arrow("crates/brokers/*", "crates/core", Use::Normal),
     Arrow("crates/brokers/*", "crates/conformance", Use::Tests),
     Arrow("torture", "crates/core", Use::Normal),
+    // The proxy that cuts connections.
+    Arrow("torture", "crates/conformance", Use::Tests),
     Arrow("bench", "crates/worker", Use::Normal),
     Arrow("bench", "crates/engine", Use::Normal),
     Arrow("bench", "crates/core", Use::Normal),

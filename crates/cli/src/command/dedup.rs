@@ -135,7 +135,11 @@ async fn run(
     let summary = result?;
     tell(&name, &summary, &url);
     if let Some(file) = summary_file {
-        file.write(&crate::command::summary::json(&name, &summary, accepted))?;
+        file.write(&crate::command::summary::json(
+            &name,
+            &summary.into(),
+            accepted,
+        ))?;
     }
     place.check().map(|()| Exit::Done)
 }

@@ -5,7 +5,7 @@ use semel_core::port::store::Capabilities;
 use semel_engine::effect::Class;
 use semel_worker::run::Stores;
 
-use crate::config::{Accepted, PipelineSettings, StoreUrl};
+use crate::config::{Accepted, Front, PipelineSettings, StoreUrl};
 use crate::demand::{self, Shortfall};
 use crate::output;
 
@@ -45,10 +45,13 @@ pub(crate) async fn preflight<'a>(
     Ok(())
 }
 
-/// The effects of these pipelines.
+/// The effects of these pipelines that rest on the store. What an approximate pipeline loses was
+/// accepted when its settings were read.
 pub(crate) fn effects<'a>(
     pipelines: impl IntoIterator<Item = &'a PipelineSettings>,
 ) -> impl Iterator<Item = (&'a str, Class)> {
-    let pipelines = pipelines.into_iter();
-    pipelines.map(|settings| (&*settings.pipeline.name, settings.effect.class()))
+    let exact = pipelines
+        .into_iter()
+        .filter(|settings| !matches!(settings.layers.front, Front::Approximate(_)));
+    exact.map(|settings| (&*settings.pipeline.name, settings.effect.class()))
 }

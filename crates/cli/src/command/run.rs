@@ -5,19 +5,21 @@ use std::time::Duration;
 
 use semel_core::{Claimant, Error, ErrorKind, Result};
 use semel_engine::consumer::{Shutdown, Surroundings};
-use semel_engine::summary::Summary;
+use semel_engine::layer::outage::{self, Breaker, Policy};
+use semel_engine::pipeline::Fail;
 use semel_engine::sweep::sweep_until;
 use semel_engine::system::{SystemClock, SystemEntropy};
-use semel_worker::run::{Run, Stores};
+use semel_worker::run::{Run, Stores, run_with};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use crate::args::{self, Log, Output};
-use crate::assemble::{self, AnySource};
+use crate::assemble::{self, AnySource, Layer};
 use crate::command::operate::tell_if_forward;
-use crate::command::{preflight, summary};
-use crate::config::{self, Accepted, PipelineSettings, Settings};
+use crate::command::preflight;
+use crate::command::summary::{self, Ended};
+use crate::config::{self, Accepted, Cache, Front, PipelineSettings, Settings};
 use crate::narrator::Narrator;
 use crate::place::Place;
 use crate::progress::Bars;
@@ -78,9 +80,15 @@ async fn run_all(settings: Settings, format: Output, log: Log) -> Result<Exit> {
         },
         narrator.clone(),
     ));
+    let breaker = Arc::new(Breaker::new(
+        outage::Settings::default(),
+        surroundings.clock.clone(),
+        surroundings.entropy.clone(),
+    ));
     let mut pipelines = JoinSet::new();
     for pipeline in settings.pipelines {
         bars.note(&banner(&pipeline, accepted));
+        let outage = Policy::sharing(&breaker, pipeline.layers.fail);
         let progress = bars.of(&pipeline.pipeline.name);
         let run = Run {
             surroundings: surroundings.clone(),
@@ -88,7 +96,7 @@ async fn run_all(settings: Settings, format: Output, log: Log) -> Result<Exit> {
             patience: settings.shutdown,
             on_progress: Some(narrator.habits(&pipeline.pipeline.name, progress)),
         };
-        pipelines.spawn(run_one(pipeline, stores.clone(), run));
+        pipelines.spawn(run_one(pipeline, stores.clone(), run, outage, bars.clone()));
     }
     let mut failure = None;
     let mut summaries = Vec::new();
@@ -97,7 +105,7 @@ async fn run_all(settings: Settings, format: Output, log: Log) -> Result<Exit> {
             Error::new(ErrorKind::Internal, "a pipeline panicked").with_source(error)
         })?;
         match result {
-            Ok(summary) => summaries.push((name, summary)),
+            Ok(ended) => summaries.push((name, ended)),
             Err(error) => {
                 bars.note(&format!("{name}: stopped by an error"));
                 failure.get_or_insert(error);
@@ -127,24 +135,47 @@ async fn run_one(
     settings: PipelineSettings,
     stores: Stores,
     run: Run,
-) -> (Box<str>, Result<Summary>) {
+    outage: Policy,
+    bars: Bars,
+) -> (Box<str>, Result<Ended>) {
+    let name = settings.pipeline.name.clone();
+    (name, consume(settings, stores, run, outage, &bars).await)
+}
+
+async fn consume(
+    settings: PipelineSettings,
+    stores: Stores,
+    run: Run,
+    outage: Policy,
+    bars: &Bars,
+) -> Result<Ended> {
     let PipelineSettings {
         pipeline,
         source,
         effect,
+        layers,
     } = settings;
-    let name = pipeline.name.clone();
-    let source = assemble::source(&source, pipeline.max_message_bytes).await;
-    let result = match source {
-        Ok(AnySource::File(source)) => {
-            semel_worker::run::run(pipeline, effect, source, stores, run).await
+    let around = &run.surroundings;
+    let (stores, layer) = Layer::over(&layers.front, stores, &around.clock, &*around.entropy)?;
+    if let (Layer::Cache(cache), Front::Cache(Cache { warm, .. })) = (&layer, &layers.front)
+        && *warm > 0
+    {
+        let name = &pipeline.name;
+        match cache.warm(Some(&pipeline.scope), *warm).await {
+            Ok(kept) => bars.note(&format!("{name}: the cache begins with {kept} records")),
+            Err(error) => bars.warning(&format!("{name}: the cache begins empty: {error}")),
         }
-        Ok(AnySource::Stdin(source)) => {
-            semel_worker::run::run(pipeline, effect, source, stores, run).await
-        }
-        Err(error) => Err(error),
-    };
-    (name, result)
+    }
+    let source = assemble::source(&source, pipeline.max_message_bytes).await?;
+    let summary = match source {
+        AnySource::File(source) => run_with(pipeline, effect, source, stores, run, outage).await,
+        AnySource::Stdin(source) => run_with(pipeline, effect, source, stores, run, outage).await,
+    }?;
+    Ok(Ended {
+        summary,
+        fail: layers.fail,
+        layer: layer.figures(),
+    })
 }
 
 /// Asks for a stop at the first SIGTERM or SIGINT and leaves at once at the second, which is as
@@ -194,6 +225,17 @@ fn banner(settings: &PipelineSettings, accepted: Accepted) -> String {
     );
     for name in accepted.names() {
         banner.extend(["; accepted: ", name]);
+    }
+    match &settings.layers.front {
+        Front::None => {}
+        Front::Cache(_) => banner.push_str("; with a cache"),
+        Front::Approximate(settings) => {
+            let share = (settings.error_rate * 100.0).to_string();
+            banner.extend(["; APPROXIMATE: up to ", &share, "% of new keys are lost"]);
+        }
+    }
+    if settings.layers.fail == Fail::Open {
+        banner.push_str("; FAILS OPEN: without its store, effects run unprotected");
     }
     banner
 }

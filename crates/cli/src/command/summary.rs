@@ -3,11 +3,33 @@
 use std::fmt::Write;
 
 use semel_engine::effect::{Class, OnDoubt};
+use semel_engine::pipeline::Fail;
 use semel_engine::summary::{Fate, Summary};
 use serde::Serialize;
 
+use crate::assemble::LayerFigures;
 use crate::config::Accepted;
 use crate::narrator::Narrator;
+
+/// A pipeline's run and what stood before its store.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ended {
+    pub(crate) summary: Summary,
+    /// What became of messages while the store was away.
+    pub(crate) fail: Fail,
+    pub(crate) layer: LayerFigures,
+}
+
+impl From<Summary> for Ended {
+    /// Without layers.
+    fn from(summary: Summary) -> Self {
+        Self {
+            summary,
+            fail: Fail::Closed,
+            layer: LayerFigures::default(),
+        }
+    }
+}
 
 /// The documented object; its names and their order are stable.
 #[derive(Serialize)]
@@ -25,13 +47,19 @@ pub(crate) struct Json<'a> {
     quarantined: u64,
     takeovers: u64,
     elapsed_seconds: f64,
+    /// Effects that happened without a claim; left out unless the pipeline fails open.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    unprotected: Option<u64>,
+    #[serde(flatten)]
+    layer: LayerFigures,
     /// What of the store's weaknesses is accepted by name; left out where nothing is.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     accepted: Vec<&'static str>,
 }
 
 impl<'a> Json<'a> {
-    pub(crate) fn of(name: &'a str, summary: &Summary, accepted: Accepted) -> Self {
+    pub(crate) fn of(name: &'a str, ended: &Ended, accepted: Accepted) -> Self {
+        let summary = &ended.summary;
         Self {
             pipeline: name,
             deliveries: summary.deliveries(),
@@ -46,23 +74,21 @@ impl<'a> Json<'a> {
             quarantined: summary.of(Fate::Quarantined),
             takeovers: summary.takeovers,
             elapsed_seconds: (summary.elapsed.as_secs_f64() * 1_000.0).round() / 1_000.0,
+            unprotected: (ended.fail == Fail::Open).then(|| summary.of(Fate::Unprotected)),
+            layer: ended.layer,
             accepted: accepted.names(),
         }
     }
 }
 
 /// One object on one line.
-pub(crate) fn json(name: &str, summary: &Summary, accepted: Accepted) -> String {
-    serde_json::to_string(&Json::of(name, summary, accepted)).unwrap_or_default()
+pub(crate) fn json(name: &str, ended: &Ended, accepted: Accepted) -> String {
+    serde_json::to_string(&Json::of(name, ended, accepted)).unwrap_or_default()
 }
 
 /// For people: what happened, and what each number means. Zeros stay out, but for the first three.
-pub(crate) fn table(
-    name: &str,
-    summary: &Summary,
-    accepted: Accepted,
-    narrator: &Narrator,
-) -> String {
+pub(crate) fn table(name: &str, ended: &Ended, accepted: Accepted, narrator: &Narrator) -> String {
+    let summary = &ended.summary;
     let (redelivered, republished) = narrator.duplicates(name);
     let replayed = match (redelivered, republished) {
         (0, 0) => "duplicates of something finished".to_owned(),
@@ -127,6 +153,12 @@ pub(crate) fn table(
             "no usable key; in quarantine",
         ),
         (
+            "unprotected",
+            summary.of(Fate::Unprotected),
+            false,
+            "happened without a claim while the store was away; not on record",
+        ),
+        (
             "takeovers",
             summary.takeovers,
             false,
@@ -150,9 +182,34 @@ pub(crate) fn table(
             let _ = write!(text, "\n  {label:<12}{count:>9}  {meaning}");
         }
     }
+    text += &layers(ended.layer);
     for name in accepted.names() {
         let meaning = "by `store.accept`: the store may give less than the class needs";
         let _ = write!(text, "\n  {:<11}{name:>10}  {meaning}", "accepted");
+    }
+    text
+}
+
+/// What stood before the store was good for.
+fn layers(figures: LayerFigures) -> String {
+    let mut text = String::new();
+    if let Some(cache) = figures.cache {
+        let claims = cache.answered + cache.read + cache.asked;
+        let meaning = format!("of {claims} claims were answered by the cache");
+        let _ = write!(text, "\n  {:<12}{:>9}  {meaning}", "cached", cache.answered);
+    }
+    if let Some(filter) = figures.approximate {
+        let percent = |rate: f64| format!("{:.4}%", rate * 100.0);
+        let measured = filter.measured_error_rate.map_or("not".to_owned(), percent);
+        let declared = percent(filter.declared_error_rate);
+        let meaning = format!(
+            "skipped by a filter that is wrong at most {declared} of the time; measured: {measured}"
+        );
+        let _ = write!(
+            text,
+            "\n  {:<12}{:>9}  {meaning}",
+            "approximate", filter.skipped
+        );
     }
     text
 }

@@ -12,12 +12,14 @@ use semel_core::key::KeySelector;
 use semel_core::port::transactional::Backoff;
 use semel_core::select::Selector;
 use semel_core::{Code, Outcome, Scope, Window, units};
+use semel_engine::effect::Class;
 use semel_engine::pipeline::Pipeline;
 use semel_worker::settings::EffectSettings;
 
 use super::effect;
 use super::fields::Fields;
 use super::found::Found;
+use super::layers;
 use super::refusal::{Refusal, selector};
 use super::settings::{PipelineSettings, SourceSettings};
 use super::show::join;
@@ -26,6 +28,14 @@ use super::suggest::{nearest, suggestion};
 
 use super::tree::Node;
 use crate::output::value::duration_text;
+
+/// What is known of a pipeline when its layers are read.
+pub(super) struct Read<'p> {
+    pub(super) name: &'p str,
+    pub(super) class: Option<Class>,
+    pub(super) has_gate: bool,
+    pub(super) window: Duration,
+}
 
 /// Reads one pipeline; faults are reported and whatever can be read is read.
 pub(super) fn read(
@@ -65,6 +75,15 @@ pub(super) fn read(
     let concurrency = fields.count_or("concurrency", 100_000, concurrency);
     let max_message_bytes = Options::default().max_message_bytes as u64;
     let max_message_bytes = fields.size_bytes_or("max_message", max_message_bytes);
+    let layers = layers::read(
+        &mut fields,
+        &Read {
+            name,
+            class: effect.as_ref().map(EffectSettings::class),
+            has_gate: gate.is_some(),
+            window: window.duration(),
+        },
+    );
     for not_yet in ["dead_letter", "transport_unique", "apply_if", "guard"] {
         fields.not_yet(not_yet);
     }
@@ -92,6 +111,7 @@ pub(super) fn read(
         pipeline,
         source: source?,
         effect: effect?,
+        layers,
     })
 }
 

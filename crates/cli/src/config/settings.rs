@@ -11,6 +11,7 @@ use semel_worker::settings::EffectSettings;
 
 use super::fields::Fields;
 use super::found::Found;
+use super::layers::Layers;
 use super::show::Effective;
 use super::store::{self, Accepted, StoreUrl};
 use super::suggest::suggestion;
@@ -38,6 +39,8 @@ pub(crate) struct PipelineSettings {
     pub(crate) source: SourceSettings,
     /// What happens once per key.
     pub(crate) effect: EffectSettings,
+    /// What stands between it and the store.
+    pub(crate) layers: Layers,
 }
 
 /// Where messages come from.

@@ -76,7 +76,9 @@ impl<'a> Decision<'a> {
             correlation_id: origin.and_then(correlation_id),
             ..Self::default()
         };
-        let is_one = decision.goes_on(event) || decision.ends_badly(event);
+        let is_one = decision.goes_on(event)
+            || decision.ends_badly(event)
+            || decision.is_of_an_outage(event);
         decision.message = message(decision.name);
         is_one.then_some(decision)
     }
@@ -241,6 +243,14 @@ impl<'a> Decision<'a> {
                      result is discarded (operation {operation})"
                 ));
             }
+            _ => return false,
+        }
+        true
+    }
+
+    /// What a store that fails brings with it.
+    fn is_of_an_outage(&mut self, event: &Event<'a>) -> bool {
+        match *event {
             Event::StoreFailed { error, wait } => {
                 self.name = "store_failed";
                 self.error = Some(error.to_string());
@@ -248,6 +258,31 @@ impl<'a> Decision<'a> {
                 self.wait = Some(Span(wait));
                 let (code, wait) = (error.code(), wait_text(wait));
                 self.warns(format!("{error} [{code}]; trying again in {wait}"));
+            }
+            Event::BreakerOpened { error, wait } => {
+                self.name = "breaker_opened";
+                self.error = Some(error.to_string());
+                self.code = Some(error.code().as_str());
+                self.wait = Some(Span(wait));
+                let (code, wait) = (error.code(), wait_text(wait));
+                self.warns(format!(
+                    "the store is away: {error} [{code}]; one call at a time tries it from now on, the \
+                     first in {wait}"
+                ));
+            }
+            Event::BreakerClosed { lasted } => {
+                self.name = "breaker_closed";
+                self.wait = Some(Span(lasted));
+                let lasted = wait_text(lasted);
+                self.warns(format!("the store answers again, after {lasted}"));
+            }
+            Event::Unprotected { operation, attempt } => {
+                let operation = self.concerns("unprotected", operation);
+                self.attempt = Some(attempt);
+                self.warns(format!(
+                    "unprotected: attempt {attempt} without a claim, since the store is away (operation \
+                     {operation})"
+                ));
             }
             // Housekeeping is no decision about a message.
             _ => return false,
@@ -320,6 +355,9 @@ fn message(name: &str) -> &'static str {
         "parked" => "its operation is dead or in doubt: kept",
         "fenced" => "claim lost while its effect ran: result discarded",
         "store_failed" => "store failed: tried again",
+        "breaker_opened" => "store away: tried by one call at a time",
+        "breaker_closed" => "store answers again",
+        "unprotected" => "attempt without a claim, since the store is away",
         _ => "",
     }
 }

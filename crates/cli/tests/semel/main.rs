@@ -21,6 +21,7 @@ mod init;
 mod keys;
 mod keys_found;
 mod keys_verbs;
+mod layers;
 mod lines;
 mod messages;
 #[cfg(feature = "mysql")]

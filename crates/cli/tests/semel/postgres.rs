@@ -2,6 +2,7 @@
 
 mod init;
 mod moving;
+mod outage;
 mod run;
 mod secrets;
 mod values;

@@ -94,7 +94,7 @@ impl Settings {
         }
         let message = format!(
             "an approximate store loses effects, and this pipeline is {promise}: use an exact store, or \
-             accept the loss by the name of the pipeline"
+             accept the loss for this pipeline by name (`accept_loss = true`)"
         );
         Err(Error::new(ErrorKind::Unsupported, message))
     }

@@ -285,6 +285,29 @@ async fn an_attempt_that_failed_is_not_taken_for_finished() {
 }
 
 #[tokio::test]
+async fn what_was_never_completed_is_not_taken_for_finished_once_its_record_is_gone() {
+    let site = Filtered::with(Settings::new(HOUR, 1_000));
+    let asked = request("a", 1);
+    let granted = site.store.claim(std::slice::from_ref(&asked)).await;
+    assert!(granted.is_ok());
+    let dead = Settlement {
+        step: Step::Fail {
+            error: "404".into(),
+            window: asked.window,
+        },
+        ..completion(&asked)
+    };
+    assert!(site.store.settle(&[dead]).await.is_ok());
+    site.clock.advance(HOUR + HOUR / 4);
+    let again = site
+        .store
+        .claim(&[request("a", 2)])
+        .await
+        .expect("an answer");
+    assert!(matches!(again[..], [Admission::Granted(_)]), "{again:?}");
+}
+
+#[tokio::test]
 async fn a_completion_whose_answer_was_lost_can_be_repeated() {
     let site = Filtered::with(Settings::new(HOUR, 1_000));
     site.run(std::iter::once("a".to_owned())).await;

@@ -522,7 +522,8 @@ async fn what_was_read_before_an_order_is_not_kept_after_it() {
     site.authority.holds_read.store(true, Ordering::SeqCst);
     let tiered = Arc::clone(&site.tiered);
     let reading = tokio::spawn(async move { tiered.claim(&[request("a", 2)]).await });
-    site.authority.is_held.notified().await;
+    let held = tokio::time::timeout(SECOND * 30, site.authority.is_held.notified());
+    held.await.expect("the record is read");
     site.forget_at(&*site.tiered, &request("a", 1)).await;
     site.authority.go_on.notify_one();
     let early = reading.await.expect("no panic").expect("an answer");

@@ -12,7 +12,7 @@ use super::finding::{Finding, Severity};
 use super::rules::Subject;
 use super::sample::Sample;
 use super::storage::Storage;
-use crate::config::SourceSettings;
+use crate::config::{Front, SourceSettings};
 use crate::output::value::{Span, duration_text};
 use crate::output::{Answer, Block, Look};
 
@@ -199,6 +199,10 @@ impl Coverage {
         });
         let window = settings.pipeline.window.duration();
         let (protection, why) = match settings.effect.class() {
+            _ if matches!(settings.layers.front, Front::Approximate(_)) => (
+                Protection::Unprotected,
+                "a filter in memory decides what was done before".to_owned(),
+            ),
             _ if durability == Some(Durability::Process) => (
                 Protection::Unprotected,
                 "the store forgets everything with its process".to_owned(),

@@ -8,6 +8,7 @@ use semel_core::port::store::Durability;
 use semel_core::port::transactional::Backoff;
 use semel_core::select::Selector;
 use semel_engine::effect::Class;
+use semel_engine::pipeline::Fail;
 use semel_worker::effect::{ExecEffect, JsonlEffect};
 use semel_worker::settings::{EffectSettings, within_provider_window};
 
@@ -16,7 +17,7 @@ use super::place;
 use super::sample::Sample;
 use super::storage::Storage;
 use crate::assemble::Looked;
-use crate::config::{PipelineSettings, Settings, SourceSettings, StoreUrl};
+use crate::config::{Front, PipelineSettings, Settings, SourceSettings, StoreUrl};
 use crate::demand::{self, OVERRIDE, Shortfall};
 use crate::output::value::duration_text;
 
@@ -43,6 +44,7 @@ impl Subject<'_> {
         self.target(&mut findings);
         self.identity(&mut findings);
         self.times(&mut findings);
+        self.layers(&mut findings);
         self.messages(&mut findings);
         findings
     }
@@ -79,7 +81,9 @@ impl Subject<'_> {
         let Some(found) = &looked.capabilities else {
             return;
         };
-        findings.extend(self.shortfall(found.durability));
+        if !matches!(self.pipeline.layers.front, Front::Approximate(_)) {
+            findings.extend(self.shortfall(found.durability));
+        }
         if self.settings.store == StoreUrl::Memory {
             return;
         }
@@ -296,6 +300,29 @@ impl Subject<'_> {
                     text(window)
                 ),
                 advice,
+            ));
+        }
+    }
+
+    fn layers(&self, findings: &mut Vec<Finding>) {
+        let layers = &self.pipeline.layers;
+        if layers.fail == Fail::Open {
+            findings.push(warn(
+                "fails-open",
+                "while the store is away, effects run without a claim and leave no record: their \
+                 duplicates run again",
+                "leave `fail` at \"closed\" unless the effect matters more than that it happens once",
+            ));
+        }
+        if let Front::Approximate(settings) = &layers.front {
+            let (share, bytes) = (settings.error_rate * 100.0, settings.bytes());
+            findings.push(warn(
+                "store-approximate",
+                format!(
+                    "up to {share}% of new keys are taken for duplicates and lost, and a restart forgets \
+                     what is finished; the filter takes {bytes} B of memory"
+                ),
+                "remove `approximate` wherever a lost effect matters",
             ));
         }
     }

@@ -16,7 +16,8 @@ use super::Search;
 use super::forecast::Forecast;
 use crate::args::{Common, Confirm, Format, Log, Output};
 use crate::command::operate::{self, Ground, usage};
-use crate::command::{preflight, run::listen, summary};
+use crate::command::summary::{self, Ended};
+use crate::command::{preflight, run::listen};
 use crate::config::{Accepted, PipelineSettings};
 use crate::narrator::Narrator;
 use crate::place::Place;
@@ -174,6 +175,7 @@ struct Print {
 impl Print {
     fn report(&self, name: &str, report: &Report, narrator: &Narrator) -> Result<()> {
         let Report { summary, tally } = report;
+        let ended = &Ended::from(*summary);
         let text = match self.format {
             Output::Table => {
                 let place = match self.kind {
@@ -182,14 +184,14 @@ impl Print {
                 };
                 format!(
                     "{}\n{name}: {place}: {} dropped, {} kept",
-                    summary::table(name, summary, self.accepted, narrator),
+                    summary::table(name, ended, self.accepted, narrator),
                     tally.dropped,
                     tally.kept + tally.refused
                 )
             }
             Output::Json | Output::Jsonl => {
                 let json = Json {
-                    summary: summary::Json::of(name, summary, self.accepted),
+                    summary: summary::Json::of(name, ended, self.accepted),
                     dropped: tally.dropped,
                     kept: tally.kept,
                     refused: tally.refused,

@@ -1,0 +1,124 @@
+//! The layers of a pipeline over the store that it shares with others.
+
+use std::sync::Arc;
+
+use semel_core::{AnyStore, Clock, Entropy, Result};
+use semel_engine::layer::approximate::Approximate;
+use semel_engine::layer::tiered::Tiered;
+use semel_worker::run::Stores;
+use serde::Serialize;
+
+use crate::config::{Cache, Front};
+
+/// What stands before a pipeline's store, to be asked what it was good for.
+#[derive(Clone, Debug, Default)]
+pub(crate) enum Layer {
+    /// Nothing.
+    #[default]
+    None,
+    /// A cache.
+    Cache(Arc<Tiered<AnyStore>>),
+    /// A filter in place of the store.
+    Approximate(Arc<Approximate<AnyStore>>),
+}
+
+/// What a layer was good for; members of a run's summary.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub(crate) struct LayerFigures {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) cache: Option<CacheFigures>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) approximate: Option<ApproximateFigures>,
+}
+
+/// What a cache was good for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub(crate) struct CacheFigures {
+    /// Claims that were answered without the store.
+    pub(crate) answered: u64,
+    /// Claims that were answered by reading the record.
+    pub(crate) read: u64,
+    /// Claims that were asked of the store.
+    pub(crate) asked: u64,
+    pub(crate) kept_bytes: u64,
+}
+
+/// How a filter did.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub(crate) struct ApproximateFigures {
+    /// Messages that were skipped: duplicates, and at the error rate new ones.
+    pub(crate) skipped: u64,
+    /// Claims for which there was no room.
+    pub(crate) refused: u64,
+    pub(crate) remembered: u64,
+    pub(crate) filter_bytes: u64,
+    pub(crate) declared_error_rate: f64,
+    /// By looking up keys that nobody used.
+    pub(crate) measured_error_rate: Option<f64>,
+}
+
+impl Layer {
+    /// Puts the layers of a pipeline before its store.
+    ///
+    /// # Errors   `InvalidConfig`, as those of the layers
+    pub(crate) fn over(
+        front: &Front,
+        stores: Stores,
+        clock: &Arc<dyn Clock>,
+        entropy: &dyn Entropy,
+    ) -> Result<(Stores, Self)> {
+        match front {
+            Front::None => Ok((stores, Self::None)),
+            Front::Cache(Cache { settings, .. }) => {
+                let cache = Tiered::new(stores.store, *settings, Arc::clone(clock));
+                let cache = Arc::new(cache);
+                let store = AnyStore::new(Arc::clone(&cache));
+                Ok((Stores { store, ..stores }, Self::Cache(cache)))
+            }
+            Front::Approximate(settings) => {
+                let clock = Arc::clone(clock);
+                let filter = Approximate::new(stores.store, settings.clone(), clock, entropy)?;
+                let filter = Arc::new(filter);
+                let stores = Stores {
+                    store: AnyStore::new(Arc::clone(&filter)),
+                    checkpoints: None,
+                    transactions: None,
+                };
+                Ok((stores, Self::Approximate(filter)))
+            }
+        }
+    }
+
+    /// What it was good for so far.
+    pub(crate) fn figures(&self) -> LayerFigures {
+        match self {
+            Self::None => LayerFigures::default(),
+            Self::Cache(cache) => {
+                let figures = cache.statistics();
+                LayerFigures {
+                    cache: Some(CacheFigures {
+                        answered: figures.answered,
+                        read: figures.read,
+                        asked: figures.asked,
+                        kept_bytes: figures.kept_bytes,
+                    }),
+                    approximate: None,
+                }
+            }
+            Self::Approximate(filter) => {
+                let figures = filter.statistics();
+                LayerFigures {
+                    cache: None,
+                    approximate: Some(ApproximateFigures {
+                        skipped: figures.skipped,
+                        refused: figures.refused,
+                        remembered: figures.remembered,
+                        filter_bytes: figures.filter_bytes,
+                        declared_error_rate: figures.declared,
+                        measured_error_rate: figures.measured(),
+                    }),
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,160 @@
+//! What stands between a pipeline and its store, and what becomes of its messages while the store is
+//! away: `fail`, `cache`, `approximate`.
+
+use std::time::Duration;
+
+use semel_engine::effect::Class;
+use semel_engine::layer::{approximate, tiered};
+use semel_engine::pipeline::Fail;
+
+use super::fields::Fields;
+use super::pipeline::Read;
+
+/// How a pipeline goes about its store.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Layers {
+    /// What becomes of messages while the store is away.
+    pub(crate) fail: Fail,
+    /// What is asked before the store, or in its place.
+    pub(crate) front: Front,
+}
+
+/// What is asked before the store, or in its place.
+#[derive(Clone, Debug, Default)]
+pub(crate) enum Front {
+    /// Nothing.
+    #[default]
+    None,
+    /// Completed records that were read.
+    Cache(Cache),
+    /// A filter, for what is finished.
+    Approximate(approximate::Settings),
+}
+
+/// A cache of completed records.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Cache {
+    pub(crate) settings: tiered::Settings,
+    /// Completed records to read before anything else; 0 for none.
+    pub(crate) warm: u64,
+}
+
+/// Reads the layers of a pipeline.
+pub(super) fn read(fields: &mut Fields<'_>, read: &Read<'_>) -> Layers {
+    let fail = fail(fields, read);
+    let cache = cache(fields, read);
+    let approximate = approximate(fields, read);
+    if let (Some(_), Some(_), Some(node)) = (&cache, &approximate, fields.node("cache")) {
+        let message =
+            "an `approximate` pipeline answers from memory already; remove one of the two";
+        fields.fault("cache", node, message);
+    }
+    let front = match (cache, approximate) {
+        (_, Some(settings)) => Front::Approximate(settings),
+        (Some(cache), None) => Front::Cache(cache),
+        (None, None) => Front::None,
+    };
+    Layers { fail, front }
+}
+
+fn fail(fields: &mut Fields<'_>, read: &Read<'_>) -> Fail {
+    let fail = fields.choice_or("fail", ("closed", Fail::Closed), &[("open", Fail::Open)]);
+    let refused = read
+        .class
+        .map_or(Ok(()), |class| fail.check(class, read.has_gate));
+    if let (Err(error), Some(node)) = (refused, fields.node("fail")) {
+        fields.unsupported("fail", node, error.to_string());
+    }
+    fail
+}
+
+fn cache(fields: &mut Fields<'_>, read: &Read<'_>) -> Option<Cache> {
+    if !fields.is_written("cache") {
+        fields.ignore(&["cache"]);
+        return None;
+    }
+    let mut table = fields.sub("cache")?;
+    let usual = tiered::Settings::default();
+    let bytes = table.size_bytes_or("size", usual.bytes as u64);
+    let fresh = table.duration_or("fresh", usual.fresh);
+    let longest = Duration::from_secs(3_600);
+    if let Some(node) = table.node("fresh")
+        && (fresh.is_zero() || fresh > longest)
+    {
+        let message =
+            "must be from `1ms` to `1h`: so long an order in another process goes unnoticed";
+        table.fault("fresh", node, message);
+    }
+    if let (0, Some(node)) = (bytes, table.node("size")) {
+        table.fault("size", node, "a cache of no size keeps nothing");
+    }
+    let warm = if table.is_written("warm") {
+        table.count_or("warm", u32::MAX, 1)
+    } else {
+        table.ignore(&["warm"]);
+        0
+    };
+    table.finish();
+    if let (Some(Class::Transactional), Some(node)) = (read.class, fields.node("cache")) {
+        let message = "claims of a transactional effect are decided in the store's transaction, where no \
+                       cache is asked; remove it";
+        fields.unsupported("cache", node, message);
+    }
+    let settings = tiered::Settings {
+        bytes: usize::try_from(bytes).unwrap_or(usize::MAX),
+        fresh,
+        ..usual
+    };
+    Some(Cache {
+        settings,
+        warm: warm.into(),
+    })
+}
+
+fn approximate(fields: &mut Fields<'_>, read: &Read<'_>) -> Option<approximate::Settings> {
+    if !fields.is_written("approximate") {
+        fields.ignore(&["approximate"]);
+        return None;
+    }
+    let mut table = fields.sub("approximate")?;
+    if !table.is_written("keys") {
+        table.missing("keys");
+    }
+    let keys = table
+        .is_written("keys")
+        .then(|| table.count_or("keys", u32::MAX, 1));
+    let error_rate = table.parsed_with("error_rate", percentage);
+    table.default("error_rate", "0.1%");
+    let is_accepted = table.boolean_or("accept_loss", false);
+    table.finish();
+    let usual = approximate::Settings::new(read.window, keys?.into());
+    let settings = approximate::Settings {
+        error_rate: error_rate.unwrap_or(usual.error_rate),
+        accepted_by: is_accepted.then(|| read.name.into()),
+        ..usual
+    };
+    let class = read.class?;
+    let why = match (class, settings.check(read.name, class, read.has_gate)) {
+        (Class::Transactional, _) => {
+            "an approximate store has neither transactions nor marks; remove it".to_owned()
+        }
+        (Class::Keyed { .. } | Class::Unkeyed(_), Ok(())) => return Some(settings),
+        (Class::Keyed { .. } | Class::Unkeyed(_), Err(error)) => error.to_string(),
+    };
+    if let Some(node) = fields.node("approximate") {
+        fields.unsupported("approximate", node, why);
+    }
+    Some(settings)
+}
+
+/// A share as it is written for people: `0.1%`.
+fn percentage(text: &str) -> Result<f64, String> {
+    let number = text
+        .strip_suffix('%')
+        .and_then(|number| number.trim().parse::<f64>().ok());
+    match number {
+        Some(number) if number > 0.0 && number <= 10.0 => Ok(number / 100.0),
+        Some(_) => Err(format!("`{text}` is not above `0%` and at most `10%`")),
+        None => Err(format!("`{text}` is no share; write it like `0.1%`")),
+    }
+}

@@ -1,0 +1,167 @@
+//! A store that goes away and comes back under a run.
+
+use std::io::{BufRead, BufReader, Write};
+use std::net::ToSocketAddrs;
+use std::process::{Child, ChildStdin, Stdio};
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+
+use semel_conformance::proxy::Proxy;
+use serde_json::Value;
+
+use super::{Schema, server};
+use crate::site::{Site, read_all, wait_for};
+
+/// A run that reads messages as they are written, with a proxy before its store.
+struct Worker {
+    schema: Schema,
+    proxy: Proxy,
+    site: Site,
+    child: Child,
+    input: ChildStdin,
+    told: Arc<Mutex<String>>,
+    telling: JoinHandle<()>,
+}
+
+impl Worker {
+    fn start(fail: &str) -> Self {
+        let schema = Schema::new();
+        let place = server().split_once('@').expect("a user").1.to_owned();
+        let (host, database) = place.split_once('/').expect("a database");
+        let upstream = host.to_socket_addrs().expect("an address").next();
+        let entered = schema.runtime.enter();
+        let proxy = Proxy::start(upstream.expect("an address"));
+        drop(entered);
+        let url = schema.url().replace(host, &proxy.address().to_string());
+        assert!(url.contains(database));
+        let config = format!(
+            "[store]\nurl = \"{url}\"\n[pipelines.p]\nsource = {{ kind = \"stdin\" }}\nkey = \"json:/id\"\n\
+             fail = \"{fail}\"\neffect = {{ kind = \"exec\", command = [\"sh\", \"-c\", 'echo $(cat) >> out'], \
+             on_doubt = \"repeat\" }}\n"
+        );
+        let site = Site::with(&[("semel.toml", &config), ("out", "")]);
+        let mut command = site.command();
+        let mut child = command
+            .args(["run", "--output", "json"])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("semel");
+        let input = child.stdin.take().expect("a pipe");
+        let told = Arc::new(Mutex::new(String::new()));
+        let (lines, heard) = (child.stderr.take().expect("a pipe"), Arc::clone(&told));
+        let telling = std::thread::spawn(move || {
+            for line in BufReader::new(lines).lines() {
+                let line = line.expect("text");
+                let mut heard = heard.lock().expect("no panic");
+                heard.extend([&*line, "\n"]);
+            }
+        });
+        Self {
+            schema,
+            proxy,
+            site,
+            child,
+            input,
+            told,
+            telling,
+        }
+    }
+
+    fn tells(&self, words: &str) {
+        wait_for(words, || {
+            self.told.lock().expect("no panic").contains(words)
+        });
+    }
+
+    fn send(&mut self, ids: std::ops::Range<u32>) {
+        for id in ids {
+            writeln!(self.input, "{{\"id\":{id}}}").expect("a reader");
+        }
+    }
+
+    fn happened(&self, count: usize) {
+        let out = self.site.path("out");
+        wait_for("the effects", || {
+            std::fs::read_to_string(&out).is_ok_and(|text| text.lines().count() >= count)
+        });
+    }
+
+    fn cut_off(&self) {
+        self.proxy.refuse(true);
+        self.proxy.cut_now();
+    }
+
+    /// The summary, what was told meanwhile, and the effects.
+    fn end(self) -> (Schema, Value, String, Vec<String>) {
+        let Self {
+            schema,
+            proxy: _proxy,
+            site,
+            mut child,
+            input,
+            told,
+            telling,
+        } = self;
+        drop(input);
+        let printed = read_all(child.stdout.take().expect("a pipe"));
+        telling.join().expect("no panic");
+        let told = told.lock().expect("no panic").clone();
+        assert!(child.wait().expect("a child").success(), "{told}");
+        let summary = serde_json::from_str(printed.trim()).expect("a summary");
+        (schema, summary, told, site.sorted_lines("out"))
+    }
+}
+
+#[test]
+fn messages_wait_for_a_store_that_is_away_and_go_on_without_a_restart() {
+    let mut worker = Worker::start("closed");
+    worker.send(0..20);
+    worker.happened(20);
+    worker.cut_off();
+    worker.send(20..40);
+    worker.tells("the store is away");
+    assert_eq!(
+        worker.site.sorted_lines("out").len(),
+        20,
+        "nothing began without a claim"
+    );
+    worker.proxy.heal();
+    worker.happened(40);
+    let (schema, summary, told, effects) = worker.end();
+    assert_eq!(summary["applied"], 40, "{told}");
+    assert_eq!(summary["unprotected"], Value::Null);
+    assert_eq!(effects.len(), 40, "{effects:?}");
+    assert_eq!(schema.count("records"), 40);
+    assert_eq!(told.matches("the store is away").count(), 1, "{told}");
+    assert_eq!(told.matches("the store answers again").count(), 1, "{told}");
+}
+
+#[test]
+fn a_pipeline_that_fails_open_runs_unprotected_and_says_so() {
+    let mut worker = Worker::start("open");
+    worker.send(0..20);
+    worker.happened(20);
+    worker.cut_off();
+    // What was on its way when the store went may be claimed, and waits; what comes later runs.
+    worker.send(20..21);
+    worker.tells("the store is away");
+    worker.send(21..40);
+    worker.happened(39);
+    assert_eq!(worker.schema.count("records"), 20, "no record of them");
+    worker.proxy.heal();
+    worker.happened(40);
+    let (schema, summary, told, effects) = worker.end();
+    let unprotected = summary["unprotected"].as_u64().expect("a count");
+    assert!((1..=20).contains(&unprotected), "{summary}");
+    assert_eq!(
+        summary["applied"].as_u64(),
+        Some(40 - unprotected),
+        "{summary}"
+    );
+    assert_eq!(effects.len(), 40, "each of them once: {effects:?}");
+    assert_eq!(schema.count("records"), 40 - unprotected);
+    assert!(told.contains("FAILS OPEN"), "{told}");
+    assert_eq!(told.matches("unprotected: attempt").count(), 1, "{told}");
+}
