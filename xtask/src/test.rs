@@ -65,12 +65,15 @@ fn checks(workspace: &Workspace) -> Vec<Step> {
             plain(workspace.cargo(["fmt", "--all", "--check"]))
         }),
         step("lints", || {
-            plain(workspace.cargo(["clippy", "--all-targets", "--", "--deny", "warnings"]))
+            lints(workspace, &["--all-targets", EVERY_STORE])
+        }),
+        // The binary as people get it, and without any server.
+        step("default", || lints(workspace, &["--package", CLI])),
+        step("bare", || {
+            lints(workspace, &["--package", CLI, "--no-default-features"])
         }),
         // Built by nobody else, so that nothing else would notice when it no longer compiles.
-        step("bench lints", || {
-            plain(workspace.cargo(["clippy", "--package", "bench", "--", "--deny", "warnings"]))
-        }),
+        step("bench lints", || lints(workspace, &["--package", "bench"])),
         step("docs", || {
             let mut doc = workspace.cargo(["doc", "--no-deps"]);
             doc.env("RUSTDOCFLAGS", "--deny warnings");
@@ -83,10 +86,16 @@ fn checks(workspace: &Workspace) -> Vec<Step> {
     ]
 }
 
+fn lints(workspace: &Workspace, what: &[&str]) -> Report {
+    let strict = ["--", "--deny", "warnings"];
+    let args = ["clippy"].iter().chain(what).chain(&strict);
+    plain(workspace.cargo(args.copied()))
+}
+
 /// What needs the release binary.
 fn released(workspace: &Workspace, servers: &Borrowed) -> Vec<Step> {
     let release = step("release", || {
-        plain(workspace.cargo(["build", "--release", "--package", "semel-cli"]))
+        plain(workspace.cargo(["build", "--release", "--package", CLI, EVERY_STORE]))
     });
     if release.failed > 0 {
         let rest = ["torture", "readme"].map(|name| not_run(name, "no release binary"));
@@ -121,7 +130,7 @@ fn with(servers: &Borrowed, mut command: Command) -> Command {
 
 /// The tests of every default member but `torture`, whose tests need the release binary.
 fn test_args(workspace: &Workspace) -> Vec<&str> {
-    let mut args = vec!["test", "--no-fail-fast"];
+    let mut args = vec!["test", "--no-fail-fast", EVERY_STORE];
     for name in workspace.default_members() {
         if name != TORTURE {
             args.extend(["--package", name]);
@@ -283,6 +292,9 @@ fn verdict(steps: &[Step], extent: Extent) -> Result {
 }
 
 const TORTURE: &str = "torture";
+const CLI: &str = "semel-cli";
+/// With the binary for every kind of server.
+const EVERY_STORE: &str = "--features=semel-cli/full";
 
 #[cfg(test)]
 mod tests {
@@ -356,6 +368,13 @@ mod tests {
             metadata,
         };
         let args = test_args(&workspace);
-        assert_eq!(args, ["test", "--no-fail-fast", "--package", "semel-core"]);
+        let expected = [
+            "test",
+            "--no-fail-fast",
+            EVERY_STORE,
+            "--package",
+            "semel-core",
+        ];
+        assert_eq!(args, expected);
     }
 }
