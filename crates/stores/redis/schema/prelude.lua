@@ -1,6 +1,7 @@
 -- What every script begins with. Normative description: docs/spec/redis.md.
 -- KEYS: 1 counter, 2 runs, 3 journal, 4 live, 5 listed, 6 due; then each script's own.
--- ARGV: 1 a clock's milliseconds in place of the server's (tests), 2 the server's run; then its own.
+-- ARGV: 1 a clock's milliseconds in place of the server's (tests), 2 the bucket's number (2), how many buckets there
+-- are (2), the server's run; then its own.
 local call, sub, byte = redis.call, string.sub, string.byte
 local pack, unpack_ = struct.pack, struct.unpack
 local FIXED = 6
@@ -14,11 +15,15 @@ local counter = call('GET', KEYS[1])
 local last = counter and unpack_('>I8', counter) or 0
 local stamp = micros > last and micros or last + 1
 local runs = call('GET', KEYS[2]) or ''
-local is_new_run = not string.find(runs, ARGV[2], 1, true)
+local bucket, buckets = unpack_('>I2I2', ARGV[2])
+local run = sub(ARGV[2], 5)
+local is_new_run = not string.find(runs, run, 1, true)
 if is_new_run and last > 0 and micros < last + 10000000 then
     -- Another process serves, and the end of its log may be lost: beyond whatever that gave out.
     stamp = last + 10000000
 end
+-- Buckets share none: what is left of a stamp, divided by how many there are, is the bucket's own.
+stamp = stamp + (bucket - stamp) % buckets
 local stamp8 = pack('>I8', stamp)
 
 -- Counts on; with `used`, the last token is the one of this number under this stamp.
@@ -26,7 +31,7 @@ local function keep_stamp(used)
     local token = counter and sub(counter, 9) or pack('>I8I2', 0, 0)
     call('SET', KEYS[1], stamp8 .. (used and stamp8 .. pack('>I2', used) or token))
     if is_new_run then
-        call('SET', KEYS[2], sub(ARGV[2] .. ' ' .. runs, 1, 108))
+        call('SET', KEYS[2], sub(run .. ' ' .. runs, 1, 108))
     end
 end
 

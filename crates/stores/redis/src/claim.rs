@@ -4,7 +4,6 @@
 //! # Guarantee   those of `claim`; BAT-2
 
 use std::collections::HashSet;
-use std::time::Duration;
 
 use semel_core::ledger::{Found, Ledger};
 use semel_core::{
@@ -136,7 +135,7 @@ async fn ask(
             decided.was_added(at, *item, now, following)?;
         }
         next = place + 1;
-        decided.was_found(part.items[place], value, following);
+        decided.was_found(part.items[place], value.as_deref(), following);
     }
     for (at, item) in part.items.iter().enumerate().skip(next) {
         decided.was_added(at, *item, now, following)?;
@@ -181,11 +180,11 @@ impl Decided<'_> {
         Ok(())
     }
 
-    fn was_found(&mut self, item: usize, value: Option<Vec<u8>>, following: &Following) {
+    fn was_found(&mut self, item: usize, value: Option<&[u8]>, following: &Following) {
         let (id, request) = (self.ids[item], &self.batch[item]);
         let others = following.get(&id).into_iter().flatten().copied();
         let items: Vec<usize> = std::iter::once(item).chain(others).collect();
-        let found = match value.as_deref() {
+        let found = match value {
             Some([]) => Found::Absent,
             Some(value) => match decode(value) {
                 Ok(stored)
@@ -300,4 +299,4 @@ fn young_until<'r>(requests: impl Iterator<Item = &'r ClaimRequest>) -> (Vec<u8>
 }
 
 /// Later than any clock, and still exact where scripts count.
-const FOREVER: u64 = Duration::from_secs(1 << 42).as_millis() as u64;
+const FOREVER: u64 = 1_000 << 42;

@@ -240,7 +240,7 @@ fn decoded(text: &str) -> Result<Option<Box<str>>> {
         rest = others;
     }
     let text = String::from_utf8(bytes).map_err(|_| unreadable())?;
-    Ok(Some(text.into()).filter(|text: &Box<str>| !text.is_empty()))
+    Ok((!text.is_empty()).then(|| text.into()))
 }
 
 fn unreadable() -> Error {

@@ -183,7 +183,8 @@ fn classify(error: RedisError) -> Error {
         )
     } else if error.is_timeout() {
         Error::new(ErrorKind::Timeout, "Redis gave no answer in time")
-    } else if error.kind() == Theirs::Io || error.is_connection_dropped() {
+    } else if matches!(error.kind(), Theirs::Io | Theirs::Parse) || error.is_connection_dropped() {
+        // An answer that ends in the middle cannot be read, nor can anything behind it.
         unavailable("the connection to Redis broke")
     } else {
         Error::new(ErrorKind::Internal, "the Redis driver failed")

@@ -22,8 +22,8 @@ use crate::session::{Session, pause};
 
 /// Items of one bucket that are decided together.
 pub(crate) trait Job: Sized {
-    type Item;
-    type Answer;
+    type Item: Sync;
+    type Answer: Send;
 
     /// Whether outcomes are wanted of these items.
     const WANTS_OUTCOMES: bool;
@@ -153,7 +153,7 @@ async fn attempt<J: Job>(
         answers.push(answer.ok_or_else(strange)?);
         entered.resize(seen.ledger.audited().len(), *item);
     }
-    let changes = written(session, bucket, &seen, &entered, stamp);
+    let changes = changes_of(session, bucket, &seen, &entered, stamp);
     let lost = changes.commit().await?;
     Ok(if lost.is_empty() {
         Attempt::Done(answers)
@@ -164,7 +164,7 @@ async fn attempt<J: Job>(
 
 /// What a ledger wants written, all of it in one group; `entered` are the items that its entries of the audit
 /// trail are about.
-fn written<'s>(
+fn changes_of<'s>(
     session: &'s Session,
     bucket: usize,
     seen: &See,
@@ -178,7 +178,7 @@ fn written<'s>(
         ..
     } = seen;
     let mut changes = Changes::new(session, bucket, ledger.now());
-    let mut changed = HashSet::new();
+    let mut written = HashSet::new();
     for entry in ledger.changes() {
         changes.record(
             0,
@@ -187,12 +187,12 @@ fn written<'s>(
             entry.revision,
             entry.record.as_ref(),
         );
-        changed.insert((Name::Record, entry.id));
+        written.insert((Name::Record, entry.id));
     }
     for entity in ledger.entity_changes() {
         let revision = entities.get(&entity.id).copied().flatten();
         changes.entity(0, &entity.scope, &entity.entity, revision, &entity.record);
-        changed.insert((Name::Entity, entity.id));
+        written.insert((Name::Entity, entity.id));
     }
     if changes.is_empty() && ledger.audited().is_empty() {
         return changes;
@@ -201,7 +201,7 @@ fn written<'s>(
     if !entities.is_empty() {
         let records = records.iter().map(|it| (Name::Record, it));
         for (name, (id, revision)) in records.chain(entities.iter().map(|it| (Name::Entity, it))) {
-            if !changed.contains(&(name, *id)) {
+            if !written.contains(&(name, *id)) {
                 changes.stands(0, name, id, *revision);
             }
         }

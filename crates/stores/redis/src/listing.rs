@@ -4,6 +4,8 @@
 //! segments that have any; everything else by an index of what is not simply done. Each of these has an order
 //! that nothing changes, so that a cursor stays good while records come and go.
 
+mod place;
+
 use std::collections::BTreeSet;
 
 use bytes::Bytes;
@@ -15,7 +17,8 @@ use crate::error::{foreign_cursor, strange};
 use crate::journal::{self, Entry, LAST};
 use crate::record::Stored;
 use crate::session::{Reply, Session};
-use crate::wire::{In, Out};
+
+use place::{By, Place};
 
 /// Records with their outcomes, except those that count as absent.
 pub(crate) async fn records(session: &Session, ids: &[OpId]) -> Result<Vec<Option<Record>>> {
@@ -117,88 +120,6 @@ pub(crate) async fn all(
     Ok((walk.items, next))
 }
 
-/// How a list finds its records.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum By {
-    Journal,
-    Live,
-    Index,
-}
-
-/// Where a list goes on: behind this bucket, stamp, and what was seen under it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Place {
-    by: By,
-    bucket: usize,
-    stamp: u64,
-    /// How many ids of the entry of this stamp were seen.
-    seen: usize,
-    /// Which id of this stamp was seen last, in the index.
-    id: Option<OpId>,
-}
-
-impl Place {
-    const fn first(by: By) -> Self {
-        Self {
-            by,
-            bucket: 0,
-            stamp: 0,
-            seen: 0,
-            id: None,
-        }
-    }
-
-    const fn next_bucket(&self) -> Self {
-        Self {
-            bucket: self.bucket + 1,
-            ..Self::first(self.by)
-        }
-    }
-
-    fn cursor(&self) -> Bytes {
-        let mut out = Out::with_capacity(48);
-        out.u8(CURSOR);
-        out.u8(match self.by {
-            By::Journal => b'j',
-            By::Live => b'l',
-            By::Index => b'o',
-        });
-        out.u16(u16::try_from(self.bucket).unwrap_or(u16::MAX));
-        out.u64(self.stamp);
-        out.u16(u16::try_from(self.seen).unwrap_or(u16::MAX));
-        if let Some(id) = &self.id {
-            out.raw(id.as_bytes());
-        }
-        out.0.into()
-    }
-
-    fn read(cursor: &[u8]) -> Option<Self> {
-        let mut input = In(cursor);
-        if input.u8()? != CURSOR {
-            return None;
-        }
-        let by = match input.u8()? {
-            b'j' => By::Journal,
-            b'l' => By::Live,
-            b'o' => By::Index,
-            _ => return None,
-        };
-        let bucket = input.u16()?.into();
-        let (stamp, seen) = (input.u64()?, input.u16()?.into());
-        let id = match input.0.len() {
-            0 => None,
-            _ => Some(OpId::from_bytes(input.array()?)),
-        };
-        input.is_empty().then_some(Self {
-            by,
-            bucket,
-            stamp,
-            seen,
-            id,
-        })
-    }
-}
-
 /// A page in the making.
 struct Walk<'s> {
     session: &'s Session,
@@ -217,7 +138,7 @@ impl Walk<'_> {
     }
 
     /// Goes on in the journal; whether it has come to its end.
-    async fn journal(&mut self, is_wanted: impl Fn(&Stored) -> bool) -> Result<bool> {
+    async fn journal(&mut self, is_wanted: impl Fn(&Stored) -> bool + Send + Sync) -> Result<bool> {
         let mut count = FEW_ENTRIES;
         while self.place.bucket < self.session.buckets.count() {
             let bucket = self.place.bucket;
@@ -266,7 +187,11 @@ impl Walk<'_> {
     }
 
     /// Takes what is wanted of an entry; whether all of it was seen.
-    async fn entry(&mut self, entry: &Entry, is_wanted: &impl Fn(&Stored) -> bool) -> Result<bool> {
+    async fn entry(
+        &mut self,
+        entry: &Entry,
+        is_wanted: &(impl Fn(&Stored) -> bool + Sync),
+    ) -> Result<bool> {
         if entry.stamp != self.place.stamp {
             self.place.stamp = entry.stamp;
             self.place.seen = 0;
@@ -295,7 +220,7 @@ impl Walk<'_> {
     }
 
     /// Goes on in the index; whether it has come to its end.
-    async fn index(&mut self, is_wanted: impl Fn(&Stored) -> bool) -> Result<bool> {
+    async fn index(&mut self, is_wanted: impl Fn(&Stored) -> bool + Send + Sync) -> Result<bool> {
         while self.place.bucket < self.session.buckets.count() {
             loop {
                 if self.is_full() {
@@ -393,8 +318,6 @@ pub(crate) fn score(text: &[u8]) -> Result<u64> {
     Ok(number as u64)
 }
 
-/// The first byte of every cursor.
-const CURSOR: u8 = 0xe6;
 /// Records that are read at once.
 const SOME: usize = 32;
 const PAGE: usize = 1_024;
@@ -411,26 +334,6 @@ const MOST_AT_ONCE: usize = 1_024;
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_cursor_comes_back_as_it_was_and_nothing_else_is_one() {
-        let places = [
-            Place::first(By::Live),
-            Place {
-                by: By::Index,
-                bucket: 63,
-                stamp: u64::MAX,
-                seen: 1_023,
-                id: Some(OpId::from_bytes([7; 32])),
-            },
-        ];
-        for place in places {
-            let cursor = place.cursor();
-            assert_eq!(Place::read(&cursor), Some(place));
-            assert_eq!(Place::read(&cursor[1..]), None);
-            assert_eq!(Place::read(&[&cursor[..], b"x"].concat()), None);
-        }
-    }
 
     #[test]
     fn scores_are_read_as_they_are_written() {

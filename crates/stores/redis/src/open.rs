@@ -116,6 +116,7 @@ async fn begin(
     let mut call = Call::new(
         &scripts.begin,
         beside.fixed(0),
+        beside.share(0),
         given(options.clock.as_ref()),
     );
     call.key(settings_key(&place.prefix));

@@ -4,16 +4,19 @@
 //! `created_at` and `at` is kept relative to one of these two, so that a record can be made ready before the
 //! server says what time it is. Not for deciding: that is `semel_core::decide`.
 
+mod read;
+
 use std::time::Duration;
 
-use semel_core::attempt::{past_from_bytes, past_to_bytes};
+use semel_core::attempt::past_to_bytes;
 use semel_core::{
-    ClaimId, FencingToken, Fingerprint, Key, Operation, Outcome, Record, Recovery, Result, Scope,
-    State, StateKind, Timestamp, VersionGate, Window,
+    FencingToken, Fingerprint, Operation, Outcome, Record, Recovery, State, StateKind, Timestamp,
+    Window,
 };
 
-use crate::error::corrupt;
-use crate::wire::{In, Out, owned};
+use crate::wire::Out;
+
+pub(crate) use read::decode;
 
 /// A record as it was found.
 #[derive(Clone, Debug)]
@@ -26,11 +29,6 @@ pub(crate) struct Stored {
     pub(crate) record: Record,
     /// The script left out the bytes of its outcome.
     pub(crate) is_cut: bool,
-}
-
-/// Reads a stored value.
-pub(crate) fn decode(value: &[u8]) -> Result<Stored> {
-    parse(value).ok_or_else(|| corrupt("record"))
 }
 
 /// A new record as `claim.lua` takes it, claimed at the epoch: its lease, state and flags, and what follows the
@@ -224,10 +222,11 @@ fn is_listed(record: &Record) -> bool {
 }
 
 fn flags(record: &Record) -> u8 {
-    u8::from(record.gate.is_some()) * GATED
-        | u8::from(record.held) * HELD
-        | u8::from(is_listed(record)) * LISTED
-        | u8::from(watch(record) > 0) * WATCHED
+    let flag = |is_set: bool, flag: u8| if is_set { flag } else { 0 };
+    flag(record.gate.is_some(), GATED)
+        | flag(record.held, HELD)
+        | flag(is_listed(record), LISTED)
+        | flag(watch(record) > 0, WATCHED)
 }
 
 fn state_head(out: &mut Out, state: &State, doubt: Option<Recovery>, error: Option<&str>) {
@@ -272,117 +271,6 @@ fn outcome_head(out: &mut Out, outcome: Option<&Outcome>) {
     }
 }
 
-fn parse(value: &[u8]) -> Option<Stored> {
-    let mut input = In(value);
-    if input.u8()? != FORMAT_BYTE {
-        return None;
-    }
-    let (revision, at) = (input.u64()?, input.u64()?);
-    let time = Timestamp::from_millis(at.wrapping_add(input.u64()?));
-    let _forget = input.u64()?;
-    let (state, flags) = (input.u8()?, input.u8()?);
-    let (created, granted) = (input.u64()?, input.u64()?);
-    let created_at = Timestamp::from_millis(input.u64()?);
-    let number = input.u16()?;
-    let claim_id = ClaimId::from_bytes(input.array()?);
-    let mut kept = In(input.bytes()?);
-    let mut head = In(input.bytes()?);
-    let (attempts, vanished, possible_repeats) = (kept.u32()?, kept.u32()?, kept.u32()?);
-    let absolute = |span: u64| Timestamp::from_millis(created_at.as_millis().wrapping_add(span));
-    let claimed_at = absolute(kept.u64()?);
-    let (is_started, started) = (kept.u8()? != 0, kept.u64()?);
-    let fingerprint = match kept.maybe()? {
-        None => None,
-        Some(bytes) => Some(Fingerprint::from_bytes(bytes.try_into().ok()?)),
-    };
-    let transport = kept.maybe()?.map(owned);
-    let scope = Scope::new(kept.text()?, kept.text()?).ok()?;
-    let key = Key::from_canonical(owned(kept.bytes()?))?;
-    let entity = match kept.maybe()? {
-        None => None,
-        Some(entity) => Some(Key::from_canonical(owned(entity))?),
-    };
-    let version = kept.u64()?;
-    let past = past_from_bytes(kept.0)?;
-    let state = take_state(&mut head, state_kind(state)?, time)?;
-    let doubt = take_recovery(&mut head)?;
-    let last_error = match head.maybe()? {
-        None => None,
-        Some(error) => Some(std::str::from_utf8(error).ok()?.into()),
-    };
-    let (outcome, is_cut) = take_outcome(&mut head, input.0)?;
-    head.is_empty().then(|| Stored {
-        revision,
-        created,
-        operation: Operation::new(scope, key),
-        record: Record {
-            state,
-            fingerprint,
-            transport,
-            claim_id,
-            token: token(granted, number),
-            claimed_at,
-            attempts,
-            vanished,
-            possible_repeats,
-            doubt,
-            past,
-            created_at,
-            first_started_at: is_started.then(|| absolute(started)),
-            last_error,
-            gate: entity.map(|entity| VersionGate { entity, version }),
-            held: flags & HELD != 0,
-            outcome,
-        },
-        is_cut,
-    })
-}
-
-fn take_state(head: &mut In<'_>, kind: StateKind, time: Timestamp) -> Option<State> {
-    let mut window = || {
-        let window = Window::new(head.duration()?);
-        Some(window.with_margin(head.duration()?))
-    };
-    Some(match kind {
-        StateKind::Claimed => State::Claimed { lease_until: time },
-        StateKind::Started => State::Started {
-            lease_until: time,
-            recovery: take_recovery(head)??,
-        },
-        StateKind::Released => State::Released { not_before: time },
-        StateKind::Completed => State::Completed {
-            at: time,
-            window: window()?,
-        },
-        StateKind::Dead => State::Dead {
-            at: time,
-            window: window()?,
-        },
-        StateKind::InDoubt => State::InDoubt { since: time },
-    })
-}
-
-/// The outcome, and whether its bytes were left out.
-fn take_outcome(head: &mut In<'_>, rest: &[u8]) -> Option<(Option<Outcome>, bool)> {
-    let outcome = match head.u8()? {
-        0 => None,
-        1 => {
-            let (codec, len) = (head.u16()?, usize::try_from(head.u32()?).ok()?);
-            if rest.is_empty() && len > 0 {
-                return Some((None, true));
-            }
-            let bytes = (rest.len() == len).then(|| owned(rest))?;
-            Some(Outcome::Kept { codec, bytes })
-        }
-        2 => Some(Outcome::TooLarge {
-            len_bytes: head.u64()?,
-            digest: head.array()?,
-        }),
-        _ => return None,
-    };
-    Some((outcome, false))
-}
-
 fn put_recovery(out: &mut Out, recovery: Option<Recovery>) {
     match recovery {
         None => out.u8(0),
@@ -393,17 +281,6 @@ fn put_recovery(out: &mut Out, recovery: Option<Recovery>) {
             out.duration(window);
         }
     }
-}
-
-#[expect(clippy::option_option, reason = "the outer one is a fault")]
-fn take_recovery(input: &mut In<'_>) -> Option<Option<Recovery>> {
-    Some(match input.u8()? {
-        0 => None,
-        1 => Some(Recovery::Rerun),
-        2 => Some(Recovery::Park),
-        3 => Some(Recovery::RerunWithin(input.duration()?)),
-        _ => return None,
-    })
 }
 
 /// From finishing to being forgotten, in milliseconds, if scripts can count it.

@@ -204,15 +204,15 @@ impl Report for Settle {
     }
 
     fn ready(call: &mut Call<'_>, items: &[Option<&Settlement>]) {
-        let completion = |item: &Option<&Settlement>| {
-            let Settlement { claim_id, step, .. } = (*item)?;
+        let completion = |item: Option<&Settlement>| {
+            let Settlement { claim_id, step, .. } = item?;
             let Step::Complete { outcome, window } = step else {
                 return None;
             };
             let (keep, state) = record::completion(outcome, *window)?;
             Some((*claim_id, keep, state))
         };
-        let all: Vec<_> = items.iter().map(completion).collect();
+        let all: Vec<_> = items.iter().copied().map(completion).collect();
         // Mostly all windows of a batch are the same.
         let mut keeps = all.iter().flatten().map(|(_, keep, _)| *keep);
         let common = keeps

@@ -4,7 +4,7 @@
 //! decided here and written on the condition that it still stands. Whoever loses such a race asks again. Nobody
 //! holds a lock while it thinks, so nobody waits for a worker that stands still.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::hash::BuildHasherDefault;
 
 use futures_util::future::join_all;
@@ -55,7 +55,7 @@ impl<A> Done<A> {
     }
 }
 
-impl<'b, A> Rounds<'b, A> {
+impl<'b, A: Send> Rounds<'b, A> {
     pub(crate) fn new<'o>(
         session: &'b Session,
         operations: impl Iterator<Item = &'o Operation>,
@@ -84,14 +84,14 @@ impl<'b, A> Rounds<'b, A> {
 
     /// The open items, by key and bucket; `bytes` is about how much an item hands over.
     pub(crate) fn parts(&self, bytes: impl Fn(usize) -> usize) -> (Vec<Part>, Following) {
-        let mut seen: HashMap<OpId, (), BuildHasherDefault<OpIdHasher>> = HashMap::default();
+        let mut seen: HashSet<OpId, BuildHasherDefault<OpIdHasher>> = HashSet::default();
         seen.reserve(self.open.len());
         let mut following = Following::default();
         let mut parts: Vec<Part> = Vec::new();
         let mut filling: HashMap<usize, (usize, usize)> = HashMap::new();
         for item in &self.open {
             let id = self.ids[*item];
-            if seen.insert(id, ()).is_some() {
+            if !seen.insert(id) {
                 following.entry(id).or_default().push(*item);
                 continue;
             }

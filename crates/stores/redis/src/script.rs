@@ -59,16 +59,24 @@ pub(crate) struct Call<'s> {
     script: &'s Script,
     keys: Vec<Vec<u8>>,
     clock: Box<str>,
+    share: [u8; 4],
     arguments: Vec<Vec<u8>>,
 }
 
 impl<'s> Call<'s> {
-    /// A call with the keys of its bucket; `clock` stands in for the server's, if there is one.
-    pub(crate) fn new(script: &'s Script, keys: Vec<Vec<u8>>, clock: Box<str>) -> Self {
+    /// A call with the keys of its bucket and its share of the stamps; `clock` stands in for the server's, if
+    /// there is one.
+    pub(crate) fn new(
+        script: &'s Script,
+        keys: Vec<Vec<u8>>,
+        share: [u8; 4],
+        clock: Box<str>,
+    ) -> Self {
         Self {
             script,
             keys,
             clock,
+            share,
             arguments: Vec::new(),
         }
     }
@@ -103,7 +111,8 @@ impl<'s> Call<'s> {
         for key in &self.keys {
             command.arg(key.as_slice());
         }
-        command.arg(&*self.clock).arg(run);
+        let place = [&self.share[..], run.as_bytes()].concat();
+        command.arg(&*self.clock).arg(place);
         for argument in &self.arguments {
             command.arg(argument.as_slice());
         }

@@ -33,6 +33,7 @@ impl Session {
         Call::new(
             script,
             self.buckets.fixed(bucket),
+            self.buckets.share(bucket),
             given(self.clock.as_ref()),
         )
     }

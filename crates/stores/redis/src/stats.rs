@@ -37,4 +37,4 @@ pub(crate) async fn stats(session: &Session) -> Result<Stats> {
 }
 
 /// Entries of the journal that are read at once.
-const MOST: usize = 256;
+const MOST: usize = 128;

@@ -177,13 +177,17 @@ impl Sweep<'_> {
     async fn segment(&mut self, mut segment: Segment) -> Result<()> {
         let (session, bucket) = (self.session, self.position.bucket);
         let range = (segment.from, segment_range(segment.name).1);
-        let entries = journal::entries(session, bucket, range, self.room.min(MOST)).await?;
-        let Some(last) = entries.last().map(|entry| entry.stamp) else {
+        let entries = journal::entries(session, bucket, range, self.room.min(MOST_ENTRIES)).await?;
+        if entries.is_empty() {
             return self.end_segment(&segment).await;
-        };
+        }
         for entries in groups(entries) {
+            if self.room == 0 {
+                break;
+            }
             let ids = entries.iter().map(|entry| entry.ids.len()).sum();
             self.room = self.room.saturating_sub(ids);
+            segment.from = entries.last().map_or(segment.from, |entry| entry.stamp + 1);
             let (now, visited) = visit(session, bucket, &entries, true).await?;
             let is_expired = |it: &&Visited| it.forget > 0 && it.forget <= now.as_millis();
             let expired: Vec<OpId> = visited.iter().filter(is_expired).map(|it| it.id).collect();
@@ -201,7 +205,6 @@ impl Sweep<'_> {
             let next = kept.filter(|forget| *forget > 0).max();
             segment.next = segment.next.max(next);
         }
-        segment.from = last + 1;
         self.position.segment = Some(segment);
         Ok(())
     }
@@ -255,4 +258,7 @@ impl Sweep<'_> {
     }
 }
 
+/// Records that are looked at together.
 const MOST: usize = 1_024;
+/// Entries of the journal that are read at once.
+const MOST_ENTRIES: usize = 64;

@@ -55,14 +55,12 @@ pub(crate) async fn export(
                 _ => error,
             })?;
         items.extend(some);
-        match next {
-            // Records are paged by their size as well.
-            Some(next) => {
-                let next = Some(cursor_of(kind, Some(&next)));
-                return Ok(Page { items, next });
-            }
-            None => (kind, cursor) = (kind + 1, None),
+        // Records are paged by their size as well.
+        if let Some(next) = next {
+            let next = Some(cursor_of(kind, Some(&next)));
+            return Ok(Page { items, next });
         }
+        (kind, cursor) = (kind + 1, None);
     }
     Ok(Page { items, next: None })
 }
@@ -232,7 +230,7 @@ async fn raise_token(session: &Session, floor: FencingToken) -> Result<bool> {
         let mut call = session.call(&session.scripts.token, bucket);
         call.arg(floor.clone());
         let mut reply = session.ask(bucket, &call).await?;
-        (reply.int()?, reply.int()?);
+        let (_now, _stamp) = (reply.int()?, reply.int()?);
         was_raised |= reply.int()? == 1;
     }
     Ok(was_raised)

@@ -104,11 +104,10 @@ impl Place {
         let mut socket = TcpStream::connect(address)?;
         let pattern = format!("{}:*", self.prefix);
         let parts = ["EVAL", SCRIPT, "0", &pattern];
-        let mut command = format!("*{}\r\n", parts.len());
+        write!(socket, "*{}\r\n", parts.len())?;
         for part in parts {
-            command += &format!("${}\r\n{part}\r\n", part.len());
+            write!(socket, "${}\r\n{part}\r\n", part.len())?;
         }
-        socket.write_all(command.as_bytes())?;
         let mut answer = [0; 3];
         BufReader::new(socket).read_exact(&mut answer)
     }

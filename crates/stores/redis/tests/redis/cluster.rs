@@ -124,7 +124,7 @@ impl Subject for Clustered {
 fn the_laws_hold_on_a_cluster() {
     let cluster = Cluster::start();
     CLUSTER.set(cluster.url()).expect("set once");
-    let broken = run_all(store_cases::<Clustered>(), 4);
+    let broken = run_all(store_cases::<Clustered>(), 8);
     let of_versions: BTreeSet<_> = store_cases::<Clustered>()
         .into_iter()
         .filter(|case| matches!(case.law, LawId::VersionGate | LawId::OneClaimPerEntity))

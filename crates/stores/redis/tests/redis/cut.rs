@@ -1,5 +1,6 @@
 //! Connections that break in the middle of a call.
 
+use semel_conformance::proxy;
 use semel_core::{Admission, Certainty, Code, Settled, StateKind, Store};
 
 use crate::lab::{claim, completion, connect_to, grant, record, request};
@@ -68,6 +69,42 @@ async fn a_cut_completion_may_be_applied_and_is_repeated() {
         assert_eq!(record.state.kind(), StateKind::Completed);
     }
     proxy.cut(Cut::Not);
+}
+
+/// Wherever a command or its answer is cut, this is a connection that broke, and asking again tells what became of it.
+#[tokio::test]
+async fn a_connection_that_is_cut_at_any_byte_broke() {
+    let server = Server::durable();
+    let proxy = proxy::Proxy::start(([127, 0, 0, 1], server.port).into());
+    let url = format!("redis://{}?connections=1", proxy.address());
+    let store = connect_to(&url).await;
+    let _ = grant(&store, &request("first", 1)).await;
+    let cuts: [fn(&proxy::Proxy, u64); 2] = [
+        proxy::Proxy::cut_after_client_bytes,
+        proxy::Proxy::cut_after_server_bytes,
+    ];
+    let (mut broke, mut resumed) = ([0, 0], [0, 0]);
+    for (side, cut) in cuts.into_iter().enumerate() {
+        for byte in 0..400 {
+            let request = request(&format!("pay-{side}-{byte}"), 1);
+            cut(&proxy, byte);
+            let answer = store.claim(std::slice::from_ref(&request)).await;
+            proxy.heal();
+            let Err(error) = answer else {
+                // It was all there.
+                break;
+            };
+            broke[side] += 1;
+            assert_eq!(error.certainty(), Certainty::MaybeApplied, "{error:?}");
+            assert_eq!(error.code(), Code::StoreUnavailable, "{byte}: {error:?}");
+            let again = grant(&store, &request).await;
+            assert_eq!(again.attempt, 1, "nothing was sent twice");
+            resumed[side] += usize::from(again.resumed);
+        }
+    }
+    assert_eq!(broke[0], 400, "a command is longer");
+    assert!(broke[1] > 10, "an answer has some bytes");
+    assert_eq!(resumed, [0, broke[1]], "half a command is none");
 }
 
 /// Of many calls on one connection that is cut, each is answered, and none is sent again by itself.

@@ -87,7 +87,7 @@ pub(crate) fn words(error: &Error) -> String {
     let mut words = format!("{error} {error:?} {error:#?}");
     let mut source = std::error::Error::source(error);
     while let Some(error) = source {
-        words += &format!(" {error} {error:?}");
+        words = format!("{words} {error} {error:?}");
         source = error.source();
     }
     words

@@ -2,7 +2,8 @@
 
 use semel_core::{Admission, FencingToken, Store};
 
-use crate::lab::{connect, grant, request, rest};
+use crate::cluster::Cluster;
+use crate::lab::{connect, connect_to, grant, request, rest};
 use crate::server::Server;
 
 /// The stamp behind a token, in microseconds.
@@ -12,10 +13,14 @@ fn stamp(token: FencingToken) -> u64 {
 
 /// Sets what the server remembers of the last stamp and the last token.
 fn rewind(server: &Server, stamp: u64) {
+    set_counter(server, b"semel:{0}:c", stamp);
+}
+
+fn set_counter(server: &Server, key: &[u8], stamp: u64) {
     let mut counter = stamp.to_be_bytes().to_vec();
     counter.extend_from_slice(&stamp.to_be_bytes());
     counter.extend_from_slice(&[0, 0]);
-    server.ask_bytes(&[b"SET", b"semel:{0}:c", &counter]);
+    server.ask_bytes(&[b"SET", key, &counter]);
 }
 
 /// Where the clock of the server stands behind the last token, tokens go on counting.
@@ -72,20 +77,46 @@ async fn tokens_of_batches_follow_each_other() {
         let batch: Vec<_> = (0..2_500)
             .map(|number| request(&format!("{round}-{number}"), 1))
             .collect();
-        let mut tokens: Vec<_> = store
-            .claim(&batch)
-            .await
-            .expect("claims")
-            .into_iter()
-            .map(|answer| match answer {
-                Admission::Granted(claim) => claim.token,
-                other => panic!("{other:?}"),
-            })
-            .collect();
+        let mut tokens = granted(store.claim(&batch).await.expect("claims"));
         tokens.sort();
         assert!(tokens[0] > last);
         tokens.dedup();
         assert_eq!(tokens.len(), 2_500, "each has its own");
         last = tokens[2_499];
     }
+}
+
+/// Where all buckets of a cluster count on from the same stamp, they still give out no token twice.
+#[tokio::test]
+async fn tokens_of_buckets_that_stand_at_the_same_stamp_differ() {
+    let cluster = Cluster::start();
+    let store = connect_to(&cluster.url()).await;
+    let batch = |claimant| -> Vec<_> {
+        let keys = 0..1_000;
+        keys.map(|number| request(&format!("{claimant}-{number}"), claimant))
+            .collect()
+    };
+    let first = granted(store.claim(&batch(1)).await.expect("claims"));
+    let ahead = stamp(first[0]) + 3_600_000_000;
+    let mut counters = 0;
+    for node in &cluster.nodes {
+        for key in node.ask(&["KEYS", "semel:*:c"]) {
+            set_counter(node, key.as_bytes(), ahead);
+            counters += 1;
+        }
+    }
+    assert_eq!(counters, 64, "every bucket counts");
+    let mut tokens = granted(store.claim(&batch(2)).await.expect("claims"));
+    assert!(tokens.iter().all(|token| stamp(*token) <= ahead + 64));
+    tokens.sort();
+    tokens.dedup();
+    assert_eq!(tokens.len(), 1_000, "each has its own");
+}
+
+fn granted(answers: Vec<Admission>) -> Vec<FencingToken> {
+    let token = |answer| match answer {
+        Admission::Granted(claim) => claim.token,
+        other => panic!("{other:?}"),
+    };
+    answers.into_iter().map(token).collect()
 }

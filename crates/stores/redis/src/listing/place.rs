@@ -1,0 +1,116 @@
+//! Where a list goes on, as callers keep it.
+
+use bytes::Bytes;
+use semel_core::OpId;
+
+use crate::wire::{In, Out};
+
+/// How a list finds its records.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum By {
+    Journal,
+    Live,
+    Index,
+}
+
+/// Where a list goes on: behind this bucket, stamp, and what was seen under it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Place {
+    pub(super) by: By,
+    pub(super) bucket: usize,
+    pub(super) stamp: u64,
+    /// How many ids of the entry of this stamp were seen.
+    pub(super) seen: usize,
+    /// Which id of this stamp was seen last, in the index.
+    pub(super) id: Option<OpId>,
+}
+
+impl Place {
+    pub(super) const fn first(by: By) -> Self {
+        Self {
+            by,
+            bucket: 0,
+            stamp: 0,
+            seen: 0,
+            id: None,
+        }
+    }
+
+    pub(super) const fn next_bucket(&self) -> Self {
+        Self {
+            bucket: self.bucket + 1,
+            ..Self::first(self.by)
+        }
+    }
+
+    pub(super) fn cursor(&self) -> Bytes {
+        let mut out = Out::with_capacity(48);
+        out.u8(CURSOR);
+        out.u8(match self.by {
+            By::Journal => b'j',
+            By::Live => b'l',
+            By::Index => b'o',
+        });
+        out.u16(u16::try_from(self.bucket).unwrap_or(u16::MAX));
+        out.u64(self.stamp);
+        out.u16(u16::try_from(self.seen).unwrap_or(u16::MAX));
+        if let Some(id) = &self.id {
+            out.raw(id.as_bytes());
+        }
+        out.0.into()
+    }
+
+    pub(super) fn read(cursor: &[u8]) -> Option<Self> {
+        let mut input = In(cursor);
+        if input.u8()? != CURSOR {
+            return None;
+        }
+        let by = match input.u8()? {
+            b'j' => By::Journal,
+            b'l' => By::Live,
+            b'o' => By::Index,
+            _ => return None,
+        };
+        let bucket = input.u16()?.into();
+        let (stamp, seen) = (input.u64()?, input.u16()?.into());
+        let id = match input.0.len() {
+            0 => None,
+            _ => Some(OpId::from_bytes(input.array()?)),
+        };
+        input.is_empty().then_some(Self {
+            by,
+            bucket,
+            stamp,
+            seen,
+            id,
+        })
+    }
+}
+
+/// The first byte of every cursor.
+const CURSOR: u8 = 0xe6;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cursor_comes_back_as_it_was_and_nothing_else_is_one() {
+        let places = [
+            Place::first(By::Live),
+            Place {
+                by: By::Index,
+                bucket: 63,
+                stamp: u64::MAX,
+                seen: 1_023,
+                id: Some(OpId::from_bytes([7; 32])),
+            },
+        ];
+        for place in places {
+            let cursor = place.cursor();
+            assert_eq!(Place::read(&cursor), Some(place));
+            assert_eq!(Place::read(&cursor[1..]), None);
+            assert_eq!(Place::read(&[&cursor[..], b"x"].concat()), None);
+        }
+    }
+}
