@@ -141,7 +141,7 @@ impl Apply<'_> {
         for script in scripts.iter().filter(|script| script.statements > 0) {
             match locked.lease.run(script).await {
                 Ok(_) => {}
-                Err(failure) if failure.is_passing() || failure.refusal().is_none() => {
+                Err(failure) if failure.is_undoing() || failure.refusal().is_none() => {
                     return Err(Stop::Server(failure));
                 }
                 Err(_) => {

@@ -15,13 +15,13 @@ use semel_core::{Admission, ClaimRequest, FencingToken, OpId, Result, Timestamp}
 
 use crate::answer::{Set, number, only, some_number, time};
 use crate::error::{Failure, IS_NULL, contended};
-use crate::locked::CHUNK;
+use crate::parts::parts;
 use crate::pool::Lease;
 use crate::row::{self, push_assignments, push_claim, young_until};
 use crate::script::{Literal, Script};
 use crate::session::{Session, pause};
 use crate::tokens;
-use crate::transaction::end;
+use crate::transaction::{end, run_through};
 
 /// Decides every claim. An error of a later part of a long batch is that of its items alone.
 pub(crate) async fn claim(session: &Session, batch: &[ClaimRequest]) -> Result<Vec<Admission>> {
@@ -42,30 +42,6 @@ pub(crate) async fn claim(session: &Session, batch: &[ClaimRequest]) -> Result<V
         }
     }
     Ok(answers)
-}
-
-/// Parts of a batch that are asked one after the other: a statement names so many ids at most, and goes
-/// into one packet. `weight` is what an item has beside what every item has.
-pub(crate) fn parts<'b, I>(
-    batch: &'b [I],
-    weight: impl Fn(&I) -> usize + 'b,
-) -> impl Iterator<Item = &'b [I]> {
-    let mut rest = batch;
-    std::iter::from_fn(move || {
-        let mut bytes = 0;
-        let fits = |item: &I| {
-            bytes += 2 * weight(item) + ITEM_BYTES;
-            bytes <= PART_BYTES
-        };
-        let count = rest.iter().take(CHUNK).take_while({
-            let mut fits = fits;
-            move |item| fits(item)
-        });
-        let count = count.count().max(1);
-        let (part, others) = rest.split_at_checked(count)?;
-        rest = others;
-        Some(part)
-    })
 }
 
 /// One batch on its way.
@@ -90,8 +66,8 @@ struct Round {
     inserted: HashMap<OpId, FencingToken>,
     /// Tokens for takeovers.
     spares: Vec<FencingToken>,
-    /// Insertions that came too late for their token: somebody else's record was there before and is
-    /// gone. They are taken back.
+    /// Insertions that came too late, for their token or for the age gate, since they had to wait: a record
+    /// was there before and is gone. They are taken back.
     overtaken: Vec<(OpId, FencingToken)>,
     /// The highest token of the records that were there, and the first that was drawn.
     highest: u64,
@@ -249,7 +225,7 @@ impl<'b> Claims<'b> {
             }
             claim = Some(script.add(&texts.claim, &[&rows]));
         }
-        let drawn = script.add(&texts.drawn, &[]);
+        let drawn = script.add(&texts.drawn, &[&session.given_now()]);
         let wanted = self.open.iter().any(|item| self.batch[*item].wants_outcome);
         let wanted = Literal::number(wanted.into());
         let ids = Literal::list(keys.iter().map(|item| self.ids[*item].as_bytes()));
@@ -295,7 +271,7 @@ impl<'b> Claims<'b> {
         let now = time(row, 0)?;
         self.session.saw(now);
         let first = number(row, 1)?;
-        let floor = some_number(row, 2)?;
+        let (floor, later) = (some_number(row, 2)?, time(row, 3)?);
         let mut found = HashMap::with_capacity(keys.len());
         for row in &answer.sets[answer.places.read].rows {
             let (id, record) = row::found(row)?;
@@ -320,7 +296,8 @@ impl<'b> Claims<'b> {
                 continue;
             }
             found.insert(id, Found::Absent);
-            if token.get() > floor {
+            let has_aged = young_until(&self.batch[*item]).is_some_and(|until| until < later);
+            if token.get() > floor && !has_aged {
                 round.inserted.insert(id, token);
                 if recurring.contains(&id) {
                     round.highest = round.highest.max(token.get());
@@ -503,43 +480,6 @@ struct Places {
     commit: usize,
 }
 
-/// Runs a whole transaction in one script, which may be done again from its begin.
-pub(crate) async fn run_through(
-    session: &Session,
-    lease: &mut Lease,
-    script: &Script,
-) -> Result<Vec<Set>> {
-    let commit = script.statements - 1;
-    let mut tries = 0;
-    loop {
-        match lease.run(script).await {
-            Ok(sets) => {
-                lease.ended();
-                return Ok(sets);
-            }
-            Err(failure) => {
-                if lease.is_open() {
-                    let mut undo = Script::default();
-                    undo.add(&session.texts.rollback, &[]);
-                    if lease.run(&undo).await.is_ok() {
-                        lease.ended();
-                    }
-                }
-                if !failure.may_pass(tries) {
-                    let is_before = failure.refusal().is_some() && failure.at < commit;
-                    return Err(if is_before {
-                        failure.uncommitted()
-                    } else {
-                        failure.of_commit()
-                    });
-                }
-                tries += 1;
-                pause(tries).await;
-            }
-        }
-    }
-}
-
 fn is_too_old(request: &ClaimRequest, now: Timestamp) -> bool {
     let window = request.window;
     request
@@ -555,6 +495,3 @@ const PATIENT: u32 = 4;
 const MANY: usize = 32;
 /// How often old blocks of tokens are looked for.
 const TRIM_EVERY: u64 = 256;
-/// What a packet surely takes, and what an item needs of it beside its own texts.
-const PART_BYTES: usize = 900_000;
-const ITEM_BYTES: usize = 600;

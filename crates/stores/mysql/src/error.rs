@@ -1,5 +1,6 @@
 //! What a failure of MySQL means: kind, code, certainty and advice.
 
+use std::io::ErrorKind::{InvalidData, NotFound};
 use std::time::Duration;
 
 use mysql_async::{DriverError, IoError, ServerError};
@@ -54,6 +55,11 @@ impl Failure {
         matches!(&self.why, Why::Refused(error) if is_passing(error.code))
     }
 
+    /// Whether the server has undone the whole transaction for the sake of others, not the statement alone.
+    pub(crate) fn is_undoing(&self) -> bool {
+        matches!(&self.why, Why::Refused(error) if matches!(error.code, DEADLOCK | CHANGED_SINCE))
+    }
+
     /// Whether it is worth another try after so many.
     pub(crate) fn may_pass(&self, tries: u32) -> bool {
         let most = match &self.why {
@@ -103,6 +109,15 @@ const fn is_undone(code: u16) -> bool {
 pub(crate) fn not_connected(error: mysql_async::Error) -> Error {
     let error = match error {
         mysql_async::Error::Server(error) => refused(error),
+        // What is wrong with a certificate comes as data that make no sense.
+        mysql_async::Error::Io(IoError::Io(error)) if error.kind() == InvalidData => {
+            unencrypted().with_source(error)
+        }
+        // Only a file can be missing: the one of `ssl-ca`.
+        mysql_async::Error::Io(IoError::Io(error)) if error.kind() == NotFound => {
+            misconfigured("the file that `ssl-ca` in store.url names cannot be read")
+                .with_source(error)
+        }
         mysql_async::Error::Io(IoError::Io(error)) => unavailable(
             "MySQL cannot be reached; check host and port in store.url, and that it runs",
         )
@@ -277,10 +292,7 @@ fn refused(error: ServerError) -> Error {
 /// Not an answer: the connection, or what came over it.
 fn broken(error: mysql_async::Error) -> Error {
     let classified = match &error {
-        mysql_async::Error::Io(IoError::Tls(_)) => misconfigured(
-            "no encrypted connection to MySQL could be made; check `ssl-mode`, `ssl-ca` and the \
-             server's certificate",
-        ),
+        mysql_async::Error::Io(IoError::Tls(_)) => unencrypted(),
         mysql_async::Error::Driver(DriverError::NoClientSslFlagFromServer) => misconfigured(
             "MySQL offers no encryption; set it up there, or say ssl-mode=disabled in store.url if the \
              network is trusted",
@@ -307,6 +319,13 @@ fn broken(error: mysql_async::Error) -> Error {
         }
     };
     classified.with_source(error)
+}
+
+fn unencrypted() -> Error {
+    misconfigured(
+        "no encrypted connection to MySQL could be made; check `ssl-mode`, `ssl-ca` and the server's \
+         certificate",
+    )
 }
 
 fn unavailable(message: &str) -> Error {

@@ -195,7 +195,7 @@ impl Inbox {
         let mut script = Script::default();
         tokens::raise(&self.session, &mut script, token.get());
         tokens::draw(&self.session, &mut script, 1);
-        let drawn = script.add(&self.session.texts.drawn, &[]);
+        let drawn = script.add(&self.session.texts.drawn, &[&self.session.given_now()]);
         let sets = run(transaction, &script)
             .await
             .map_err(Failure::uncommitted)?;
@@ -236,7 +236,7 @@ impl Inbox {
             let entity = Literal::list([OpId::of(scope, &gate.entity).as_bytes()]);
             script.add(&texts.entity_lock, &[&entity])
         });
-        let drawn = script.add(&texts.drawn, &[]);
+        let drawn = script.add(&texts.drawn, &[&session.given_now()]);
         let places = Places {
             drawn,
             read,

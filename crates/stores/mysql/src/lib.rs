@@ -42,6 +42,7 @@ mod listing;
 mod locked;
 mod look;
 mod parked;
+mod parts;
 mod pool;
 mod preflight;
 mod row;

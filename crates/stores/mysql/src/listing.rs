@@ -9,14 +9,13 @@ use semel_core::port::store::{ListQuery, Listed, Page, Stats, Swept};
 use semel_core::{Error, ErrorKind, OpId, Record, Result, Scope, StateKind};
 
 use crate::answer::{Set, id, only, some_number, time};
-use crate::claim::run_through;
 use crate::error::corrupt;
 use crate::locked::CHUNK;
 use crate::pool::Lease;
 use crate::row::{self, ID, push_assignments, state_column};
 use crate::script::{Literal, Script, addend};
 use crate::session::{Session, ask, pause};
-use crate::transaction::end;
+use crate::transaction::{end, run_through};
 
 /// Records with their outcomes, except those that count as absent.
 pub(crate) async fn records(session: &Session, ids: &[OpId]) -> Result<Vec<Option<Record>>> {

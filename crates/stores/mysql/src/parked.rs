@@ -8,15 +8,15 @@ use semel_core::port::store::{ListQuery, Page};
 use semel_core::{Note, Parked, ParkedId, Result};
 
 use crate::answer::{fixed, key, only, owned, scope, some_number, some_text, time};
-use crate::claim::{parts, run_through};
 use crate::error::{corrupt, in_part};
 use crate::listing::{cursor, of_scope, sequence};
 use crate::locked::{CHUNK, Writes};
+use crate::parts::parts;
 use crate::pool::Lease;
 use crate::row::push_key;
 use crate::script::{Literal, Script, optional};
 use crate::session::Session;
-use crate::transaction::{Job, Stop, end};
+use crate::transaction::{Job, Stop, end, run_through};
 
 /// Keeps messages as of now; whether each is new.
 pub(crate) async fn park(session: &Session, batch: &[Parked]) -> Result<Vec<bool>> {

@@ -191,7 +191,7 @@ fn push_columns(record: &Record, out: &mut Literal, mut before: impl FnMut(&mut 
     next(out, &instant(record.first_started_at));
     next(out, &|out| push_optional(out, record.last_error.as_deref()));
     next(out, &|out| {
-        blob(out, fingerprint.as_ref().map(|it| &it[..]))
+        blob(out, fingerprint.as_ref().map(|it| &it[..]));
     });
     next(out, &|out| blob(out, record.transport.as_deref()));
     next(out, &|out| {

@@ -16,14 +16,14 @@ use semel_core::{
 };
 
 use crate::answer::{Set, id, only, time};
-use crate::claim::{parts, run_through};
 use crate::jobs;
 use crate::locked::CHUNK;
+use crate::parts::parts;
 use crate::pool::Lease;
 use crate::row::outcome_columns;
 use crate::script::{Literal, Script, addend, optional, seconds};
 use crate::session::Session;
-use crate::transaction::{end, transact};
+use crate::transaction::{end, run_through, transact};
 
 /// Settles every item. An error of a later part of a long batch is that of its items alone.
 pub(crate) async fn settle(session: &Session, batch: &[Settlement]) -> Result<Vec<Settled>> {

@@ -4,6 +4,7 @@ use std::future::Future;
 
 use semel_core::{Error, Result};
 
+use crate::answer::Set;
 use crate::error::{Failure, contended};
 use crate::pool::Lease;
 use crate::script::Script;
@@ -99,6 +100,43 @@ pub(crate) fn committed_or<T>(ran: Result<T, Failure>, lease: &mut Lease) -> Res
         }
         Err(failure) if failure.is_passing() => Err(Stop::Server(failure)),
         Err(failure) => Err(Stop::Failed(failure.of_commit())),
+    }
+}
+
+/// Runs a whole transaction in one script, which may be done again from its begin.
+pub(crate) async fn run_through(
+    session: &Session,
+    lease: &mut Lease,
+    script: &Script,
+) -> Result<Vec<Set>> {
+    let commit = script.statements - 1;
+    let mut tries = 0;
+    loop {
+        match lease.run(script).await {
+            Ok(sets) => {
+                lease.ended();
+                return Ok(sets);
+            }
+            Err(failure) => {
+                if lease.is_open() {
+                    let mut undo = Script::default();
+                    undo.add(&session.texts.rollback, &[]);
+                    if lease.run(&undo).await.is_ok() {
+                        lease.ended();
+                    }
+                }
+                if !failure.may_pass(tries) {
+                    let is_before = failure.refusal().is_some() && failure.at < commit;
+                    return Err(if is_before {
+                        failure.uncommitted()
+                    } else {
+                        failure.of_commit()
+                    });
+                }
+                tries += 1;
+                pause(tries).await;
+            }
+        }
     }
 }
 

@@ -1,7 +1,9 @@
 //! The laws of the store ports, over a database of their own on a real server.
 
-#[path = "lab/database.rs"]
+#[path = "mysql/database.rs"]
 mod database;
+#[path = "mysql/lent.rs"]
+mod lent;
 
 use std::sync::Arc;
 
@@ -11,19 +13,20 @@ use semel_conformance::{
 };
 use semel_store_mysql::{MysqlStore, Options};
 
-use database::Database;
+use database::server_url;
+use lent::Lent;
 
 struct Mysql {
-    database: Database,
+    database: Lent,
     clock: TestClock,
     store: Arc<MysqlStore>,
 }
 
 impl Mysql {
-    async fn over(database: Database, clock: TestClock) -> Self {
+    async fn over(database: Lent, clock: TestClock) -> Self {
         let mut options = Options::default();
         options.clock = Some(Arc::new(clock.clone()));
-        let store = MysqlStore::connect(&database.url(), options).await;
+        let store = MysqlStore::connect(&database.database().url(), options).await;
         Self {
             database,
             clock,
@@ -35,8 +38,11 @@ impl Mysql {
 impl Subject for Mysql {
     type Store = MysqlStore;
 
+    /// Half of the usual: a call is a few statements, each with a commit that reaches the disk.
+    const HISTORIES: u64 = 100;
+
     async fn open() -> Self {
-        Self::over(Database::make().await, TestClock::new()).await
+        Self::over(Lent::on(&server_url()).await, TestClock::new()).await
     }
 
     fn store(&self) -> &Arc<MysqlStore> {
@@ -88,11 +94,11 @@ impl TransactionalSubject for Mysql {
     }
 
     async fn make_table(&self) {
-        self.database.run(Self::CREATE_TABLE).await;
+        self.database.database().run(Self::CREATE_TABLE).await;
     }
 
     async fn rows(&self) -> Vec<(String, i64)> {
-        let mut connection = self.database.connect().await;
+        let mut connection = self.database.database().connect().await;
         let select = "SELECT account, amount FROM semel_laws_ledger";
         let rows = connection.query(select).await.expect("rows");
         connection.disconnect().await.expect("an end");

@@ -8,7 +8,7 @@ use semel_core::{Admission, Certainty, Code, ErrorKind, StateKind, Store};
 use semel_store_mysql::MysqlStore;
 
 use crate::lab::{Lab, message, number, record, statements, text};
-use crate::proxy::{Fate, Proxy};
+use crate::proxy::Proxy;
 
 const INSERT: &str = "INSERT INTO payments (id, amount) VALUES (:id, :amount)";
 const PARAMS: &[&str] = &["id", "amount"];
@@ -272,7 +272,7 @@ async fn a_deadlock_of_users_rows_has_the_whole_batch_done_again() {
         .run("INSERT INTO payments VALUES ('one', 1), ('two', 1)")
         .await;
     let url = lab.database.url();
-    let proxy = Proxy::before(&url, |_| Fate::Pass);
+    let proxy = Proxy::before(&url, |_| ());
     let store = Arc::new(lab.store_at(&proxy.url(&url)).await);
     let mut other = lab.database.connect().await;
     other

@@ -1,39 +1,72 @@
 //! Connections that break, at the moments where it matters.
 
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc;
-use std::sync::{Arc, Mutex};
+use std::fmt::Debug;
+use std::future::Future;
+use std::sync::Arc;
 use std::time::Duration;
 
 use mysql_async::prelude::Queryable;
-use semel_core::{Admission, Advice, Certainty, Code, ErrorKind, Settled, StateKind, Store};
+use semel_conformance::proxy::Proxy;
+use semel_core::{Advice, Certainty, Code, Error, ErrorKind, Result, Settled, StateKind, Store};
 use semel_store_mysql::MysqlStore;
 
-use crate::lab::{Lab, claim, complete, grant, id_of, in_lock_order, record, request};
-use crate::proxy::{Fate, Proxy, holds};
+use crate::lab::{Lab, complete, grant, id_of, in_lock_order, record, request};
+use crate::proxy::address;
 
-/// A proxy that does `fate` once, to the first packet that holds `text` after it was armed.
-fn once(url: &str, text: &'static str, fate: Fate) -> (Proxy, Arc<AtomicBool>) {
-    let armed = Arc::new(AtomicBool::new(false));
-    let trap = Arc::clone(&armed);
-    let proxy = Proxy::before(url, move |packet| {
-        let is_it = holds(packet, text) && trap.swap(false, Ordering::SeqCst);
-        if is_it { fate } else { Fate::Pass }
-    });
-    (proxy, armed)
+/// A store whose connections go through a proxy. It has one, which is idle.
+async fn behind(lab: &Lab) -> (MysqlStore, Proxy) {
+    let url = lab.database.url();
+    let proxy = Proxy::start(address(&url).parse().expect("an address"));
+    let near = url.replacen(address(&url), &proxy.address().to_string(), 1);
+    (lab.store_at(&near).await, proxy)
+}
+
+/// What a call is told that is carried out, for which `done` waits, and whose answer is lost.
+async fn unanswered<T: Debug + Send>(
+    proxy: &Proxy,
+    call: impl Future<Output = Result<T>> + Send,
+    done: impl Future<Output = ()> + Send,
+) -> Error {
+    proxy.hold_answers();
+    let cut = async {
+        done.await;
+        proxy.cut_now();
+    };
+    let (answer, ()) = tokio::join!(call, cut);
+    proxy.release();
+    answer.expect_err("no answer")
+}
+
+/// Waits until the record of a key is in this state.
+async fn until(store: &MysqlStore, key: &str, state: StateKind) {
+    while record(store, key).await.map(|it| it.state.kind()) != Some(state) {
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+}
+
+/// What a call is told that the server never heard of.
+async fn unheard<T: Debug + Send>(
+    proxy: &Proxy,
+    call: impl Future<Output = Result<T>> + Send,
+) -> Error {
+    proxy.hold();
+    let cut = async {
+        proxy.until(|seen| seen.held > 0).await;
+        proxy.cut_now();
+    };
+    let (answer, ()) = tokio::join!(call, cut);
+    proxy.release();
+    answer.expect_err("no answer")
 }
 
 #[tokio::test]
 async fn a_claim_whose_answer_is_lost_at_its_commit_is_maybe_applied_and_was() {
     let lab = Lab::new().await;
-    let url = lab.database.url();
-    let (proxy, armed) = once(&url, "INSERT INTO semel_records", Fate::CutAfter);
-    let store = lab.store_at(&proxy.url(&url)).await;
-    armed.store(true, Ordering::SeqCst);
-    let error = store
-        .claim(&[request("a", 1)])
-        .await
-        .expect_err("no answer");
+    let (store, proxy) = behind(&lab).await;
+    let other = lab.store().await;
+    let batch = [request("a", 1)];
+    let claimed = until(&other, "a", StateKind::Claimed);
+    let error = unanswered(&proxy, store.claim(&batch), claimed).await;
     assert_eq!(
         (error.code(), error.certainty(), error.advice()),
         (
@@ -49,14 +82,8 @@ async fn a_claim_whose_answer_is_lost_at_its_commit_is_maybe_applied_and_was() {
 #[tokio::test]
 async fn a_claim_that_is_lost_on_its_way_is_maybe_applied_and_was_not() {
     let lab = Lab::new().await;
-    let url = lab.database.url();
-    let (proxy, armed) = once(&url, "INSERT INTO semel_records", Fate::CutBefore);
-    let store = lab.store_at(&proxy.url(&url)).await;
-    armed.store(true, Ordering::SeqCst);
-    let error = store
-        .claim(&[request("a", 1)])
-        .await
-        .expect_err("no answer");
+    let (store, proxy) = behind(&lab).await;
+    let error = unheard(&proxy, store.claim(&[request("a", 1)])).await;
     assert_eq!(error.certainty(), Certainty::MaybeApplied);
     assert!(!grant(&store, &request("a", 1)).await.resumed);
 }
@@ -64,18 +91,13 @@ async fn a_claim_that_is_lost_on_its_way_is_maybe_applied_and_was_not() {
 #[tokio::test]
 async fn a_completion_whose_answer_is_lost_is_answered_the_same_again() {
     let lab = Lab::new().await;
-    let url = lab.database.url();
-    let (proxy, armed) = once(&url, "UPDATE semel_records", Fate::CutAfter);
-    let store = lab.store_at(&proxy.url(&url)).await;
+    let (store, proxy) = behind(&lab).await;
+    let other = lab.store().await;
     let _ = grant(&store, &request("a", 1)).await;
-    armed.store(true, Ordering::SeqCst);
-    let error = store
-        .settle(&[complete("a", 1)])
-        .await
-        .expect_err("no answer");
+    let batch = [complete("a", 1)];
+    let completed = until(&other, "a", StateKind::Completed);
+    let error = unanswered(&proxy, store.settle(&batch), completed).await;
     assert_eq!(error.certainty(), Certainty::MaybeApplied);
-    let kind = record(&store, "a").await.map(|record| record.state.kind());
-    assert_eq!(kind, Some(StateKind::Completed), "it was applied");
     let again = store.settle(&[complete("a", 1)]).await.expect("answers");
     assert!(
         matches!(again[..], [Settled::Now(StateKind::Completed)]),
@@ -86,17 +108,18 @@ async fn a_completion_whose_answer_is_lost_is_answered_the_same_again() {
 #[tokio::test]
 async fn a_transaction_that_breaks_before_its_commit_is_surely_not_applied() {
     let lab = Lab::new().await;
-    let url = lab.database.url();
-    // What locks and reads goes before what writes and commits.
-    let (proxy, armed) = once(&url, "FOR UPDATE", Fate::CutAfter);
-    let store = lab.store_at(&proxy.url(&url)).await;
+    let (store, proxy) = behind(&lab).await;
     let mut gated = request("a", 1);
     gated.gate = Some(semel_core::VersionGate {
         entity: semel_core::Key::parse("cart").expect("an entity"),
         version: 1,
     });
-    armed.store(true, Ordering::SeqCst);
-    let error = store.claim(&[gated.clone()]).await.expect_err("no answer");
+    let batch = [gated.clone()];
+    // What locks and reads goes before what writes and commits, and is answered first.
+    let answered = async {
+        proxy.until(|seen| seen.held > 0).await;
+    };
+    let error = unanswered(&proxy, store.claim(&batch), answered).await;
     assert_eq!(
         (error.code(), error.certainty()),
         (Code::StoreUnavailable, Certainty::NotApplied)
@@ -146,26 +169,17 @@ async fn a_session_killed_in_the_middle_of_a_call_leaves_nothing_half_done() {
 async fn silence_is_taken_for_no_answer() {
     let lab = Lab::new().await;
     let url = lab.database.url();
-    let (free, held) = mpsc::channel::<()>();
-    let held = Mutex::new(held);
-    let proxy = Proxy::before(&url, move |packet| {
-        if holds(packet, "INSERT INTO semel_records (id, revision") {
-            // Until the test is over.
-            let _ = held.lock().expect("a test").recv();
-        }
-        Fate::Pass
-    });
+    let proxy = Proxy::start(address(&url).parse().expect("an address"));
+    let near = url.replacen(address(&url), &proxy.address().to_string(), 1);
     let mut options = lab.options();
     options.answer = Duration::from_millis(300);
-    let store = MysqlStore::connect(&proxy.url(&url), options)
-        .await
-        .expect("a store");
+    let store = MysqlStore::connect(&near, options).await.expect("a store");
+    proxy.hold();
     let error = store.claim(&[request("a", 1)]).await.expect_err("silence");
     assert_eq!(
         (error.code(), error.certainty()),
         (Code::Timeout, Certainty::MaybeApplied)
     );
-    drop(free);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -189,14 +203,11 @@ async fn an_abandoned_call_goes_on() {
         _ = waiting => {}
     }
     other.query_drop("ROLLBACK").await.expect("the lock back");
+    let claimed = until(&store, "b", StateKind::Claimed);
+    let claimed = tokio::time::timeout(Duration::from_secs(60), claimed).await;
+    claimed.expect("the abandoned call was given up");
     // Asking again with the same claim id finds out what became of it.
-    loop {
-        match claim(&store, &request("b", 1)).await {
-            Admission::Granted(claim) if claim.resumed => break,
-            Admission::Granted(claim) => panic!("the abandoned call was given up: {claim:?}"),
-            other => panic!("neither: {other:?}"),
-        }
-    }
+    assert!(grant(&store, &request("b", 1)).await.resumed);
 }
 
 #[tokio::test]

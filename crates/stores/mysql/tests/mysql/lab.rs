@@ -12,7 +12,7 @@ use semel_core::{
 };
 use semel_store_mysql::{MysqlStore, Options};
 
-use crate::database::Database;
+use crate::database::{Database, server_url};
 
 pub(crate) struct Lab {
     pub(crate) database: Database,
@@ -22,7 +22,7 @@ pub(crate) struct Lab {
 impl Lab {
     pub(crate) async fn new() -> Self {
         Self {
-            database: Database::make().await,
+            database: fresh_database().await,
             clock: TestClock::new(),
         }
     }
@@ -58,16 +58,23 @@ impl Lab {
                 .await
                 .expect("a report");
             let (_, _, report) = report.expect("a report");
-            let mut waiting = report
-                .split("---TRANSACTION")
-                .filter(|it| it.contains("LOCK WAIT"));
-            let is_here = |id: &&u64| waiting.any(|it| it.contains(&format!("thread id {id},")));
+            let transactions = report.split("---TRANSACTION");
+            let waiting: Vec<&str> = transactions.filter(|it| it.contains("LOCK WAIT")).collect();
+            let is_here = |id: &&u64| {
+                let thread = format!("thread id {id},");
+                waiting.iter().any(|it| it.contains(&thread))
+            };
             if let Some(id) = sessions.iter().find(is_here) {
                 return *id;
             }
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     }
+}
+
+/// A database without tables on the server that the environment names.
+pub(crate) async fn fresh_database() -> Database {
+    Database::on(&server_url()).await
 }
 
 pub(crate) fn scope() -> Scope {

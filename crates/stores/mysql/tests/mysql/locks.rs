@@ -8,13 +8,13 @@ use semel_core::{Admission, Certainty, Code, Store};
 use semel_store_mysql::MysqlStore;
 
 use crate::lab::{Lab, claim, grant, id_of, in_lock_order, record, request};
-use crate::proxy::{Fate, Proxy};
+use crate::proxy::Proxy;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_deadlock_is_tried_again_and_reaches_nobody() {
     let lab = Lab::new().await;
     let url = lab.database.url();
-    let proxy = Proxy::before(&url, |_| Fate::Pass);
+    let proxy = Proxy::before(&url, |_| ());
     let store = Arc::new(lab.store_at(&proxy.url(&url)).await);
     let keys = in_lock_order(&["a", "b"]);
     for key in &keys {
@@ -63,7 +63,7 @@ async fn a_deadlock_is_tried_again_and_reaches_nobody() {
 async fn a_lock_that_comes_free_late_is_waited_for_again() {
     let lab = Lab::new().await;
     let url = lab.database.url();
-    let proxy = Proxy::before(&url, |_| Fate::Pass);
+    let proxy = Proxy::before(&url, |_| ());
     let store = Arc::new(impatient(&lab, &proxy.url(&url)).await);
     let _ = grant(&store, &request("a", 9)).await;
     let mut other = lab.database.connect().await;

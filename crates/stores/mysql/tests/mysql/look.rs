@@ -6,7 +6,7 @@ use semel_core::{Code, Store};
 use semel_store_mysql::{FORMAT, MysqlStore, Options, look, migrate};
 
 use crate::database::Database;
-use crate::lab::{Lab, grant, request, statements};
+use crate::lab::{Lab, fresh_database, grant, request, statements};
 
 async fn tables(database: &Database) -> Vec<String> {
     let mut connection = database.connect().await;
@@ -15,7 +15,7 @@ async fn tables(database: &Database) -> Vec<String> {
 
 #[tokio::test]
 async fn looking_leaves_no_trace() {
-    let database = Database::make().await;
+    let database = fresh_database().await;
     let looked = look(&database.url(), Options::default(), &[])
         .await
         .expect("a look");
@@ -41,7 +41,7 @@ async fn looking_leaves_no_trace() {
 
 #[tokio::test]
 async fn statements_are_tried_on_a_database_that_is_no_store_yet() {
-    let database = Database::make().await;
+    let database = fresh_database().await;
     database
         .run("CREATE TABLE payments (id VARCHAR(40)) ENGINE=InnoDB")
         .await;
@@ -94,7 +94,7 @@ async fn a_server_as_it_comes_survives_a_power_cut() {
 
 #[tokio::test]
 async fn two_prefixes_are_two_stores() {
-    let database = Database::make().await;
+    let database = fresh_database().await;
     let store = |prefix: &str| {
         let url = format!("{}?prefix={prefix}", database.url());
         async move {

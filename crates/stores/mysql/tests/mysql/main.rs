@@ -1,16 +1,20 @@
-//! The MySQL store's own hazards: its server, its locks, its tables.
+//! The MySQL store's own hazards: its server, its locks, its tables. Some tests have a server of their
+//! own, which they kill, make read-only, or set up as badly as it can be.
 
 mod apply;
-#[path = "../lab/database.rs"]
+mod crash;
 mod database;
 mod faults;
 mod inbox;
 mod lab;
+mod lent;
 mod locks;
 mod look;
+mod own;
 mod planted;
-#[path = "../lab/proxy.rs"]
 mod proxy;
 mod refused;
+mod settings;
 mod tables;
+mod tls;
 mod tokens;

@@ -9,7 +9,7 @@ use semel_core::{Advice, Certainty, Code, Error, ErrorKind, Store};
 use semel_store_mysql::{MysqlStore, Options};
 
 use crate::database::Database;
-use crate::lab::{Lab, grant, request};
+use crate::lab::{Lab, fresh_database, grant, request};
 
 const PASSWORD: &str = "geheim-4711";
 
@@ -78,7 +78,7 @@ fn says(error: &Error, code: Code, words: &str) {
 
 #[tokio::test]
 async fn a_wrong_password_is_told_and_never_repeated() {
-    let database = Arc::new(Database::make().await);
+    let database = Arc::new(fresh_database().await);
     let user = User::with(&database, "ALL").await;
     let error = refused(&user.url(&format!("{PASSWORD}x"))).await;
     says(&error, Code::StoreUnavailable, "check user, password");
@@ -94,7 +94,7 @@ async fn a_wrong_password_is_told_and_never_repeated() {
 
 #[tokio::test]
 async fn a_user_who_may_not_make_tables_is_told_so() {
-    let database = Arc::new(Database::make().await);
+    let database = Arc::new(fresh_database().await);
     let user = User::with(&database, "SELECT, INSERT, UPDATE, DELETE").await;
     let error = refused(&user.url(PASSWORD)).await;
     says(&error, Code::StoreUnavailable, "CREATE command denied");
@@ -113,7 +113,7 @@ async fn a_right_that_is_missing_is_found_before_work_begins() {
         ("SELECT, UPDATE, DELETE", "INSERT command denied"),
         ("SELECT, INSERT, UPDATE", "DELETE command denied"),
     ] {
-        let database = Arc::new(Database::make().await);
+        let database = Arc::new(fresh_database().await);
         let made = MysqlStore::connect(&database.url(), Options::default()).await;
         drop(made.expect("tables"));
         let user = User::with(&database, rights).await;
@@ -126,7 +126,7 @@ async fn a_right_that_is_missing_is_found_before_work_begins() {
 
 #[tokio::test]
 async fn a_database_that_is_not_there_is_named() {
-    let database = Database::make().await;
+    let database = fresh_database().await;
     let url = database.url().replace("semel_test", "semel_absent");
     let error = refused(&url).await;
     says(
@@ -142,10 +142,7 @@ async fn a_database_that_is_not_there_is_named() {
 
 #[tokio::test]
 async fn a_server_that_is_not_there_is_unavailable() {
-    // A port that was free a moment ago.
-    let port = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
-    let port = port.local_addr().expect("an address").port();
-    let error = refused(&format!("mysql://ada:{PASSWORD}@127.0.0.1:{port}/shop")).await;
+    let error = refused(&format!("mysql://ada:{PASSWORD}@127.0.0.1:1/shop")).await;
     says(&error, Code::StoreUnavailable, "cannot be reached");
     assert!(matches!(error.advice(), Advice::Retry { .. }));
 }
@@ -170,7 +167,7 @@ async fn a_server_that_says_nothing_is_given_up_after_the_patience() {
 
 #[tokio::test]
 async fn encryption_that_is_demanded_and_not_offered_is_told() {
-    let database = Database::make().await;
+    let database = fresh_database().await;
     for mode in ["required", "verify_ca", "verify_identity"] {
         let error = refused(&format!("{}?ssl-mode={mode}", database.url())).await;
         says(&error, Code::StoreUnavailable, "offers no encryption");
@@ -183,7 +180,7 @@ async fn encryption_that_is_demanded_and_not_offered_is_told() {
 
 #[tokio::test]
 async fn an_absent_store_is_unavailable_and_not_made() {
-    let database = Database::make().await;
+    let database = fresh_database().await;
     let mut options = Options::default();
     options.create = false;
     let error = MysqlStore::connect(&database.url(), options)
@@ -221,7 +218,7 @@ async fn tables_of_somebody_else_are_left_alone() {
             "is not a store's",
         ),
     ] {
-        let database = Database::make().await;
+        let database = fresh_database().await;
         database
             .run(&format!("CREATE TABLE {table} ENGINE=InnoDB"))
             .await;
@@ -320,7 +317,7 @@ async fn a_making_that_broke_off_is_gone_on_with() {
 
 #[tokio::test]
 async fn eight_that_make_the_tables_at_once_make_one_store() {
-    let database = Arc::new(Database::make().await);
+    let database = Arc::new(fresh_database().await);
     let mut makers = tokio::task::JoinSet::new();
     for maker in 0..8_u128 {
         let database = Arc::clone(&database);

@@ -2,6 +2,7 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use mysql_async::prelude::Queryable;
 use semel_core::port::checkpoint::{CheckpointStore, Together};
 use semel_core::port::store::ListQuery;
 use semel_core::{
@@ -199,6 +200,56 @@ async fn messages_that_grew_too_old_are_too_old_beside_new_ones() {
             "{answers:?}"
         );
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_message_that_grew_too_old_while_its_call_waited_is_too_old() {
+    let lab = Lab::new().await;
+    let store = MysqlStore::connect(&lab.database.url(), Options::default())
+        .await
+        .expect("a store");
+    let store = std::sync::Arc::new(store);
+    let keys = crate::lab::in_lock_order(&["a", "b"]);
+    let window = Window::new(Duration::from_millis(800));
+    for key in &keys {
+        let _ = grant(&store, &request(key, 9)).await;
+    }
+    let mut completion = complete(keys[1], 9);
+    completion.step = semel_core::Step::Complete {
+        outcome: Outcome::empty(),
+        window,
+    };
+    let settled = store.settle(&[completion]).await.expect("answers");
+    assert!(matches!(settled[..], [semel_core::Settled::Now(_)]));
+    let State::Completed { at, .. } = record(&store, keys[1]).await.expect("a record").state else {
+        panic!("not completed")
+    };
+    let mut other = lab.database.connect().await;
+    other
+        .query_drop("START TRANSACTION")
+        .await
+        .expect("a transaction");
+    let lock = format!(
+        "SELECT 1 FROM semel_records WHERE id = {} FOR UPDATE",
+        crate::lab::id_of(keys[0])
+    );
+    other.query_drop(lock).await.expect("a lock");
+    // Young when it is asked for; it waits at the first key until the record of the second is swept.
+    let mut late = request(keys[1], 1);
+    (late.birth, late.window) = (Some(at), window);
+    let (calling, batch) = (std::sync::Arc::clone(&store), [request(keys[0], 1), late]);
+    let call = tokio::spawn(async move { calling.claim(&batch).await });
+    lab.waiting_session().await;
+    while store.sweep(10).await.expect("a sweep").removed == 0 {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    other.query_drop("ROLLBACK").await.expect("the lock back");
+    let answers = call.await.expect("a task").expect("answers");
+    assert!(
+        matches!(answers[..], [Admission::Busy { .. }, Admission::TooOld]),
+        "{answers:?}"
+    );
+    assert_eq!(record(&store, keys[1]).await, None);
 }
 
 #[tokio::test]

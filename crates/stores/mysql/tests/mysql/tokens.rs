@@ -69,10 +69,12 @@ pub(crate) async fn overtaken_by_a_removal(lab: &Lab, store: &Arc<semel_store_my
         .query_drop("START TRANSACTION")
         .await
         .expect("a transaction");
-    other
-        .query_drop("UPDATE semel_records SET error = 'x'")
-        .await
-        .expect("a lock");
+    // Of this row alone, and of no gap beside it.
+    let lock = format!(
+        "SELECT 1 FROM semel_records WHERE id = {} FOR UPDATE",
+        id_of(keys[0])
+    );
+    other.query_drop(lock).await.expect("a lock");
     let (calling, batch) = (
         Arc::clone(store),
         [request(keys[0], 1), request(keys[2], 1)],

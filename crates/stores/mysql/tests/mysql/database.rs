@@ -7,16 +7,11 @@ use mysql_async::{Conn, Opts, OptsBuilder};
 
 /// A database of its own on a server.
 pub(crate) struct Database {
-    server: String,
+    pub(crate) server: String,
     pub(crate) name: String,
 }
 
 impl Database {
-    /// Makes one on the server that the environment names.
-    pub(crate) async fn make() -> Self {
-        Self::on(&server_url()).await
-    }
-
     /// Makes one on the server of this url.
     pub(crate) async fn on(server: &str) -> Self {
         static NUMBER: AtomicU64 = AtomicU64::new(0);

@@ -1,24 +1,14 @@
-//! What stands between a store and its server: changes, holds or cuts what passes.
+//! What stands between a store and its server, and reads along: changes or holds what passes, which
+//! `semel_conformance::proxy` does not, since it knows no packets.
 //!
-//! It knows packets, not what is in them: three bytes of length, a number, and so many bytes.
+//! A packet is three bytes of length, a number, and so many bytes.
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::sync::{Arc, Condvar, Mutex};
 
-/// What becomes of a packet of the client.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum Fate {
-    /// It goes on, as it is or as it was changed.
-    Pass,
-    /// It is lost, and the connection with it.
-    CutBefore,
-    /// It arrives, and the connection is lost before its answer.
-    CutAfter,
-}
-
-/// Sees each packet of the client; may change bytes, wait, or let it be lost.
-pub(crate) type Rule = dyn Fn(&mut [u8]) -> Fate + Send + Sync;
+/// Sees each packet of the client; may change bytes, or wait.
+pub(crate) type Rule = dyn Fn(&mut [u8]) + Send + Sync;
 
 /// A proxy that lives as long as the test.
 pub(crate) struct Proxy {
@@ -35,10 +25,7 @@ struct Heard {
 
 impl Proxy {
     /// Stands before the server of `url`.
-    pub(crate) fn before(
-        url: &str,
-        rule: impl Fn(&mut [u8]) -> Fate + Send + Sync + 'static,
-    ) -> Self {
+    pub(crate) fn before(url: &str, rule: impl Fn(&mut [u8]) + Send + Sync + 'static) -> Self {
         let server = address(url).to_owned();
         let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
         let port = listener.local_addr().expect("an address").port();
@@ -76,10 +63,9 @@ fn serve(client: TcpStream, server: TcpStream, rule: &Arc<Rule>, heard: &Arc<Hea
         server.try_clone().expect("a stream"),
         client.try_clone().expect("a stream"),
     );
-    let is_cut = Arc::new(Mutex::new(false));
-    let (rule, cut) = (Arc::clone(rule), Arc::clone(&is_cut));
+    let rule = Arc::clone(rule);
     std::thread::spawn(move || {
-        let _ = pass_questions(&client, &server, &*rule, &cut);
+        let _ = pass_questions(&client, &server, &*rule);
         let _ = (
             client.shutdown(Shutdown::Both),
             server.shutdown(Shutdown::Both),
@@ -88,7 +74,7 @@ fn serve(client: TcpStream, server: TcpStream, rule: &Arc<Rule>, heard: &Arc<Hea
     let heard = Arc::clone(heard);
     std::thread::spawn(move || {
         let (server, client) = answers;
-        let _ = pass_answers(&server, &client, &heard, &is_cut);
+        let _ = pass_answers(&server, &client, &heard);
         let _ = (
             client.shutdown(Shutdown::Both),
             server.shutdown(Shutdown::Both),
@@ -96,32 +82,15 @@ fn serve(client: TcpStream, server: TcpStream, rule: &Arc<Rule>, heard: &Arc<Hea
     });
 }
 
-fn pass_questions(
-    mut client: &TcpStream,
-    mut server: &TcpStream,
-    rule: &Rule,
-    is_cut: &Mutex<bool>,
-) -> io::Result<()> {
+fn pass_questions(mut client: &TcpStream, mut server: &TcpStream, rule: &Rule) -> io::Result<()> {
     loop {
         let mut packet = read(&mut client)?;
-        match rule(&mut packet) {
-            Fate::Pass => server.write_all(&packet)?,
-            Fate::CutBefore => return Ok(()),
-            Fate::CutAfter => {
-                // What comes back from here on goes nowhere; its first packet says that the work is done.
-                *is_cut.lock().expect("a cut") = true;
-                server.write_all(&packet)?;
-            }
-        }
+        rule(&mut packet);
+        server.write_all(&packet)?;
     }
 }
 
-fn pass_answers(
-    mut server: &TcpStream,
-    mut client: &TcpStream,
-    heard: &Heard,
-    is_cut: &Mutex<bool>,
-) -> io::Result<()> {
+fn pass_answers(mut server: &TcpStream, mut client: &TcpStream, heard: &Heard) -> io::Result<()> {
     loop {
         let packet = read(&mut server)?;
         if let [_, _, _, _, 0xff, low, high, ..] = packet[..] {
@@ -132,29 +101,7 @@ fn pass_answers(
                 .push(u16::from_le_bytes([low, high]));
             heard.changed.notify_all();
         }
-        if *is_cut.lock().expect("a cut") {
-            // The last packet of several results does not announce another one.
-            if !announces_more(&packet) {
-                return Ok(());
-            }
-            continue;
-        }
         client.write_all(&packet)?;
-    }
-}
-
-/// Whether a packet is not the end of all results: rows and headers are not, nor is an OK with the flag
-/// that more follows.
-fn announces_more(packet: &[u8]) -> bool {
-    const MORE_RESULTS: u8 = 8;
-    match packet {
-        [_, _, _, _, 0x00, affected, last_id, status, ..]
-            if *affected < 0xfb && *last_id < 0xfb =>
-        {
-            status & MORE_RESULTS != 0
-        }
-        [_, _, _, _, 0xff, ..] => false,
-        _ => true,
     }
 }
 
@@ -167,7 +114,8 @@ fn read(stream: &mut &TcpStream) -> io::Result<Vec<u8>> {
     Ok(packet)
 }
 
-fn address(url: &str) -> &str {
+/// Where the server of a url is.
+pub(crate) fn address(url: &str) -> &str {
     let (_, rest) = url.split_once("://").expect("a url");
     let (authority, _) = rest.split_once('/').expect("a url with a database");
     authority

@@ -1,0 +1,126 @@
+//! A MariaDB server that belongs to one test.
+
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use mysql_async::{Conn, Opts, OptsBuilder};
+
+/// A server with its data in a folder of its own. It goes with the test.
+pub(crate) struct Server {
+    folder: PathBuf,
+    port: u16,
+    arguments: Vec<String>,
+    running: Option<Child>,
+}
+
+impl Server {
+    /// Makes one, with these arguments beside those that every test wants.
+    pub(crate) async fn with(arguments: &[&str]) -> Self {
+        let folder =
+            std::env::temp_dir().join(format!("semel-mysql-{}-{}", std::process::id(), port()));
+        std::fs::create_dir_all(&folder).expect("a folder");
+        let made = Command::new(program("mariadb-install-db"))
+            .args([
+                "--no-defaults",
+                "--auth-root-authentication-method=normal",
+                "--skip-test-db",
+            ])
+            .arg(format!("--datadir={}", folder.join("data").display()))
+            .args(as_root())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .status();
+        assert!(made.expect("mariadb-install-db runs").success());
+        let mut server = Self {
+            folder,
+            port: 0,
+            arguments: arguments.iter().map(|it| (*it).to_owned()).collect(),
+            running: None,
+        };
+        server.start().await;
+        server
+    }
+
+    /// Starts it, and waits until it answers.
+    pub(crate) async fn start(&mut self) {
+        if self.port == 0 {
+            self.port = port();
+        }
+        let child = Command::new(program("mariadbd"))
+            .arg("--no-defaults")
+            .arg(format!("--datadir={}", self.folder.join("data").display()))
+            .arg(format!("--socket={}", self.folder.join("socket").display()))
+            .arg(format!("--port={}", self.port))
+            .args([
+                "--bind-address=127.0.0.1",
+                "--innodb-buffer-pool-size=32M",
+                "--skip-name-resolve",
+            ])
+            .args(as_root())
+            .args(&self.arguments)
+            .stdout(Stdio::null())
+            .stderr(std::fs::File::create(self.folder.join("log")).expect("a log"))
+            .spawn();
+        self.running = Some(child.expect("mariadbd runs"));
+        let opts = OptsBuilder::from_opts(Opts::from_url(&self.url("mysql")).expect("a url"));
+        for _ in 0..1_200 {
+            if let Ok(connection) = Conn::new(opts.clone().prefer_socket(false)).await {
+                connection.disconnect().await.expect("an end");
+                return;
+            }
+            let child = self.running.as_mut().expect("a server");
+            if let Some(status) = child.try_wait().expect("a status") {
+                let log = std::fs::read_to_string(self.folder.join("log")).unwrap_or_default();
+                panic!("the server ended with {status}:\n{log}");
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        panic!("the server did not come up in a minute");
+    }
+
+    /// SIGKILL: nothing of it runs after this.
+    pub(crate) fn kill(&mut self) {
+        if let Some(mut child) = self.running.take() {
+            child.kill().expect("a kill");
+            child.wait().expect("an end");
+        }
+    }
+
+    pub(crate) fn url(&self, database: &str) -> String {
+        format!("mysql://root@127.0.0.1:{}/{database}", self.port)
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.kill();
+        // What is left of a failed test is in the way of nobody.
+        let _ = std::fs::remove_dir_all(&self.folder);
+    }
+}
+
+/// A program of MariaDB, which Debian partly keeps off the path of users.
+fn program(name: &str) -> PathBuf {
+    let path = std::env::var("PATH").unwrap_or_default();
+    let folders = path.split(':').chain(["/usr/sbin", "/usr/local/sbin"]);
+    let found = folders
+        .map(|folder| Path::new(folder).join(name))
+        .find(|path| path.is_file());
+    found.unwrap_or_else(|| panic!("no {name}: `cargo xtask services up mariadb` installs MariaDB"))
+}
+
+/// The server refuses to be root unless it is told to.
+fn as_root() -> Option<&'static str> {
+    let is_root = std::fs::metadata("/proc/self").is_ok_and(|me| {
+        use std::os::unix::fs::MetadataExt;
+        me.uid() == 0
+    });
+    is_root.then_some("--user=root")
+}
+
+/// A port that was free a moment ago.
+fn port() -> u16 {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
+    listener.local_addr().expect("an address").port()
+}
