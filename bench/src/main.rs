@@ -10,8 +10,10 @@ mod dedup;
 mod embedded;
 mod figures;
 mod keys;
+mod mysql;
 mod parts;
 mod postgres;
+mod redis;
 mod rivals;
 mod sql;
 
@@ -24,7 +26,7 @@ type Bench = (&'static str, fn() -> Outcome);
 
 fn main() -> ExitCode {
     let wanted: Vec<String> = std::env::args().skip(1).collect();
-    let known: [Bench; 7] = [
+    let known: [Bench; 9] = [
         ("embedded", embedded::rate),
         ("memory", embedded::memory),
         ("sql", sql::rate),
@@ -32,6 +34,8 @@ fn main() -> ExitCode {
         ("jsonl", parts::jsonl),
         ("dedup", dedup::time),
         ("postgres", postgres::rate),
+        ("redis", redis::rate),
+        ("mysql", mysql::rate),
     ];
     for name in &wanted {
         if !known.iter().any(|(known, _)| known == name) {

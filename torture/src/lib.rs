@@ -7,15 +7,19 @@
 mod disk;
 mod lines;
 mod moments;
+mod mysql;
 mod payments;
 mod postgres;
 mod provider;
+mod redis;
 mod worker;
 
 pub use disk::Disk;
 pub use lines::{LineKey, Lines};
 pub use moments::Moments;
+pub use mysql::Mysql;
 pub use payments::{Payment, Payments};
 pub use postgres::Postgres;
 pub use provider::Provider;
+pub use redis::{Log, Redis};
 pub use worker::{Run, Site, Summary};

@@ -2,10 +2,14 @@
 #![expect(clippy::print_stdout, reason = "the figures of a run")]
 
 use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 use std::time::Duration;
 
 use rustix::process::Signal;
-use torture::{Moments, Payment, Payments, Postgres, Run, Site};
+use semel_conformance::proxy::Proxy;
+use tokio::runtime::Runtime;
+use torture::{Moments, Payment, Payments, Postgres, Run, Site, Summary};
 
 const MS: fn(u64) -> Duration = Duration::from_millis;
 
@@ -27,14 +31,14 @@ fn effects_happen_once_while_workers_and_the_server_are_killed() {
         let runs: Vec<Run> = (0..WORKERS)
             .map(|_| site.start(&["run", "--output", "json"]))
             .collect();
-        std::thread::sleep(moments.between(MS(100), MS(700)));
+        thread::sleep(moments.between(MS(100), MS(700)));
         // One of them stands still beyond its lease, the others go on.
         runs[0].signal(Signal::STOP);
         stopped += 1;
         if round % 4 == 3 {
             server.kill_and_restart();
         }
-        std::thread::sleep(moments.between(MS(50), MS(700)));
+        thread::sleep(moments.between(MS(50), MS(700)));
         runs[0].signal(Signal::CONT);
         for run in runs {
             killed += u32::from(run.kill_after(moments.between(MS(0), MS(100))));
@@ -42,6 +46,71 @@ fn effects_happen_once_while_workers_and_the_server_are_killed() {
     }
     let summary = site.run_to_the_end();
     summary.check_sum(payments.deliveries);
+    each_charge_is_there_once(&server, &payments);
+    println!(
+        "PostgreSQL: {} deliveries, {killed} workers killed at work, {stopped} stopped, {} restarts of a killed server",
+        payments.deliveries,
+        ROUNDS / 4
+    );
+    assert!(
+        killed > ROUNDS,
+        "most kills came too late: make the input longer"
+    );
+}
+
+#[test]
+#[ignore = "needs the semel binary: cargo xtask test runs it"]
+fn effects_happen_once_while_connections_are_cut_at_random_bytes() {
+    let mut moments = Moments::seeded(52);
+    let payments = Payments::generate(100_000, &mut moments);
+    let server = Postgres::start();
+    server.query("create table charges (id text, amount bigint)");
+    // A COMMIT takes a while, so that it can be struck.
+    server.query("alter system set commit_delay = 20000");
+    server.query("alter system set commit_siblings = 0");
+    server.query("select pg_reload_conf()");
+    let cuts = Cuts::in_front_of(&server);
+    let site = Site::with(&[("payments.ndjson", &payments.ndjson)]);
+    // Nobody is killed: each goes on by itself, whatever was cut.
+    let runs: Vec<Run> = (0..2)
+        .map(|number| {
+            let name = format!("worker-{number}");
+            let config = CONFIG.replace("URL", &cuts.url);
+            let config = config.replace("sslmode=", &format!("application_name={name}&sslmode="));
+            std::fs::write(site.path(&name), config).expect("a file");
+            site.start(&["run", "--config", &name, "--output", "json"])
+        })
+        .collect();
+    // Whoever finds no store when it starts gives up, so everybody is at work before the first cut.
+    let at_work = "select distinct application_name from pg_stat_activity \
+                   where application_name like 'worker-%' and query ilike 'commit'";
+    while server.query(at_work).len() < runs.len() {}
+    let ended = AtomicBool::new(false);
+    let (results, commits) = thread::scope(|scope| {
+        let striking = scope.spawn(|| cuts.strike(&server, moments, &ended));
+        let results: Vec<_> = runs.into_iter().map(Run::wait).collect();
+        ended.store(true, Ordering::Relaxed);
+        (results, striking.join().expect("cuts"))
+    });
+    for (status, stdout) in results {
+        assert!(status.success(), "{status}: {}", site.text("stderr.log"));
+        Summary::parse(&stdout).check_sum(payments.deliveries);
+    }
+    each_charge_is_there_once(&server, &payments);
+    let cut = cuts.proxy.seen().cuts;
+    println!(
+        "PostgreSQL: {} deliveries to each of two workers, {cut} connections cut, {commits} times \
+         during a COMMIT",
+        payments.deliveries
+    );
+    assert!(
+        cut >= 12 && commits >= 3,
+        "too few cuts: make the input longer"
+    );
+}
+
+/// Asks the database itself.
+fn each_charge_is_there_once(server: &Postgres, payments: &Payments) {
     let repeated = server.query("select id from charges group by id having count(*) > 1");
     assert_eq!(repeated, [""; 0], "a charge happened twice");
     let charged: BTreeSet<Payment> = server
@@ -55,17 +124,64 @@ fn effects_happen_once_while_workers_and_the_server_are_killed() {
         .collect();
     assert_eq!(charged.len(), payments.distinct.len(), "a charge was lost");
     assert_eq!(charged, payments.distinct);
-    println!(
-        "PostgreSQL: {} deliveries, {killed} workers killed at work, {stopped} stopped, {} restarts of a killed server",
-        payments.deliveries,
-        ROUNDS / 4
-    );
-    assert!(
-        killed > ROUNDS,
-        "most kills came too late: make the input longer"
-    );
 }
 
+/// What stands between the workers and the server.
+struct Cuts {
+    proxy: Proxy,
+    url: String,
+    _runtime: Runtime,
+}
+
+impl Cuts {
+    fn in_front_of(server: &Postgres) -> Self {
+        let runtime = Runtime::new().expect("a runtime");
+        let url = server.url();
+        let (user, rest) = url.split_once('@').expect("a user");
+        let (address, database) = rest.split_once('/').expect("a database");
+        let proxy = {
+            let _inside = runtime.enter();
+            Proxy::start(address.parse().expect("an address in numbers"))
+        };
+        Self {
+            url: format!("{user}@{}/{database}", proxy.address()),
+            proxy,
+            _runtime: runtime,
+        }
+    }
+
+    /// Cuts until it is ended: at a random byte of either side, before a random answer, and while the
+    /// server carries out a COMMIT. Answers with how often it did the last.
+    fn strike(&self, server: &Postgres, mut moments: Moments, ended: &AtomicBool) -> u32 {
+        let mut commits = 0;
+        while !ended.load(Ordering::Relaxed) {
+            self.proxy.heal();
+            let before = self.proxy.seen().cuts;
+            match moments.below(3) {
+                0 => self.proxy.storm(moments.below(u64::MAX), BYTES),
+                1 => {
+                    self.proxy.reset(moments.below(2) == 0);
+                    self.proxy.cut_before_answer(1 + moments.below(ANSWERS));
+                }
+                _ => {
+                    let committing = "select pid from pg_stat_activity where state = 'active' \
+                                      and query ilike 'commit' and application_name like 'worker-%'";
+                    while server.query(committing).is_empty() && !ended.load(Ordering::Relaxed) {}
+                    self.proxy.cut_now();
+                    commits += 1;
+                }
+            }
+            // When all is done there is nothing left to cut.
+            while self.proxy.seen().cuts == before && !ended.load(Ordering::Relaxed) {
+                thread::sleep(MS(1));
+            }
+        }
+        commits
+    }
+}
+
+const BYTES: u64 = 400_000;
+const ANSWERS: u64 = 40;
 const ROUNDS: u32 = 16;
 const WORKERS: u32 = 3;
 

@@ -36,4 +36,4 @@ fn measure(workspace: &Workspace, args: &[&str], servers: Option<&Borrowed>) -> 
 }
 
 /// Benchmarks that want servers.
-const ON_SERVERS: [&str; 2] = ["postgres", "redis"];
+const ON_SERVERS: [&str; 3] = ["postgres", "redis", "mysql"];
