@@ -18,6 +18,8 @@
 
 mod builder;
 mod handle;
+#[cfg(feature = "sqlx-postgres")]
+pub mod sqlx;
 #[cfg(feature = "testing")]
 pub mod testing;
 mod url;
@@ -56,7 +58,7 @@ pub use semel_core::{
     Claimant, Clock, Code, Duplicate, Entropy, Error, ErrorKind, FencingToken, Fingerprint, Key,
     Note, OpId, Operation, Outcome, Parked, ParkedId, PastAttempt, Record, Recovery, Renewal,
     Renewed, Result, Scope, Settled, Settlement, Start, State, StateKind, Step, Timestamp,
-    Unusable, Window, port::transactional::Backoff,
+    Unusable, VersionGate, Window, port::transactional::Backoff,
 };
 
 /// The ports: what a store or a source of your own implements.

@@ -66,7 +66,7 @@ macro_rules! on_every_store {
 }
 
 on_every_store! {
-    memory embedded sqlite postgres: {
+    memory embedded sqlite mysql postgres redis: {
         a_call_after_success_is_a_replay
         two_calls_at_once_run_one_effect
         a_dropped_call_runs_on_to_its_outcome
@@ -349,7 +349,7 @@ mod durable {
     use super::*;
 
     on_every_store! {
-        embedded sqlite postgres: {
+        embedded sqlite mysql postgres redis: {
             a_store_that_was_closed_can_be_opened_again_and_remembers
             a_handle_that_was_dropped_leaves_the_store_whole
         }

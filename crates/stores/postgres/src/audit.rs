@@ -29,7 +29,7 @@ pub(crate) async fn list(session: &Session, query: &ListQuery) -> Result<Page<Au
 /// Entries behind `after`, and the number of the last one if there may be more.
 pub(crate) async fn page(
     session: &Session,
-    client: &impl Runs,
+    client: &impl Runs<Row = Row>,
     after: i64,
     scope: Option<i32>,
     limit: usize,

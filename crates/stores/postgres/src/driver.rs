@@ -10,7 +10,7 @@ use bytes::{Bytes, BytesMut};
 use deadpool_postgres::tokio_postgres::types::{FromSql, IsNull, ToSql, Type};
 use tokio::sync::Mutex;
 
-use crate::session::{Runs, Cells, Failure, Nests};
+use crate::session::{Cells, Failure, Nests, Runs};
 use crate::sql::Text;
 
 /// A connection within a transaction that its user has begun and will commit.
@@ -120,20 +120,24 @@ fn encode((value, r#type): (&&(dyn ToSql + Sync), &Type)) -> Result<Parameter, F
     let is_null = value.to_sql_checked(r#type, &mut bytes);
     Ok(Parameter {
         oid: r#type.oid(),
-        value: match is_null.map_err(Failure::Unreadable)? {
+        value: match is_null.map_err(|error| unreadable(&*error))? {
             IsNull::Yes => None,
             IsNull::No => Some(bytes.freeze()),
         },
     })
 }
 
+fn unreadable(error: &(dyn StdError + Send + Sync)) -> Failure {
+    Failure::Unreadable(error.to_string().into())
+}
+
 impl Cells for Row {
     fn try_get<'r, T: FromSql<'r>>(&'r self, column: usize) -> Result<T, Failure> {
-        let unreadable = |why: &str| Failure::Unreadable(format!("column {column} {why}").into());
+        let odd = |why: &str| Failure::Unreadable(format!("column {column} {why}").into());
         let cell = self.columns.get(column);
-        let cell = cell.ok_or_else(|| unreadable("is missing"))?;
+        let cell = cell.ok_or_else(|| odd("is missing"))?;
         let r#type = Type::from_oid(cell.oid).filter(T::accepts);
-        let r#type = r#type.ok_or_else(|| unreadable("is of another type"))?;
-        T::from_sql_nullable(&r#type, cell.value.as_deref()).map_err(Failure::Unreadable)
+        let r#type = r#type.ok_or_else(|| odd("is of another type"))?;
+        T::from_sql_nullable(&r#type, cell.value.as_deref()).map_err(|error| unreadable(&*error))
     }
 }

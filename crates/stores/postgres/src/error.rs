@@ -121,16 +121,19 @@ pub(crate) fn misconfigured(message: &str) -> Error {
 /// The one place that knows PostgreSQL's codes. What nobody classified is our bug, maybe applied.
 fn classify(failure: Failure) -> Error {
     match failure.answer() {
-        Some((state, said)) => told(state, &one_line(said)).with_source(failure.into_source()),
+        Some((state, said)) => {
+            let error = told(state, &one_line(said));
+            failure.because(error)
+        }
         None => match failure {
             Failure::Driver(error) => broken(error),
-            Failure::Refused(_) => unavailable("the connection to PostgreSQL broke")
-                .with_source(failure.into_source()),
-            Failure::Unreadable(error) => Error::new(
+            Failure::Refused(_) => {
+                failure.because(unavailable("the connection to PostgreSQL broke"))
+            }
+            Failure::Unreadable(why) => Error::new(
                 ErrorKind::Internal,
-                "PostgreSQL and this store do not agree on the type of a value",
-            )
-            .with_source(error),
+                format!("PostgreSQL and this store do not agree on the type of a value: {why}"),
+            ),
         },
     }
 }

@@ -8,10 +8,11 @@ use semel_core::{
     Admission, Claim, ClaimRequest, Clock, Outcome, Result, Settled, Settlement, Step, Window,
 };
 
+use crate::driver::{Borrowed, Driver};
 use crate::error::contended;
 use crate::locked::{Locked, Stop, Wanted};
 use crate::row::millis;
-use crate::session::TRIES;
+use crate::session::{Nests, Runs, TRIES};
 use crate::sql::Texts;
 
 /// Admits and completes operations within transactions that the user begins and commits, on the
@@ -78,6 +79,26 @@ impl Inbox {
         transaction: &Transaction<'_>,
         request: &ClaimRequest,
     ) -> Result<Admission> {
+        self.admit_in(transaction, request).await
+    }
+
+    /// [`Inbox::admit`] on a connection of another driver, which is in a transaction.
+    ///
+    /// # Errors
+    /// As [`Inbox::admit`].
+    pub async fn admit_on(
+        &self,
+        driver: &mut impl Driver,
+        request: &ClaimRequest,
+    ) -> Result<Admission> {
+        self.admit_in(&Borrowed::new(driver), request).await
+    }
+
+    async fn admit_in<C: Nests>(
+        &self,
+        transaction: &C,
+        request: &ClaimRequest,
+    ) -> Result<Admission> {
         for _ in 0..TRIES {
             // Record and entity are two rows: should the second be taken meanwhile, the first is undone.
             if request.gate.is_some() {
@@ -130,14 +151,23 @@ impl Inbox {
         outcome: Outcome,
         window: Window,
     ) -> Result<Settled> {
-        let operation = claim.operation.clone();
-        let step = Step::Complete { outcome, window };
-        let settlement = Settlement {
-            operation,
-            claim_id: claim.claim_id,
-            step,
-        };
-        self.settle(transaction, &settlement).await
+        self.settle(transaction, &completion(claim, outcome, window))
+            .await
+    }
+
+    /// [`Inbox::complete`] on a connection of another driver, which is in a transaction.
+    ///
+    /// # Errors
+    /// As [`Inbox::admit`].
+    pub async fn complete_on(
+        &self,
+        driver: &mut impl Driver,
+        claim: &Claim,
+        outcome: Outcome,
+        window: Window,
+    ) -> Result<Settled> {
+        self.settle_on(driver, &completion(claim, outcome, window))
+            .await
     }
 
     /// Reports any other step of a claim within `transaction`.
@@ -148,6 +178,26 @@ impl Inbox {
     pub async fn settle(
         &self,
         transaction: &Transaction<'_>,
+        settlement: &Settlement,
+    ) -> Result<Settled> {
+        self.settle_in(transaction, settlement).await
+    }
+
+    /// [`Inbox::settle`] on a connection of another driver, which is in a transaction.
+    ///
+    /// # Errors
+    /// As [`Inbox::admit`].
+    pub async fn settle_on(
+        &self,
+        driver: &mut impl Driver,
+        settlement: &Settlement,
+    ) -> Result<Settled> {
+        self.settle_in(&Borrowed::new(driver), settlement).await
+    }
+
+    async fn settle_in<C: Runs>(
+        &self,
+        transaction: &C,
         settlement: &Settlement,
     ) -> Result<Settled> {
         for _ in 0..TRIES {
@@ -174,8 +224,16 @@ impl Inbox {
     }
 }
 
-async fn savepoint(transaction: &Transaction<'_>, order: &str) -> Result<()> {
-    let done = transaction.batch_execute(order).await;
+fn completion(claim: &Claim, outcome: Outcome, window: Window) -> Settlement {
+    Settlement {
+        operation: claim.operation.clone(),
+        claim_id: claim.claim_id,
+        step: Step::Complete { outcome, window },
+    }
+}
+
+async fn savepoint(transaction: &impl Nests, order: &str) -> Result<()> {
+    let done = transaction.order(order).await;
     done.map_err(|error| Stop::from(error).into_error())
 }
 

@@ -17,7 +17,7 @@ use semel_core::{
 use crate::columns::Columns;
 use crate::error::{corrupt, uncommitted};
 use crate::row::{self, millis, timestamp};
-use crate::session::{Runs, Cells, Failure, store_scope};
+use crate::session::{Cells, Failure, Runs, store_scope};
 use crate::sql::Texts;
 
 /// Why a transaction did not come to its commit.
@@ -367,7 +367,7 @@ pub(crate) async fn add_audited(
 
 /// An entity from three columns of a row, from `first` on.
 pub(crate) fn entity_record(row: &impl Cells, first: usize) -> Result<EntityRecord> {
-    let column = |failure: Failure| corrupt("entity").with_source(failure.into_source());
+    let column = |failure: Failure| failure.because(corrupt("entity"));
     let applied: Option<i64> = row.try_get(first).map_err(column)?;
     let holder: Option<&[u8]> = row.try_get(first + 1).map_err(column)?;
     let until: Option<i64> = row.try_get(first + 2).map_err(column)?;

@@ -19,7 +19,7 @@ use crate::transaction::Job;
 /// Keeps messages as of `since`, or of now; whether each is new.
 pub(crate) async fn park(
     session: &Session,
-    client: &impl Runs,
+    client: &impl Runs<Row = Row>,
     batch: &[&Parked],
     since: Option<Timestamp>,
 ) -> Result<Vec<bool>> {
@@ -44,7 +44,7 @@ pub(crate) async fn park(
 /// Keeps messages whose scopes have these numbers; whether each is new.
 pub(crate) async fn park_in(
     session: &Session,
-    client: &impl Runs,
+    client: &impl Runs<Row = Row>,
     batch: &[&Parked],
     scopes: &[i32],
     since: impl Fn(&Parked) -> Option<Timestamp>,
@@ -120,7 +120,7 @@ pub(crate) async fn list(session: &Session, query: &ListQuery) -> Result<Page<Pa
 /// Messages behind `after`, and the number of the last one if there may be more.
 pub(crate) async fn page(
     session: &Session,
-    client: &impl Runs,
+    client: &impl Runs<Row = Row>,
     after: i64,
     scope: Option<i32>,
     reasons: Option<&[&str]>,

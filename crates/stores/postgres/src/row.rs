@@ -29,7 +29,7 @@ pub(crate) fn found(row: &impl Cells) -> Result<Option<(u64, Record)>, Error> {
 /// The record in the first [`COLUMNS`] columns.
 pub(crate) fn read(row: &impl Cells) -> Result<Record, Error> {
     parse(row).map_err(|fault| match fault {
-        Fault::Column(failure) => corrupt("record").with_source(failure.into_source()),
+        Fault::Column(failure) => failure.because(corrupt("record")),
         Fault::Lie => corrupt("record"),
     })
 }
@@ -80,10 +80,7 @@ fn parse(row: &impl Cells) -> Result<Record, Fault> {
         attempts: row.try_get::<i32>(7)?.cast_unsigned(),
         vanished: row.try_get::<i32>(8)?.cast_unsigned(),
         possible_repeats: row.try_get::<i32>(9)?.cast_unsigned(),
-        doubt: row
-            .try_get::<Option<i64>>(10)?
-            .map(recovery)
-            .transpose()?,
+        doubt: row.try_get::<Option<i64>>(10)?.map(recovery).transpose()?,
         claimed_at: claimed_at.map_or(created_at, timestamp),
         past: slice(row, 20)?
             .map_or_else(|| Some(Vec::new()), past_from_bytes)

@@ -16,7 +16,7 @@ pub(crate) async fn format(session: &Session, client: &Object) -> Result<Option<
             Some(Ok(format)) => Ok(Some(format)),
             Some(Err(_)) | None => Err(foreign(&session.schema)),
         },
-        Err(error) => match error.code().map(|state| state.code().to_owned()).as_deref() {
+        Err(error) => match error.answer().map(|(state, _)| state.to_owned()).as_deref() {
             Some("42P01" | "3F000") => Ok(None),
             Some("42703") => Err(foreign(&session.schema)),
             _ => Err(undone(error)),

@@ -9,7 +9,7 @@ use std::time::Duration;
 use deadpool_postgres::tokio_postgres::types::{FromSql, ToSql, Type};
 use deadpool_postgres::tokio_postgres::{self, Row};
 use deadpool_postgres::{Object, Pool};
-use semel_core::{Clock, Result, Scope};
+use semel_core::{Clock, Error, Result, Scope};
 
 use crate::driver::Refused;
 use crate::error::{is_passing, no_connection, undone};
@@ -28,13 +28,13 @@ pub(crate) struct Session {
     scopes: Mutex<HashMap<Scope, i32>>,
 }
 
-/// Ours statements: a connection of the pool, a transaction on it, or a user's own transaction on a
+/// Runs statements: a connection of the pool, a transaction on it, or a user's own transaction on a
 /// connection of any driver.
 pub(crate) trait Runs: Sync {
     /// A row as the driver hands it over.
     type Row: Cells + Send + Sync;
 
-    /// Ours a statement and answers with its rows.
+    /// Runs a statement and answers with its rows.
     fn rows(
         &self,
         text: &Text,
@@ -42,14 +42,9 @@ pub(crate) trait Runs: Sync {
     ) -> impl Future<Output = Result<Vec<Self::Row>, Failure>> + Send;
 }
 
-/// The same with our own driver.
-pub(crate) trait Ours: Runs<Row = Row> {}
-
-impl<C: Runs<Row = Row>> Ours for C {}
-
 /// A user's transaction, in which a savepoint may be set.
 pub(crate) trait Nests: Runs {
-    /// Ours statements without parameters or rows.
+    /// Runs statements without parameters or rows.
     fn order(&self, sql: &str) -> impl Future<Output = Result<(), Failure>> + Send;
 }
 
@@ -67,7 +62,7 @@ pub(crate) enum Failure {
     /// As another driver says it.
     Refused(Refused),
     /// A value of another type than the statement has, over another driver.
-    Unreadable(Box<dyn std::error::Error + Send + Sync>),
+    Unreadable(Box<str>),
 }
 
 impl Failure {
@@ -83,12 +78,12 @@ impl Failure {
         }
     }
 
-    /// The cause as it is kept in an error.
-    pub(crate) fn into_source(self) -> Box<dyn std::error::Error + Send + Sync> {
+    /// The error with this as its cause.
+    pub(crate) fn because(self, error: Error) -> Error {
         match self {
-            Self::Driver(error) => error.into(),
-            Self::Refused(refused) => refused.into(),
-            Self::Unreadable(error) => error,
+            Self::Driver(cause) => error.with_source(cause),
+            Self::Refused(cause) => error.with_source(cause),
+            Self::Unreadable(_) => error,
         }
     }
 }
@@ -129,13 +124,13 @@ impl Session {
         Some(crate::row::millis(clock.now()))
     }
 
-    /// Ours a statement that commits by itself; tries again where others were in its way.
-    pub(crate) async fn run(
+    /// Runs a statement that commits by itself; tries again where others were in its way.
+    pub(crate) async fn run<C: Runs>(
         &self,
-        client: &impl Ours,
+        client: &C,
         text: &Text,
         parameters: &[&(dyn ToSql + Sync)],
-    ) -> Result<Vec<Row>> {
+    ) -> Result<Vec<C::Row>> {
         let mut tries = 0;
         loop {
             match client.rows(text, parameters).await {
@@ -151,7 +146,7 @@ impl Session {
 
     /// The number of a scope, which is stored if it is not yet. Remembered, so `client` must not be
     /// in a transaction that may be undone.
-    pub(crate) async fn scope(&self, client: &impl Ours, scope: &Scope) -> Result<i32> {
+    pub(crate) async fn scope(&self, client: &impl Runs, scope: &Scope) -> Result<i32> {
         let known = |numbers: &HashMap<Scope, i32>| numbers.get(scope).copied();
         if let Some(number) = known(&self.scopes.lock().unwrap_or_else(PoisonError::into_inner)) {
             return Ok(number);

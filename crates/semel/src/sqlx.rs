@@ -1,0 +1,20 @@
+//! Records in transactions of [`sqlx`](::sqlx): effect and record commit together.
+//!
+//! Pool, transaction and commit are yours; these inboxes run their own few statements in between. They
+//! hold no connection, and cost nothing to clone. What they decide is decided where the inbox of the
+//! store's own driver decides it, with the same statements.
+//!
+//! *Inline*: admit, change, complete and commit in one transaction; whoever has the same key waits for
+//! the commit. *Leased*, where the work takes long: admit and commit; later, in a second transaction,
+//! change, complete and commit. A completion whose claim was lost is
+//! [`Settled::Fenced`](crate::Settled::Fenced): it has touched nothing, and you roll back.
+//!
+//! After an error, roll back; [`Error::advice`](crate::Error::advice) says whether to begin again. Nothing
+//! that an inbox says is applied before your commit. If that one fails without an answer, nobody knows:
+//! begin again with the same claim id, and the answer is a replay if it was applied.
+
+#[cfg(feature = "sqlx-postgres")]
+mod postgres;
+
+#[cfg(feature = "sqlx-postgres")]
+pub use self::postgres::PostgresInbox;

@@ -1,0 +1,20 @@
+//! What the laws do not say: lost answers, crashes, locks, users' transactions, values, servers that are
+//! set up wrongly.
+//!
+//! Most of it runs on the server that `SEMEL_TEST_POSTGRES_URL` names. What needs a server to die or
+//! to be misconfigured starts its own.
+
+mod contention;
+mod crash;
+mod cuts;
+mod durable;
+mod inbox;
+mod lab;
+mod large;
+mod lost;
+mod parts;
+mod refused;
+mod server;
+mod site;
+mod sweep;
+mod values;
