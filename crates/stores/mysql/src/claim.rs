@@ -1,7 +1,7 @@
 //! Claims that are not gated by a version: one call where nothing is in the way, then compare and set.
 //!
 //! One script inserts what is absent, each row with a token of its own, and reads what there is, under
-//! the locks that the insertion took. A row is this call's own if it has this call's claim *and* token.
+//! the locks that the insertion took. A row is this call's own if its token is of the block that it drew.
 //! What is to become of the others is decided here and written on the condition that their revision
 //! still stands. Whoever loses such a race asks again. Nobody holds a lock while it thinks.
 //!
@@ -229,7 +229,12 @@ impl<'b> Claims<'b> {
         let wanted = self.open.iter().any(|item| self.batch[*item].wants_outcome);
         let wanted = Literal::number(wanted.into());
         let ids = Literal::list(keys.iter().map(|item| self.ids[*item].as_bytes()));
-        let read = script.add(&texts.read, &[&wanted, &wanted, &ids]);
+        let read = if fresh.is_empty() {
+            script.add(&texts.read, &[&wanted, &wanted, &ids])
+        } else {
+            let taken = Literal::number(fresh.len() as u64);
+            script.add(&texts.others, &[&wanted, &wanted, &ids, &taken])
+        };
         let commit = script.add(&texts.commit, &[]);
         let places = Places {
             claim,
@@ -289,13 +294,11 @@ impl<'b> Claims<'b> {
         let recurring = self.recurring(keys);
         for (token, item) in (first.unwrap_or(0)..).zip(fresh) {
             let (id, token) = (self.ids[*item], FencingToken::new(token));
-            let is_own = matches!(found.get(&id), Some(Found::Record(_, record))
-                if record.token == token && record.claim_id == self.batch[*item].claim_id);
-            if !is_own {
+            // Under the locks of the insertion, what is not somebody else's is this call's own.
+            if found.contains_key(&id) {
                 round.spares.push(token);
                 continue;
             }
-            found.insert(id, Found::Absent);
             let has_aged = young_until(&self.batch[*item]).is_some_and(|until| until < later);
             if token.get() > floor && !has_aged {
                 round.inserted.insert(id, token);

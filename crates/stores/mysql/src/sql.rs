@@ -62,6 +62,7 @@ texts! {
     meta_get,
     meta_lock,
     now,
+    others,
     park,
     parked_drop,
     parked_list,
