@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use mysql_async::{Conn, Opts, OptsBuilder};
@@ -17,9 +18,12 @@ pub(crate) struct Server {
 impl Server {
     /// Makes one, with these arguments beside those that every test wants.
     pub(crate) async fn with(arguments: &[&str]) -> Self {
-        let folder =
-            std::env::temp_dir().join(format!("semel-mysql-{}-{}", std::process::id(), port()));
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let name = format!("semel-mysql-{}-{number}", std::process::id());
+        let folder = std::env::temp_dir().join(name);
         std::fs::create_dir_all(&folder).expect("a folder");
+        let log = std::fs::File::create(folder.join("made")).expect("a log");
         let made = Command::new(program("mariadb-install-db"))
             .args([
                 "--no-defaults",
@@ -28,10 +32,12 @@ impl Server {
             ])
             .arg(format!("--datadir={}", folder.join("data").display()))
             .args(as_root())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
+            .stdout(log.try_clone().expect("a log"))
+            .stderr(log)
             .status();
-        assert!(made.expect("mariadb-install-db runs").success());
+        let status = made.expect("mariadb-install-db runs");
+        let log = std::fs::read_to_string(folder.join("made")).unwrap_or_default();
+        assert!(status.success(), "mariadb-install-db: {status}\n{log}");
         let mut server = Self {
             folder,
             port: 0,
