@@ -18,7 +18,7 @@
 
 mod builder;
 mod handle;
-#[cfg(feature = "sqlx-postgres")]
+#[cfg(any(feature = "sqlx-mysql", feature = "sqlx-postgres"))]
 pub mod sqlx;
 #[cfg(feature = "testing")]
 pub mod testing;

@@ -13,8 +13,12 @@
 //! that an inbox says is applied before your commit. If that one fails without an answer, nobody knows:
 //! begin again with the same claim id, and the answer is a replay if it was applied.
 
+#[cfg(feature = "sqlx-mysql")]
+mod mysql;
 #[cfg(feature = "sqlx-postgres")]
 mod postgres;
 
+#[cfg(feature = "sqlx-mysql")]
+pub use self::mysql::MysqlInbox;
 #[cfg(feature = "sqlx-postgres")]
 pub use self::postgres::PostgresInbox;

@@ -3,6 +3,8 @@
 #[path = "stores/server.rs"]
 mod server;
 
+#[path = "sqlx/mysql.rs"]
+mod mysql;
 #[path = "sqlx/postgres.rs"]
 mod postgres;
 

@@ -67,6 +67,9 @@ impl Kind {
             Self::Mysql => {
                 let pool = mysql_async::Pool::new(server.as_str());
                 let mut connection = pool.get_conn().await.expect("the server of the tests");
+                // A test that failed may hold locks for as long as this takes.
+                let patience = connection.query_drop("set lock_wait_timeout = 5");
+                patience.await.expect("a setting");
                 let tables: Vec<(String, String)> = connection
                     .query(format!(
                         "select table_name, table_type from information_schema.tables \

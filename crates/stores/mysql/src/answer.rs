@@ -15,9 +15,31 @@ pub(crate) struct Set {
     pub(crate) rows: Vec<Row>,
 }
 
+/// Columns of a row, in text: of our driver, or of a user's.
+pub(crate) trait Cells {
+    /// The bytes of a column; `None` is null.
+    fn cell(&self, column: usize) -> Result<Option<&[u8]>>;
+}
+
+impl Cells for Row {
+    fn cell(&self, column: usize) -> Result<Option<&[u8]>> {
+        match self.as_ref(column) {
+            Some(Value::NULL) => Ok(None),
+            Some(Value::Bytes(bytes)) => Ok(Some(bytes)),
+            // Answers in text have nothing else.
+            Some(_) | None => Err(corrupt("column")),
+        }
+    }
+}
+
 /// The only row of a set.
 pub(crate) fn only(set: &Set) -> Result<&Row> {
-    set.rows.first().ok_or_else(|| {
+    only_of(&set.rows)
+}
+
+/// The only one of some rows.
+pub(crate) fn only_of<R>(rows: &[R]) -> Result<&R> {
+    rows.first().ok_or_else(|| {
         Error::new(
             ErrorKind::Internal,
             "MySQL answered a question with nothing",
@@ -26,38 +48,33 @@ pub(crate) fn only(set: &Set) -> Result<&Row> {
 }
 
 /// The bytes of a column; `None` is null.
-pub(crate) fn bytes(row: &Row, column: usize) -> Result<Option<&[u8]>> {
-    match row.as_ref(column) {
-        Some(Value::NULL) => Ok(None),
-        Some(Value::Bytes(bytes)) => Ok(Some(bytes)),
-        // Answers in text have nothing else.
-        Some(_) | None => Err(corrupt("column")),
-    }
+pub(crate) fn bytes(row: &impl Cells, column: usize) -> Result<Option<&[u8]>> {
+    row.cell(column)
 }
 
 /// Bytes of a column, in memory of their own.
-pub(crate) fn owned(row: &Row, column: usize) -> Result<Option<Bytes>> {
+pub(crate) fn owned(row: &impl Cells, column: usize) -> Result<Option<Bytes>> {
     Ok(bytes(row, column)?.map(Bytes::copy_from_slice))
 }
 
 /// A text.
-pub(crate) fn text(row: &Row, column: usize) -> Result<Option<&str>> {
+pub(crate) fn text(row: &impl Cells, column: usize) -> Result<Option<&str>> {
     let text = bytes(row, column)?.map(std::str::from_utf8).transpose();
     text.map_err(|error| corrupt("text").with_source(error))
 }
 
 /// A text that is never null.
-pub(crate) fn some_text(row: &Row, column: usize) -> Result<Box<str>> {
+pub(crate) fn some_text(row: &impl Cells, column: usize) -> Result<Box<str>> {
     Ok(text(row, column)?.ok_or_else(|| corrupt("text"))?.into())
 }
 
 /// An unsigned number.
-pub(crate) fn number(row: &Row, column: usize) -> Result<Option<u64>> {
+pub(crate) fn number(row: &impl Cells, column: usize) -> Result<Option<u64>> {
     parsed(row, column)
 }
 
 /// A number of any type.
-pub(crate) fn parsed<T: std::str::FromStr>(row: &Row, column: usize) -> Result<Option<T>> {
+pub(crate) fn parsed<T: std::str::FromStr>(row: &impl Cells, column: usize) -> Result<Option<T>> {
     let Some(text) = text(row, column)? else {
         return Ok(None);
     };
@@ -65,29 +82,29 @@ pub(crate) fn parsed<T: std::str::FromStr>(row: &Row, column: usize) -> Result<O
 }
 
 /// A number that is never null.
-pub(crate) fn some_number(row: &Row, column: usize) -> Result<u64> {
+pub(crate) fn some_number(row: &impl Cells, column: usize) -> Result<u64> {
     number(row, column)?.ok_or_else(|| corrupt("number"))
 }
 
 /// A time that is never null.
-pub(crate) fn time(row: &Row, column: usize) -> Result<Timestamp> {
+pub(crate) fn time(row: &impl Cells, column: usize) -> Result<Timestamp> {
     some_number(row, column).map(Timestamp::from_millis)
 }
 
 /// Bytes of a fixed length.
-pub(crate) fn fixed<const N: usize>(row: &Row, column: usize) -> Result<Option<[u8; N]>> {
+pub(crate) fn fixed<const N: usize>(row: &impl Cells, column: usize) -> Result<Option<[u8; N]>> {
     let fixed = bytes(row, column)?.map(<[u8; N]>::try_from);
     fixed.transpose().map_err(|_| corrupt("column"))
 }
 
 /// An operation id.
-pub(crate) fn id(row: &Row, column: usize) -> Result<OpId> {
+pub(crate) fn id(row: &impl Cells, column: usize) -> Result<OpId> {
     let id = fixed(row, column)?.ok_or_else(|| corrupt("operation id"))?;
     Ok(OpId::from_bytes(id))
 }
 
 /// A key.
-pub(crate) fn key(row: &Row, column: usize) -> Result<Option<Key>> {
+pub(crate) fn key(row: &impl Cells, column: usize) -> Result<Option<Key>> {
     let Some(bytes) = owned(row, column)? else {
         return Ok(None);
     };
@@ -96,7 +113,7 @@ pub(crate) fn key(row: &Row, column: usize) -> Result<Option<Key>> {
 }
 
 /// A scope: its tenant, then its name.
-pub(crate) fn scope(row: &Row, first: usize) -> Result<Option<Scope>> {
+pub(crate) fn scope(row: &impl Cells, first: usize) -> Result<Option<Scope>> {
     let (Some(tenant), Some(operation)) = (text(row, first)?, text(row, first + 1)?) else {
         return Ok(None);
     };

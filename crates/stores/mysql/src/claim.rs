@@ -196,9 +196,9 @@ impl<'b> Claims<'b> {
         session.add_now(&mut script);
         script.add(&texts.begin, &[]);
         if self.above > 0 {
-            tokens::raise(session, &mut script, self.above);
+            tokens::raise(&session.texts, &mut script, self.above);
         }
-        tokens::draw(session, &mut script, fresh.len() + self.extra);
+        tokens::draw(&session.texts, &mut script, fresh.len() + self.extra);
         let mut claim = None;
         if !fresh.is_empty() {
             // One guard for all: the first row cannot be written once any message is too old.
@@ -461,7 +461,7 @@ impl<'b> Claims<'b> {
         let drawn = self.session.drawn.fetch_add(1, Ordering::Relaxed);
         if let (Some(token), true) = (token, drawn % TRIM_EVERY == TRIM_EVERY - 1) {
             let mut script = Script::default();
-            tokens::trim(self.session, &mut script, token);
+            tokens::trim(&self.session.texts, &mut script, token);
             if lease.run(&script).await.is_ok() {
                 lease.ended();
             }

@@ -203,7 +203,8 @@ fn encryption(text: &str) -> Result<Encryption> {
     })
 }
 
-fn prefix(text: &str) -> Result<Box<str>> {
+/// The prefix of a store's tables, which is put into statements as it is.
+pub(crate) fn prefix(text: &str) -> Result<Box<str>> {
     let is_part =
         |letter: char| letter.is_ascii_lowercase() || letter.is_ascii_digit() || letter == '_';
     let begins = text.starts_with(|letter: char| letter.is_ascii_lowercase());
@@ -211,7 +212,7 @@ fn prefix(text: &str) -> Result<Box<str>> {
         return Ok(text.into());
     }
     Err(invalid(
-        "`prefix` in the store's url is up to 40 small letters, digits and underscores, a letter first",
+        "the `prefix` of a store is up to 40 small letters, digits and underscores, a letter first",
     ))
 }
 

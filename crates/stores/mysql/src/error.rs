@@ -6,6 +6,8 @@ use std::time::Duration;
 use mysql_async::{DriverError, IoError, ServerError};
 use semel_core::{Code, Error, ErrorKind};
 
+use crate::driver::Refused;
+
 /// A failure of statements: where it struck decides what it means.
 #[derive(Debug)]
 pub(crate) struct Failure {
@@ -218,10 +220,28 @@ pub(crate) fn one_line(text: &str) -> String {
     line.chars().take(MOST).collect()
 }
 
-/// The one place that knows MySQL's codes. What nobody classified is our bug, maybe applied.
+/// Statements in a transaction of a user's own did not run.
+pub(crate) fn unrun(refused: Refused) -> Error {
+    let classified = match &refused {
+        Refused::Answered { code, message, .. } => answered(*code, message),
+        Refused::Broken(_) => cut(),
+    };
+    classified.not_applied().with_source(refused)
+}
+
+/// A driver passed less on than there was, or more.
+pub(crate) fn unanswered() -> Error {
+    cut().not_applied()
+}
+
 fn refused(error: ServerError) -> Error {
-    let said = one_line(&error.message);
-    let classified = match error.code {
+    answered(error.code, &error.message).with_source(error)
+}
+
+/// The one place that knows MySQL's codes. What nobody classified is our bug, maybe applied.
+fn answered(code: u16, message: &str) -> Error {
+    let said = one_line(message);
+    match code {
         LOCK_WAIT | DEADLOCK | CHANGED_SINCE => Error::new(
             ErrorKind::Throttled,
             "others were at the same records for too long; try again",
@@ -285,8 +305,7 @@ fn refused(error: ServerError) -> Error {
             ErrorKind::Internal,
             format!("MySQL refused a statement of this store: {said} ({code})"),
         ),
-    };
-    classified.with_source(error)
+    }
 }
 
 /// Not an answer: the connection, or what came over it.
@@ -309,9 +328,7 @@ fn broken(error: mysql_async::Error) -> Error {
             ErrorKind::InvalidInput,
             "something is too large to be sent at once; raise the server's max_allowed_packet",
         ),
-        mysql_async::Error::Io(IoError::Io(_)) | mysql_async::Error::Driver(_) => {
-            unavailable("the connection to MySQL broke")
-        }
+        mysql_async::Error::Io(IoError::Io(_)) | mysql_async::Error::Driver(_) => cut(),
         mysql_async::Error::Other(_)
         | mysql_async::Error::Server(_)
         | mysql_async::Error::Url(_) => {
@@ -319,6 +336,10 @@ fn broken(error: mysql_async::Error) -> Error {
         }
     };
     classified.with_source(error)
+}
+
+fn cut() -> Error {
+    unavailable("the connection to MySQL broke")
 }
 
 fn unencrypted() -> Error {

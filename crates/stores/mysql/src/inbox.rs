@@ -6,17 +6,20 @@ use std::sync::Arc;
 use mysql_async::Transaction;
 use semel_core::ledger::{Found, Ledger};
 use semel_core::{
-    Admission, Claim, ClaimRequest, EntityRecord, Error, ErrorKind, FencingToken, OpId, Outcome,
-    Result, Settled, Settlement, Step, VersionGate, Window,
+    Admission, Claim, ClaimRequest, Clock, EntityRecord, Error, ErrorKind, FencingToken, OpId,
+    Outcome, Result, Settled, Settlement, Step, VersionGate, Window,
 };
 
-use crate::answer::{Set, number, only, time};
-use crate::error::{Failure, contended};
+use crate::answer::{Cells, number, only_of, time};
+use crate::config;
+use crate::driver::{Borrowed, Driver};
+use crate::error::contended;
 use crate::locked::{entity_columns, entity_record, push_entity};
 use crate::row::{self, push_assignments, push_claim, young_until};
-use crate::run::run;
+use crate::run::Runs;
 use crate::script::{Literal, Script};
-use crate::session::Session;
+use crate::session::given_now;
+use crate::sql::Texts;
 use crate::tokens;
 
 /// Admits and completes operations within transactions that the user begins and commits, on the user's
@@ -58,12 +61,24 @@ use crate::tokens;
 /// ```
 #[derive(Clone)]
 pub struct Inbox {
-    session: Arc<Session>,
+    texts: Arc<Texts>,
+    clock: Option<Arc<dyn Clock>>,
 }
 
 impl Inbox {
-    pub(crate) fn new(session: Arc<Session>) -> Self {
-        Self { session }
+    /// The inbox of the store whose tables begin with this prefix (`semel_`, unless the store's url
+    /// says otherwise), in the database that a connection is in. A store or `semel store migrate` has
+    /// made them.
+    ///
+    /// # Errors
+    /// `invalid-config`: what cannot be a prefix.
+    pub fn with_prefix(prefix: &str) -> Result<Self> {
+        let texts = Texts::with_prefix(&config::prefix(prefix)?);
+        Ok(Self::new(texts.into(), None))
+    }
+
+    pub(crate) fn new(texts: Arc<Texts>, clock: Option<Arc<dyn Clock>>) -> Self {
+        Self { texts, clock }
     }
 
     /// Asks for the right to run an effect within `transaction`. The answer holds once the transaction
@@ -79,12 +94,30 @@ impl Inbox {
         transaction: &mut Transaction<'_>,
         request: &ClaimRequest,
     ) -> Result<Admission> {
+        self.admit_in(transaction, request).await
+    }
+
+    /// [`Inbox::admit`] on a connection of another driver, which is in a transaction.
+    ///
+    /// # Errors
+    /// As [`Inbox::admit`].
+    pub async fn admit_on(
+        &self,
+        driver: &mut impl Driver,
+        request: &ClaimRequest,
+    ) -> Result<Admission> {
+        self.admit_in(&mut Borrowed(driver), request).await
+    }
+
+    async fn admit_in<C: Runs>(
+        &self,
+        transaction: &mut C,
+        request: &ClaimRequest,
+    ) -> Result<Admission> {
         let id = request.operation.id();
         let (script, places) = self.admission(id, request)?;
-        let sets = run(transaction, &script)
-            .await
-            .map_err(Failure::uncommitted)?;
-        let row = only(&sets[places.drawn])?;
+        let sets = transaction.rows(&script).await?;
+        let row = only_of(&sets[places.drawn])?;
         let mut ledger = Ledger::new(time(row, 0)?);
         let mut token = number(row, 1)?.unwrap_or(0);
         let found = found(&sets[places.read])?;
@@ -100,7 +133,7 @@ impl Inbox {
         let found = if is_inserted { Found::Absent } else { found };
         ledger.found(id, &request.operation, found);
         if let (Some(gate), Some(place)) = (&request.gate, places.entity) {
-            let entity = sets[place].rows.first().map(entity_record).transpose()?;
+            let entity = sets[place].first().map(entity_record).transpose()?;
             let scope = &request.operation.scope;
             ledger.found_entity(scope, &gate.entity, entity);
         }
@@ -116,10 +149,8 @@ impl Inbox {
                 let mut script = Script::default();
                 let token = Literal::number(inserted_with);
                 let id = Literal::bytes(id.as_bytes());
-                script.add(&self.session.texts.take_back, &[&id, &token]);
-                run(transaction, &script)
-                    .await
-                    .map_err(Failure::uncommitted)?;
+                script.add(&self.texts.take_back, &[&id, &token]);
+                transaction.rows(&script).await?;
             }
         }
         self.write(transaction, &ledger, request.gate.as_ref())
@@ -141,12 +172,23 @@ impl Inbox {
         outcome: Outcome,
         window: Window,
     ) -> Result<Settled> {
-        let settlement = Settlement {
-            operation: claim.operation.clone(),
-            claim_id: claim.claim_id,
-            step: Step::Complete { outcome, window },
-        };
-        self.settle(transaction, &settlement).await
+        self.settle(transaction, &completion(claim, outcome, window))
+            .await
+    }
+
+    /// [`Inbox::complete`] on a connection of another driver, which is in a transaction.
+    ///
+    /// # Errors
+    /// As [`Inbox::admit`].
+    pub async fn complete_on(
+        &self,
+        driver: &mut impl Driver,
+        claim: &Claim,
+        outcome: Outcome,
+        window: Window,
+    ) -> Result<Settled> {
+        self.settle_on(driver, &completion(claim, outcome, window))
+            .await
     }
 
     /// Any other step of a claim within `transaction`: start, release, fail.
@@ -159,27 +201,43 @@ impl Inbox {
         transaction: &mut Transaction<'_>,
         settlement: &Settlement,
     ) -> Result<Settled> {
-        let texts = &self.session.texts;
+        self.settle_in(transaction, settlement).await
+    }
+
+    /// [`Inbox::settle`] on a connection of another driver, which is in a transaction.
+    ///
+    /// # Errors
+    /// As [`Inbox::admit`].
+    pub async fn settle_on(
+        &self,
+        driver: &mut impl Driver,
+        settlement: &Settlement,
+    ) -> Result<Settled> {
+        self.settle_in(&mut Borrowed(driver), settlement).await
+    }
+
+    async fn settle_in<C: Runs>(
+        &self,
+        transaction: &mut C,
+        settlement: &Settlement,
+    ) -> Result<Settled> {
+        let texts = &self.texts;
         let Settlement { operation, .. } = settlement;
         let id = operation.id();
         let mut script = Script::default();
         let read = self.lock(&mut script, id, false);
-        self.session.add_now(&mut script);
+        self.add_now(&mut script);
         let told = script.add(&texts.time, &[]);
-        let sets = run(transaction, &script)
-            .await
-            .map_err(Failure::uncommitted)?;
-        let mut ledger = Ledger::new(time(only(&sets[told])?, 0)?);
+        let sets = transaction.rows(&script).await?;
+        let mut ledger = Ledger::new(time(only_of(&sets[told])?, 0)?);
         ledger.found(id, operation, found(&sets[read])?);
         let gate = ledger.record(id).and_then(|record| record.gate.clone());
         if let Some(gate) = &gate {
             let mut script = Script::default();
             let entity = Literal::list([OpId::of(&operation.scope, &gate.entity).as_bytes()]);
             let read = script.add(&texts.entity_lock, &[&entity]);
-            let sets = run(transaction, &script)
-                .await
-                .map_err(Failure::uncommitted)?;
-            let entity = sets[read].rows.first().map(entity_record).transpose()?;
+            let sets = transaction.rows(&script).await?;
+            let entity = sets[read].first().map(entity_record).transpose()?;
             ledger.found_entity(&operation.scope, &gate.entity, entity);
         }
         let settled = ledger.settle(id, settlement);
@@ -187,26 +245,20 @@ impl Inbox {
         Ok(settled)
     }
 
-    async fn draw_above(
-        &self,
-        transaction: &mut Transaction<'_>,
-        token: FencingToken,
-    ) -> Result<u64> {
+    async fn draw_above<C: Runs>(&self, transaction: &mut C, token: FencingToken) -> Result<u64> {
         let mut script = Script::default();
-        tokens::raise(&self.session, &mut script, token.get());
-        tokens::draw(&self.session, &mut script, 1);
-        let drawn = script.add(&self.session.texts.drawn, &[&self.session.given_now()]);
-        let sets = run(transaction, &script)
-            .await
-            .map_err(Failure::uncommitted)?;
-        Ok(number(only(&sets[drawn])?, 1)?.unwrap_or(0))
+        tokens::raise(&self.texts, &mut script, token.get());
+        tokens::draw(&self.texts, &mut script, 1);
+        let drawn = script.add(&self.texts.drawn, &[&self.given_now()]);
+        let sets = transaction.rows(&script).await?;
+        Ok(number(only_of(&sets[drawn])?, 1)?.unwrap_or(0))
     }
 
     /// What takes hold of the key, inserting it if it is absent, and draws a token under its lock.
     fn admission(&self, id: OpId, request: &ClaimRequest) -> Result<(Script, Places)> {
-        let (session, texts) = (&*self.session, &self.session.texts);
+        let texts = &self.texts;
         let mut script = Script::default();
-        session.add_now(&mut script);
+        self.add_now(&mut script);
         let mut row = Literal::foreign();
         if !push_claim(&mut row, &id, request, "0", "1") {
             let message = "the lease is longer than a server's clock can tell";
@@ -224,7 +276,7 @@ impl Inbox {
             |until| format!("@semel.now <= {}", until.as_millis()),
         );
         script.add(&texts.claim_one, &[&row, &Literal::code(young)]);
-        tokens::draw(session, &mut script, 1);
+        tokens::draw(texts, &mut script, 1);
         let claim = Literal::bytes(&request.claim_id.to_bytes());
         script.add(&texts.token_set, &[&Literal::bytes(id.as_bytes()), &claim]);
         let read = self.lock(&mut script, id, request.wants_outcome);
@@ -236,7 +288,7 @@ impl Inbox {
             let entity = Literal::list([OpId::of(scope, &gate.entity).as_bytes()]);
             script.add(&texts.entity_lock, &[&entity])
         });
-        let drawn = script.add(&texts.drawn, &[&session.given_now()]);
+        let drawn = script.add(&texts.drawn, &[&self.given_now()]);
         let places = Places {
             drawn,
             read,
@@ -248,16 +300,16 @@ impl Inbox {
     fn lock(&self, script: &mut Script, id: OpId, outcomes: bool) -> usize {
         let outcomes = Literal::number(outcomes.into());
         let ids = Literal::list([id.as_bytes()]);
-        script.add(&self.session.texts.lock, &[&outcomes, &outcomes, &ids])
+        script.add(&self.texts.lock, &[&outcomes, &outcomes, &ids])
     }
 
-    async fn write(
+    async fn write<C: Runs>(
         &self,
-        transaction: &mut Transaction<'_>,
+        transaction: &mut C,
         ledger: &Ledger,
         gate: Option<&VersionGate>,
     ) -> Result<()> {
-        let texts = &self.session.texts;
+        let texts = &self.texts;
         let mut script = Script::default();
         for entry in ledger.changes() {
             if let (Some(revision), Some(record)) = (entry.revision, &entry.record) {
@@ -279,17 +331,31 @@ impl Inbox {
             }
         }
         if script.statements > 0 {
-            run(transaction, &script)
-                .await
-                .map_err(Failure::uncommitted)?;
+            transaction.rows(&script).await?;
         }
         Ok(())
+    }
+
+    fn given_now(&self) -> Literal {
+        given_now(self.clock.as_ref())
+    }
+
+    fn add_now(&self, script: &mut Script) {
+        script.add(&self.texts.now, &[&self.given_now()]);
     }
 }
 
 impl fmt::Debug for Inbox {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Inbox")
+    }
+}
+
+fn completion(claim: &Claim, outcome: Outcome, window: Window) -> Settlement {
+    Settlement {
+        operation: claim.operation.clone(),
+        claim_id: claim.claim_id,
+        step: Step::Complete { outcome, window },
     }
 }
 
@@ -301,7 +367,7 @@ struct Places {
 }
 
 /// The record of the only row, if there is one.
-fn found(set: &Set) -> Result<Found> {
-    let row = set.rows.first().map(row::found).transpose()?;
+fn found<R: Cells>(rows: &[R]) -> Result<Found> {
+    let row = rows.first().map(row::found).transpose()?;
     Ok(row.map_or(Found::Absent, |(_, found)| found))
 }

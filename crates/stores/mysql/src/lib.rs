@@ -35,6 +35,7 @@ mod checkpoint;
 mod claim;
 mod config;
 mod connect;
+pub mod driver;
 mod error;
 mod inbox;
 mod jobs;

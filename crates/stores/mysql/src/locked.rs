@@ -15,7 +15,7 @@ use semel_core::{
     ClaimId, Entity, EntityRecord, FencingToken, OpId, Operation, Result, Scope, Timestamp,
 };
 
-use crate::answer::{Set, fixed, id, number, only, time};
+use crate::answer::{Cells, Set, fixed, id, number, only, time};
 use crate::pool::Lease;
 use crate::row;
 use crate::script::{Literal, Script, optional};
@@ -79,7 +79,7 @@ impl<'t> Locked<'t> {
             .map(|(scope, entity)| (scope.clone(), entity.clone()))
             .collect();
         let entities = add_entity_locks(session, &mut script, &named);
-        tokens::draw(session, &mut script, wanted.tokens);
+        tokens::draw(texts, &mut script, wanted.tokens);
         // After the locks: nobody who held one before can have been later than this.
         session.add_now(&mut script);
         let drawn = script.add(&texts.drawn, &[&session.given_now()]);
@@ -192,8 +192,8 @@ async fn draw_above(
     highest: u64,
 ) -> Result<Option<u64>, Stop> {
     let mut script = Script::default();
-    tokens::raise(session, &mut script, highest);
-    tokens::draw(session, &mut script, count);
+    tokens::raise(&session.texts, &mut script, highest);
+    tokens::draw(&session.texts, &mut script, count);
     let drawn = script.add(&session.texts.drawn, &[&session.given_now()]);
     let sets = lease.run(&script).await?;
     Ok(number(only(&sets[drawn])?, 1)?)
@@ -244,7 +244,7 @@ pub(crate) fn add_entity_locks(
 }
 
 /// An entity from the columns behind the first of a row.
-pub(crate) fn entity_record(row: &mysql_async::Row) -> Result<EntityRecord> {
+pub(crate) fn entity_record(row: &impl Cells) -> Result<EntityRecord> {
     let holder = fixed(row, 2)?.map(ClaimId::from_bytes);
     let until = number(row, 3)?.map(Timestamp::from_millis);
     Ok(EntityRecord {

@@ -159,7 +159,7 @@ impl Job for Drop<'_> {
         let mut answers = Vec::with_capacity(self.0.len());
         for id in self.0 {
             // Named twice, it was there once.
-            let row = found.get(id).filter(|_| seen.insert(*id));
+            let row = found.get(id).copied().filter(|_| seen.insert(*id));
             answers.push(row.is_some());
             if let Some(row) = row {
                 let seq = Literal::number(some_number(row, 0)?);

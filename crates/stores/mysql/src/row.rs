@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use mysql_async::Row;
 use semel_core::attempt::{past_from_bytes, past_to_bytes};
 use semel_core::ledger::Found;
 use semel_core::{
@@ -10,7 +9,7 @@ use semel_core::{
     Outcome, Record, Recovery, Result, Start, State, StateKind, Timestamp, VersionGate, Window,
 };
 
-use crate::answer::{bytes, fixed, id, key, number, owned, parsed, some_number, text, time};
+use crate::answer::{Cells, bytes, fixed, id, key, number, owned, parsed, some_number, text, time};
 use crate::error::corrupt;
 use crate::script::{Literal, addend, seconds};
 
@@ -24,7 +23,7 @@ pub(crate) const REVISION: usize = COLUMNS;
 pub(crate) const ID: usize = COLUMNS + 1;
 
 /// What a row says of its operation, for a ledger.
-pub(crate) fn found(row: &Row) -> Result<(OpId, Found)> {
+pub(crate) fn found(row: &impl Cells) -> Result<(OpId, Found)> {
     let id = id(row, ID)?;
     match (some_number(row, REVISION), read(row)) {
         (Ok(revision), Ok(record)) => Ok((id, Found::Record(revision, record))),
@@ -36,7 +35,7 @@ pub(crate) fn found(row: &Row) -> Result<(OpId, Found)> {
 }
 
 /// The record in the first [`COLUMNS`] columns.
-pub(crate) fn read(row: &Row) -> Result<Record> {
+pub(crate) fn read(row: &impl Cells) -> Result<Record> {
     let at = time(row, 1)?;
     let window = || -> Result<Window> {
         let window = Window::new(span(row, 2)?.ok_or_else(lie)?);
@@ -93,7 +92,7 @@ pub(crate) fn read(row: &Row) -> Result<Record> {
 }
 
 /// The operation of a row that has tenant, name and key after its id.
-pub(crate) fn operation(row: &Row) -> Result<Operation> {
+pub(crate) fn operation(row: &impl Cells) -> Result<Operation> {
     let scope = crate::answer::scope(row, ID + 1)?.ok_or_else(|| corrupt("scope"))?;
     let key = key(row, ID + 3)?.ok_or_else(|| corrupt("key"))?;
     Ok(Operation::new(scope, key))
@@ -327,7 +326,7 @@ pub(crate) fn outcome_columns(outcome: Option<&Outcome>) -> (Literal, Option<byt
     }
 }
 
-fn outcome(row: &Row) -> Result<Option<Outcome>> {
+fn outcome(row: &impl Cells) -> Result<Option<Outcome>> {
     let Some(codec) = parsed::<i64>(row, 21)? else {
         return Ok(None);
     };
@@ -365,7 +364,7 @@ fn push_recovery(out: &mut Literal, recovery: Option<Recovery>) {
     }
 }
 
-fn recovery(row: &Row, column: usize) -> Result<Option<Recovery>> {
+fn recovery(row: &impl Cells, column: usize) -> Result<Option<Recovery>> {
     match text(row, column)?.map(|text| text.split_once('.').map_or(text, |(whole, _)| whole)) {
         Some(RERUN) => Ok(Some(Recovery::Rerun)),
         Some(PARK) => Ok(Some(Recovery::Park)),
@@ -374,7 +373,7 @@ fn recovery(row: &Row, column: usize) -> Result<Option<Recovery>> {
 }
 
 /// A duration: whole seconds, a point, nine digits.
-fn span(row: &Row, column: usize) -> Result<Option<Duration>> {
+fn span(row: &impl Cells, column: usize) -> Result<Option<Duration>> {
     let Some(text) = text(row, column)? else {
         return Ok(None);
     };

@@ -1,11 +1,36 @@
 //! Running a script on a connection: ours, or one of a user's.
 
-use mysql_async::prelude::Queryable;
-use mysql_async::{DriverError, Row};
+use std::future::Future;
 
-use crate::answer::Set;
+use mysql_async::prelude::Queryable;
+use mysql_async::{DriverError, Row, Transaction};
+use semel_core::Error;
+
+use crate::answer::{Cells, Set};
 use crate::error::{Failure, Why};
 use crate::script::Script;
+
+/// A connection that is in a transaction of its user's.
+pub(crate) trait Runs: Send {
+    /// What it answers with.
+    type Row: Cells + Send + Sync;
+
+    /// Sends a script and reads the rows of each statement. An error says that nothing was applied:
+    /// nothing was asked to commit.
+    fn rows(
+        &mut self,
+        script: &Script,
+    ) -> impl Future<Output = Result<Vec<Vec<Self::Row>>, Error>> + Send;
+}
+
+impl Runs for Transaction<'_> {
+    type Row = Row;
+
+    async fn rows(&mut self, script: &Script) -> Result<Vec<Vec<Row>>, Error> {
+        let sets = run(self, script).await.map_err(Failure::uncommitted)?;
+        Ok(sets.into_iter().map(|set| set.rows).collect())
+    }
+}
 
 /// Sends a script and reads every result. The server stops at the first statement that fails.
 pub(crate) async fn run(conn: &mut impl Queryable, script: &Script) -> Result<Vec<Set>, Failure> {

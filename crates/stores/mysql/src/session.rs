@@ -13,17 +13,17 @@ use crate::config::{Options, Place, place};
 use crate::connect::Connector;
 use crate::error::Failure;
 use crate::pool::{Lease, Pool};
-use crate::script::{Literal, Script};
+use crate::script::{Literal, Script, optional};
 use crate::sql::{TABLES, Texts};
 
 /// What all calls share.
 pub(crate) struct Session {
     pool: Arc<Pool>,
-    pub(crate) texts: Texts,
+    pub(crate) texts: Arc<Texts>,
     pub(crate) prefix: Box<str>,
     /// Whether a network lies between.
     pub(crate) is_far: bool,
-    clock: Option<Arc<dyn Clock>>,
+    pub(crate) clock: Option<Arc<dyn Clock>>,
     answer: Duration,
     /// The latest time that the server told, which only spares a round trip.
     last_now: AtomicU64,
@@ -43,7 +43,7 @@ impl Session {
         let connections = place.connections.unwrap_or(options.connections);
         Ok(Self {
             pool: Arc::new(Pool::new(connector, connections, options.patience)),
-            texts: Texts::with_prefix(&place.prefix),
+            texts: Texts::with_prefix(&place.prefix).into(),
             prefix: place.prefix,
             is_far: place.is_far,
             clock: options.clock.clone(),
@@ -67,10 +67,7 @@ impl Session {
 
     /// The value of `now.sql`: the time of a clock that replaces the server's, for tests.
     pub(crate) fn given_now(&self) -> Literal {
-        match &self.clock {
-            Some(clock) => Literal::number(clock.now().as_millis()),
-            None => Literal::null(),
-        }
+        given_now(self.clock.as_ref())
     }
 
     /// Adds the statement that fixes the time of a step.
@@ -104,6 +101,11 @@ impl Session {
         let mut lease = self.patient_lease().await?;
         ask(&mut lease, script).await.inspect(|_| lease.give_back())
     }
+}
+
+/// The value of `now.sql`: the time of a clock that replaces the server's, for tests.
+pub(crate) fn given_now(clock: Option<&Arc<dyn Clock>>) -> Literal {
+    optional(clock, |clock| Literal::number(clock.now().as_millis()))
 }
 
 /// Runs a script that only reads.

@@ -57,7 +57,7 @@ impl MysqlStore {
 
     /// The inbox of this store's tables, for transactions on connections of your own.
     pub fn inbox(&self) -> Inbox {
-        Inbox::new(Arc::clone(&self.session))
+        Inbox::new(Arc::clone(&self.session.texts), self.session.clock.clone())
     }
 
     /// Runs a call to its end, whether or not somebody waits for it.

@@ -14,12 +14,12 @@ use semel_core::Result;
 
 use crate::answer::{Set, only, some_number};
 use crate::script::{Literal, Script};
-use crate::session::Session;
+use crate::sql::Texts;
 
 /// Adds the drawing of `count` tokens; `@semel.token` is the first of them, or null for none.
-pub(crate) fn draw(session: &Session, script: &mut Script, count: usize) {
+pub(crate) fn draw(texts: &Texts, script: &mut Script, count: usize) {
     if count == 0 {
-        script.add(&session.texts.token_none, &[]);
+        script.add(&texts.token_none, &[]);
         return;
     }
     let mut rows = Literal::default();
@@ -32,21 +32,21 @@ pub(crate) fn draw(session: &Session, script: &mut Script, count: usize) {
         rows.push_code(")");
         left -= used;
     }
-    script.add(&session.texts.token_draw, &[&rows]);
+    script.add(&texts.token_draw, &[&rows]);
 }
 
 /// Adds a statement after which no token up to `token` is drawn.
-pub(crate) fn raise(session: &Session, script: &mut Script, token: u64) {
+pub(crate) fn raise(texts: &Texts, script: &mut Script, token: u64) {
     let used = Literal::number(token % BLOCK + 1);
     let block = Literal::number(token / BLOCK);
     let values: [&Literal; 3] = [&block, &used, &used];
-    script.add(&session.texts.token_above, &values);
+    script.add(&texts.token_above, &values);
 }
 
 /// Adds the question for the last token that was given out, perhaps locking it.
-pub(crate) fn ask_last(session: &Session, script: &mut Script, is_locked: bool) -> usize {
+pub(crate) fn ask_last(texts: &Texts, script: &mut Script, is_locked: bool) -> usize {
     let lock = Literal::code(if is_locked { "FOR UPDATE" } else { "" });
-    script.add(&session.texts.token_last, &[&lock])
+    script.add(&texts.token_last, &[&lock])
 }
 
 /// The last token that was given out.
@@ -57,9 +57,9 @@ pub(crate) fn last(set: &Set) -> Result<u64> {
 }
 
 /// Adds, now and then, the removal of blocks that tell nothing any more, behind the commit of a draw.
-pub(crate) fn trim(session: &Session, script: &mut Script, token: u64) {
+pub(crate) fn trim(texts: &Texts, script: &mut Script, token: u64) {
     let behind = (token / BLOCK).saturating_sub(KEPT);
-    script.add(&session.texts.token_trim, &[&Literal::number(behind)]);
+    script.add(&texts.token_trim, &[&Literal::number(behind)]);
 }
 
 /// Tokens of a block. A table's rows are fewer by as much, and a batch mostly fits into one.

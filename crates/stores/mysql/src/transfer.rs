@@ -32,7 +32,7 @@ pub(crate) async fn export(
         Place::from_cursor(cursor)?
     } else {
         let mut script = Script::default();
-        let asked = tokens::ask_last(session, &mut script, false);
+        let asked = tokens::ask_last(&session.texts, &mut script, false);
         let sets = session.ask(&script).await?;
         let token = FencingToken::new(tokens::last(&sets[asked])?);
         page.items.push(Item::Token(token));

@@ -60,7 +60,7 @@ impl Job for Import<'_> {
                         new[item] = true;
                         there.token = token.get();
                         let mut script = Script::default();
-                        tokens::raise(session, &mut script, token.get());
+                        tokens::raise(&session.texts, &mut script, token.get());
                         writes.add_script(&script);
                     }
                 }
@@ -113,7 +113,7 @@ impl Import<'_> {
         let mut script = Script::default();
         script.add(&texts.begin, &[]);
         script.add(&texts.meta_lock, &[&Literal::bytes(b"import")]);
-        let token = tokens::ask_last(session, &mut script, true);
+        let token = tokens::ask_last(&session.texts, &mut script, true);
         let ids = sorted(self.records().map(|(_, listed)| listed.operation.id()));
         let no = Literal::number(0);
         let mut read = Vec::new();

@@ -1,0 +1,159 @@
+//! MySQL and MariaDB through sqlx.
+
+use ::sqlx::mysql::{MySqlConnection, MySqlDatabaseError, MySqlRow};
+use ::sqlx::{AssertSqlSafe, Either, MySql, Row as _, Transaction};
+use bytes::Bytes;
+use futures_util::TryStreamExt;
+use semel_core::{Admission, Claim, ClaimRequest, Outcome, Result, Settled, Settlement, Window};
+use semel_store_mysql::Inbox;
+use semel_store_mysql::driver::{Driver, Refused, Row};
+
+/// Admits and completes operations within transactions of `sqlx` in a MySQL or MariaDB database that
+/// holds a store's tables.
+///
+/// Transactions may be of any isolation level: what is decided on is read under locks, as it stands
+/// now. With `READ COMMITTED` they are in each other's way the least.
+///
+/// ```no_run
+/// # use semel::{Admission, ClaimId, ClaimRequest, Key, Outcome, Scope, Settled, Window};
+/// # use semel::sqlx::MysqlInbox;
+/// # async fn deliver(pool: &sqlx::MySqlPool) -> Result<(), Box<dyn std::error::Error>> {
+/// let inbox = MysqlInbox::with_prefix("semel_")?;
+/// let request = ClaimRequest::new(Scope::new("", "payments")?, Key::parse("pay-1")?, ClaimId::from_u128(7));
+///
+/// let mut tx = pool.begin().await?;
+/// if let Admission::Granted(claim) = inbox.admit(&mut tx, &request).await? {
+///     sqlx::query("INSERT INTO payments VALUES ('pay-1', 100)").execute(&mut *tx).await?;
+///     let settled = inbox.complete(&mut tx, &claim, Outcome::empty(), Window::DEFAULT).await?;
+///     assert!(matches!(settled, Settled::Now(_)));
+/// }
+/// tx.commit().await?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+pub struct MysqlInbox(Inbox);
+
+impl MysqlInbox {
+    /// The inbox of the store whose tables begin with this prefix (`semel_`, unless the store's url
+    /// says otherwise), in the database that a connection is in. A store or `semel store migrate` has
+    /// made them.
+    ///
+    /// # Errors
+    /// `InvalidConfig`: what cannot be a prefix.
+    pub fn with_prefix(prefix: &str) -> Result<Self> {
+        Inbox::with_prefix(prefix).map(Self)
+    }
+
+    /// Asks for the right to run an effect within `transaction`. The answer holds once the transaction
+    /// is committed; rolling back takes it back, and so does rolling back to a savepoint before it.
+    ///
+    /// # Guarantee   INB-1 and those of [`Store::claim`](crate::Store::claim)
+    /// # Shape       granted → run the effect; anything else → do not
+    /// # Cost        one round trip where the key is new, else two; waits for another transaction at
+    /// the same key
+    /// # Errors
+    /// `Throttled` (others were at the same key, or a deadlock: roll back and begin again),
+    /// `Unavailable`. Nothing is applied if you roll back. MySQL itself would go on, and after a
+    /// deadlock outside of any transaction: do not.
+    ///
+    /// # Cancel safety
+    /// A call that is dropped may have run: roll back.
+    pub async fn admit(
+        &self,
+        transaction: &mut Transaction<'_, MySql>,
+        request: &ClaimRequest,
+    ) -> Result<Admission> {
+        let mut connection = Connection(transaction);
+        self.0.admit_on(&mut connection, request).await
+    }
+
+    /// Records that the effect of `claim` happened within `transaction`.
+    ///
+    /// # Guarantee   INB-1, CLM-3, OUT-1
+    /// # Shape       mine → completed; lost → [`Settled::Fenced`], and you roll back
+    /// # Cost        two round trips, three where the claim is gated
+    /// # Errors
+    /// As [`MysqlInbox::admit`].
+    ///
+    /// # Cancel safety
+    /// A call that is dropped may have run: roll back.
+    pub async fn complete(
+        &self,
+        transaction: &mut Transaction<'_, MySql>,
+        claim: &Claim,
+        outcome: Outcome,
+        window: Window,
+    ) -> Result<Settled> {
+        let mut connection = Connection(transaction);
+        let settled = self.0.complete_on(&mut connection, claim, outcome, window);
+        settled.await
+    }
+
+    /// Reports any other step of a claim within `transaction`: start, release, fail.
+    ///
+    /// # Guarantee   those of [`Store::settle`](crate::Store::settle)
+    /// # Errors
+    /// As [`MysqlInbox::admit`].
+    ///
+    /// # Cancel safety
+    /// A call that is dropped may have run: roll back.
+    pub async fn settle(
+        &self,
+        transaction: &mut Transaction<'_, MySql>,
+        settlement: &Settlement,
+    ) -> Result<Settled> {
+        let mut connection = Connection(transaction);
+        self.0.settle_on(&mut connection, settlement).await
+    }
+}
+
+impl From<Inbox> for MysqlInbox {
+    /// The inbox of an open store: `store.inbox().into()`.
+    fn from(inbox: Inbox) -> Self {
+        Self(inbox)
+    }
+}
+
+/// A user's connection for the time of a call.
+struct Connection<'t>(&'t mut MySqlConnection);
+
+impl Driver for Connection<'_> {
+    async fn query(&mut self, script: &str) -> std::result::Result<Vec<Vec<Row>>, Refused> {
+        // What a caller hands in is part of it as hexadecimal digits alone.
+        let query = sqlx::raw_sql(AssertSqlSafe(script.to_owned()));
+        let mut results = query.fetch_many(&mut *self.0);
+        let (mut answers, mut rows) = (Vec::new(), Vec::new());
+        while let Some(result) = results.try_next().await.map_err(refused)? {
+            match result {
+                Either::Right(it) => rows.push(row(&it)?),
+                // The end of a statement's rows.
+                Either::Left(_) => answers.push(std::mem::take(&mut rows)),
+            }
+        }
+        Ok(answers)
+    }
+}
+
+fn row(row: &MySqlRow) -> std::result::Result<Row, Refused> {
+    let column = |number| {
+        // Of whatever type: in text, each is bytes.
+        let bytes = row.try_get_unchecked::<Option<&[u8]>, usize>(number);
+        Ok(bytes.map_err(refused)?.map(Bytes::copy_from_slice))
+    };
+    let columns = (0..row.len()).map(column).collect::<Result<_, _>>();
+    Ok(Row { columns: columns? })
+}
+
+fn refused(error: sqlx::Error) -> Refused {
+    let answer = error.as_database_error();
+    let answer = answer.and_then(|it| it.try_downcast_ref::<MySqlDatabaseError>());
+    match answer.map(|it| (it.number(), it.message().into())) {
+        Some((code, message)) => Refused::Answered {
+            code,
+            message,
+            source: error.into(),
+        },
+        None => Refused::Broken(error.into()),
+    }
+}

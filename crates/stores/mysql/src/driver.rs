@@ -1,0 +1,170 @@
+//! The inbox on a connection of another driver: what it is asked to run, and what it answers.
+//!
+//! An adapter passes statements on and bytes back. What they say and mean stays in this crate.
+
+use std::error::Error as StdError;
+use std::fmt;
+use std::future::Future;
+
+use bytes::Bytes;
+use semel_core::Result;
+
+use crate::answer::Cells;
+use crate::error::{corrupt, unanswered, unrun};
+use crate::run::Runs;
+use crate::script::Script;
+
+/// A connection within a transaction that its user has begun and will commit.
+pub trait Driver: Send {
+    /// Sends statements in one query of the text protocol, as they are, and reads all that comes back:
+    /// the rows of each statement, none for one that returns none. The server stops at the first
+    /// statement that fails.
+    ///
+    /// # Errors
+    /// What the server refused, or how the connection broke.
+    ///
+    /// # Cancel safety
+    /// None is needed: whoever drops it rolls back.
+    fn query(
+        &mut self,
+        script: &str,
+    ) -> impl Future<Output = std::result::Result<Vec<Vec<Row>>, Refused>> + Send;
+}
+
+/// A row of an answer.
+#[derive(Clone, Debug)]
+pub struct Row {
+    /// Its columns, in their order and as the text protocol has them; `None` is null.
+    pub columns: Vec<Option<Bytes>>,
+}
+
+/// Why statements did not run.
+#[derive(Debug)]
+pub enum Refused {
+    /// The server said no.
+    Answered {
+        /// Its error number.
+        code: u16,
+        /// Its words.
+        message: Box<str>,
+        /// The driver's own error.
+        source: Box<dyn StdError + Send + Sync>,
+    },
+    /// The connection broke, or what came over it made no sense.
+    Broken(Box<dyn StdError + Send + Sync>),
+}
+
+impl fmt::Display for Refused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Answered { code, message, .. } => write!(f, "{message} ({code})"),
+            Self::Broken(_) => f.write_str("the connection broke"),
+        }
+    }
+}
+
+impl StdError for Refused {
+    fn source(&self) -> Option<&(dyn StdError + 'static)> {
+        match self {
+            Self::Answered { source, .. } | Self::Broken(source) => Some(&**source),
+        }
+    }
+}
+
+/// Such a connection for the time of a call.
+pub(crate) struct Borrowed<'d, D>(pub(crate) &'d mut D);
+
+impl<D: Driver> Runs for Borrowed<'_, D> {
+    type Row = Row;
+
+    async fn rows(&mut self, script: &Script) -> Result<Vec<Vec<Row>>> {
+        let text = std::str::from_utf8(&script.text).map_err(|_| corrupt("text"))?;
+        let answers = self.0.query(text).await.map_err(unrun)?;
+        if answers.len() == script.statements {
+            Ok(answers)
+        } else {
+            Err(unanswered())
+        }
+    }
+}
+
+impl Cells for Row {
+    fn cell(&self, column: usize) -> Result<Option<&[u8]>> {
+        let cell = self.columns.get(column);
+        Ok(cell.ok_or_else(|| corrupt("column"))?.as_deref())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use mysql_async::ServerError;
+    use semel_core::{Certainty, ClaimId, ClaimRequest, ErrorKind, Key, Scope};
+
+    use super::*;
+    use crate::Inbox;
+    use crate::error::{Failure, Why};
+
+    struct Terse(usize);
+
+    impl Driver for Terse {
+        async fn query(&mut self, script: &str) -> std::result::Result<Vec<Vec<Row>>, Refused> {
+            assert!(script.is_ascii(), "whatever the session's character set");
+            Ok(vec![Vec::new(); self.0])
+        }
+    }
+
+    #[test]
+    fn a_refusal_means_what_it_means_on_our_own_connections() {
+        for code in [
+            1213, 1205, 1020, 1146, 1142, 1290, 1792, 1114, 1317, 1927, 1153, 1064,
+        ] {
+            let words = "The server's words";
+            let theirs = unrun(Refused::Answered {
+                code,
+                message: words.into(),
+                source: "theirs".into(),
+            });
+            let ours = Failure {
+                at: 0,
+                why: Why::Refused(ServerError {
+                    code,
+                    message: words.into(),
+                    state: "HY000".into(),
+                }),
+            };
+            let meaning = |error: &semel_core::Error| {
+                let said = error.to_string();
+                (
+                    error.kind(),
+                    error.code(),
+                    error.certainty(),
+                    error.advice(),
+                    said,
+                )
+            };
+            assert_eq!(meaning(&theirs), meaning(&ours.uncommitted()), "{code}");
+        }
+        let broken = unrun(Refused::Broken("theirs".into()));
+        assert_eq!(
+            (broken.kind(), broken.certainty()),
+            (ErrorKind::Unavailable, Certainty::NotApplied)
+        );
+    }
+
+    #[tokio::test]
+    async fn a_driver_that_passes_less_or_more_on_is_not_believed() {
+        let inbox = Inbox::with_prefix("semel_").expect("a prefix");
+        let scope = Scope::new("", "payments").expect("a scope");
+        let key = Key::parse("ä").expect("a key");
+        let request = ClaimRequest::new(scope, key, ClaimId::from_u128(1));
+        for count in [0, 1, 99] {
+            let error = inbox.admit_on(&mut Terse(count), &request).await;
+            let error = error.expect_err("no answer");
+            assert_eq!(
+                (error.kind(), error.certainty()),
+                (ErrorKind::Unavailable, Certainty::NotApplied),
+                "{error:?}"
+            );
+        }
+    }
+}
