@@ -24,18 +24,20 @@ WITH clock AS MATERIALIZED (
            nextval('semel.token'),
            now,
            1,
-           n -- a first revision as good as any, and it tells below which key this is
+           -- A first revision that hardly any other life of the key had, and whose lower 17 bits tell below
+           -- which key this is.
+           (floor(random() * 8191)::integer << 17) + n
     FROM asked CROSS JOIN clock
     WHERE young_until IS NULL OR now <= young_until
     ON CONFLICT (id) DO NOTHING
-    RETURNING revision AS n, token AS granted
+    RETURNING revision, token AS granted
 )
 SELECT found.*, line.n, clock.now, line.places, line.tokens
 FROM (
-    SELECT NULL AS id, 0 AS n, array_agg(n::bigint) AS places, array_agg(granted) AS tokens
+    SELECT NULL AS id, 0 AS n, array_agg(revision::bigint) AS places, array_agg(granted) AS tokens
     FROM fresh
     UNION ALL
-    SELECT id, n, NULL, NULL FROM asked WHERE NOT EXISTS (SELECT FROM fresh WHERE fresh.n = asked.n)
+    SELECT id, n, NULL, NULL FROM asked WHERE NOT EXISTS (SELECT FROM fresh WHERE fresh.revision & 131071 = asked.n)
 ) AS line
 CROSS JOIN clock
 LEFT JOIN LATERAL (

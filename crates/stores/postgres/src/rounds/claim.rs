@@ -13,7 +13,8 @@ use crate::row;
 
 impl Rounds<'_, Admission> {
     pub(super) async fn claim(&mut self, batch: &[ClaimRequest]) -> Result<()> {
-        let keys = self.keys();
+        let mut keys = self.keys();
+        keys.truncate(MOST);
         let mut asked = Asked::default();
         for item in &keys {
             let scope = self.scopes[&self.operations[*item].scope];
@@ -81,6 +82,10 @@ impl Rounds<'_, Admission> {
             if self.is_written[*item] {
                 continue;
             }
+            if !ledger.knows(self.ids[*item]) {
+                again.push(*item);
+                continue;
+            }
             if !unseen.contains(&self.ids[*item]) {
                 self.answers[*item] = ledger.claim(self.ids[*item], &batch[*item], &mut tokens);
             }
@@ -102,19 +107,23 @@ impl Rounds<'_, Admission> {
         let places: Option<Vec<i64>> = row.try_get(row::COLUMNS + 4).map_err(undone)?;
         let tokens: Option<Vec<i64>> = row.try_get(row::COLUMNS + 5).map_err(undone)?;
         let places = places.unwrap_or_default().into_iter();
-        for (place, token) in places.zip(tokens.unwrap_or_default()) {
-            let item = item(place, keys)?;
+        for (revision, token) in places.zip(tokens.unwrap_or_default()) {
+            let item = item(revision & PLACE, keys)?;
             let id = self.ids[item];
             ledger.found(id, self.operations[item], Found::Absent);
             let mut token = std::iter::once(FencingToken::new(token.cast_unsigned()));
             self.answers[item] = ledger.claim(id, &batch[item], &mut token);
-            // What is inserted has its place as the first revision.
-            ledger.wrote(id, place.cast_unsigned());
+            ledger.wrote(id, revision.cast_unsigned());
             self.is_written[item] = true;
         }
         Ok(())
     }
 }
+
+/// The bits of a first revision that are the place of its key in the batch.
+const PLACE: i64 = (1 << 17) - 1;
+/// Keys that one statement asks for: as many as places fit.
+const MOST: usize = (1 << 17) - 1;
 
 fn is_too_old(request: &ClaimRequest, now: Timestamp) -> bool {
     request
