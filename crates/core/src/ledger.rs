@@ -56,6 +56,14 @@ pub enum Found {
     Damaged(Error),
 }
 
+/// The revision that a record begins with whose first claim has `token`, for stores that count revisions up.
+///
+/// Tokens rise over the lives of a key, so no life of it has a revision of another one, whatever was forgotten
+/// or swept in between: as long as none is written more than a million times.
+pub const fn first_revision(token: FencingToken) -> u64 {
+    token.get() << 20
+}
+
 /// The decisions of one batch at one instant.
 #[derive(Debug)]
 pub struct Ledger {
@@ -350,14 +358,14 @@ impl Ledger {
     }
 
     /// Notes that everything is stored as decided so far: each record under the revision after the one
-    /// that was found, 0 where there was none.
+    /// that was found, under its [`first_revision`] where there was none.
     pub fn wrote_all(&mut self) {
         for entry in &mut self.entries {
             if entry.is_changed {
-                let next = entry
-                    .revision
-                    .map_or(0, |revision| revision.wrapping_add(1));
-                entry.revision = entry.record.is_some().then_some(next);
+                entry.revision = entry.record.as_ref().map(|record| match entry.revision {
+                    Some(revision) => revision.wrapping_add(1),
+                    None => first_revision(record.token),
+                });
                 entry.is_changed = false;
             }
         }

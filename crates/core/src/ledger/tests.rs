@@ -31,6 +31,22 @@ fn tokens(count: u64) -> impl Iterator<Item = FencingToken> {
     (1..=count).map(FencingToken::new)
 }
 
+fn give_back(request: &ClaimRequest) -> Settlement {
+    let step = Step::Release {
+        error: "shutdown".into(),
+        certainty: Certainty::NotApplied,
+        after: Duration::ZERO,
+        counted: false,
+        limits: request.limits,
+        window: Window::DEFAULT,
+    };
+    Settlement {
+        operation: request.operation.clone(),
+        claim_id: request.claim_id,
+        step,
+    }
+}
+
 /// The record that a claim leaves.
 fn claimed(request: &ClaimRequest) -> Record {
     let id = request.operation.id();
@@ -105,22 +121,7 @@ fn a_record_that_came_and_went_within_the_batch_is_no_change() {
     let id = first.operation.id();
     let mut ledger = ledger(&[(&first, Found::Absent)]);
     assert!(ledger.claim(id, &first, &mut tokens(1)).is_some());
-    let given_back = Step::Release {
-        error: "shutdown".into(),
-        certainty: Certainty::NotApplied,
-        after: Duration::ZERO,
-        counted: false,
-        limits: first.limits,
-        window: Window::DEFAULT,
-    };
-    let settled = ledger.settle(
-        id,
-        &Settlement {
-            operation: first.operation.clone(),
-            claim_id: first.claim_id,
-            step: given_back,
-        },
-    );
+    let settled = ledger.settle(id, &give_back(&first));
     assert!(matches!(settled, Settled::Now(StateKind::Released)));
     let forget = Directive {
         operation: first.operation.clone(),
@@ -129,6 +130,34 @@ fn a_record_that_came_and_went_within_the_batch_is_no_change() {
     };
     assert!(matches!(ledger.operate(id, &forget), Directed::Now(None)));
     assert_eq!(ledger.changes().count(), 0);
+}
+
+#[test]
+fn no_life_of_a_key_begins_at_a_revision_of_another_one() {
+    let first = request("a", 1);
+    let id = first.operation.id();
+    let mut ledger = ledger(&[(&first, Found::Absent)]);
+    let mut last = 0;
+    for life in 1..4 {
+        let mut token = std::iter::once(FencingToken::new(life));
+        assert!(ledger.claim(id, &first, &mut token).is_some());
+        ledger.wrote_all();
+        let forget = Directive {
+            operation: first.operation.clone(),
+            order: Order::Forget,
+            note: None,
+        };
+        let _ = ledger.settle(id, &give_back(&first));
+        assert!(matches!(ledger.operate(id, &forget), Directed::Now(None)));
+        let revisions: Vec<_> = ledger.changes().map(|entry| entry.revision).collect();
+        assert!(
+            revisions > vec![Some(last + 1)],
+            "{revisions:?} after {last}"
+        );
+        last = first_revision(FencingToken::new(life));
+        assert_eq!(revisions, [Some(last)]);
+        ledger.wrote_all();
+    }
 }
 
 #[test]

@@ -20,7 +20,7 @@ CREATE TABLE IF NOT EXISTS semel_tokens (
 -- What is remembered of one operation.
 CREATE TABLE IF NOT EXISTS semel_records (
     id          BINARY(32)       NOT NULL, -- operation id
-    revision    BIGINT UNSIGNED  NOT NULL, -- rises with every write
+    revision    BIGINT UNSIGNED  NOT NULL, -- begins at the first token << 20, rises with every write
     state       TINYINT UNSIGNED NOT NULL, -- 0 claimed, 1 started, 2 released, 3 completed, 4 dead, 5 in doubt
     at          BIGINT UNSIGNED  NOT NULL, -- lease_until, not_before, since or at, by state
     due         BIGINT UNSIGNED,           -- when a sweep has something to do here

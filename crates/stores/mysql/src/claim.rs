@@ -10,7 +10,7 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::Ordering;
 
-use semel_core::ledger::{Found, Ledger};
+use semel_core::ledger::{Found, Ledger, first_revision};
 use semel_core::{Admission, ClaimRequest, FencingToken, OpId, Result, Timestamp};
 
 use crate::answer::{Set, number, only, some_number, time};
@@ -354,9 +354,9 @@ impl<'b> Claims<'b> {
             let id = self.ids[*item];
             // With its own token, before anything else draws on the others.
             if let Some(token) = round.inserted.remove(&id) {
-                let mut token = std::iter::once(token);
-                self.answers[*item] = round.ledger.claim(id, &self.batch[*item], &mut token);
-                round.ledger.wrote(id, 1);
+                let mut drawn = std::iter::once(token);
+                self.answers[*item] = round.ledger.claim(id, &self.batch[*item], &mut drawn);
+                round.ledger.wrote(id, first_revision(token));
                 granted.insert(*item);
             }
         }

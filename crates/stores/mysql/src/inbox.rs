@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use mysql_async::Transaction;
-use semel_core::ledger::{Found, Ledger};
+use semel_core::ledger::{Found, Ledger, first_revision};
 use semel_core::{
     Admission, Claim, ClaimRequest, Clock, EntityRecord, Error, ErrorKind, FencingToken, OpId,
     Outcome, Result, Settled, Settlement, Step, VersionGate, Window,
@@ -143,7 +143,7 @@ impl Inbox {
         };
         if is_inserted {
             if matches!(admission, Admission::Granted(_)) {
-                ledger.wrote(id, 1);
+                ledger.wrote(id, first_revision(FencingToken::new(inserted_with)));
             } else {
                 // The gate did not let it pass; what was inserted to hold the key goes again.
                 let mut script = Script::default();

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use semel_core::attempt::{past_from_bytes, past_to_bytes};
-use semel_core::ledger::Found;
+use semel_core::ledger::{Found, first_revision};
 use semel_core::{
     ClaimId, ClaimRequest, Error, ErrorKind, FencingToken, Fingerprint, Key, OpId, Operation,
     Outcome, Record, Recovery, Result, Start, State, StateKind, Timestamp, VersionGate, Window,
@@ -114,7 +114,9 @@ pub(crate) fn push_row(out: &mut Literal, id: &OpId, operation: &Operation, reco
     out.comma();
     out.push_code("(");
     push_columns(record, out, |_| {});
-    out.push_code(",1,");
+    out.push_code(",");
+    out.push_number(first_revision(record.token));
+    out.push_code(",");
     out.push_bytes(id.as_bytes());
     push_operation(out, operation);
     out.push_code(")");
@@ -227,7 +229,13 @@ pub(crate) fn push_claim(
         Start::Marked(recovery) => Some(recovery),
     };
     out.push_bytes(id.as_bytes());
-    out.push_code(if recovery.is_some() { ",1,1," } else { ",1,0," });
+    out.push_code(",(");
+    out.push_code(token);
+    out.push_code(if recovery.is_some() {
+        ")<<20,1,"
+    } else {
+        ")<<20,0,"
+    });
     out.push_code("@semel.now+");
     out.push_number(lease);
     if recovery == Some(Recovery::Park) {

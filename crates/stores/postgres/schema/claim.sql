@@ -1,4 +1,4 @@
--- Claims what is absent and young enough, and reads what is there. Line 0 has the places of what was
+-- Claims what is absent and young enough, and reads what is there. Line 0 has the ids of what was
 -- claimed with a token each, so that the usual answer is one row; every other key has a line of its own.
 -- $1 now or NULL, $2 whether outcomes are wanted, $3 and $4 scope and lease where all keys have the same,
 -- then per key, in the order of the ids; a list without values may be left empty.
@@ -12,6 +12,9 @@ WITH clock AS MATERIALIZED (
                 $11::bigint[], $12::bigint[], $13::bigint[])
          WITH ORDINALITY AS asked (id, scope, key, claim, fingerprint, transport, young_until, lease,
                                    recovery, n)
+), drawn AS (
+    SELECT *, nextval('semel.token') AS token FROM asked CROSS JOIN clock
+    WHERE young_until IS NULL OR now <= young_until
 ), fresh AS (
     INSERT INTO semel.records (id, scope, key, claim, fingerprint, transport, state, at, due, recovery,
                                started_at, token, created_at, attempts, revision)
@@ -21,23 +24,19 @@ WITH clock AS MATERIALIZED (
            CASE WHEN recovery = -2 THEN now + lease END,
            recovery,
            CASE WHEN recovery IS NOT NULL THEN now END,
-           nextval('semel.token'),
+           token,
            now,
            1,
-           -- A first revision that hardly any other life of the key had, and whose lower 17 bits tell below
-           -- which key this is.
-           (floor(random() * 8191)::integer << 17) + n
-    FROM asked CROSS JOIN clock
-    WHERE young_until IS NULL OR now <= young_until
+           token << 20
+    FROM drawn
     ON CONFLICT (id) DO NOTHING
-    RETURNING revision, token AS granted
+    RETURNING id, token
 )
-SELECT found.*, line.n, clock.now, line.places, line.tokens
+SELECT found.*, line.n, clock.now, line.ids, line.tokens
 FROM (
-    SELECT NULL AS id, 0 AS n, array_agg(revision::bigint) AS places, array_agg(granted) AS tokens
-    FROM fresh
+    SELECT NULL AS id, 0 AS n, array_agg(id) AS ids, array_agg(token) AS tokens FROM fresh
     UNION ALL
-    SELECT id, n, NULL, NULL FROM asked WHERE NOT EXISTS (SELECT FROM fresh WHERE fresh.revision & 131071 = asked.n)
+    SELECT id, n, NULL, NULL FROM asked WHERE NOT EXISTS (SELECT FROM fresh WHERE fresh.id = asked.id)
 ) AS line
 CROSS JOIN clock
 LEFT JOIN LATERAL (

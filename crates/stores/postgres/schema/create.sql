@@ -32,8 +32,8 @@ CREATE TABLE semel.records (
     started_at  bigint,
     claimed_at  bigint,            -- when the latest claim was granted, where it is not the first
     version     bigint,
+    revision    bigint   NOT NULL, -- begins at the first token << 20, rises with every write
     scope       integer  NOT NULL,
-    revision    integer  NOT NULL DEFAULT 0, -- rises with every write
     attempts    integer  NOT NULL,
     vanished    integer  NOT NULL DEFAULT 0,
     repeats     integer  NOT NULL DEFAULT 0,

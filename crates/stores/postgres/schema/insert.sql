@@ -1,10 +1,11 @@
 -- Writes records of keys that have none; answers with their ids.
 INSERT INTO semel.records (id, state, at, kept, margin, recovery, claim, token, attempts, vanished,
                            repeats, doubt, created_at, started_at, error, fingerprint, transport,
-                           entity, version, held, claimed_at, past, codec, outcome, due, scope, key)
+                           entity, version, held, claimed_at, past, codec, outcome, due, scope, key,
+                           revision)
 SELECT id, state, at, kept, margin, recovery, claim, token, attempts, vanished, repeats, doubt,
        created_at, started_at, error, fingerprint, transport, entity, version, held, claimed_at, past,
-       codec, outcome, due, scope, key
+       codec, outcome, due, scope, key, token << 20
 FROM unnest($1::bytea[], $2::smallint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[],
             $7::bytea[], $8::bigint[], $9::integer[], $10::integer[], $11::integer[], $12::bigint[],
             $13::bigint[], $14::bigint[], $15::text[], $16::bytea[], $17::bytea[], $18::bytea[],

@@ -1,7 +1,7 @@
 -- Writes records anew whose revision still stands; answers with their ids. Locked in the order of
 -- the ids first, so that two statements cannot wait for each other.
 WITH asked AS MATERIALIZED (
-    SELECT * FROM unnest($1::bytea[], $2::integer[], $3::smallint[], $4::bigint[], $5::bigint[],
+    SELECT * FROM unnest($1::bytea[], $2::bigint[], $3::smallint[], $4::bigint[], $5::bigint[],
                          $6::bigint[], $7::bigint[], $8::bytea[], $9::bigint[], $10::integer[],
                          $11::integer[], $12::integer[], $13::bigint[], $14::bigint[], $15::bigint[],
                          $16::text[], $17::bytea[], $18::bytea[], $19::bytea[], $20::bigint[],

@@ -18,7 +18,7 @@ pub(crate) type Parameters<'p> = Vec<&'p (dyn ToSql + Sync)>;
 #[derive(Default)]
 pub(crate) struct Columns<'r> {
     ids: Vec<&'r [u8]>,
-    revisions: Vec<i32>,
+    revisions: Vec<i64>,
     scopes: Vec<i32>,
     keys: Vec<&'r [u8]>,
     state: Vec<i16>,
@@ -59,7 +59,6 @@ impl<'r> Columns<'r> {
     /// A record whose row has this revision.
     pub(crate) fn push_stored(&mut self, id: &'r OpId, revision: u64, record: &'r Record) {
         self.ids.push(id.as_bytes());
-        let revision = u32::try_from(revision).unwrap_or(u32::MAX);
         self.revisions.push(revision.cast_signed());
         self.push(record);
     }

@@ -204,7 +204,7 @@ impl<'t, C: Runs> Locked<'t, C> {
                 }
                 (Some(revision), None) => {
                     dropped.push(&entry.id.as_bytes()[..]);
-                    revisions.push(u32::try_from(revision).unwrap_or(u32::MAX).cast_signed());
+                    revisions.push(revision.cast_signed());
                 }
                 (None, None) => {}
             }

@@ -282,7 +282,7 @@ async fn write(
             }
             (Some(revision), None) => {
                 dropped.push(&entry.id.as_bytes()[..]);
-                revisions.push(u32::try_from(revision).unwrap_or(u32::MAX).cast_signed());
+                revisions.push(revision.cast_signed());
             }
             (None, None) => {}
         }
@@ -333,10 +333,10 @@ fn written(row: &Row, column: usize, keys: &[usize]) -> Result<Vec<usize>> {
 /// The item of a place, which is counted from 1.
 fn item(place: i64, keys: &[usize]) -> Result<usize> {
     let at = usize::try_from(place - 1).ok();
-    at.and_then(|at| keys.get(at)).copied().ok_or_else(|| {
-        Error::new(
-            ErrorKind::Internal,
-            "an answer to something that was not asked",
-        )
-    })
+    at.and_then(|at| keys.get(at)).copied().ok_or_else(unasked)
+}
+
+fn unasked() -> Error {
+    let message = "an answer to something that was not asked";
+    Error::new(ErrorKind::Internal, message)
 }

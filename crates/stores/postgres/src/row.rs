@@ -18,12 +18,12 @@ pub(crate) const COLUMNS: usize = 23;
 /// A row of a query that begins with a record: its revision and the record, or `None` where the
 /// query found none.
 pub(crate) fn found(row: &impl Cells) -> Result<Option<(u64, Record)>, Error> {
-    let revision: Option<i32> = row.try_get(COLUMNS).map_err(undone)?;
+    let revision: Option<i64> = row.try_get(COLUMNS).map_err(undone)?;
     let Some(revision) = revision else {
         return Ok(None);
     };
     let record = read(row)?;
-    Ok(Some((u64::from(revision.cast_unsigned()), record)))
+    Ok(Some((revision.cast_unsigned(), record)))
 }
 
 /// The record in the first [`COLUMNS`] columns.

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use mysql_async::prelude::Queryable;
 use semel_conformance::TestClock;
+use semel_core::decide::{Directed, Directive, Order};
 use semel_core::port::transactional::{Application, Backoff, Statements, Value};
 use semel_core::{
     Admission, Claim, ClaimId, ClaimRequest, Key, Operation, Outcome, Record, Scope, Settlement,
@@ -124,6 +125,19 @@ pub(crate) async fn grant(store: &MysqlStore, request: &ClaimRequest) -> Claim {
 pub(crate) async fn claim(store: &MysqlStore, request: &ClaimRequest) -> Admission {
     let answers = store.claim(std::slice::from_ref(request)).await;
     answers.expect("answers").remove(0)
+}
+
+pub(crate) async fn forget(store: &MysqlStore, key: &str) {
+    let order = Directive {
+        operation: operation(key),
+        order: Order::Forget,
+        note: None,
+    };
+    let forgotten = store.operate(&[order]).await.expect("answers");
+    assert!(
+        matches!(forgotten[..], [Directed::Now(None)]),
+        "{forgotten:?}"
+    );
 }
 
 pub(crate) async fn record(store: &MysqlStore, key: &str) -> Option<Record> {

@@ -11,7 +11,9 @@ use semel_core::port::transactional::TransactionalStore;
 use semel_core::{Admission, Settled, Store};
 use semel_store_mysql::MysqlStore;
 
-use crate::lab::{Lab, claim, complete, grant, message, number, record, request, statements, text};
+use crate::lab::{
+    Lab, claim, complete, forget, grant, message, number, record, request, statements, text,
+};
 use crate::proxy::{Proxy, holds, replace};
 use crate::tokens::overtaken_by_a_removal;
 
@@ -21,6 +23,8 @@ enum Bug {
     None,
     /// A record is written whatever its revision is.
     CompareNothing,
+    /// Every record begins at the same revision, whoever remembers another life of its key.
+    RevisionsRepeat,
     /// A claim of somebody else is overwritten by an insertion.
     StealsClaims,
     /// A completion is not asked whose it is.
@@ -43,13 +47,18 @@ impl Bug {
         match self {
             Self::None => {}
             Self::CompareNothing => replace(packet, "AND revision = ", "AND revision>= "),
+            Self::RevisionsRepeat => replace(packet, ")<<20,", ")*0+1,"),
             Self::StealsClaims => replace(packet, "id = semel_records.id", "claim = VALUES(claim)"),
             Self::CompletesForAnybody => {
                 replace(packet, "CONCAT(id, claim) IN (", "CONCAT(id,claim) <>  (");
             }
             Self::GateOpen => {
                 replace(packet, "NULL,1)", "1,1)");
-                replace(packet, "AND revision = 1", "AND revision = 0");
+                replace(
+                    packet,
+                    "AND revision = token << 20",
+                    "AND revision = token << 21",
+                );
             }
             Self::FloorForgotten => replace(packet, "'floor' AND number", "'flour' AND number"),
             Self::SavepointIgnored => {
@@ -93,6 +102,8 @@ macro_rules! caught {
 caught! {
     /// Also `history_laws::races_are_explained_by_the_decisions`.
     a_write_that_compares_nothing_is_caught: CompareNothing by takeovers_at_once_grant_one;
+    /// Also `history_laws::races_are_explained_by_the_decisions`, by luck.
+    revisions_that_repeat_are_caught: RevisionsRepeat by no_two_lives_of_a_key_share_a_revision;
     /// Also CLM-1 of the laws.
     an_insertion_that_steals_is_caught: StealsClaims by a_live_claim_is_busy;
     /// Also CLM-3 of the laws.
@@ -129,6 +140,25 @@ async fn takeovers_at_once_grant_one(lab: Lab, store: Arc<MysqlStore>) {
         }
         claimants.join_all().await;
         assert_eq!(granted.load(Ordering::SeqCst), 1, "round {round}");
+    }
+}
+
+/// Else a write that stands on the revision of a record that was removed meanwhile overwrites another one.
+async fn no_two_lives_of_a_key_share_a_revision(lab: Lab, store: Arc<MysqlStore>) {
+    let mut user = lab.database.connect().await;
+    let mut last = 0;
+    for life in 1..4_u128 {
+        let _ = grant(&store, &request("a", life)).await;
+        let settled = store.settle(&[complete("a", life)]).await.expect("answers");
+        assert!(matches!(settled[..], [Settled::Now(_)]), "{settled:?}");
+        let revision: Option<u64> = user
+            .query_first("SELECT revision FROM semel_records")
+            .await
+            .expect("an answer");
+        let revision = revision.expect("a record");
+        assert!(revision > last + 1, "life {life}: {revision} after {last}");
+        last = revision;
+        forget(&store, "a").await;
     }
 }
 

@@ -3,10 +3,9 @@
 use std::sync::Arc;
 
 use mysql_async::prelude::Queryable;
-use semel_core::decide::{Directed, Directive, Order};
 use semel_core::{Admission, Store};
 
-use crate::lab::{Lab, claim, complete, grant, id_of, in_lock_order, operation, request};
+use crate::lab::{Lab, claim, complete, forget, grant, id_of, in_lock_order, request};
 
 /// Keys of which a call meets the first one before the others.
 const KEYS: [&str; 3] = ["a", "b", "c"];
@@ -87,13 +86,7 @@ pub(crate) async fn overtaken_by_a_removal(lab: &Lab, store: &Arc<semel_store_my
         .await
         .expect("answers");
     assert!(matches!(settled[..], [semel_core::Settled::Now(_)]));
-    let forget = Directive {
-        operation: operation(keys[2]),
-        order: Order::Forget,
-        note: None,
-    };
-    let forgotten = store.operate(&[forget]).await.expect("answers");
-    assert!(matches!(forgotten[..], [Directed::Now(None)]));
+    forget(&store, keys[2]).await;
     other.query_drop("ROLLBACK").await.expect("the lock back");
     let answers = call.await.expect("a task").expect("answers");
     let [Admission::Busy { .. }, Admission::Granted(claim)] = &answers[..] else {

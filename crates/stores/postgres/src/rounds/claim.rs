@@ -3,18 +3,17 @@
 use std::collections::HashSet;
 
 use deadpool_postgres::tokio_postgres::Row;
-use semel_core::ledger::{Found, Ledger};
+use semel_core::ledger::{Found, Ledger, first_revision};
 use semel_core::{Admission, ClaimRequest, Error, ErrorKind, FencingToken, Result, Timestamp};
 
-use super::{Rounds, item, line};
+use super::{Rounds, line, unasked};
 use crate::columns::Asked;
 use crate::error::undone;
 use crate::row;
 
 impl Rounds<'_, Admission> {
     pub(super) async fn claim(&mut self, batch: &[ClaimRequest]) -> Result<()> {
-        let mut keys = self.keys();
-        keys.truncate(MOST);
+        let keys = self.keys();
         let mut asked = Asked::default();
         for item in &keys {
             let scope = self.scopes[&self.operations[*item].scope];
@@ -82,10 +81,6 @@ impl Rounds<'_, Admission> {
             if self.is_written[*item] {
                 continue;
             }
-            if !ledger.knows(self.ids[*item]) {
-                again.push(*item);
-                continue;
-            }
             if !unseen.contains(&self.ids[*item]) {
                 self.answers[*item] = ledger.claim(self.ids[*item], &batch[*item], &mut tokens);
             }
@@ -104,26 +99,21 @@ impl Rounds<'_, Admission> {
         row: &Row,
         ledger: &mut Ledger,
     ) -> Result<()> {
-        let places: Option<Vec<i64>> = row.try_get(row::COLUMNS + 4).map_err(undone)?;
+        let ids: Option<Vec<&[u8]>> = row.try_get(row::COLUMNS + 4).map_err(undone)?;
         let tokens: Option<Vec<i64>> = row.try_get(row::COLUMNS + 5).map_err(undone)?;
-        let places = places.unwrap_or_default().into_iter();
-        for (revision, token) in places.zip(tokens.unwrap_or_default()) {
-            let item = item(revision & PLACE, keys)?;
-            let id = self.ids[item];
+        let granted = ids.unwrap_or_default().into_iter();
+        for (id, token) in granted.zip(tokens.unwrap_or_default()) {
+            let place = keys.binary_search_by_key(&id, |item| &self.ids[*item].as_bytes()[..]);
+            let item = place.map(|place| keys[place]).map_err(|_| unasked())?;
+            let (id, token) = (self.ids[item], FencingToken::new(token.cast_unsigned()));
             ledger.found(id, self.operations[item], Found::Absent);
-            let mut token = std::iter::once(FencingToken::new(token.cast_unsigned()));
-            self.answers[item] = ledger.claim(id, &batch[item], &mut token);
-            ledger.wrote(id, revision.cast_unsigned());
+            self.answers[item] = ledger.claim(id, &batch[item], &mut std::iter::once(token));
+            ledger.wrote(id, first_revision(token));
             self.is_written[item] = true;
         }
         Ok(())
     }
 }
-
-/// The bits of a first revision that are the place of its key in the batch.
-const PLACE: i64 = (1 << 17) - 1;
-/// Keys that one statement asks for: as many as places fit.
-const MOST: usize = (1 << 17) - 1;
 
 fn is_too_old(request: &ClaimRequest, now: Timestamp) -> bool {
     request

@@ -8,7 +8,7 @@ use semel_conformance::TestClock;
 use semel_core::{Admission, Recovery, Start, StateKind, Step, Store, Window};
 use semel_store_postgres::{Options, PostgresStore};
 
-use crate::lab::{Lab, claim, connect, count, record, report, request, state};
+use crate::lab::{Lab, claim, completion, connect, count, record, report, request, settle, state};
 
 #[tokio::test]
 async fn a_sweep_removes_no_more_than_it_is_told_and_says_whether_there_is_more() {
@@ -30,6 +30,24 @@ async fn a_sweep_removes_no_more_than_it_is_told_and_says_whether_there_is_more(
     assert_eq!((swept.removed, swept.more), (0, false), "{swept:?}");
     // What is claimed, and what is held, is not the sweep's.
     assert_eq!(state(&store, "claimed-0").await, Some(StateKind::Claimed));
+}
+
+/// Else a write that stands on the revision of a record that was removed meanwhile overwrites another one.
+#[tokio::test]
+async fn no_two_lives_of_a_key_share_a_revision() {
+    let (lab, clock, store) = aged(0, 0).await;
+    let user = lab.client().await;
+    let select = format!("SELECT revision FROM {}.records", lab.schema());
+    let mut last = 0;
+    for life in 1..4_u128 {
+        let _ = claim(&store, &request("a", life)).await;
+        settle(&store, &completion("a", life, b"done")).await;
+        let revision: i64 = user.query_one(&select, &[]).await.expect("it").get(0);
+        assert!(revision > last + 1, "life {life}: {revision} after {last}");
+        last = revision;
+        clock.advance(HOUR * 24 * 365);
+        assert_eq!(store.sweep(10).await.expect("a sweep").removed, 1);
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
