@@ -5,6 +5,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
+use mysql_async::prelude::Queryable;
 use mysql_async::{Conn, Opts, OptsBuilder};
 
 /// A server with its data in a folder of its own. It goes with the test.
@@ -71,7 +72,14 @@ impl Server {
         self.running = Some(child.expect("mariadbd runs"));
         let opts = OptsBuilder::from_opts(Opts::from_url(&self.url("mysql")).expect("a url"));
         for _ in 0..1_200 {
-            if let Ok(connection) = Conn::new(opts.clone().prefer_socket(false)).await {
+            if let Ok(mut connection) = Conn::new(opts.clone().prefer_socket(false)).await {
+                let data: Option<String> = connection
+                    .query_first("SELECT @@datadir")
+                    .await
+                    .expect("where it has its data");
+                let data = data.expect("a folder");
+                // Not the server of another test that took the port in between.
+                assert!(Path::new(&data).starts_with(&self.folder), "it is {data}");
                 connection.disconnect().await.expect("an end");
                 return;
             }
