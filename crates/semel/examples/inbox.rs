@@ -11,7 +11,7 @@ use semel::{Admission, Remember, Semel, Settled, SystemClock};
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut connection = Connection::open("app.db")?;
-    let inbox = Inbox::open(&mut connection, Arc::new(SystemClock::new()))?;
+    let inbox = Inbox::open(&connection, Arc::new(SystemClock::new()))?;
     connection.execute_batch("CREATE TABLE stock (item TEXT PRIMARY KEY, count INTEGER)")?;
     connection.execute("INSERT INTO stock VALUES ('book', 10)", [])?;
 

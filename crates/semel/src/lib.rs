@@ -18,7 +18,11 @@
 
 mod builder;
 mod handle;
-#[cfg(any(feature = "sqlx-mysql", feature = "sqlx-postgres"))]
+#[cfg(any(
+    feature = "sqlx-mysql",
+    feature = "sqlx-postgres",
+    feature = "sqlx-sqlite"
+))]
 pub mod sqlx;
 #[cfg(feature = "testing")]
 pub mod testing;

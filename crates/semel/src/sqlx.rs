@@ -17,8 +17,12 @@
 mod mysql;
 #[cfg(feature = "sqlx-postgres")]
 mod postgres;
+#[cfg(feature = "sqlx-sqlite")]
+mod sqlite;
 
 #[cfg(feature = "sqlx-mysql")]
 pub use self::mysql::MysqlInbox;
 #[cfg(feature = "sqlx-postgres")]
 pub use self::postgres::PostgresInbox;
+#[cfg(feature = "sqlx-sqlite")]
+pub use self::sqlite::SqliteInbox;

@@ -3,10 +3,14 @@
 #[path = "stores/server.rs"]
 mod server;
 
+#[path = "sqlx/laws.rs"]
+mod laws;
 #[path = "sqlx/mysql.rs"]
 mod mysql;
 #[path = "sqlx/postgres.rs"]
 mod postgres;
+#[path = "sqlx/sqlite.rs"]
+mod sqlite;
 
 use semel::{
     Admission, Advice, Certainty, Claim, ClaimId, ClaimRequest, Error, ErrorKind, Key, Operation,

@@ -31,6 +31,7 @@ const ALLOWED: &[Arrow] = &[
     Arrow("crates/semel", "crates/core", Use::Normal),
     Arrow("crates/semel", "crates/stores/*", Use::Normal),
     Arrow("crates/semel", "crates/brokers/*", Use::Normal),
+    Arrow("crates/semel", "crates/sqlx-rusqlite", Use::Normal),
     // Its tests and examples are built with the feature `testing`.
     Arrow("crates/semel", "crates/semel", Use::Tests),
     // Its proxy cuts the connections of users' transactions.

@@ -1,163 +1,35 @@
 //! On a PostgreSQL server.
 
-use std::time::Duration;
-
 use semel::postgres::{Options, PostgresStore};
 use semel::sqlx::PostgresInbox;
 use semel::{
-    Admission, Certainty, Claim, ClaimId, ErrorKind, Key, Outcome, Settled, StateKind, Store,
-    VersionGate, Window,
+    Admission, Certainty, Claim, ClaimRequest, Error, ErrorKind, Outcome, Settled, Store, Window,
 };
-use semel_conformance::proxy::Proxy;
-use sqlx::postgres::{PgPool, PgPoolOptions};
-use sqlx::{Acquire, Postgres, Transaction};
+use sqlx::postgres::PgPoolOptions;
+use sqlx::{Pool, Transaction};
 
+use crate::laws::{Bank, Served, keeps, server_of};
 use crate::server::Place;
-use crate::{granted, is_complete, operation, overtaken, request, state};
+use crate::{granted, overtaken, request};
 
-type Tx<'t> = Transaction<'t, Postgres>;
+type Tx<'t> = Transaction<'t, sqlx::Postgres>;
 
-#[tokio::test]
-async fn effect_and_record_commit_together_and_a_duplicate_replays() {
-    let bank = Bank::new().await;
-    let mut tx = bank.begin().await;
-    let claim = bank.admit(&mut tx, "pay-1", 1).await;
-    pay(&mut tx, "pay-1").await;
-    let outcome = Outcome::raw("paid".into(), 100);
-    let settled = bank
-        .inbox
-        .complete(&mut tx, &claim, outcome.clone(), Window::DEFAULT)
-        .await;
-    assert!(is_complete(&settled.expect("an answer")));
-    assert_eq!(
-        state(&bank.store, "pay-1").await,
-        None,
-        "nobody sees it yet"
-    );
-    tx.commit().await.expect("a commit");
-
-    // To the store and to another transaction it is the same record.
-    let answers = bank.store.claim(&[request("pay-1", 2)]).await;
-    let answers = answers.expect("answers");
-    assert!(
-        matches!(&answers[..], [Admission::Replay { outcome: Some(it), .. }] if *it == outcome),
-        "{answers:?}"
-    );
-    let mut tx = bank.begin().await;
-    let again = bank.inbox.admit(&mut tx, &request("pay-1", 3)).await;
-    let again = again.expect("an answer");
-    assert!(
-        matches!(&again, Admission::Replay { outcome: Some(it), .. } if *it == outcome),
-        "{again:?}"
-    );
-    tx.commit().await.expect("a commit");
-    assert_eq!(bank.payments().await, ["pay-1"]);
-}
-
-#[tokio::test]
-async fn every_column_of_a_record_is_written_and_read() {
-    let bank = Bank::new().await;
-    let mut asked = request("pay-1", 1);
-    asked.gate = Some(VersionGate {
-        entity: Key::parse("cart").expect("an entity"),
-        version: 7,
-    });
-    asked.transport = Some("partition 3, offset 5".into());
-    asked.fingerprint = Some(semel::Fingerprint::from_bytes([9; 20]));
-    let mut tx = bank.begin().await;
-    let claim = granted(bank.inbox.admit(&mut tx, &asked).await.expect("an answer"));
-    tx.commit().await.expect("a commit");
-    let found = bank.store.get(&[operation("pay-1")]).await.expect("it");
-    let [Some(record)] = &found[..] else {
-        panic!("{found:?}")
-    };
-    assert_eq!(record.claim_id, ClaimId::from_u128(1));
-    assert_eq!(record.token, claim.token);
-    assert_eq!(record.gate, asked.gate);
-    assert_eq!(record.transport, asked.transport);
-    assert_eq!(record.fingerprint, asked.fingerprint);
-
-    let mut tx = bank.begin().await;
-    let settled = bank.complete(&mut tx, &claim).await;
-    assert!(is_complete(&settled));
-    tx.commit().await.expect("a commit");
-    // The entity knows which version was applied.
-    let mut late = request("late", 2);
-    late.gate = asked.gate;
-    let mut tx = bank.begin().await;
-    let answer = bank.inbox.admit(&mut tx, &late).await.expect("an answer");
-    assert!(
-        matches!(answer, Admission::Stale { applied: 7 }),
-        "{answer:?}"
-    );
-    tx.commit().await.expect("a commit");
-}
-
-#[tokio::test]
-async fn rolling_back_leaves_neither() {
-    let bank = Bank::new().await;
-    let mut tx = bank.begin().await;
-    bank.effect(&mut tx, "pay-1").await;
-    tx.rollback().await.expect("a rollback");
-    // Dropped, as by a `?` or a crash.
-    let mut tx = bank.begin().await;
-    bank.effect(&mut tx, "pay-1").await;
-    drop(tx);
-    assert_eq!(state(&bank.store, "pay-1").await, None);
-    assert!(bank.payments().await.is_empty());
-    let mut tx = bank.begin().await;
-    bank.effect(&mut tx, "pay-1").await;
-    tx.commit().await.expect("a commit");
-    assert_eq!(bank.payments().await, ["pay-1"]);
-}
-
-#[tokio::test]
-async fn a_savepoint_takes_back_what_was_admitted_behind_it() {
-    let bank = Bank::new().await;
-    let mut tx = bank.begin().await;
-    bank.effect(&mut tx, "kept").await;
-    let mut savepoint = tx.begin().await.expect("a savepoint");
-    bank.effect(&mut savepoint, "undone").await;
-    savepoint.rollback().await.expect("a rollback");
-    let mut savepoint = tx.begin().await.expect("a savepoint");
-    let mut gated = request("gated", 1);
-    gated.gate = Some(VersionGate {
-        entity: Key::parse("cart").expect("an entity"),
-        version: 1,
-    });
-    let answer = bank.inbox.admit(&mut savepoint, &gated).await;
-    let _ = granted(answer.expect("an answer"));
-    savepoint.rollback().await.expect("a rollback");
-    tx.commit().await.expect("a commit");
-    assert_eq!(state(&bank.store, "kept").await, Some(StateKind::Completed));
-    assert_eq!(state(&bank.store, "undone").await, None);
-    assert_eq!(state(&bank.store, "gated").await, None);
-    assert_eq!(bank.payments().await, ["kept"]);
-}
-
-#[tokio::test]
-async fn a_completion_whose_claim_was_lost_is_fenced() {
-    let bank = Bank::new().await;
-    let mut short = request("pay-1", 1);
-    short.lease = Duration::ZERO;
-    let mut tx = bank.begin().await;
-    let slow = granted(bank.inbox.admit(&mut tx, &short).await.expect("an answer"));
-    tx.commit().await.expect("a commit");
-    let mut tx = bank.begin().await;
-    let fast = bank.admit(&mut tx, "pay-1", 2).await;
-    assert!(fast.takeover && fast.token > slow.token, "{fast:?}");
-    tx.commit().await.expect("a commit");
-    let mut tx = bank.begin().await;
-    pay(&mut tx, "pay-1").await;
-    let settled = bank.complete(&mut tx, &slow).await;
-    assert!(matches!(settled, Settled::Fenced { .. }), "{settled:?}");
-    tx.rollback().await.expect("a rollback");
-    assert!(bank.payments().await.is_empty());
+keeps! { Postgres:
+    effect_and_record_commit_together_and_a_duplicate_replays,
+    nobody_sees_a_record_before_the_commit,
+    every_column_of_a_record_is_written_and_read,
+    rolling_back_leaves_neither,
+    a_savepoint_takes_back_what_was_admitted_behind_it,
+    a_completion_whose_claim_was_lost_is_fenced,
+    whatever_bytes_there_are_come_back_as_they_were,
+    of_two_in_a_deadlock_one_is_told_to_begin_again,
+    a_commit_whose_answer_is_lost_is_asked_for_again_and_has_one_effect,
+    a_lost_connection_is_told,
 }
 
 #[tokio::test]
 async fn a_stricter_transaction_that_was_overtaken_is_told_to_begin_again() {
-    let bank = Bank::new().await;
+    let bank = Postgres::new().await;
     for level in ["REPEATABLE READ", "SERIALIZABLE"] {
         let key = format!("pay-{level}");
         let mut tx = bank.begin().await;
@@ -172,10 +44,10 @@ async fn a_stricter_transaction_that_was_overtaken_is_told_to_begin_again() {
         assert_eq!(seen, 0);
         let taken = bank.store.claim(&[request(&key, 7)]).await;
         let _ = granted(taken.expect("an answer").remove(0));
-        let error = bank.inbox.admit(&mut tx, &request(&key, 1)).await;
+        let error = bank.ask(&mut tx, &request(&key, 1)).await;
         overtaken(&error.expect_err("an old view"));
         // Nothing but a rollback goes on from here.
-        let refused = bank.inbox.admit(&mut tx, &request("another", 1)).await;
+        let refused = bank.ask(&mut tx, &request("another", 1)).await;
         let refused = refused.expect_err("a failed transaction");
         assert_eq!(
             (refused.kind(), refused.certainty()),
@@ -184,7 +56,7 @@ async fn a_stricter_transaction_that_was_overtaken_is_told_to_begin_again() {
         );
         tx.rollback().await.expect("a rollback");
         let mut tx = bank.begin().await;
-        let again = bank.inbox.admit(&mut tx, &request(&key, 1)).await;
+        let again = bank.ask(&mut tx, &request(&key, 1)).await;
         let again = again.expect("an answer");
         assert!(matches!(again, Admission::Busy { .. }), "{again:?}");
         tx.commit().await.expect("a commit");
@@ -192,82 +64,8 @@ async fn a_stricter_transaction_that_was_overtaken_is_told_to_begin_again() {
 }
 
 #[tokio::test]
-async fn of_two_in_a_deadlock_one_is_told_to_begin_again() {
-    let bank = Bank::new().await;
-    let (mut one, mut other) = (bank.begin().await, bank.begin().await);
-    let _ = bank.admit(&mut one, "a", 1).await;
-    let _ = bank.admit(&mut other, "b", 2).await;
-    let forward = async {
-        let second = bank.inbox.admit(&mut one, &request("b", 1)).await;
-        one.commit().await.expect("an end");
-        second
-    };
-    let backward = async {
-        let second = bank.inbox.admit(&mut other, &request("a", 2)).await;
-        other.commit().await.expect("an end");
-        second
-    };
-    let answers: [_; 2] = tokio::join!(forward, backward).into();
-    let (granted, refused): (Vec<_>, Vec<_>) = answers.into_iter().partition(Result::is_ok);
-    assert_eq!((granted.len(), refused.len()), (1, 1));
-    overtaken(refused[0].as_ref().expect_err("an error"));
-    // The winner has both keys, the loser none.
-    let found = bank.store.get(&[operation("a"), operation("b")]).await;
-    let found = found.expect("records");
-    let [Some(a), Some(b)] = &found[..] else {
-        panic!("{found:?}");
-    };
-    assert_eq!(a.claim_id, b.claim_id);
-}
-
-#[tokio::test]
-async fn a_commit_whose_answer_is_lost_is_asked_for_again_and_has_one_effect() {
-    let bank = Bank::new().await;
-    let (mut was_lost, mut replayed) = (0, 0);
-    for nth in 1..100 {
-        let proxy = Proxy::start(bank.address());
-        let pool = bank.pool(&bank.url_at(&proxy)).await;
-        let key = format!("pay-{nth}");
-        let mut tries = 0;
-        loop {
-            tries += 1;
-            assert!(tries <= 3, "{key}: it never ends");
-            // Each answer of a transaction in turn, the one to its COMMIT among them.
-            if tries == 1 {
-                let mut warm = pool.acquire().await.expect("a connection");
-                sqlx::query("SELECT 1")
-                    .execute(&mut *warm)
-                    .await
-                    .expect("1");
-                drop(warm);
-                proxy.cut_before_answer(nth);
-            }
-            match bank.deliver(&pool, &key).await {
-                Ok(Delivered::Paid) => break,
-                Ok(Delivered::Replayed) => {
-                    replayed += 1;
-                    break;
-                }
-                Err(Lost::Before(certainty)) => assert_eq!(certainty, Certainty::NotApplied),
-                Err(Lost::AtCommit) => was_lost += 1,
-            }
-        }
-        let is_cut = proxy.seen().cuts > 0;
-        proxy.heal();
-        let paid = bank.payments().await;
-        let times = paid.iter().filter(|it| **it == key).count();
-        assert_eq!(times, 1, "{key} was paid {times} times");
-        assert_eq!(state(&bank.store, &key).await, Some(StateKind::Completed));
-        if !is_cut {
-            break;
-        }
-    }
-    assert!(was_lost == 1 && replayed == 1, "{was_lost} {replayed}");
-}
-
-#[tokio::test]
-async fn missing_tables_and_a_lost_connection_are_told() {
-    let bank = Bank::new().await;
+async fn missing_tables_are_told() {
+    let bank = Postgres::new().await;
     let mut tx = bank.begin().await;
     let nowhere = PostgresInbox::in_schema("nowhere");
     let error = nowhere.admit(&mut tx, &request("a", 1)).await;
@@ -275,39 +73,19 @@ async fn missing_tables_and_a_lost_connection_are_told() {
     assert_eq!(error.kind(), ErrorKind::InvalidConfig, "{error:?}");
     assert!(error.to_string().contains("nowhere"), "{error}");
     tx.rollback().await.expect("a rollback");
-
-    let proxy = Proxy::start(bank.address());
-    let pool = bank.pool(&bank.url_at(&proxy)).await;
-    let mut tx = pool.begin().await.expect("a transaction");
-    proxy.cut_before_answer(1);
-    let error = bank.inbox.admit(&mut tx, &request("a", 1)).await;
-    let error = error.expect_err("a cut");
-    assert_eq!(
-        (error.kind(), error.certainty()),
-        (ErrorKind::Unavailable, Certainty::NotApplied),
-        "{error:?}"
-    );
 }
 
-enum Delivered {
-    Paid,
-    Replayed,
-}
-
-enum Lost {
-    Before(Certainty),
-    AtCommit,
-}
-
-/// A store, its inbox, and a user's pool beside a table of payments.
-struct Bank {
+struct Postgres {
     store: PostgresStore,
     inbox: PostgresInbox,
-    pool: PgPool,
+    pool: Pool<sqlx::Postgres>,
     place: Place,
 }
 
-impl Bank {
+impl Bank for Postgres {
+    type Db = sqlx::Postgres;
+    type Store = PostgresStore;
+
     async fn new() -> Self {
         let place = Place::on("postgres").expect("a server");
         let store = PostgresStore::connect(&place.url(), Options::default()).await;
@@ -326,89 +104,54 @@ impl Bank {
         }
     }
 
-    async fn begin(&self) -> Tx<'static> {
-        self.pool.begin().await.expect("a transaction")
+    fn store(&self) -> &PostgresStore {
+        &self.store
     }
 
-    async fn pool(&self, server: &str) -> PgPool {
-        pool_of(&self.place, server).await
+    fn pool(&self) -> &Pool<sqlx::Postgres> {
+        &self.pool
     }
 
-    async fn admit(&self, tx: &mut Tx<'_>, key: &str, claim_id: u128) -> Claim {
-        let answer = self.inbox.admit(tx, &request(key, claim_id)).await;
-        granted(answer.expect("an answer"))
+    async fn ask(&self, tx: &mut Tx<'_>, request: &ClaimRequest) -> Result<Admission, Error> {
+        self.inbox.admit(tx, request).await
     }
 
-    async fn complete(&self, tx: &mut Tx<'_>, claim: &Claim) -> Settled {
-        let done = self
-            .inbox
-            .complete(tx, claim, Outcome::empty(), Window::DEFAULT);
-        done.await.expect("an answer")
+    async fn report(
+        &self,
+        tx: &mut Tx<'_>,
+        claim: &Claim,
+        outcome: Outcome,
+    ) -> Result<Settled, Error> {
+        let inbox = &self.inbox;
+        inbox.complete(tx, claim, outcome, Window::DEFAULT).await
     }
 
-    async fn effect(&self, tx: &mut Tx<'_>, key: &str) {
-        let claim = self.admit(tx, key, 1).await;
-        pay(tx, key).await;
-        assert!(is_complete(&self.complete(tx, &claim).await));
-    }
-
-    /// What a consumer does with a message, again and again until it is told an end.
-    async fn deliver(&self, pool: &PgPool, key: &str) -> Result<Delivered, Lost> {
-        let broken = |_| Lost::Before(Certainty::NotApplied);
-        let told = |error: semel::Error| Lost::Before(error.certainty());
-        let mut tx = pool.begin().await.map_err(broken)?;
-        let answer = self.inbox.admit(&mut tx, &request(key, 1)).await;
-        let claim = match answer.map_err(told)? {
-            Admission::Granted(claim) => claim,
-            Admission::Replay { .. } => return Ok(Delivered::Replayed),
-            other => panic!("{other:?}"),
-        };
+    async fn try_pay(&self, tx: &mut Tx<'_>, key: &str) -> sqlx::Result<()> {
         let insert = sqlx::query("INSERT INTO payments VALUES ($1)").bind(key);
-        insert.execute(&mut *tx).await.map_err(broken)?;
-        let settled = self
-            .inbox
-            .complete(&mut tx, &claim, Outcome::empty(), Window::DEFAULT)
-            .await;
-        assert!(is_complete(&settled.map_err(told)?));
-        tx.commit().await.map_err(|_| Lost::AtCommit)?;
-        Ok(Delivered::Paid)
+        insert.execute(&mut **tx).await.map(drop)
     }
 
     async fn payments(&self) -> Vec<String> {
         let keys = sqlx::query_scalar("SELECT key FROM payments");
         keys.fetch_all(&self.pool).await.expect("the payments")
     }
+}
 
-    fn address(&self) -> std::net::SocketAddr {
-        let url = self.place.url();
-        let (_, rest) = url.split_once('@').expect("a user");
-        let (address, _) = rest.split_once('/').expect("a database");
-        address.parse().expect("an address in numbers")
+impl Served for Postgres {
+    fn place(&self) -> &Place {
+        &self.place
     }
 
-    /// The server behind a proxy.
-    fn url_at(&self, proxy: &Proxy) -> String {
-        let url = self.place.url();
-        let (there, here) = (self.address().to_string(), proxy.address().to_string());
-        server_of(&url).replace(&there, &here)
+    async fn pool_at(&self, server: &str) -> Pool<sqlx::Postgres> {
+        pool_of(&self.place, server).await
     }
 }
 
-/// The url without what is the store's.
-fn server_of(url: &str) -> &str {
-    url.split_once('?').map_or(url, |(server, _)| server)
-}
-
-async fn pool_of(place: &Place, server: &str) -> PgPool {
+async fn pool_of(place: &Place, server: &str) -> Pool<sqlx::Postgres> {
     let url = place.url();
     let (_, rest) = url.split_once("schema=").expect("a schema");
     let schema = rest.split('&').next().expect("a name");
     let url = format!("{server}?sslmode=disable&options=-csearch_path%3D{schema}");
     let pool = PgPoolOptions::new().max_connections(4).connect(&url).await;
     pool.expect("a pool")
-}
-
-async fn pay(tx: &mut Tx<'_>, key: &str) {
-    let insert = sqlx::query("INSERT INTO payments VALUES ($1)").bind(key);
-    insert.execute(&mut **tx).await.expect("a payment");
 }

@@ -100,6 +100,11 @@ fn classify(error: rusqlite::Error) -> Error {
         Some(ErrorCode::SchemaChanged) => {
             Error::new(ErrorKind::Conflict, "the tables changed meanwhile; try again")
         }
+        _ if error.to_string().contains("no such table: semel_") => Error::new(
+            ErrorKind::InvalidConfig,
+            "the file does not have this store's tables; open a store or an inbox on it first",
+        )
+        .not_applied(),
         _ => Error::new(ErrorKind::Internal, "the database refused a statement of this store"),
     };
     classified.with_source(error)

@@ -3,9 +3,10 @@
 use std::fmt;
 use std::sync::Arc;
 
-use rusqlite::{Connection, Transaction, TransactionState};
+use rusqlite::{Connection, TransactionState};
 use semel_core::{
-    Admission, Claim, ClaimRequest, Clock, OpId, Outcome, Result, Settled, Settlement, Step, Window,
+    Admission, Claim, ClaimRequest, Clock, Error, ErrorKind, OpId, Outcome, Result, Settled,
+    Settlement, Step, Window,
 };
 
 use crate::error::undone;
@@ -21,7 +22,8 @@ use crate::{open, sql};
 /// rolls back.
 ///
 /// Begin transactions with `TransactionBehavior::Immediate`. A deferred one that has read before it
-/// comes here may find that it cannot write any more; it is then told so and rolls back.
+/// comes here may find that it cannot write any more; it is then told so and rolls back. A savepoint
+/// is as good as a transaction: rolled back, it takes back what was admitted behind it.
 ///
 /// ```
 /// # use std::sync::Arc;
@@ -37,7 +39,7 @@ use crate::{open, sql};
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// # let folder = tempfile::tempdir()?;
 /// let mut connection = Connection::open(folder.path().join("app.db"))?;
-/// let inbox = Inbox::open(&mut connection, Arc::new(Stopped))?;
+/// let inbox = Inbox::open(&connection, Arc::new(Stopped))?;
 /// connection.execute_batch("CREATE TABLE payments (id TEXT PRIMARY KEY, amount INTEGER)")?;
 ///
 /// for _delivery in 0..2 {
@@ -63,8 +65,8 @@ impl Inbox {
     /// An inbox in the file of `connection`, where our tables are made if there are none.
     ///
     /// # Errors
-    /// As `SqliteStore::open`.
-    pub fn open(connection: &mut Connection, clock: Arc<dyn Clock>) -> Result<Self> {
+    /// As `SqliteStore::open`; `InvalidInput` within a transaction.
+    pub fn open(connection: &Connection, clock: Arc<dyn Clock>) -> Result<Self> {
         open::prepare_tables(connection)?;
         Ok(Self { clock })
     }
@@ -81,12 +83,8 @@ impl Inbox {
     /// # Shape       granted → run the effect; anything else → do not
     /// # Cost        two or three statements on rows of one key; no flush of its own
     /// # Errors
-    /// `Unavailable` (not applied: roll back and try again).
-    pub fn admit(
-        &self,
-        transaction: &Transaction<'_>,
-        request: &ClaimRequest,
-    ) -> Result<Admission> {
+    /// `Unavailable` (not applied: roll back and try again); `InvalidInput` outside of a transaction.
+    pub fn admit(&self, transaction: &Connection, request: &ClaimRequest) -> Result<Admission> {
         self.step(transaction, request.operation.id(), |ledger, id| {
             ledger.want_outcomes(request.wants_outcome);
             ledger.claim(id, request)
@@ -102,7 +100,7 @@ impl Inbox {
     /// As [`Inbox::admit`].
     pub fn complete(
         &self,
-        transaction: &Transaction<'_>,
+        transaction: &Connection,
         claim: &Claim,
         outcome: Outcome,
         window: Window,
@@ -124,11 +122,7 @@ impl Inbox {
     /// # Guarantee   those of `Store::settle`
     /// # Errors
     /// As [`Inbox::admit`].
-    pub fn settle(
-        &self,
-        transaction: &Transaction<'_>,
-        settlement: &Settlement,
-    ) -> Result<Settled> {
+    pub fn settle(&self, transaction: &Connection, settlement: &Settlement) -> Result<Settled> {
         self.step(transaction, settlement.operation.id(), |ledger, id| {
             ledger.settle(id, settlement)
         })
@@ -136,10 +130,14 @@ impl Inbox {
 
     fn step<A>(
         &self,
-        transaction: &Transaction<'_>,
+        transaction: &Connection,
         id: OpId,
         step: impl FnOnce(&mut Ledger<'_>, OpId) -> Result<A>,
     ) -> Result<A> {
+        if transaction.is_autocommit() {
+            let message = "an inbox works within a transaction; begin one first";
+            return Err(Error::new(ErrorKind::InvalidInput, message).not_applied());
+        }
         if transaction
             .transaction_state(Some("main"))
             .map_err(undone)?

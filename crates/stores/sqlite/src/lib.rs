@@ -47,6 +47,7 @@ mod apply;
 mod audit;
 mod checkpoint;
 mod config;
+pub mod driver;
 mod error;
 mod inbox;
 mod ledger;

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use rusqlite::types::Value;
-use rusqlite::{Connection, OpenFlags, OptionalExtension, TransactionBehavior};
+use rusqlite::{Connection, OpenFlags, OptionalExtension, Transaction, TransactionBehavior};
 use semel_core::{Code, Error, ErrorKind, Result};
 
 use crate::config::Options;
@@ -19,7 +19,7 @@ pub(crate) const FORMAT: i64 = 2;
 /// Opens the file for writing, and makes our tables in it if it has none.
 pub(crate) fn writer(path: &Path, options: &Options) -> Result<Connection> {
     look_at(path)?;
-    let mut connection = connect(path, options)?;
+    let connection = connect(path, options)?;
     if connection.is_readonly("main").map_err(undone)? {
         return Err(read_only(path));
     }
@@ -36,7 +36,7 @@ pub(crate) fn writer(path: &Path, options: &Options) -> Result<Connection> {
         let bytes = i64::try_from(bytes).unwrap_or(i64::MAX);
         set("max_page_count", (bytes / page_bytes.max(1)).max(1))?;
     }
-    prepare_tables(&mut connection).map_err(|error| at_path(error, path))?;
+    prepare_tables(&connection).map_err(|error| at_path(error, path))?;
     Ok(connection)
 }
 
@@ -62,13 +62,16 @@ pub(crate) fn absolute(path: &Path) -> Result<PathBuf> {
 
 /// Makes our tables where there are none, brings older ones forward, and refuses what this code
 /// cannot keep to.
-pub(crate) fn prepare_tables(connection: &mut Connection) -> Result<()> {
+pub(crate) fn prepare_tables(connection: &Connection) -> Result<()> {
     if has_tables(connection)? && check_format(connection)? == FORMAT {
         return Ok(());
     }
-    let transaction = connection
-        .transaction_with_behavior(TransactionBehavior::Immediate)
-        .map_err(undone)?;
+    if !connection.is_autocommit() {
+        let message = "tables are made in a transaction of their own; commit the open one first";
+        return Err(Error::new(ErrorKind::InvalidInput, message).not_applied());
+    }
+    let transaction = Transaction::new_unchecked(connection, TransactionBehavior::Immediate);
+    let transaction = transaction.map_err(undone)?;
     // Another process may have been faster.
     if !has_tables(&transaction)? {
         transaction.execute_batch(sql::CREATE).map_err(undone)?;

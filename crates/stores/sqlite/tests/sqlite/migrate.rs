@@ -178,8 +178,8 @@ fn opening_an_old_file_from_many_threads_at_once_migrates_it_once() {
 #[test]
 fn an_inbox_brings_the_file_forward_as_well() {
     let lab = of_format_1();
-    let mut connection = lab.connection();
-    Inbox::open(&mut connection, lab.clock.clone()).expect("an inbox");
+    let connection = lab.connection();
+    Inbox::open(&connection, lab.clock.clone()).expect("an inbox");
     assert_eq!(format(&connection), 2);
 }
 

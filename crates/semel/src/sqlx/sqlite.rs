@@ -1,0 +1,150 @@
+//! SQLite through sqlx.
+
+use std::sync::Arc;
+
+use ::sqlx::{Sqlite, SqliteConnection, Transaction};
+use semel_core::{
+    Admission, Claim, ClaimRequest, Clock, Error, ErrorKind, Outcome, Result, Settled, Settlement,
+    Window,
+};
+use semel_sqlx_rusqlite::{Connection, lend};
+use semel_store_sqlite::{Inbox, driver};
+
+/// Admits and completes operations within transactions of `sqlx` in an SQLite file, which may hold a
+/// store or be one of your own.
+///
+/// Begin transactions with `pool.begin_with("BEGIN IMMEDIATE")`. A deferred one (`pool.begin()`) that
+/// has read before it comes here may find that it cannot write any more; it is then told so and rolls
+/// back. How durable a commit is, your connection says: `journal_mode` and `synchronous`.
+///
+/// ```
+/// # use std::sync::Arc;
+/// # use semel::{Admission, ClaimId, ClaimRequest, Key, Outcome, Scope, Settled, SystemClock, Window};
+/// # use semel::sqlx::SqliteInbox;
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let folder = tempfile::tempdir()?;
+/// # let url = format!("sqlite://{}?mode=rwc", folder.path().join("app.db").display());
+/// let pool = sqlx::SqlitePool::connect(&url).await?;
+/// sqlx::query("CREATE TABLE payments (id TEXT, amount INTEGER)").execute(&pool).await?;
+/// let inbox = SqliteInbox::open(&mut *pool.acquire().await?, Arc::new(SystemClock::new())).await?;
+///
+/// for delivery in 0..2 {
+///     let key = Key::parse("pay-1")?;
+///     let request = ClaimRequest::new(Scope::new("", "payments")?, key, ClaimId::from_u128(delivery));
+///     let mut tx = pool.begin_with("BEGIN IMMEDIATE").await?;
+///     if let Admission::Granted(claim) = inbox.admit(&mut tx, &request).await? {
+///         sqlx::query("INSERT INTO payments VALUES ('pay-1', 100)").execute(&mut *tx).await?;
+///         let settled = inbox.complete(&mut tx, &claim, Outcome::empty(), Window::DEFAULT).await?;
+///         assert!(matches!(settled, Settled::Now(_)));
+///     }
+///     tx.commit().await?;
+/// }
+/// let payments: i64 = sqlx::query_scalar("SELECT count(*) FROM payments").fetch_one(&pool).await?;
+/// assert_eq!(payments, 1);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+pub struct SqliteInbox(Inbox);
+
+impl SqliteInbox {
+    /// An inbox in the file of `connection`, where our tables are made if there are none.
+    ///
+    /// # Errors
+    /// `InvalidInput` within a transaction; `Unavailable` where the file cannot be written or belongs to
+    /// something else; `Unsupported`: its tables are of a newer format.
+    ///
+    /// # Cancel safety
+    /// A call that is dropped has made all tables or none.
+    pub async fn open(connection: &mut SqliteConnection, clock: Arc<dyn Clock>) -> Result<Self> {
+        let opened = lend(connection, |lent| Inbox::open(lent, clock)).await;
+        opened.map_err(refused)?.map(Self)
+    }
+
+    /// Asks for the right to run an effect within `transaction`. The answer holds once the transaction
+    /// is committed; rolling back takes it back, and so does rolling back a savepoint before it.
+    ///
+    /// # Guarantee   INB-1 and those of [`Store::claim`](crate::Store::claim)
+    /// # Shape       granted → run the effect; anything else → do not
+    /// # Cost        three or four statements on rows of one key; waits for another transaction that
+    /// writes to the file, as long as your connection's `busy_timeout`
+    /// # Errors
+    /// `Unavailable` (not applied: roll back and try again); `InvalidConfig`: the file has no tables
+    /// of ours.
+    ///
+    /// # Cancel safety
+    /// A call that is dropped may have run: roll back.
+    pub async fn admit(
+        &self,
+        transaction: &mut Transaction<'_, Sqlite>,
+        request: &ClaimRequest,
+    ) -> Result<Admission> {
+        let admit = |lent: &_| self.0.admit(lent, request);
+        locked(transaction, admit).await
+    }
+
+    /// Records that the effect of `claim` happened within `transaction`.
+    ///
+    /// # Guarantee   INB-1, CLM-3, OUT-1
+    /// # Shape       mine → completed; lost → [`Settled::Fenced`], and you roll back
+    /// # Errors
+    /// As [`SqliteInbox::admit`].
+    ///
+    /// # Cancel safety
+    /// A call that is dropped may have run: roll back.
+    pub async fn complete(
+        &self,
+        transaction: &mut Transaction<'_, Sqlite>,
+        claim: &Claim,
+        outcome: Outcome,
+        window: Window,
+    ) -> Result<Settled> {
+        let complete = |lent: &_| self.0.complete(lent, claim, outcome, window);
+        locked(transaction, complete).await
+    }
+
+    /// Reports any other step of a claim within `transaction`: start, release, fail.
+    ///
+    /// # Guarantee   those of [`Store::settle`](crate::Store::settle)
+    /// # Errors
+    /// As [`SqliteInbox::admit`].
+    ///
+    /// # Cancel safety
+    /// A call that is dropped may have run: roll back.
+    pub async fn settle(
+        &self,
+        transaction: &mut Transaction<'_, Sqlite>,
+        settlement: &Settlement,
+    ) -> Result<Settled> {
+        let settle = |lent: &_| self.0.settle(lent, settlement);
+        locked(transaction, settle).await
+    }
+}
+
+impl From<Inbox> for SqliteInbox {
+    /// The inbox of an open store: `store.inbox().into()`.
+    fn from(inbox: Inbox) -> Self {
+        Self(inbox)
+    }
+}
+
+/// Runs `work` once nobody else writes to the file. To wait for that is for sqlx's thread, not for one
+/// of the runtime's.
+async fn locked<A>(
+    connection: &mut SqliteConnection,
+    work: impl FnOnce(&Connection) -> Result<A>,
+) -> Result<A> {
+    let lock = sqlx::query(driver::WRITE_LOCK).execute(&mut *connection);
+    lock.await.map_err(refused)?;
+    lend(connection, work).await.map_err(refused)?
+}
+
+fn refused(error: sqlx::Error) -> Error {
+    let answer = error.as_database_error().and_then(|answer| {
+        let code = answer.code()?.parse().ok()?;
+        Some(driver::refused(code, answer.message()))
+    });
+    let broken = || Error::new(ErrorKind::Unavailable, "the connection to the file is gone");
+    answer.unwrap_or_else(|| broken().not_applied().with_source(error))
+}
