@@ -5,6 +5,7 @@
 //! the moments of the kills, though not what the machine makes of them.
 
 mod disk;
+mod kafka;
 mod lines;
 mod moments;
 mod mysql;
@@ -15,6 +16,7 @@ mod redis;
 mod worker;
 
 pub use disk::Disk;
+pub use kafka::Kafka;
 pub use lines::{LineKey, Lines};
 pub use moments::Moments;
 pub use mysql::Mysql;

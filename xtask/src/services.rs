@@ -1,14 +1,17 @@
 //! `cargo xtask services`: real servers for tests, on free ports of this machine alone, with
 //! their data below `target/services/`. Only what was started here is ever stopped.
 
+mod kafka;
 mod mariadb;
+mod nats;
 mod postgres;
+mod rabbitmq;
 mod redis;
 mod redis_cluster;
 mod server;
 
 use std::fs::{self, File};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use rustix::fs::{FlockOperation, flock};
@@ -20,19 +23,28 @@ use crate::{ci, process};
 use self::server::{Running, Server};
 
 /// Every server that can be had; the tests need them all.
-const BUILT: [&Server; 4] = [
+const BUILT: [&Server; 7] = [
     &postgres::SERVER,
     &redis::SERVER,
     &redis_cluster::SERVER,
     &mariadb::SERVER,
+    &kafka::SERVER,
+    &rabbitmq::SERVER,
+    &nats::SERVER,
 ];
 
+/// What a test needs besides, to start a server of its own.
+const PARTS: [Part; 2] = [
+    (&kafka::SERVER, kafka::JARS, kafka::jars),
+    (&nats::SERVER, nats::PROGRAM, nats::program),
+];
+
+/// The server, the variable, and where the part is, beside the data.
+type Part = (&'static Server, &'static str, fn(&Path) -> PathBuf);
+
 /// Servers that tests will need, and that nobody can start yet.
-const PLANNED: [&str; 11] = [
-    "rabbitmq",
+const PLANNED: [&str; 8] = [
     "mosquitto",
-    "nats",
-    "kafka",
     "cassandra",
     "dynamodb",
     "sqs",
@@ -88,7 +100,9 @@ pub(crate) fn packages() -> Vec<&'static str> {
 pub(crate) struct Borrowed {
     home: Home,
     started: Vec<&'static Server>,
-    /// The variables with the addresses of those that are up.
+    /// How many are up.
+    up: usize,
+    /// The variables with their addresses and parts.
     variables: Vec<(&'static str, String)>,
 }
 
@@ -98,6 +112,7 @@ impl Borrowed {
         Self {
             home: Home::of(workspace),
             started: Vec::new(),
+            up: 0,
             variables: Vec::new(),
         }
     }
@@ -137,7 +152,9 @@ impl Borrowed {
                     if up.fresh {
                         self.started.push(server);
                     }
+                    self.variables.extend(self.home.parts(server));
                     self.variables.push((server.variable, up.url));
+                    self.up += 1;
                 }
                 Err(failure) => faults.push(failure),
             }
@@ -152,22 +169,26 @@ impl Borrowed {
         for server in BUILT {
             command.env_remove(server.variable);
         }
+        for (_, variable, _) in PARTS {
+            command.env_remove(variable);
+        }
         command.envs(self.variables.iter().map(|(name, url)| (name, url)));
     }
 
-    /// The variables with the addresses of those that are up.
+    /// The variables with the addresses and parts of those that are up.
     pub(crate) fn variables(&self) -> &[(&'static str, String)] {
         &self.variables
     }
 
     /// How many of them are up.
     pub(crate) fn count(&self) -> usize {
-        self.variables.len()
+        self.up
     }
 
     /// Stops what was started, all of it even if some of it does not stop.
     pub(crate) fn stop(&mut self) -> Result {
         self.variables.clear();
+        self.up = 0;
         let started = std::mem::take(&mut self.started);
         if started.is_empty() {
             return Ok(());
@@ -305,12 +326,25 @@ impl Home {
         self.0.join(format!("{}.json", server.name))
     }
 
-    /// A file for `source`, with the address of every server that is up.
+    /// The variables with the parts from which a test starts such a server of its own.
+    fn parts(&self, server: &Server) -> Vec<(&'static str, String)> {
+        PARTS
+            .iter()
+            .filter(|(of, _, _)| of.name == server.name)
+            .map(|(_, variable, of)| (*variable, of(&self.0.join(server.name))))
+            .map(|(variable, part)| (variable, part.display().to_string()))
+            .collect()
+    }
+
+    /// A file for `source`, with the address and parts of every server that is up.
     fn write_env(&self) -> Result {
         let mut text = String::new();
         for server in BUILT {
             if let Some(running) = self.running(server)? {
                 text.extend(["export ", server.variable, "=", &running.url, "\n"]);
+                for (variable, part) in self.parts(server) {
+                    text.extend(["export ", variable, "='", &part, "'\n"]);
+                }
             }
         }
         Ok(fs::write(self.0.join("env"), text)?)
@@ -332,7 +366,10 @@ mod tests {
     fn services_are_chosen_by_name() {
         assert_eq!(choose(&[]).expect("all").len(), BUILT.len());
         assert_eq!(choose(&["redis"]).expect("one")[0].name, "redis");
-        for (name, words) in [("kafka", "not built yet"), ("oracle", "no such service")] {
+        for (name, words) in [
+            ("cassandra", "not built yet"),
+            ("oracle", "no such service"),
+        ] {
             let failure = choose(&[name]).err().expect("it cannot be had");
             assert!(failure.to_string().contains(words), "{failure}");
             assert_eq!(failure.exit_code(), ExitCode::from(2));
@@ -358,6 +395,24 @@ mod tests {
         other.processes[0].started += 1;
         fs::write(home.record(&redis::SERVER), other.to_json()).expect("written");
         assert!(home.running(&redis::SERVER).expect("read").is_none());
+        fs::remove_dir_all(&home.0).expect("removed");
+    }
+
+    #[test]
+    fn what_a_test_builds_a_server_of_is_told_with_its_address() {
+        let home = Home(std::env::temp_dir().join(format!("xtask-parts-{}", std::process::id())));
+        fs::create_dir_all(&home.0).expect("created");
+        let me = Running::of(&[std::process::id()], "here".to_owned()).expect("I live");
+        fs::write(home.record(&kafka::SERVER), me.to_json()).expect("written");
+        home.write_env().expect("written");
+        let env = fs::read_to_string(home.0.join("env")).expect("read");
+        let jars = kafka::jars(&home.0.join("kafka"));
+        let expected = format!(
+            "export SEMEL_TEST_KAFKA_URL=here\nexport SEMEL_TEST_KAFKA_JARS='{}'\n",
+            jars.display()
+        );
+        assert_eq!(env, expected);
+        assert_eq!(home.parts(&redis::SERVER), []);
         fs::remove_dir_all(&home.0).expect("removed");
     }
 
@@ -409,8 +464,10 @@ mod tests {
         assert_eq!(borrowed.count(), 2);
         let mut told = Command::new("true");
         borrowed.lend(&mut told);
-        let redis = std::ffi::OsStr::new(redis::SERVER.variable);
-        assert!(told.get_envs().any(|told| told == (redis, None)));
+        for old in [redis::SERVER.variable, kafka::JARS] {
+            let old = std::ffi::OsStr::new(old);
+            assert!(told.get_envs().any(|told| told == (old, None)));
+        }
         let told = told.get_envs().filter(|(_, url)| url.is_some());
         let names: Vec<_> = told.map(|(name, _)| name).collect();
         assert_eq!(names, ["SEMEL_TEST_ONE_URL", "SEMEL_TEST_OTHER_URL"]);

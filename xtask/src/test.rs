@@ -65,7 +65,14 @@ fn checks(workspace: &Workspace) -> Vec<Step> {
             plain(workspace.cargo(["fmt", "--all", "--check"]))
         }),
         step("lints", || {
-            lints(workspace, &["--all-targets", EVERY_STORE])
+            let all = [
+                "--workspace",
+                "--exclude",
+                "bench",
+                "--all-targets",
+                EVERYTHING,
+            ];
+            lints(workspace, &all)
         }),
         // The binary as people get it, and without any server.
         step("default", || lints(workspace, &["--package", CLI])),
@@ -75,7 +82,8 @@ fn checks(workspace: &Workspace) -> Vec<Step> {
         // Built by nobody else, so that nothing else would notice when it no longer compiles.
         step("bench lints", || lints(workspace, &["--package", "bench"])),
         step("docs", || {
-            let mut doc = workspace.cargo(["doc", "--no-deps"]);
+            let all = ["--workspace", "--exclude", "bench"];
+            let mut doc = workspace.cargo(["doc", "--no-deps"].iter().chain(&all).copied());
             doc.env("RUSTDOCFLAGS", "--deny warnings");
             plain(doc)
         }),
@@ -95,7 +103,7 @@ fn lints(workspace: &Workspace, what: &[&str]) -> Report {
 /// What needs the release binary.
 fn released(workspace: &Workspace, servers: &Borrowed) -> Vec<Step> {
     let release = step("release", || {
-        plain(workspace.cargo(["build", "--release", "--package", CLI, EVERY_STORE]))
+        plain(workspace.cargo(["build", "--release", "--package", CLI, EVERYTHING]))
     });
     if release.failed > 0 {
         let rest = ["torture", "readme"].map(|name| not_run(name, "no release binary"));
@@ -128,10 +136,11 @@ fn with(servers: &Borrowed, mut command: Command) -> Command {
     command
 }
 
-/// The tests of every default member but `torture`, whose tests need the release binary.
+/// The tests of every default member but `torture`, whose tests need the release binary, and of those that
+/// a plain `cargo build` leaves alone because they compile a library of their own.
 fn test_args(workspace: &Workspace) -> Vec<&str> {
-    let mut args = vec!["test", "--no-fail-fast", EVERY_STORE];
-    for name in workspace.default_members() {
+    let mut args = vec!["test", "--no-fail-fast", EVERYTHING];
+    for name in workspace.default_members().into_iter().chain(HEAVY) {
         if name != TORTURE {
             args.extend(["--package", name]);
         }
@@ -293,8 +302,10 @@ fn verdict(steps: &[Step], extent: Extent) -> Result {
 
 const TORTURE: &str = "torture";
 const CLI: &str = "semel-cli";
+/// No default members, and tested all the same.
+const HEAVY: [&str; 1] = ["semel-broker-kafka"];
 /// With the binary for every kind of server.
-const EVERY_STORE: &str = "--features=semel-cli/full";
+const EVERYTHING: &str = "--features=semel-cli/full";
 
 #[cfg(test)]
 mod tests {
@@ -371,9 +382,11 @@ mod tests {
         let expected = [
             "test",
             "--no-fail-fast",
-            EVERY_STORE,
+            EVERYTHING,
             "--package",
             "semel-core",
+            "--package",
+            HEAVY[0],
         ];
         assert_eq!(args, expected);
     }

@@ -3,10 +3,10 @@
 mod files;
 mod layered;
 mod server;
+mod source;
 
 use std::sync::Arc;
 
-use semel_broker_file::{FileSource, Options, StdinSource};
 use semel_core::port::checkpoint::AnyCheckpointStore;
 use semel_core::port::store::Capabilities;
 use semel_core::port::transactional::{AnyTransactionalStore, Statements};
@@ -20,7 +20,8 @@ use semel_worker::run::Stores;
 
 pub(crate) use self::layered::{Layer, LayerFigures};
 use self::server::Terms;
-use crate::config::{Accepted, ServerUrl, SourceSettings, StoreUrl};
+pub(crate) use self::source::source;
+use crate::config::{Accepted, ServerUrl, StoreUrl};
 use crate::output::quoted;
 
 /// Refuses the url of a server that its driver cannot read; connects to nothing.
@@ -376,31 +377,4 @@ async fn refuse_absent(url: &StoreUrl) -> Result<()> {
     Err(Error::new(ErrorKind::Unavailable, message)
         .with_code(Code::StoreUnavailable)
         .not_applied())
-}
-
-/// A source, each kind with its own type.
-pub(crate) enum AnySource {
-    File(FileSource),
-    Stdin(StdinSource),
-}
-
-/// Opens a source.
-pub(crate) async fn source(settings: &SourceSettings, max_message_bytes: u64) -> Result<AnySource> {
-    let max_message_bytes = usize::try_from(max_message_bytes).unwrap_or(usize::MAX);
-    match settings {
-        SourceSettings::File { path, format } => {
-            let options = Options {
-                format: *format,
-                max_message_bytes,
-            };
-            FileSource::open(path, options).await.map(AnySource::File)
-        }
-        SourceSettings::Stdin { format } => {
-            let options = Options {
-                format: *format,
-                max_message_bytes,
-            };
-            StdinSource::open(options).await.map(AnySource::Stdin)
-        }
-    }
 }

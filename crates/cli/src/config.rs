@@ -11,12 +11,14 @@ mod reference;
 mod refusal;
 mod settings;
 mod show;
+mod source;
 mod store;
 mod suggest;
 mod tree;
 
 pub(crate) use layers::{Cache, Front};
-pub(crate) use settings::{Overrides, PipelineSettings, Settings, SourceSettings};
+pub(crate) use settings::{Overrides, PipelineSettings, Settings};
+pub(crate) use source::{AmqpSettings, KafkaSettings, NatsSettings, SourceSettings};
 pub(crate) use store::{Accepted, ServerKind, ServerUrl, StoreUrl};
 pub(crate) use suggest::suggestion;
 

@@ -163,6 +163,8 @@ fn wants_attention(event: &Event<'_>) -> bool {
         | Event::StoreFailed { .. }
         | Event::BreakerOpened { .. }
         | Event::BreakerClosed { .. }
+        | Event::SourceAway { .. }
+        | Event::Revoked { .. }
         | Event::Unprotected { .. }
         | Event::InDoubt { .. }
         | Event::Dead { .. } => true,

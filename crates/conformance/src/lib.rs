@@ -40,6 +40,8 @@
 //! semel_conformance::checkpoint_transfer_laws!(Memory);
 //! ```
 //!
+//! A broker's source and sink have laws of their own: [`source`], [`sink`].
+//!
 //! A store that is handed its clock is handed a [`TestClock`], so that windows pass without waiting:
 //!
 //! ```
@@ -73,6 +75,16 @@ mod lab;
 pub mod laws;
 mod layer;
 pub mod proxy;
+#[expect(
+    clippy::missing_panics_doc,
+    reason = "a case panics where its law is broken"
+)]
+pub mod sink;
+#[expect(
+    clippy::missing_panics_doc,
+    reason = "a case panics where its law is broken"
+)]
+pub mod source;
 pub mod steps;
 mod subject;
 

@@ -4,7 +4,7 @@ use std::fmt;
 
 macro_rules! laws {
     ($($(#[doc = $sentence:literal])+ $name:ident = $id:literal,)+) => {
-        /// A promise that every store, or the engine over any store, keeps.
+        /// A promise that every store, source or sink keeps, or the engine over any of them.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub enum LawId {
             $($(#[doc = $sentence])+ $name,)+
@@ -102,6 +102,16 @@ laws! {
     Transferred = "XFR-1",
     /// An import adds what is not there and replaces nothing.
     ImportAdds = "XFR-2",
+    /// What was not acknowledged is delivered again, to this consumer or the next, whole and with the same coordinates.
+    DeliveredAgain = "SRC-1",
+    /// What was acknowledged before a source was closed is not delivered again, unless something older was not.
+    NotDeliveredAgain = "SRC-2",
+    /// Acknowledging one delivery settles no other; a stale id settles nothing.
+    SettledAlone = "SRC-3",
+    /// What was told to be still worked on is handed to nobody else.
+    Held = "SRC-4",
+    /// What a sink has confirmed is with the broker, whole.
+    Confirmed = "SNK-1",
     /// Effect and record commit together.
     Together = "INB-1",
     /// One message's failing statement fails that message alone, and leaves nothing of it behind.

@@ -5,6 +5,7 @@
 
 pub mod checkpoint;
 mod erased;
+pub mod sink;
 pub mod source;
 pub mod store;
 pub mod transactional;

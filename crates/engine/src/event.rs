@@ -145,6 +145,18 @@ pub enum Event<'a> {
         /// Number of such attempts with this delivery, from 1.
         attempt: u32,
     },
+    /// The broker cannot be reached; the source tries again.
+    SourceAway {
+        /// Why.
+        error: &'a Error,
+    },
+    /// Deliveries are about to belong to another consumer.
+    Revoked {
+        /// How many.
+        deliveries: usize,
+        /// How many of them had not begun, and were given back at once.
+        given_back: usize,
+    },
     /// Leases were extended.
     Renewed {
         /// How many.

@@ -119,6 +119,27 @@ pub mod redis {
     pub use semel_store_redis::{Options, RedisStore};
 }
 
+/// A Kafka topic as a source, shared by a consumer group.
+#[cfg(feature = "kafka")]
+pub mod kafka {
+    #[doc(inline)]
+    pub use semel_broker_kafka::{KafkaSink, KafkaSource, Options, SinkOptions};
+}
+
+/// A NATS JetStream stream as a source, shared by a durable consumer.
+#[cfg(feature = "nats")]
+pub mod nats {
+    #[doc(inline)]
+    pub use semel_broker_nats::{NatsSink, NatsSource, Options, SinkOptions};
+}
+
+/// A RabbitMQ queue as a source.
+#[cfg(feature = "amqp")]
+pub mod amqp {
+    #[doc(inline)]
+    pub use semel_broker_amqp::{AmqpSink, AmqpSource, Options, SinkOptions};
+}
+
 /// A file or standard input as a source, line by line.
 #[cfg(feature = "file")]
 pub mod file {

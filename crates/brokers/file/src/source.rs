@@ -84,6 +84,10 @@ macro_rules! impl_source {
                 Ok(())
             }
 
+            async fn close(&mut self) -> Result<()> {
+                Ok(())
+            }
+
             fn progress(&self) -> Option<Progress> {
                 Some(self.0.progress())
             }

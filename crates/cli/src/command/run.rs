@@ -15,7 +15,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use crate::args::{self, Log, Output};
-use crate::assemble::{self, AnySource, Layer};
+use crate::assemble::{self, Layer};
 use crate::command::operate::tell_if_forward;
 use crate::command::preflight;
 use crate::command::summary::{self, Ended};
@@ -166,11 +166,8 @@ async fn consume(
             Err(error) => bars.warning(&format!("{name}: the cache begins empty: {error}")),
         }
     }
-    let source = assemble::source(&source, pipeline.max_message_bytes).await?;
-    let summary = match source {
-        AnySource::File(source) => run_with(pipeline, effect, source, stores, run, outage).await,
-        AnySource::Stdin(source) => run_with(pipeline, effect, source, stores, run, outage).await,
-    }?;
+    let source = assemble::source(&source, pipeline.max_message_bytes, pipeline.lease).await?;
+    let summary = run_with(pipeline, effect, source, stores, run, outage).await?;
     Ok(Ended {
         summary,
         fail: layers.fail,

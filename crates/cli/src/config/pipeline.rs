@@ -5,7 +5,7 @@ use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use semel_broker_file::{Format, Options};
+use semel_broker_file::Options;
 use semel_core::claim::AttemptLimits;
 use semel_core::fingerprint::FingerprintSelector;
 use semel_core::key::KeySelector;
@@ -21,10 +21,11 @@ use super::fields::Fields;
 use super::found::Found;
 use super::layers;
 use super::refusal::{Refusal, selector};
-use super::settings::{PipelineSettings, SourceSettings};
+use super::settings::PipelineSettings;
 use super::show::join;
+use super::source::{self, SourceSettings};
 use super::store::StoreUrl;
-use super::suggest::{nearest, suggestion};
+use super::suggest::nearest;
 
 use super::tree::Node;
 use crate::output::value::duration_text;
@@ -53,7 +54,7 @@ pub(super) fn read(
             found.fault(&node.origin, &path, Code::InvalidConfig, error.to_string());
         })
         .ok();
-    let source = source(&mut fields);
+    let source = source::read(&mut fields);
     let effect = effect::read(&mut fields, store);
     let key = key_selector(&mut fields, "key");
     if !fields.is_written("key") {
@@ -149,52 +150,6 @@ fn plain(path: &Path) -> PathBuf {
     ) {
         (Some(Ok(folder)), Some(name)) => folder.join(name),
         _ => absolute,
-    }
-}
-
-fn source(fields: &mut Fields<'_>) -> Option<SourceSettings> {
-    let mut source = fields.required_sub("source")?;
-    let kind = source.required_text("kind");
-    let format = source.choice_or(
-        "format",
-        ("ndjson", Format::Ndjson),
-        &[("lines", Format::Lines)],
-    );
-    let read = match kind {
-        Some("file") => source
-            .required_text("path")
-            .map(|path| SourceSettings::File {
-                path: path.into(),
-                format,
-            }),
-        Some("stdin") => Some(SourceSettings::Stdin { format }),
-        Some(
-            kind @ ("kafka" | "nats" | "amqp" | "sqs" | "redis-streams" | "mqtt" | "postgres"
-            | "webhook"),
-        ) => {
-            if let Some(node) = source.node("kind") {
-                let message = format!("`{kind}` sources are not supported by this release");
-                source.unsupported("kind", node, message);
-            }
-            return None;
-        }
-        Some(kind) => {
-            let hint = suggestion(kind, &["file", "stdin"]);
-            unknown(
-                &mut source,
-                format!("`{kind}` is no kind of source; {hint}"),
-            );
-            return None;
-        }
-        None => None,
-    };
-    source.finish();
-    read
-}
-
-fn unknown(source: &mut Fields<'_>, message: String) {
-    if let Some(node) = source.node("kind") {
-        source.fault("kind", node, message);
     }
 }
 

@@ -1,10 +1,9 @@
 //! What the configuration means: typed, complete, checked across settings.
 
 use std::ffi::OsString;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
-use semel_broker_file::Format;
 use semel_core::{Code, Window};
 use semel_engine::pipeline::Pipeline;
 use semel_worker::settings::EffectSettings;
@@ -13,6 +12,7 @@ use super::fields::Fields;
 use super::found::Found;
 use super::layers::Layers;
 use super::show::Effective;
+use super::source::SourceSettings;
 use super::store::{self, Accepted, StoreUrl};
 use super::suggest::suggestion;
 use super::tree::{self, Node, Origin};
@@ -41,15 +41,6 @@ pub(crate) struct PipelineSettings {
     pub(crate) effect: EffectSettings,
     /// What stands between it and the store.
     pub(crate) layers: Layers,
-}
-
-/// Where messages come from.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum SourceSettings {
-    /// A file, read from its start.
-    File { path: PathBuf, format: Format },
-    /// Standard input.
-    Stdin { format: Format },
 }
 
 /// What the command line says over the file and the environment.

@@ -276,6 +276,21 @@ impl<'a> Decision<'a> {
                 let lasted = wait_text(lasted);
                 self.warns(format!("the store answers again, after {lasted}"));
             }
+            Event::SourceAway { error } => {
+                self.name = "source_away";
+                self.error = Some(error.to_string());
+                self.code = Some(error.code().as_str());
+                self.warns(format!("{error} [{}]; trying again", error.code()));
+            }
+            Event::Revoked {
+                deliveries,
+                given_back,
+            } => {
+                self.name = "revoked";
+                self.says(format!(
+                    "{deliveries} deliveries go to another worker; {given_back} of them had not begun"
+                ));
+            }
             Event::Unprotected { operation, attempt } => {
                 let operation = self.concerns("unprotected", operation);
                 self.attempt = Some(attempt);

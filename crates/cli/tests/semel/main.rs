@@ -3,6 +3,8 @@
 //!
 //! Effects and records are read by plain means: files, and tables through SQLite itself.
 
+#[cfg(any(feature = "amqp", feature = "kafka", feature = "nats"))]
+mod brokers;
 mod check;
 mod completions;
 mod config;

@@ -4,27 +4,31 @@ use std::future::Future;
 
 use bytes::Bytes;
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::time::Timestamp;
 
 /// Hands over messages of a broker, at least once each.
 ///
 /// An adapter absorbs its broker's hazards: it commits only contiguous prefixes, drops stale
-/// acknowledgements, extends what is held. The engine acknowledges in any order.
+/// acknowledgements, connects again by itself. The engine acknowledges in any order, and tells what it
+/// still works on.
+///
+/// Dropping a source is as safe as `kill -9`: what was not acknowledged is delivered again.
 pub trait Source: Send + 'static {
     /// Waits for the next deliveries, at most `max`.
     ///
-    /// # Shape       at least one delivery, or [`Fetched::Ended`], or [`Fetched::Revoked`]
-    /// # Errors      `Unavailable`: the source cannot be read; nothing was lost
+    /// # Shape       at least one delivery, or what else [`Fetched`] has
+    /// # Errors      those of a source that is of no more use. A broker that is merely away is
+    /// [`Fetched::Away`]
     /// # Cancel safety   safe: what was not returned is returned by the next call
     fn fetch(&mut self, max: usize) -> impl Future<Output = Result<Fetched>> + Send;
 
-    /// Tells the broker that these are settled. A stale id is ignored.
+    /// Tells the broker that these are settled. A stale id is ignored: what it named is delivered again.
     ///
     /// # Errors      `Unavailable`: they may be delivered again, which is harmless
     fn acknowledge(&mut self, batch: &[DeliveryId]) -> impl Future<Output = Result<()>> + Send;
 
-    /// Gives these back to be delivered again.
+    /// Gives these back to be delivered again, now or after this source was closed.
     ///
     /// # Errors      as [`Source::acknowledge`]
     fn requeue(&mut self, batch: &[DeliveryId]) -> impl Future<Output = Result<()>> + Send;
@@ -33,6 +37,14 @@ pub trait Source: Send + 'static {
     ///
     /// # Errors      as [`Source::acknowledge`]
     fn extend(&mut self, batch: &[DeliveryId]) -> impl Future<Output = Result<()>> + Send;
+
+    /// Waits until everything that was told has reached the broker, and lets go, so that another consumer
+    /// takes over at once. Nothing is called after this.
+    ///
+    /// # Errors      as [`Source::acknowledge`]
+    fn close(&mut self) -> impl Future<Output = Result<()>> + Send {
+        std::future::ready(Ok(()))
+    }
 
     /// How far it is read, where the source has an end.
     fn progress(&self) -> Option<Progress>;
@@ -43,8 +55,12 @@ pub trait Source: Send + 'static {
 pub enum Fetched {
     /// Deliveries, in source order.
     Deliveries(Vec<Delivery>),
-    /// These deliveries belong to somebody else now; acknowledging them is pointless.
+    /// These deliveries are about to belong to somebody else, or do already. Whoever has not begun with one
+    /// requeues it; what has begun may still be acknowledged, and counts if it is in time.
     Revoked(Vec<DeliveryId>),
+    /// The broker cannot be reached, for this reason; the next call tries again. To be told once in a while,
+    /// not once a try. What was handed over before may be handed over again, under other ids.
+    Away(Error),
     /// There will never be more.
     Ended,
 }

@@ -53,6 +53,8 @@ pub(super) struct Desk<S> {
     to_park: Vec<(Parked, Met)>,
     /// Fates that count now.
     settled: Vec<Met>,
+    /// Deliveries to be given back, since somebody else is about to have them.
+    revoked: Vec<DeliveryId>,
 }
 
 /// A fate that a delivery has met.
@@ -112,6 +114,7 @@ impl<S: Store + Clone> Desk<S> {
             summary: Summary::default(),
             to_park: Vec::new(),
             settled: Vec::new(),
+            revoked: Vec::new(),
         }
     }
 
@@ -175,7 +178,7 @@ impl<S: Store + Clone> Desk<S> {
             self.lanes.wake(self.now());
             let now = self.now();
             let may_ask = self.waits_for_store(true) && self.retry_at().is_none_or(|at| at <= now);
-            let has_fates = !self.settled.is_empty() || may_ask;
+            let has_fates = !self.settled.is_empty() || !self.revoked.is_empty() || may_ask;
             if self.lanes.has_ready() || self.is_done() || has_fates {
                 return;
             }
@@ -251,10 +254,28 @@ impl<S: Store + Clone> Desk<S> {
                     self.lanes.admit(incoming);
                 }
             }
-            // What is in hand runs on: its record decides.
-            Chunk::Revoked => {}
+            Chunk::Revoked(deliveries) => self.revoked(&deliveries),
+            Chunk::Away(error) => {
+                self.observe(&Event::SourceAway { error: &error });
+            }
             Chunk::Ended => self.ended = true,
             Chunk::Failed(error) => self.failure = Some(error),
+        }
+    }
+
+    /// Lets go of those that have not begun. What runs runs on: its record decides.
+    fn revoked(&mut self, deliveries: &[DeliveryId]) {
+        let deliveries: BTreeSet<_> = deliveries.iter().copied().collect();
+        let withdrawn = self.lanes.withdraw(&deliveries);
+        self.observe(&Event::Revoked {
+            deliveries: deliveries.len(),
+            given_back: withdrawn.len(),
+        });
+        for delivery in withdrawn {
+            self.away.forget(delivery);
+            self.in_hand.remove(&delivery);
+            self.summary.count(Fate::Released);
+            self.revoked.push(delivery);
         }
     }
 
@@ -286,6 +307,10 @@ impl<S: Store + Clone> Desk<S> {
         }
         if !acknowledge.is_empty() {
             self.tell(intake, Told::Acknowledge(acknowledge)).await;
+        }
+        let revoked = std::mem::take(&mut self.revoked);
+        if !revoked.is_empty() {
+            self.tell(intake, Told::Requeue(revoked)).await;
         }
         self.extend_if_due().await;
         self.report(false);

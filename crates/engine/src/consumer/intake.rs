@@ -20,8 +20,10 @@ pub(super) enum Chunk {
         rejected: Vec<Rejected>,
         progress: Option<Progress>,
     },
-    /// Some belong to somebody else now; the source ignores their acknowledgements.
-    Revoked,
+    /// These are about to belong to somebody else.
+    Revoked(Vec<DeliveryId>),
+    /// The source is away, and is asked again.
+    Away(Error),
     /// There will never be more.
     Ended,
     /// The source failed for good.
@@ -138,13 +140,15 @@ impl<Src: Source> Reader<Src> {
             let max = self.pipeline.batch;
             let fetched = tokio::select! {
                 biased;
-                told = telling.recv() => match told {
-                    Some(told) => {
-                        self.tell(told).await;
-                        continue;
-                    }
-                    None => return,
-                },
+                told = telling.recv() => {
+                    let Some(told) = told else {
+                        // What is not confirmed is delivered again, which is harmless.
+                        let _ = self.source.close().await;
+                        return;
+                    };
+                    self.tell(told).await;
+                    continue;
+                }
                 fetched = fetch(&mut self.source, &chunks, max), if !self.ended => fetched,
             };
             let Some((permit, fetched)) = fetched else {
@@ -167,7 +171,8 @@ impl<Src: Source> Reader<Src> {
     fn read(&mut self, fetched: Result<Fetched>) -> Chunk {
         let deliveries = match fetched {
             Ok(Fetched::Deliveries(deliveries)) => deliveries,
-            Ok(Fetched::Revoked(_)) => return Chunk::Revoked,
+            Ok(Fetched::Revoked(deliveries)) => return Chunk::Revoked(deliveries),
+            Ok(Fetched::Away(error)) => return Chunk::Away(error),
             Ok(Fetched::Ended) => {
                 self.ended = true;
                 return Chunk::Ended;

@@ -8,12 +8,13 @@
     reason = "keyed below; its order decides nothing"
 )]
 use std::collections::HashMap;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::hash::BuildHasher;
 use std::time::Duration;
 
 use bytes::Bytes;
 use semel_core::Entropy;
+use semel_core::port::source::DeliveryId;
 use siphasher::sip::SipHasher13;
 
 use crate::pipeline::Incoming;
@@ -156,6 +157,42 @@ impl Lanes {
                 self.open.remove(order);
             }
         }
+    }
+
+    /// Lets go of those of `deliveries` that are not running, and says which.
+    pub(super) fn withdraw(&mut self, deliveries: &BTreeSet<DeliveryId>) -> Vec<DeliveryId> {
+        let mut gone = Vec::new();
+        for lane in self.open.values_mut() {
+            lane.waiting.retain(|incoming| {
+                let stays = !deliveries.contains(&incoming.delivery);
+                if !stays {
+                    gone.push(incoming.delivery);
+                    self.len -= 1;
+                    self.bytes -= incoming.payload.len();
+                }
+                stays
+            });
+        }
+        let is_gone = |incoming: &Incoming| deliveries.contains(&incoming.delivery);
+        let (held_back, stays): (BTreeMap<_, _>, _) = std::mem::take(&mut self.delayed)
+            .into_iter()
+            .partition(|(_, incoming)| is_gone(incoming));
+        self.delayed = stays;
+        let mut first: Vec<_> = held_back.into_values().collect();
+        for incoming in &first {
+            if let Some(lane) = self.open.get_mut(&incoming.order()) {
+                lane.held_back = false;
+            }
+        }
+        let ready = std::mem::take(&mut self.ready);
+        let (out, stays): (VecDeque<_>, _) = ready.into_iter().partition(is_gone);
+        self.ready = stays;
+        first.extend(out);
+        for incoming in first {
+            gone.push(incoming.delivery);
+            self.finish(&incoming.order(), incoming.payload.len());
+        }
+        gone
     }
 
     /// Lets go of everything that is not running.

@@ -83,6 +83,10 @@ impl Source for ListSource {
         Ok(())
     }
 
+    async fn close(&mut self) -> Result<()> {
+        Ok(())
+    }
+
     fn progress(&self) -> Option<Progress> {
         None
     }

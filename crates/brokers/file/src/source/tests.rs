@@ -20,6 +20,7 @@ async fn next(source: &mut FileSource, max: usize) -> Option<Vec<Delivery>> {
         Fetched::Deliveries(deliveries) => Some(deliveries),
         Fetched::Ended => None,
         Fetched::Revoked(_) => panic!("nobody else reads a file"),
+        Fetched::Away(error) => panic!("{error}"),
     }
 }
 

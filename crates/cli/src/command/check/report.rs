@@ -12,7 +12,7 @@ use super::finding::{Finding, Severity};
 use super::rules::Subject;
 use super::sample::Sample;
 use super::storage::Storage;
-use crate::config::{Front, SourceSettings};
+use crate::config::Front;
 use crate::output::value::{Span, duration_text};
 use crate::output::{Answer, Block, Look};
 
@@ -100,7 +100,7 @@ impl<'a> Report<'a> {
                 Class::Unkeyed(OnDoubt::Repeat) => Some("repeat"),
                 Class::Keyed { .. } | Class::Transactional => None,
             },
-            source: source(&settings.source),
+            source: settings.source.to_string(),
             effect: effect(&settings.effect),
             coverage: Coverage::of(subject),
             store: Store::of(subject),
@@ -342,13 +342,6 @@ const fn guarantee(class: Class) -> &'static str {
 
 fn texts(selectors: &[Selector]) -> Vec<String> {
     selectors.iter().map(ToString::to_string).collect()
-}
-
-fn source(settings: &SourceSettings) -> String {
-    match settings {
-        SourceSettings::File { path, .. } => format!("file {}", path.display()),
-        SourceSettings::Stdin { .. } => "stdin".to_owned(),
-    }
 }
 
 fn effect(settings: &EffectSettings) -> String {

@@ -14,7 +14,7 @@ use semel_engine::pipeline::{Incoming, Pipeline};
 use semel_worker::settings::EffectSettings;
 use serde::Serialize;
 
-use crate::assemble::{self, AnySource};
+use crate::assemble;
 use crate::config::{PipelineSettings, SourceSettings};
 
 /// What was found in a sample.
@@ -58,6 +58,10 @@ impl Sample {
     pub(super) async fn read(file: &Path, settings: &PipelineSettings, limit: u64) -> Result<Self> {
         let format = match settings.source {
             SourceSettings::File { format, .. } | SourceSettings::Stdin { format } => format,
+            // A message a line, as they would be written down.
+            SourceSettings::Kafka(_) | SourceSettings::Nats(_) | SourceSettings::Amqp(_) => {
+                semel_broker_file::Format::default()
+            }
         };
         let source = if file == Path::new("-") {
             SourceSettings::Stdin { format }
@@ -80,10 +84,9 @@ impl Sample {
             seen: HashMap::new(),
             tape: Tape::default(),
         };
-        match assemble::source(&source, settings.pipeline.max_message_bytes).await? {
-            AnySource::File(source) => reading.read(source, limit).await?,
-            AnySource::Stdin(source) => reading.read(source, limit).await?,
-        }
+        let (longest, lease) = (settings.pipeline.max_message_bytes, settings.pipeline.lease);
+        let source = assemble::source(&source, longest, lease).await?;
+        reading.read(source, limit).await?;
         Ok(reading.sample)
     }
 
@@ -163,6 +166,7 @@ impl Reading {
                 Fetched::Deliveries(_) if rest == 0 => break,
                 Fetched::Deliveries(deliveries) => deliveries,
                 Fetched::Revoked(_) => continue,
+                Fetched::Away(error) => return Err(error),
                 Fetched::Ended => {
                     self.sample.complete = true;
                     break;

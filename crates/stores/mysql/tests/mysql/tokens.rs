@@ -86,7 +86,7 @@ pub(crate) async fn overtaken_by_a_removal(lab: &Lab, store: &Arc<semel_store_my
         .await
         .expect("answers");
     assert!(matches!(settled[..], [semel_core::Settled::Now(_)]));
-    forget(&store, keys[2]).await;
+    forget(store, keys[2]).await;
     other.query_drop("ROLLBACK").await.expect("the lock back");
     let answers = call.await.expect("a task").expect("answers");
     let [Admission::Busy { .. }, Admission::Granted(claim)] = &answers[..] else {

@@ -1,0 +1,144 @@
+//! What the broker's refusals mean, in one place. The fall-through is "away, try again": a source that
+//! tries again loses nothing.
+
+use std::time::Duration;
+
+use lapin::ErrorKind as Driver;
+use semel_core::{Error, ErrorKind};
+
+use crate::place::Place;
+
+/// How long a caller had better wait.
+pub(crate) const RETRY: Duration = Duration::from_secs(1);
+
+/// The broker's replies that mean something to us.
+const ACCESS_REFUSED: u16 = 403;
+const NOT_FOUND: u16 = 404;
+const RESOURCE_LOCKED: u16 = 405;
+pub(crate) const PRECONDITION_FAILED: u16 = 406;
+const NOT_ALLOWED: u16 = 530;
+const NOT_IMPLEMENTED: u16 = 540;
+
+/// What the broker said, where it said something: its code and its words.
+pub(crate) fn said(error: &lapin::Error) -> Option<(u16, &str)> {
+    match error.kind() {
+        Driver::ProtocolError(error) => Some((error.get_id(), error.get_message().as_str())),
+        _ => None,
+    }
+}
+
+/// Why there is no connection.
+pub(crate) fn of_connecting(place: &Place, error: lapin::Error) -> Error {
+    let refused = |words: String| config(place, words);
+    let made = match said(&error) {
+        Some((ACCESS_REFUSED, _)) => refused(format!(
+            "the broker at {place} refuses the user {:?}: check user and password",
+            place.user()
+        )),
+        // A limit on connections, or a virtual host that is not up yet: neither is for good.
+        Some((NOT_ALLOWED, words)) if !words.contains("limit") && !words.contains("down") => {
+            let (user, vhost) = (place.user(), place.vhost());
+            let words = if words.contains("not found") {
+                format!(
+                    "the broker at {place} has no virtual host {vhost:?}: create it, or correct the url"
+                )
+            } else {
+                format!(
+                    "the user {user:?} may not use the virtual host {vhost:?} of {place}: grant it the right"
+                )
+            };
+            refused(words)
+        }
+        _ => away(place, format!("the broker at {place} cannot be reached")),
+    };
+    made.with_source(error)
+}
+
+/// Why a queue cannot be consumed, or no longer.
+pub(crate) fn of_queue(place: &Place, queue: &str, error: lapin::Error) -> Error {
+    let vhost = place.vhost();
+    let made = match said(&error) {
+        Some((NOT_FOUND, words)) if !words.contains("is down") => config(
+            place,
+            format!(
+                "the queue {queue:?} does not exist in the virtual host {vhost:?} of {place}: declare it, or correct its name"
+            ),
+        ),
+        Some((ACCESS_REFUSED, words)) if words.contains("exclusive") => away(
+            place,
+            format!("another consumer has the queue {queue:?} to itself"),
+        ),
+        Some((ACCESS_REFUSED, _)) => config(
+            place,
+            format!(
+                "the user {:?} may not read the queue {queue:?} of {place}: grant it the right",
+                place.user()
+            ),
+        ),
+        Some((RESOURCE_LOCKED, _)) => config(
+            place,
+            format!(
+                "the queue {queue:?} belongs to another connection: declare it without `exclusive`"
+            ),
+        ),
+        Some((NOT_IMPLEMENTED, _)) => config(
+            place,
+            format!("the queue {queue:?} cannot be consumed like this"),
+        ),
+        Some((PRECONDITION_FAILED, words)) if words.contains("timed out") => away(
+            place,
+            format!(
+                "the broker took back what was not acknowledged within the consumer timeout of the queue {queue:?}: raise it, or shorten the work"
+            ),
+        ),
+        _ => away(
+            place,
+            format!("the broker at {place} ended the delivery of the queue {queue:?}"),
+        ),
+    };
+    made.with_source(error)
+}
+
+/// Why nothing can be published.
+pub(crate) fn of_exchange(place: &Place, exchange: &str, error: lapin::Error) -> Error {
+    let made = match said(&error) {
+        Some((NOT_FOUND, words)) if !words.contains("is down") => config(
+            place,
+            format!(
+                "the exchange {exchange:?} does not exist in the virtual host {:?} of {place}: declare it, or correct its name",
+                place.vhost()
+            ),
+        ),
+        Some((ACCESS_REFUSED, _)) => config(
+            place,
+            format!(
+                "the user {:?} may not write to the exchange {exchange:?} of {place}: grant it the right",
+                place.user()
+            ),
+        ),
+        Some((NOT_IMPLEMENTED, _)) => config(
+            place,
+            format!("the exchange {exchange:?} cannot be published to like this"),
+        ),
+        _ => away(place, format!("the broker at {place} cannot be reached")),
+    };
+    made.with_source(error)
+}
+
+/// Nobody answers.
+pub(crate) fn silent(place: &Place) -> Error {
+    away(place, format!("the broker at {place} does not answer"))
+}
+
+/// For a while; nothing was done.
+pub(crate) fn away(place: &Place, words: String) -> Error {
+    Error::new(ErrorKind::Unavailable, words)
+        .with_code(place.code)
+        .not_applied()
+        .retry_after(RETRY)
+}
+
+/// For good, until somebody changes something.
+pub(crate) fn config(place: &Place, words: String) -> Error {
+    Error::new(ErrorKind::InvalidConfig, words).with_code(place.code)
+}

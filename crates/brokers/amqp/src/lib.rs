@@ -1,0 +1,35 @@
+//! Semel's RabbitMQ source and sink, over AMQP 0-9-1.
+//!
+//! Both keep one connection each and make it again by themselves when it breaks. A delivery belongs to
+//! the channel that it came through: what is said of it after that channel is gone is dropped here,
+//! because the broker closes a channel that hears of a tag it does not know.
+//!
+//! Not for streams, nor for declaring queues, exchanges and bindings: those are the operator's.
+//!
+//! ```no_run
+//! use semel_broker_amqp::{AmqpSource, Options};
+//! use semel_core::port::source::{Fetched, Source};
+//!
+//! # async fn example() -> semel_core::Result<()> {
+//! let mut source = AmqpSource::new(Options::new("amqp://ada:secret@rabbit/shop", "payments"))?;
+//! if let Fetched::Deliveries(payments) = source.fetch(100).await? {
+//!     let ids: Vec<_> = payments.iter().map(|payment| payment.id).collect();
+//!     source.acknowledge(&ids).await?;
+//! }
+//! source.close().await
+//! # }
+//! ```
+
+mod error;
+mod message;
+mod options;
+mod place;
+mod session;
+mod sink;
+mod source;
+mod tags;
+
+pub use message::HEAD_BYTES;
+pub use options::{Options, SinkOptions};
+pub use sink::AmqpSink;
+pub use source::AmqpSource;

@@ -1,0 +1,198 @@
+//! A message of the broker as a delivery, and a publication as a message of the broker.
+
+use bytes::Bytes;
+use lapin::BasicProperties;
+use lapin::message::Delivery as Raw;
+use lapin::types::{AMQPValue, FieldTable, LongString, ShortString};
+use semel_core::port::sink::Publication;
+use semel_core::port::source::{Delivery, DeliveryId};
+use semel_core::{Error, ErrorKind, Result};
+use serde_json::{Value, json};
+
+use crate::place::SHORT_BYTES;
+
+/// How much of a message that is too long its delivery carries.
+pub const HEAD_BYTES: usize = 64 << 10;
+
+/// What the headers begin with that stand for properties.
+const PROPERTY: &str = "amqp-";
+/// Headers by which the broker routes a message on; of another type than its own it closes the channel.
+const ROUTING: [&str; 2] = ["CC", "BCC"];
+/// Written to disk.
+const PERSISTENT: u8 = 2;
+
+/// What is handed over for `raw`, of this queue.
+pub(crate) fn delivery(id: DeliveryId, queue: &str, raw: Raw, max_bytes: usize) -> Delivery {
+    let coordinates = coordinates(queue, &raw).into();
+    let headers = headers(&raw.properties);
+    let length = raw.data.len();
+    let is_oversize = length > max_bytes;
+    let payload = if is_oversize {
+        // Copied, so that the rest of it leaves the memory.
+        Bytes::copy_from_slice(&raw.data[..HEAD_BYTES.min(length)])
+    } else {
+        Bytes::from(raw.data)
+    };
+    Delivery {
+        id,
+        payload,
+        headers,
+        coordinates,
+        appended_at: None,
+        oversize_bytes: is_oversize.then_some(length as u64),
+    }
+}
+
+/// The broker has none. The publisher's id of the message stands for them; without one, a hash of what was
+/// published where, which equal messages share.
+fn coordinates(queue: &str, raw: &Raw) -> String {
+    if let Some(id) = short(raw.properties.message_id().as_ref()) {
+        return format!("amqp:{queue}:{id}");
+    }
+    let key = raw.routing_key.as_str();
+    let mut hash = blake3::Hasher::new();
+    hash.update(&(key.len() as u64).to_le_bytes());
+    hash.update(key.as_bytes());
+    hash.update(&raw.data);
+    format!("amqp-hash:{queue}:{}", hash.finalize().to_hex())
+}
+
+/// The properties first, then the table, which has an order of its own: that of its names.
+fn headers(properties: &BasicProperties) -> Vec<(Box<str>, Bytes)> {
+    let named = [
+        ("message-id", properties.message_id()),
+        ("correlation-id", properties.correlation_id()),
+        ("type", properties.kind()),
+        ("app-id", properties.app_id()),
+        ("content-type", properties.content_type()),
+    ];
+    let named = named.into_iter().filter_map(|(name, value)| {
+        let value = short(value.as_ref())?.to_owned();
+        Some((format!("{PROPERTY}{name}").into(), Bytes::from(value)))
+    });
+    let table = properties.headers().iter().flat_map(FieldTable::inner);
+    let table = table.map(|(name, value)| (name.as_str().into(), bytes(value)));
+    named.chain(table).collect()
+}
+
+fn short(value: Option<&ShortString>) -> Option<&str> {
+    let text = value?.as_str();
+    (!text.is_empty()).then_some(text)
+}
+
+/// Texts and bytes as they are, the rest as JSON writes it.
+fn bytes(value: &AMQPValue) -> Bytes {
+    match value {
+        AMQPValue::LongString(text) => Bytes::copy_from_slice(text.as_bytes()),
+        AMQPValue::ShortString(text) => Bytes::copy_from_slice(text.as_str().as_bytes()),
+        AMQPValue::ByteArray(bytes) => Bytes::copy_from_slice(bytes.as_slice()),
+        AMQPValue::Void => Bytes::new(),
+        AMQPValue::Boolean(_)
+        | AMQPValue::ShortShortInt(_)
+        | AMQPValue::ShortShortUInt(_)
+        | AMQPValue::ShortInt(_)
+        | AMQPValue::ShortUInt(_)
+        | AMQPValue::LongInt(_)
+        | AMQPValue::LongUInt(_)
+        | AMQPValue::LongLongInt(_)
+        | AMQPValue::Float(_)
+        | AMQPValue::Double(_)
+        | AMQPValue::DecimalValue(_)
+        | AMQPValue::Timestamp(_)
+        | AMQPValue::FieldArray(_)
+        | AMQPValue::FieldTable(_) => Bytes::from(json(value).to_string()),
+    }
+}
+
+fn json(value: &AMQPValue) -> Value {
+    match value {
+        AMQPValue::Boolean(value) => json!(value),
+        AMQPValue::ShortShortInt(value) => json!(value),
+        AMQPValue::ShortShortUInt(value) => json!(value),
+        AMQPValue::ShortInt(value) => json!(value),
+        AMQPValue::ShortUInt(value) => json!(value),
+        AMQPValue::LongInt(value) => json!(value),
+        AMQPValue::LongUInt(value) => json!(value),
+        AMQPValue::LongLongInt(value) => json!(value),
+        AMQPValue::Float(value) => json!(value),
+        AMQPValue::Double(value) => json!(value),
+        AMQPValue::DecimalValue(value) => {
+            json!(f64::from(value.value) / 10_f64.powi(value.scale.into()))
+        }
+        AMQPValue::Timestamp(seconds) => json!(seconds),
+        AMQPValue::ShortString(text) => json!(text.as_str()),
+        AMQPValue::LongString(text) => json!(String::from_utf8_lossy(text.as_bytes())),
+        AMQPValue::ByteArray(bytes) => json!(String::from_utf8_lossy(bytes.as_slice())),
+        AMQPValue::FieldArray(values) => values.as_slice().iter().map(json).collect(),
+        AMQPValue::FieldTable(table) => {
+            let entries = table.inner().iter();
+            let entries = entries.map(|(name, value)| (name.as_str().to_owned(), json(value)));
+            Value::Object(entries.collect())
+        }
+        AMQPValue::Void => Value::Null,
+    }
+}
+
+/// The properties of a publication: persistent, with its id as the message's. Headers that the source made
+/// of properties become those again. `frame_bytes`: what one frame takes, into which they must fit.
+///
+/// # Errors
+///
+/// `InvalidInput`: a name or a value that the protocol cannot carry
+pub(crate) fn properties(publication: &Publication, frame_bytes: usize) -> Result<BasicProperties> {
+    let mut properties = BasicProperties::default()
+        .with_delivery_mode(PERSISTENT)
+        .with_message_id(name("the id", &publication.id)?);
+    let mut table = FieldTable::default();
+    // The fixed fields, with room to spare.
+    let mut bytes = 64 + publication.id.len();
+    for (header, value) in &publication.headers {
+        if ROUTING.contains(&&**header) {
+            return Err(refused(format!(
+                "the header {header} has a meaning of its own in AMQP: give it another name"
+            )));
+        }
+        bytes += header.len() + value.len() + 8;
+        let property = header.strip_prefix(PROPERTY);
+        let text = std::str::from_utf8(value).ok();
+        match (
+            property,
+            text.and_then(|text| ShortString::try_new(text).ok()),
+        ) {
+            // The id of the publication stands in its place.
+            (Some("message-id"), _) => {}
+            (Some("correlation-id"), Some(text)) => {
+                properties = properties.with_correlation_id(text);
+            }
+            (Some("type"), Some(text)) => properties = properties.with_type(text),
+            (Some("app-id"), Some(text)) => properties = properties.with_app_id(text),
+            (Some("content-type"), Some(text)) => properties = properties.with_content_type(text),
+            (_, _) => {
+                let value = AMQPValue::LongString(LongString::from(value.to_vec()));
+                table.insert(name("the name of a header", header)?, value);
+            }
+        }
+    }
+    if bytes > frame_bytes {
+        return Err(refused(format!(
+            "the headers have {bytes} bytes, and the broker takes {frame_bytes}"
+        )));
+    }
+    Ok(properties.with_headers(table))
+}
+
+fn name(what: &str, text: &str) -> Result<ShortString> {
+    ShortString::try_new(text).map_err(|_| {
+        refused(format!(
+            "{what} has {} bytes, and AMQP takes {SHORT_BYTES}",
+            text.len()
+        ))
+    })
+}
+
+fn refused(words: String) -> Error {
+    Error::new(ErrorKind::InvalidInput, words)
+}
+
+#[cfg(test)]
+mod tests;

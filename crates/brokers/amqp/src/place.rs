@@ -1,0 +1,161 @@
+//! Where the broker is and who asks, as the url says; shown without the password.
+
+use std::fmt;
+use std::time::Duration;
+
+use lapin::uri::{AMQPScheme, AMQPUri};
+use lapin::{Connection, ConnectionProperties};
+use semel_core::{Code, Error, ErrorKind, Result};
+use tokio::time::timeout;
+
+use crate::error;
+
+/// A broker, a virtual host of it, and a login.
+#[derive(Clone)]
+pub(crate) struct Place {
+    uri: AMQPUri,
+    /// The code of the errors: a source's or a sink's.
+    pub(crate) code: Code,
+}
+
+/// In seconds, unless the url says otherwise: a dead peer is noticed after twice as long.
+const HEARTBEAT_SECS: u16 = 10;
+/// Unless the url says otherwise.
+const CONNECT_MILLIS: u64 = 10_000;
+/// For all that it takes until a channel can be used. The driver itself waits forever where a handshake is
+/// cut half way.
+pub(crate) const OPEN: Duration = Duration::from_secs(10);
+/// The longest of the protocol's short strings, in which names travel.
+pub(crate) const SHORT_BYTES: usize = 255;
+
+impl Place {
+    /// Reads the url; connects to nothing.
+    pub(crate) fn read(url: &str, code: Code) -> Result<Self> {
+        let refused = |words: &str| Error::new(ErrorKind::InvalidConfig, words).with_code(code);
+        // What is wrong with it is not repeated: that could hold the password.
+        let mut uri: AMQPUri = url.parse().map_err(|_| {
+            refused("the broker's url is not amqp://USER:PASSWORD@HOST:PORT/VHOST, or amqps://…, with special characters percent-encoded")
+        })?;
+        let rest = url.split_once("://").map_or("", |(_, rest)| rest);
+        let host = rest.split(['/', '?', '#']).next().unwrap_or_default();
+        let host = host.rsplit_once('@').map_or(host, |(_, host)| host);
+        if host.starts_with('[') {
+            // The driver would silently take the local host in its place.
+            return Err(refused(
+                "the broker's url has an IPv6 address, which the driver cannot use: write a host name",
+            ));
+        }
+        if host.is_empty() || host.starts_with(':') {
+            return Err(refused("the broker's url names no host"));
+        }
+        if uri.vhost.is_empty() {
+            uri.vhost.push('/');
+        }
+        if uri.vhost.len() > SHORT_BYTES {
+            return Err(refused(
+                "the broker's url has a virtual host of more than 255 bytes",
+            ));
+        }
+        uri.query.heartbeat.get_or_insert(HEARTBEAT_SECS);
+        uri.query.connection_timeout.get_or_insert(CONNECT_MILLIS);
+        Ok(Self { uri, code })
+    }
+
+    /// A url without its password.
+    pub(crate) fn show(url: &str) -> String {
+        match Self::read(url, Code::InvalidConfig) {
+            Ok(place) => {
+                let scheme = match place.uri.scheme {
+                    AMQPScheme::AMQP => "amqp",
+                    AMQPScheme::AMQPS => "amqps",
+                };
+                format!("{scheme}://{}:***@{place}/{}", place.user(), place.vhost())
+            }
+            Err(_) => "***".to_owned(),
+        }
+    }
+
+    pub(crate) fn user(&self) -> &str {
+        &self.uri.authority.userinfo.username
+    }
+
+    pub(crate) fn vhost(&self) -> &str {
+        &self.uri.vhost
+    }
+
+    /// A connection. Nothing is made again by the driver itself.
+    pub(crate) async fn connect(&self, name: &str) -> Result<Connection> {
+        let name = ConnectionProperties::default().with_connection_name(name.into());
+        match timeout(OPEN, Connection::connect_uri(self.uri.clone(), name)).await {
+            Ok(Ok(connection)) => Ok(connection),
+            Ok(Err(error)) => Err(error::of_connecting(self, error)),
+            Err(_) => Err(error::silent(self)),
+        }
+    }
+}
+
+/// Host and port.
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let at = &self.uri.authority;
+        write!(f, "{}:{}", at.host, at.port)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_password_is_never_shown() {
+        for url in [
+            "amqp://ada:geheim@rabbit:5673/shop",
+            "amqp://ada:geheim@[::1]/shop",
+            "amqp//ada:geheim@rabbit",
+            "amqp://ada:geheim@rabbit/%zz?heartbeat=geheim",
+        ] {
+            assert!(!Place::show(url).contains("geheim"));
+            if let Err(error) = Place::read(url, Code::SourceUnavailable) {
+                assert!(!format!("{error:?}").contains("geheim"), "{error:?}");
+            }
+        }
+        assert_eq!(
+            Place::show("amqps://ada:geheim@rabbit/shop"),
+            "amqps://ada:***@rabbit:5671/shop"
+        );
+    }
+
+    #[test]
+    fn a_url_without_a_virtual_host_means_the_default_one() {
+        for url in ["amqp://rabbit", "amqp://rabbit/", "amqp://rabbit/%2f"] {
+            let place = Place::read(url, Code::SourceUnavailable).expect("a url");
+            assert_eq!((place.vhost(), place.user()), ("/", "guest"));
+        }
+        let place = Place::read(
+            "amqp://ada:a%40b@127.0.0.1:1/a%2Fb",
+            Code::SourceUnavailable,
+        );
+        let place = place.expect("a url");
+        assert_eq!(place.vhost(), "a/b");
+        assert_eq!(place.to_string(), "127.0.0.1:1");
+        assert_eq!(place.uri.authority.userinfo.password, "a@b");
+    }
+
+    #[test]
+    fn what_the_driver_would_get_wrong_is_refused() {
+        for url in [
+            "amqp://[::1]:5672/",
+            "amqp:///shop",
+            "http://rabbit/",
+            "rabbit:5672",
+        ] {
+            let error = Place::read(url, Code::SourceUnavailable).err().expect(url);
+            assert_eq!(error.kind(), ErrorKind::InvalidConfig);
+        }
+        let long = format!("amqp://rabbit/{}", "v".repeat(256));
+        assert!(
+            Place::read(&long, Code::SourceUnavailable).is_err(),
+            "the driver would panic"
+        );
+    }
+}

@@ -1,0 +1,200 @@
+//! A connection with the one channel and the one consumer of a source, from its making to its end.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::time::Duration;
+
+use futures_util::{FutureExt, StreamExt, poll};
+use lapin::message::Delivery as Raw;
+use lapin::options::{
+    BasicAckOptions, BasicConsumeOptions, BasicNackOptions, BasicQosOptions, QueueDeclareOptions,
+};
+use lapin::types::FieldTable;
+use lapin::{Channel, Connection, Consumer};
+use semel_core::{Error, Result};
+use tokio::time::timeout;
+
+use crate::error;
+use crate::options::Options;
+use crate::place::Place;
+use crate::tags::Acknowledgement;
+
+/// How long the broker may take to begin to deliver. A quorum queue without a leader answers nothing, and a
+/// question that was asked before it had one may stay so: it is asked anew.
+const JOIN: Duration = Duration::from_secs(10);
+/// How long the broker may take to hear what it is told.
+const HEAR: Duration = Duration::from_secs(10);
+/// What the protocol calls an end without an error.
+pub(crate) const REPLY_SUCCESS: u16 = 200;
+/// What the broker says when the end is none of an error.
+const CANCELLED: &str = "the broker cancelled the consumer";
+
+pub(crate) struct Session {
+    channel: Channel,
+    consumer: Consumer,
+    connection: Connection,
+    prefetch: u16,
+}
+
+/// Why there is no more from a session.
+#[derive(Debug)]
+pub(crate) enum End {
+    /// The broker cancelled the consumer: the queue was deleted, or its leader moved.
+    Cancelled,
+    /// The channel or the connection is gone.
+    Broken(lapin::Error),
+}
+
+impl End {
+    pub(crate) fn error(self, place: &Place, queue: &str) -> Error {
+        match self {
+            Self::Cancelled => error::away(place, format!("{CANCELLED} of the queue {queue:?}")),
+            Self::Broken(error) => error::of_queue(place, queue, error),
+        }
+    }
+}
+
+impl Session {
+    pub(crate) async fn open(place: &Place, options: &Options) -> Result<Self> {
+        let connection = place.connect("semel source").await?;
+        let made = timeout(JOIN, Self::consume(&connection, options)).await;
+        let made = made.map_err(|_| error::silent(place))?;
+        let (channel, consumer) =
+            made.map_err(|error| error::of_queue(place, &options.queue, error))?;
+        Ok(Self {
+            channel,
+            consumer,
+            connection,
+            prefetch: options.prefetch,
+        })
+    }
+
+    async fn consume(
+        connection: &Connection,
+        options: &Options,
+    ) -> Result<(Channel, Consumer), lapin::Error> {
+        let channel = connection.create_channel().await?;
+        let queue = options.queue.as_str();
+        let look = QueueDeclareOptions {
+            passive: true,
+            ..QueueDeclareOptions::default()
+        };
+        channel
+            .queue_declare(queue.into(), look, FieldTable::default())
+            .await?;
+        channel
+            .basic_qos(options.prefetch, BasicQosOptions::default())
+            .await?;
+        let tag = options.consumer_tag.as_str();
+        let consumer = channel
+            .basic_consume(
+                queue.into(),
+                tag.into(),
+                BasicConsumeOptions::default(),
+                FieldTable::default(),
+            )
+            .await?;
+        Ok((channel, consumer))
+    }
+
+    /// At least one delivery, at most `max` of those that are here.
+    ///
+    /// # Cancel safety
+    ///
+    /// Safe: it waits only while it holds nothing
+    pub(crate) async fn next(&mut self, max: usize, max_bytes: usize) -> Result<Vec<Raw>, End> {
+        let mut bytes = 0;
+        let mut some = Vec::new();
+        let mut next = Some(self.consumer.next().await);
+        while let Some(item) = next {
+            match item {
+                Some(Ok(raw)) => {
+                    bytes += raw.data.len();
+                    some.push(raw);
+                }
+                // What came before the end is the broker's again.
+                Some(Err(error)) => return Err(End::Broken(error)),
+                None => return Err(End::Cancelled),
+            }
+            if some.len() >= max || bytes >= max_bytes {
+                break;
+            }
+            next = self.consumer.next().now_or_never();
+        }
+        Ok(some)
+    }
+
+    /// Tells the broker that these are settled; they are on their way even if nobody waits.
+    pub(crate) async fn acknowledge(
+        &self,
+        batch: Vec<Acknowledgement>,
+    ) -> Result<(), lapin::Error> {
+        let told = batch.into_iter().map(|told| {
+            let multiple = told.is_multiple;
+            self.channel
+                .basic_ack(told.tag, BasicAckOptions { multiple })
+        });
+        send(told).await
+    }
+
+    /// Gives these back; they are on their way even if nobody waits.
+    pub(crate) async fn give_back(
+        &self,
+        tags: impl IntoIterator<Item = u64>,
+    ) -> Result<(), lapin::Error> {
+        let told = tags.into_iter().map(|tag| {
+            let back = BasicNackOptions {
+                multiple: false,
+                requeue: true,
+            };
+            self.channel.basic_nack(tag, back)
+        });
+        send(told).await
+    }
+
+    /// Waits until the broker has heard everything, and ends in order.
+    pub(crate) async fn close(self) -> Result<(), lapin::Error> {
+        // A channel is served in order, so that an answer proves what was told before it. Its own end
+        // proves nothing: it is answered on a channel too that the broker has closed meanwhile.
+        let heard = self
+            .channel
+            .basic_qos(self.prefetch, BasicQosOptions::default());
+        within(heard).await?;
+        // Whatever fails now, the broker takes back what is left when the connection goes.
+        let ends = async {
+            self.channel.close(REPLY_SUCCESS, "OK".into()).await?;
+            self.connection.close(REPLY_SUCCESS, "OK".into()).await
+        };
+        let _ = within(ends).await;
+        Ok(())
+    }
+}
+
+/// Hands all of them to the driver at once, and then waits until it has sent them.
+async fn send<F>(told: impl Iterator<Item = F>) -> Result<(), lapin::Error>
+where
+    F: Future<Output = Result<(), lapin::Error>> + Send,
+{
+    let mut waiting: Vec<Pin<Box<F>>> = Vec::new();
+    for one in told {
+        let mut one = Box::pin(one);
+        match poll!(&mut one) {
+            std::task::Poll::Ready(done) => done?,
+            std::task::Poll::Pending => waiting.push(one),
+        }
+    }
+    within(async {
+        for one in waiting {
+            one.await?;
+        }
+        Ok(())
+    })
+    .await
+}
+
+async fn within(told: impl Future<Output = Result<(), lapin::Error>>) -> Result<(), lapin::Error> {
+    match timeout(HEAR, told).await {
+        Ok(done) => done,
+        Err(_) => Err(std::io::Error::from(std::io::ErrorKind::TimedOut).into()),
+    }
+}

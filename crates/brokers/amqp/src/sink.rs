@@ -1,0 +1,318 @@
+//! The sink: messages go to one exchange, confirmed by the broker, those of a batch together.
+
+use std::collections::BTreeSet;
+use std::fmt;
+
+use lapin::options::{BasicPublishOptions, ConfirmSelectOptions, ExchangeDeclareOptions};
+use lapin::types::FieldTable;
+use lapin::{BasicProperties, Channel, Confirmation, Connection, ExchangeKind, PublisherConfirm};
+use semel_core::port::sink::{Publication, Sink};
+use semel_core::{Code, Error, ErrorKind, Result};
+use tokio::sync::Mutex;
+use tokio::time::{Instant, timeout, timeout_at};
+
+use crate::error;
+use crate::options::SinkOptions;
+use crate::place::{OPEN, Place, SHORT_BYTES};
+
+/// Publishes to an exchange, with one connection and channel at a time, one batch after the other.
+pub struct AmqpSink {
+    place: Place,
+    options: SinkOptions,
+    /// Nothing while there is none, and while a batch uses it: a batch that is given up takes it along, so
+    /// that no later one is answered with its confirms.
+    line: Mutex<Option<Line>>,
+}
+
+/// A channel that confirms.
+struct Line {
+    channel: Channel,
+    _connection: Connection,
+    /// What a header frame takes.
+    frame_bytes: usize,
+    /// Whether the broker has confirmed anything here.
+    is_proven: bool,
+}
+
+/// What became of the sending of a message.
+enum Sent {
+    Refused(Error),
+    Waiting(PublisherConfirm),
+    Late,
+}
+
+/// What was heard of a message that was sent.
+enum Heard {
+    Confirmed,
+    Nacked,
+    Lost(lapin::Error),
+    Late,
+}
+
+impl AmqpSink {
+    /// A sink that connects with its first batch.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidConfig` with code `target-unavailable`: a setting that cannot be meant
+    pub fn new(options: SinkOptions) -> Result<Self> {
+        let place = Place::read(&options.url, Code::TargetUnavailable)?;
+        if options.exchange.len() > SHORT_BYTES || options.routing_key.len() > SHORT_BYTES {
+            let words = "the exchange or the routing key has more than 255 bytes";
+            return Err(error::config(&place, words.to_owned()));
+        }
+        Ok(Self {
+            place,
+            options,
+            line: Mutex::new(None),
+        })
+    }
+
+    /// A sink that is connected already.
+    ///
+    /// # Errors
+    ///
+    /// As [`AmqpSink::new`], and with code `target-unavailable`: `InvalidConfig` for an exchange that does
+    /// not exist or a refused login; `Unavailable` for a broker that is away
+    ///
+    /// # Cancel safety
+    ///
+    /// Safe
+    pub async fn connect(options: SinkOptions) -> Result<Self> {
+        let sink = Self::new(options)?;
+        *sink.line.lock().await = Some(sink.open().await?);
+        Ok(sink)
+    }
+
+    async fn open(&self) -> Result<Line> {
+        let connection = self.place.connect("semel sink").await?;
+        let made = timeout(OPEN, self.confirming(&connection)).await;
+        let made = made.map_err(|_| error::silent(&self.place))?;
+        let exchange = &self.options.exchange;
+        let channel = made.map_err(|error| error::of_exchange(&self.place, exchange, error))?;
+        let frame = connection.configuration().frame_max();
+        Ok(Line {
+            channel,
+            _connection: connection,
+            // The rest is for the frame itself and the length of the table.
+            frame_bytes: usize::try_from(frame)
+                .unwrap_or(usize::MAX)
+                .saturating_sub(64),
+            is_proven: false,
+        })
+    }
+
+    async fn confirming(&self, connection: &Connection) -> Result<Channel, lapin::Error> {
+        let channel = connection.create_channel().await?;
+        // The default exchange exists always, and may not be asked for.
+        if !self.options.exchange.is_empty() {
+            let look = ExchangeDeclareOptions {
+                passive: true,
+                ..ExchangeDeclareOptions::default()
+            };
+            let name = self.options.exchange.as_str().into();
+            channel
+                .exchange_declare(name, ExchangeKind::Direct, look, FieldTable::default())
+                .await?;
+        }
+        channel
+            .confirm_select(ConfirmSelectOptions::default())
+            .await?;
+        Ok(channel)
+    }
+
+    /// Sends one, and has the confirm waited for later.
+    async fn send(
+        &self,
+        line: &Line,
+        publication: &Publication,
+        properties: BasicProperties,
+    ) -> Sent {
+        if !line.channel.status().connected() {
+            return Sent::Refused(error::away(
+                &self.place,
+                format!("the broker at {} ended the connection", self.place),
+            ));
+        }
+        let options = BasicPublishOptions {
+            mandatory: true,
+            immediate: false,
+        };
+        let sent = line.channel.basic_publish(
+            self.options.exchange.as_str().into(),
+            self.options.routing_key.as_str().into(),
+            options,
+            &publication.payload,
+            properties,
+        );
+        match timeout(self.options.confirm_timeout, sent).await {
+            Ok(Ok(confirm)) => Sent::Waiting(confirm),
+            Ok(Err(error)) => Sent::Refused(self.lost(error)),
+            Err(_) => Sent::Late,
+        }
+    }
+
+    /// One answer for each, and whether the line can be used again.
+    async fn publish_on(&self, line: &mut Line, batch: &[Publication]) -> (Vec<Result<()>>, bool) {
+        let mut sent = Vec::with_capacity(batch.len());
+        for publication in batch {
+            let properties = crate::message::properties(publication, line.frame_bytes);
+            sent.push(match properties {
+                Ok(properties) => self.send(line, publication, properties).await,
+                Err(error) => Sent::Refused(error),
+            });
+        }
+        let deadline = Instant::now() + self.options.confirm_timeout;
+        // The driver hands a returned message to whichever confirm it comes to next, so that its own id
+        // tells whose it is.
+        let mut returned = BTreeSet::new();
+        let mut heard = Vec::with_capacity(batch.len());
+        for sent in sent {
+            heard.push(match sent {
+                Sent::Refused(error) => Err(error),
+                Sent::Late => Ok(Heard::Late),
+                Sent::Waiting(confirm) => Ok(match timeout_at(deadline, confirm).await {
+                    Ok(Ok(confirmation)) => {
+                        let is_ack = confirmation.is_ack();
+                        if let Some(message) = returned_id(confirmation) {
+                            returned.insert(message);
+                        }
+                        line.is_proven |= is_ack;
+                        if is_ack {
+                            Heard::Confirmed
+                        } else {
+                            Heard::Nacked
+                        }
+                    }
+                    Ok(Err(error)) => Heard::Lost(error),
+                    Err(_) => Heard::Late,
+                }),
+            });
+        }
+        let is_whole = line.channel.status().connected()
+            && !heard.iter().any(|heard| matches!(heard, Ok(Heard::Late)));
+        let answers = batch
+            .iter()
+            .zip(heard)
+            .map(|(publication, heard)| match heard? {
+                _ if returned.contains(&*publication.id) => Err(self.unroutable()),
+                Heard::Confirmed => Ok(()),
+                Heard::Nacked => Err(error::away(
+                    &self.place,
+                    format!(
+                        "the broker at {} did not take the message: a queue is full or failed",
+                        self.place
+                    ),
+                )),
+                Heard::Lost(cause) => Err(self.refused(line, publication, cause)),
+                Heard::Late => Err(self.late()),
+            });
+        (answers.collect(), is_whole)
+    }
+
+    /// The channel ended before the confirm. Was it because of this message?
+    fn refused(&self, line: &Line, publication: &Publication, cause: lapin::Error) -> Error {
+        match error::said(&cause) {
+            // The broker names the most that it takes in its last word.
+            Some((error::PRECONDITION_FAILED, words)) if words.contains("max size") => {
+                let most = words.rsplit(' ').next().and_then(|word| word.parse().ok());
+                let length = publication.payload.len();
+                match most {
+                    Some(most) if length > most => Error::new(
+                        ErrorKind::InvalidInput,
+                        format!("the message has {length} bytes, and the broker takes {most}"),
+                    )
+                    .with_source(cause),
+                    Some(_) | None => self.lost(cause),
+                }
+            }
+            // Of the first batch of a channel nothing was taken. Later it may have been until now, and the
+            // next batch is the first of its channel.
+            Some(_) if !line.is_proven => {
+                let made = error::of_exchange(&self.place, &self.options.exchange, cause.clone());
+                match made.kind() {
+                    ErrorKind::InvalidConfig => made,
+                    _ => self.lost(cause),
+                }
+            }
+            Some(_) | None => self.lost(cause),
+        }
+    }
+
+    fn unroutable(&self) -> Error {
+        let SinkOptions {
+            exchange,
+            routing_key,
+            ..
+        } = &self.options;
+        let words = if exchange.is_empty() {
+            format!(
+                "there is no queue {routing_key:?} at {}: declare it, or correct the routing key",
+                self.place
+            )
+        } else {
+            format!(
+                "no queue is bound to the exchange {exchange:?} for the routing key {routing_key:?}: bind one, or correct the key"
+            )
+        };
+        error::config(&self.place, words)
+    }
+
+    /// Sent, and the line broke.
+    fn lost(&self, cause: lapin::Error) -> Error {
+        let words = format!(
+            "the broker at {} was gone before it confirmed the message",
+            self.place
+        );
+        Error::new(ErrorKind::Unavailable, words)
+            .with_code(self.place.code)
+            .retry_after(error::RETRY)
+            .with_source(cause)
+    }
+
+    /// Sent, and nobody says anything.
+    fn late(&self) -> Error {
+        let words = format!(
+            "the broker at {} did not confirm the message in time: it may be short of memory or disk",
+            self.place
+        );
+        Error::new(ErrorKind::Timeout, words).retry_after(error::RETRY)
+    }
+}
+
+fn returned_id(confirmation: Confirmation) -> Option<String> {
+    let message = confirmation.take_message()?;
+    let id = message.delivery.properties.message_id().as_ref()?;
+    Some(id.as_str().to_owned())
+}
+
+impl Sink for AmqpSink {
+    async fn publish(&self, batch: &[Publication]) -> Vec<Result<()>> {
+        if batch.is_empty() {
+            return Vec::new();
+        }
+        let mut place = self.line.lock().await;
+        let line = place.take();
+        let line = match line.filter(|line| line.channel.status().connected()) {
+            Some(line) => Ok(line),
+            None => self.open().await,
+        };
+        let mut line = match line {
+            Ok(line) => line,
+            Err(error) => return vec![Err(error); batch.len()],
+        };
+        let (answers, is_whole) = self.publish_on(&mut line, batch).await;
+        if is_whole {
+            *place = Some(line);
+        }
+        answers
+    }
+}
+
+impl fmt::Debug for AmqpSink {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AmqpSink")
+            .field("options", &self.options)
+            .finish_non_exhaustive()
+    }
+}

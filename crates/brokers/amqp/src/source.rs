@@ -1,0 +1,357 @@
+//! The source: one consumer of a queue, made again whenever it is gone.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use semel_core::port::source::{DeliveryId, Fetched, Progress, Source};
+use semel_core::{Advice, Code, Error, ErrorKind, Result};
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep_until};
+
+use crate::error;
+use crate::message;
+use crate::options::Options;
+use crate::place::{Place, SHORT_BYTES};
+use crate::session::{End, Session};
+use crate::tags::Tags;
+
+/// The messages of a queue, through one connection, channel and consumer at a time.
+pub struct AmqpSource {
+    settings: Arc<Settings>,
+    state: State,
+    tags: Tags,
+    /// To be told with the next fetch.
+    news: News,
+    /// Why there is no session, while there is none.
+    trouble: Option<Trouble>,
+    /// How long to wait before the next try to connect that fails.
+    pause: Duration,
+    /// When what is to be given back may be.
+    give_back_at: Instant,
+    /// Whether the session was told anything.
+    has_told: bool,
+}
+
+struct Settings {
+    place: Place,
+    options: Options,
+}
+
+enum State {
+    /// No session; the next is begun at this time.
+    Down(Instant),
+    /// The one task that makes a session.
+    Connecting(JoinSet<Result<Session>>),
+    Up(Box<Session>),
+    Closed,
+}
+
+#[derive(Default)]
+struct News {
+    revoked: Vec<DeliveryId>,
+    away: Option<Error>,
+}
+
+struct Trouble {
+    error: Error,
+    tell_at: Instant,
+}
+
+/// A trouble that is over by then is not told.
+const GRACE: Duration = Duration::from_secs(2);
+/// Between two times that the same trouble is told.
+const AGAIN: Duration = Duration::from_secs(5);
+/// Between two tries to connect; twice as long after each, up to the longest.
+const SHORTEST_PAUSE: Duration = Duration::from_millis(100);
+const LONGEST_PAUSE: Duration = Duration::from_secs(2);
+/// Between two times that something is given back: the broker would hand it over again at once.
+const GIVE_BACK_PAUSE: Duration = Duration::from_millis(500);
+/// How much one fetch hands over at the most, a last message apart.
+const MOST_FETCHED_BYTES: usize = 8 << 20;
+
+impl AmqpSource {
+    /// A source that connects with its first fetch.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidConfig` with code `source-unavailable`: a setting that cannot be meant
+    pub fn new(options: Options) -> Result<Self> {
+        let place = Place::read(&options.url, Code::SourceUnavailable)?;
+        let refused = |words: &str| Err(error::config(&place, words.to_owned()));
+        if options.queue.is_empty() {
+            return refused("the queue has no name");
+        }
+        if options.queue.len() > SHORT_BYTES || options.consumer_tag.len() > SHORT_BYTES {
+            return refused("the queue or the consumer has a name of more than 255 bytes");
+        }
+        if options.prefetch == 0 {
+            return refused(
+                "a prefetch of 0 would have the broker send everything at once: at least 1",
+            );
+        }
+        let now = Instant::now();
+        Ok(Self {
+            settings: Arc::new(Settings { place, options }),
+            state: State::Down(now),
+            tags: Tags::new(),
+            news: News::default(),
+            trouble: None,
+            pause: SHORTEST_PAUSE,
+            give_back_at: now,
+            has_told: false,
+        })
+    }
+
+    /// A source that is connected already.
+    ///
+    /// # Errors
+    ///
+    /// As [`AmqpSource::new`], and with code `source-unavailable`: `InvalidConfig` for a queue that does not
+    /// exist, a refused login or a missing right; `Unavailable` for a broker that is away
+    ///
+    /// # Cancel safety
+    ///
+    /// Safe
+    pub async fn connect(options: Options) -> Result<Self> {
+        let mut source = Self::new(options)?;
+        let Settings { place, options } = &*source.settings;
+        let session = Session::open(place, options).await?;
+        source.state = State::Up(Box::new(session));
+        Ok(source)
+    }
+
+    /// What has to be told before anything else.
+    fn told(&mut self) -> Option<Fetched> {
+        if !self.news.revoked.is_empty() {
+            return Some(Fetched::Revoked(std::mem::take(&mut self.news.revoked)));
+        }
+        if let Some(error) = self.news.away.take() {
+            return Some(Fetched::Away(error));
+        }
+        let trouble = self.trouble.as_mut()?;
+        let now = Instant::now();
+        if trouble.tell_at > now {
+            return None;
+        }
+        trouble.tell_at = now + AGAIN;
+        Some(Fetched::Away(trouble.error.clone()))
+    }
+
+    /// The session is gone, and every delivery of it.
+    fn lose(&mut self, end: End) {
+        let Settings { place, options } = &*self.settings;
+        let now = Instant::now();
+        self.state = State::Down(now);
+        self.news.revoked.extend(self.tags.lose());
+        let is_timed_out = match &end {
+            End::Cancelled => false,
+            End::Broken(cause) => {
+                error::said(cause).is_some_and(|(code, _)| code == error::PRECONDITION_FAILED)
+            }
+        };
+        let error = end.error(place, &options.queue);
+        if is_timed_out {
+            // It goes on by itself, and would come again and again unless somebody learns of it.
+            self.news.away = Some(error.clone());
+        }
+        self.worry(error, now);
+    }
+
+    /// To be told unless it is over soon.
+    fn worry(&mut self, error: Error, now: Instant) {
+        let tell_at = self.trouble.take().map(|trouble| trouble.tell_at);
+        let tell_at = tell_at.unwrap_or(now + GRACE);
+        self.trouble = Some(Trouble { error, tell_at });
+    }
+
+    /// Takes in what became of the try to connect.
+    ///
+    /// # Errors      what is for good
+    fn connected(&mut self, made: Result<Session>) -> Result<()> {
+        let now = Instant::now();
+        match made {
+            Ok(session) => {
+                self.state = State::Up(Box::new(session));
+                self.trouble = None;
+                self.pause = SHORTEST_PAUSE;
+                self.has_told = false;
+            }
+            Err(error) => {
+                self.state = State::Down(now + self.pause);
+                self.pause = (self.pause * 2).min(LONGEST_PAUSE);
+                if error.advice() == Advice::Fix {
+                    self.trouble = None;
+                    return Err(error);
+                }
+                self.worry(error, now);
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives back what is held, if it is time to.
+    async fn give_back(&mut self) {
+        let now = Instant::now();
+        let State::Up(session) = &self.state else {
+            return;
+        };
+        if !self.tags.is_holding() || now < self.give_back_at {
+            return;
+        }
+        self.give_back_at = now + GIVE_BACK_PAUSE;
+        self.has_told = true;
+        let tags = self.tags.give_back();
+        // If it fails, so does the consumer, and everything is given back.
+        let _ = session.give_back(tags).await;
+    }
+
+    /// What the broker may not have heard.
+    fn unheard(&self, cause: lapin::Error) -> Error {
+        let place = &self.settings.place;
+        let words = format!(
+            "the broker at {place} may not have heard all that was told: some messages may come again"
+        );
+        Error::new(ErrorKind::Unavailable, words)
+            .with_code(place.code)
+            .with_source(cause)
+    }
+}
+
+impl Source for AmqpSource {
+    async fn fetch(&mut self, max: usize) -> Result<Fetched> {
+        loop {
+            if let Some(news) = self.told() {
+                return Ok(news);
+            }
+            self.give_back().await;
+            let tell_at = self.trouble.as_ref().map(|trouble| trouble.tell_at);
+            match &mut self.state {
+                State::Up(session) => {
+                    let give_back_at = self.tags.is_holding().then_some(self.give_back_at);
+                    let some = tokio::select! {
+                        biased;
+                        some = session.next(max.max(1), MOST_FETCHED_BYTES) => some,
+                        () = until(give_back_at) => continue,
+                    };
+                    match some {
+                        Ok(some) => {
+                            let Options {
+                                queue,
+                                max_message_bytes,
+                                ..
+                            } = &self.settings.options;
+                            let some = some.into_iter().map(|raw| {
+                                let id = self.tags.hand_out(raw.delivery_tag);
+                                message::delivery(id, queue, raw, *max_message_bytes)
+                            });
+                            return Ok(Fetched::Deliveries(some.collect()));
+                        }
+                        Err(end) => self.lose(end),
+                    }
+                }
+                State::Connecting(tasks) => {
+                    let made = tokio::select! {
+                        biased;
+                        made = tasks.join_next() => made,
+                        () = until(tell_at) => continue,
+                    };
+                    let made = match made {
+                        Some(Ok(made)) => made,
+                        // The task does not panic, and nobody stops it but the runtime's end.
+                        Some(Err(_)) | None => Err(error::silent(&self.settings.place)),
+                    };
+                    self.connected(made)?;
+                }
+                State::Down(at) => {
+                    let at = *at;
+                    tokio::select! {
+                        biased;
+                        () = sleep_until(at) => {}
+                        () = until(tell_at) => continue,
+                    }
+                    let settings = Arc::clone(&self.settings);
+                    let mut tasks = JoinSet::new();
+                    tasks.spawn(
+                        async move { Session::open(&settings.place, &settings.options).await },
+                    );
+                    self.state = State::Connecting(tasks);
+                }
+                State::Closed => return Ok(Fetched::Ended),
+            }
+        }
+    }
+
+    async fn acknowledge(&mut self, batch: &[DeliveryId]) -> Result<()> {
+        let State::Up(session) = &self.state else {
+            return Ok(());
+        };
+        let batch = self.tags.settle(batch);
+        if batch.is_empty() {
+            return Ok(());
+        }
+        self.has_told = true;
+        let told = session.acknowledge(batch).await;
+        told.map_err(|cause| self.unheard(cause))
+    }
+
+    async fn requeue(&mut self, batch: &[DeliveryId]) -> Result<()> {
+        self.tags.hold(batch);
+        self.give_back().await;
+        Ok(())
+    }
+
+    /// The broker has nothing of the kind: its consumer timeout counts from the delivery on.
+    async fn extend(&mut self, _batch: &[DeliveryId]) -> Result<()> {
+        Ok(())
+    }
+
+    async fn close(&mut self) -> Result<()> {
+        let state = std::mem::replace(&mut self.state, State::Closed);
+        let held = self.tags.give_back();
+        self.tags.lose();
+        let closed = match state {
+            State::Up(session) => {
+                // What is not given back now is when the channel ends.
+                let _ = session.give_back(held).await;
+                session.close().await
+            }
+            State::Down(_) | State::Connecting(_) if self.has_told => {
+                Err(std::io::Error::from(std::io::ErrorKind::NotConnected).into())
+            }
+            State::Down(_) | State::Connecting(_) | State::Closed => Ok(()),
+        };
+        match closed {
+            Err(cause) if self.has_told => Err(self.unheard(cause)),
+            Err(_) | Ok(()) => Ok(()),
+        }
+    }
+
+    fn progress(&self) -> Option<Progress> {
+        None
+    }
+}
+
+/// Never, without a time.
+async fn until(at: Option<Instant>) {
+    match at {
+        Some(at) => sleep_until(at).await,
+        None => std::future::pending().await,
+    }
+}
+
+impl fmt::Debug for AmqpSource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let state = match &self.state {
+            State::Down(_) => "down",
+            State::Connecting(_) => "connecting",
+            State::Up(_) => "up",
+            State::Closed => "closed",
+        };
+        f.debug_struct("AmqpSource")
+            .field("options", &self.settings.options)
+            .field("state", &state)
+            .field("tags", &self.tags)
+            .finish_non_exhaustive()
+    }
+}

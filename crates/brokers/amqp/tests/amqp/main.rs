@@ -1,0 +1,14 @@
+//! The source and the sink over a real RabbitMQ: the laws, and what this broker can do to them.
+//!
+//! `SEMEL_TEST_AMQP_URL` names the server of all tests (`cargo xtask services up rabbitmq`). Tests that kill
+//! one, or want it short-tempered, share a server of their own.
+
+mod crash;
+mod cut;
+mod lab;
+mod laws;
+mod login;
+mod message;
+mod publish;
+mod server;
+mod taken;

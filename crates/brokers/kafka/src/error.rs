@@ -1,0 +1,73 @@
+//! What librdkafka's errors mean.
+
+use std::time::Duration;
+
+use rdkafka::error::{KafkaError, RDKafkaErrorCode};
+use semel_core::{Code, Error, ErrorKind};
+
+use crate::options::{Options, invalid};
+
+/// Why the cluster, a topic or the group cannot be had now. All of these can end without us: a broker comes
+/// back, a topic is made, a right is granted.
+pub(crate) fn away(code: RDKafkaErrorCode, options: &Options) -> Error {
+    let what = match code {
+        RDKafkaErrorCode::UnknownTopicOrPartition
+        | RDKafkaErrorCode::UnknownTopic
+        | RDKafkaErrorCode::TopicAuthorizationFailed => options.topics.join(", "),
+        RDKafkaErrorCode::GroupAuthorizationFailed => String::from(&*options.group),
+        _ => String::from(&*options.brokers),
+    };
+    let why = match code {
+        RDKafkaErrorCode::UnknownTopicOrPartition | RDKafkaErrorCode::UnknownTopic => {
+            "there is no such topic; create it or correct the name"
+        }
+        RDKafkaErrorCode::TopicAuthorizationFailed => {
+            "the user may not read or write the topic; grant Read, Write and Describe on it"
+        }
+        RDKafkaErrorCode::GroupAuthorizationFailed => {
+            "the user may not use the consumer group; grant Read on it"
+        }
+        RDKafkaErrorCode::ClusterAuthorizationFailed => {
+            "the user may not use the cluster; grant IdempotentWrite on it"
+        }
+        RDKafkaErrorCode::Authentication | RDKafkaErrorCode::SaslAuthenticationFailed => {
+            "the cluster refused the user or the password; correct the sasl settings"
+        }
+        RDKafkaErrorCode::SSL => {
+            "no encrypted connection came about; compare security.protocol with the listener"
+        }
+        RDKafkaErrorCode::Resolve => "the name of a broker is not known; correct `brokers`",
+        RDKafkaErrorCode::FencedInstanceId => {
+            "another member has the same group.instance.id; give each its own"
+        }
+        _ => "no broker can be reached",
+    };
+    Error::new(ErrorKind::Unavailable, format!("{what}: {why}"))
+        .with_code(Code::SourceUnavailable)
+        .not_applied()
+        .retry_after(RETRY)
+        .with_source(KafkaError::Global(code))
+}
+
+/// A client that could not be made: a setting that librdkafka does not know or take.
+pub(crate) fn not_made(error: KafkaError) -> Error {
+    let message = match &error {
+        KafkaError::ClientConfig(_, why, name, _) => {
+            format!("librdkafka does not take `{name}`: {why}")
+        }
+        other => format!("librdkafka does not take the settings: {other}"),
+    };
+    invalid(message).with_source(error)
+}
+
+/// A failure after which librdkafka itself goes on no more.
+pub(crate) fn fatal(error: KafkaError) -> Error {
+    let message = "the Kafka client has failed for good; start again";
+    Error::new(ErrorKind::Unavailable, message)
+        .with_code(Code::SourceUnavailable)
+        .not_applied()
+        .with_source(error)
+}
+
+/// When to look again at a cluster that is away.
+const RETRY: Duration = Duration::from_secs(1);

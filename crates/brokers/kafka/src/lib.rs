@@ -1,0 +1,28 @@
+//! Semel's Kafka source and sink, over librdkafka.
+//!
+//! [`KafkaSource`] is a member of a consumer group. Kafka has no acknowledgement of one record: a committed
+//! offset settles all before it. So the source commits the contiguous finished prefix of each partition and
+//! nothing else; what lies behind it comes again after a crash, and the store tells what of it was done.
+//! Commits belong to the source: `enable.auto.commit` is off and cannot be turned on.
+//!
+//! A rebalance drains first and lets go then: deliveries of a partition that is to leave are told as
+//! revoked, what has begun may end within [`Options::drain`], and the prefix is committed before the
+//! partition goes. A member that was thrown out commits nothing.
+//!
+//! [`KafkaSink`] publishes with the idempotent producer, and every delivery report is read.
+//!
+//! The coordinates of a record are `kafka:TOPIC:PARTITION:OFFSET`. Two headers are the source's own:
+//! `kafka-key`, the record's key, and `kafka-create-time`, the producer's time in milliseconds, where the
+//! topic keeps that and not the time of appending.
+
+mod consume;
+mod error;
+mod options;
+mod prefix;
+mod shared;
+mod sink;
+mod source;
+
+pub use options::Options;
+pub use sink::{KafkaSink, SinkOptions};
+pub use source::KafkaSource;

@@ -1,0 +1,152 @@
+//! How a member of a group is set up.
+
+use std::fmt;
+use std::time::Duration;
+
+use rdkafka::ClientConfig;
+use semel_core::{Error, ErrorKind, Result};
+
+/// Settings of a source.
+#[derive(Clone)]
+pub struct Options {
+    /// `host:port`, several with commas between them.
+    pub brokers: Box<str>,
+    /// What is read; at least one.
+    pub topics: Vec<Box<str>>,
+    /// The consumer group, which shares the partitions among its members.
+    pub group: Box<str>,
+    /// librdkafka's own settings by name, such as `security.protocol` or `sasl.username`. Those that decide
+    /// what is committed are refused.
+    pub properties: Vec<(Box<str>, Box<str>)>,
+    /// The longest message that is handed over whole.
+    pub max_message_bytes: usize,
+    /// How many offsets of a partition may lie between its oldest unfinished record and the newest that was
+    /// read: what a crash has read again at most.
+    pub span: u32,
+    /// How long a partition that is to leave waits for what has begun.
+    pub drain: Duration,
+    /// How often finished prefixes are committed.
+    pub commit_every: Duration,
+}
+
+impl Options {
+    /// Usual settings: messages of at most 8 MiB, spans of 50,000 offsets, five seconds to drain, a commit
+    /// every second.
+    pub fn new(brokers: &str, topic: &str, group: &str) -> Self {
+        Self {
+            brokers: brokers.into(),
+            topics: vec![topic.into()],
+            group: group.into(),
+            properties: Vec::new(),
+            max_message_bytes: 8 << 20,
+            span: 50_000,
+            drain: Duration::from_secs(5),
+            commit_every: Duration::from_secs(1),
+        }
+    }
+
+    /// The settings as librdkafka takes them.
+    pub(crate) fn config(&self) -> Result<ClientConfig> {
+        if self.topics.is_empty() {
+            return Err(invalid("a Kafka source needs a topic"));
+        }
+        let mut config = client(&self.brokers, &self.properties, OURS)?;
+        config.set("group.id", &*self.group);
+        config.set("enable.auto.commit", "false");
+        config.set("enable.auto.offset.store", "false");
+        config.set("partition.assignment.strategy", "cooperative-sticky");
+        if !self.has("auto.offset.reset") {
+            // Whatever is read again is known again; what is skipped is lost.
+            config.set("auto.offset.reset", "earliest");
+        }
+        Ok(config)
+    }
+
+    fn has(&self, property: &str) -> bool {
+        self.properties.iter().any(|(name, _)| &**name == property)
+    }
+}
+
+impl fmt::Debug for Options {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Values of properties may be secrets.
+        let names: Vec<_> = self.properties.iter().map(|(name, _)| name).collect();
+        f.debug_struct("Options")
+            .field("brokers", &self.brokers)
+            .field("topics", &self.topics)
+            .field("group", &self.group)
+            .field("properties", &names)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Settings that both ends share: who is asked, and what the user says by librdkafka's names.
+pub(crate) fn client(
+    brokers: &str,
+    properties: &[(Box<str>, Box<str>)],
+    ours: &[&str],
+) -> Result<ClientConfig> {
+    let mut config = ClientConfig::new();
+    config.set("bootstrap.servers", brokers);
+    config.set("client.id", "semel");
+    for (name, value) in properties {
+        if ours.contains(&&**name) {
+            let message =
+                format!("`{name}` decides what is settled, and is Semel's to set; remove it");
+            return Err(invalid(message));
+        }
+        config.set(&**name, &**value);
+    }
+    Ok(config)
+}
+
+pub(crate) fn invalid(message: impl Into<Box<str>>) -> Error {
+    let message: Box<str> = message.into();
+    Error::new(ErrorKind::InvalidConfig, String::from(message))
+}
+
+/// Settings of a consumer that the user cannot have.
+const OURS: &[&str] = &[
+    "bootstrap.servers",
+    "enable.auto.commit",
+    "enable.auto.offset.store",
+    "group.id",
+    "partition.assignment.strategy",
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_decides_on_commits_is_ours() {
+        for name in OURS {
+            let mut options = Options::new("localhost:9092", "payments", "billing");
+            options.properties.push(((*name).into(), "true".into()));
+            let error = options.config().expect_err("ours");
+            assert_eq!(error.kind(), ErrorKind::InvalidConfig);
+            assert!(error.to_string().contains(name), "{error}");
+        }
+    }
+
+    #[test]
+    fn what_the_user_says_is_passed_on_and_not_shown() {
+        let mut options = Options::new("localhost:9092", "payments", "billing");
+        let password = ("sasl.password".into(), "geheim".into());
+        options.properties.push(password);
+        let config = options.config().expect("settings");
+        assert_eq!(config.get("sasl.password"), Some("geheim"));
+        assert_eq!(config.get("enable.auto.commit"), Some("false"));
+        assert_eq!(config.get("auto.offset.reset"), Some("earliest"));
+        assert!(!format!("{options:?}").contains("geheim"));
+    }
+
+    #[test]
+    fn where_to_begin_may_be_said() {
+        let mut options = Options::new("localhost:9092", "payments", "billing");
+        let latest = ("auto.offset.reset".into(), "latest".into());
+        options.properties.push(latest);
+        let config = options.config().expect("settings");
+        assert_eq!(config.get("auto.offset.reset"), Some("latest"));
+    }
+}

@@ -1,0 +1,185 @@
+//! Which offset of a partition may be committed: the one behind the contiguous finished prefix.
+
+use std::collections::VecDeque;
+
+/// The records of one assignment of one partition that were read, in the order of their offsets, from the
+/// oldest unfinished one on.
+#[derive(Debug, Default)]
+pub(crate) struct Prefix {
+    open: VecDeque<(i64, State)>,
+    /// How many of them are [`State::Held`].
+    held: usize,
+    /// Behind the prefix; `None` until something was finished.
+    finished: Option<i64>,
+    committed: Option<i64>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    /// Read, and in somebody's hand or about to be.
+    Held,
+    /// Given back: nobody works on it, and it is not finished.
+    GivenBack,
+    Finished,
+}
+
+impl Prefix {
+    /// Notes that the record at this offset was read; offsets rise, not always by one. Answers `false` for
+    /// one that was read before, as after a seek.
+    pub(crate) fn read(&mut self, offset: i64) -> bool {
+        let last = self.open.back().map(|(last, _)| *last);
+        let last = last.or(self.finished.map(|next| next - 1));
+        if last.is_some_and(|last| offset <= last) {
+            return false;
+        }
+        self.open.push_back((offset, State::Held));
+        self.held += 1;
+        true
+    }
+
+    /// Notes that a record is finished. One that is not open is none of ours.
+    pub(crate) fn finish(&mut self, offset: i64) {
+        self.change(offset, State::Finished);
+        while let Some(&(offset, State::Finished)) = self.open.front() {
+            self.open.pop_front();
+            self.finished = Some(offset + 1);
+        }
+    }
+
+    /// Notes that nobody works on a record any more.
+    pub(crate) fn give_back(&mut self, offset: i64) {
+        self.change(offset, State::GivenBack);
+    }
+
+    fn change(&mut self, offset: i64, to: State) {
+        let place = self
+            .open
+            .binary_search_by_key(&offset, |(offset, _)| *offset);
+        if let Ok(place) = place {
+            let state = &mut self.open[place].1;
+            if *state == State::Held {
+                self.held -= 1;
+            }
+            if *state != State::Finished {
+                *state = to;
+            }
+        }
+    }
+
+    /// How many records are in somebody's hand.
+    pub(crate) fn held(&self) -> usize {
+        self.held
+    }
+
+    /// How many offsets lie between the oldest unfinished record and the newest that was read.
+    pub(crate) fn span(&self) -> u64 {
+        match (self.open.front(), self.open.back()) {
+            (Some((first, _)), Some((last, _))) => last.abs_diff(*first) + 1,
+            _ => 0,
+        }
+    }
+
+    /// The offset to commit, if there is a new one.
+    pub(crate) fn to_commit(&self) -> Option<i64> {
+        self.finished.filter(|_| self.finished != self.committed)
+    }
+
+    /// Notes that everything before this offset is committed, or on its way.
+    pub(crate) fn committed(&mut self, offset: i64) {
+        self.committed = Some(offset);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(offsets: impl IntoIterator<Item = i64>) -> Prefix {
+        let mut prefix = Prefix::default();
+        for offset in offsets {
+            assert!(prefix.read(offset));
+        }
+        prefix
+    }
+
+    #[test]
+    fn nothing_is_committed_over_an_unfinished_record() {
+        let mut prefix = read(10..15);
+        for offset in [14, 12, 11] {
+            prefix.finish(offset);
+            assert_eq!(prefix.to_commit(), None);
+        }
+        prefix.finish(10);
+        assert_eq!(prefix.to_commit(), Some(13));
+        prefix.committed(13);
+        assert_eq!(prefix.to_commit(), None);
+        prefix.finish(13);
+        assert_eq!(prefix.to_commit(), Some(15));
+        assert_eq!((prefix.held(), prefix.span()), (0, 0));
+    }
+
+    #[test]
+    fn gaps_of_the_log_are_no_records() {
+        let mut prefix = read([3, 7, 100]);
+        assert_eq!(prefix.span(), 98);
+        prefix.finish(7);
+        prefix.finish(3);
+        assert_eq!(prefix.to_commit(), Some(8));
+        prefix.finish(100);
+        assert_eq!(prefix.to_commit(), Some(101));
+    }
+
+    #[test]
+    fn what_was_given_back_is_not_finished_and_held_by_nobody() {
+        let mut prefix = read(0..3);
+        prefix.finish(0);
+        prefix.give_back(1);
+        prefix.finish(2);
+        assert_eq!((prefix.held(), prefix.to_commit()), (0, Some(1)));
+        // It ended after all.
+        prefix.finish(1);
+        assert_eq!(prefix.to_commit(), Some(3));
+    }
+
+    #[test]
+    fn a_record_is_read_once_and_finished_once() {
+        let mut prefix = read(5..7);
+        assert!(!prefix.read(5) && !prefix.read(6));
+        prefix.finish(5);
+        prefix.finish(5);
+        prefix.finish(99);
+        prefix.give_back(5);
+        assert!(!prefix.read(5));
+        assert_eq!((prefix.held(), prefix.to_commit()), (1, Some(6)));
+    }
+
+    /// Against the plainest rule there is, over random orders.
+    #[test]
+    fn the_prefix_is_that_of_the_plain_rule() {
+        let mut seed = 7_u64;
+        let mut random = move |below: usize| {
+            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            usize::try_from(seed >> 33).expect("it fits") % below
+        };
+        for _ in 0..200 {
+            let (mut prefix, mut next) = (Prefix::default(), 0_i64);
+            let mut all: Vec<(i64, bool)> = Vec::new();
+            for _ in 0..300 {
+                if all.is_empty() || random(3) > 0 {
+                    next += 1 + i64::try_from(random(3)).expect("it fits");
+                    assert!(prefix.read(next));
+                    all.push((next, false));
+                } else {
+                    let place = random(all.len());
+                    let chosen = &mut all[place];
+                    chosen.1 = true;
+                    prefix.finish(chosen.0);
+                }
+                let done = all.iter().take_while(|(_, done)| *done).last();
+                assert_eq!(prefix.to_commit(), done.map(|(offset, _)| offset + 1));
+                let held = all.iter().filter(|(_, done)| !done).count();
+                assert_eq!(prefix.held(), held);
+            }
+        }
+    }
+}

@@ -1,0 +1,273 @@
+//! What the consuming thread and the source share: records that wait to be fetched, and what becomes of
+//! those that were.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use semel_core::Error;
+use semel_core::port::source::{Delivery, DeliveryId};
+use tokio::sync::Notify;
+use tokio::time::Instant;
+
+use crate::prefix::Prefix;
+
+/// One assignment of one partition to this member; another assignment of the same is another one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct AssignmentId(u64);
+
+/// See the module.
+#[derive(Default)]
+pub(crate) struct Shared {
+    state: Mutex<State>,
+    /// Whoever fetches: there is something.
+    arrived: Notify,
+    /// The consuming thread: something was finished, fetched or asked for.
+    changed: Condvar,
+}
+
+#[derive(Default)]
+pub(crate) struct State {
+    assignments: BTreeMap<AssignmentId, Assignment>,
+    next_assignment: u64,
+    ready: VecDeque<(AssignmentId, i64, Delivery)>,
+    ready_bytes: usize,
+    /// Where deliveries in somebody's hand belong; their ids rise by one.
+    handed: VecDeque<Option<(AssignmentId, i64)>>,
+    first_handed: u64,
+    revoked: Vec<DeliveryId>,
+    away: Option<Error>,
+    told_away: Option<(String, Instant)>,
+    failed: Option<Error>,
+    /// How the end was asked for.
+    pub(crate) end: Option<End>,
+    /// Whether the consuming thread is gone.
+    pub(crate) is_over: bool,
+}
+
+/// How a consumer ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum End {
+    /// What is finished is committed first.
+    Orderly,
+    /// As if it were killed.
+    AtOnce,
+}
+
+pub(crate) struct Assignment {
+    pub(crate) topic: Box<str>,
+    pub(crate) partition: i32,
+    pub(crate) prefix: Prefix,
+    /// Whether it is about to leave.
+    is_leaving: bool,
+    pub(crate) is_paused: bool,
+}
+
+/// What a fetch finds.
+pub(crate) enum Found {
+    Deliveries(Vec<Delivery>),
+    Revoked(Vec<DeliveryId>),
+    Away(Error),
+    Failed(Error),
+    Nothing,
+}
+
+impl Shared {
+    pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
+        // Nothing panics with the lock in hand.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits for something to fetch. Cancel safe.
+    pub(crate) async fn arrived(&self) {
+        self.arrived.notified().await;
+    }
+
+    /// Tells whoever fetches that there is something.
+    pub(crate) fn tell(&self) {
+        self.arrived.notify_one();
+    }
+
+    /// Tells the consuming thread that something has changed.
+    pub(crate) fn wake(&self) {
+        self.changed.notify_all();
+    }
+
+    /// Waits until something has changed, at most for `patience`.
+    pub(crate) fn wait<'s>(
+        &self,
+        state: MutexGuard<'s, State>,
+        patience: Duration,
+    ) -> MutexGuard<'s, State> {
+        let waited = self.changed.wait_timeout(state, patience);
+        waited.unwrap_or_else(PoisonError::into_inner).0
+    }
+}
+
+impl State {
+    pub(crate) fn assign(&mut self, topic: &str, partition: i32) {
+        self.next_assignment += 1;
+        let assignment = Assignment {
+            topic: topic.into(),
+            partition,
+            prefix: Prefix::default(),
+            is_leaving: false,
+            is_paused: false,
+        };
+        self.assignments
+            .insert(AssignmentId(self.next_assignment), assignment);
+    }
+
+    /// The current assignment of a partition.
+    fn find(&self, topic: &str, partition: i32) -> Option<AssignmentId> {
+        // A member has few partitions, and the newest assignment counts.
+        let mut newest_first = self.assignments.iter().rev();
+        let found = newest_first
+            .find(|(_, it)| it.partition == partition && &*it.topic == topic && !it.is_leaving);
+        found.map(|(id, _)| *id)
+    }
+
+    /// Takes in a record that was read, unless it was read before or its partition is leaving.
+    pub(crate) fn take_in(&mut self, topic: &str, partition: i32, offset: i64, it: Delivery) {
+        let Some(id) = self.find(topic, partition) else {
+            return;
+        };
+        let Some(assignment) = self.assignments.get_mut(&id) else {
+            return;
+        };
+        if assignment.prefix.read(offset) {
+            self.ready_bytes += it.payload.len();
+            self.ready.push_back((id, offset, it));
+        }
+    }
+
+    /// How many records wait to be fetched, and their bytes.
+    pub(crate) fn ready(&self) -> (usize, usize) {
+        (self.ready.len(), self.ready_bytes)
+    }
+
+    pub(crate) fn fetch(&mut self, max: usize) -> Found {
+        if !self.revoked.is_empty() {
+            return Found::Revoked(std::mem::take(&mut self.revoked));
+        }
+        if !self.ready.is_empty() {
+            let count = max.max(1).min(self.ready.len());
+            let mut deliveries = Vec::with_capacity(count);
+            for (assignment, offset, mut delivery) in self.ready.drain(..count) {
+                self.ready_bytes -= delivery.payload.len();
+                delivery.id = DeliveryId(self.first_handed + self.handed.len() as u64);
+                self.handed.push_back(Some((assignment, offset)));
+                deliveries.push(delivery);
+            }
+            return Found::Deliveries(deliveries);
+        }
+        if let Some(error) = &self.failed {
+            return Found::Failed(error.clone());
+        }
+        if let Some(error) = self.away.take() {
+            let text = error.to_string();
+            let is_told = self
+                .told_away
+                .as_ref()
+                .is_some_and(|(told, at)| *told == text && at.elapsed() < TELL_EVERY);
+            if !is_told {
+                self.told_away = Some((text, Instant::now()));
+                return Found::Away(error);
+            }
+        }
+        Found::Nothing
+    }
+
+    pub(crate) fn finish(&mut self, batch: &[DeliveryId]) {
+        self.settle(batch, Prefix::finish);
+    }
+
+    pub(crate) fn give_back(&mut self, batch: &[DeliveryId]) {
+        self.settle(batch, Prefix::give_back);
+    }
+
+    fn settle(&mut self, batch: &[DeliveryId], how: impl Fn(&mut Prefix, i64)) {
+        for id in batch {
+            let place = id.0.checked_sub(self.first_handed);
+            let place = place.and_then(|place| usize::try_from(place).ok());
+            let handed = place.and_then(|place| self.handed.get_mut(place));
+            // Neither unknown nor settled before.
+            let Some((assignment, offset)) = handed.and_then(Option::take) else {
+                continue;
+            };
+            if let Some(assignment) = self.assignments.get_mut(&assignment) {
+                how(&mut assignment.prefix, offset);
+            }
+        }
+        while let Some(None) = self.handed.front() {
+            self.handed.pop_front();
+            self.first_handed += 1;
+        }
+    }
+
+    /// Begins to let go of partitions: what was not fetched is forgotten, what was is told as revoked.
+    pub(crate) fn leave(&mut self, partitions: &[(Box<str>, i32)]) -> Vec<AssignmentId> {
+        let leaving: Vec<_> = partitions
+            .iter()
+            .filter_map(|(topic, partition)| self.find(topic, *partition))
+            .collect();
+        for id in &leaving {
+            if let Some(assignment) = self.assignments.get_mut(id) {
+                assignment.is_leaving = true;
+            }
+        }
+        let ready = std::mem::take(&mut self.ready);
+        let (gone, stays): (VecDeque<_>, _) =
+            ready.into_iter().partition(|(id, ..)| leaving.contains(id));
+        self.ready = stays;
+        for (id, offset, delivery) in gone {
+            self.ready_bytes -= delivery.payload.len();
+            if let Some(assignment) = self.assignments.get_mut(&id) {
+                assignment.prefix.give_back(offset);
+            }
+        }
+        let handed = self.handed.iter().enumerate();
+        let revoked = handed.filter_map(|(place, handed)| {
+            let (id, _) = handed.as_ref()?;
+            let is_leaving = leaving.contains(id);
+            is_leaving.then_some(DeliveryId(self.first_handed + place as u64))
+        });
+        self.revoked.extend(revoked);
+        leaving
+    }
+
+    /// How many deliveries of these are still in somebody's hand.
+    pub(crate) fn held(&self, assignments: &[AssignmentId]) -> usize {
+        let held = assignments.iter().filter_map(|id| self.assignments.get(id));
+        held.map(|assignment| assignment.prefix.held()).sum()
+    }
+
+    /// Lets go of them for good; what is told of their deliveries from here on is ignored.
+    pub(crate) fn left(&mut self, assignments: &[AssignmentId]) {
+        for id in assignments {
+            self.assignments.remove(id);
+        }
+    }
+
+    /// The assignments, or those of them that are named.
+    pub(crate) fn assignments<'s>(
+        &'s mut self,
+        only: Option<&'s [AssignmentId]>,
+    ) -> impl Iterator<Item = &'s mut Assignment> {
+        self.assignments
+            .iter_mut()
+            .filter(move |(id, _)| only.is_none_or(|only| only.contains(id)))
+            .map(|(_, assignment)| assignment)
+    }
+
+    pub(crate) fn away(&mut self, error: Error) {
+        self.away = Some(error);
+    }
+
+    pub(crate) fn failed(&mut self, error: Error) {
+        self.failed.get_or_insert(error);
+    }
+}
+
+/// How often the same reason for being away is told.
+const TELL_EVERY: Duration = Duration::from_secs(10);

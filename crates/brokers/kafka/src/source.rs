@@ -1,0 +1,125 @@
+//! The source: one member of a consumer group.
+
+use std::fmt;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+use rdkafka::consumer::{BaseConsumer, Consumer};
+use semel_core::port::source::{DeliveryId, Fetched, Progress, Source};
+use semel_core::{Error, ErrorKind, Result};
+
+use crate::consume::{Context, run};
+use crate::error::not_made;
+use crate::options::Options;
+use crate::shared::{End, Found, Shared};
+
+/// Records of the partitions that the group gives to this member.
+///
+/// # Guarantee   SRC-1 to SRC-3: only the contiguous finished prefix of a partition is committed
+/// # Cost        a thread of its own; about 4,000 records or 32 MiB read ahead beside what librdkafka holds
+pub struct KafkaSource {
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl KafkaSource {
+    /// Joins the group. A cluster that is away is no error here: [`Source::fetch`] tells of it.
+    ///
+    /// # Errors
+    /// `InvalidConfig`: a setting that librdkafka does not take, or that is not the user's.
+    pub fn new(options: Options) -> Result<Self> {
+        let config = options.config()?;
+        let topics: Vec<_> = options.topics.iter().map(ToString::to_string).collect();
+        let shared = Arc::new(Shared::default());
+        let context = Context {
+            shared: Arc::clone(&shared),
+            options,
+        };
+        let consumer: BaseConsumer<Context> =
+            config.create_with_context(context).map_err(not_made)?;
+        let topics: Vec<_> = topics.iter().map(String::as_str).collect();
+        consumer.subscribe(&topics).map_err(not_made)?;
+        let thread = std::thread::Builder::new()
+            .name("semel-kafka".into())
+            .spawn(move || run(consumer));
+        let thread = thread.map_err(|error| {
+            let message = "no thread for the Kafka consumer can be started";
+            Error::new(ErrorKind::Unavailable, message).with_source(error)
+        })?;
+        Ok(Self {
+            shared,
+            thread: Some(thread),
+        })
+    }
+
+    fn end(&mut self, how: End) {
+        let mut state = self.shared.lock();
+        state.end.get_or_insert(how);
+        drop(state);
+        self.shared.wake();
+    }
+}
+
+impl Source for KafkaSource {
+    async fn fetch(&mut self, max: usize) -> Result<Fetched> {
+        loop {
+            let found = self.shared.lock().fetch(max);
+            match found {
+                Found::Deliveries(deliveries) => {
+                    self.shared.wake();
+                    return Ok(Fetched::Deliveries(deliveries));
+                }
+                Found::Revoked(deliveries) => return Ok(Fetched::Revoked(deliveries)),
+                Found::Away(error) => return Ok(Fetched::Away(error)),
+                Found::Failed(error) => return Err(error),
+                Found::Nothing => self.shared.arrived().await,
+            }
+        }
+    }
+
+    async fn acknowledge(&mut self, batch: &[DeliveryId]) -> Result<()> {
+        self.shared.lock().finish(batch);
+        self.shared.wake();
+        Ok(())
+    }
+
+    async fn requeue(&mut self, batch: &[DeliveryId]) -> Result<()> {
+        self.shared.lock().give_back(batch);
+        self.shared.wake();
+        Ok(())
+    }
+
+    async fn extend(&mut self, _batch: &[DeliveryId]) -> Result<()> {
+        // The group goes by polling, which the thread does whatever takes long.
+        Ok(())
+    }
+
+    async fn close(&mut self) -> Result<()> {
+        self.end(End::Orderly);
+        while !self.shared.lock().is_over {
+            self.shared.arrived().await;
+        }
+        match self.shared.lock().fetch(1) {
+            Found::Failed(error) => Err(error),
+            Found::Deliveries(_) | Found::Revoked(_) | Found::Away(_) | Found::Nothing => Ok(()),
+        }
+    }
+
+    fn progress(&self) -> Option<Progress> {
+        None
+    }
+}
+
+impl Drop for KafkaSource {
+    fn drop(&mut self) {
+        self.end(End::AtOnce);
+        // It leaves the group by itself; whoever drops a source does not wait for that.
+        drop(self.thread.take());
+    }
+}
+
+impl fmt::Debug for KafkaSource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("KafkaSource")
+    }
+}

@@ -1,0 +1,113 @@
+//! Publishing, each message confirmed.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use semel_broker_kafka::{KafkaSink, SinkOptions};
+use semel_core::port::sink::{Publication, Sink};
+use semel_core::{Certainty, ErrorKind};
+
+use crate::cluster::{Topic, brokers, take};
+
+fn message(id: &str, payload: impl Into<Bytes>) -> Publication {
+    Publication {
+        id: id.into(),
+        order: Some("cart-1".into()),
+        payload: payload.into(),
+        headers: vec![("reason".into(), "dead".into())],
+    }
+}
+
+#[tokio::test]
+async fn what_is_confirmed_is_there_whole_and_in_order() {
+    let topic = Topic::with(1, &[]).await;
+    let sink = KafkaSink::new(SinkOptions::new(&topic.brokers, &topic.name)).expect("a sink");
+    let batch: Vec<_> = (0..500)
+        .map(|n| message(&n.to_string(), n.to_string()))
+        .collect();
+    let confirmed = sink.publish(&batch).await;
+    assert_eq!(confirmed.len(), 500);
+    assert!(confirmed.iter().all(Result::is_ok), "{confirmed:?}");
+    let all = topic.all(500);
+    let expected: Vec<_> = batch.iter().map(|it| it.payload.clone()).collect();
+    assert_eq!(all, expected);
+    let mut source = topic.source();
+    let got = take(&mut source, 500).await;
+    for (name, value) in [
+        ("semel-id", "0"),
+        ("reason", "dead"),
+        ("kafka-key", "cart-1"),
+    ] {
+        let header = (Box::from(name), Bytes::from(value));
+        assert!(
+            got[0].headers.contains(&header),
+            "{name}: {:?}",
+            got[0].headers
+        );
+    }
+}
+
+#[tokio::test]
+async fn one_that_is_too_long_fails_alone() {
+    let topic = Topic::with(1, &[("max.message.bytes", "10000")]).await;
+    let sink = KafkaSink::new(SinkOptions::new(&topic.brokers, &topic.name)).expect("a sink");
+    let batch = [
+        message("a", "a"),
+        message("b", vec![b'x'; 20_000]),
+        message("c", vec![b'x'; 2_000_000]),
+    ];
+    let confirmed = sink.publish(&batch).await;
+    let rest = sink.publish(&[message("d", "d")]).await;
+    assert!(rest[0].is_ok(), "{rest:?}");
+    for refused in &confirmed[1..] {
+        let error = refused.as_ref().expect_err("too long");
+        assert_eq!(
+            (error.kind(), error.certainty()),
+            (ErrorKind::InvalidInput, Certainty::NotApplied),
+            "{error:?}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_topic_that_is_missing_is_named() {
+    let topic = Topic::absent(&brokers());
+    let sink = KafkaSink::new(SinkOptions::new(&topic.brokers, &topic.name)).expect("a sink");
+    let confirmed = sink.publish(&[message("a", "a")]).await;
+    let error = confirmed[0].as_ref().expect_err("no topic");
+    assert_eq!(error.certainty(), Certainty::NotApplied, "{error:?}");
+    assert!(error.to_string().contains(&topic.name), "{error}");
+}
+
+#[tokio::test]
+async fn nobody_knows_what_became_of_a_message_without_a_confirmation() {
+    let nobody = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = nobody.local_addr().expect("an address").to_string();
+    drop(nobody);
+    let mut options = SinkOptions::new(&address, "payments");
+    options.timeout = Duration::from_secs(2);
+    let sink = KafkaSink::new(options).expect("a sink");
+    let confirmed = sink.publish(&[message("a", "a")]).await;
+    let error = confirmed[0].as_ref().expect_err("nobody is there");
+    assert_eq!(
+        (error.kind(), error.certainty()),
+        (ErrorKind::Timeout, Certainty::MaybeApplied),
+        "{error:?}"
+    );
+}
+
+#[tokio::test]
+async fn what_makes_the_producer_idempotent_is_ours() {
+    for name in ["acks", "enable.idempotence", "transactional.id"] {
+        let mut options = SinkOptions::new("localhost:9092", "payments");
+        options.properties.push((name.into(), "0".into()));
+        let error = KafkaSink::new(options).expect_err("ours");
+        assert_eq!(error.kind(), ErrorKind::InvalidConfig, "{error:?}");
+        assert!(error.to_string().contains(name), "{error}");
+    }
+    let mut options = SinkOptions::new("localhost:9092", "payments");
+    let too_many = ("max.in.flight.requests.per.connection".into(), "6".into());
+    options.properties.push(too_many);
+    let error = KafkaSink::new(options).expect_err("librdkafka refuses it");
+    assert!(error.to_string().contains("in.flight"), "{error}");
+}

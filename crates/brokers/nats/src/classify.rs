@@ -1,0 +1,74 @@
+//! What an error of the driver or of the server means.
+
+use std::time::Duration;
+
+use async_nats::jetstream;
+use async_nats::jetstream::ErrorCode;
+use async_nats::{ConnectError, ConnectErrorKind};
+use semel_core::code::Code;
+use semel_core::{Error, ErrorKind};
+
+/// When to try again what a broker could not do.
+const AGAIN: Duration = Duration::from_secs(1);
+
+/// The broker cannot be reached or cannot answer now; nothing was applied.
+pub(crate) fn away(code: Code, message: impl Into<Box<str>>) -> Error {
+    Error::new(ErrorKind::Unavailable, message)
+        .with_code(code)
+        .not_applied()
+        .retry_after(AGAIN)
+}
+
+/// Somebody has to change a setting, here or at the server.
+pub(crate) fn wrong(message: impl Into<Box<str>>) -> Error {
+    Error::new(ErrorKind::InvalidConfig, message)
+}
+
+/// Whether trying again cannot help.
+pub(crate) fn is_for_good(error: &Error) -> bool {
+    error.kind() != ErrorKind::Unavailable && error.kind() != ErrorKind::Timeout
+}
+
+pub(crate) fn connecting(code: Code, servers: &str, error: ConnectError) -> Error {
+    match error.kind() {
+        ConnectErrorKind::AuthorizationViolation | ConnectErrorKind::Authentication => {
+            wrong(format!(
+                "{servers} refuses the credentials; check user and password, token or credentials file"
+            ))
+        }
+        ConnectErrorKind::ServerParse => wrong(format!("{servers} is no address of a NATS server")),
+        ConnectErrorKind::Tls => wrong(format!(
+            "the certificates for {servers} cannot be used; check the CA file"
+        ))
+        .with_source(error),
+        ConnectErrorKind::Dns
+        | ConnectErrorKind::TimedOut
+        | ConnectErrorKind::Io
+        | ConnectErrorKind::MaxReconnects => {
+            away(code, format!("cannot connect to {servers}")).with_source(error)
+        }
+    }
+}
+
+/// What the JetStream API answered to `attempt`.
+pub(crate) fn answered(code: Code, attempt: &str, error: jetstream::Error) -> Error {
+    let refused = match error.error_code() {
+        ErrorCode::JETSTREAM_NOT_ENABLED | ErrorCode::JETSTREAM_NOT_ENABLED_FOR_ACCOUNT => true,
+        // 400: the request makes no sense to the server; 503 and 500: it cannot serve it now.
+        _ => error.code() == 400,
+    };
+    let message = format!("cannot {attempt}");
+    if refused {
+        wrong(message).with_source(error)
+    } else {
+        away(code, message).with_source(error)
+    }
+}
+
+/// What the server said when it refused a right, as one line.
+pub(crate) fn right_missing(said: &str) -> Error {
+    let said = said.trim().trim_matches('\'').to_lowercase();
+    wrong(format!(
+        "the user lacks a right on the server ({said}); grant it"
+    ))
+}

@@ -1,0 +1,115 @@
+//! What is handed out: which delivery an id names, and until when it is ours.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use async_nats::Subject;
+use semel_core::port::source::DeliveryId;
+use tokio::time::Instant;
+
+/// Deliveries that the server counts as ours.
+#[derive(Debug, Default)]
+pub(crate) struct Held {
+    next_id: u64,
+    out: HashMap<DeliveryId, Holding>,
+    /// The newest delivery of each message: an older one means nothing any more.
+    newest: HashMap<u64, DeliveryId>,
+}
+
+/// One delivery.
+#[derive(Clone, Debug)]
+pub(crate) struct Holding {
+    /// Where the server expects to hear about it.
+    pub(crate) reply: Subject,
+    /// Its place in the stream.
+    pub(crate) sequence: u64,
+    /// When the server takes it back. Whatever is said later might hit the delivery to somebody else.
+    pub(crate) until: Instant,
+}
+
+impl Held {
+    /// Hands out `holding`; an earlier delivery of the same message is forgotten.
+    pub(crate) fn hand_out(&mut self, holding: Holding) -> DeliveryId {
+        let id = DeliveryId(self.next_id);
+        self.next_id += 1;
+        if let Some(older) = self.newest.insert(holding.sequence, id) {
+            self.out.remove(&older);
+        }
+        self.out.insert(id, holding);
+        id
+    }
+
+    /// Takes those of `ids` that still mean something.
+    pub(crate) fn take(&mut self, ids: &[DeliveryId]) -> Vec<Holding> {
+        let now = Instant::now();
+        let taken = ids.iter().filter_map(|id| self.remove(*id));
+        taken.filter(|holding| now < holding.until).collect()
+    }
+
+    /// Takes everything.
+    pub(crate) fn take_all(&mut self) -> Vec<Holding> {
+        let ids: Vec<_> = self.out.keys().copied().collect();
+        self.take(&ids)
+    }
+
+    /// Where to tell about those of `ids` that still mean something.
+    pub(crate) fn replies(&self, ids: &[DeliveryId]) -> Vec<(DeliveryId, Subject)> {
+        let now = Instant::now();
+        let known = ids.iter().filter_map(|id| Some((*id, self.out.get(id)?)));
+        known
+            .filter(|(_, holding)| now < holding.until)
+            .map(|(id, holding)| (id, holding.reply.clone()))
+            .collect()
+    }
+
+    /// The server has heard, after `asked`, that `id` is still worked on.
+    pub(crate) fn extended(&mut self, id: DeliveryId, asked: Instant, lease: Duration) {
+        if let Some(holding) = self.out.get_mut(&id) {
+            holding.until = holding.until.max(asked + lease);
+        }
+    }
+
+    fn remove(&mut self, id: DeliveryId) -> Option<Holding> {
+        let holding = self.out.remove(&id)?;
+        self.newest.remove(&holding.sequence);
+        Some(holding)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn holding(sequence: u64, until: Instant) -> Holding {
+        Holding {
+            reply: format!("reply.{sequence}").into(),
+            sequence,
+            until,
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_id_means_nothing_once_the_message_was_delivered_anew() {
+        let later = Instant::now() + Duration::from_secs(9);
+        let mut held = Held::default();
+        let old = held.hand_out(holding(7, later));
+        let new = held.hand_out(holding(7, later));
+        assert!(held.take(&[old]).is_empty());
+        assert_eq!(held.take(&[new, new]).len(), 1);
+        assert!(held.newest.is_empty() && held.out.is_empty());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_the_server_took_back_is_not_settled() {
+        let lease = Duration::from_secs(3);
+        let mut held = Held::default();
+        let kept = held.hand_out(holding(1, Instant::now() + lease));
+        let lost = held.hand_out(holding(2, Instant::now() + lease));
+        tokio::time::advance(Duration::from_secs(2)).await;
+        held.extended(kept, Instant::now(), lease);
+        tokio::time::advance(Duration::from_secs(2)).await;
+        assert_eq!(held.replies(&[kept, lost]).len(), 1);
+        let taken = held.take(&[kept, lost]);
+        assert_eq!(taken.iter().map(|it| it.sequence).collect::<Vec<_>>(), [1]);
+    }
+}

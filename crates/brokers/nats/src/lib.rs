@@ -1,0 +1,40 @@
+//! Semel's NATS JetStream source and sink.
+//!
+//! The source is a durable pull consumer: the server remembers what was acknowledged, so any number of
+//! processes share the work, and each may vanish. What is acknowledged when, and what comes again, is in
+//! `docs/spec/sources.md`.
+//!
+//! Not for plain NATS subjects: without a stream nothing is ever delivered twice, or kept at all.
+//!
+//! ```no_run
+//! use semel_broker_nats::{NatsSource, Options};
+//! use semel_core::port::source::{Fetched, Source};
+//!
+//! # async fn run() -> semel_core::Result<()> {
+//! let options = Options::new("nats://localhost", "PAYMENTS", "ledger");
+//! let mut source = NatsSource::new(options)?;
+//! if let Fetched::Deliveries(payments) = source.fetch(100).await? {
+//!     let done: Vec<_> = payments.iter().map(|payment| payment.id).collect();
+//!     source.acknowledge(&done).await?;
+//! }
+//! source.close().await
+//! # }
+//! ```
+
+mod address;
+mod classify;
+mod consumer;
+mod held;
+mod link;
+mod options;
+mod pull;
+mod settle;
+mod sink;
+mod source;
+
+pub use options::{Options, SinkOptions};
+pub use sink::NatsSink;
+pub use source::NatsSource;
+
+/// How much of a message that is too long its delivery carries.
+pub const HEAD_BYTES: usize = 64 << 10;

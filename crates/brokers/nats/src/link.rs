@@ -1,0 +1,140 @@
+//! One connection, and what befalls it. A link that broke is dropped and another is made: the driver
+//! would mend it in silence, though the server has forgotten what was asked, and send later what was
+//! given up long ago.
+
+use std::future::Future;
+use std::time::Duration;
+
+use async_nats::jetstream::{self, Context};
+use async_nats::{Client, Event, ServerError};
+use semel_core::code::Code;
+use semel_core::{Error, Result};
+use tokio::sync::watch;
+
+use crate::address::Address;
+use crate::classify::{away, connecting, right_missing};
+
+/// How long a handshake may take, and an answer.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
+/// Thrice this, and a server that says nothing is taken for gone.
+const PING: Duration = Duration::from_secs(5);
+
+/// More messages than anybody leaves unconfirmed.
+const UNCONFIRMED: usize = 1 << 20;
+
+/// A connection to the server.
+pub(crate) struct Link {
+    pub(crate) client: Client,
+    pub(crate) context: Context,
+    trouble: watch::Receiver<Trouble>,
+    code: Code,
+    servers: Box<str>,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Trouble {
+    broken: bool,
+    /// A right that the server refused.
+    refused: Option<String>,
+}
+
+impl Link {
+    /// Connects. Errors bear `code`; JetStream is waited for as long as `patience`.
+    pub(crate) async fn open(address: &Address, code: Code, patience: Duration) -> Result<Self> {
+        let (servers, options) = address.dial().await?;
+        let (sender, trouble) = watch::channel(Trouble::default());
+        let options = options
+            .name("semel")
+            .connection_timeout(PATIENCE)
+            .request_timeout(Some(PATIENCE))
+            .ping_interval(PING)
+            .event_callback(move |event| {
+                note(&sender, event);
+                std::future::ready(())
+            });
+        let client = options.connect(servers).await;
+        let client = client.map_err(|error| connecting(code, &address.name, error))?;
+        let context = jetstream::ContextBuilder::new()
+            .timeout(patience)
+            .ack_timeout(patience)
+            // Bounded by who sends: the driver counts what was sent and not waited for yet.
+            .max_ack_inflight(UNCONFIRMED)
+            .build(client.clone());
+        Ok(Self {
+            client,
+            context,
+            trouble,
+            code,
+            servers: address.name.clone(),
+        })
+    }
+
+    /// Why it is of no use any more, if it is not.
+    pub(crate) fn trouble(&self) -> Option<Error> {
+        let trouble = self.trouble.borrow();
+        self.told(&trouble)
+    }
+
+    /// Waits until it is of no use any more.
+    pub(crate) async fn troubled(&self) -> Error {
+        let mut trouble = self.trouble.clone();
+        loop {
+            if let Some(error) = self.told(&trouble.borrow_and_update()) {
+                return error;
+            }
+            if trouble.changed().await.is_err() {
+                return self.lost();
+            }
+        }
+    }
+
+    /// What `work` comes to, unless the link breaks before.
+    pub(crate) async fn during<T>(&self, work: impl Future<Output = T>) -> Result<T> {
+        tokio::select! {
+            biased;
+            done = work => Ok(done),
+            error = self.troubled() => Err(error),
+        }
+    }
+
+    /// Sends what is left and lets go.
+    pub(crate) async fn end(self) {
+        // Both fail only when there is nobody left to send to.
+        let _ = self.client.flush().await;
+        let _ = self.client.drain().await;
+    }
+
+    fn told(&self, trouble: &Trouble) -> Option<Error> {
+        match &trouble.refused {
+            Some(said) => Some(right_missing(said)),
+            None => trouble.broken.then(|| self.lost()),
+        }
+    }
+
+    fn lost(&self) -> Error {
+        away(
+            self.code,
+            format!("the connection to {} broke", self.servers),
+        )
+    }
+}
+
+fn note(sender: &watch::Sender<Trouble>, event: Event) {
+    match event {
+        Event::Disconnected | Event::Closed => {
+            sender.send_modify(|trouble| trouble.broken = true);
+        }
+        Event::ServerError(ServerError::Other(said))
+            if said.to_ascii_lowercase().contains("permissions violation") =>
+        {
+            sender.send_modify(|trouble| trouble.refused = Some(said));
+        }
+        // A slow consumer lost messages that the server delivers again; all else ends in a disconnection.
+        Event::Connected
+        | Event::LameDuckMode
+        | Event::Draining
+        | Event::SlowConsumer(_)
+        | Event::ServerError(_)
+        | Event::ClientError(_) => {}
+    }
+}

@@ -1,0 +1,342 @@
+//! The source: connected when first needed, and again whenever the connection broke.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::time::Duration;
+
+use semel_core::port::source::{Delivery, DeliveryId, Fetched, Progress, Source};
+use semel_core::{Code, Error, Result};
+use tokio::time::{Instant, sleep_until, timeout};
+
+use crate::address::Address;
+use crate::classify::{away, is_for_good};
+use crate::held::Held;
+use crate::options::Options;
+use crate::pull::{Arrived, Pull};
+use crate::settle::{self, Heard, RESPITE, Told};
+
+/// How long a broker may be away unmentioned, and how often it is mentioned.
+const MENTION: Duration = Duration::from_secs(3);
+/// How long to wait between two tries to connect.
+const PAUSE: Duration = Duration::from_millis(300);
+/// How long a close may take.
+const CLOSE: Duration = Duration::from_secs(15);
+/// How much one fetch hands over at the most, a last message apart.
+const MOST_FETCHED_BYTES: usize = 8 << 20;
+
+/// Messages of a stream, through a durable consumer that any number of sources share.
+///
+/// A delivery counts as ours until the consumer's `ack_wait` is over since it came or was extended; what is
+/// told about it later is not passed on, and the server delivers it again. Acknowledgements are confirmed
+/// by the server before [`acknowledge`](Source::acknowledge) returns, or else repeated.
+pub struct NatsSource {
+    options: Options,
+    address: Address,
+    pull: Option<Pull>,
+    connecting: Option<Connecting>,
+    outage: Option<Outage>,
+    findings: Vec<String>,
+    arrived: VecDeque<Arrived>,
+    held: Held,
+    told: Told,
+}
+
+/// Goes on where it was when the call that waited for it was dropped.
+type Connecting = Pin<Box<dyn Future<Output = Result<Pull>> + Send>>;
+
+/// Since when, and how, there is no connection.
+struct Outage {
+    /// When it is to be mentioned next.
+    mention_at: Instant,
+    /// When to try again.
+    try_at: Instant,
+    error: Option<Error>,
+}
+
+impl NatsSource {
+    /// Makes a source that connects when it is first asked for anything.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidConfig`: the options make no sense
+    pub fn new(options: Options) -> Result<Self> {
+        options.check()?;
+        let address = Address::new(
+            &options.url,
+            options.credentials_file.clone(),
+            options.ca_file.clone(),
+        )?;
+        Ok(Self {
+            options,
+            address,
+            pull: None,
+            connecting: None,
+            outage: None,
+            findings: Vec::new(),
+            arrived: VecDeque::new(),
+            held: Held::default(),
+            told: Told::default(),
+        })
+    }
+
+    /// Connects now, finds the consumer or makes it; does nothing where that is done already.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidConfig`: refused credentials or rights, no such stream, a consumer that cannot be used.
+    /// `Unavailable`, not applied: the server cannot be reached; to be tried again
+    ///
+    /// # Cancel safety
+    ///
+    /// Safe
+    pub async fn connect(&mut self) -> Result<()> {
+        self.up().await
+    }
+
+    /// What an operator should know about the consumer and its stream, a sentence each; nothing before
+    /// it is connected.
+    pub fn findings(&self) -> &[String] {
+        &self.findings
+    }
+
+    /// Waits for a connection that works, until it is time to say that there is none.
+    async fn up(&mut self) -> Result<()> {
+        loop {
+            if let Some(pull) = &self.pull {
+                match pull.link.trouble() {
+                    None => return Ok(()),
+                    Some(error) => self.lost(error)?,
+                }
+            }
+            let now = Instant::now();
+            let outage = self.outage.get_or_insert(Outage {
+                mention_at: now + MENTION,
+                try_at: now,
+                error: None,
+            });
+            if self.connecting.is_none() {
+                sleep_until(outage.try_at.min(outage.mention_at)).await;
+                if outage.try_at <= Instant::now() {
+                    let open = Pull::open(self.address.clone(), self.options.clone());
+                    self.connecting = Some(Box::pin(open));
+                }
+            }
+            let connected = match &mut self.connecting {
+                None => None,
+                Some(connecting) => tokio::select! {
+                    biased;
+                    connected = connecting => Some(connected),
+                    () = sleep_until(outage.mention_at) => None,
+                },
+            };
+            match connected {
+                Some(Ok(pull)) => {
+                    self.connecting = None;
+                    self.outage = None;
+                    self.findings.clone_from(&pull.facts.findings);
+                    self.pull = Some(pull);
+                }
+                Some(Err(error)) => {
+                    self.connecting = None;
+                    self.lost(error)?;
+                }
+                None => {
+                    outage.mention_at = Instant::now() + MENTION;
+                    let silent = || {
+                        let message = format!("{} does not answer", self.address.name);
+                        away(Code::SourceUnavailable, message)
+                    };
+                    return Err(outage.error.clone().unwrap_or_else(silent));
+                }
+            }
+        }
+    }
+
+    /// Gives up the connection; gives `error` back if connecting again is of no use.
+    fn lost(&mut self, error: Error) -> Result<()> {
+        self.pull = None;
+        if is_for_good(&error) {
+            self.outage = None;
+            return Err(error);
+        }
+        let now = Instant::now();
+        let outage = self.outage.get_or_insert(Outage {
+            mention_at: now + MENTION,
+            try_at: now,
+            error: None,
+        });
+        outage.try_at = now + PAUSE;
+        outage.error = Some(error);
+        Ok(())
+    }
+
+    /// Tells the server what it has not confirmed, if there is a connection.
+    async fn tell(&mut self) -> Result<()> {
+        if self.told.is_empty() {
+            return Ok(());
+        }
+        let Some(pull) = &self.pull else {
+            let message = format!("there is no connection to {}", self.address.name);
+            return Err(away(Code::SourceUnavailable, message));
+        };
+        let told = self.told.tell(&pull.link).await;
+        if let Err(error) = &told {
+            self.lost(error.clone())?;
+        }
+        told
+    }
+
+    /// Waits until something has come.
+    async fn some(&mut self, max: usize) -> Result<()> {
+        loop {
+            self.up().await?;
+            match self.tell().await {
+                Err(error) if is_for_good(&error) => return Err(error),
+                // It has ended the connection, so the next round makes another.
+                Err(_) => continue,
+                Ok(()) => {}
+            }
+            let Some(pull) = &mut self.pull else {
+                continue;
+            };
+            let mut pulled = pull.drain(&mut self.arrived);
+            let now = Instant::now();
+            // The server has taken back what lay here for too long, and delivers it anew.
+            self.arrived.retain(|arrived| now < arrived.holding.until);
+            if pulled.is_ok() && self.arrived.is_empty() {
+                pulled = pull.wait(max, &mut self.arrived).await;
+            }
+            if let Err(error) = pulled {
+                self.lost(error)?;
+            }
+            if !self.arrived.is_empty() {
+                return Ok(());
+            }
+        }
+    }
+
+    fn hand_out(&mut self, max: usize) -> Vec<Delivery> {
+        let mut deliveries = Vec::with_capacity(max.min(self.arrived.len()));
+        let mut bytes = 0;
+        while deliveries.len() < max && bytes < MOST_FETCHED_BYTES {
+            let Some(arrived) = self.arrived.pop_front() else {
+                break;
+            };
+            let delivery = arrived.into_delivery(|holding| self.held.hand_out(holding));
+            bytes += delivery.payload.len();
+            deliveries.push(delivery);
+        }
+        deliveries
+    }
+
+    async fn wind_up(&mut self) -> Result<()> {
+        self.connecting = None;
+        if let Some(pull) = &mut self.pull {
+            pull.stop(&mut self.arrived).await;
+        }
+        while !self.told.is_empty() {
+            self.up().await?;
+            // An error has ended the connection; what was not confirmed is repeated on the next one.
+            if let Err(error) = self.tell().await
+                && is_for_good(&error)
+            {
+                return Err(error);
+            }
+        }
+        let mut rest = self.held.take_all();
+        rest.extend(self.arrived.drain(..).map(|arrived| arrived.holding));
+        if let Some(pull) = self.pull.take() {
+            self.told.given_back(rest, None);
+            // What is not heard of that comes again when its time is over.
+            let _ = self.told.tell(&pull.link).await;
+            pull.link.end().await;
+        }
+        Ok(())
+    }
+}
+
+impl Source for NatsSource {
+    async fn fetch(&mut self, max: usize) -> Result<Fetched> {
+        let max = max.max(1);
+        match self.some(max).await {
+            Ok(()) => Ok(Fetched::Deliveries(self.hand_out(max))),
+            Err(error) if is_for_good(&error) => Err(error),
+            Err(error) => Ok(Fetched::Away(error)),
+        }
+    }
+
+    async fn acknowledge(&mut self, batch: &[DeliveryId]) -> Result<()> {
+        self.told.acknowledged(self.held.take(batch));
+        self.tell().await
+    }
+
+    async fn requeue(&mut self, batch: &[DeliveryId]) -> Result<()> {
+        self.told.given_back(self.held.take(batch), Some(RESPITE));
+        self.tell().await
+    }
+
+    async fn extend(&mut self, batch: &[DeliveryId]) -> Result<()> {
+        let known = self.held.replies(batch);
+        let Some(pull) = &mut self.pull else {
+            return Ok(());
+        };
+        // What waits here to be handed over is ours too.
+        if let Err(error) = pull.drain(&mut self.arrived) {
+            self.lost(error.clone())?;
+            return Err(error);
+        }
+        let lease = pull.facts.ack_wait;
+        let waiting = self.arrived.iter().map(|arrived| &arrived.holding.reply);
+        let replies: Vec<_> = known
+            .iter()
+            .map(|(_, reply)| reply)
+            .chain(waiting)
+            .cloned()
+            .collect();
+        let asked = Instant::now();
+        let heard = match settle::progress(&pull.link, &replies).await {
+            Ok(heard) => heard,
+            Err(error) => {
+                self.lost(error.clone())?;
+                return Err(error);
+            }
+        };
+        let (of_known, of_waiting) = heard.split_at(known.len());
+        for ((id, _), heard) in known.iter().zip(of_known) {
+            if *heard == Heard::Confirmed {
+                self.held.extended(*id, asked, lease);
+            }
+        }
+        for (arrived, heard) in self.arrived.iter_mut().zip(of_waiting) {
+            if *heard == Heard::Confirmed {
+                arrived.holding.until = arrived.holding.until.max(asked + lease);
+            }
+        }
+        Ok(())
+    }
+
+    async fn close(&mut self) -> Result<()> {
+        timeout(CLOSE, self.wind_up()).await.unwrap_or_else(|_| {
+            let message = format!("{} did not confirm everything in time", self.address.name);
+            Err(away(Code::SourceUnavailable, message))
+        })
+    }
+
+    fn progress(&self) -> Option<Progress> {
+        None
+    }
+}
+
+impl fmt::Debug for NatsSource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("NatsSource")
+            .field("options", &self.options)
+            .field("connected", &self.pull.is_some())
+            .field("arrived", &self.arrived.len())
+            .field("held", &self.held)
+            .field("told", &self.told)
+            .finish_non_exhaustive()
+    }
+}

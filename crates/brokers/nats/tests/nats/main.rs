@@ -1,0 +1,78 @@
+//! What NATS does to a source and a sink that other brokers do not, on the server of `SEMEL_TEST_NATS_URL`.
+
+mod outage;
+mod own;
+mod place;
+mod refused;
+mod sink;
+mod source;
+
+use std::collections::BTreeSet;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use semel_broker_nats::NatsSource;
+use semel_conformance::proxy::Proxy;
+use semel_core::Error;
+use semel_core::port::source::{Delivery, DeliveryId, Fetched, Source};
+use tokio::time::timeout;
+
+/// The next deliveries, however often the broker is away before.
+pub(crate) async fn some(source: &mut NatsSource, max: usize) -> Vec<Delivery> {
+    let fetched = timeout(Duration::from_secs(40), async {
+        loop {
+            match source.fetch(max).await {
+                Ok(Fetched::Deliveries(some)) => return some,
+                Ok(Fetched::Away(_)) => {}
+                other => panic!("{other:?}"),
+            }
+        }
+    });
+    fetched.await.expect("something comes")
+}
+
+/// Deliveries until there are those of `count` messages.
+pub(crate) async fn take(source: &mut NatsSource, count: usize) -> Vec<Delivery> {
+    let mut all = Vec::new();
+    while numbers(&all).len() < count {
+        all.extend(some(source, count).await);
+    }
+    all
+}
+
+/// Nothing comes for as long.
+pub(crate) async fn nothing(source: &mut NatsSource, time: Duration) {
+    let fetched = timeout(time, source.fetch(100)).await;
+    assert!(fetched.is_err(), "{fetched:?}");
+}
+
+/// That the broker is away, which is told within `time`.
+pub(crate) async fn is_away(source: &mut NatsSource, time: Duration) -> Error {
+    match timeout(time, source.fetch(10)).await {
+        Ok(Ok(Fetched::Away(error))) => error,
+        other => panic!("{other:?}"),
+    }
+}
+
+pub(crate) fn ids(deliveries: &[Delivery]) -> Vec<DeliveryId> {
+    deliveries.iter().map(|delivery| delivery.id).collect()
+}
+
+pub(crate) fn numbers(deliveries: &[Delivery]) -> BTreeSet<u32> {
+    let number = |delivery: &Delivery| {
+        let text = std::str::from_utf8(&delivery.payload).expect("a number");
+        text.parse().expect("a number")
+    };
+    deliveries.iter().map(number).collect()
+}
+
+/// In front of the server at `url`; the other part is the URL that leads through it.
+pub(crate) fn in_front_of(url: &str) -> (Proxy, String) {
+    let address: SocketAddr = url
+        .trim_start_matches("nats://")
+        .parse()
+        .expect("an address");
+    let proxy = Proxy::start(address);
+    let url = format!("nats://{}", proxy.address());
+    (proxy, url)
+}

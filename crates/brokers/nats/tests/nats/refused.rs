@@ -1,0 +1,207 @@
+//! What no trying again can help against, and what an operator should know.
+
+use std::time::Duration;
+
+use async_nats::jetstream::consumer::{AckPolicy, pull, push};
+use async_nats::jetstream::stream::StorageType;
+use semel_broker_nats::{NatsSource, Options};
+use semel_core::port::source::Source;
+use semel_core::{Advice, Error, ErrorKind};
+use tokio::time::timeout;
+
+use crate::place::{CONSUMER, Place};
+use crate::{ids, take};
+
+/// What a fetch says at once and for good.
+async fn refusal(options: Options) -> Error {
+    let mut source = NatsSource::new(options).expect("good options");
+    let fetched = timeout(Duration::from_secs(20), source.fetch(1)).await;
+    let error = fetched.expect("it is told").expect_err("it is refused");
+    assert_eq!(error.kind(), ErrorKind::InvalidConfig, "{error:?}");
+    assert_eq!(error.advice(), Advice::Fix);
+    error
+}
+
+fn as_user(place: &Place, login: &str) -> Options {
+    let url = place.url.replace("nats://", &format!("nats://{login}@"));
+    Options {
+        url,
+        ..place.options()
+    }
+}
+
+#[tokio::test]
+async fn a_wrong_password_is_told_and_not_shown() {
+    let place = Place::open().await;
+    let error = refusal(as_user(&place, "semel_guarded:s3cret")).await;
+    assert!(
+        error.to_string().contains("refuses the credentials"),
+        "{error}"
+    );
+    assert!(!format!("{error:?}").contains("s3cret"), "{error:?}");
+    refusal(as_user(&place, "t0ken")).await;
+}
+
+#[tokio::test]
+async fn a_password_may_have_any_characters() {
+    let place = Place::open().await;
+    place.put_numbers(1).await;
+    let options = as_user(&place, "semel_guarded:p%40ss%3Aword");
+    let mut source = NatsSource::new(options).expect("good options");
+    assert_eq!(take(&mut source, 1).await.len(), 1);
+}
+
+#[tokio::test]
+async fn a_missing_right_is_named() {
+    let place = Place::open().await;
+    place.put_numbers(1).await;
+    let error = refusal(as_user(&place, "semel_reader:reader")).await;
+    assert!(error.to_string().contains("consumer.create"), "{error}");
+    // With a consumer it may read, but not acknowledge.
+    place.source().connect().await.expect("a consumer");
+    let options = as_user(&place, "semel_reader:reader");
+    let mut source = NatsSource::new(options).expect("good options");
+    let got = take(&mut source, 1).await;
+    let error = source
+        .acknowledge(&ids(&got))
+        .await
+        .expect_err("it may not");
+    assert_eq!(error.kind(), ErrorKind::InvalidConfig, "{error:?}");
+    assert!(error.to_string().contains("$js.ack"), "{error}");
+}
+
+#[tokio::test]
+async fn a_missing_stream_is_named() {
+    let place = Place::open().await;
+    let options = Options {
+        stream: "nowhere".to_owned(),
+        ..place.options()
+    };
+    assert!(
+        refusal(options)
+            .await
+            .to_string()
+            .contains("no stream nowhere")
+    );
+}
+
+#[tokio::test]
+async fn a_missing_credentials_file_is_named() {
+    let place = Place::open().await;
+    let file = Some("/nowhere/me.creds".into());
+    let error = refusal(Options {
+        credentials_file: file,
+        ..place.options()
+    })
+    .await;
+    assert!(error.to_string().contains("/nowhere/me.creds"), "{error}");
+}
+
+#[tokio::test]
+async fn a_consumer_that_settles_unnamed_messages_is_refused() {
+    for policy in [AckPolicy::All, AckPolicy::None] {
+        let place = Place::open().await;
+        let config = pull::Config {
+            durable_name: Some(CONSUMER.to_owned()),
+            ack_policy: policy,
+            ..pull::Config::default()
+        };
+        place
+            .stream()
+            .await
+            .create_consumer(config)
+            .await
+            .expect("a consumer");
+        let error = refusal(place.options()).await;
+        assert!(error.to_string().contains("explicit"), "{error}");
+    }
+    let place = Place::open().await;
+    let config = push::Config {
+        durable_name: Some(CONSUMER.to_owned()),
+        deliver_subject: "somewhere".to_owned(),
+        ..push::Config::default()
+    };
+    place
+        .stream()
+        .await
+        .create_consumer(config)
+        .await
+        .expect("a consumer");
+    assert!(refusal(place.options()).await.to_string().contains("push"));
+}
+
+#[tokio::test]
+async fn another_filter_is_refused() {
+    let place = Place::open().await;
+    place.source().connect().await.expect("a consumer");
+    let filter = Some(format!("{}.x", place.name));
+    refusal(Options {
+        filter_subject: filter,
+        ..place.options()
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_consumer_that_is_made_has_no_findings() {
+    let place = Place::open().await;
+    let mut source = place.source();
+    source.connect().await.expect("connected");
+    assert_eq!(source.findings(), [""; 0]);
+    let info = place
+        .stream()
+        .await
+        .consumer_info(CONSUMER)
+        .await
+        .expect("made");
+    assert_eq!(info.config.ack_policy, AckPolicy::Explicit);
+    assert_eq!(info.config.ack_wait, place.options().lease);
+    assert_eq!(
+        (info.config.max_deliver, info.config.max_ack_pending),
+        (-1, 1_000)
+    );
+    // Another one finds it as it is.
+    let mut other = place.source();
+    other.connect().await.expect("connected");
+    assert_eq!(other.findings(), [""; 0]);
+}
+
+#[tokio::test]
+async fn what_is_worse_than_it_should_be_is_told() {
+    let place = Place::open().await;
+    place
+        .stream()
+        .await
+        .create_consumer(pull::Config {
+            durable_name: Some(CONSUMER.to_owned()),
+            ack_wait: Duration::from_secs(1),
+            max_deliver: 3,
+            ..pull::Config::default()
+        })
+        .await
+        .expect("a consumer");
+    let mut source = place.source();
+    source.connect().await.expect("connected");
+    let findings = source.findings().join("\n");
+    assert_eq!(source.findings().len(), 2, "{findings}");
+    assert!(
+        findings.contains("ack_wait") && findings.contains("max_deliver is 3"),
+        "{findings}"
+    );
+}
+
+#[tokio::test]
+async fn a_stream_in_memory_is_told() {
+    let mut place = Place::open().await;
+    place.name.push_str("-m");
+    place
+        .make(|config| config.storage = StorageType::Memory)
+        .await;
+    let mut source = place.source();
+    source.connect().await.expect("connected");
+    assert!(
+        source.findings().concat().contains("memory"),
+        "{:?}",
+        source.findings()
+    );
+}

@@ -1,0 +1,206 @@
+//! Where messages come from: `[pipelines.NAME.source]`.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use semel_broker_file::Format;
+
+use super::fields::Fields;
+use super::suggest::suggestion;
+use crate::secret::masked;
+
+/// Where messages come from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum SourceSettings {
+    /// A file, read from its start.
+    File { path: PathBuf, format: Format },
+    /// Standard input.
+    Stdin { format: Format },
+    /// A Kafka topic.
+    Kafka(KafkaSettings),
+    /// A NATS JetStream stream.
+    Nats(NatsSettings),
+    /// A RabbitMQ queue.
+    Amqp(AmqpSettings),
+}
+
+/// A member of a consumer group.
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) struct KafkaSettings {
+    pub(crate) brokers: String,
+    pub(crate) topic: String,
+    pub(crate) group: String,
+    /// librdkafka's own settings; some are secrets.
+    pub(crate) properties: Vec<(String, String)>,
+    pub(crate) span: u32,
+    pub(crate) drain: Duration,
+}
+
+/// A durable consumer.
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) struct NatsSettings {
+    /// May hold a password.
+    pub(crate) url: String,
+    pub(crate) stream: String,
+    pub(crate) consumer: String,
+    pub(crate) subject: Option<String>,
+    pub(crate) credentials: Option<PathBuf>,
+}
+
+/// A consumer of a queue.
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) struct AmqpSettings {
+    /// May hold a password.
+    pub(crate) url: String,
+    pub(crate) queue: String,
+    pub(crate) prefetch: u16,
+}
+
+/// As people are told of it.
+impl fmt::Display for SourceSettings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::File { path, .. } => write!(f, "file {}", path.display()),
+            Self::Stdin { .. } => f.write_str("stdin"),
+            Self::Kafka(it) => write!(f, "kafka {}, group {}", it.topic, it.group),
+            Self::Nats(it) => write!(f, "nats {}, consumer {}", it.stream, it.consumer),
+            Self::Amqp(it) => write!(f, "amqp {}", it.queue),
+        }
+    }
+}
+
+impl fmt::Debug for KafkaSettings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { topic, group, .. } = self;
+        write!(f, "{topic}, group {group}, at {}", self.brokers)
+    }
+}
+
+impl fmt::Debug for NatsSettings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} at {}", self.stream, masked(&self.url))
+    }
+}
+
+impl fmt::Debug for AmqpSettings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} at {}", self.queue, masked(&self.url))
+    }
+}
+
+pub(super) fn read(fields: &mut Fields<'_>) -> Option<SourceSettings> {
+    let mut source = fields.required_sub("source")?;
+    let read = match source.required_text("kind") {
+        Some("file") => {
+            let format = format(&mut source);
+            let path = source.required_text("path").map(PathBuf::from);
+            path.map(|path| SourceSettings::File { path, format })
+        }
+        Some("stdin") => Some(SourceSettings::Stdin {
+            format: format(&mut source),
+        }),
+        Some("kafka") => kafka(&mut source).map(SourceSettings::Kafka),
+        Some("nats") => nats(&mut source).map(SourceSettings::Nats),
+        Some("amqp") => amqp(&mut source).map(SourceSettings::Amqp),
+        Some(kind @ ("sqs" | "redis-streams" | "mqtt" | "postgres" | "webhook")) => {
+            if let Some(node) = source.node("kind") {
+                let message = format!("`{kind}` sources are not supported by this release");
+                source.unsupported("kind", node, message);
+            }
+            return None;
+        }
+        Some(kind) => {
+            let hint = suggestion(kind, &["file", "stdin", "kafka", "nats", "amqp"]);
+            let message = format!("`{kind}` is no kind of source; {hint}");
+            if let Some(node) = source.node("kind") {
+                source.fault("kind", node, message);
+            }
+            return None;
+        }
+        None => return None,
+    };
+    source.finish();
+    read
+}
+
+fn format(source: &mut Fields<'_>) -> Format {
+    let lines = [("lines", Format::Lines)];
+    source.choice_or("format", ("ndjson", Format::Ndjson), &lines)
+}
+
+fn kafka(source: &mut Fields<'_>) -> Option<KafkaSettings> {
+    let brokers = source.required_text("brokers").map(str::to_owned);
+    let topic = source.required_text("topic").map(str::to_owned);
+    let group = source.required_text("group").map(str::to_owned);
+    let span = source.count_or("span", 10_000_000, 50_000);
+    let drain = source.duration_or("drain", Duration::from_secs(5));
+    let mut properties = Vec::new();
+    if let Some(table) = source.optional_sub("properties") {
+        properties = table.text_entries(str::parse::<String>);
+        for (name, node) in table.entries() {
+            if is_secret(name) {
+                table.show_entry(name, Some(node), "***".to_owned());
+            } else if let Some(text) = node.value.as_text() {
+                table.show_entry(name, Some(node), text.to_owned());
+            }
+        }
+    }
+    Some(KafkaSettings {
+        brokers: brokers?,
+        topic: topic?,
+        group: group?,
+        properties,
+        span,
+        drain,
+    })
+}
+
+/// Whether a property of librdkafka may be one that nobody should see.
+fn is_secret(name: &str) -> bool {
+    [
+        "password", "secret", "key", "jaas", "token", "config", "pem",
+    ]
+    .iter()
+    .any(|part| name.contains(part))
+}
+
+fn nats(source: &mut Fields<'_>) -> Option<NatsSettings> {
+    let url = url(source);
+    let stream = source.required_text("stream").map(str::to_owned);
+    let consumer = source.required_text("consumer").map(str::to_owned);
+    let subject = source.text("subject").map(str::to_owned);
+    let credentials = source.text("credentials").map(PathBuf::from);
+    Some(NatsSettings {
+        url: url?,
+        stream: stream?,
+        consumer: consumer?,
+        subject,
+        credentials,
+    })
+}
+
+fn amqp(source: &mut Fields<'_>) -> Option<AmqpSettings> {
+    let url = url(source);
+    let queue = source.required_text("queue").map(str::to_owned);
+    let prefetch = source.count_or("prefetch", u16::MAX.into(), 1_000);
+    Some(AmqpSettings {
+        url: url?,
+        queue: queue?,
+        prefetch: u16::try_from(prefetch).unwrap_or(u16::MAX),
+    })
+}
+
+/// `url`, or the file that holds it.
+fn url(source: &mut Fields<'_>) -> Option<String> {
+    let url = source.text("url").map(str::to_owned);
+    let from_file = source.secret_file("url_file", "url", str::parse::<String>);
+    match (source.node("url"), source.node("url_file")) {
+        (Some(node), Some(_)) => {
+            source.fault("url", node, "either `url` or `url_file`, not both");
+        }
+        (None, None) => source.missing("url"),
+        (Some(_), None) | (None, Some(_)) => {}
+    }
+    url.or(from_file)
+}

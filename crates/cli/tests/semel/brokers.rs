@@ -1,0 +1,174 @@
+//! The binary behind real brokers: each message once, acknowledged when it is recorded, over a `kill -9` and
+//! over a broker that is not there.
+
+use std::net::TcpListener;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use rustix::process::Signal;
+use semel_core::port::sink::{Publication, Sink};
+use tokio::runtime::Runtime;
+
+use crate::site::{Site, Summary, wait_for};
+
+#[cfg(feature = "amqp")]
+mod amqp;
+#[cfg(feature = "kafka")]
+mod kafka;
+#[cfg(feature = "nats")]
+mod nats;
+
+/// A place of a broker that nobody else uses.
+trait Place {
+    /// Makes it.
+    fn new() -> Self;
+    /// The table of the source, with the broker at `address`.
+    fn source(&self, address: &str) -> String;
+    fn address() -> String;
+    /// Publishes these, each confirmed.
+    fn publish(&self, payloads: &[String]);
+}
+
+/// The tests of one kind of broker.
+macro_rules! behind {
+    ($place:ty) => {
+        #[test]
+        fn each_message_is_applied_once_and_acknowledged() {
+            crate::brokers::each_message_is_applied_once_and_acknowledged::<$place>();
+        }
+        #[test]
+        fn what_was_under_way_at_a_kill_is_applied_once() {
+            crate::brokers::what_was_under_way_at_a_kill_is_applied_once::<$place>();
+        }
+        #[test]
+        fn a_broker_that_is_absent_is_waited_for() {
+            crate::brokers::a_broker_that_is_absent_is_waited_for::<$place>();
+        }
+    };
+}
+use behind;
+
+fn each_message_is_applied_once_and_acknowledged<P: Place>() {
+    let place = P::new();
+    let site = site(&place, &P::address());
+    place.publish(&payments((0..50).chain(20..30)));
+    let summary = until(&site, 50, || {});
+    assert_eq!(summary.count("applied"), 50, "{summary:?}");
+    // Two of one key that are under way at once are looked at twice, and counted once.
+    assert_eq!(summary.count("deliveries"), 60, "{summary:?}");
+    assert_eq!(summary.count("replayed"), 10, "{summary:?}");
+    // Nothing is left of them.
+    place.publish(&payments(50..51));
+    let summary = until(&site, 51, || {});
+    summary.is(&[("deliveries", 1), ("applied", 1)]);
+    each_is_there_once(&site, 51);
+}
+
+fn what_was_under_way_at_a_kill_is_applied_once<P: Place>() {
+    let place = P::new();
+    let site = site(&place, &P::address());
+    place.publish(&payments(0..400));
+    for kill in 1..=2 {
+        let running = site.start(&["run"]);
+        wait_for("some lines", || there(&site) >= kill * 40);
+        running.signal(Signal::KILL);
+        running.wait();
+    }
+    assert!(there(&site) < 400, "all were applied before the last kill");
+    let summary = until(&site, 400, || {});
+    assert_eq!(summary.count("in_doubt"), 0, "{summary:?}");
+    each_is_there_once(&site, 400);
+}
+
+fn a_broker_that_is_absent_is_waited_for<P: Place>() {
+    let place = P::new();
+    let closed = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let nobody = closed.local_addr().expect("an address").to_string();
+    drop(closed);
+    let site = site(&place, &nobody);
+    let mut running = site.start(&["run", "--output", "json"]);
+    let mut said = String::new();
+    wait_for("a word about it", || {
+        said.push_str(&running.stderr());
+        said.contains("source-unavailable")
+    });
+    assert!(said.contains("trying again"), "{said}");
+    assert!(running.is_running(), "it waits");
+    running.signal(Signal::TERM);
+    let ended = running.wait().done();
+    ended.summary().is(&[("deliveries", 0)]);
+}
+
+/// Starts a run, waits until the output has `lines` lines, and asks for its end.
+fn until(site: &Site, lines: usize, beside: impl FnOnce()) -> Summary {
+    let running = site.start(&["run", "--output", "json"]);
+    beside();
+    wait_for("every line", || there(site) >= lines);
+    // Duplicates leave no line.
+    std::thread::sleep(std::time::Duration::from_millis(1_500));
+    running.signal(Signal::TERM);
+    running.wait().done().summary()
+}
+
+fn there(site: &Site) -> usize {
+    std::fs::read_to_string(site.path("out"))
+        .unwrap_or_default()
+        .lines()
+        .count()
+}
+
+fn each_is_there_once(site: &Site, count: usize) {
+    let mut expected = payments(0..count);
+    expected.sort();
+    assert_eq!(site.sorted_lines("out"), expected);
+}
+
+fn payments(ids: impl IntoIterator<Item = usize>) -> Vec<String> {
+    ids.into_iter()
+        .map(|id| format!("{{\"id\":\"pay-{id}\"}}"))
+        .collect()
+}
+
+fn site(place: &impl Place, address: &str) -> Site {
+    let config = format!(
+        "[store]\nurl = \"embedded:./store\"\n[pipelines.payments]\nkey = \"json:/id\"\nbatch = 10\nlease = \"2s\"\n\
+         effect = {{ kind = \"file\", path = \"out\" }}\n[pipelines.payments.source]\n{}",
+        place.source(address)
+    );
+    Site::with(&[("semel.toml", &config)])
+}
+
+fn name() -> String {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    let number = NEXT.fetch_add(1, Ordering::Relaxed);
+    format!("cli-{}-{number}", std::process::id())
+}
+
+fn server(variable: &str, service: &str) -> String {
+    std::env::var(variable).unwrap_or_else(|_| {
+        panic!(
+            "{variable} names no server: run `cargo xtask services up {service}` and `source \
+             target/services/env`"
+        )
+    })
+}
+
+fn runtime() -> Runtime {
+    Runtime::new().expect("a runtime")
+}
+
+async fn publish(sink: impl Sink, payloads: &[String]) {
+    let batch: Vec<_> = payloads
+        .iter()
+        .enumerate()
+        .map(|(place, payload)| Publication {
+            // Another one for each, so that no broker takes a repeat for one.
+            id: format!("{}-{place}", name()).into(),
+            order: None,
+            payload: payload.clone().into(),
+            headers: Vec::new(),
+        })
+        .collect();
+    for confirmed in sink.publish(&batch).await {
+        confirmed.expect("it is with the broker");
+    }
+}

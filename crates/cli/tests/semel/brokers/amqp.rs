@@ -1,0 +1,60 @@
+//! RabbitMQ.
+
+use lapin::options::QueueDeclareOptions;
+use lapin::types::{AMQPValue, FieldTable};
+use lapin::{Connection, ConnectionProperties};
+use semel_broker_amqp::{AmqpSink, SinkOptions};
+
+use super::{Place, behind, name, publish, runtime, server};
+
+/// A quorum queue.
+struct Queue(String);
+
+behind!(Queue);
+
+impl Place for Queue {
+    fn new() -> Self {
+        let queue = Self(name());
+        runtime().block_on(async {
+            let connection =
+                Connection::connect(&Self::address(), ConnectionProperties::default()).await;
+            let channel = connection.expect("a server").create_channel().await;
+            let mut arguments = FieldTable::default();
+            arguments.insert(
+                "x-queue-type".into(),
+                AMQPValue::LongString("quorum".into()),
+            );
+            let options = QueueDeclareOptions {
+                durable: true,
+                ..Default::default()
+            };
+            let channel = channel.expect("a channel");
+            let made = channel
+                .queue_declare(queue.0.as_str().into(), options, arguments)
+                .await;
+            let _ = made.expect("a queue");
+        });
+        queue
+    }
+
+    fn source(&self, address: &str) -> String {
+        let Self(queue) = self;
+        let url = if address.contains("://") {
+            address.to_owned()
+        } else {
+            format!("amqp://{address}")
+        };
+        format!("kind = \"amqp\"\nurl = \"{url}\"\nqueue = \"{queue}\"\nprefetch = 50\n")
+    }
+
+    fn address() -> String {
+        server("SEMEL_TEST_AMQP_URL", "rabbitmq")
+    }
+
+    fn publish(&self, payloads: &[String]) {
+        let options = SinkOptions::new(Self::address(), "", &self.0);
+        runtime().block_on(async {
+            publish(AmqpSink::new(options).expect("a sink"), payloads).await;
+        });
+    }
+}

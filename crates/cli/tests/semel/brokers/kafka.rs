@@ -1,0 +1,46 @@
+//! Kafka.
+
+use std::path::Path;
+use std::process::Command;
+
+use semel_broker_kafka::{KafkaSink, SinkOptions};
+
+use super::{Place, behind, name, publish, runtime, server};
+
+struct Topic(String);
+
+behind!(Topic);
+
+impl Place for Topic {
+    fn new() -> Self {
+        let topic = Self(name());
+        let jars = server("SEMEL_TEST_KAFKA_JARS", "kafka");
+        let made = Command::new("java")
+            .args(["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-cp"])
+            .arg(Path::new(&jars).join("*"))
+            .arg("org.apache.kafka.tools.TopicCommand")
+            .args(["--bootstrap-server", &Self::address(), "--create"])
+            .args(["--topic", &topic.0, "--partitions", "3"])
+            .output();
+        let made = made.expect("java");
+        assert!(made.status.success(), "{made:?}");
+        topic
+    }
+
+    fn source(&self, address: &str) -> String {
+        let Self(topic) = self;
+        format!(
+            "kind = \"kafka\"\nbrokers = \"{address}\"\ntopic = \"{topic}\"\ngroup = \"{topic}\"\n\
+             [pipelines.payments.source.properties]\n\"session.timeout.ms\" = \"6000\"\n"
+        )
+    }
+
+    fn address() -> String {
+        server("SEMEL_TEST_KAFKA_URL", "kafka")
+    }
+
+    fn publish(&self, payloads: &[String]) {
+        let sink = KafkaSink::new(SinkOptions::new(&Self::address(), &self.0));
+        runtime().block_on(publish(sink.expect("a sink"), payloads));
+    }
+}

@@ -1,0 +1,33 @@
+//! The sink: messages go out, confirmations come back.
+
+use std::future::Future;
+
+use bytes::Bytes;
+
+use crate::error::Result;
+
+/// Publishes messages to a place of a broker, at least once each.
+pub trait Sink: Send + Sync + 'static {
+    /// Publishes these in order, and waits until the broker has confirmed each of them.
+    ///
+    /// # Guarantee   SNK-1: what is answered `Ok` is with the broker, whole
+    /// # Shape       one answer per message, in the same order; each succeeds or fails on its own
+    /// # Errors      `Unavailable` or `Timeout`, `MaybeApplied` where it was sent and not confirmed;
+    /// `InvalidInput`: the broker takes no such message (too large, no such place)
+    /// # Cancel safety   what was sent may be published
+    fn publish(&self, batch: &[Publication]) -> impl Future<Output = Vec<Result<()>>> + Send;
+}
+
+/// A message to be published.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Publication {
+    /// Names the message: equal for each try to publish it, so that whoever reads may know it again, and a
+    /// broker with a duplicate detection of its own drops the second.
+    pub id: Box<str>,
+    /// What messages are kept in order by, where the broker has partitions.
+    pub order: Option<Bytes>,
+    /// The message, byte for byte.
+    pub payload: Bytes,
+    /// Headers, in this order.
+    pub headers: Vec<(Box<str>, Bytes)>,
+}

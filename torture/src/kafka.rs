@@ -1,0 +1,232 @@
+//! A Kafka broker of a test's own, to be killed.
+
+use std::fmt::Write as _;
+use std::fs::{self, File};
+use std::io::Write as _;
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::path::PathBuf;
+use std::process::{Child, Command, Output, Stdio};
+use std::thread::sleep;
+use std::time::Duration;
+
+use tempfile::TempDir;
+
+/// A broker on ports of its own; gone when dropped. Everything about it is asked with Kafka's own tools.
+#[derive(Debug)]
+pub struct Kafka {
+    folder: TempDir,
+    port: u16,
+    process: Child,
+}
+
+impl Kafka {
+    /// Formats a log folder and starts a broker on it.
+    ///
+    /// # Panics
+    ///
+    /// If `SEMEL_TEST_KAFKA_JARS` names no jars, or the broker does not come up.
+    pub fn start() -> Self {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let held = [0; 2].map(|_| TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port"));
+        let [port, controller] = held.map(|it| it.local_addr().expect("an address").port());
+        let data = folder.path().join("data");
+        let properties = PROPERTIES
+            .replace("PORT", &port.to_string())
+            .replace("CONTROLLER_AT", &controller.to_string())
+            .replace("DATA", &data.display().to_string());
+        fs::write(folder.path().join("properties"), properties).expect("a file");
+        let path = folder.path().join("properties");
+        let path = path.to_str().expect("a path in plain letters");
+        let id = "c2VtZWwgdG9ydHVyZSAgIA";
+        let format = ["kafka.tools.StorageTool", "format", "--standalone"];
+        let formatted = java(&format)
+            .args(["--cluster-id", id, "--config", path])
+            .output();
+        succeeded(&formatted.expect("java"));
+        let process = broker(&folder);
+        let this = Self {
+            folder,
+            port,
+            process,
+        };
+        this.wait_until_up();
+        this
+    }
+
+    /// `host:port`.
+    pub fn brokers(&self) -> String {
+        format!("127.0.0.1:{}", self.port)
+    }
+
+    /// Kills the broker and starts it again on the same log.
+    ///
+    /// # Panics
+    ///
+    /// If it does not come up again.
+    pub fn kill_and_restart(&mut self) {
+        self.process.kill().expect("a process");
+        self.process.wait().expect("a process");
+        self.process = broker(&self.folder);
+        self.wait_until_up();
+    }
+
+    /// Makes a topic.
+    ///
+    /// # Panics
+    ///
+    /// If it cannot be made.
+    pub fn create(&self, topic: &str, partitions: u32) {
+        let brokers = self.brokers();
+        let partitions = partitions.to_string();
+        let tool = "org.apache.kafka.tools.TopicCommand";
+        let args = ["--bootstrap-server", &brokers, "--create", "--topic", topic];
+        let made = java(&[tool])
+            .args(args)
+            .args(["--partitions", &partitions])
+            .output();
+        succeeded(&made.expect("java"));
+    }
+
+    /// Publishes each line, with `key` of it as the record's key, and returns when all are confirmed.
+    ///
+    /// # Panics
+    ///
+    /// If one is not.
+    pub fn publish(&self, topic: &str, lines: &str, key: impl Fn(&str) -> String) {
+        let keyed = lines.lines().fold(String::new(), |mut to, line| {
+            writeln!(to, "{}\t{line}", key(line)).expect("a string takes what is written");
+            to
+        });
+        let brokers = self.brokers();
+        let tool = "org.apache.kafka.tools.ConsoleProducer";
+        let mut command = java(&[tool]);
+        command
+            .args(["--bootstrap-server", &brokers, "--topic", topic])
+            .args(["--property", "parse.key=true"])
+            .args(["--property", "key.separator=\t"])
+            .args(["--producer-property", "acks=all"])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped());
+        let mut producer = command.spawn().expect("java");
+        let mut input = producer.stdin.take().expect("a pipe");
+        input.write_all(keyed.as_bytes()).expect("it is read");
+        drop(input);
+        let output = producer.wait_with_output().expect("java");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(!said.contains("ERROR"), "{said}");
+        succeeded(&output);
+    }
+
+    /// How many records the group has still to commit, and how many were published; `None` while the group
+    /// rebalances or the broker does not know.
+    ///
+    /// # Panics
+    ///
+    /// If there is no Java.
+    pub fn lag(&self, group: &str) -> Option<(u64, u64)> {
+        let brokers = self.brokers();
+        let tool = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand";
+        let args = [
+            "--bootstrap-server",
+            &brokers,
+            "--describe",
+            "--group",
+            group,
+        ];
+        let output = java(&[tool]).args(args).output().expect("java");
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        let rows = text.lines().filter(|line| line.starts_with(group));
+        let (mut lag, mut end, mut seen) = (0, 0, false);
+        for row in rows {
+            let fields: Vec<_> = row.split_whitespace().collect();
+            let number = |at: usize| fields.get(at)?.parse::<u64>().ok();
+            end += number(4)?;
+            lag += number(5)?;
+            seen = true;
+        }
+        seen.then_some((lag, end))
+    }
+
+    fn wait_until_up(&self) {
+        let brokers = self.brokers();
+        for _ in 0..300 {
+            if TcpStream::connect((Ipv4Addr::LOCALHOST, self.port)).is_ok() {
+                let tool = "org.apache.kafka.tools.TopicCommand";
+                let asked = java(&[tool])
+                    .args(["--bootstrap-server", &brokers, "--list"])
+                    .output();
+                if asked.is_ok_and(|it| it.status.success()) {
+                    return;
+                }
+            }
+            sleep(Duration::from_millis(200));
+        }
+        panic!("Kafka did not come up within a minute");
+    }
+}
+
+impl Drop for Kafka {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+fn broker(folder: &TempDir) -> Child {
+    let log = File::options()
+        .create(true)
+        .append(true)
+        .open(folder.path().join("log"))
+        .expect("a log");
+    let mut command = java(&["kafka.Kafka"]);
+    command
+        .arg(folder.path().join("properties"))
+        .stdout(log.try_clone().expect("a log"))
+        .stderr(log);
+    command.spawn().expect("java")
+}
+
+/// A program of Kafka's jars; quick to start, since most of them end at once.
+fn java(what: &[&str]) -> Command {
+    let jars = std::env::var_os("SEMEL_TEST_KAFKA_JARS")
+        .expect("SEMEL_TEST_KAFKA_JARS: `cargo xtask services up kafka` fetches them");
+    let mut command = Command::new("java");
+    command
+        .args([
+            "-XX:TieredStopAtLevel=1",
+            "-XX:+UseSerialGC",
+            "-Xmx512m",
+            "-cp",
+        ])
+        .arg(PathBuf::from(jars).join("*"))
+        .args(what)
+        .stdin(Stdio::null());
+    command
+}
+
+fn succeeded(output: &Output) {
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{}: {said}", output.status);
+}
+
+const PROPERTIES: &str = "\
+process.roles=broker,controller
+node.id=1
+controller.quorum.bootstrap.servers=127.0.0.1:CONTROLLER_AT
+listeners=PLAINTEXT://127.0.0.1:PORT,CONTROLLER://127.0.0.1:CONTROLLER_AT
+advertised.listeners=PLAINTEXT://127.0.0.1:PORT
+controller.listener.names=CONTROLLER
+log.dirs=DATA
+auto.create.topics.enable=false
+offsets.topic.num.partitions=4
+offsets.topic.replication.factor=1
+transaction.state.log.replication.factor=1
+transaction.state.log.min.isr=1
+share.coordinator.state.topic.replication.factor=1
+share.coordinator.state.topic.min.isr=1
+group.initial.rebalance.delay.ms=0
+group.min.session.timeout.ms=1000
+broker.session.timeout.ms=3000
+broker.heartbeat.interval.ms=500
+";

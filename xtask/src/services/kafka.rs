@@ -1,0 +1,249 @@
+//! Apache Kafka: one broker that is its own controller, made anew at every start, because the
+//! quorum remembers its ports, and those change. Debian has no package of it: its jars come from
+//! Maven Central, once.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::failure::Result;
+use crate::process;
+
+use super::server::{self, Server};
+
+pub(super) static SERVER: Server = Server {
+    name: "kafka",
+    program: "java",
+    // It depends on a Java that runs without a screen, and so brings one.
+    package: FETCHER_PACKAGE,
+    find,
+    variable: "SEMEL_TEST_KAFKA_URL",
+    // The second one is the controller's.
+    ports: 2,
+    prepare,
+    url: |ports| format!("127.0.0.1:{}", ports[0]),
+    answers,
+    finish: |_, _| Ok(()),
+    stop: "TERM",
+};
+
+/// The variable with the folder of the jars, for tests that start a broker of their own:
+/// `java -cp 'FOLDER/*' kafka.Kafka FILE`.
+pub(super) const JARS: &str = "SEMEL_TEST_KAFKA_JARS";
+
+/// What fetches the jars, and the package that brings it.
+const FETCHER: &str = "mvn";
+const FETCHER_PACKAGE: &str = "maven";
+/// The one of its plugins that does it.
+const COPY: &str = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-dependencies";
+
+const VERSION: &str = "4.1.0";
+/// Group, artifact and version; what they depend on comes along. The tools bring the commands that
+/// look after topics and groups, the last one a log.
+const WANTED: [[&str; 3]; 3] = [
+    ["org.apache.kafka", "kafka_2.13", VERSION],
+    ["org.apache.kafka", "kafka-tools", VERSION],
+    ["org.slf4j", "slf4j-simple", "1.7.36"],
+];
+
+/// Any 16 bytes, as the broker writes them.
+const CLUSTER: &str = "c2VtZWwgdGVzdHMga2Fmaw";
+
+fn find(program: &str) -> Option<PathBuf> {
+    super::on_path(FETCHER)?;
+    super::on_path(program)
+}
+
+/// Where the jars are, beside `data`: of another version, they are others.
+pub(super) fn jars(data: &Path) -> PathBuf {
+    data.with_extension(format!("jars-{VERSION}"))
+}
+
+fn prepare(program: &Path, data: &Path, ports: &[u16]) -> Result<Vec<Command>> {
+    let jars = jars(data);
+    if !jars.is_dir() {
+        fetch(data, &jars)?;
+    }
+    fs::remove_dir_all(data)?;
+    fs::create_dir_all(data)?;
+    let settings = data.with_extension("properties");
+    fs::write(&settings, properties(data, ports))?;
+    let mut format = java(program, &jars);
+    format
+        .args(["kafka.tools.StorageTool", "format", "--standalone"])
+        .args(["--cluster-id", CLUSTER, "--config"])
+        .arg(&settings);
+    process::log(&mut format, &data.with_extension("format.log"))?;
+    let mut command = java(program, &jars);
+    command.arg("kafka.Kafka").arg(&settings).current_dir(data);
+    Ok(vec![command])
+}
+
+/// Downloads the jars; `jars` is there only when all of them are.
+fn fetch(data: &Path, jars: &Path) -> Result {
+    // A folder that was left half full would be taken for a whole one.
+    let fresh = data.with_extension("fresh");
+    if fresh.exists() {
+        fs::remove_dir_all(&fresh)?;
+    }
+    let wanted = data.with_extension("pom.xml");
+    fs::write(&wanted, pom())?;
+    let mut copy = Command::new(FETCHER);
+    copy.args(["--batch-mode", "--file"])
+        .arg(&wanted)
+        .arg(COPY)
+        .arg(format!("-DoutputDirectory={}", fresh.display()));
+    process::log(&mut copy, &data.with_extension("fetch.log"))?;
+    Ok(fs::rename(&fresh, jars)?)
+}
+
+fn pom() -> String {
+    let wanted = WANTED.map(|[group, artifact, version]| {
+        format!(
+            "<dependency><groupId>{group}</groupId><artifactId>{artifact}</artifactId>\
+             <version>{version}</version></dependency>\n"
+        )
+    });
+    format!(
+        "<project>\n<modelVersion>4.0.0</modelVersion>\n<groupId>semel</groupId>\
+         <artifactId>kafka</artifactId><version>1</version><packaging>pom</packaging>\n\
+         <dependencies>\n{}</dependencies>\n</project>\n",
+        wanted.concat()
+    )
+}
+
+/// Java, about to be told the class to run.
+fn java(program: &Path, jars: &Path) -> Command {
+    let mut command = Command::new(program);
+    command
+        .args(["-Xmx512m", "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"])
+        .arg("-cp")
+        // Java itself takes this for all of them.
+        .arg(jars.join("*"));
+    command
+}
+
+/// What one broker alone must be told, and what keeps the tests honest and quick: no topic comes to
+/// be by itself, the internal ones are small, and the first member of a group waits for no others.
+const SETTINGS: &str = "\
+process.roles=broker,controller
+node.id=1
+controller.listener.names=CONTROLLER
+offsets.topic.replication.factor=1
+offsets.topic.num.partitions=4
+transaction.state.log.replication.factor=1
+transaction.state.log.min.isr=1
+transaction.state.log.num.partitions=4
+share.coordinator.state.topic.replication.factor=1
+share.coordinator.state.topic.min.isr=1
+group.initial.rebalance.delay.ms=0
+auto.create.topics.enable=false
+";
+
+fn properties(data: &Path, ports: &[u16]) -> String {
+    let [broker, controller] = [ports[0], ports[1]];
+    format!(
+        "{SETTINGS}\
+         controller.quorum.bootstrap.servers=127.0.0.1:{controller}\n\
+         listeners=PLAINTEXT://127.0.0.1:{broker},CONTROLLER://127.0.0.1:{controller}\n\
+         advertised.listeners=PLAINTEXT://127.0.0.1:{broker}\n\
+         log.dirs={}\n",
+        data.display()
+    )
+}
+
+/// Which brokers there are, and none of the topics: the length of the rest, `Metadata` in version 1,
+/// number 7 of this client without a name, an array of no topics.
+const WHO: &[u8] = b"\0\0\0\x0e\0\x03\0\x01\0\0\0\x07\xff\xff\0\0\0\0";
+
+/// The controller lets the broker serve: a broker that it does not is not among those named.
+fn answers(ports: &[u16]) -> bool {
+    // The length of the rest, the number, how many brokers there are.
+    let said = server::ask(ports[0], WHO, 12);
+    said.is_some_and(|said| said[4..] == [0, 0, 0, 7, 0, 0, 0, 1])
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read, Write};
+    use std::net::TcpListener;
+    use std::thread;
+
+    use super::*;
+
+    fn data(name: &str) -> PathBuf {
+        std::env::temp_dir().join(format!("xtask-kafka-{}-{name}", std::process::id()))
+    }
+
+    #[test]
+    fn a_broker_is_told_its_ports_and_its_folder() {
+        let told = properties(Path::new("/data"), &[1, 2]);
+        for line in [
+            "listeners=PLAINTEXT://127.0.0.1:1,CONTROLLER://127.0.0.1:2",
+            "controller.quorum.bootstrap.servers=127.0.0.1:2",
+            "log.dirs=/data",
+            "auto.create.topics.enable=false",
+        ] {
+            assert!(told.lines().any(|told| told == line), "{line}: {told}");
+        }
+        assert_eq!((SERVER.url)(&[1, 2]), "127.0.0.1:1");
+    }
+
+    #[test]
+    fn jars_are_asked_for_by_group_artifact_and_version() {
+        let pom = pom();
+        assert_eq!(pom.matches("<dependency>").count(), WANTED.len());
+        let tools = "<dependency><groupId>org.apache.kafka</groupId>\
+                     <artifactId>kafka-tools</artifactId><version>4.1.0</version></dependency>";
+        assert!(pom.contains(tools), "{pom}");
+    }
+
+    #[test]
+    fn jars_that_are_there_are_not_fetched_and_the_data_is_new() {
+        let data = data("fresh");
+        let jars = jars(&data);
+        fs::create_dir_all(&jars).expect("created");
+        fs::create_dir_all(&data).expect("created");
+        fs::write(data.join("old"), "").expect("written");
+        let commands = prepare(Path::new("true"), &data, &[1, 2]).expect("prepared");
+        let last: Vec<_> = commands[0]
+            .get_args()
+            .filter_map(|arg| arg.to_str())
+            .collect();
+        let settings = data.with_extension("properties");
+        assert_eq!(commands.len(), 1);
+        assert_eq!(last[2..4], ["-cp", &jars.join("*").display().to_string()]);
+        assert_eq!(last[4..], ["kafka.Kafka", &settings.display().to_string()]);
+        assert!(!data.join("old").exists());
+        assert!(!data.with_extension("fetch.log").exists());
+        fs::remove_dir_all(&data).expect("removed");
+        fs::remove_dir_all(&jars).expect("removed");
+        for left in ["properties", "format.log"] {
+            fs::remove_file(data.with_extension(left)).expect("removed");
+        }
+    }
+
+    /// What is made of a server that was asked once and said `answer`.
+    fn after(answer: &'static [u8]) -> bool {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let port = listener.local_addr().expect("bound").port();
+        let asked = thread::spawn(move || {
+            let (mut stream, _) = listener.accept().expect("somebody asks");
+            let mut question = [0; WHO.len()];
+            stream.read_exact(&mut question).expect("a whole question");
+            stream.write_all(answer).expect("heard");
+            question
+        });
+        let answered = answers(&[port]);
+        assert_eq!(asked.join().expect("it was asked"), WHO);
+        answered
+    }
+
+    #[test]
+    fn a_broker_that_the_controller_does_not_name_is_not_up() {
+        assert!(after(b"\0\0\0\x40\0\0\0\x07\0\0\0\x01and more"));
+        assert!(!after(b"\0\0\0\x40\0\0\0\x07\0\0\0\0and more"));
+        assert!(!after(b"\0\0\0\x40\0\0\0\x08\0\0\0\x01and more"));
+        assert!(!after(b"\0\0\0\x04"));
+    }
+}
