@@ -30,36 +30,40 @@ macro_rules! sink_laws {
     ($subject:ident) => {
         mod sink_laws {
             use super::$subject as Tested;
-            #[test]
-            fn what_is_confirmed_is_there_whole_and_in_order() {
-                $crate::sink::check($crate::sink::what_is_confirmed_is_there::<Tested>);
-            }
-            #[test]
-            fn an_empty_batch_is_answered_empty() {
-                $crate::sink::check($crate::sink::an_empty_batch_is_answered_empty::<Tested>);
+            $crate::__sink_tests! { Tested
+                LawId::Confirmed => what_is_confirmed_is_there_whole_and_in_order;
+                LawId::Confirmed => publishing_nothing_is_answered_with_nothing;
             }
         }
     };
+}
+
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __sink_tests {
+    ($tested:ident $(LawId::$law:ident => $case:ident;)+) => {$(
+        #[test]
+        fn $case() {
+            $crate::sink::check($crate::LawId::$law, $crate::sink::$case::<$tested>);
+        }
+    )+};
 }
 
 /// Runs `case` in a fresh place of `S`.
 ///
 /// # Panics
 ///
-/// With the id and the sentence of the law when the case fails.
-pub fn check<S, F>(case: impl FnOnce(S) -> F + Send + 'static)
+/// With the id and the sentence of `law` when the case fails.
+pub fn check<S, F>(law: LawId, case: impl FnOnce(S) -> F + Send + 'static)
 where
     S: SinkSubject,
     F: Future<Output = ()> + Send + 'static,
 {
-    run(
-        LawId::Confirmed,
-        Box::pin(async move { case(S::open().await).await }),
-    );
+    run(law, Box::pin(async move { case(S::open().await).await }));
 }
 
 /// Payloads byte for byte, headers, and the order of the batch.
-pub async fn what_is_confirmed_is_there<S: SinkSubject>(place: S) {
+pub async fn what_is_confirmed_is_there_whole_and_in_order<S: SinkSubject>(place: S) {
     let mut batch: Vec<_> = (0..300)
         .map(|n| publication(&n.to_string(), n.to_string().into()))
         .collect();
@@ -85,7 +89,7 @@ pub async fn what_is_confirmed_is_there<S: SinkSubject>(place: S) {
 }
 
 /// Nothing to publish is no error.
-pub async fn an_empty_batch_is_answered_empty<S: SinkSubject>(place: S) {
+pub async fn publishing_nothing_is_answered_with_nothing<S: SinkSubject>(place: S) {
     let sink = place.sink().await;
     assert!(sink.publish(&[]).await.is_empty());
 }

@@ -63,7 +63,7 @@ impl Message {
     }
 }
 
-/// The next `count` messages of a source, as they were published.
+/// The next `count` messages of a source, as they were published; they are acknowledged as they come.
 ///
 /// # Panics
 ///
@@ -72,10 +72,14 @@ pub async fn read(source: &mut impl Source, count: usize) -> Vec<Message> {
     let mut read = Vec::new();
     while read.len() < count {
         match source.fetch(count - read.len()).await {
-            Ok(Fetched::Deliveries(some)) => read.extend(some.into_iter().map(|it| Message {
-                payload: it.payload,
-                headers: it.headers,
-            })),
+            Ok(Fetched::Deliveries(some)) => {
+                let ids: Vec<_> = some.iter().map(|it| it.id).collect();
+                source.acknowledge(&ids).await.expect("a word");
+                read.extend(some.into_iter().map(|it| Message {
+                    payload: it.payload,
+                    headers: it.headers,
+                }));
+            }
             Ok(Fetched::Away(_) | Fetched::Revoked(_)) => {}
             other => panic!("{other:?}"),
         }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use semel_core::Timestamp;
+use semel_core::{Key, Timestamp};
 
 use super::call::{Answer, Call, Times};
 use super::spec::Spec;
@@ -20,7 +20,11 @@ pub(super) struct Event {
     pub(super) answered: u64,
 }
 
-/// The events of one object, in the order of their calls.
+/// The events of one object: those of one task about one key in the order of their calls.
+///
+/// Items of a batch about different keys are calls at once: a batch is no transaction, and a store may
+/// answer one of them from a read while another one has to be written. What was called after the batch was
+/// answered comes after all of them, by the moments of both.
 pub(super) struct Search<'a> {
     tasks: Vec<Vec<&'a Event>>,
     now: Timestamp,
@@ -31,13 +35,13 @@ pub(super) struct Search<'a> {
 
 impl<'a> Search<'a> {
     pub(super) fn new(events: &'a [Event], now: Timestamp, times: Times) -> Self {
-        let count = events.iter().map(|event| event.task + 1).max().unwrap_or(0);
-        let mut tasks = vec![Vec::new(); count];
+        let mut tasks: BTreeMap<_, Vec<_>> = BTreeMap::new();
         for event in events {
-            tasks[event.task].push(event);
+            let of_one = tasks.entry((event.task, event.call.key().map(Key::as_str)));
+            of_one.or_default().push(event);
         }
         Self {
-            tasks,
+            tasks: tasks.into_values().collect(),
             now,
             times,
             seen: BTreeMap::new(),
@@ -139,4 +143,85 @@ pub(super) fn shown(events: &[Event]) -> String {
         };
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use semel_core::decide::{self, Change};
+    use semel_core::{ClaimId, ClaimRequest, FencingToken, Operation, Scope};
+
+    use super::*;
+
+    const NOW: Timestamp = Timestamp::from_millis(1_000);
+
+    fn operation(key: &str) -> Operation {
+        let scope = Scope::new("", "payments").expect("a scope");
+        Operation::new(scope, Key::parse(key).expect("a key"))
+    }
+
+    /// A claim that is granted, and what a look at the key finds from then on.
+    fn claim(key: &str, token: u64) -> ((Call, Answer), Answer) {
+        let Operation { scope, key } = operation(key);
+        let request = ClaimRequest::new(scope, key, ClaimId::from_u128(1));
+        let token = FencingToken::new(token);
+        let decision = decide::claim(None, None, &request, NOW, token);
+        let Change::Put(record) = decision.change else {
+            panic!("{decision:?}")
+        };
+        let answer = Answer::to_claim(decision.answer, Times::Exact);
+        let found = Answer::to_get(Some(record), Times::Exact);
+        ((Call::Claim(request), answer), found)
+    }
+
+    fn event(task: usize, (call, answer): (Call, Answer), called: u64, answered: u64) -> Event {
+        Event {
+            task,
+            call,
+            answer,
+            is_known: true,
+            called,
+            answered,
+        }
+    }
+
+    fn look(key: &str, found: Answer) -> (Call, Answer) {
+        (Call::Get(operation(key)), found)
+    }
+
+    fn nothing() -> Answer {
+        Answer::to_get(None, Times::Exact)
+    }
+
+    fn explains(events: &[Event]) -> bool {
+        Search::new(events, NOW, Times::Exact).explains()
+    }
+
+    #[test]
+    fn items_of_a_batch_about_different_keys_are_at_once() {
+        let ((a, _), (b, found_b)) = (claim("a", 1), claim("b", 2));
+        let mut events = vec![event(0, a, 1, 2), event(0, b, 3, 4)];
+        // Of one batch: the first item is after both claims, the second before either.
+        events.push(event(1, look("b", found_b), 0, 9));
+        events.push(event(1, look("a", nothing()), 0, 9));
+        assert!(explains(&events));
+    }
+
+    #[test]
+    fn items_of_a_batch_about_one_key_follow_each_other() {
+        let (a, found) = claim("a", 1);
+        let there = event(1, look("a", found), 0, 9);
+        let absent = event(1, look("a", nothing()), 0, 9);
+        let a = event(0, a, 1, 2);
+        assert!(explains(&[a.clone(), absent.clone(), there.clone()]));
+        assert!(!explains(&[a, there, absent]));
+    }
+
+    #[test]
+    fn calls_of_one_task_follow_each_other_whatever_they_are_about() {
+        let ((a, _), (b, found_b)) = (claim("a", 1), claim("b", 2));
+        let mut events = vec![event(0, a, 1, 4), event(0, b, 5, 8)];
+        events.push(event(1, look("b", found_b), 0, 9));
+        events.push(event(1, look("a", nothing()), 10, 11));
+        assert!(!explains(&events));
+    }
 }
