@@ -1,5 +1,6 @@
 -- Claims what is absent and young enough, and reads what is there. Line 0 has the ids of what was
--- claimed with a token each, so that the usual answer is one row; every other key has a line of its own.
+-- claimed with a token each, so that the usual answer is one row, and the floor under tokens, read after all
+-- of that; every other key has a line of its own.
 -- $1 now or NULL, $2 whether outcomes are wanted, $3 and $4 scope and lease where all keys have the same,
 -- then per key, in the order of the ids; a list without values may be left empty.
 -- A line without a state is of a key that is too old, or appeared after this statement began.
@@ -32,7 +33,7 @@ WITH clock AS MATERIALIZED (
     ON CONFLICT (id) DO NOTHING
     RETURNING id, token
 )
-SELECT found.*, line.n, clock.now, line.ids, line.tokens
+SELECT found.*, line.n, clock.now, line.ids, line.tokens, CASE WHEN line.n = 0 THEN semel.floor() END
 FROM (
     SELECT NULL AS id, 0 AS n, array_agg(id) AS ids, array_agg(token) AS tokens FROM fresh
     UNION ALL

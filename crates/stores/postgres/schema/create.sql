@@ -11,6 +11,15 @@ CREATE TABLE semel.meta (
 -- Fencing tokens. One number at a time: a session that kept some back would give them out of order.
 CREATE SEQUENCE semel.token CACHE 1;
 
+-- The highest token that was removed together with its record. A claim draws its token before it inserts;
+-- in between, another life of the key may have come and gone.
+INSERT INTO semel.meta (name, value) VALUES ('floor', 0);
+
+-- As it is now, and not when the statement began: volatile functions look anew.
+CREATE FUNCTION semel.floor() RETURNS bigint LANGUAGE sql VOLATILE AS $$
+    SELECT value FROM semel.meta WHERE name = 'floor'
+$$;
+
 -- Tenant and operation name, so that a record needs one small number for both.
 CREATE TABLE semel.scopes (
     scope     integer GENERATED ALWAYS AS IDENTITY PRIMARY KEY,

@@ -1,4 +1,6 @@
--- Writes records of keys that have none; answers with their ids.
+-- Writes records of keys that have none; answers with their ids. Where their tokens are to be new ($28), not
+-- with those whose token was overtaken by another life of a key: the caller undoes them.
+WITH written AS (
 INSERT INTO semel.records (id, state, at, kept, margin, recovery, claim, token, attempts, vanished,
                            repeats, doubt, created_at, started_at, error, fingerprint, transport,
                            entity, version, held, claimed_at, past, codec, outcome, due, scope, key,
@@ -16,4 +18,6 @@ FROM unnest($1::bytea[], $2::smallint[], $3::bigint[], $4::bigint[], $5::bigint[
                claimed_at, past, codec, outcome, due, scope, key)
 ORDER BY id
 ON CONFLICT (id) DO NOTHING
-RETURNING id
+RETURNING id, token
+)
+SELECT id FROM written WHERE NOT $28::boolean OR token > semel.floor()

@@ -6,6 +6,12 @@ WITH due AS MATERIALIZED (
       AND state IN (3, 4)
     ORDER BY due LIMIT $2::bigint
     FOR UPDATE SKIP LOCKED
+), removed AS (
+    DELETE FROM semel.records USING due WHERE records.id = due.id
+    RETURNING records.token
+), raised AS (
+    UPDATE semel.meta SET value = highest.token
+    FROM (SELECT max(token) AS token FROM removed) AS highest
+    WHERE name = 'floor' AND value < highest.token
 )
-DELETE FROM semel.records USING due WHERE records.id = due.id
-RETURNING true
+SELECT true FROM removed

@@ -5,7 +5,8 @@ use std::error::Error;
 use bytes::{Bytes, BytesMut};
 use deadpool_postgres::tokio_postgres::types::{IsNull, ToSql, Type, accepts, to_sql_checked};
 use semel_core::attempt::past_to_bytes;
-use semel_core::{Fingerprint, Key, OpId, Record, State};
+use semel_core::ledger::first_revision;
+use semel_core::{FencingToken, Fingerprint, Key, OpId, Record, State};
 
 use crate::row::{
     due, millis, outcome_columns, recovery_column, span_column, state_column, text, window_columns,
@@ -124,13 +125,21 @@ impl<'r> Columns<'r> {
         parameters
     }
 
-    /// What `insert.sql` takes.
-    pub(crate) fn insert(&self) -> Parameters<'_> {
+    /// What `insert.sql` takes. Whether the tokens are drawn for this, and must not have been overtaken.
+    pub(crate) fn insert(&self, are_drawn: bool) -> Parameters<'_> {
         let mut parameters: Parameters<'_> = vec![&self.ids];
         parameters.extend(self.shared());
         parameters.push(&self.scopes);
         parameters.push(&self.keys);
+        parameters.push(if are_drawn { &true } else { &false });
         parameters
+    }
+
+    /// The ids of what is inserted, and the revisions that it begins with.
+    pub(crate) fn begun(&self) -> (&[&'r [u8]], Vec<i64>) {
+        let token = |token: &i64| FencingToken::new(token.cast_unsigned());
+        let revisions = self.token.iter().map(token).map(first_revision);
+        (&self.ids, revisions.map(u64::cast_signed).collect())
     }
 
     fn shared(&self) -> [&(dyn ToSql + Sync); 24] {

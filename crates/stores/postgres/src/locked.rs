@@ -212,9 +212,14 @@ impl<'t, C: Runs> Locked<'t, C> {
         if !inserts.is_empty() {
             let written = self
                 .client
-                .rows(&self.texts.insert, &inserts.insert())
+                .rows(&self.texts.insert, &inserts.insert(true))
                 .await?;
             if written.len() < inserts.len() {
+                // What is ours of them must not be met again where the transaction is not undone.
+                let (ids, revisions) = inserts.begun();
+                self.client
+                    .rows(&self.texts.delete, &[&ids, &revisions])
+                    .await?;
                 return Err(Stop::Again);
             }
         }

@@ -290,7 +290,7 @@ async fn write(
     let texts = &session.texts;
     for (text, parameters, is_empty) in [
         (&texts.update, updates.update(), updates.is_empty()),
-        (&texts.insert, inserts.insert(), inserts.is_empty()),
+        (&texts.insert, inserts.insert(false), inserts.is_empty()),
         (
             &texts.delete,
             vec![&dropped as _, &revisions as _],

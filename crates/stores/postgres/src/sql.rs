@@ -127,7 +127,7 @@ mod tests {
         assert!(texts.lock.sql.contains("FROM \"odd\"\"one\".records"));
         assert_eq!(*texts.lock.types, [Type::BOOL, Type::BYTEA_ARRAY]);
         assert_eq!(texts.update.types.len(), 26);
-        assert_eq!(texts.insert.types.len(), 27);
+        assert_eq!(texts.insert.types.len(), 28);
         assert_eq!(texts.claim.types.len(), 13);
     }
 }

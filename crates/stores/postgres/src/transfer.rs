@@ -264,7 +264,7 @@ async fn add_records(
         .rows(&session.texts.record_forget, &[&now, &asked])
         .await?;
     let rows = transaction
-        .rows(&session.texts.insert, &columns.insert())
+        .rows(&session.texts.insert, &columns.insert(false))
         .await?;
     let mut added = HashSet::with_capacity(rows.len());
     for row in &rows {

@@ -4,7 +4,9 @@ use std::collections::HashSet;
 
 use deadpool_postgres::tokio_postgres::Row;
 use semel_core::ledger::{Found, Ledger, first_revision};
-use semel_core::{Admission, ClaimRequest, Error, ErrorKind, FencingToken, Result, Timestamp};
+use semel_core::{
+    Admission, ClaimRequest, Error, ErrorKind, FencingToken, OpId, Result, Timestamp,
+};
 
 use super::{Rounds, line, unasked};
 use crate::columns::Asked;
@@ -48,7 +50,7 @@ impl Rounds<'_, Admission> {
         drop(asked);
         let mut ledger: Option<Ledger> = None;
         let mut spares = Vec::new();
-        let mut unseen = HashSet::new();
+        let (mut unseen, mut overtaken) = (HashSet::new(), Vec::new());
         for row in &rows {
             let (found, now) = line(row, row::COLUMNS + 2, &keys)?;
             let ledger = ledger.get_or_insert_with(|| {
@@ -57,7 +59,7 @@ impl Rounds<'_, Admission> {
                 ledger
             });
             let Some(item) = found else {
-                self.take_granted(batch, &keys, row, ledger)?;
+                overtaken = self.take_granted(batch, &keys, row, ledger)?;
                 continue;
             };
             let id = self.ids[item];
@@ -75,6 +77,10 @@ impl Rounds<'_, Admission> {
                 "a claim was answered with nothing",
             ));
         };
+        if !overtaken.is_empty() {
+            self.take_back(&overtaken).await?;
+            unseen.extend(overtaken.into_iter().map(|(id, _)| id));
+        }
         let mut tokens = spares.into_iter();
         let mut again = Vec::new();
         for item in &self.open {
@@ -91,14 +97,18 @@ impl Rounds<'_, Admission> {
         self.write(&ledger, again).await
     }
 
-    /// Takes in what was inserted: the ledger decides as the statement did.
+    /// Takes in what was inserted: the ledger decides as the statement did. Answers with those whose token
+    /// may have been overtaken: it was drawn before a record was removed that has a later one.
     fn take_granted(
         &mut self,
         batch: &[ClaimRequest],
         keys: &[usize],
         row: &Row,
         ledger: &mut Ledger,
-    ) -> Result<()> {
+    ) -> Result<Vec<(OpId, FencingToken)>> {
+        let floor: Option<i64> = row.try_get(row::COLUMNS + 6).map_err(undone)?;
+        let floor = floor.unwrap_or_default().cast_unsigned();
+        let mut overtaken = Vec::new();
         let ids: Option<Vec<&[u8]>> = row.try_get(row::COLUMNS + 4).map_err(undone)?;
         let tokens: Option<Vec<i64>> = row.try_get(row::COLUMNS + 5).map_err(undone)?;
         let granted = ids.unwrap_or_default().into_iter();
@@ -106,11 +116,28 @@ impl Rounds<'_, Admission> {
             let place = keys.binary_search_by_key(&id, |item| &self.ids[*item].as_bytes()[..]);
             let item = place.map(|place| keys[place]).map_err(|_| unasked())?;
             let (id, token) = (self.ids[item], FencingToken::new(token.cast_unsigned()));
+            if token.get() <= floor {
+                overtaken.push((id, token));
+                continue;
+            }
             ledger.found(id, self.operations[item], Found::Absent);
             self.answers[item] = ledger.claim(id, &batch[item], &mut std::iter::once(token));
             ledger.wrote(id, first_revision(token));
             self.is_written[item] = true;
         }
+        Ok(overtaken)
+    }
+
+    /// Removes what was inserted with these tokens, unless somebody took it over meanwhile.
+    async fn take_back(&self, inserted: &[(OpId, FencingToken)]) -> Result<()> {
+        let ids: Vec<_> = inserted.iter().map(|(id, _)| &id.as_bytes()[..]).collect();
+        let revisions = inserted
+            .iter()
+            .map(|(_, token)| first_revision(*token).cast_signed());
+        let revisions: Vec<_> = revisions.collect();
+        let text = &self.session.texts.delete;
+        let session = self.session;
+        session.run(self.client, text, &[&ids, &revisions]).await?;
         Ok(())
     }
 }

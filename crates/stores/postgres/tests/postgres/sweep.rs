@@ -50,6 +50,53 @@ async fn no_two_lives_of_a_key_share_a_revision() {
     }
 }
 
+/// The claim draws its token, and before it inserts another life of the key comes and goes.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_token_that_was_overtaken_by_a_removal_is_not_given_out() {
+    let (lab, clock, store) = aged(0, 0).await;
+    let user = lab.client().await;
+    let schema = lab.schema();
+    let slow_inserts = format!(
+        "CREATE FUNCTION {schema}.slow() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN \
+         PERFORM pg_advisory_xact_lock(4082); RETURN NEW; END $$; \
+         CREATE TRIGGER slow BEFORE INSERT ON {schema}.records FOR EACH ROW \
+         WHEN (current_setting('application_name') = 'slow') EXECUTE FUNCTION {schema}.slow()"
+    );
+    user.batch_execute(&slow_inserts).await.expect("a trigger");
+    let mut options = Options::default();
+    options.clock = Some(Arc::new(clock.clone()));
+    let url = format!("{}&application_name=slow", lab.site.url());
+    let slow = Arc::new(connect(&url, options).await);
+    // Sessions and scopes are there already.
+    let hold = "SELECT pg_advisory_lock(4082)";
+    user.batch_execute(hold).await.expect("a lock");
+    let calling = Arc::clone(&slow);
+    let call = tokio::spawn(async move { claim(&calling, &request("a", 1)).await });
+    let waits = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'slow' \
+                 AND wait_event_type = 'Lock'";
+    loop {
+        let waiting: i64 = user.query_one(waits, &[]).await.expect("it").get(0);
+        if waiting > 0 {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    let other = claim(&store, &request("a", 2)).await;
+    settle(&store, &completion("a", 2, b"done")).await;
+    clock.advance(HOUR * 24 * 365);
+    assert_eq!(store.sweep(10).await.expect("a sweep").removed, 1);
+    let release = "SELECT pg_advisory_unlock_all()";
+    user.batch_execute(release).await.expect("no lock");
+    let granted = call.await.expect("a task");
+    assert!(
+        granted.token > other.token,
+        "{:?} after {:?}",
+        granted.token,
+        other.token
+    );
+    assert_eq!(granted.attempt, 1, "{granted:?}");
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn two_sweeps_beside_claims_remove_everything_once() {
     let (lab, clock, store) = aged(3_000, 0).await;
