@@ -69,7 +69,7 @@ key = "jsn:/id"
 effect = { kind = "htp" }
 lease = "1ms"
 [pipelines.a]
-source = { kind = "kafka" }
+source = { kind = "sqs" }
 key = "json:/id"
 order = ["json:/id", 3]
 retry = { attempts = 0, backof = "1s" }
@@ -94,7 +94,7 @@ margin = "9d"
              json:/POINTER, header:NAME, field:N, line, coordinates, cloudevents or hash) [invalid-config]",
             "8: pipelines.z.effect.kind: `htp` is no kind of effect; did you mean `http`? [invalid-config]",
             "9: pipelines.z.lease: must be from `100ms` to `12h` [invalid-config]",
-            "11: pipelines.a.source.kind: `kafka` sources are not supported by this release [unsupported]",
+            "11: pipelines.a.source.kind: `sqs` sources are not supported by this release [unsupported]",
             "13: pipelines.a.order: must be a string or a list of them, not an integer [invalid-config]",
             "14: pipelines.a.retry.attempts: must be from 1 to 1000000, not 0 [invalid-config]",
             "14: pipelines.a.retry.backof: unknown setting; did you mean `backoff`? [config-unknown-key]",

@@ -100,7 +100,7 @@ fn classify(error: rusqlite::Error) -> Error {
         Some(ErrorCode::SchemaChanged) => {
             Error::new(ErrorKind::Conflict, "the tables changed meanwhile; try again")
         }
-        _ if error.to_string().contains("no such table: semel_") => Error::new(
+        _ if error.to_string().contains("no such table: semel_meta") => Error::new(
             ErrorKind::InvalidConfig,
             "the file does not have this store's tables; open a store or an inbox on it first",
         )
