@@ -1,5 +1,6 @@
 //! What a run of `cargo test` did, read from what it printed.
 
+use std::collections::VecDeque;
 use std::process::ExitStatus;
 
 /// Sums over the test binaries of one run.
@@ -11,15 +12,49 @@ pub(crate) struct Tally {
     pub(crate) passed: usize,
     /// Tests that failed.
     pub(crate) failed: usize,
+    /// What failed, in the order of the run.
+    pub(crate) failures: Vec<Failed>,
     /// Tests that were not run, by name.
     ignored: Vec<String>,
     not_run: usize,
+    /// The test binary that is running, as cargo names it.
+    suite: String,
+    /// Whether the lines belong to the output of the last of `failures`.
+    telling: bool,
+}
+
+/// A test that failed, with the end of what it said.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Failed {
+    /// The test, and the binary that it is in.
+    pub(crate) name: String,
+    pub(crate) said: Tail,
+}
+
+/// The last lines of something.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Tail(VecDeque<String>);
+
+impl Tail {
+    const LINES: usize = 40;
+
+    pub(crate) fn push(&mut self, line: &str) {
+        if self.0.len() == Self::LINES {
+            self.0.pop_front();
+        }
+        self.0.push_back(plain(line));
+    }
+
+    pub(crate) fn lines(&self) -> impl Iterator<Item = &str> {
+        self.0.iter().map(String::as_str)
+    }
 }
 
 impl Tally {
     /// Takes one line of output into account.
     pub(crate) fn read(&mut self, line: &str) {
         let line = plain(line);
+        self.tell(&line);
         if let Some(counts) = line.strip_prefix("test result: ") {
             self.suites += 1;
             self.passed += count(counts, "passed");
@@ -32,10 +67,45 @@ impl Tally {
         }
     }
 
+    /// Keeps what failed tests said: libtest repeats it under `---- NAME stdout ----`, before it lists
+    /// their names.
+    fn tell(&mut self, line: &str) {
+        let heading = line
+            .strip_prefix("---- ")
+            .and_then(|rest| rest.strip_suffix(" stdout ----"));
+        if let Some(suite) = line.trim_start().strip_prefix("Running ") {
+            suite
+                .split(" (")
+                .next()
+                .unwrap_or(suite)
+                .clone_into(&mut self.suite);
+        } else if let Some(suite) = line.trim_start().strip_prefix("Doc-tests ") {
+            self.suite = format!("doc-tests of {suite}");
+        } else if let Some(test) = heading {
+            let name = format!("{test} ({})", self.suite);
+            let said = Tail::default();
+            self.failures.push(Failed { name, said });
+            self.telling = true;
+        } else if line == "failures:" || line.starts_with("test result: ") {
+            self.telling = false;
+        } else if self.telling
+            && let Some(failed) = self.failures.last_mut()
+        {
+            failed.said.push(line);
+        }
+    }
+
     /// Why this run proves nothing, if it does not: a failure, nothing run, or something skipped.
     pub(crate) fn fault(&self, status: ExitStatus) -> Option<String> {
         if self.failed > 0 {
-            return Some(format!("{} failed, {} passed", self.failed, self.passed));
+            let names: Vec<&str> = self.failures.iter().map(|f| f.name.as_str()).collect();
+            let sums = format!("{} failed, {} passed", self.failed, self.passed);
+            return Some(
+                [sums, names.join(", ")]
+                    .join(": ")
+                    .trim_end_matches(": ")
+                    .to_owned(),
+            );
         }
         if !status.success() {
             return Some(format!("{status}; {} passed before that", self.passed));
@@ -96,6 +166,45 @@ mod tests {
         let tally = tally(&["running 12 tests", "test a ... ok", OK, &colours]);
         assert_eq!((tally.suites, tally.passed, tally.failed), (2, 24, 0));
         assert_eq!(tally.fault(exited(0)), None);
+    }
+
+    #[test]
+    fn what_failed_is_told_with_its_last_words() {
+        let lines = [
+            "     Running tests/laws.rs (target/debug/deps/laws-1)",
+            "test one ... FAILED",
+            "failures:",
+            "",
+            "---- one stdout ----",
+            "thread 'one' panicked at tests/laws.rs:1:1:",
+            "why",
+            "failures:",
+            "    one",
+            "",
+            "test result: FAILED. 1 passed; 1 failed; 0 ignored; 0 measured; 0 filtered out; x",
+            "   Doc-tests semel",
+            "later",
+        ];
+        let tally = tally(&lines);
+        let [failed] = tally.failures.as_slice() else {
+            panic!("{:?}", tally.failures);
+        };
+        assert_eq!(failed.name, "one (tests/laws.rs)");
+        let said: Vec<&str> = failed.said.lines().collect();
+        assert_eq!(said, ["thread 'one' panicked at tests/laws.rs:1:1:", "why"]);
+        let fault = tally.fault(exited(101));
+        let expected = "1 failed, 1 passed: one (tests/laws.rs)";
+        assert_eq!(fault.as_deref(), Some(expected));
+    }
+
+    #[test]
+    fn only_the_last_lines_are_kept() {
+        let mut tail = Tail::default();
+        for line in 0..100 {
+            tail.push(&line.to_string());
+        }
+        assert_eq!(tail.lines().count(), 40);
+        assert_eq!(tail.lines().last(), Some("99"));
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use crate::failure::{Failure, Result};
 use crate::services::Borrowed;
-use crate::tally::Tally;
+use crate::tally::{Failed, Tail, Tally};
 use crate::workspace::Workspace;
 use crate::{examples, process, readme, tidy};
 
@@ -33,6 +33,8 @@ struct Step {
     passed: usize,
     failed: usize,
     verdict: Verdict,
+    /// What failed, with its last words: a reader sees the end of the output first, or only that.
+    failures: Vec<Failed>,
 }
 
 /// Runs the steps in order, all of them even after a failure, and prints the table.
@@ -54,7 +56,7 @@ pub(crate) fn run(workspace: &Workspace, extent: Extent) -> Result {
     if let Err(failure) = servers.stop() {
         steps.push(step("stop", || Report::failed(failure.to_string())));
     }
-    print!("\n{}", table(&steps));
+    print!("{}\n{}", last_words(&steps), table(&steps));
     verdict(&steps, extent)
 }
 
@@ -178,6 +180,7 @@ struct Report {
     passed: usize,
     failed: usize,
     verdict: Verdict,
+    failures: Vec<Failed>,
 }
 
 impl Report {
@@ -186,6 +189,7 @@ impl Report {
             passed,
             failed: 0,
             verdict: Verdict::Passed(words.into()),
+            failures: Vec::new(),
         }
     }
 
@@ -195,15 +199,23 @@ impl Report {
             passed: 0,
             failed: 1,
             verdict: Verdict::Failed(words.into()),
+            failures: Vec::new(),
         }
     }
 }
 
 /// A command that either succeeds or does not.
 fn plain(command: Command) -> Report {
-    match process::stream(command, |_| ()) {
+    let mut said = Tail::default();
+    match process::stream(command, |line| said.push(line)) {
         Ok(status) if status.success() => Report::passed(0, "ok"),
-        Ok(status) => Report::failed(status.to_string()),
+        Ok(status) => Report {
+            failures: vec![Failed {
+                name: status.to_string(),
+                said,
+            }],
+            ..Report::failed(status.to_string())
+        },
         Err(failure) => Report::failed(failure.to_string()),
     }
 }
@@ -224,6 +236,7 @@ fn tests(command: Command) -> Report {
             passed: tally.passed,
             failed: tally.failed.max(1),
             verdict: Verdict::Failed(fault),
+            failures: tally.failures,
         },
     }
 }
@@ -239,6 +252,7 @@ fn step(name: &'static str, run: impl FnOnce() -> Report) -> Step {
         passed,
         failed,
         verdict,
+        failures,
     } = run();
     Step {
         name,
@@ -246,6 +260,7 @@ fn step(name: &'static str, run: impl FnOnce() -> Report) -> Step {
         passed,
         failed,
         verdict,
+        failures,
     }
 }
 
@@ -256,7 +271,21 @@ fn not_run(name: &'static str, reason: &'static str) -> Step {
         passed: 0,
         failed: 0,
         verdict: Verdict::NotRun(reason),
+        failures: Vec::new(),
     }
+}
+
+/// What every failure said at its end; nothing if all is well.
+fn last_words(steps: &[Step]) -> String {
+    let mut lines = Vec::new();
+    for step in steps {
+        for failed in &step.failures {
+            lines.push(format!("\n── failed: {}: {} ──", step.name, failed.name));
+            lines.extend(failed.said.lines().map(str::to_owned));
+        }
+    }
+    lines.push(String::new());
+    lines.join("\n")
 }
 
 /// The steps, and as the last line `N passed, N failed`: tests and checked blocks that passed;
@@ -333,6 +362,16 @@ mod tests {
             verdict(&steps, Extent::Quick).map_err(|f| f.to_string()),
             Err("not green: format".to_owned())
         );
+    }
+
+    #[test]
+    fn what_failed_says_so_once_more_before_the_table() {
+        let steps = [
+            step("format", || plain(sh("echo fine"))),
+            step("lints", || plain(sh("echo why; exit 1"))),
+        ];
+        let words = last_words(&steps);
+        assert_eq!(words, "\n── failed: lints: exit status: 1 ──\nwhy\n");
     }
 
     #[test]
