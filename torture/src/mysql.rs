@@ -37,6 +37,7 @@ impl Mysql {
             ])
             .args(as_root())
             .arg(format!("--datadir={}", data(folder.path())))
+            .env("TMPDIR", folder.path())
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .status();
@@ -135,6 +136,8 @@ fn server(folder: &Path, port: u16) -> Child {
         .arg(format!("--port={port}"))
         // In the data folder, where the server goes first: a longer path could be too long.
         .args(["--socket=mariadb.sock", "--pid-file=mariadb.pid"])
+        // A server that starts removes what it takes for temporary tables of a crashed one: another's.
+        .env("TMPDIR", folder)
         .stdout(Stdio::null())
         .stderr(log)
         .spawn()

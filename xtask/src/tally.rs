@@ -89,6 +89,7 @@ impl Tally {
         } else if line == "failures:" || line.starts_with("test result: ") {
             self.telling = false;
         } else if self.telling
+            && !is_of_backtrace(line)
             && let Some(failed) = self.failures.last_mut()
         {
             failed.said.push(line);
@@ -119,6 +120,16 @@ impl Tally {
         }
         None
     }
+}
+
+/// Whether a line is a frame of a backtrace, of which a panic has more than anybody reads.
+fn is_of_backtrace(line: &str) -> bool {
+    let Some(rest) = line.strip_prefix("  ") else {
+        return line == "stack backtrace:";
+    };
+    let rest = rest.trim_start();
+    let number = rest.split(": ").next().unwrap_or_default();
+    rest.starts_with("at ") || (!number.is_empty() && number.bytes().all(|it| it.is_ascii_digit()))
 }
 
 /// The line without its colours.
@@ -178,6 +189,9 @@ mod tests {
             "---- one stdout ----",
             "thread 'one' panicked at tests/laws.rs:1:1:",
             "why",
+            "stack backtrace:",
+            "   0: std::panicking",
+            "             at ./src/panicking.rs:1:1",
             "failures:",
             "    one",
             "",

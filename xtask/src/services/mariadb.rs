@@ -51,6 +51,10 @@ const SETTINGS: [&str; 7] = [
 const FIRST: &str = "CREATE DATABASE IF NOT EXISTS semel;\n";
 
 fn prepare(program: &Path, data: &Path, ports: &[u16]) -> Result<Vec<Command>> {
+    // A server that starts removes what it takes for temporary tables of a crashed one: in a folder that
+    // servers share, those of another.
+    let temporary = data.with_extension("tmp");
+    fs::create_dir_all(&temporary)?;
     if !data.join("mysql").is_dir() {
         // A folder that was left half made would be taken for a whole one.
         let fresh = data.with_extension("fresh");
@@ -63,7 +67,9 @@ fn prepare(program: &Path, data: &Path, ports: &[u16]) -> Result<Vec<Command>> {
             "--skip-name-resolve",
             "--skip-test-db",
         ]);
-        install.arg(option("--datadir=", &fresh));
+        install
+            .arg(option("--datadir=", &fresh))
+            .env("TMPDIR", &temporary);
         process::log(&mut install, &data.with_extension("install.log"))?;
         fs::remove_dir_all(data)?;
         fs::rename(&fresh, data)?;
@@ -79,7 +85,8 @@ fn prepare(program: &Path, data: &Path, ports: &[u16]) -> Result<Vec<Command>> {
         .arg(format!("--port={}", ports[0]))
         // Both in the data folder, where the server goes first: a longer path could be too long.
         .args(["--socket=mariadb.sock", "--pid-file=mariadb.pid"])
-        .args(SETTINGS);
+        .args(SETTINGS)
+        .env("TMPDIR", &temporary);
     Ok(vec![command])
 }
 

@@ -33,6 +33,7 @@ impl Server {
             ])
             .arg(format!("--datadir={}", folder.join("data").display()))
             .args(as_root())
+            .env("TMPDIR", &folder)
             .stdout(log.try_clone().expect("a log"))
             .stderr(log)
             .status();
@@ -66,6 +67,8 @@ impl Server {
             ])
             .args(as_root())
             .args(&self.arguments)
+            // A server that starts removes what it takes for temporary tables of a crashed one: another's.
+            .env("TMPDIR", &self.folder)
             .stdout(Stdio::null())
             .stderr(std::fs::File::create(self.folder.join("log")).expect("a log"))
             .spawn();
@@ -107,7 +110,18 @@ impl Server {
 }
 
 impl Drop for Server {
+    #[expect(clippy::print_stderr, reason = "beside the panic that it explains")]
     fn drop(&mut self) {
+        if std::thread::panicking() {
+            // A server that ended by itself says why, and nobody else can.
+            let ended = self.running.as_mut().map(Child::try_wait);
+            let log = std::fs::read_to_string(self.folder.join("log")).unwrap_or_default();
+            let last: Vec<_> = log.lines().rev().take(60).collect();
+            eprintln!("the server: {ended:?}");
+            for line in last.into_iter().rev() {
+                eprintln!("{line}");
+            }
+        }
         self.kill();
         // What is left of a failed test is in the way of nobody.
         let _ = std::fs::remove_dir_all(&self.folder);
