@@ -9,6 +9,7 @@
 mod dedup;
 mod embedded;
 mod figures;
+mod kafka;
 mod keys;
 mod mysql;
 mod parts;
@@ -26,7 +27,7 @@ type Bench = (&'static str, fn() -> Outcome);
 
 fn main() -> ExitCode {
     let wanted: Vec<String> = std::env::args().skip(1).collect();
-    let known: [Bench; 9] = [
+    let known: [Bench; 10] = [
         ("embedded", embedded::rate),
         ("memory", embedded::memory),
         ("sql", sql::rate),
@@ -36,6 +37,7 @@ fn main() -> ExitCode {
         ("postgres", postgres::rate),
         ("redis", redis::rate),
         ("mysql", mysql::rate),
+        ("kafka", kafka::rate),
     ];
     for name in &wanted {
         if !known.iter().any(|(known, _)| known == name) {

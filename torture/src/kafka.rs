@@ -118,6 +118,25 @@ impl Kafka {
         succeeded(&output);
     }
 
+    /// Everything that a topic has for whoever reads what is committed, from its first record on.
+    ///
+    /// # Panics
+    ///
+    /// If it cannot be read.
+    pub fn read_committed(&self, topic: &str) -> Vec<String> {
+        let brokers = self.brokers();
+        let tool = "org.apache.kafka.tools.consumer.ConsoleConsumer";
+        let read = java(&[tool])
+            .args(["--bootstrap-server", &brokers, "--topic", topic])
+            .args(["--from-beginning", "--isolation-level", "read_committed"])
+            // It ends when nothing more comes for so long.
+            .args(["--timeout-ms", "10000"])
+            .output()
+            .expect("java");
+        let text = String::from_utf8(read.stdout).expect("a text");
+        text.lines().map(str::to_owned).collect()
+    }
+
     /// How many records the group has still to commit, and how many were published; `None` while the group
     /// rebalances or the broker does not know.
     ///

@@ -62,4 +62,23 @@ impl Payments {
             deliveries,
         }
     }
+
+    /// Sees to it that each payment was charged once and nothing else was: a charge is `ID AMOUNT`.
+    ///
+    /// # Panics
+    ///
+    /// If it is not so.
+    pub fn assert_charged_once(&self, charges: &[String]) {
+        let paid: BTreeSet<Payment> = charges
+            .iter()
+            .filter_map(|charge| charge.split_once(' '))
+            .map(|(id, amount)| Payment {
+                id: id.to_owned(),
+                amount: amount.parse().expect("an amount"),
+            })
+            .collect();
+        assert_eq!(charges.len(), paid.len(), "a charge happened twice");
+        assert_eq!(paid.len(), self.distinct.len(), "a charge was lost");
+        assert_eq!(paid, self.distinct);
+    }
 }

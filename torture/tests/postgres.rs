@@ -1,7 +1,6 @@
 //! Workers killed and stopped, the server killed and restarted: effects in PostgreSQL, each once.
 #![expect(clippy::print_stdout, reason = "the figures of a run")]
 
-use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
@@ -9,7 +8,7 @@ use std::time::Duration;
 use rustix::process::Signal;
 use semel_conformance::proxy::Proxy;
 use tokio::runtime::Runtime;
-use torture::{Moments, Payment, Payments, Postgres, Run, Site, Summary};
+use torture::{Moments, Payments, Postgres, Run, Site, Summary};
 
 const MS: fn(u64) -> Duration = Duration::from_millis;
 
@@ -46,7 +45,7 @@ fn effects_happen_once_while_workers_and_the_server_are_killed() {
     }
     let summary = site.run_to_the_end();
     summary.check_sum(payments.deliveries);
-    each_charge_is_there_once(&server, &payments);
+    payments.assert_charged_once(&server.query(CHARGES));
     println!(
         "PostgreSQL: {} deliveries, {killed} workers killed at work, {stopped} stopped, {} restarts of a killed server",
         payments.deliveries,
@@ -125,25 +124,8 @@ fn two_workers_and_cuts(
         assert!(status.success(), "{status}: {}", site.text("stderr.log"));
         Summary::parse(&stdout).check_sum(payments.deliveries);
     }
-    each_charge_is_there_once(server, payments);
+    payments.assert_charged_once(&server.query(CHARGES));
     commits
-}
-
-/// Asks the database itself.
-fn each_charge_is_there_once(server: &Postgres, payments: &Payments) {
-    let repeated = server.query("select id from charges group by id having count(*) > 1");
-    assert_eq!(repeated, [""; 0], "a charge happened twice");
-    let charged: BTreeSet<Payment> = server
-        .query("select id || ' ' || amount from charges")
-        .iter()
-        .filter_map(|line| line.split_once(' '))
-        .map(|(id, amount)| Payment {
-            id: id.to_owned(),
-            amount: amount.parse().expect("an amount"),
-        })
-        .collect();
-    assert_eq!(charged.len(), payments.distinct.len(), "a charge was lost");
-    assert_eq!(charged, payments.distinct);
 }
 
 /// What stands between the workers and the server.
@@ -200,6 +182,8 @@ impl Cuts {
     }
 }
 
+/// Asks the database itself.
+const CHARGES: &str = "select id || ' ' || amount from charges";
 const BYTES: u64 = 150_000;
 const ANSWERS: u64 = 15;
 const ROUNDS: u32 = 16;

@@ -7,8 +7,12 @@ use crate::workspace::Workspace;
 /// Builds package `bench` in release mode, and the binary that some of it measures, and runs it with
 /// `args`.
 pub(crate) fn run(workspace: &Workspace, args: &[&str]) -> Result {
-    if args.is_empty() || args.contains(&"dedup") {
-        let mut build = workspace.cargo(["build", "--release", "--package", "semel-cli"]);
+    if args.is_empty() || args.iter().any(|name| OF_THE_BINARY.contains(name)) {
+        let package = ["build", "--release", "--package", "semel-cli"];
+        let mut build = workspace.cargo(package.iter().copied());
+        if args.is_empty() || args.contains(&"kafka") {
+            build.args(["--features", "kafka"]);
+        }
         if !build.status()?.success() {
             return Err(Failure::no("the release binary does not build"));
         }
@@ -35,5 +39,7 @@ fn measure(workspace: &Workspace, args: &[&str], servers: Option<&Borrowed>) -> 
     }
 }
 
+/// Benchmarks of the binary.
+const OF_THE_BINARY: [&str; 3] = ["dedup", "sql", "kafka"];
 /// Benchmarks that want servers.
-const ON_SERVERS: [&str; 3] = ["postgres", "redis", "mysql"];
+const ON_SERVERS: [&str; 4] = ["postgres", "redis", "mysql", "kafka"];

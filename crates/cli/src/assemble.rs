@@ -3,7 +3,9 @@
 mod files;
 mod layered;
 mod server;
+mod sink;
 mod source;
+mod streamed;
 
 use std::sync::Arc;
 
@@ -20,7 +22,8 @@ use semel_worker::run::Stores;
 
 pub(crate) use self::layered::{Layer, LayerFigures};
 use self::server::Terms;
-pub(crate) use self::source::source;
+pub(crate) use self::source::{reach, source};
+pub(crate) use self::streamed::streamed;
 use crate::config::{Accepted, ServerUrl, StoreUrl};
 use crate::output::quoted;
 

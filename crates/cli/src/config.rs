@@ -11,16 +11,21 @@ mod reference;
 mod refusal;
 mod settings;
 mod show;
+mod sink;
 mod source;
 mod store;
+mod streamed;
 mod suggest;
 mod tree;
+mod waived;
 
 pub(crate) use layers::{Cache, Front};
 pub(crate) use settings::{Overrides, PipelineSettings, Settings};
+pub(crate) use sink::{SinkPlace, SinkSettings};
 pub(crate) use source::{AmqpSettings, KafkaSettings, NatsSettings, SourceSettings};
 pub(crate) use store::{Accepted, ServerKind, ServerUrl, StoreUrl};
 pub(crate) use suggest::suggestion;
+pub(crate) use waived::Waived;
 
 use std::path::{Path, PathBuf};
 

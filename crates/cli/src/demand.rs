@@ -18,11 +18,11 @@ pub(crate) struct Shortfall {
 
 /// Compares what a class needs with what the answers of its store survive.
 ///
-/// | survives | transactional | keyed | unkeyed, park | unkeyed, repeat |
-/// |---|---|---|---|---|
-/// | nothing | broken | broken | broken | weakened |
-/// | `kill -9` | weakened | weakened | broken | weakened |
-/// | a power cut, or more | kept | kept | kept | kept |
+/// | survives | transactional | keyed | unkeyed, park | unkeyed, repeat | streamed |
+/// |---|---|---|---|---|---|
+/// | nothing | broken | broken | broken | weakened | weakened |
+/// | `kill -9` | weakened | weakened | broken | weakened | weakened |
+/// | a power cut, or more | kept | kept | kept | kept | kept |
 ///
 /// Whatever is lost was acknowledged before. A transactional effect in the store's own database is
 /// lost with its record and nothing comes twice, a keyed one is recognised by its provider, and one
@@ -30,6 +30,15 @@ pub(crate) struct Shortfall {
 pub(crate) const fn shortfall(class: Class, survives: Durability) -> Option<Shortfall> {
     let (is_broken, why) = match (survives, class) {
         (Durability::PowerCut | Durability::NodeLoss, _) => return None,
+        // Its records are the broker's; the store keeps what is set aside.
+        (Durability::Kill, Class::Streamed) => (
+            false,
+            "a power cut takes the last messages that were set aside",
+        ),
+        (Durability::Process, Class::Streamed) => (
+            false,
+            "messages that were set aside are lost when the store ends or crashes",
+        ),
         (Durability::Kill, Class::Transactional) => (
             false,
             "a power cut takes the last records, and with them effects that were acknowledged",

@@ -9,7 +9,9 @@ mod narrator;
 mod output;
 mod place;
 mod progress;
+mod retries;
 mod secret;
+mod window;
 
 use std::process::ExitCode;
 

@@ -30,6 +30,7 @@ struct Told {
     redelivered: u64,
     republished: u64,
     store_failures: u64,
+    target_failures: u64,
     quarantined: u64,
     unprotected: u64,
 }
@@ -93,6 +94,15 @@ impl Narrator {
             let count = self.change(pipeline, |told| {
                 told.store_failures += 1;
                 told.store_failures
+            });
+            if count % 10 != 1 && !everything {
+                return;
+            }
+        }
+        if let Event::TargetAway { .. } = event {
+            let count = self.change(pipeline, |told| {
+                told.target_failures += 1;
+                told.target_failures
             });
             if count % 10 != 1 && !everything {
                 return;
@@ -164,6 +174,8 @@ fn wants_attention(event: &Event<'_>) -> bool {
         | Event::BreakerOpened { .. }
         | Event::BreakerClosed { .. }
         | Event::SourceAway { .. }
+        | Event::TargetAway { .. }
+        | Event::DeadLetterRefused { .. }
         | Event::Revoked { .. }
         | Event::Unprotected { .. }
         | Event::InDoubt { .. }

@@ -5,8 +5,10 @@
 
 pub mod checkpoint;
 mod erased;
+pub mod reach;
 pub mod sink;
 pub mod source;
 pub mod store;
+pub mod streamed;
 pub mod transactional;
 pub mod transfer;

@@ -58,6 +58,23 @@ pub fn size_bytes(text: &str) -> Result<u64, String> {
         .ok_or_else(|| format!("`{text}` is too large"))
 }
 
+/// A duration for people: every unit that it has some of, `14d 5m`, down to seconds; below one second
+/// in milliseconds.
+pub fn spelled(duration: Duration) -> String {
+    let mut secs = duration.as_secs();
+    if secs == 0 {
+        return format!("{}ms", duration.as_millis());
+    }
+    let mut parts = Vec::new();
+    for (unit, name) in [(86_400, "d"), (3_600, "h"), (60, "m"), (1, "s")] {
+        if secs >= unit {
+            parts.push(format!("{}{name}", secs / unit));
+        }
+        secs %= unit;
+    }
+    parts.join(" ")
+}
+
 fn split(text: &str) -> (&str, &str) {
     let end = text
         .find(|c: char| !c.is_ascii_digit())
@@ -70,7 +87,9 @@ fn not_a(text: &str, what: &str, forms: &str) -> String {
     format!("`{text}` is no {what}; write it like {forms}")
 }
 
-/// A hundred years.
+/// The longest duration that can be written: a hundred years.
+pub const LONGEST: Duration = Duration::from_millis(MAX_MILLIS);
+
 const MAX_MILLIS: u64 = 36_525 * 86_400_000;
 
 #[cfg(test)]
@@ -99,6 +118,21 @@ mod tests {
             duration("9999999999d"),
             Err("`9999999999d` is longer than 100 years".to_owned())
         );
+    }
+
+    #[test]
+    fn a_duration_is_spelled_in_the_units_that_it_has() {
+        for (millis, text) in [
+            (0, "0ms"),
+            (999, "999ms"),
+            (1_500, "1s"),
+            (90_000, "1m 30s"),
+            (604_800_000, "7d"),
+            (1_209_900_000, "14d 5m"),
+            (90_061_000, "1d 1h 1m 1s"),
+        ] {
+            assert_eq!(spelled(Duration::from_millis(millis)), text);
+        }
     }
 
     #[test]

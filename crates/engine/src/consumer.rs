@@ -13,15 +13,18 @@ mod intake;
 mod lanes;
 mod output;
 mod stream;
+mod streamed;
 mod transaction;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use semel_core::port::checkpoint::AnyCheckpointStore;
+use semel_core::port::sink::AnySink;
 use semel_core::port::source::{Progress, Source};
+use semel_core::port::streamed::StreamedStore;
 use semel_core::port::transactional::{AnyTransactionalStore, Statements, TransactionalStore};
-use semel_core::{ClaimId, Claimant, Clock, Entropy, Result, Store};
+use semel_core::{ClaimId, Claimant, Clock, Entropy, Error, ErrorKind, Result, Store};
 use tokio::sync::watch;
 
 use crate::effect::{BatchEffect, Class, Effect, Output};
@@ -98,6 +101,9 @@ pub struct Consumer<S, Src> {
     pub on_progress: Option<OnProgress>,
     /// What is done while the store does not answer.
     pub outage: Policy,
+    /// Where a copy of each message goes whose operation is dead, confirmed before the message is
+    /// acknowledged. The store keeps it in any case.
+    pub dead_letters: Option<AnySink>,
 }
 
 impl<S: Store + Clone, Src: Source> Consumer<S, Src> {
@@ -169,6 +175,31 @@ impl<S: Store + Clone, Src: Source> Consumer<S, Src> {
         .map(|()| desk.summary())
     }
 
+    /// Commits what `transform` makes of each message, or the message itself, together with how far the
+    /// source was read; the store keeps what is set aside, and nothing else.
+    ///
+    /// `streamed` belongs to the source. What is not committed leaves nothing behind, so failed attempts are
+    /// counted in memory, and a key that was given up is tried again when it is published again.
+    ///
+    /// # Errors
+    ///
+    /// as [`Consumer::run_each`]; `Unsupported` with a version gate
+    pub async fn run_streamed(
+        self,
+        streamed: impl StreamedStore,
+        transform: Option<Arc<impl Effect>>,
+    ) -> Result<Summary> {
+        if self.pipeline.gate.is_some() {
+            let message = "a version gate needs a store that keeps versions; use another class";
+            return Err(Error::new(ErrorKind::Unsupported, message));
+        }
+        // One message of a key is in hand at a time, so a batch has each key once.
+        let (mut desk, intake) = self.open(Class::Streamed, true)?;
+        Box::pin(streamed::run(&mut desk, intake, streamed, transform))
+            .await
+            .map(|()| desk.summary())
+    }
+
     fn open(self, class: Class, every_lane: bool) -> Result<(Desk<S>, Intake)> {
         let has_gate = self.pipeline.gate.is_some();
         self.outage.fail.check(class, has_gate)?;
@@ -184,6 +215,7 @@ impl<S: Store + Clone, Src: Source> Consumer<S, Src> {
             shutdown: self.shutdown,
             on_progress: self.on_progress,
             outage: self.outage,
+            dead_letters: self.dead_letters,
             source: intake.teller(),
             class,
         };

@@ -16,6 +16,9 @@ use semel_core::{Claim, Outcome, Recovery, Result, Start};
 pub enum Class {
     /// Commits together with the record, or is cut back to what was recorded: exactly once.
     Transactional,
+    /// Is a message of a broker, committed there together with its record and with how far its input was
+    /// read: exactly once inside one cluster, for readers of what is committed.
+    Streamed,
     /// An external call whose provider recognises the operation's key for this long.
     Keyed {
         /// How long the provider remembers a key, less a margin for clocks and queues.
@@ -38,7 +41,7 @@ impl Class {
     /// How a claim for such an effect begins.
     pub const fn start(self) -> Start {
         match self {
-            Self::Transactional => Start::Unmarked,
+            Self::Transactional | Self::Streamed => Start::Unmarked,
             Self::Unkeyed(OnDoubt::Park) if cfg!(semel_planted = "M10") => Start::Unmarked,
             Self::Keyed { provider_window } => {
                 Start::Marked(Recovery::RerunWithin(provider_window))

@@ -150,6 +150,22 @@ pub enum Event<'a> {
         /// Why.
         error: &'a Error,
     },
+    /// The place that an effect publishes to, or that dead letters go to, takes none now; it is tried
+    /// again, and what waits for it is not acknowledged.
+    TargetAway {
+        /// Why.
+        error: &'a Error,
+        /// When it is tried again.
+        wait: Duration,
+    },
+    /// The broker takes no such dead letter, whenever it is tried. It is in the store alone, and the
+    /// delivery is acknowledged.
+    DeadLetterRefused {
+        /// Where the message was read.
+        coordinates: &'a str,
+        /// Why.
+        error: &'a Error,
+    },
     /// Deliveries are about to belong to another consumer.
     Revoked {
         /// How many.

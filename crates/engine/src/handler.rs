@@ -353,6 +353,7 @@ impl<S: Store + Clone, Src: Source> Builder<S, Src> {
             shutdown,
             on_progress: self.on_progress,
             outage,
+            dead_letters: None,
         };
         Ok((consumer, stop, self.stop))
     }

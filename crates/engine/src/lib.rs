@@ -16,6 +16,7 @@ pub mod handler;
 pub mod layer;
 pub mod once;
 pub mod pipeline;
+pub mod publication;
 pub mod summary;
 pub mod sweep;
 pub mod system;

@@ -85,6 +85,7 @@ impl Fail {
             _ if self == Self::Closed => return Ok(()),
             Class::Unkeyed(OnDoubt::Park) if cfg!(semel_planted = "U06") => return Ok(()),
             Class::Transactional => "a transactional effect",
+            Class::Streamed => "a streamed effect",
             Class::Unkeyed(OnDoubt::Park) => "an effect that parks its doubts",
             Class::Keyed { .. } | Class::Unkeyed(OnDoubt::Repeat) if has_gate => "a version gate",
             Class::Keyed { .. } | Class::Unkeyed(OnDoubt::Repeat) => return Ok(()),

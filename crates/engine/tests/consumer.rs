@@ -3,6 +3,7 @@
 mod broker;
 mod doubt;
 mod lease;
+mod letters;
 mod open;
 mod order;
 mod outage;
@@ -11,6 +12,7 @@ mod pressure;
 mod quarantine;
 mod retry;
 mod shutdown;
+mod streamed;
 mod transaction;
 mod version;
 

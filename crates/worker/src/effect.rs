@@ -8,6 +8,7 @@ pub mod exec;
 pub mod file;
 pub mod http;
 pub mod jsonl;
+pub mod publish;
 pub mod sql;
 pub mod stdout;
 
@@ -19,6 +20,7 @@ pub use exec::ExecEffect;
 pub use file::FileOutput;
 pub use http::HttpEffect;
 pub use jsonl::JsonlEffect;
+pub use publish::{PublishEffect, Target};
 pub use sql::SqlBinding;
 pub use stdout::{Closed, StdoutEffect};
 

@@ -3,10 +3,12 @@
 use std::sync::Arc;
 
 use semel_core::port::checkpoint::AnyCheckpointStore;
+use semel_core::port::sink::AnySink;
 use semel_core::port::source::Source;
 use semel_core::port::store::{Capabilities, Store};
+use semel_core::port::streamed::StreamedStore;
 use semel_core::port::transactional::AnyTransactionalStore;
-use semel_core::{AnyStore, Error, ErrorKind, Result};
+use semel_core::{Advice, AnyStore, Error, ErrorKind, Result};
 use semel_engine::consumer::{Consumer, OnProgress, Shutdown, Surroundings};
 use semel_engine::effect::{BatchEffect, Call, Verdict};
 use semel_engine::layer::outage::Policy;
@@ -14,7 +16,11 @@ use semel_engine::pipeline::Pipeline;
 use semel_engine::summary::Summary;
 use tokio::sync::watch;
 
-use crate::effect::{Closed, ExecEffect, FileOutput, HttpEffect, JsonlEffect, StdoutEffect};
+use crate::effect::jsonl::Settings as JsonlSettings;
+use crate::effect::publish::{Around, found};
+use crate::effect::{
+    Closed, ExecEffect, FileOutput, HttpEffect, JsonlEffect, PublishEffect, StdoutEffect, Target,
+};
 use crate::settings::EffectSettings;
 
 /// A store, and what more it can do.
@@ -50,6 +56,8 @@ pub struct Run {
     pub patience: std::time::Duration,
     /// Who is told how far the run has come.
     pub on_progress: Option<OnProgress>,
+    /// Where a copy of each dead letter goes, confirmed before its message is acknowledged.
+    pub dead_letters: Option<Arc<dyn Target>>,
 }
 
 /// Runs `pipeline` until `source` ends or a stop is asked for. While the store is away, its messages
@@ -84,7 +92,22 @@ pub async fn run_with(
     run: Run,
     outage: Policy,
 ) -> Result<Summary> {
-    let class = effect.class();
+    let mut class = effect.class();
+    let around = Around {
+        pipeline: pipeline.name.clone(),
+        observer: Arc::clone(&run.surroundings.observer),
+        stop: run.stop.subscribe(),
+    };
+    if let EffectSettings::Publish(settings) = &effect {
+        let Some(facts) = found(&*settings.target, around.clone()).await? else {
+            return Ok(Summary::default());
+        };
+        class = settings.class_at(facts)?;
+    }
+    let dead_letters = match &run.dead_letters {
+        Some(target) => Some(letter_box(&**target).await?),
+        None => None,
+    };
     if let EffectSettings::Sql(binding) = &effect {
         pipeline.bind = Some(Arc::new(binding.clone()));
     }
@@ -100,6 +123,7 @@ pub async fn run_with(
         shutdown,
         on_progress: run.on_progress,
         outage,
+        dead_letters,
     };
     match effect {
         EffectSettings::Sql(binding) => {
@@ -142,6 +166,69 @@ pub async fn run_with(
             };
             consumer.run_stream(effect, class).await
         }
+        EffectSettings::Streamed(_) => {
+            let message = "a streamed effect commits how far its own source was read, and this is another \
+                           one; publish the message again to run it again";
+            Err(Error::new(ErrorKind::Unsupported, message))
+        }
+        EffectSettings::Publish(settings) => {
+            let effect = PublishEffect::new(settings.target.sink()?, around);
+            consumer.run_stream(effect, class).await
+        }
+    }
+}
+
+/// Runs `pipeline` in the transactions of its source's broker until a stop is asked for. The store keeps what
+/// is set aside.
+///
+/// # Errors
+///
+/// Those of [`run`], and of [`Consumer::run_streamed`].
+pub async fn run_streamed(
+    pipeline: Pipeline,
+    transform: Option<JsonlSettings>,
+    (source, streamed): (impl Source, impl StreamedStore),
+    stores: Stores,
+    run: Run,
+    outage: Policy,
+) -> Result<Summary> {
+    let dead_letters = match &run.dead_letters {
+        Some(target) => Some(letter_box(&**target).await?),
+        None => None,
+    };
+    let consumer = Consumer {
+        pipeline: Arc::new(pipeline),
+        store: stores.store,
+        source,
+        surroundings: run.surroundings,
+        shutdown: Shutdown {
+            requested: run.stop.subscribe(),
+            patience: run.patience,
+        },
+        on_progress: run.on_progress,
+        outage,
+        dead_letters,
+    };
+    let Some(settings) = transform else {
+        return consumer
+            .run_streamed(streamed, None::<Arc<JsonlEffect>>)
+            .await;
+    };
+    let transform = Arc::new(JsonlEffect::new(settings)?);
+    transform.check()?;
+    let summary = consumer.run_streamed(streamed, Some(Arc::clone(&transform)));
+    let summary = summary.await;
+    transform.close().await;
+    summary
+}
+
+/// A sink for dead letters, whose place is there or not to be seen now.
+async fn letter_box(target: &dyn Target) -> Result<AnySink> {
+    let sink = target.sink()?;
+    match target.look().await {
+        Err(error) if error.advice() == Advice::Fix => Err(error),
+        // It is told of when there is a dead letter to publish.
+        Ok(_) | Err(_) => Ok(sink),
     }
 }
 

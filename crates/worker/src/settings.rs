@@ -1,6 +1,7 @@
 //! What an effect is made of, once configuration has been read: typed, checked, no defaults left
 //! open.
 
+use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -10,6 +11,7 @@ use crate::effect::SqlBinding;
 use crate::effect::exec::Settings as ExecSettings;
 use crate::effect::http::Settings as HttpSettings;
 use crate::effect::jsonl::Settings as JsonlSettings;
+use crate::effect::publish::Settings as PublishSettings;
 
 /// What happens once per key.
 #[derive(Clone, Debug)]
@@ -29,17 +31,52 @@ pub enum EffectSettings {
     Jsonl(JsonlSettings, Class),
     /// Standard output.
     Stdout(Class),
+    /// A place of a broker.
+    Publish(PublishSettings),
+    /// A topic of the source's own cluster, in its transactions.
+    Streamed(Box<StreamedSettings>),
+}
+
+/// What is put out in transactions of the source's cluster.
+#[derive(Clone, PartialEq, Eq)]
+pub struct StreamedSettings {
+    /// The topic that it goes to.
+    pub topic: String,
+    /// The topic that says what was done.
+    pub changelog: String,
+    /// The name of this worker's transactions; one of its own where there is none.
+    pub transactional_id: Option<String>,
+    /// How long a transaction may be open.
+    pub transaction_timeout: Duration,
+    /// The producer's own settings; some are secrets.
+    pub properties: Vec<(String, String)>,
+    /// Whether the user vouches for it that records of a key are in one partition.
+    pub is_copartitioned: bool,
+    /// What makes the output of a message; the message itself where there is none.
+    pub transform: Option<JsonlSettings>,
+}
+
+impl fmt::Debug for StreamedSettings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "streamed to {}, changelog {}",
+            self.topic, self.changelog
+        )
+    }
 }
 
 impl EffectSettings {
-    /// How the effect takes part in the proof.
-    pub const fn class(&self) -> Class {
+    /// How the effect takes part in the proof, as far as it is known before the broker was asked.
+    pub fn class(&self) -> Class {
         match self {
             Self::Sql(_) | Self::File { .. } => Class::Transactional,
             Self::Http(_, class)
             | Self::Exec(_, class)
             | Self::Jsonl(_, class)
             | Self::Stdout(class) => *class,
+            Self::Publish(settings) => settings.class(),
+            Self::Streamed(_) => Class::Streamed,
         }
     }
 }

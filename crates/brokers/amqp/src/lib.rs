@@ -21,6 +21,7 @@
 //! ```
 
 mod error;
+mod look;
 mod message;
 mod options;
 mod place;
@@ -29,6 +30,7 @@ mod sink;
 mod source;
 mod tags;
 
+pub use look::look;
 pub use message::HEAD_BYTES;
 pub use options::{Options, SinkOptions};
 pub use sink::AmqpSink;

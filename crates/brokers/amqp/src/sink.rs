@@ -3,7 +3,9 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
-use lapin::options::{BasicPublishOptions, ConfirmSelectOptions, ExchangeDeclareOptions};
+use lapin::options::{
+    BasicPublishOptions, ConfirmSelectOptions, ExchangeDeclareOptions, QueueDeclareOptions,
+};
 use lapin::types::FieldTable;
 use lapin::{BasicProperties, Channel, Confirmation, Connection, ExchangeKind, PublisherConfirm};
 use semel_core::port::sink::{Publication, Sink};
@@ -14,6 +16,7 @@ use tokio::time::{Instant, timeout, timeout_at};
 use crate::error;
 use crate::options::SinkOptions;
 use crate::place::{OPEN, Place, SHORT_BYTES};
+use crate::session::REPLY_SUCCESS;
 
 /// Publishes to an exchange, with one connection and channel at a time, one batch after the other.
 pub struct AmqpSink {
@@ -27,7 +30,7 @@ pub struct AmqpSink {
 /// A channel that confirms.
 struct Line {
     channel: Channel,
-    _connection: Connection,
+    connection: Connection,
     /// What a header frame takes.
     frame_bytes: usize,
     /// Whether the broker has confirmed anything here.
@@ -84,6 +87,38 @@ impl AmqpSink {
         Ok(sink)
     }
 
+    /// Looks whether the exchange is there, or the queue to which the default exchange brings messages, and
+    /// lets go again.
+    ///
+    /// # Errors
+    ///
+    /// As [`AmqpSink::connect`], and `InvalidConfig` for a queue that does not exist
+    ///
+    /// # Cancel safety
+    ///
+    /// Safe
+    pub async fn look(options: SinkOptions) -> Result<()> {
+        let sink = Self::new(options)?;
+        let line = sink.open().await?;
+        if sink.options.exchange.is_empty() {
+            let queue = &sink.options.routing_key;
+            let passive = QueueDeclareOptions {
+                passive: true,
+                ..QueueDeclareOptions::default()
+            };
+            let name = queue.as_str().into();
+            let declared = line
+                .channel
+                .queue_declare(name, passive, FieldTable::default());
+            let declared = timeout(OPEN, declared).await;
+            let declared = declared.map_err(|_| error::silent(&sink.place))?;
+            declared.map_err(|error| error::of_queue(&sink.place, queue, error))?;
+        }
+        // It ends with its last handle in any case.
+        let _ = line.connection.close(REPLY_SUCCESS, "".into()).await;
+        Ok(())
+    }
+
     async fn open(&self) -> Result<Line> {
         let connection = self.place.connect("semel sink").await?;
         let made = timeout(OPEN, self.confirming(&connection)).await;
@@ -93,7 +128,7 @@ impl AmqpSink {
         let frame = connection.configuration().frame_max();
         Ok(Line {
             channel,
-            _connection: connection,
+            connection,
             // The rest is for the frame itself and the length of the table.
             frame_bytes: usize::try_from(frame)
                 .unwrap_or(usize::MAX)

@@ -18,12 +18,16 @@ use tokio::time::Instant;
 
 use crate::error::{away, fatal};
 use crate::options::Options;
-use crate::shared::{AssignmentId, End, Shared, State};
+use crate::shared::{Assignment, AssignmentId, End, Shared, State};
+use crate::streamed::Restoring;
 
 /// What librdkafka calls back.
 pub(crate) struct Context {
     pub(crate) shared: Arc<Shared>,
     pub(crate) options: Options,
+    /// Where records are committed in transactions: what is known of a partition is restored before it is
+    /// read.
+    pub(crate) restoring: Option<Restoring>,
 }
 
 impl ClientContext for Context {
@@ -45,10 +49,15 @@ impl ConsumerContext for Context {
     }
 
     fn post_rebalance(&self, _consumer: &BaseConsumer<Self>, rebalance: &Rebalance<'_>) {
-        if let Rebalance::Assign(partitions) = rebalance {
-            let mut state = self.shared.lock();
-            for partition in partitions.elements() {
-                state.assign(partition.topic(), partition.partition());
+        let Rebalance::Assign(partitions) = rebalance else {
+            return;
+        };
+        let mut state = self.shared.lock();
+        for partition in partitions.elements() {
+            let (topic, partition) = (partition.topic(), partition.partition());
+            let id = state.assign(topic, partition, self.restoring.is_none());
+            if let Some(restoring) = &self.restoring {
+                restoring.begin(id, partition);
             }
         }
     }
@@ -85,6 +94,10 @@ impl Context {
             state = self.shared.lock();
         }
         state.left(&leaving);
+        drop(state);
+        if let Some(restoring) = &self.restoring {
+            restoring.end(&leaving);
+        }
     }
 }
 
@@ -114,7 +127,7 @@ fn take_commits(state: &mut State, only: Option<&[AssignmentId]>) -> TopicPartit
 }
 
 /// The thread's work, until an end is asked for.
-pub(crate) fn run(consumer: BaseConsumer<Context>) {
+pub(crate) fn run(consumer: Arc<BaseConsumer<Context>>) {
     let context = Arc::clone(consumer.context());
     let mut consuming = Consuming {
         shared: Arc::clone(&context.shared),
@@ -141,7 +154,7 @@ pub(crate) fn run(consumer: BaseConsumer<Context>) {
 }
 
 struct Consuming {
-    consumer: BaseConsumer<Context>,
+    consumer: Arc<BaseConsumer<Context>>,
     shared: Arc<Shared>,
     committed_at: Instant,
     /// Since when there is no room for more.
@@ -177,8 +190,12 @@ impl Consuming {
             }
             if !self.is_paused {
                 let span = u64::from(options.span);
-                pause(&self.consumer, &mut state, |prefix| prefix >= span);
-                resume(&self.consumer, &mut state, |prefix| prefix <= span / 5 * 4);
+                pause(&self.consumer, &mut state, |it| {
+                    it.prefix.span() >= span || it.early.len() >= MOST_EARLY
+                });
+                resume(&self.consumer, &mut state, |it| {
+                    it.prefix.span() <= span / 5 * 4 && it.is_ready
+                });
             }
             drop(state);
             self.poll(options);
@@ -239,24 +256,32 @@ impl Consuming {
     }
 }
 
-/// Pauses those whose span is so long.
-fn pause(consumer: &BaseConsumer<Context>, state: &mut State, is_long: impl Fn(u64) -> bool) {
-    turn(state, false, is_long, |list| consumer.pause(list).is_ok());
+/// Pauses those of which there is so much.
+fn pause(
+    consumer: &BaseConsumer<Context>,
+    state: &mut State,
+    is_much: impl Fn(&Assignment) -> bool,
+) {
+    turn(state, false, is_much, |list| consumer.pause(list).is_ok());
 }
 
-/// Lets those go on whose span is so short.
-fn resume(consumer: &BaseConsumer<Context>, state: &mut State, is_short: impl Fn(u64) -> bool) {
-    turn(state, true, is_short, |list| consumer.resume(list).is_ok());
+/// Lets those go on of which there is so little.
+fn resume(
+    consumer: &BaseConsumer<Context>,
+    state: &mut State,
+    is_little: impl Fn(&Assignment) -> bool,
+) {
+    turn(state, true, is_little, |list| consumer.resume(list).is_ok());
 }
 
 fn turn(
     state: &mut State,
     is_paused: bool,
-    chosen: impl Fn(u64) -> bool,
+    chosen: impl Fn(&Assignment) -> bool,
     turn: impl Fn(&TopicPartitionList) -> bool,
 ) {
     for assignment in state.assignments(None) {
-        if assignment.is_paused == is_paused && chosen(assignment.prefix.span()) {
+        if assignment.is_paused == is_paused && chosen(assignment) {
             let mut list = TopicPartitionList::new();
             list.add_partition(&assignment.topic, assignment.partition);
             if turn(&list) {
@@ -279,12 +304,12 @@ fn delivery(message: &BorrowedMessage<'_>, options: &Options) -> Record {
     };
     let mut headers: Vec<(Box<str>, Bytes)> = Vec::new();
     if let Some(key) = message.key() {
-        headers.push(("kafka-key".into(), Bytes::copy_from_slice(key)));
+        headers.push((KEY.into(), Bytes::copy_from_slice(key)));
     }
     let appended_at = match message.timestamp() {
         RecordTime::LogAppendTime(millis) => Some(Timestamp::from_millis(millis.cast_unsigned())),
         RecordTime::CreateTime(millis) => {
-            headers.push(("kafka-create-time".into(), millis.to_string().into()));
+            headers.push((CREATE_TIME.into(), millis.to_string().into()));
             None
         }
         RecordTime::NotAvailable => None,
@@ -307,6 +332,10 @@ fn delivery(message: &BorrowedMessage<'_>, options: &Options) -> Record {
     (topic.into(), partition, offset, delivery)
 }
 
+/// The header that holds a record's key.
+pub(crate) const KEY: &str = "kafka-key";
+/// The header that holds the producer's time of a record, in milliseconds.
+pub(crate) const CREATE_TIME: &str = "kafka-create-time";
 /// How long a poll waits for the first record.
 const POLL: Duration = Duration::from_millis(50);
 /// Records that are read before they are handed on.
@@ -314,6 +343,9 @@ const READ_AT_ONCE: usize = 1_000;
 /// Records and bytes that wait to be fetched, beyond which no more are read.
 const MOST_READY: usize = 4_000;
 const MOST_READY_BYTES: usize = 32 << 20;
+/// Records of a partition that were read before they may be fetched, beyond which no more of it are read. Not
+/// paused from the start: librdkafka loses its way when that meets the search for the first offset.
+const MOST_EARLY: usize = 1_000;
 /// How long reading may stand still before the partitions are paused, so that polling goes on: to pause them
 /// throws away what librdkafka has read ahead, and not to poll throws the member out of its group.
 const PAUSE_AFTER: Duration = Duration::from_secs(2);

@@ -11,18 +11,24 @@
 //!
 //! [`KafkaSink`] publishes with the idempotent producer, and every delivery report is read.
 //!
+//! [`KafkaSource::streamed`] commits outputs, what was done and how far it was read in one Kafka transaction.
+//!
 //! The coordinates of a record are `kafka:TOPIC:PARTITION:OFFSET`. Two headers are the source's own:
 //! `kafka-key`, the record's key, and `kafka-create-time`, the producer's time in milliseconds, where the
 //! topic keeps that and not the time of appending.
 
 mod consume;
 mod error;
+mod look;
 mod options;
 mod prefix;
 mod shared;
 mod sink;
 mod source;
+mod streamed;
 
+pub use look::look;
 pub use options::Options;
 pub use sink::{KafkaSink, SinkOptions};
 pub use source::KafkaSource;
+pub use streamed::{KafkaStream, StreamOptions};

@@ -59,10 +59,21 @@ impl Options {
             // Whatever is read again is known again; what is skipped is lost.
             config.set("auto.offset.reset", "earliest");
         }
+        if !self.has("fetch.queue.backoff.ms") {
+            // Else whoever has read all that was fetched ahead waits for the rest of a second.
+            config.set("fetch.queue.backoff.ms", "5");
+        }
         Ok(config)
     }
 
-    fn has(&self, property: &str) -> bool {
+    /// Whether a group without offsets begins elsewhere than at the earliest record.
+    pub(crate) fn skips(&self) -> bool {
+        let mut properties = self.properties.iter();
+        let reset = properties.rfind(|(name, _)| &**name == "auto.offset.reset");
+        reset.is_some_and(|(_, value)| !matches!(&**value, "earliest" | "smallest" | "beginning"))
+    }
+
+    pub(crate) fn has(&self, property: &str) -> bool {
         self.properties.iter().any(|(name, _)| &**name == property)
     }
 }

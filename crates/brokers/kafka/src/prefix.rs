@@ -84,6 +84,18 @@ impl Prefix {
         self.finished.filter(|_| self.finished != self.committed)
     }
 
+    /// The offset to commit if these, in order, were finished too; where nothing is, that of the oldest record.
+    pub(crate) fn behind(&self, done: &[i64]) -> Option<i64> {
+        let mut behind = self.finished;
+        for (offset, state) in &self.open {
+            if *state != State::Finished && done.binary_search(offset).is_err() {
+                return Some(behind.unwrap_or(*offset));
+            }
+            behind = Some(offset + 1);
+        }
+        behind
+    }
+
     /// Notes that everything before this offset is committed, or on its way.
     pub(crate) fn committed(&mut self, offset: i64) {
         self.committed = Some(offset);
@@ -151,6 +163,19 @@ mod tests {
         prefix.give_back(5);
         assert!(!prefix.read(5));
         assert_eq!((prefix.held(), prefix.to_commit()), (1, Some(6)));
+    }
+
+    #[test]
+    fn what_would_be_finished_is_told_without_finishing_it() {
+        let mut prefix = read([5, 6, 9, 12]);
+        assert_eq!(prefix.behind(&[]), Some(5));
+        assert_eq!(prefix.behind(&[6, 9]), Some(5));
+        assert_eq!(prefix.behind(&[5, 6]), Some(7));
+        prefix.finish(9);
+        assert_eq!(prefix.behind(&[5, 6]), Some(10));
+        assert_eq!(prefix.behind(&[5, 6, 12]), Some(13));
+        assert_eq!(prefix.to_commit(), None);
+        assert_eq!(Prefix::default().behind(&[1]), None);
     }
 
     /// Against the plainest rule there is, over random orders.

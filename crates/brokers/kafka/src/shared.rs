@@ -61,6 +61,18 @@ pub(crate) struct Assignment {
     /// Whether it is about to leave.
     is_leaving: bool,
     pub(crate) is_paused: bool,
+    /// Whether its records may be fetched: what is known of them may have to be restored first.
+    pub(crate) is_ready: bool,
+    /// Those that were read before.
+    pub(crate) early: Vec<(i64, Delivery)>,
+}
+
+/// Where a delivery in somebody's hand belongs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Place {
+    pub(crate) assignment: AssignmentId,
+    pub(crate) partition: i32,
+    pub(crate) offset: i64,
 }
 
 /// What a fetch finds.
@@ -105,7 +117,7 @@ impl Shared {
 }
 
 impl State {
-    pub(crate) fn assign(&mut self, topic: &str, partition: i32) {
+    pub(crate) fn assign(&mut self, topic: &str, partition: i32, is_ready: bool) -> AssignmentId {
         self.next_assignment += 1;
         let assignment = Assignment {
             topic: topic.into(),
@@ -113,9 +125,55 @@ impl State {
             prefix: Prefix::default(),
             is_leaving: false,
             is_paused: false,
+            is_ready,
+            early: Vec::new(),
         };
-        self.assignments
-            .insert(AssignmentId(self.next_assignment), assignment);
+        let id = AssignmentId(self.next_assignment);
+        self.assignments.insert(id, assignment);
+        id
+    }
+
+    /// Lets the records of an assignment be fetched, if it is still there.
+    pub(crate) fn may_be_fetched(&mut self, id: AssignmentId) {
+        if let Some(assignment) = self.assignments.get_mut(&id) {
+            assignment.is_ready = true;
+            for (offset, delivery) in assignment.early.drain(..) {
+                self.ready_bytes += delivery.payload.len();
+                self.ready.push_back((id, offset, delivery));
+            }
+        }
+    }
+
+    /// Where these deliveries belong, `None` for those that are settled or not this member's any more.
+    pub(crate) fn places(&self, batch: &[DeliveryId]) -> Vec<Option<Place>> {
+        let place = |id: &DeliveryId| {
+            let place = usize::try_from(id.0.checked_sub(self.first_handed)?).ok()?;
+            let (assignment, offset) = (*self.handed.get(place)?)?;
+            let partition = self.assignments.get(&assignment)?.partition;
+            Some(Place {
+                assignment,
+                partition,
+                offset,
+            })
+        };
+        batch.iter().map(place).collect()
+    }
+
+    /// The offsets up to which everything would be finished if these offsets of an assignment were, sorted.
+    pub(crate) fn behind(&self, id: AssignmentId, done: &[i64]) -> Option<(Box<str>, i32, i64)> {
+        let assignment = self.assignments.get(&id)?;
+        let behind = assignment.prefix.behind(done)?;
+        Some((assignment.topic.clone(), assignment.partition, behind))
+    }
+
+    /// Notes that these offsets of an assignment are finished, and everything before `behind` is committed.
+    pub(crate) fn committed(&mut self, id: AssignmentId, done: &[i64], behind: i64) {
+        if let Some(assignment) = self.assignments.get_mut(&id) {
+            for offset in done {
+                assignment.prefix.finish(*offset);
+            }
+            assignment.prefix.committed(behind);
+        }
     }
 
     /// The current assignment of a partition.
@@ -135,9 +193,14 @@ impl State {
         let Some(assignment) = self.assignments.get_mut(&id) else {
             return;
         };
-        if assignment.prefix.read(offset) {
+        if !assignment.prefix.read(offset) {
+            return;
+        }
+        if assignment.is_ready {
             self.ready_bytes += it.payload.len();
             self.ready.push_back((id, offset, it));
+        } else {
+            assignment.early.push((offset, it));
         }
     }
 
@@ -214,6 +277,9 @@ impl State {
         for id in &leaving {
             if let Some(assignment) = self.assignments.get_mut(id) {
                 assignment.is_leaving = true;
+                for (offset, _) in assignment.early.drain(..) {
+                    assignment.prefix.give_back(offset);
+                }
             }
         }
         let ready = std::mem::take(&mut self.ready);

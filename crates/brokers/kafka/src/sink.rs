@@ -1,12 +1,13 @@
 //! The sink: the idempotent producer, every delivery report read.
 
 use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 use rdkafka::message::{Header, OwnedHeaders};
 use rdkafka::producer::future_producer::DeliveryFuture;
-use rdkafka::producer::{FutureProducer, FutureRecord};
+use rdkafka::producer::{FutureProducer, FutureRecord, Producer};
 use semel_core::port::sink::{Publication, Sink};
 use semel_core::{Code, Error, ErrorKind, Result};
 
@@ -53,9 +54,15 @@ impl fmt::Debug for SinkOptions {
 /// The record's key is [`Publication::order`], so that what belongs together stays in order; the id goes
 /// out as the header `semel-id`. Within the life of this producer, librdkafka's sequence numbers keep its
 /// own retries from being repeats; after a restart, the same message may be there twice.
+///
+/// What librdkafka was given it may send any time later, so that nobody knows what became of it once its
+/// time is over. So nothing is given to it before the cluster has answered, at first and after each failure.
 pub struct KafkaSink {
     producer: FutureProducer,
+    brokers: Box<str>,
     topic: Box<str>,
+    /// Whether the cluster answered, the last time that something was wanted of it.
+    is_there: AtomicBool,
 }
 
 impl KafkaSink {
@@ -71,13 +78,57 @@ impl KafkaSink {
             // A topic that is not there is told of before the message is given up.
             config.set(PROPAGATION, "5000");
         }
+        if config.get(AUTO_CREATE).is_none() {
+            // A look makes nothing, and a name that is misspelt is no topic.
+            config.set(AUTO_CREATE, "false");
+        }
         config.set(
             "message.timeout.ms",
             options.timeout.as_millis().to_string(),
         );
         let producer = config.create().map_err(not_made)?;
-        let topic = options.topic;
-        Ok(Self { producer, topic })
+        Ok(Self {
+            producer,
+            brokers: options.brokers,
+            topic: options.topic,
+            is_there: AtomicBool::new(false),
+        })
+    }
+
+    /// Looks whether the cluster answers and has the topic.
+    ///
+    /// # Errors
+    /// Not applied: `InvalidConfig`, there is no such topic, or no right to it; `Unavailable`, the cluster is
+    /// away.
+    ///
+    /// # Cancel safety
+    /// Safe
+    pub async fn connect(&self) -> Result<()> {
+        let (producer, topic) = (self.producer.clone(), self.topic.clone());
+        let look = move || {
+            let metadata = producer.client().fetch_metadata(Some(&topic), ANSWER)?;
+            let wrong = metadata
+                .topics()
+                .first()
+                .and_then(rdkafka::metadata::MetadataTopic::error);
+            wrong.map_or(Ok(()), |code| Err(KafkaError::Global(code.into())))
+        };
+        let looked = tokio::task::spawn_blocking(look).await;
+        let away = || {
+            let brokers = &self.brokers;
+            Error::new(
+                ErrorKind::Unavailable,
+                format!("{brokers}: no broker can be reached"),
+            )
+            .with_code(Code::TargetUnavailable)
+            .not_applied()
+        };
+        match looked {
+            Ok(Ok(())) => Ok(()),
+            Ok(Err(error @ KafkaError::Global(_))) => Err(self.refused(error, false)),
+            Ok(Err(error)) => Err(away().with_source(error)),
+            Err(error) => Err(away().with_source(error)),
+        }
     }
 
     /// Hands one over to librdkafka; waits where its queue is full.
@@ -107,6 +158,15 @@ impl KafkaSink {
                 }
                 Err((error, _)) => return Err(self.refused(error, false)),
             }
+        }
+    }
+
+    /// Waits for what the broker says.
+    async fn confirmed(&self, sent: DeliveryFuture) -> std::result::Result<(), KafkaError> {
+        match sent.await {
+            Ok(Ok(_place)) => Ok(()),
+            Ok(Err((error, _message))) => Err(error),
+            Err(_gone) => Err(KafkaError::Canceled),
         }
     }
 
@@ -158,20 +218,48 @@ impl KafkaSink {
 
 impl Sink for KafkaSink {
     async fn publish(&self, batch: &[Publication]) -> Vec<Result<()>> {
+        if !self.is_there.load(Ordering::Relaxed) {
+            if let Err(error) = self.connect().await {
+                return vec![Err(error); batch.len()];
+            }
+            self.is_there.store(true, Ordering::Relaxed);
+        }
         let mut sent = Vec::with_capacity(batch.len());
         for message in batch {
             sent.push(self.send(message).await);
         }
         let mut confirmed = Vec::with_capacity(batch.len());
-        for sent in sent {
+        let mut too_large = Vec::new();
+        for (place, sent) in sent.into_iter().enumerate() {
             confirmed.push(match sent {
                 Err(error) => Err(error),
-                Ok(sent) => match sent.await {
-                    Ok(Ok(_place)) => Ok(()),
-                    Ok(Err((error, _message))) => Err(self.refused(error, true)),
-                    Err(_gone) => Err(self.refused(KafkaError::Canceled, true)),
-                },
+                Ok(sent) => self.confirmed(sent).await.map_err(|error| {
+                    if error.rdkafka_error_code() == Some(RDKafkaErrorCode::MessageSizeTooLarge) {
+                        too_large.push(place);
+                    }
+                    self.refused(error, true)
+                }),
             });
+        }
+        if too_large.len() > 1 {
+            // The broker refuses what came with one that is too large, too. One by one, it tells which it is.
+            for place in too_large {
+                let sent = self.send(&batch[place]).await;
+                confirmed[place] = match sent {
+                    Err(error) => Err(error),
+                    Ok(sent) => {
+                        let confirmed = self.confirmed(sent).await;
+                        confirmed.map_err(|error| self.refused(error, true))
+                    }
+                };
+            }
+        }
+        let failed = |answer: &Result<()>| {
+            let error = answer.as_ref().err();
+            error.is_some_and(|error| error.kind() != ErrorKind::InvalidInput)
+        };
+        if confirmed.iter().any(failed) {
+            self.is_there.store(false, Ordering::Relaxed);
         }
         confirmed
     }
@@ -183,8 +271,13 @@ impl fmt::Debug for KafkaSink {
     }
 }
 
+/// Whether a topic is made by asking for it, where the brokers let that happen.
+const AUTO_CREATE: &str = "allow.auto.create.topics";
 /// How long a topic that nobody knows may still be on its way to the brokers.
 const PROPAGATION: &str = "topic.metadata.propagation.max.ms";
+
+/// How long the cluster may take to say whether it has the topic.
+const ANSWER: Duration = Duration::from_secs(5);
 
 /// Settings of a producer that the user cannot have.
 const OURS: &[&str] = &[

@@ -1,17 +1,18 @@
 //! The source: one member of a consumer group.
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::thread::JoinHandle;
 
 use rdkafka::consumer::{BaseConsumer, Consumer};
 use semel_core::port::source::{DeliveryId, Fetched, Progress, Source};
-use semel_core::{Error, ErrorKind, Result};
+use semel_core::{Clock, Error, ErrorKind, Result};
 
 use crate::consume::{Context, run};
 use crate::error::not_made;
-use crate::options::Options;
+use crate::options::{Options, invalid};
 use crate::shared::{End, Found, Shared};
+use crate::streamed::{KafkaStream, Restoring, StreamOptions};
 
 /// Records of the partitions that the group gives to this member.
 ///
@@ -28,15 +29,51 @@ impl KafkaSource {
     /// # Errors
     /// `InvalidConfig`: a setting that librdkafka does not take, or that is not the user's.
     pub fn new(options: Options) -> Result<Self> {
+        let shared = Arc::new(Shared::default());
+        Self::member(options, shared, None).map(|(source, _)| source)
+    }
+
+    /// Joins the group, to commit what is put out together with how far it was read. Within a Tokio runtime.
+    ///
+    /// # Errors
+    /// As [`KafkaSource::new`], for either end; and `InvalidConfig`: more than one topic, or a setting that
+    /// would have open transactions read.
+    pub fn streamed(
+        options: Options,
+        stream: StreamOptions,
+        clock: Arc<dyn Clock>,
+    ) -> Result<(Self, KafkaStream)> {
+        if options.topics.len() != 1 {
+            return Err(invalid("transactions are over one topic"));
+        }
+        if options.has("isolation.level") {
+            let message = "`isolation.level` decides what is read again, and is Semel's to set with \
+                           transactions; remove it";
+            return Err(invalid(message));
+        }
+        let shared = Arc::new(Shared::default());
+        let (stream, restoring) = KafkaStream::new(stream, &options, Arc::clone(&shared), clock)?;
+        let (source, consumer) = Self::member(options, shared, Some(restoring))?;
+        stream.reads_by(consumer);
+        Ok((source, stream))
+    }
+
+    fn member(
+        options: Options,
+        shared: Arc<Shared>,
+        restoring: Option<Restoring>,
+    ) -> Result<(Self, Weak<BaseConsumer<Context>>)> {
         let config = options.config()?;
         let topics: Vec<_> = options.topics.iter().map(ToString::to_string).collect();
-        let shared = Arc::new(Shared::default());
         let context = Context {
             shared: Arc::clone(&shared),
             options,
+            restoring,
         };
         let consumer: BaseConsumer<Context> =
             config.create_with_context(context).map_err(not_made)?;
+        let consumer = Arc::new(consumer);
+        let member = Arc::downgrade(&consumer);
         let topics: Vec<_> = topics.iter().map(String::as_str).collect();
         consumer.subscribe(&topics).map_err(not_made)?;
         let thread = std::thread::Builder::new()
@@ -46,10 +83,11 @@ impl KafkaSource {
             let message = "no thread for the Kafka consumer can be started";
             Error::new(ErrorKind::Unavailable, message).with_source(error)
         })?;
-        Ok(Self {
+        let source = Self {
             shared,
             thread: Some(thread),
-        })
+        };
+        Ok((source, member))
     }
 
     fn end(&mut self, how: End) {

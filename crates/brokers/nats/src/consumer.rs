@@ -30,10 +30,28 @@ pub(crate) struct Facts {
 
 /// Finds the consumer that `options` name, or makes it.
 pub(crate) async fn ensure(link: &Link, options: &Options) -> Result<Facts> {
+    let stream = stream(link, options).await?;
+    let there = match found(link, &stream, options).await? {
+        Some(there) => there,
+        None => make(link, &stream, options).await?,
+    };
+    usable(&there, options)?;
+    let mut findings = differences(&there, options);
+    findings.extend(of_stream(&stream.cached_info().config));
+    Ok(Facts {
+        ack_wait: shortest_wait(&there),
+        max_batch: usize::try_from(there.max_batch).ok().filter(|max| *max > 0),
+        max_expires: Some(there.max_expires).filter(|max| !max.is_zero()),
+        findings,
+    })
+}
+
+/// The stream that `options` name.
+pub(crate) async fn stream(link: &Link, options: &Options) -> Result<Stream> {
     let stream = link
         .during(link.context.get_stream(&options.stream))
         .await?;
-    let stream = stream.map_err(|error| match error.kind() {
+    stream.map_err(|error| match error.kind() {
         GetStreamErrorKind::JetStream(error)
             if error.error_code() == ErrorCode::STREAM_NOT_FOUND =>
         {
@@ -50,14 +68,22 @@ pub(crate) async fn ensure(link: &Link, options: &Options) -> Result<Facts> {
             "JetStream does not answer; is it enabled on the server and for the account?",
         )
         .with_source(error),
-    })?;
-    let there = match link.during(stream.consumer_info(&options.consumer)).await? {
-        Ok(info) => info.config,
+    })
+}
+
+/// The consumer that `options` name, if it is there.
+pub(crate) async fn found(
+    link: &Link,
+    stream: &Stream,
+    options: &Options,
+) -> Result<Option<consumer::Config>> {
+    match link.during(stream.consumer_info(&options.consumer)).await? {
+        Ok(info) => Ok(Some(info.config)),
         Err(error) => match error.kind() {
-            ConsumerInfoErrorKind::NotFound => make(link, &stream, options).await?,
-            ConsumerInfoErrorKind::StreamNotFound => return Err(no_stream(options)),
+            ConsumerInfoErrorKind::NotFound => Ok(None),
+            ConsumerInfoErrorKind::StreamNotFound => Err(no_stream(options)),
             ConsumerInfoErrorKind::JetStream(error) => {
-                return Err(answered(CODE, &attempt("look at", options), error));
+                Err(answered(CODE, &attempt("look at", options), error))
             }
             ConsumerInfoErrorKind::InvalidName
             | ConsumerInfoErrorKind::Offline
@@ -65,19 +91,10 @@ pub(crate) async fn ensure(link: &Link, options: &Options) -> Result<Facts> {
             | ConsumerInfoErrorKind::TimedOut
             | ConsumerInfoErrorKind::NoResponders => {
                 let message = format!("cannot {}", attempt("look at", options));
-                return Err(away(CODE, message).with_source(error));
+                Err(away(CODE, message).with_source(error))
             }
         },
-    };
-    usable(&there, options)?;
-    let mut findings = differences(&there, options);
-    findings.extend(of_stream(&stream.cached_info().config));
-    Ok(Facts {
-        ack_wait: shortest_wait(&there),
-        max_batch: usize::try_from(there.max_batch).ok().filter(|max| *max > 0),
-        max_expires: Some(there.max_expires).filter(|max| !max.is_zero()),
-        findings,
-    })
+    }
 }
 
 async fn make(link: &Link, stream: &Stream, options: &Options) -> Result<consumer::Config> {
@@ -112,7 +129,7 @@ async fn make(link: &Link, stream: &Stream, options: &Options) -> Result<consume
 }
 
 /// With some settings nothing that is promised could be kept.
-fn usable(there: &consumer::Config, options: &Options) -> Result<()> {
+pub(crate) fn usable(there: &consumer::Config, options: &Options) -> Result<()> {
     let name = format!("the consumer {} of {}", options.consumer, options.stream);
     if there.deliver_subject.is_some() {
         return Err(wrong(format!(
@@ -140,7 +157,7 @@ fn usable(there: &consumer::Config, options: &Options) -> Result<()> {
 }
 
 /// What makes the consumer less good than one that would be made.
-fn differences(there: &consumer::Config, options: &Options) -> Vec<String> {
+pub(crate) fn differences(there: &consumer::Config, options: &Options) -> Vec<String> {
     let name = format!("consumer {}", options.consumer);
     let mut findings = Vec::new();
     let wait = shortest_wait(there);
@@ -182,7 +199,7 @@ fn differences(there: &consumer::Config, options: &Options) -> Vec<String> {
     findings
 }
 
-fn of_stream(config: &stream::Config) -> Option<String> {
+pub(crate) fn of_stream(config: &stream::Config) -> Option<String> {
     (config.storage == StorageType::Memory).then(|| {
         format!(
             "stream {}: its messages are in memory alone and lost in a restart",

@@ -26,12 +26,14 @@ mod classify;
 mod consumer;
 mod held;
 mod link;
+mod look;
 mod options;
 mod pull;
 mod settle;
 mod sink;
 mod source;
 
+pub use look::look;
 pub use options::{Options, SinkOptions};
 pub use sink::NatsSink;
 pub use source::NatsSource;

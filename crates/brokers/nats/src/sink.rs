@@ -3,9 +3,10 @@
 use std::fmt;
 use std::future::IntoFuture;
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_nats::jetstream::context::{
-    GetStreamByNameErrorKind, PublishAckFuture, PublishError, PublishErrorKind,
+    GetStreamByNameErrorKind, GetStreamErrorKind, PublishAckFuture, PublishError, PublishErrorKind,
 };
 use async_nats::jetstream::message::PublishMessage;
 use async_nats::jetstream::{self, ErrorCode};
@@ -70,7 +71,33 @@ impl NatsSink {
     /// Safe
     pub async fn connect(&self) -> Result<()> {
         let link = self.link().await?;
-        self.find_stream(&link).await
+        self.find_stream(&link).await.map(drop)
+    }
+
+    /// How long the stream of the subject drops a second message with the same id.
+    ///
+    /// # Errors
+    ///
+    /// As [`NatsSink::connect`]
+    ///
+    /// # Cancel safety
+    ///
+    /// Safe
+    pub async fn duplicate_window(&self) -> Result<Duration> {
+        let link = self.link().await?;
+        let name = self.find_stream(&link).await?;
+        let attempt = format!("look at the stream {name}");
+        match link.during(link.context.get_stream(name)).await? {
+            Ok(stream) => Ok(stream.cached_info().config.duplicate_window),
+            Err(error) => Err(match error.kind() {
+                GetStreamErrorKind::JetStream(error) => answered(CODE, &attempt, error),
+                GetStreamErrorKind::EmptyName
+                | GetStreamErrorKind::InvalidStreamName
+                | GetStreamErrorKind::Request => {
+                    away(CODE, format!("cannot {attempt}")).with_source(error)
+                }
+            }),
+        }
     }
 
     /// The connection, or a new one where it broke. Whoever else publishes meanwhile waits for the same.
@@ -84,10 +111,11 @@ impl NatsSink {
         Ok(Arc::clone(link.insert(opened)))
     }
 
-    async fn find_stream(&self, link: &Link) -> Result<()> {
+    /// The name of the stream that takes in the subject.
+    async fn find_stream(&self, link: &Link) -> Result<String> {
         let subject = &self.options.subject;
         match link.during(link.context.stream_by_subject(subject)).await? {
-            Ok(_) => Ok(()),
+            Ok(name) => Ok(name),
             Err(error) => Err(match error.kind() {
                 GetStreamByNameErrorKind::NotFound | GetStreamByNameErrorKind::InvalidSubject => {
                     wrong(format!(
@@ -178,7 +206,7 @@ impl NatsSink {
     async fn no_stream(&self, link: &Link) -> Error {
         match self.find_stream(link).await {
             Err(error) if error.kind() == ErrorKind::InvalidConfig => error,
-            Ok(()) | Err(_) => {
+            Ok(_) | Err(_) => {
                 let subject = &self.options.subject;
                 away(
                     CODE,

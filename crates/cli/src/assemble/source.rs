@@ -1,10 +1,14 @@
 //! The one place that knows every kind of source.
 
+#[cfg(not(all(feature = "kafka", feature = "nats", feature = "amqp")))]
+use std::future::{Ready, ready};
 use std::time::Duration;
 
 use semel_broker_file::{FileSource, Format, Options, StdinSource};
 use semel_core::Result;
+use semel_core::port::reach::{Horizon, Reach};
 use semel_core::port::source::{DeliveryId, Fetched, Progress, Source};
+use semel_core::units::spelled;
 
 use crate::config::{AmqpSettings, KafkaSettings, NatsSettings, SourceSettings};
 
@@ -44,43 +48,109 @@ pub(crate) async fn source(
     }
 }
 
+/// Asks the broker how long a message can come again; nothing where there is no broker. What it does not
+/// tell is as long as the settings declare.
+///
+/// # Errors   those of a source that cannot be used; `Unavailable` where the broker is away
+///
+/// # Cancel safety   safe
+pub(crate) async fn reach(settings: &SourceSettings, lease: Duration) -> Result<Option<Reach>> {
+    let mut reach = match settings {
+        SourceSettings::File { .. } | SourceSettings::Stdin { .. } => return Ok(None),
+        SourceSettings::Kafka(settings) => kafka_reach(settings).await?,
+        SourceSettings::Nats(settings) => nats_reach(settings, lease).await?,
+        SourceSettings::Amqp(settings) => amqp_reach(settings).await?,
+    };
+    if let Some(retention) = settings.retention() {
+        let declared = Horizon::Within(retention);
+        let mut is_taken = false;
+        for horizon in [&mut reach.redelivery, &mut reach.replay] {
+            if *horizon == Horizon::Unknown {
+                *horizon = declared;
+                is_taken = true;
+            }
+        }
+        let meaning = if is_taken {
+            "declared; nobody could read it"
+        } else {
+            "declared, and not taken: the broker tells"
+        };
+        reach.fact("source.retention", spelled(retention), meaning);
+    }
+    Ok(Some(reach))
+}
+
 #[cfg(feature = "kafka")]
-fn kafka(settings: &KafkaSettings, max_message_bytes: usize) -> Result<AnySource> {
+pub(super) fn kafka_options(settings: &KafkaSettings) -> semel_broker_kafka::Options {
     let (brokers, topic, group) = (&settings.brokers, &settings.topic, &settings.group);
     let mut options = semel_broker_kafka::Options::new(brokers, topic, group);
     let properties = settings.properties.iter();
     options.properties = properties
         .map(|(name, value)| (name.as_str().into(), value.as_str().into()))
         .collect();
-    options.max_message_bytes = max_message_bytes;
     options.span = settings.span;
     options.drain = settings.drain;
+    options
+}
+
+#[cfg(feature = "kafka")]
+async fn kafka_reach(settings: &KafkaSettings) -> Result<Reach> {
+    semel_broker_kafka::look(&kafka_options(settings)).await
+}
+
+#[cfg(feature = "nats")]
+async fn nats_reach(settings: &NatsSettings, lease: Duration) -> Result<Reach> {
+    semel_broker_nats::look(&nats_options(settings, lease)).await
+}
+
+#[cfg(feature = "amqp")]
+async fn amqp_reach(settings: &AmqpSettings) -> Result<Reach> {
+    semel_broker_amqp::look(&amqp_options(settings)).await
+}
+
+#[cfg(feature = "kafka")]
+fn kafka(settings: &KafkaSettings, max_message_bytes: usize) -> Result<AnySource> {
+    let mut options = kafka_options(settings);
+    options.max_message_bytes = max_message_bytes;
     semel_broker_kafka::KafkaSource::new(options).map(AnySource::Kafka)
 }
 
 #[cfg(feature = "nats")]
 fn nats(settings: &NatsSettings, max_message_bytes: usize, lease: Duration) -> Result<AnySource> {
+    let mut options = nats_options(settings, lease);
+    options.max_message_bytes = max_message_bytes;
+    semel_broker_nats::NatsSource::new(options).map(|source| AnySource::Nats(Box::new(source)))
+}
+
+#[cfg(feature = "nats")]
+fn nats_options(settings: &NatsSettings, lease: Duration) -> semel_broker_nats::Options {
     let NatsSettings {
         url,
         stream,
         consumer,
         subject,
         credentials,
+        retention: _,
     } = settings;
     let mut options = semel_broker_nats::Options::new(url, stream, consumer);
     options.filter_subject.clone_from(subject);
     options.credentials_file.clone_from(credentials);
-    options.max_message_bytes = max_message_bytes;
     options.lease = lease;
-    semel_broker_nats::NatsSource::new(options).map(|source| AnySource::Nats(Box::new(source)))
+    options
 }
 
 #[cfg(feature = "amqp")]
 fn amqp(settings: &AmqpSettings, max_message_bytes: usize) -> Result<AnySource> {
-    let mut options = semel_broker_amqp::Options::new(&settings.url, &settings.queue);
-    options.prefetch = settings.prefetch;
+    let mut options = amqp_options(settings);
     options.max_message_bytes = max_message_bytes;
     semel_broker_amqp::AmqpSource::new(options).map(AnySource::Amqp)
+}
+
+#[cfg(feature = "amqp")]
+fn amqp_options(settings: &AmqpSettings) -> semel_broker_amqp::Options {
+    let mut options = semel_broker_amqp::Options::new(&settings.url, &settings.queue);
+    options.prefetch = settings.prefetch;
+    options
 }
 
 #[cfg(not(feature = "kafka"))]
@@ -98,8 +168,23 @@ fn amqp(_: &AmqpSettings, _: usize) -> Result<AnySource> {
     Err(not_built_in("amqp"))
 }
 
+#[cfg(not(feature = "kafka"))]
+fn kafka_reach(_: &KafkaSettings) -> Ready<Result<Reach>> {
+    ready(Err(not_built_in("kafka")))
+}
+
+#[cfg(not(feature = "nats"))]
+fn nats_reach(_: &NatsSettings, _: Duration) -> Ready<Result<Reach>> {
+    ready(Err(not_built_in("nats")))
+}
+
+#[cfg(not(feature = "amqp"))]
+fn amqp_reach(_: &AmqpSettings) -> Ready<Result<Reach>> {
+    ready(Err(not_built_in("amqp")))
+}
+
 #[cfg(not(all(feature = "kafka", feature = "nats", feature = "amqp")))]
-fn not_built_in(kind: &str) -> semel_core::Error {
+pub(super) fn not_built_in(kind: &str) -> semel_core::Error {
     let message = format!(
         "sources of kind {kind} are not built into this program; build it with --features {kind}"
     );

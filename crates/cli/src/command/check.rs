@@ -1,33 +1,38 @@
 //! `semel check`: what each pipeline promises, what it rests on, and what stands in the way. Changes
 //! nothing and calls no target.
 
+mod broker;
 mod finding;
 mod place;
 mod report;
 mod rules;
 mod sample;
 mod storage;
+mod target;
 
 use std::path::Path;
 use std::sync::Arc;
 
 use semel_core::port::transactional::Statements;
-use semel_core::{Error, ErrorKind, Result};
+use semel_core::{Clock, Error, ErrorKind, Result};
 use semel_engine::system::SystemClock;
 use semel_worker::settings::EffectSettings;
 
 use crate::Exit;
-use crate::args::Check;
+use crate::args::{Check, Format, Listing, Output};
 use crate::assemble;
 use crate::command::config;
 use crate::command::operate::usage;
+use crate::command::run::guarded::is_away;
 use crate::config::{PipelineSettings, Settings};
-use crate::output::Answers;
+use crate::output::{self, Answers, List};
+use broker::{Broker, Line};
 use finding::Severity;
 use report::Report;
 use rules::Subject;
 use sample::Sample;
 use storage::Storage;
+use target::Targets;
 
 /// Looks at every pipeline; exit code 1 if one of them must not run so.
 pub(crate) fn check(arguments: &Check) -> Result<Exit> {
@@ -45,10 +50,13 @@ async fn check_all(arguments: &Check, settings: &Settings) -> Result<Exit> {
     let pipelines = settings.pipelines.iter();
     let asked: Vec<Statements> = pipelines.filter_map(statements).collect();
     let clock = Arc::new(SystemClock::new());
+    let now = Arc::clone(&clock);
     let store = assemble::look(&settings.store, settings.accepted, clock, &asked).await;
     let mut refused = store.iter().flat_map(|looked| &looked.refused);
     let mut answers = Answers::new(arguments.format);
     let mut worst = Severity::Ok;
+    let mut away = None;
+    let mut windows = Vec::new();
     if arguments.sample.as_deref() == Some(Path::new("-")) && settings.pipelines.len() > 1 {
         return Err(usage(
             "--sample: standard input can be read once; name one pipeline with --pipeline NAME",
@@ -60,9 +68,25 @@ async fn check_all(arguments: &Check, settings: &Settings) -> Result<Exit> {
             None => None,
         };
         let refused = statements(pipeline).and_then(|_| refused.next()?.as_ref());
+        let targets = Targets::look(pipeline).await;
+        let pipeline = &targets.settings;
+        if let Some(error) = &targets.away {
+            away.get_or_insert_with(|| error.clone());
+        }
+        let broker = Broker {
+            reach: assemble::reach(&pipeline.source, pipeline.pipeline.lease).await,
+            at: now.now(),
+        };
+        if let Err(error) = &broker.reach
+            && is_away(error)
+        {
+            away.get_or_insert_with(|| error.clone());
+        }
         let subject = Subject {
             settings,
             pipeline,
+            broker: &broker,
+            targets: &targets.findings,
             store: store.as_ref(),
             refused,
             sample: sample.as_ref(),
@@ -70,15 +94,36 @@ async fn check_all(arguments: &Check, settings: &Settings) -> Result<Exit> {
         };
         let report = Report::of(&subject);
         worst = worst.max(report.verdict);
+        windows.extend(report.line(&subject));
         if answers.print(&report)?.is_break() {
             break;
         }
     }
-    match (store, worst) {
-        (Err(error), _) => Err(assemble::at_store(&settings.store, error)),
-        (Ok(_), Severity::Fail) => Ok(Exit::No),
-        (Ok(_), Severity::Ok | Severity::Warn) => Ok(Exit::Done),
+    table(&windows, arguments.format)?;
+    match (store, away, worst) {
+        (Err(error), ..) => Err(assemble::at_store(&settings.store, error)),
+        (Ok(_), Some(error), _) => Err(error),
+        (Ok(_), None, Severity::Fail) => Ok(Exit::No),
+        (Ok(_), None, Severity::Ok | Severity::Warn) => Ok(Exit::Done),
     }
+}
+
+/// The windows of all pipelines that read a broker, for people; programs have them in the reports.
+fn table(windows: &[Line], format: Format) -> Result<()> {
+    if windows.is_empty() || format.output != Output::Table {
+        return Ok(());
+    }
+    output::data("").map_err(output::cannot_print)?;
+    let mut list = List::new(&Listing {
+        format,
+        limit: None,
+    });
+    for window in windows {
+        if list.push(window)?.is_break() {
+            break;
+        }
+    }
+    list.end()
 }
 
 /// What the database is asked to prepare.
@@ -89,6 +134,8 @@ fn statements(pipeline: &PipelineSettings) -> Option<Statements> {
         | EffectSettings::Http(..)
         | EffectSettings::Exec(..)
         | EffectSettings::Jsonl(..)
-        | EffectSettings::Stdout(_) => None,
+        | EffectSettings::Stdout(_)
+        | EffectSettings::Publish(_)
+        | EffectSettings::Streamed(_) => None,
     }
 }

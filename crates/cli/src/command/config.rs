@@ -78,6 +78,12 @@ fn told(loaded: &Loaded) -> String {
             for name in settings.accepted.names() {
                 said.extend([", accepted: ", name]);
             }
+            for pipeline in &settings.pipelines {
+                for name in pipeline.waived.names() {
+                    let pipeline = &*pipeline.pipeline.name;
+                    said.extend([", accepted by ", pipeline, ": ", name]);
+                }
+            }
             said
         }
         Err(faults) => {

@@ -128,6 +128,7 @@ async fn run(
         stop,
         patience: PATIENCE,
         on_progress: Some(bars.of(&name)),
+        dead_letters: None,
     };
     let result = dedup.run(input, target.open()?, stores, run).await;
     beside.shutdown().await;

@@ -32,7 +32,11 @@ pub(crate) fn quiet_of(pipeline: Option<&PipelineSettings>) -> Duration {
         EffectSettings::Http(settings, _) => Some(settings.timeout),
         EffectSettings::Exec(settings, _) => Some(settings.timeout),
         EffectSettings::Jsonl(settings, _) => Some(settings.timeout),
-        EffectSettings::Sql(_) | EffectSettings::File { .. } | EffectSettings::Stdout(_) => None,
+        EffectSettings::Publish(settings) => Some(settings.target.timeout()),
+        EffectSettings::Sql(_)
+        | EffectSettings::File { .. }
+        | EffectSettings::Stdout(_)
+        | EffectSettings::Streamed(_) => None,
     });
     timeout.unwrap_or(DEFAULT_QUIET)
 }

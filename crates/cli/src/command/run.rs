@@ -1,5 +1,7 @@
 //! `semel run`: every pipeline of a configuration, until its sources end or a signal asks to stop.
 
+pub(super) mod guarded;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,7 +11,8 @@ use semel_engine::layer::outage::{self, Breaker, Policy};
 use semel_engine::pipeline::Fail;
 use semel_engine::sweep::sweep_until;
 use semel_engine::system::{SystemClock, SystemEntropy};
-use semel_worker::run::{Run, Stores, run_with};
+use semel_worker::run::{Run, Stores, run_streamed, run_with};
+use semel_worker::settings::EffectSettings;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -18,11 +21,13 @@ use crate::args::{self, Log, Output};
 use crate::assemble::{self, Layer};
 use crate::command::operate::tell_if_forward;
 use crate::command::preflight;
+use crate::command::run::guarded::{Guard, Guarded, Outlook, outlooks};
 use crate::command::summary::{self, Ended};
 use crate::config::{self, Accepted, Cache, Front, PipelineSettings, Settings};
 use crate::narrator::Narrator;
 use crate::place::Place;
 use crate::progress::Bars;
+use crate::window::Gate;
 use crate::{Exit, output};
 
 /// Runs the configuration and prints the summary.
@@ -70,6 +75,8 @@ async fn run_all(settings: Settings, format: Output, log: Log) -> Result<Exit> {
     bars.note(&format!("worker {claimant}"));
     let mut beside = JoinSet::new();
     beside.spawn(listen(stop.clone(), bars.clone())?);
+    let clock = &*surroundings.clock;
+    let outlooks = outlooks(&settings.pipelines, clock, &bars, stopped.clone()).await?;
     beside.spawn(place.clone().watch(stop.clone()));
     beside.spawn(sweep_until(
         stores.store.clone(),
@@ -86,8 +93,8 @@ async fn run_all(settings: Settings, format: Output, log: Log) -> Result<Exit> {
         surroundings.entropy.clone(),
     ));
     let mut pipelines = JoinSet::new();
-    for pipeline in settings.pipelines {
-        bars.note(&banner(&pipeline, accepted));
+    for (pipeline, outlook) in settings.pipelines.into_iter().zip(outlooks) {
+        bars.note(&banner(&pipeline, accepted, outlook));
         let outage = Policy::sharing(&breaker, pipeline.layers.fail);
         let progress = bars.of(&pipeline.pipeline.name);
         let run = Run {
@@ -95,8 +102,14 @@ async fn run_all(settings: Settings, format: Output, log: Log) -> Result<Exit> {
             stop: stop.clone(),
             patience: settings.shutdown,
             on_progress: Some(narrator.habits(&pipeline.pipeline.name, progress)),
+            dead_letters: pipeline.dead_letter.clone(),
         };
-        pipelines.spawn(run_one(pipeline, stores.clone(), run, outage, bars.clone()));
+        let guard = (outlook == Outlook::Away).then(|| {
+            let clock = surroundings.clock.clone();
+            Guard::new(pipeline.clone(), clock, bars.clone())
+        });
+        let stores = stores.clone();
+        pipelines.spawn(run_one(pipeline, stores, run, outage, guard, bars.clone()));
     }
     let mut failure = None;
     let mut summaries = Vec::new();
@@ -136,10 +149,12 @@ async fn run_one(
     stores: Stores,
     run: Run,
     outage: Policy,
+    guard: Option<Guard>,
     bars: Bars,
 ) -> (Box<str>, Result<Ended>) {
     let name = settings.pipeline.name.clone();
-    (name, consume(settings, stores, run, outage, &bars).await)
+    let ended = consume(settings, stores, run, outage, guard, &bars).await;
+    (name, ended)
 }
 
 async fn consume(
@@ -147,6 +162,7 @@ async fn consume(
     stores: Stores,
     run: Run,
     outage: Policy,
+    guard: Option<Guard>,
     bars: &Bars,
 ) -> Result<Ended> {
     let PipelineSettings {
@@ -154,6 +170,8 @@ async fn consume(
         source,
         effect,
         layers,
+        waived,
+        dead_letter: _,
     } = settings;
     let around = &run.surroundings;
     let (stores, layer) = Layer::over(&layers.front, stores, &around.clock, &*around.entropy)?;
@@ -166,12 +184,20 @@ async fn consume(
             Err(error) => bars.warning(&format!("{name}: the cache begins empty: {error}")),
         }
     }
-    let source = assemble::source(&source, pipeline.max_message_bytes, pipeline.lease).await?;
-    let summary = run_with(pipeline, effect, source, stores, run, outage).await?;
+    let summary = if let EffectSettings::Streamed(streamed) = effect {
+        let (source, stream) = assemble::streamed(&source, &streamed, &pipeline, around)?;
+        let ends = (Guarded::new(source, guard), stream);
+        run_streamed(pipeline, streamed.transform, ends, stores, run, outage).await?
+    } else {
+        let source = assemble::source(&source, pipeline.max_message_bytes, pipeline.lease).await?;
+        let source = Guarded::new(source, guard);
+        run_with(pipeline, effect, source, stores, run, outage).await?
+    };
     Ok(Ended {
         summary,
         fail: layers.fail,
         layer: layer.figures(),
+        waived,
     })
 }
 
@@ -205,22 +231,28 @@ pub(super) fn listen(
 }
 
 /// What a pipeline says of itself when it starts.
-fn banner(settings: &PipelineSettings, accepted: Accepted) -> String {
+fn banner(settings: &PipelineSettings, accepted: Accepted, outlook: Outlook) -> String {
     let PipelineSettings {
         pipeline, effect, ..
     } = settings;
     let class = summary::class(effect.class());
-    let gate = if pipeline.birth.is_some() {
-        "age gate: on"
-    } else {
-        "age gate: off (no `birth`; a message that comes again after the window counts as new)"
+    let gate = match outlook {
+        Outlook::Judged(judgement) => judgement.gate,
+        Outlook::NoBroker | Outlook::Away => Gate::unasked(settings),
+    };
+    let gate = match gate {
+        Gate::Birth => "age gate: on",
+        Gate::Appended => "age gate: on, by the broker's time",
+        Gate::Off => {
+            "age gate: off (no `birth`; a message that comes again after the window counts as new)"
+        }
     };
     let mut banner = format!(
         "{}: {class}, window {}, {gate}",
         pipeline.name,
         days(pipeline.window.duration())
     );
-    for name in accepted.names() {
+    for name in accepted.names().into_iter().chain(settings.waived.names()) {
         banner.extend(["; accepted: ", name]);
     }
     match &settings.layers.front {

@@ -8,7 +8,7 @@ use semel_engine::summary::{Fate, Summary};
 use serde::Serialize;
 
 use crate::assemble::LayerFigures;
-use crate::config::Accepted;
+use crate::config::{Accepted, Waived};
 use crate::narrator::Narrator;
 
 /// A pipeline's run and what stood before its store.
@@ -18,6 +18,8 @@ pub(crate) struct Ended {
     /// What became of messages while the store was away.
     pub(crate) fail: Fail,
     pub(crate) layer: LayerFigures,
+    /// What the pipeline accepts by name.
+    pub(crate) waived: Waived,
 }
 
 impl From<Summary> for Ended {
@@ -27,6 +29,7 @@ impl From<Summary> for Ended {
             summary,
             fail: Fail::Closed,
             layer: LayerFigures::default(),
+            waived: Waived::default(),
         }
     }
 }
@@ -52,7 +55,8 @@ pub(crate) struct Json<'a> {
     unprotected: Option<u64>,
     #[serde(flatten)]
     layer: LayerFigures,
-    /// What of the store's weaknesses is accepted by name; left out where nothing is.
+    /// What is accepted by name, of the store's weaknesses and of the pipeline's own; left out where nothing
+    /// is.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     accepted: Vec<&'static str>,
 }
@@ -76,7 +80,7 @@ impl<'a> Json<'a> {
             elapsed_seconds: (summary.elapsed.as_secs_f64() * 1_000.0).round() / 1_000.0,
             unprotected: (ended.fail == Fail::Open).then(|| summary.of(Fate::Unprotected)),
             layer: ended.layer,
-            accepted: accepted.names(),
+            accepted: [accepted.names(), ended.waived.names()].concat(),
         }
     }
 }
@@ -183,8 +187,17 @@ pub(crate) fn table(name: &str, ended: &Ended, accepted: Accepted, narrator: &Na
         }
     }
     text += &layers(ended.layer);
-    for name in accepted.names() {
-        let meaning = "by `store.accept`: the store may give less than the class needs";
+    text + &overrides(accepted, ended.waived)
+}
+
+/// What somebody has accepted.
+fn overrides(accepted: Accepted, waived: Waived) -> String {
+    let of_store = "by `store.accept`: the store may give less than the class needs";
+    let of_pipeline = "by `accept`: what comes again after the window happens again";
+    let names = accepted.names().into_iter().map(|name| (name, of_store));
+    let waived = waived.names().into_iter().map(|name| (name, of_pipeline));
+    let mut text = String::new();
+    for (name, meaning) in names.chain(waived) {
         let _ = write!(text, "\n  {:<11}{name:>10}  {meaning}", "accepted");
     }
     text
@@ -218,6 +231,7 @@ fn layers(figures: LayerFigures) -> String {
 pub(crate) const fn class(class: Class) -> &'static str {
     match class {
         Class::Transactional => "transactional (exactly once)",
+        Class::Streamed => "streamed (exactly once inside the cluster)",
         Class::Keyed { .. } => "keyed (exactly once inside the provider's window)",
         Class::Unkeyed(OnDoubt::Repeat) => "unkeyed, on doubt repeat (at least once)",
         Class::Unkeyed(OnDoubt::Park) => "unkeyed, on doubt park (at most once)",

@@ -1,22 +1,32 @@
 //! The `effect` of a pipeline, and the class that it claims.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use semel_engine::effect::{Class, OnDoubt};
 use semel_worker::effect::exec::Settings as ExecSettings;
 use semel_worker::effect::http::Settings as HttpSettings;
 use semel_worker::effect::jsonl::Settings as JsonlSettings;
+use semel_worker::effect::publish::{Promise, Settings as PublishSettings};
 use semel_worker::effect::{ExecEffect, SqlBinding};
-use semel_worker::settings::{EffectSettings, within_provider_window};
+use semel_worker::settings::EffectSettings;
 
 use super::fields::Fields;
 use super::refusal::selector;
+use super::sink;
+use super::source::SourceSettings;
 use super::store::StoreUrl;
+use super::streamed;
 use super::suggest::suggestion;
 use super::tree::Value;
 
 /// Reads the effect.
-pub(super) fn read(fields: &mut Fields<'_>, store: Option<&StoreUrl>) -> Option<EffectSettings> {
+pub(super) fn read(
+    fields: &mut Fields<'_>,
+    pipeline: &str,
+    store: Option<&StoreUrl>,
+    source: Option<&SourceSettings>,
+) -> Option<EffectSettings> {
     let mut effect = fields.required_sub("effect")?;
     let kind = effect.required_text("kind")?;
     let read = match kind {
@@ -28,15 +38,13 @@ pub(super) fn read(fields: &mut Fields<'_>, store: Option<&StoreUrl>) -> Option<
             effect.choice_or("class", ("unkeyed", ()), &[]);
             Some(EffectSettings::Stdout(unkeyed(&mut effect)))
         }
-        "kafka" | "nats" | "amqp" => {
-            if let Some(node) = effect.node("kind") {
-                let message = format!("`{kind}` effects are not supported by this release");
-                effect.unsupported("kind", node, message);
-            }
-            return None;
+        "kafka" if effect.text("class") == Some("streamed") => {
+            streamed::read(&mut effect, pipeline, source)
         }
+        "kafka" | "nats" | "amqp" => publish(kind, &mut effect),
         _ => {
-            let hint = suggestion(kind, &["sql", "file", "http", "exec", "stdout"]);
+            let kinds = [&["sql", "file", "http", "exec", "stdout"][..], &sink::KINDS].concat();
+            let hint = suggestion(kind, &kinds);
             fault(
                 &mut effect,
                 "kind",
@@ -117,6 +125,16 @@ fn file(effect: &mut Fields<'_>, store: Option<&StoreUrl>) -> Option<EffectSetti
         .map(|path| EffectSettings::File { path: path.into() })
 }
 
+fn publish(kind: &str, effect: &mut Fields<'_>) -> Option<EffectSettings> {
+    // Of these, NATS alone drops repeats by itself, and says for how long.
+    let promise = promise(effect, kind == "nats");
+    let target = sink::read(kind, effect)?;
+    Some(EffectSettings::Publish(PublishSettings {
+        target: Arc::new(target),
+        promise: promise?,
+    }))
+}
+
 fn http(effect: &mut Fields<'_>) -> Option<EffectSettings> {
     let class = external(effect);
     let mut settings = HttpSettings::new("");
@@ -195,34 +213,49 @@ fn exec(effect: &mut Fields<'_>) -> Option<EffectSettings> {
 
 /// The class of an effect outside the store, as declared.
 fn external(effect: &mut Fields<'_>) -> Option<Class> {
-    let Some(is_keyed) = effect.choice("class", ("unkeyed", false), &[("keyed", true)]) else {
+    promise(effect, false).map(Promise::class)
+}
+
+/// The same; `is_told` where the target itself says how long it drops repeats, and so is keyed by default.
+fn promise(effect: &mut Fields<'_>, is_told: bool) -> Option<Promise> {
+    let (keyed, unkeyed_) = (("keyed", true), ("unkeyed", false));
+    let chosen = if is_told {
+        effect.choice("class", keyed, &[unkeyed_])
+    } else {
+        effect.choice("class", unkeyed_, &[keyed])
+    };
+    let Some(is_keyed) = chosen else {
         effect.ignore(&["on_doubt", "provider_window"]);
         return None;
     };
     if !is_keyed {
         effect.reject("provider_window", "belongs to `class = \"keyed\"`");
-        return Some(unkeyed(effect));
+        return Some(Promise::Unkeyed(on_doubt(effect)));
     }
     effect.reject(
         "on_doubt",
         "belongs to `class = \"unkeyed\"`; a keyed effect is repeated \
          inside its provider's window and in doubt past it",
     );
-    if !effect.is_written("provider_window") {
+    let is_written = effect.is_written("provider_window");
+    if !is_written && !is_told {
         effect.missing("provider_window");
     }
-    let provider_window = effect.duration("provider_window")?;
-    if provider_window.is_zero() {
+    let provider_window = effect.duration("provider_window");
+    if provider_window.is_some_and(|window| window.is_zero()) {
         fault(effect, "provider_window", "must be longer than zero");
     }
-    Some(Class::Keyed {
-        provider_window: within_provider_window(provider_window),
-    })
+    let is_known = provider_window.is_some() || (is_told && !is_written);
+    is_known.then_some(Promise::Keyed { provider_window })
 }
 
 fn unkeyed(effect: &mut Fields<'_>) -> Class {
+    Class::Unkeyed(on_doubt(effect))
+}
+
+fn on_doubt(effect: &mut Fields<'_>) -> OnDoubt {
     let repeat = ("repeat", OnDoubt::Repeat);
-    Class::Unkeyed(effect.choice_or("on_doubt", ("park", OnDoubt::Park), &[repeat]))
+    effect.choice_or("on_doubt", ("park", OnDoubt::Park), &[repeat])
 }
 
 /// An effect inside the store's proof may say so, and nothing else.

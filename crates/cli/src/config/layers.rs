@@ -100,6 +100,10 @@ fn cache(fields: &mut Fields<'_>, read: &Read<'_>) -> Option<Cache> {
                        cache is asked; remove it";
         fields.unsupported("cache", node, message);
     }
+    if let (Some(Class::Streamed), Some(node)) = (read.class, fields.node("cache")) {
+        let message = "records of a streamed effect are the broker's, and in memory; remove it";
+        fields.unsupported("cache", node, message);
+    }
     let settings = tiered::Settings {
         bytes: usize::try_from(bytes).unwrap_or(usize::MAX),
         fresh,
@@ -137,6 +141,9 @@ fn approximate(fields: &mut Fields<'_>, read: &Read<'_>) -> Option<approximate::
     let why = match (class, settings.check(read.name, class, read.has_gate)) {
         (Class::Transactional, _) => {
             "an approximate store has neither transactions nor marks; remove it".to_owned()
+        }
+        (Class::Streamed, _) => {
+            "records of a streamed effect are the broker's; remove it".to_owned()
         }
         (Class::Keyed { .. } | Class::Unkeyed(_), Ok(())) => return Some(settings),
         (Class::Keyed { .. } | Class::Unkeyed(_), Err(error)) => error.to_string(),

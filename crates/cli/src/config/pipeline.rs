@@ -23,11 +23,13 @@ use super::layers;
 use super::refusal::{Refusal, selector};
 use super::settings::PipelineSettings;
 use super::show::join;
+use super::sink;
 use super::source::{self, SourceSettings};
 use super::store::StoreUrl;
 use super::suggest::nearest;
 
 use super::tree::Node;
+use super::waived;
 use crate::output::value::duration_text;
 
 /// What is known of a pipeline when its layers are read.
@@ -55,7 +57,8 @@ pub(super) fn read(
         })
         .ok();
     let source = source::read(&mut fields);
-    let effect = effect::read(&mut fields, store);
+    let effect = effect::read(&mut fields, name, store, source.as_ref());
+    let dead_letter = fields.sub("dead_letter").map(sink::dead_letter);
     let key = key_selector(&mut fields, "key");
     if !fields.is_written("key") {
         fields.missing("key");
@@ -68,6 +71,11 @@ pub(super) fn read(
     let birth = fields.selector("birth");
     let order = order(&mut fields);
     let gate = gate(&mut fields, store);
+    if let (Some(EffectSettings::Streamed(_)), Some(node)) = (&effect, fields.node("entity")) {
+        let message =
+            "a version gate needs a store that keeps versions, which a changelog does not";
+        fields.unsupported("entity", node, message);
+    }
     let window = pipeline_window(&mut fields, window);
     let lease = lease(&mut fields, window);
     let (limits, backoff) = retry(&mut fields);
@@ -85,7 +93,8 @@ pub(super) fn read(
             window: window.duration(),
         },
     );
-    for not_yet in ["dead_letter", "transport_unique", "apply_if", "guard"] {
+    let waived = waived::read(&mut fields);
+    for not_yet in ["transport_unique", "apply_if", "guard"] {
         fields.not_yet(not_yet);
     }
     fields.finish();
@@ -112,7 +121,12 @@ pub(super) fn read(
         pipeline,
         source: source?,
         effect: effect?,
+        dead_letter: match dead_letter {
+            Some(read) => Some(read?),
+            None => None,
+        },
         layers,
+        waived,
     })
 }
 
@@ -291,13 +305,14 @@ fn retry(fields: &mut Fields<'_>) -> (AttemptLimits, Backoff) {
 const fn default_batch(effect: Option<&EffectSettings>) -> u32 {
     match effect {
         // One transaction costs the same whatever it carries; see decision 0020.
-        Some(EffectSettings::Sql(_)) => 10_000,
+        Some(EffectSettings::Sql(_) | EffectSettings::Streamed(_)) => 10_000,
         Some(
             EffectSettings::File { .. }
             | EffectSettings::Http(..)
             | EffectSettings::Exec(..)
             | EffectSettings::Jsonl(..)
-            | EffectSettings::Stdout(_),
+            | EffectSettings::Stdout(_)
+            | EffectSettings::Publish(_),
         )
         | None => 1_000,
     }
@@ -307,8 +322,15 @@ const fn default_concurrency(effect: Option<&EffectSettings>) -> u32 {
     match effect {
         Some(EffectSettings::Exec(..)) => 4,
         // As many as a crash may leave in doubt.
-        Some(EffectSettings::Http(..) | EffectSettings::Jsonl(..)) => 32,
-        Some(EffectSettings::Sql(_) | EffectSettings::File { .. } | EffectSettings::Stdout(_))
+        Some(
+            EffectSettings::Http(..) | EffectSettings::Jsonl(..) | EffectSettings::Streamed(_),
+        ) => 32,
+        Some(
+            EffectSettings::Sql(_)
+            | EffectSettings::File { .. }
+            | EffectSettings::Stdout(_)
+            | EffectSettings::Publish(_),
+        )
         | None => 1,
     }
 }

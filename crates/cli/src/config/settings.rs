@@ -2,10 +2,12 @@
 
 use std::ffi::OsString;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use semel_core::{Code, Window};
 use semel_engine::pipeline::Pipeline;
+use semel_worker::effect::Target;
 use semel_worker::settings::EffectSettings;
 
 use super::fields::Fields;
@@ -16,6 +18,7 @@ use super::source::SourceSettings;
 use super::store::{self, Accepted, StoreUrl};
 use super::suggest::suggestion;
 use super::tree::{self, Node, Origin};
+use super::waived::Waived;
 use super::{Fault, pipeline};
 use crate::output::value::duration_text;
 
@@ -39,8 +42,12 @@ pub(crate) struct PipelineSettings {
     pub(crate) source: SourceSettings,
     /// What happens once per key.
     pub(crate) effect: EffectSettings,
+    /// Where a copy of each dead letter goes.
+    pub(crate) dead_letter: Option<Arc<dyn Target>>,
     /// What stands between it and the store.
     pub(crate) layers: Layers,
+    /// What is accepted by name.
+    pub(crate) waived: Waived,
 }
 
 /// What the command line says over the file and the environment.

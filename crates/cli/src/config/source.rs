@@ -35,6 +35,8 @@ pub(crate) struct KafkaSettings {
     pub(crate) properties: Vec<(String, String)>,
     pub(crate) span: u32,
     pub(crate) drain: Duration,
+    /// How long the broker keeps a message, where it does not say.
+    pub(crate) retention: Option<Duration>,
 }
 
 /// A durable consumer.
@@ -46,6 +48,8 @@ pub(crate) struct NatsSettings {
     pub(crate) consumer: String,
     pub(crate) subject: Option<String>,
     pub(crate) credentials: Option<PathBuf>,
+    /// As of Kafka.
+    pub(crate) retention: Option<Duration>,
 }
 
 /// A consumer of a queue.
@@ -55,6 +59,20 @@ pub(crate) struct AmqpSettings {
     pub(crate) url: String,
     pub(crate) queue: String,
     pub(crate) prefetch: u16,
+    /// As of Kafka.
+    pub(crate) retention: Option<Duration>,
+}
+
+impl SourceSettings {
+    /// How long its broker keeps a message, as far as somebody has said so.
+    pub(crate) const fn retention(&self) -> Option<Duration> {
+        match self {
+            Self::File { .. } | Self::Stdin { .. } => None,
+            Self::Kafka(it) => it.retention,
+            Self::Nats(it) => it.retention,
+            Self::Amqp(it) => it.retention,
+        }
+    }
 }
 
 /// As people are told of it.
@@ -135,17 +153,8 @@ fn kafka(source: &mut Fields<'_>) -> Option<KafkaSettings> {
     let group = source.required_text("group").map(str::to_owned);
     let span = source.count_or("span", 10_000_000, 50_000);
     let drain = source.duration_or("drain", Duration::from_secs(5));
-    let mut properties = Vec::new();
-    if let Some(table) = source.optional_sub("properties") {
-        properties = table.text_entries(str::parse::<String>);
-        for (name, node) in table.entries() {
-            if is_secret(name) {
-                table.show_entry(name, Some(node), "***".to_owned());
-            } else if let Some(text) = node.value.as_text() {
-                table.show_entry(name, Some(node), text.to_owned());
-            }
-        }
-    }
+    let retention = source.duration("retention");
+    let properties = properties(source);
     Some(KafkaSettings {
         brokers: brokers?,
         topic: topic?,
@@ -153,7 +162,23 @@ fn kafka(source: &mut Fields<'_>) -> Option<KafkaSettings> {
         properties,
         span,
         drain,
+        retention,
     })
+}
+
+/// Settings of librdkafka by their own names.
+pub(super) fn properties(fields: &mut Fields<'_>) -> Vec<(String, String)> {
+    let Some(table) = fields.optional_sub("properties") else {
+        return Vec::new();
+    };
+    for (name, node) in table.entries() {
+        if is_secret(name) {
+            table.show_entry(name, Some(node), "***".to_owned());
+        } else if let Some(text) = node.value.as_text() {
+            table.show_entry(name, Some(node), text.to_owned());
+        }
+    }
+    table.text_entries(str::parse::<String>)
 }
 
 /// Whether a property of librdkafka may be one that nobody should see.
@@ -177,6 +202,7 @@ fn nats(source: &mut Fields<'_>) -> Option<NatsSettings> {
         consumer: consumer?,
         subject,
         credentials,
+        retention: source.duration("retention"),
     })
 }
 
@@ -188,11 +214,12 @@ fn amqp(source: &mut Fields<'_>) -> Option<AmqpSettings> {
         url: url?,
         queue: queue?,
         prefetch: u16::try_from(prefetch).unwrap_or(u16::MAX),
+        retention: source.duration("retention"),
     })
 }
 
 /// `url`, or the file that holds it.
-fn url(source: &mut Fields<'_>) -> Option<String> {
+pub(super) fn url(source: &mut Fields<'_>) -> Option<String> {
     let url = source.text("url").map(str::to_owned);
     let from_file = source.secret_file("url_file", "url", str::parse::<String>);
     match (source.node("url"), source.node("url_file")) {

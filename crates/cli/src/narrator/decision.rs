@@ -282,6 +282,26 @@ impl<'a> Decision<'a> {
                 self.code = Some(error.code().as_str());
                 self.warns(format!("{error} [{}]; trying again", error.code()));
             }
+            Event::TargetAway { error, wait } => {
+                self.name = "target_away";
+                self.error = Some(error.to_string());
+                self.code = Some(error.code().as_str());
+                self.wait = Some(Span(wait));
+                let (code, wait) = (error.code(), wait_text(wait));
+                self.warns(format!(
+                    "cannot publish: {error} [{code}]; trying again in {wait}"
+                ));
+            }
+            Event::DeadLetterRefused { coordinates, error } => {
+                self.name = "dead_letter_refused";
+                self.coordinates = Some(coordinates);
+                self.error = Some(error.to_string());
+                self.code = Some(error.code().as_str());
+                self.warns(format!(
+                    "the dead letter of {coordinates} stays in the store alone: {error} [{}]",
+                    error.code()
+                ));
+            }
             Event::Revoked {
                 deliveries,
                 given_back,
@@ -372,6 +392,8 @@ fn message(name: &str) -> &'static str {
         "store_failed" => "store failed: tried again",
         "breaker_opened" => "store away: tried by one call at a time",
         "breaker_closed" => "store answers again",
+        "target_away" => "the place to publish to takes nothing now: tried again",
+        "dead_letter_refused" => "the broker takes no such dead letter: kept in the store alone",
         "unprotected" => "attempt without a claim, since the store is away",
         _ => "",
     }

@@ -16,6 +16,8 @@ mod amqp;
 mod kafka;
 #[cfg(feature = "nats")]
 mod nats;
+mod publish;
+mod window;
 
 /// A place of a broker that nobody else uses.
 trait Place {
@@ -130,7 +132,7 @@ fn payments(ids: impl IntoIterator<Item = usize>) -> Vec<String> {
 
 fn site(place: &impl Place, address: &str) -> Site {
     let config = format!(
-        "[store]\nurl = \"embedded:./store\"\n[pipelines.payments]\nkey = \"json:/id\"\nbatch = 10\nlease = \"2s\"\n\
+        "[store]\nurl = \"embedded:./store\"\n[pipelines.payments]\nkey = \"json:/id\"\nbatch = 10\nlease = \"2s\"\nwindow = \"30d\"\n\
          effect = {{ kind = \"file\", path = \"out\" }}\n[pipelines.payments.source]\n{}",
         place.source(address)
     );

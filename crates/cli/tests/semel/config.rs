@@ -1,5 +1,6 @@
 //! Configuration: every fault is found, named with its line, its code and what to do.
 
+mod publish;
 mod show;
 
 use crate::site::{Running, Site};
@@ -100,7 +101,8 @@ margin = "9d"
             "14: pipelines.a.retry.backof: unknown setting; did you mean `backoff`? [config-unknown-key]",
             "15: pipelines.a.effect.class: `keyd` is unknown; did you mean `keyed`? [invalid-config]",
             "15: pipelines.a.effect.url: it must begin with http:// or https:// [invalid-config]",
-            "16: pipelines.a.dead_letter: is not supported by this release; remove it [unsupported]",
+            "16: pipelines.a.dead_letter.brokers: is missing [invalid-config]",
+            "16: pipelines.a.dead_letter.topic: is missing [invalid-config]",
             "17: pipelines.a.max_message: `8` is no size; write it like `512B`, `64KiB`, `8MiB` or `1GiB` [invalid-config]",
             "18: admin: is not supported by this release; remove it [unsupported]",
             "21: window.duration: must be a string, not an integer [invalid-config]",
@@ -316,12 +318,6 @@ fn an_effect_takes_only_what_fits_its_kind_and_class() {
             [format!("2: pipelines.p.effect.{expected} [invalid-config]")]
         );
     }
-    assert_eq!(
-        effect_faults("kind = \"kafka\""),
-        [
-            "2: pipelines.p.effect.kind: `kafka` effects are not supported by this release [unsupported]"
-        ]
-    );
 }
 
 #[test]

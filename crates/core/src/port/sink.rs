@@ -1,6 +1,9 @@
 //! The sink: messages go out, confirmations come back.
 
+use std::fmt;
 use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
 
 use bytes::Bytes;
 
@@ -16,6 +19,42 @@ pub trait Sink: Send + Sync + 'static {
     /// `InvalidInput`: the broker takes no such message (too large, no such place)
     /// # Cancel safety   what was sent may be published
     fn publish(&self, batch: &[Publication]) -> impl Future<Output = Vec<Result<()>>> + Send;
+}
+
+/// Any sink, picked at run time.
+#[derive(Clone)]
+pub struct AnySink(Arc<dyn Erased>);
+
+impl AnySink {
+    /// Erases `sink`.
+    pub fn new(sink: impl Sink) -> Self {
+        Self(Arc::new(sink))
+    }
+}
+
+impl Sink for AnySink {
+    async fn publish(&self, batch: &[Publication]) -> Vec<Result<()>> {
+        self.0.publish(batch).await
+    }
+}
+
+impl fmt::Debug for AnySink {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("AnySink")
+    }
+}
+
+/// The boxed form of a sink.
+trait Erased: Send + Sync {
+    fn publish<'a>(&'a self, batch: &'a [Publication]) -> Answers<'a>;
+}
+
+type Answers<'a> = Pin<Box<dyn Future<Output = Vec<Result<()>>> + Send + 'a>>;
+
+impl<S: Sink> Erased for S {
+    fn publish<'a>(&'a self, batch: &'a [Publication]) -> Answers<'a> {
+        Box::pin(Sink::publish(self, batch))
+    }
 }
 
 /// A message to be published.

@@ -4,6 +4,7 @@
 mod asking;
 mod away;
 mod fates;
+mod letters;
 
 pub(super) use asking::Asked;
 pub(super) use away::past_provider;
@@ -13,6 +14,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use semel_core::port::sink::AnySink;
 use semel_core::port::source::{DeliveryId, Progress};
 use semel_core::{Error, Parked, Result, Store};
 
@@ -25,6 +27,7 @@ use crate::layer::outage::Policy;
 use crate::pipeline::{Fail, Incoming, Pipeline};
 use crate::summary::{Fate, Summary};
 use away::Away;
+use letters::Letters;
 
 pub(super) struct Desk<S> {
     pub(super) pipeline: Arc<Pipeline>,
@@ -36,6 +39,8 @@ pub(super) struct Desk<S> {
     class: Class,
     /// What waits for a store that is away.
     pub(super) away: Away,
+    /// What waits for the broker that dead letters go to.
+    pub(super) letters: Letters,
     source: Teller,
     on_progress: Option<OnProgress>,
     progress: Option<Progress>,
@@ -76,6 +81,7 @@ pub(super) struct Around {
     pub(super) shutdown: Shutdown,
     pub(super) on_progress: Option<OnProgress>,
     pub(super) outage: Policy,
+    pub(super) dead_letters: Option<AnySink>,
     pub(super) source: Teller,
     pub(super) class: Class,
 }
@@ -87,6 +93,7 @@ impl<S: Store + Clone> Desk<S> {
             shutdown,
             on_progress,
             outage,
+            dead_letters,
             source,
             class,
         } = around;
@@ -102,6 +109,7 @@ impl<S: Store + Clone> Desk<S> {
             outage,
             class,
             away: Away::default(),
+            letters: Letters::new(dead_letters),
             source,
             on_progress,
             progress: None,
@@ -176,6 +184,7 @@ impl<S: Store + Clone> Desk<S> {
                 self.receive(chunk);
             }
             self.lanes.wake(self.now());
+            self.post();
             let now = self.now();
             let may_ask = self.waits_for_store(true) && self.retry_at().is_none_or(|at| at <= now);
             let has_fates = !self.settled.is_empty() || !self.revoked.is_empty() || may_ask;
@@ -220,15 +229,18 @@ impl<S: Store + Clone> Desk<S> {
     async fn wait(&mut self, intake: &mut Intake) {
         let extend_at = Some(self.extend_at()).filter(|_| !self.in_hand.is_empty());
         let retry_at = self.retry_at().filter(|_| self.waits_for_store(true));
-        let due = [self.lanes.next_due(), extend_at, retry_at]
+        let post_at = self.letters.next_due();
+        let due = [self.lanes.next_due(), extend_at, retry_at, post_at]
             .into_iter()
             .flatten()
             .min();
         let due = due.map(|due| due.saturating_sub(self.now()));
         let has_room = self.has_room();
+        let awaits_letters = self.letters.are_under_way();
         let chunk = tokio::select! {
             biased;
             () = self.shutdown.request() => return,
+            () = self.letters.answers(), if awaits_letters => return,
             chunk = intake.next(), if has_room => chunk,
             () = sleep_for(due), if due.is_some() => return,
         };
@@ -279,17 +291,19 @@ impl<S: Store + Clone> Desk<S> {
         }
     }
 
-    /// Makes parked messages durable, then counts and acknowledges everything that met its fate. What
-    /// cannot be parked because the store is away waits, where the pipeline fails open.
+    /// Makes parked messages durable, then counts and acknowledges everything that met its fate: a dead
+    /// letter that has a broker to go to, once that has confirmed it. What cannot be parked because the
+    /// store is away waits, where the pipeline fails open.
     pub(super) async fn flush(&mut self, intake: &Intake) -> Result<()> {
         if !self.to_park.is_empty() {
             let (to_park, met): (Vec<_>, Vec<_>) =
                 std::mem::take(&mut self.to_park).into_iter().unzip();
             match self.try_ask(|| self.store.park(&to_park)).await? {
-                Asked::Answered(_) => self.settled.extend(met),
+                Asked::Answered(_) => self.kept(to_park.into_iter().zip(met).collect()).await?,
                 Asked::NotNow { .. } => self.to_park = to_park.into_iter().zip(met).collect(),
             }
         }
+        self.post();
         let mut acknowledge = Vec::with_capacity(self.settled.len());
         for met in std::mem::take(&mut self.settled) {
             let Met {
@@ -333,11 +347,13 @@ impl<S: Store + Clone> Desk<S> {
         // No more is begun: from here on the store is waited for.
         self.outage.fail = Fail::Closed;
         self.flush(&intake).await?;
+        let unconfirmed = self.last_letters().await;
+        self.flush(&intake).await?;
         if !self.in_hand.is_empty() {
             let in_hand = std::mem::take(&mut self.in_hand).into_iter().collect();
             self.tell(&intake, Told::Requeue(in_hand)).await;
         }
-        for _ in 0..self.lanes.abandon() + intake.close().await {
+        for _ in 0..self.lanes.abandon() + unconfirmed + intake.close().await {
             self.summary.count(Fate::Released);
         }
         self.report(true);

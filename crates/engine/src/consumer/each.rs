@@ -109,13 +109,15 @@ impl Attempts {
         let patience = self.patience_ends(desk);
         let may_ask = desk.waits_for_store(has_slot);
         let retry_at = may_ask.then(|| desk.retry_at().unwrap_or(now));
-        let wake_at = [next_due, patience, retry_at]
+        let post_at = desk.letters.next_due();
+        let wake_at = [next_due, patience, retry_at, post_at]
             .into_iter()
             .flatten()
             .fold(self.renew_at, Duration::min);
         let nap = wake_at.saturating_sub(now);
         let has_room = desk.has_room() && !desk.is_stopping();
         let is_stopping = desk.is_stopping();
+        let awaits_letters = desk.letters.are_under_way();
         let chunk = tokio::select! {
             biased;
             joined = self.tasks.join_next_with_id(), if !self.tasks.is_empty() => {
@@ -124,6 +126,7 @@ impl Attempts {
                 return;
             }
             chunk = intake.next(), if has_room => chunk,
+            () = desk.letters.answers(), if awaits_letters => return,
             () = desk.shutdown.request(), if !is_stopping => return,
             () = tokio::time::sleep(nap) => return,
         };
@@ -336,7 +339,8 @@ impl Attempts {
         let mut settling = std::mem::take(&mut desk.away.unsettled);
         for (running, verdict) in std::mem::take(&mut self.finished) {
             if running.is_protected {
-                let settlement = given_back(settlement(&desk.pipeline, &running.claim, verdict));
+                let settlement =
+                    given_back(settlement(&desk.pipeline, &running.claim, verdict), true);
                 settling.push((running.incoming, running.claim, settlement));
             } else {
                 desk.end_unprotected(running.incoming, verdict);

@@ -68,6 +68,7 @@ async fn call_all<S: Store + Clone>(
         verdicts = effect.call(&calls) => Some(verdicts),
         () = desk.patience_is_over() => None,
         never = desk.keep(first, kept) => match never {},
+        never = desk.keep_in_hand() => match never {},
     };
     let is_given_back = verdicts.is_none();
     let mut verdicts = verdicts.unwrap_or_default();
@@ -83,8 +84,8 @@ async fn call_all<S: Store + Clone>(
             continue;
         }
         let settlement = settlement(&desk.pipeline, &claim, verdict);
-        let settlement = if is_given_back {
-            given_back(settlement)
+        let settlement = if is_given_back || desk.is_stopping() {
+            given_back(settlement, is_given_back)
         } else {
             jitter(desk, settlement)
         };
@@ -277,15 +278,16 @@ pub(super) fn jitter<S: Store + Clone>(desk: &Desk<S>, mut settlement: Settlemen
     settlement
 }
 
-/// The same settlement of a call that a shutdown broke off: it costs no attempt.
-pub(super) fn given_back(mut settlement: Settlement) -> Settlement {
+/// The same settlement of a call that a shutdown broke off, or kept from beginning: it costs no attempt.
+pub(super) fn given_back(mut settlement: Settlement, is_broken_off: bool) -> Settlement {
     if let Step::Release {
-        counted,
-        certainty: Certainty::MaybeApplied,
-        ..
+        counted, certainty, ..
     } = &mut settlement.step
     {
-        *counted = false;
+        *counted = match certainty {
+            Certainty::MaybeApplied => !is_broken_off,
+            Certainty::NotApplied => is_broken_off,
+        };
     }
     settlement
 }

@@ -86,6 +86,7 @@ impl Settings {
             Class::Unkeyed(OnDoubt::Repeat) => return Ok(()),
             _ if cfg!(semel_planted = "A05") => return Ok(()),
             Class::Transactional => "transactional",
+            Class::Streamed => "streamed",
             Class::Keyed { .. } => "keyed",
             Class::Unkeyed(OnDoubt::Park) => "unkeyed and parks its doubts",
         };

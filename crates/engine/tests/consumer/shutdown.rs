@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use semel_core::{ErrorKind, StateKind};
-use semel_engine::effect::Class;
+use semel_engine::effect::{BatchEffect, Call, Class, Verdict};
 use semel_engine::summary::Fate;
 
 use super::{broker_with, broker_with_many, many};
 use crate::world::faulty::{Fault, Method};
-use crate::world::scripted::{Act, Scripted};
+use crate::world::scripted::{Act, Scripted, not_applied};
 use crate::world::{KEYED, PARK, REPEAT, World};
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -170,7 +170,7 @@ async fn a_retry_that_is_due_later_does_not_hold_up_the_end() {
     let broker = broker_with(&world, &["a"]);
     let worker = world.worker(&broker);
     let stop = worker.stop.clone();
-    let later = semel_engine::effect::Verdict::NotApplied {
+    let later = Verdict::NotApplied {
         error: "503".into(),
         retry_after: Some(SECOND * 3_600),
     };
@@ -179,6 +179,40 @@ async fn a_retry_that_is_due_later_does_not_hold_up_the_end() {
     let summary = run.summary();
     assert_eq!(summary.of(Fate::Released), 1);
     assert!(summary.elapsed < SECOND * 3, "{:?}", summary.elapsed);
+}
+
+/// Finds out at the end that it could not begin.
+struct Hesitant;
+
+impl BatchEffect for Hesitant {
+    async fn call(&mut self, batch: &[Call]) -> Vec<Verdict> {
+        tokio::time::sleep(SECOND * 60).await;
+        vec![not_applied(); batch.len()]
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_stream_could_not_begin_by_the_end_costs_no_attempt() {
+    for (is_stopped, attempts) in [(true, 0), (false, 1)] {
+        let world = World::new();
+        let broker = broker_with(&world, &["a"]);
+        let mut worker = world.worker(&broker);
+        worker.patience = SECOND * 60;
+        worker.pipeline.backoff.first = SECOND * 60;
+        let wait = if is_stopped { SECOND * 59 } else { SECOND * 61 };
+        let stop = worker.stop.clone();
+        let (run, ()) = tokio::join!(worker.batches(Hesitant, PARK), stop.after(wait));
+
+        assert_eq!(run.summary().of(Fate::Released), 1);
+        let record = world.record("a").await.expect("a record");
+        assert_eq!(record.state.kind(), StateKind::Released);
+        assert_eq!(record.attempts, attempts, "stopped: {is_stopped}");
+        let told = broker.extended().len();
+        assert!(
+            told >= 4,
+            "through a long batch the source hears of it, not {told} times"
+        );
+    }
 }
 
 #[tokio::test(start_paused = true)]

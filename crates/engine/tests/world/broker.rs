@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
+use bytes::Bytes;
 use semel_core::port::source::{Delivery, DeliveryId, Fetched, Progress, Source};
 use semel_core::port::store::ListQuery;
 use semel_core::{Error, ErrorKind, Key, Operation, Result, Scope, StateKind, Store};
@@ -126,6 +127,7 @@ impl Broker {
             handed: Arc::default(),
             at_most: usize::MAX,
             pause: Duration::ZERO,
+            headers: Vec::new(),
             stays_open: false,
             on_fetch: None,
             on_acknowledge: None,
@@ -221,6 +223,8 @@ pub(crate) struct Feed {
     pub(crate) at_most: usize,
     /// Wait before each fetch.
     pub(crate) pause: Duration,
+    /// Headers of each delivery.
+    pub(crate) headers: Vec<(Box<str>, Bytes)>,
     /// Whether it waits for ever, where it would end.
     pub(crate) stays_open: bool,
     pub(crate) on_fetch: Option<OnFetch>,
@@ -255,7 +259,7 @@ impl Source for Feed {
             deliveries.push(Delivery {
                 id,
                 payload: message.payload,
-                headers: Vec::new(),
+                headers: self.headers.clone(),
                 coordinates: message.coordinates,
                 appended_at: message.appended_at,
                 oversize_bytes: message.oversize_bytes,

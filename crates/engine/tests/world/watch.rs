@@ -33,6 +33,8 @@ pub(crate) enum Seen {
         key: String,
         attempt: u32,
     },
+    TargetAway,
+    DeadLetterRefused(String),
     Renewed(usize),
     Swept {
         removed: u64,
@@ -95,6 +97,10 @@ impl Observer for Watch {
                 key: key(operation),
                 attempt,
             },
+            Event::TargetAway { .. } => Seen::TargetAway,
+            Event::DeadLetterRefused { coordinates, .. } => {
+                Seen::DeadLetterRefused(coordinates.to_owned())
+            }
             Event::Renewed { count } => Seen::Renewed(count),
             Event::Swept { removed, doubted } => Seen::Swept { removed, doubted },
             // Follows each of the others; the fates are counted by the summary.

@@ -5,9 +5,11 @@ use std::time::Duration;
 
 use semel_core::Result;
 use semel_core::port::checkpoint::AnyCheckpointStore;
+use semel_core::port::sink::AnySink;
+use semel_core::port::streamed::StreamedStore;
 use semel_core::port::transactional::{AnyTransactionalStore, Statements};
 use semel_engine::consumer::{Consumer, OnProgress, Shutdown, Surroundings};
-use semel_engine::effect::{BatchEffect, Class, Output};
+use semel_engine::effect::{BatchEffect, Class, Effect, Output};
 use semel_engine::layer::outage::Policy;
 use semel_engine::pipeline::Pipeline;
 use semel_engine::summary::{Fate, Summary};
@@ -33,6 +35,7 @@ pub(crate) struct Worker {
     pub(crate) patience: Duration,
     pub(crate) on_progress: Option<OnProgress>,
     pub(crate) outage: Policy,
+    pub(crate) dead_letters: Option<AnySink>,
     store: Arc<MemoryStore>,
     tables: Arc<Tables>,
     broker: Broker,
@@ -121,6 +124,7 @@ impl Worker {
                 answer_within: Duration::from_secs(86_400),
                 ..Policy::closed(&surroundings)
             },
+            dead_letters: None,
             store: Arc::clone(store),
             tables: Arc::clone(tables),
             broker: broker.clone(),
@@ -159,6 +163,15 @@ impl Worker {
             .await
     }
 
+    pub(crate) async fn streamed(
+        self,
+        streamed: impl StreamedStore,
+        transform: Option<Arc<impl Effect>>,
+    ) -> Run {
+        let (consumer, life) = self.begin();
+        life.live(consumer.run_streamed(streamed, transform)).await
+    }
+
     fn begin(self) -> (MemoryConsumer, Life) {
         let Self {
             pipeline,
@@ -180,6 +193,7 @@ impl Worker {
             shutdown: stop.shutdown(patience),
             on_progress: self.on_progress,
             outage: self.outage,
+            dead_letters: self.dead_letters,
         };
         (
             consumer,

@@ -8,6 +8,7 @@ mod cut;
 mod lab;
 mod laws;
 mod login;
+mod look;
 mod message;
 mod publish;
 mod server;

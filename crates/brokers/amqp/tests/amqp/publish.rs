@@ -253,3 +253,24 @@ async fn a_message_that_is_too_long_fails_alone() {
     let mut source = queue.source();
     assert_eq!(numbers(&take(&mut source, 2).await), [0, 2].into());
 }
+
+#[tokio::test]
+async fn a_look_finds_what_is_missing_and_publishes_nothing() {
+    let queue = Queue::open().await;
+    let look =
+        |exchange: &str, key: &str| AmqpSink::look(SinkOptions::new(&queue.url, exchange, key));
+    look("", &queue.name).await.expect("the queue");
+    look("amq.direct", "any").await.expect("the exchange");
+    for (exchange, key) in [
+        ("", "semel-no-such-queue"),
+        ("semel-no-such-exchange", "any"),
+    ] {
+        let error = look(exchange, key).await.expect_err("not there");
+        assert_eq!(
+            (error.kind(), error.code()),
+            (ErrorKind::InvalidConfig, Code::TargetUnavailable)
+        );
+        assert!(error.to_string().contains("semel-no-such"), "{error}");
+    }
+    assert_eq!(queue.ready().await, 0);
+}

@@ -173,7 +173,7 @@ impl Topic {
 }
 
 #[expect(non_snake_case, reason = "as good as a constant")]
-fn ADMIN() -> AdminOptions {
+pub(crate) fn ADMIN() -> AdminOptions {
     AdminOptions::new().operation_timeout(Some(Duration::from_secs(30)))
 }
 

@@ -3,5 +3,7 @@
 mod cluster;
 mod hazards;
 mod laws;
+mod look;
 mod rebalance;
 mod sink;
+mod streamed;

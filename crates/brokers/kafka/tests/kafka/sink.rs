@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
+use rdkafka::mocking::MockCluster;
 use semel_broker_kafka::{KafkaSink, SinkOptions};
 use semel_core::port::sink::{Publication, Sink};
 use semel_core::{Certainty, ErrorKind};
@@ -57,6 +58,10 @@ async fn one_that_is_too_long_fails_alone() {
         message("c", vec![b'x'; 2_000_000]),
     ];
     let confirmed = sink.publish(&batch).await;
+    assert!(
+        confirmed[0].is_ok(),
+        "it was in the same batch: {confirmed:?}"
+    );
     let rest = sink.publish(&[message("d", "d")]).await;
     assert!(rest[0].is_ok(), "{rest:?}");
     for refused in &confirmed[1..] {
@@ -80,7 +85,28 @@ async fn a_topic_that_is_missing_is_named() {
 }
 
 #[tokio::test]
-async fn nobody_knows_what_became_of_a_message_without_a_confirmation() {
+async fn a_cluster_that_makes_what_it_is_asked_for_makes_no_misspelt_topic() {
+    // It makes topics unless it is told not to.
+    let cluster = MockCluster::new(1).expect("a cluster");
+    let options = SinkOptions::new(&cluster.bootstrap_servers(), "paymnets");
+    let sink = KafkaSink::new(options.clone()).expect("a sink");
+    for looked in [
+        sink.connect().await,
+        sink.publish(&[message("a", "a")]).await.remove(0),
+    ] {
+        let error = looked.expect_err("no topic");
+        assert_eq!(error.kind(), ErrorKind::InvalidConfig, "{error:?}");
+    }
+    let mut willing = options;
+    let setting = ("allow.auto.create.topics".into(), "true".into());
+    willing.properties.push(setting);
+    let sink = KafkaSink::new(willing).expect("a sink");
+    let confirmed = sink.publish(&[message("a", "a")]).await;
+    assert!(confirmed[0].is_ok(), "{confirmed:?}");
+}
+
+#[tokio::test]
+async fn while_nobody_answers_nothing_is_sent() {
     let nobody = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = nobody.local_addr().expect("an address").to_string();
     drop(nobody);
@@ -91,9 +117,38 @@ async fn nobody_knows_what_became_of_a_message_without_a_confirmation() {
     let error = confirmed[0].as_ref().expect_err("nobody is there");
     assert_eq!(
         (error.kind(), error.certainty()),
-        (ErrorKind::Timeout, Certainty::MaybeApplied),
+        (ErrorKind::Unavailable, Certainty::NotApplied),
         "{error:?}"
     );
+}
+
+#[tokio::test]
+async fn nobody_knows_what_became_of_a_message_without_a_confirmation() {
+    let cluster = MockCluster::new(1).expect("a cluster");
+    cluster.create_topic("payments", 1, 1).expect("a topic");
+    let mut options = SinkOptions::new(&cluster.bootstrap_servers(), "payments");
+    options.timeout = Duration::from_secs(2);
+    let sink = KafkaSink::new(options).expect("a sink");
+    let confirmed = sink.publish(&[message("a", "a")]).await;
+    assert!(confirmed[0].is_ok(), "{confirmed:?}");
+
+    cluster.broker_down(1).expect("a broker");
+    for (kind, certainty) in [
+        (ErrorKind::Timeout, Certainty::MaybeApplied),
+        (ErrorKind::Unavailable, Certainty::NotApplied),
+    ] {
+        let confirmed = sink.publish(&[message("b", "b")]).await;
+        let error = confirmed[0].as_ref().expect_err("nobody is there");
+        assert_eq!(
+            (error.kind(), error.certainty()),
+            (kind, certainty),
+            "{error:?}"
+        );
+    }
+
+    cluster.broker_up(1).expect("a broker");
+    let confirmed = sink.publish(&[message("b", "b")]).await;
+    assert!(confirmed[0].is_ok(), "{confirmed:?}");
 }
 
 #[tokio::test]

@@ -190,3 +190,16 @@ async fn a_server_that_is_not_there_got_nothing() {
     assert_eq!(errors(&sink.publish(&publications(1..3)).await), []);
     assert_eq!(count(&place.stream().await).await, 3);
 }
+
+#[tokio::test]
+async fn the_stream_says_how_long_it_drops_repeats() {
+    let place = Place::open().await;
+    let window = sink(&place.url, &place).duplicate_window().await;
+    let config = place.stream().await.cached_info().config.clone();
+    assert_eq!(window.expect("a window"), config.duplicate_window);
+    assert!(!config.duplicate_window.is_zero());
+    let nobody = SinkOptions::new(&place.url, "nobody-takes-this-in");
+    let nobody = NatsSink::new(nobody).expect("good options");
+    let error = nobody.duplicate_window().await.expect_err("no stream");
+    assert_eq!(error.kind(), ErrorKind::InvalidConfig);
+}

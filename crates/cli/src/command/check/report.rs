@@ -3,11 +3,14 @@
 use semel_core::fingerprint::FingerprintSelector;
 use semel_core::port::store::Durability;
 use semel_core::select::Selector;
+use semel_core::units::spelled;
 use semel_engine::effect::{Class, OnDoubt};
 use semel_worker::effect::http::masked;
+use semel_worker::effect::publish::{Promise, Settings as PublishSettings};
 use semel_worker::settings::{EffectSettings, within_provider_window};
 use serde::Serialize;
 
+use super::broker::{Line, Reached};
 use super::finding::{Finding, Severity};
 use super::rules::Subject;
 use super::sample::Sample;
@@ -15,6 +18,7 @@ use super::storage::Storage;
 use crate::config::Front;
 use crate::output::value::{Span, duration_text};
 use crate::output::{Answer, Block, Look};
+use crate::window::{Gate, Verdict};
 
 /// The documented object; names and order of its members are stable.
 #[derive(Serialize)]
@@ -41,6 +45,10 @@ pub(super) struct Report<'a> {
     storage: Storage,
     sample: Option<&'a Sample>,
     findings: Vec<Finding>,
+    /// What the live broker says; nothing without one.
+    reach: Option<Reached<'a>>,
+    #[serde(skip)]
+    gate: Gate,
 }
 
 /// How far the promise reaches. R009
@@ -98,7 +106,7 @@ impl<'a> Report<'a> {
             on_doubt: match class {
                 Class::Unkeyed(OnDoubt::Park) => Some("park"),
                 Class::Unkeyed(OnDoubt::Repeat) => Some("repeat"),
-                Class::Keyed { .. } | Class::Transactional => None,
+                Class::Keyed { .. } | Class::Transactional | Class::Streamed => None,
             },
             source: settings.source.to_string(),
             effect: effect(&settings.effect),
@@ -127,7 +135,14 @@ impl<'a> Report<'a> {
             storage: subject.storage.clone(),
             sample: subject.sample,
             findings,
+            reach: Reached::of(subject.broker, settings),
+            gate: subject.broker.gate(settings),
         }
+    }
+
+    /// Its row in the table of all windows.
+    pub(super) fn line(&self, subject: &Subject<'_>) -> Option<Line> {
+        Line::of(subject.broker, subject.pipeline, self.class)
     }
 }
 
@@ -154,10 +169,16 @@ impl Answer for Report<'_> {
             .field("fingerprint", self.fingerprint.join(" + "))
             .some("transport", self.transport.as_ref())
             .field("window", format!("{window}, margin {margin}"));
-        match &self.birth {
-            Some(birth) => block.field("age gate", format!("on, by {birth}")),
-            None => block.field("age gate", "off, no `birth`"),
+        match (self.gate, &self.birth) {
+            (Gate::Appended, _) => block.field("age gate", "on, by the broker's time"),
+            (Gate::Birth | Gate::Off, Some(birth)) => {
+                block.field("age gate", format!("on, by {birth}"))
+            }
+            (Gate::Birth | Gate::Off, None) => block.field("age gate", "off, no `birth`"),
         };
+        if let Some(reach) = &self.reach {
+            reach.describe(block);
+        }
         let timeout = self.timeout.map_or_else(String::new, |timeout| {
             format!("; a call may take {}", duration_text(timeout.0))
         });
@@ -207,6 +228,12 @@ impl Coverage {
                 Protection::Unprotected,
                 "the store forgets everything with its process".to_owned(),
             ),
+            Class::Streamed => (
+                Protection::Protected,
+                "commits in one transaction with its record and the offsets of its input, for readers \
+                 of committed messages"
+                    .to_owned(),
+            ),
             Class::Transactional => (
                 Protection::Protected,
                 match settings.effect {
@@ -218,7 +245,9 @@ impl Coverage {
                     | EffectSettings::Http(..)
                     | EffectSettings::Exec(..)
                     | EffectSettings::Jsonl(..)
-                    | EffectSettings::Stdout(_) => "commits in one transaction with its record",
+                    | EffectSettings::Stdout(_)
+                    | EffectSettings::Publish(_)
+                    | EffectSettings::Streamed(_) => "commits in one transaction with its record",
                 }
                 .to_owned(),
             ),
@@ -234,7 +263,8 @@ impl Coverage {
                     "effect",
                     "provider_window",
                 ];
-                let declared = subject.settings.effective.text(&path).unwrap_or_default();
+                let declared = subject.settings.effective.text(&path);
+                let declared = declared.map_or_else(|| told(&settings.effect), str::to_owned);
                 let why =
                     format!("the provider recognises its key for {declared}; past that, in doubt");
                 (protection, why)
@@ -248,7 +278,25 @@ impl Coverage {
                 "a call whose end nobody knows is made again, and listed".to_owned(),
             ),
         };
-        Self { protection, why }
+        match subject.verdict() {
+            Some(Verdict::Repeats | Verdict::RepeatsBorne)
+                if protection == Protection::Protected =>
+            {
+                let after = format!("; what comes again after {} counts as new", spelled(window));
+                Self {
+                    protection: Protection::Partial,
+                    why: why + &after,
+                }
+            }
+            Some(
+                Verdict::Enough
+                | Verdict::Unknown
+                | Verdict::SetsAside
+                | Verdict::Repeats
+                | Verdict::RepeatsBorne,
+            )
+            | None => Self { protection, why },
+        }
     }
 
     const fn look(&self) -> Look {
@@ -326,6 +374,7 @@ impl std::fmt::Display for Store {
 const fn class_name(class: Class) -> &'static str {
     match class {
         Class::Transactional => "transactional",
+        Class::Streamed => "streamed",
         Class::Keyed { .. } => "keyed",
         Class::Unkeyed(_) => "unkeyed",
     }
@@ -334,10 +383,25 @@ const fn class_name(class: Class) -> &'static str {
 const fn guarantee(class: Class) -> &'static str {
     match class {
         Class::Transactional => "exactly once",
+        Class::Streamed => "exactly once inside the cluster",
         Class::Keyed { .. } => "exactly once inside the provider's window",
         Class::Unkeyed(OnDoubt::Repeat) => "at least once",
         Class::Unkeyed(OnDoubt::Park) => "at most once",
     }
+}
+
+/// The window that nobody declared and the broker told.
+fn told(effect: &EffectSettings) -> String {
+    let EffectSettings::Publish(PublishSettings {
+        promise: Promise::Keyed {
+            provider_window: Some(window),
+        },
+        ..
+    }) = effect
+    else {
+        return "as long as the broker says".to_owned();
+    };
+    duration_text(*window)
 }
 
 fn texts(selectors: &[Selector]) -> Vec<String> {
@@ -357,5 +421,7 @@ fn effect(settings: &EffectSettings) -> String {
         EffectSettings::Exec(settings, _) => format!("exec {}", settings.command[0]),
         EffectSettings::Jsonl(settings, _) => format!("jsonl {}", settings.command[0]),
         EffectSettings::Stdout(_) => "stdout".to_owned(),
+        EffectSettings::Publish(settings) => settings.target.to_string(),
+        EffectSettings::Streamed(settings) => format!("kafka {}", settings.topic),
     }
 }

@@ -5,13 +5,13 @@ use std::time::Duration;
 use semel_core::Error;
 use semel_core::fingerprint::FingerprintSelector;
 use semel_core::port::store::Durability;
-use semel_core::port::transactional::Backoff;
 use semel_core::select::Selector;
 use semel_engine::effect::Class;
 use semel_engine::pipeline::Fail;
 use semel_worker::effect::{ExecEffect, JsonlEffect};
 use semel_worker::settings::{EffectSettings, within_provider_window};
 
+use super::broker::Broker;
 use super::finding::{Finding, fail, warn};
 use super::place;
 use super::sample::Sample;
@@ -20,12 +20,17 @@ use crate::assemble::Looked;
 use crate::config::{Front, PipelineSettings, Settings, SourceSettings, StoreUrl};
 use crate::demand::{self, OVERRIDE, Shortfall};
 use crate::output::value::duration_text;
+use crate::retries;
+use crate::window::{Gate, Verdict};
 
 /// One pipeline and all that is known about it.
 pub(super) struct Subject<'a> {
     pub(super) settings: &'a Settings,
     pub(super) pipeline: &'a PipelineSettings,
     pub(super) store: Result<&'a Looked, &'a Error>,
+    pub(super) broker: &'a Broker,
+    /// What was found out about the places that it publishes to.
+    pub(super) targets: &'a [Finding],
     /// What the database says to its statements.
     pub(super) refused: Option<&'a Error>,
     pub(super) sample: Option<&'a Sample>,
@@ -41,7 +46,9 @@ impl Subject<'_> {
             findings.extend(place::findings(&self.settings.store, &self.storage));
         }
         self.source(&mut findings);
+        findings.extend(self.broker.findings(self.pipeline));
         self.target(&mut findings);
+        findings.extend_from_slice(self.targets);
         self.identity(&mut findings);
         self.times(&mut findings);
         self.layers(&mut findings);
@@ -49,23 +56,20 @@ impl Subject<'_> {
         findings
     }
 
+    /// Whether the window outlasts the broker, where there is one that told.
+    pub(super) fn verdict(&self) -> Option<Verdict> {
+        let (_, judgement) = self.broker.judgement(self.pipeline)?;
+        Some(judgement.verdict)
+    }
+
     /// How long a call of the effect may take, where it is one.
     pub(super) fn timeout(&self) -> Option<Duration> {
-        match &self.pipeline.effect {
-            EffectSettings::Http(settings, _) => Some(settings.timeout),
-            EffectSettings::Exec(settings, _) => Some(settings.timeout),
-            EffectSettings::Jsonl(settings, _) => Some(settings.timeout),
-            EffectSettings::Sql(_) | EffectSettings::File { .. } | EffectSettings::Stdout(_) => {
-                None
-            }
-        }
+        retries::timeout(&self.pipeline.effect)
     }
 
     /// How long the attempts of one message may take together.
     pub(super) fn horizon(&self) -> Duration {
-        let pipeline = &self.pipeline.pipeline;
-        let timeout = self.timeout().unwrap_or_default();
-        horizon(pipeline.limits.failed.get(), pipeline.backoff, timeout)
+        retries::longest(self.pipeline)
     }
 
     fn store(&self, findings: &mut Vec<Finding>) {
@@ -203,11 +207,17 @@ impl Subject<'_> {
                 let checked = ExecEffect::new(settings.clone()).and_then(|effect| effect.check());
                 findings.extend(checked.err().map(|error| unavailable(error.to_string())));
             }
+            EffectSettings::Streamed(settings) => {
+                let transform = settings.transform.iter().cloned();
+                let mut checked = transform.map(|it| JsonlEffect::new(it)?.check());
+                let refused = checked.find_map(Result::err);
+                findings.extend(refused.map(|error| unavailable(error.to_string())));
+            }
             EffectSettings::Jsonl(settings, _) => {
                 let checked = JsonlEffect::new(settings.clone()).and_then(|effect| effect.check());
                 findings.extend(checked.err().map(|error| unavailable(error.to_string())));
             }
-            EffectSettings::Http(..) | EffectSettings::Stdout(_) => {}
+            EffectSettings::Http(..) | EffectSettings::Stdout(_) | EffectSettings::Publish(_) => {}
         }
     }
 
@@ -243,7 +253,11 @@ impl Subject<'_> {
         let pipeline = &self.pipeline.pipeline;
         let window = pipeline.window.duration();
         let (horizon, text) = (self.horizon(), duration_text);
-        if pipeline.birth.is_none() {
+        let is_told = match self.verdict() {
+            Some(Verdict::Repeats | Verdict::RepeatsBorne) => true,
+            Some(Verdict::Enough | Verdict::Unknown | Verdict::SetsAside) | None => false,
+        };
+        if self.broker.gate(self.pipeline) == Gate::Off && !is_told {
             findings.push(warn(
                 "age-gate-off",
                 format!(
@@ -280,7 +294,11 @@ impl Subject<'_> {
         let Class::Keyed { provider_window } = self.pipeline.effect.class() else {
             return;
         };
-        let advice = "where the provider remembers longer, say so in `provider_window`";
+        let advice = if matches!(self.pipeline.effect, EffectSettings::Publish(_)) {
+            "widen the stream's duplicate window, or have whoever reads remember longer"
+        } else {
+            "where the provider remembers longer, say so in `provider_window`"
+        };
         if provider_window < within_provider_window(horizon) {
             findings.push(warn(
                 "provider-window-shorter-than-retries",
@@ -359,43 +377,5 @@ impl Subject<'_> {
                  not, the key is not the whole identity",
             ));
         }
-    }
-}
-
-/// Every call, and every wait between two of them.
-fn horizon(attempts: u32, backoff: Backoff, timeout: Duration) -> Duration {
-    let waits = attempts.saturating_sub(1);
-    let growing = (1..=waits.min(MOST_DOUBLINGS)).map(|failed| backoff.after(failed));
-    let growing = growing.fold(Duration::ZERO, Duration::saturating_add);
-    let rest = waits.saturating_sub(MOST_DOUBLINGS);
-    let rest = backoff.after(MOST_DOUBLINGS).saturating_mul(rest);
-    let calls = timeout.saturating_mul(attempts);
-    calls.saturating_add(growing).saturating_add(rest)
-}
-
-/// From here on, every wait is as long as the one before.
-const MOST_DOUBLINGS: u32 = 32;
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn all_attempts_together_take_their_calls_and_the_waits_between() {
-        let secs = Duration::from_secs;
-        let backoff = |first, most| Backoff {
-            first: secs(first),
-            most: secs(most),
-        };
-        assert_eq!(horizon(1, backoff(1, 9), secs(5)), secs(5));
-        assert_eq!(horizon(5, backoff(1, 4), secs(0)), secs(1 + 2 + 4 + 4));
-        assert_eq!(horizon(5, backoff(1, 4), secs(10)), secs(50 + 11));
-        let one_by_one = (1..1_000).map(|failed| backoff(1, 60).after(failed));
-        assert_eq!(
-            horizon(1_000, backoff(1, 60), secs(0)),
-            one_by_one.sum::<Duration>()
-        );
-        let forever = horizon(u32::MAX, backoff(u64::MAX, u64::MAX), secs(1));
-        assert_eq!(forever, Duration::MAX);
     }
 }

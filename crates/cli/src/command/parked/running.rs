@@ -115,6 +115,11 @@ async fn run_all(
             stop: stop.clone(),
             patience: ground.patience,
             on_progress: Some(bars.of(&name)),
+            dead_letters: match search.kind {
+                // They are dead letters already.
+                Kind::DeadLetters => None,
+                Kind::Quarantined => settings.dead_letter.clone(),
+            },
         };
         let job = Job {
             kind: search.kind,

@@ -26,7 +26,7 @@ fn meaning(settings: &Settings) -> String {
                 (pipeline.lease, pipeline.limits, pipeline.backoff),
                 (pipeline.batch, pipeline.concurrency),
                 (pipeline.max_message_bytes, pipeline.outcome_limit_bytes),
-                (&settings.source, &settings.effect),
+                (&settings.source, &settings.effect, &settings.dead_letter),
             )
         )
     };
@@ -81,6 +81,18 @@ key = "line"
 [pipelines.b.effect]
 kind = "exec"
 command = ["curl", "--url=https://user:c4n4ry@host/?k=c4n4ry"]
+[pipelines.b.dead_letter]
+kind = "amqp"
+url = "amqp://user:c4n4ry@rabbit/%2f"
+queue = "dead"
+[pipelines.c]
+source = { kind = "file", path = "in" }
+key = "line"
+[pipelines.c.effect]
+kind = "kafka"
+brokers = "host:9092"
+topic = "clean"
+properties = { "sasl.password" = "c4n4ry", "sasl.username" = "me" }
 "#;
     let settings = load(text).expect("a sound configuration");
     for shown in [
@@ -94,7 +106,17 @@ command = ["curl", "--url=https://user:c4n4ry@host/?k=c4n4ry"]
             "{shown}"
         );
         assert!(shown.contains("--url=https://***@host/?k=***"), "{shown}");
+        assert!(shown.contains("amqp://***@rabbit/%2f"), "{shown}");
     }
+    for pipeline in settings.pipelines.iter().skip(1) {
+        let shown = format!("{:?}", pipeline.dead_letter);
+        assert!(!shown.contains("c4n4ry"), "{shown}");
+    }
+    let kafka = format!("{:?}", settings.pipelines[2].effect);
+    assert!(
+        kafka.contains("host:9092") && !kafka.contains("c4n4ry"),
+        "{kafka}"
+    );
     let shown = settings.effective.toml(false);
     let again = load(&shown).expect("what is shown loads");
     assert_eq!(again.effective.toml(false), shown);
@@ -228,6 +250,10 @@ impl Dice {
             ("batch", &["1", "0x10", "1_000"]),
             ("concurrency", &["7"]),
             ("max_message", &["'1KiB'", "'1000B'", "'1MB'"]),
+            (
+                "dead_letter",
+                &["{ kind = 'nats', url = 'nats://h', subject = 's', timeout = '9s' }"],
+            ),
         ]);
         if self.roll(3) == 0 {
             text += "entity = 'json:/e'\nversion = 'json:/v'\n";
@@ -252,7 +278,7 @@ impl Dice {
             ]),
             _ => "class = 'keyed'\nprovider_window = '24h'\n".to_owned(),
         };
-        match self.roll(6) {
+        match self.roll(9) {
             0 => "kind = 'sql'\nstatement = '''insert into t\n values (:a, \":b\", :c)'''\n\
                   params = { c = 'json:/d' }\n"
                 .to_owned(),
@@ -274,6 +300,20 @@ path = "out \\ 'file'"
             4 => {
                 let own = self.settings(&[("protocol", &["'jsonl'", "'stdin'"])]);
                 format!("kind = 'exec'\ncommand = ['sh', '-c', \"a\\nb\\u007f\"]\n{own}{outside}")
+            }
+            5 => format!(
+                "kind = 'kafka'\nbrokers = 'h:1'\ntopic = 't'\nproperties = {{ 'linger.ms' = '7' }}\n{outside}"
+            ),
+            6 => {
+                let own = self.settings(&[
+                    ("credentials", &["'a b.creds'"]),
+                    ("provider_window", &["'1m'"]),
+                ]);
+                format!("kind = 'nats'\nurl = 'nats://h'\nsubject = 's'\n{own}")
+            }
+            7 => {
+                let place = self.one_of(&["queue = 'q'\n", "exchange = ''\nrouting_key = 'r'\n"]);
+                format!("kind = 'amqp'\nurl = 'amqp://h'\n{place}{outside}")
             }
             _ => "kind = 'stdout'\non_doubt = 'repeat'\n".to_owned(),
         }

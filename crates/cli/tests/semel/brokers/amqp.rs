@@ -8,7 +8,7 @@ use semel_broker_amqp::{AmqpSink, SinkOptions};
 use super::{Place, behind, name, publish, runtime, server};
 
 /// A quorum queue.
-struct Queue(String);
+pub(super) struct Queue(pub(super) String);
 
 behind!(Queue);
 

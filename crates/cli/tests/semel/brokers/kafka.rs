@@ -1,5 +1,7 @@
 //! Kafka.
 
+mod streamed;
+
 use std::path::Path;
 use std::process::Command;
 
@@ -7,12 +9,13 @@ use semel_broker_kafka::{KafkaSink, SinkOptions};
 
 use super::{Place, behind, name, publish, runtime, server};
 
-struct Topic(String);
+pub(super) struct Topic(pub(super) String);
 
 behind!(Topic);
 
-impl Place for Topic {
-    fn new() -> Self {
+impl Topic {
+    /// A topic with these settings.
+    pub(super) fn with(settings: &[&str]) -> Self {
         let topic = Self(name());
         let jars = server("SEMEL_TEST_KAFKA_JARS", "kafka");
         let made = Command::new("java")
@@ -21,10 +24,17 @@ impl Place for Topic {
             .arg("org.apache.kafka.tools.TopicCommand")
             .args(["--bootstrap-server", &Self::address(), "--create"])
             .args(["--topic", &topic.0, "--partitions", "3"])
+            .args(settings.iter().flat_map(|setting| ["--config", setting]))
             .output();
         let made = made.expect("java");
         assert!(made.status.success(), "{made:?}");
         topic
+    }
+}
+
+impl Place for Topic {
+    fn new() -> Self {
+        Self::with(&[])
     }
 
     fn source(&self, address: &str) -> String {

@@ -1,16 +1,19 @@
 //! NATS JetStream.
 
+use std::time::Duration;
+
 use semel_broker_nats::{NatsSink, SinkOptions};
 
 use super::{Place, behind, name, publish, runtime, server};
 
 /// A stream and its one subject.
-struct Stream(String);
+pub(super) struct Stream(pub(super) String);
 
 behind!(Stream);
 
-impl Place for Stream {
-    fn new() -> Self {
+impl Stream {
+    /// A stream whose messages go when they are so old.
+    pub(super) fn aged(max_age: Duration) -> Self {
         let stream = Self(name());
         runtime().block_on(async {
             let client = async_nats::connect(&Self::address())
@@ -19,6 +22,7 @@ impl Place for Stream {
             let config = async_nats::jetstream::stream::Config {
                 name: stream.0.clone(),
                 subjects: vec![stream.0.clone()],
+                max_age,
                 ..Default::default()
             };
             let made = async_nats::jetstream::new(client)
@@ -27,6 +31,12 @@ impl Place for Stream {
             let _ = made.expect("a stream");
         });
         stream
+    }
+}
+
+impl Place for Stream {
+    fn new() -> Self {
+        Self::aged(Duration::ZERO)
     }
 
     fn source(&self, address: &str) -> String {

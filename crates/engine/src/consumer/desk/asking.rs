@@ -171,7 +171,7 @@ impl<S: Store + Clone> Desk<S> {
 
     /// Tells the source, for as long as the store is waited for, what is still worked on: a broker
     /// would hand it to others, or count it as failed.
-    async fn keep_in_hand(&self) -> Infallible {
+    pub(in crate::consumer) async fn keep_in_hand(&self) -> Infallible {
         if cfg!(semel_planted = "U07") {
             return std::future::pending().await;
         }

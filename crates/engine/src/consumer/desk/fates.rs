@@ -246,6 +246,17 @@ impl<S: Store + Clone> Desk<S> {
         self.lanes.delay(incoming, due);
     }
 
+    /// Somebody else has the message by now: it is none of ours any more.
+    pub(in crate::consumer) fn gone(&mut self, incoming: &Incoming) {
+        let met = self.met(incoming, Fate::Released);
+        self.in_hand.remove(&met.delivery);
+        self.summary.count(met.fate);
+        if let Some(held) = met.held {
+            self.lanes.finish(&held.order, held.payload_bytes);
+        }
+        self.revoked.push(incoming.delivery);
+    }
+
     /// Counts a claim that took the place of one whose lease ran out.
     pub(in crate::consumer) fn taken_over(&mut self) {
         self.summary.takeovers += 1;

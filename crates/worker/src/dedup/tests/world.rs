@@ -91,6 +91,7 @@ impl World {
             },
             stop: self.stop.clone(),
             patience: self.patience,
+            dead_letters: None,
             on_progress: settled.map(|settled| -> semel_engine::consumer::OnProgress {
                 Arc::new(move |_, _| {
                     // Nobody waits behind the last line.

@@ -1,0 +1,350 @@
+//! `semel run` from one Kafka topic to another, in transactions and without, beside bare loops over librdkafka
+//! that copy the same records and know of no key.
+//!
+//! A backlog is copied by a fresh group into a fresh topic each time. What is timed is from the start of the
+//! process until its group has committed everything.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::thread::sleep;
+use std::time::Duration;
+
+use rdkafka::admin::{AdminClient, AdminOptions, NewTopic, TopicReplication};
+use rdkafka::client::DefaultClientContext;
+use rdkafka::consumer::{BaseConsumer, CommitMode, Consumer};
+use rdkafka::error::{KafkaError, RDKafkaErrorCode};
+use rdkafka::message::Message;
+use rdkafka::producer::{BaseProducer, BaseRecord, Producer};
+use rdkafka::{ClientConfig, Offset, TopicPartitionList};
+use tempfile::TempDir;
+use tokio::runtime::Runtime;
+
+use crate::figures::{Figures, timed};
+
+type Failure = Box<dyn std::error::Error>;
+
+pub(crate) fn rate() -> crate::Outcome {
+    let site = Site::new()?;
+    let mut rates = [const { Vec::new() }; SIDES.len()];
+    for round in 0..ROUNDS {
+        for (place, (rates, (_, side, _))) in rates.iter_mut().zip(SIDES).enumerate() {
+            rates.push(site.run(side, &format!("{round}-{place}"))?);
+        }
+    }
+    println!(
+        "Kafka to Kafka, {RECORDS} records of some 100 bytes, one in twenty a repeat, {PARTITIONS} \
+         partitions, one broker on the same machine, {ROUNDS} rounds"
+    );
+    println!("| side | messages/s | over its bare loop, round by round |");
+    println!("|---|---|---|");
+    for (place, (name, _, bare)) in SIDES.into_iter().enumerate() {
+        let ratio = bare.map(|bare| Figures::ratios(&rates[place], &rates[bare]).to_string());
+        let ratio = ratio.unwrap_or_default();
+        println!(
+            "| {name} | {} | {ratio} |",
+            Figures::of(rates[place].clone())
+        );
+    }
+    Ok(())
+}
+
+#[derive(Clone, Copy)]
+enum Side {
+    /// A loop over librdkafka; in transactions or not.
+    Bare { in_transactions: bool },
+    /// The binary with these settings of its effect and store.
+    Semel {
+        effect: &'static str,
+        store: &'static str,
+    },
+}
+
+/// Name, side, and the bare loop that it is compared with.
+const SIDES: [(&str, Side, Option<usize>); 4] = [
+    (
+        "bare loop, 10,000 a transaction, no deduplication",
+        Side::Bare {
+            in_transactions: true,
+        },
+        None,
+    ),
+    (
+        "`semel run`, class streamed",
+        Side::Semel {
+            effect: "class = \"streamed\"",
+            store: "url = \"memory:\"\nallow_volatile = true",
+        },
+        Some(0),
+    ),
+    (
+        "bare loop, no transactions, no deduplication",
+        Side::Bare {
+            in_transactions: false,
+        },
+        None,
+    ),
+    (
+        "`semel run`, class unkeyed, embedded store",
+        Side::Semel {
+            effect: "on_doubt = \"repeat\"",
+            store: "url = \"embedded:./data\"",
+        },
+        Some(2),
+    ),
+];
+
+/// A backlog on a broker.
+struct Site {
+    brokers: String,
+    input: String,
+    semel: PathBuf,
+    folder: TempDir,
+    runtime: Runtime,
+}
+
+impl Site {
+    fn new() -> Result<Self, Failure> {
+        let site = Self {
+            brokers: std::env::var("SEMEL_TEST_KAFKA_URL")?,
+            input: format!("bench-{}", std::process::id()),
+            semel: std::env::var_os("SEMEL_BIN").ok_or("SEMEL_BIN")?.into(),
+            folder: tempfile::tempdir_in(".")?,
+            runtime: Runtime::new()?,
+        };
+        site.make(&site.input)?;
+        let producer = site.producer(None)?;
+        for number in 0..RECORDS {
+            // One in twenty comes again, at some distance.
+            let id = if number % 20 == 19 {
+                number / 2
+            } else {
+                number
+            };
+            let key = format!("pay-{id}");
+            let payload = format!(
+                "{{\"id\":\"{key}\",\"amount\":{},\"currency\":\"EUR\",\"customer\":\"customer-{}\",\"note\":\"of a benchmark\"}}",
+                id % 1_000,
+                id % 77
+            );
+            send(
+                &producer,
+                &site.input,
+                Some(key.as_bytes()),
+                payload.as_bytes(),
+            )?;
+        }
+        drain(&producer);
+        Ok(site)
+    }
+
+    /// Messages per second.
+    fn run(&self, side: Side, name: &str) -> Result<f64, Failure> {
+        let (output, group) = (
+            format!("{}-out-{name}", self.input),
+            format!("{}-group-{name}", self.input),
+        );
+        self.make(&output)?;
+        let (taken, done) = match side {
+            Side::Bare { in_transactions } => timed(|| self.copy(&output, &group, in_transactions)),
+            Side::Semel { effect, store } => {
+                let folder = self.folder.path().join(name);
+                std::fs::create_dir(&folder)?;
+                let config = CONFIG
+                    .replace("STORE", store)
+                    .replace("EFFECT", effect)
+                    .replace("BROKERS", &self.brokers)
+                    .replace("INPUT", &self.input)
+                    .replace("OUTPUT", &output)
+                    .replace("GROUP", &group);
+                std::fs::write(folder.join("semel.toml"), config)?;
+                self.semel(&folder, &group)?
+            }
+        };
+        done?;
+        Ok(f64::from(RECORDS) / taken.as_secs_f64())
+    }
+
+    fn semel(&self, folder: &Path, group: &str) -> Result<(Duration, crate::Outcome), Failure> {
+        let reader = self.consumer(group)?;
+        let mut child = None;
+        let timed = timed(|| {
+            let started = Command::new(&self.semel)
+                .arg("run")
+                .current_dir(folder)
+                .stdin(Stdio::null())
+                .stdout(Stdio::null())
+                .stderr(std::fs::File::create(folder.join("stderr"))?)
+                .spawn()?;
+            let started = child.insert(started);
+            while self.committed(&reader)? < i64::from(RECORDS) {
+                if let Some(status) = started.try_wait()? {
+                    let said = std::fs::read_to_string(folder.join("stderr"))?;
+                    return Err(format!("semel ended with {status}: {said}").into());
+                }
+                sleep(Duration::from_millis(20));
+            }
+            Ok(())
+        });
+        if let Some(mut child) = child {
+            child.kill()?;
+            child.wait()?;
+        }
+        Ok(timed)
+    }
+
+    /// How far the group is.
+    fn committed(&self, reader: &BaseConsumer) -> Result<i64, Failure> {
+        let mut places = TopicPartitionList::new();
+        places.add_partition_range(&self.input, 0, PARTITIONS - 1);
+        let committed = reader.committed_offsets(places, PATIENCE)?;
+        let offsets = committed
+            .elements()
+            .into_iter()
+            .map(|it| match it.offset() {
+                Offset::Offset(offset) => offset,
+                _ => 0,
+            });
+        Ok(offsets.sum())
+    }
+
+    fn copy(&self, output: &str, group: &str, in_transactions: bool) -> crate::Outcome {
+        let consumer = self.consumer(group)?;
+        consumer.subscribe(&[&self.input])?;
+        let producer = self.producer(in_transactions.then_some(group))?;
+        let mut copied = 0;
+        while copied < RECORDS {
+            if in_transactions {
+                producer.begin_transaction()?;
+            }
+            let mut places = std::collections::BTreeMap::new();
+            let mut batch = 0;
+            while batch < BATCH && copied + batch < RECORDS {
+                let Some(record) = consumer.poll(PATIENCE) else {
+                    return Err("no more records came".into());
+                };
+                let record = record?;
+                let payload = record.payload().unwrap_or_default();
+                send(&producer, output, record.key(), payload)?;
+                places.insert(record.partition(), record.offset() + 1);
+                batch += 1;
+            }
+            drain(&producer);
+            let mut offsets = TopicPartitionList::new();
+            for (partition, offset) in places {
+                offsets.add_partition_offset(&self.input, partition, Offset::Offset(offset))?;
+            }
+            if in_transactions {
+                let group = consumer.group_metadata().ok_or("no group")?;
+                producer.send_offsets_to_transaction(&offsets, &group, PATIENCE)?;
+                producer.commit_transaction(PATIENCE)?;
+            } else {
+                consumer.commit(&offsets, CommitMode::Async)?;
+            }
+            copied += batch;
+        }
+        if !in_transactions {
+            // Behind all that are under way.
+            consumer.commit_consumer_state(CommitMode::Sync)?;
+        }
+        Ok(())
+    }
+
+    fn make(&self, topic: &str) -> crate::Outcome {
+        let admin: AdminClient<DefaultClientContext> = self.config().create()?;
+        let topic = NewTopic::new(topic, PARTITIONS, TopicReplication::Fixed(1));
+        let made = admin.create_topics([&topic], &AdminOptions::new());
+        for made in self.runtime.block_on(made)? {
+            made.map_err(|(name, code)| format!("{name}: {code}"))?;
+        }
+        Ok(())
+    }
+
+    fn config(&self) -> ClientConfig {
+        let mut config = ClientConfig::new();
+        config.set("bootstrap.servers", &self.brokers);
+        config
+    }
+
+    fn consumer(&self, group: &str) -> Result<BaseConsumer, KafkaError> {
+        let mut config = self.config();
+        config.set("group.id", group);
+        config.set("enable.auto.commit", "false");
+        config.set("auto.offset.reset", "earliest");
+        // A second as it comes, which starves a backlog.
+        config.set("fetch.queue.backoff.ms", "5");
+        config.create()
+    }
+
+    fn producer(&self, transactions: Option<&str>) -> Result<BaseProducer, KafkaError> {
+        let mut config = self.config();
+        config.set("linger.ms", "5");
+        config.set("enable.idempotence", "true");
+        config.set("queue.buffering.max.messages", "200000");
+        if let Some(name) = transactions {
+            config.set("transactional.id", name);
+        }
+        let producer: BaseProducer = config.create()?;
+        if transactions.is_some() {
+            producer.init_transactions(PATIENCE)?;
+        }
+        Ok(producer)
+    }
+}
+
+fn send(
+    producer: &BaseProducer,
+    topic: &str,
+    key: Option<&[u8]>,
+    payload: &[u8],
+) -> Result<(), KafkaError> {
+    let mut record = BaseRecord::<[u8], [u8]>::to(topic).payload(payload);
+    if let Some(key) = key {
+        record = record.key(key);
+    }
+    loop {
+        match producer.send(record) {
+            Ok(()) => return Ok(()),
+            Err((KafkaError::MessageProduction(RDKafkaErrorCode::QueueFull), again)) => {
+                record = again;
+                producer.poll(Duration::from_millis(1));
+            }
+            Err((error, _)) => return Err(error),
+        }
+    }
+}
+
+/// Not by the crate's own flush, which sleeps for a tenth of a second.
+fn drain(producer: &BaseProducer) {
+    while producer.in_flight_count() > 0 {
+        producer.poll(Duration::from_millis(1));
+    }
+}
+
+const RECORDS: u32 = 1_000_000;
+const PARTITIONS: i32 = 6;
+const BATCH: u32 = 10_000;
+const ROUNDS: usize = 3;
+const PATIENCE: Duration = Duration::from_secs(30);
+
+const CONFIG: &str = r#"
+[store]
+STORE
+
+[pipelines.copy]
+key = "json:/id"
+fingerprint = "none"
+batch = 10000
+window = "30d"
+
+[pipelines.copy.source]
+kind = "kafka"
+brokers = "BROKERS"
+topic = "INPUT"
+group = "GROUP"
+
+[pipelines.copy.effect]
+kind = "kafka"
+brokers = "BROKERS"
+topic = "OUTPUT"
+EFFECT
+"#;

@@ -1,0 +1,37 @@
+//! What a real broker tells of its queues, which over AMQP is little.
+
+use semel_broker_amqp::{Options, look};
+use semel_core::ErrorKind;
+use semel_core::port::reach::Horizon;
+
+use crate::lab::Queue;
+
+#[tokio::test]
+async fn a_queue_is_there_and_tells_no_more() {
+    let queue = Queue::open().await;
+    let reach = look(&queue.options()).await.expect("a look");
+    assert_eq!(reach.redelivery, Horizon::Unknown);
+    assert_eq!(reach.replay, Horizon::Unknown);
+    // `x-expires` is an argument of every queue of these tests, and AMQP does not say so.
+    let facts: Vec<_> = reach.facts.iter().map(|fact| &*fact.name).collect();
+    assert_eq!(facts, ["messages", "consumers"]);
+    let unread = reach.unread.iter();
+    assert!(unread.clone().any(|it| &*it.name == "x-message-ttl"));
+}
+
+#[tokio::test]
+async fn what_cannot_be_looked_at_is_an_error() {
+    let queue = Queue::open().await;
+    let absent = Options::new(&queue.url, "no-such-queue");
+    let error = look(&absent).await.expect_err("no queue");
+    assert_eq!(error.kind(), ErrorKind::InvalidConfig, "{error:?}");
+    assert!(error.to_string().contains("no-such-queue"), "{error}");
+    // It was not made by looking.
+    look(&absent).await.expect_err("still none");
+    let nobody = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = nobody.local_addr().expect("an address");
+    drop(nobody);
+    let away = Options::new(format!("amqp://{address}"), &queue.name);
+    let error = look(&away).await.expect_err("nobody");
+    assert_eq!(error.kind(), ErrorKind::Unavailable, "{error:?}");
+}

@@ -1,0 +1,104 @@
+//! The oldest record that a topic still has.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use rdkafka::consumer::{BaseConsumer, Consumer};
+use rdkafka::error::KafkaError;
+use rdkafka::message::{Message, Timestamp as RecordTime};
+use rdkafka::{Offset, TopicPartitionList};
+use semel_core::Timestamp;
+use semel_core::port::reach::Reach;
+use tokio::time::Instant;
+
+/// Adds it: as evidence where the broker has stamped it, else as a fact alone, since a producer may stamp
+/// what it wants.
+pub(super) fn add(reach: &mut Reach, consumer: &BaseConsumer, topic: &str, partitions: &[i32]) {
+    let looked_at = &partitions[..partitions.len().min(MOST_PARTITIONS)];
+    let found = first_records(consumer, topic, looked_at);
+    // Whoever looks on reads nothing more.
+    let _ = consumer.unassign();
+    let (oldest, unseen) = match found {
+        Ok(found) => found,
+        Err(error) => {
+            let why = match error.rdkafka_error_code() {
+                Some(code) => format!("the cluster does not tell: {code}"),
+                None => "the cluster does not tell".to_owned(),
+            };
+            reach.unread(OLDEST, why);
+            return;
+        }
+    };
+    let unseen = unseen + partitions.len() - looked_at.len();
+    if unseen > 0 {
+        let why = format!(
+            "{unseen} of {} partitions were not looked at in time",
+            partitions.len()
+        );
+        reach.unread(OLDEST, why);
+    }
+    let Some(oldest) = oldest else {
+        return;
+    };
+    if reach.is_stamped {
+        reach.oldest = Some(oldest);
+        reach.fact(OLDEST, oldest.to_string(), "taken in then, and still there");
+    } else {
+        let meaning = "what its producer says; it is still there";
+        reach.fact(OLDEST, oldest.to_string(), meaning);
+    }
+}
+
+/// The earliest time of the first record of each partition, and how many partitions said nothing in time.
+fn first_records(
+    consumer: &BaseConsumer,
+    topic: &str,
+    partitions: &[i32],
+) -> Result<(Option<Timestamp>, usize), KafkaError> {
+    let deadline = Instant::now() + PATIENCE;
+    let left = || deadline.saturating_duration_since(Instant::now());
+    let mut list = TopicPartitionList::new();
+    let mut waiting = BTreeSet::new();
+    for &partition in partitions {
+        let (low, high) = consumer.fetch_watermarks(topic, partition, left().max(LEAST))?;
+        if low < high {
+            list.add_partition_offset(topic, partition, Offset::Offset(low))?;
+            waiting.insert(partition);
+        }
+    }
+    let mut oldest: Option<Timestamp> = None;
+    if waiting.is_empty() {
+        return Ok((oldest, 0));
+    }
+    consumer.assign(&list)?;
+    while !waiting.is_empty() && !left().is_zero() {
+        match consumer.poll(left()) {
+            Some(Ok(record)) => {
+                let is_first = waiting.remove(&record.partition());
+                let at = match record.timestamp() {
+                    RecordTime::CreateTime(millis) | RecordTime::LogAppendTime(millis) => {
+                        u64::try_from(millis).ok()
+                    }
+                    RecordTime::NotAvailable => None,
+                };
+                if let Some(at) = at.filter(|_| is_first).map(Timestamp::from_millis) {
+                    oldest = Some(oldest.map_or(at, |oldest| oldest.min(at)));
+                }
+            }
+            // What lies there are the marks of transactions.
+            Some(Err(KafkaError::PartitionEOF(partition))) => {
+                waiting.remove(&partition);
+            }
+            // A broker that stumbles is asked again by the driver, until the time is over.
+            Some(Err(_)) | None => {}
+        }
+    }
+    Ok((oldest, waiting.len()))
+}
+
+/// As a fact is called that is none of a setting.
+const OLDEST: &str = "oldest record";
+/// More would take long, and the first tell enough.
+const MOST_PARTITIONS: usize = 64;
+const PATIENCE: Duration = Duration::from_secs(2);
+const LEAST: Duration = Duration::from_millis(100);

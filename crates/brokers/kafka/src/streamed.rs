@@ -1,0 +1,259 @@
+//! Class E: outputs, what was done and how far it was read, committed in one Kafka transaction.
+//!
+//! What was done goes to a **changelog**: a topic with as many partitions as the input, to whose partition N
+//! every transaction writes which operations it committed for records of partition N. The [`image`] of a
+//! partition is what its changelog says, in memory. Whoever is given a partition first waits until no
+//! transaction over it is open, and restores its image from the changelog, up to the end that it had then;
+//! only then are records of the partition read.
+//!
+//! A worker that lost a partition commits nothing for it any more: its transactions carry the group's
+//! metadata, read before it was looked whether the partition is still ours, so a member of another
+//! generation is refused by the group coordinator.
+//!
+//! Records of one key are to be in one partition. Where they are not, another image knows of them: see
+//! [`placement`].
+//!
+//! Of the two locks, that of [`Shared`] is taken before that of [`Images`].
+
+mod block;
+mod changelog;
+mod image;
+mod placement;
+mod producer;
+mod restore;
+mod transact;
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::atomic::AtomicI32;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
+
+use rdkafka::consumer::BaseConsumer;
+use semel_core::port::streamed::{Claimed, Committed, Finished, Standing, StreamedStore};
+use semel_core::{Admission, Clock, Code, Error, ErrorKind, Result, Window};
+
+use crate::consume::Context;
+use crate::options::Options;
+use crate::shared::{AssignmentId, Shared};
+use image::Image;
+use transact::{Item, Transactor};
+
+/// Settings of the transactions of a source.
+#[derive(Clone)]
+pub struct StreamOptions {
+    /// Where outputs go.
+    pub output: Box<str>,
+    /// The changelog; made where it is not there. One group's and one pipeline's alone.
+    pub changelog: Box<str>,
+    /// Names the producer: a new one of the same name ends the open transaction of the former. Two live
+    /// ones throw each other out.
+    pub transactional_id: Box<str>,
+    /// How long a transaction may be open before the broker aborts it: what a crash holds others up for.
+    pub transaction_timeout: Duration,
+    /// librdkafka's own settings of the producer, by name.
+    pub properties: Vec<(Box<str>, Box<str>)>,
+    /// How long an operation is remembered.
+    pub window: Window,
+    /// Whether records of one key are in one partition because the user says so. Else each record is looked
+    /// at: its own key is that of its operation, and one partitioner puts it where it is.
+    pub is_copartitioned: bool,
+}
+
+impl StreamOptions {
+    /// Usual settings: ten seconds a transaction.
+    pub fn new(output: &str, changelog: &str, transactional_id: &str, window: Window) -> Self {
+        Self {
+            output: output.into(),
+            changelog: changelog.into(),
+            transactional_id: transactional_id.into(),
+            transaction_timeout: Duration::from_secs(10),
+            properties: Vec::new(),
+            window,
+            is_copartitioned: false,
+        }
+    }
+}
+
+impl fmt::Debug for StreamOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Values of properties may be secrets.
+        f.debug_struct("StreamOptions")
+            .field("output", &self.output)
+            .field("changelog", &self.changelog)
+            .field("transactional_id", &self.transactional_id)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The transactions of a [`KafkaSource`](crate::KafkaSource), made together with it.
+///
+/// # Guarantee   those of [`StreamedStore`], where all records of a key are in one partition
+/// # Cost        about a hundred bytes of memory for each operation inside its window; one transaction a batch
+#[derive(Clone)]
+pub struct KafkaStream {
+    images: Arc<Images>,
+    transactor: Arc<Mutex<Transactor>>,
+    shared: Arc<Shared>,
+}
+
+impl KafkaStream {
+    /// The transactions over what `consumer` reads, and what is to be told of its assignments.
+    pub(crate) fn new(
+        options: StreamOptions,
+        source: &Options,
+        shared: Arc<Shared>,
+        clock: Arc<dyn Clock>,
+    ) -> Result<(Self, Restoring)> {
+        let images = Arc::new(Images {
+            window: options.window,
+            clock,
+            partitions: AtomicI32::new(0),
+            state: Mutex::default(),
+            changed: Condvar::new(),
+        });
+        restore::spawn(&options, source, Arc::clone(&images), Arc::clone(&shared))?;
+        let transactor = Transactor::new(options, source)?;
+        let restoring = Restoring(Arc::clone(&images));
+        let stream = Self {
+            images,
+            transactor: Arc::new(Mutex::new(transactor)),
+            shared,
+        };
+        Ok((stream, restoring))
+    }
+
+    /// Whose generation the transactions carry.
+    pub(crate) fn reads_by(&self, consumer: Weak<BaseConsumer<Context>>) {
+        lock(&self.transactor).consumer = consumer;
+    }
+
+    /// How many operations are remembered now, in the partitions of this member.
+    pub fn remembered(&self) -> usize {
+        let state = self.images.lock();
+        state.values().map(|known| known.image.len()).sum()
+    }
+}
+
+impl StreamedStore for KafkaStream {
+    async fn admit(&self, batch: &[Claimed<'_>]) -> Result<Vec<Standing>> {
+        let ids: Vec<_> = batch.iter().map(|claimed| claimed.delivery).collect();
+        let places = self.shared.lock().places(&ids);
+        let now = self.images.clock.now();
+        let images = self.images.lock();
+        let standing = batch.iter().zip(places).map(|(claimed, place)| {
+            let known = place.and_then(|place| Some((place, images.get(&place.assignment)?)));
+            match known {
+                None => Standing::Gone,
+                Some((_, known)) if !known.is_restored => Standing::Ours(Admission::Busy {
+                    until: now.plus(AGAIN),
+                    now,
+                }),
+                Some((place, known)) => {
+                    let Claimed { id, request, .. } = *claimed;
+                    Standing::Ours(known.image.admit(id, request, place.offset, now))
+                }
+            }
+        });
+        Ok(standing.collect())
+    }
+
+    async fn commit(&self, batch: &[Finished<'_>]) -> Result<Vec<Committed>> {
+        let items: Vec<_> = batch.iter().map(Item::of).collect();
+        let Self {
+            images,
+            transactor,
+            shared,
+        } = self.clone();
+        // librdkafka waits for the brokers in these calls.
+        let committing =
+            tokio::task::spawn_blocking(move || lock(&transactor).commit(&images, &shared, &items));
+        committing
+            .await
+            .unwrap_or_else(|error| Err(panicked(error)))
+    }
+}
+
+impl fmt::Debug for KafkaStream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("KafkaStream")
+    }
+}
+
+/// The images of the partitions that this member has.
+pub(crate) struct Images {
+    window: Window,
+    clock: Arc<dyn Clock>,
+    /// How many partitions the input has, once that is known.
+    partitions: AtomicI32,
+    state: Mutex<Known>,
+    /// An image is to be restored, or is not any more.
+    changed: Condvar,
+}
+
+type Known = BTreeMap<AssignmentId, Partition>;
+
+/// What is known of one assignment of one partition.
+struct Partition {
+    number: i32,
+    image: Image,
+    /// Whether the image has everything that was committed before.
+    is_restored: bool,
+}
+
+impl Images {
+    fn lock(&self) -> MutexGuard<'_, Known> {
+        lock(&self.state)
+    }
+
+    /// Nobody knows how the last transaction ended: what is known is read again.
+    fn doubt(&self) {
+        for known in self.lock().values_mut() {
+            known.is_restored = false;
+        }
+        self.changed.notify_all();
+    }
+}
+
+/// What a consumer tells of its assignments.
+pub(crate) struct Restoring(Arc<Images>);
+
+impl Restoring {
+    /// A partition was assigned.
+    pub(crate) fn begin(&self, id: AssignmentId, partition: i32) {
+        let known = Partition {
+            number: partition,
+            image: Image::new(self.0.window),
+            is_restored: false,
+        };
+        self.0.lock().insert(id, known);
+        self.0.changed.notify_all();
+    }
+
+    /// These assignments are over.
+    pub(crate) fn end(&self, ids: &[AssignmentId]) {
+        let mut state = self.0.lock();
+        for id in ids {
+            state.remove(id);
+        }
+        self.0.changed.notify_all();
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Transactions cannot be had now.
+fn unavailable(message: impl Into<String>) -> Error {
+    Error::new(ErrorKind::Unavailable, message.into())
+        .with_code(Code::TargetUnavailable)
+        .retry_after(AGAIN)
+}
+
+fn panicked(error: tokio::task::JoinError) -> Error {
+    Error::new(ErrorKind::Internal, "committing to Kafka panicked").with_source(error)
+}
+
+/// When a partition is looked at again whose image is being restored.
+const AGAIN: Duration = Duration::from_millis(50);

@@ -1,0 +1,239 @@
+//! What the changelog says of one partition: which operations were committed, and when. In memory, about a
+//! hundred bytes an operation.
+
+use std::collections::HashMap;
+use std::collections::VecDeque;
+use std::hash::{BuildHasherDefault, Hasher};
+use std::time::Duration;
+
+use bytes::Bytes;
+use semel_core::fingerprint::{Comparison, Fingerprint};
+use semel_core::key::OpId;
+use semel_core::record::{Record, State};
+use semel_core::{
+    Admission, ClaimId, ClaimRequest, FencingToken, Outcome, Timestamp, Window, decide,
+};
+
+use super::block::Entry;
+
+/// The committed operations of one partition that are still inside their window.
+#[derive(Debug)]
+pub(crate) struct Image {
+    window: Window,
+    entries: Entries,
+    /// The operations in the order in which they are forgotten, a sixteenth of the window at a time.
+    ages: VecDeque<Age>,
+    /// The offset of the changelog behind what this image holds.
+    pub(crate) next: i64,
+}
+
+/// Keyed by digests.
+type Entries = HashMap<u128, Known, BuildHasherDefault<Leading>>;
+
+/// What is remembered of an operation.
+#[derive(Clone, Copy, Debug)]
+struct Known {
+    at: Timestamp,
+    entry: Entry,
+}
+
+#[derive(Debug)]
+struct Age {
+    oldest: Timestamp,
+    newest: Timestamp,
+    ids: Vec<u128>,
+}
+
+impl Image {
+    pub(crate) fn new(window: Window) -> Self {
+        Self {
+            window,
+            entries: Entries::default(),
+            ages: VecDeque::new(),
+            next: 0,
+        }
+    }
+
+    /// How many operations are remembered.
+    pub(crate) fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Decides a claim as every store does. The token rises with the offset, by which the messages of a key
+    /// are in order.
+    pub(crate) fn admit(
+        &self,
+        id: OpId,
+        request: &ClaimRequest,
+        offset: i64,
+        now: Timestamp,
+    ) -> Admission {
+        let token = FencingToken::new(offset.unsigned_abs());
+        let known = self.entries.get(&leading(id));
+        let record = known.map(|known| self.record(known, request, token));
+        decide::claim(record.as_ref(), None, request, now, token).answer
+    }
+
+    /// Whether what is known of an operation that was granted is that it was committed since.
+    pub(crate) fn is_committed(&self, entry: &Entry, now: Timestamp) -> bool {
+        let known = self.entries.get(&entry.id);
+        known.is_some_and(|known| self.window.forgotten_at(known.at) > now)
+    }
+
+    /// Remembers that these were committed at this time.
+    pub(crate) fn insert(&mut self, at: Timestamp, entries: impl IntoIterator<Item = Entry>) {
+        let span = self.window.duration() / 16;
+        let is_new = self.ages.back().is_none_or(|age| {
+            let begun = age.oldest.min(at);
+            at.max(age.newest).since(begun) > span
+        });
+        if is_new {
+            self.ages.push_back(Age {
+                oldest: at,
+                newest: at,
+                ids: Vec::new(),
+            });
+        }
+        let Some(age) = self.ages.back_mut() else {
+            return;
+        };
+        age.oldest = age.oldest.min(at);
+        age.newest = age.newest.max(at);
+        for entry in entries {
+            self.entries.insert(entry.id, Known { at, entry });
+            age.ids.push(entry.id);
+        }
+    }
+
+    /// Forgets what is past its window, at the latest when it must be.
+    pub(crate) fn sweep(&mut self, now: Timestamp) {
+        while let Some(age) = self.ages.front() {
+            if self.window.expires_at(age.newest).plus(GRACE) > now {
+                return;
+            }
+            let Some(age) = self.ages.pop_front() else {
+                return;
+            };
+            for id in age.ids {
+                // It may have been committed again since, and be in a later age too.
+                if let Some(known) = self.entries.get(&id)
+                    && known.at <= age.newest
+                {
+                    self.entries.remove(&id);
+                }
+            }
+        }
+    }
+
+    /// The record that stands for an operation. What is kept of fingerprint and transport id are digests, so
+    /// what equals the request's is taken for it, and what does not for another one.
+    fn record(&self, known: &Known, request: &ClaimRequest, token: FencingToken) -> Record {
+        let Known { at, entry } = known;
+        let fingerprint = entry.fingerprint.map(|(scheme, digest)| {
+            let requested = request.fingerprint;
+            let same = requested.filter(|it| (it.scheme, short(it.digest)) == (scheme, digest));
+            let mut other = Fingerprint {
+                scheme,
+                digest: [0; 16],
+            };
+            if requested.is_some_and(|it| it.compare(other) == Comparison::Same) {
+                other.digest = [1; 16];
+            }
+            same.unwrap_or(other)
+        });
+        let transport = request.transport.as_ref().map(|requested| {
+            if digest(requested) == entry.transport {
+                requested.clone()
+            } else {
+                Bytes::new()
+            }
+        });
+        Record {
+            state: State::Completed {
+                at: *at,
+                window: self.window,
+            },
+            fingerprint,
+            transport,
+            // Nobody's: whoever asks has another one.
+            claim_id: ClaimId::from_u128(0),
+            token,
+            claimed_at: *at,
+            attempts: 1,
+            vanished: 0,
+            possible_repeats: 0,
+            doubt: None,
+            past: Vec::new(),
+            created_at: *at,
+            first_started_at: None,
+            last_error: None,
+            gate: None,
+            held: false,
+            outcome: Some(Outcome::empty()),
+        }
+    }
+}
+
+impl Entry {
+    /// What is remembered of an operation that was committed on behalf of this request.
+    pub(crate) fn of(id: OpId, request: &ClaimRequest) -> Self {
+        let fingerprint = request.fingerprint.map(|it| (it.scheme, short(it.digest)));
+        let transport = request.transport.as_ref().map_or(0, |it| digest(it));
+        Self {
+            id: leading(id),
+            fingerprint,
+            transport,
+        }
+    }
+}
+
+/// The first half of the digest that names an operation: 128 bits, which no two of them share.
+fn leading(id: OpId) -> u128 {
+    let mut bytes = [0; 16];
+    bytes.copy_from_slice(&id.as_bytes()[..16]);
+    u128::from_be_bytes(bytes)
+}
+
+fn short(digest: [u8; 16]) -> u64 {
+    let mut half = [0; 8];
+    half.copy_from_slice(&digest[..8]);
+    u64::from_be_bytes(half)
+}
+
+/// A digest that tells one transport id from another for people; nothing is decided by it but the name of a
+/// duplicate. FNV-1a.
+fn digest(transport: &[u8]) -> u64 {
+    transport.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
+    })
+}
+
+/// A hasher for keys that are digests.
+#[derive(Default)]
+pub(crate) struct Leading(u64);
+
+impl Hasher for Leading {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.0 = self.0.rotate_left(8) ^ u64::from(*byte);
+        }
+    }
+
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "half of a digest is a digest"
+    )]
+    fn write_u128(&mut self, id: u128) {
+        self.0 = id as u64;
+    }
+}
+
+/// How much longer than its window an operation is remembered.
+const GRACE: Duration = Duration::from_secs(1);
+
+#[cfg(test)]
+mod tests;

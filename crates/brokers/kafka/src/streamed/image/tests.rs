@@ -1,0 +1,138 @@
+use semel_core::claim::Duplicate;
+use semel_core::{Key, Scope};
+
+use super::*;
+
+const DAY: u64 = 86_400_000;
+
+fn image() -> Image {
+    Image::new(Window::new(Duration::from_secs(7 * 86_400)))
+}
+
+fn request(key: &str, transport: &str, digest: u8) -> (OpId, ClaimRequest) {
+    let scope = Scope::new("", "payments").expect("a scope");
+    let key = Key::parse(key).expect("a key");
+    let mut request = ClaimRequest::new(scope, key, ClaimId::from_u128(7));
+    request.window = Window::new(Duration::from_secs(7 * 86_400));
+    request.transport = Some(Bytes::copy_from_slice(transport.as_bytes()));
+    request.fingerprint = Some(Fingerprint {
+        scheme: 1,
+        digest: [digest; 16],
+    });
+    (request.operation.id(), request)
+}
+
+fn commit(image: &mut Image, at: u64, (id, request): &(OpId, ClaimRequest)) {
+    image.insert(Timestamp::from_millis(at), [Entry::of(*id, request)]);
+}
+
+fn admit(image: &Image, (id, request): &(OpId, ClaimRequest), now: u64) -> Admission {
+    image.admit(*id, request, 3, Timestamp::from_millis(now))
+}
+
+#[test]
+fn what_nobody_committed_is_granted() {
+    let admission = admit(&image(), &request("a", "t1", 1), DAY);
+    assert!(
+        matches!(&admission, Admission::Granted(claim) if claim.attempt == 1 && claim.token.get() == 3),
+        "{admission:?}"
+    );
+}
+
+#[test]
+fn what_was_committed_is_a_replay_and_its_kind_is_told() {
+    let mut image = image();
+    commit(&mut image, DAY, &request("a", "t1", 1));
+    for (transport, expected) in [("t1", Duplicate::Redelivery), ("t2", Duplicate::Republish)] {
+        let admission = admit(&image, &request("a", transport, 1), DAY + 1);
+        let told = match admission {
+            Admission::Replay { duplicate, .. } => duplicate,
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(told, expected);
+    }
+    assert!(matches!(
+        admit(&image, &request("b", "t1", 1), DAY),
+        Admission::Granted(_)
+    ));
+}
+
+#[test]
+fn another_request_under_the_same_key_is_a_conflict() {
+    let mut image = image();
+    commit(&mut image, DAY, &request("a", "t1", 1));
+    for digest in [0, 2] {
+        let admission = admit(&image, &request("a", "t2", digest), DAY + 1);
+        assert!(
+            matches!(admission, Admission::Conflict { .. }),
+            "{digest}: {admission:?}"
+        );
+    }
+}
+
+#[test]
+fn a_request_without_a_fingerprint_conflicts_with_nothing() {
+    let mut image = image();
+    commit(&mut image, DAY, &request("a", "t1", 1));
+    let (id, mut request) = request("a", "t1", 1);
+    request.fingerprint = None;
+    let admission = admit(&image, &(id, request), DAY);
+    assert!(
+        matches!(admission, Admission::Replay { .. }),
+        "{admission:?}"
+    );
+}
+
+#[test]
+fn an_operation_is_forgotten_after_its_window_and_the_age_gate_takes_over() {
+    let mut image = image();
+    let mut old = request("a", "t1", 1);
+    commit(&mut image, DAY, &old);
+    let still = DAY + 7 * DAY - 1;
+    image.sweep(Timestamp::from_millis(still));
+    assert!(matches!(
+        admit(&image, &old, still),
+        Admission::Replay { .. }
+    ));
+    let entry = Entry::of(old.0, &old.1);
+    assert!(image.is_committed(&entry, Timestamp::from_millis(still)));
+    let later = DAY + 8 * DAY;
+    image.sweep(Timestamp::from_millis(later));
+    assert_eq!(image.len(), 0);
+    old.1.birth = Some(Timestamp::from_millis(DAY));
+    assert!(matches!(admit(&image, &old, later), Admission::TooOld));
+}
+
+#[test]
+fn what_is_past_its_window_and_not_swept_yet_counts_as_forgotten() {
+    let mut image = image();
+    let old = request("a", "t1", 1);
+    commit(&mut image, DAY, &old);
+    let later = Timestamp::from_millis(9 * DAY);
+    assert!(
+        matches!(image.admit(old.0, &old.1, 3, later), Admission::Granted(claim) if claim.formerly_expired)
+    );
+    // Its commit is another one, not taken for the old.
+    assert!(!image.is_committed(&Entry::of(old.0, &old.1), later));
+}
+
+#[test]
+fn what_is_committed_again_outlives_its_first_age() {
+    let mut image = image();
+    let request = request("a", "t1", 1);
+    commit(&mut image, DAY, &request);
+    commit(&mut image, 4 * DAY, &request);
+    image.sweep(Timestamp::from_millis(9 * DAY));
+    assert_eq!(image.len(), 1);
+    image.sweep(Timestamp::from_millis(12 * DAY));
+    assert_eq!(image.len(), 0);
+}
+
+#[test]
+fn operations_share_no_id_by_accident() {
+    let mut image = image();
+    for number in 0..1_000 {
+        commit(&mut image, DAY, &request(&format!("k{number}"), "t", 1));
+    }
+    assert_eq!(image.len(), 1_000);
+}

@@ -1,0 +1,141 @@
+//! The producer of transactions: what it is given, what it hears, and what may be asked again.
+
+use std::sync::Mutex;
+use std::time::Duration;
+
+use rdkafka::ClientContext;
+use rdkafka::error::{KafkaError, RDKafkaErrorCode};
+use rdkafka::message::{Header, OwnedHeaders};
+use rdkafka::producer::{BaseProducer, BaseRecord, DeliveryResult, Producer, ProducerContext};
+use semel_core::port::sink::Publication;
+use semel_core::port::source::DeliveryId;
+use tokio::time::Instant;
+
+use super::lock;
+use crate::consume::{CREATE_TIME, KEY};
+
+/// What is heard of the records of a transaction.
+#[derive(Default)]
+pub(super) struct Reports {
+    /// The first record that was refused for good, and why.
+    refused: Mutex<Option<(DeliveryId, KafkaError)>>,
+}
+
+impl ClientContext for Reports {}
+
+impl ProducerContext for Reports {
+    /// The delivery that a record was made for, and one more; zero for none.
+    type DeliveryOpaque = usize;
+
+    fn delivery(&self, result: &DeliveryResult<'_>, made_for: usize) {
+        if let Err((error, _)) = result {
+            self.failed(error, made_for);
+        }
+    }
+}
+
+impl Reports {
+    fn failed(&self, error: &KafkaError, made_for: usize) {
+        let is_for_good = matches!(
+            error.rdkafka_error_code(),
+            Some(RDKafkaErrorCode::MessageSizeTooLarge | RDKafkaErrorCode::InvalidMessageSize)
+        );
+        if let Some(delivery) = made_for.checked_sub(1).filter(|_| is_for_good) {
+            let delivery = DeliveryId(delivery as u64);
+            lock(&self.refused).get_or_insert((delivery, error.clone()));
+        }
+    }
+
+    pub(super) fn refused(&self) -> Option<(DeliveryId, KafkaError)> {
+        lock(&self.refused).take()
+    }
+}
+
+fn made_for(delivery: DeliveryId) -> usize {
+    usize::try_from(delivery.0).map_or(0, |delivery| delivery.saturating_add(1))
+}
+
+pub(super) fn publish(
+    producer: &BaseProducer<Reports>,
+    topic: &str,
+    publication: &Publication,
+    delivery: DeliveryId,
+) -> std::result::Result<(), KafkaError> {
+    let mut headers = OwnedHeaders::new_with_capacity(publication.headers.len() + 1);
+    headers = headers.insert(Header {
+        key: "semel-id",
+        value: Some(&*publication.id),
+    });
+    let mut key = publication.order.as_deref();
+    for (name, value) in &publication.headers {
+        match &**name {
+            // What the source made of the record itself; and an id of an earlier hop.
+            KEY => key = Some(&value[..]),
+            CREATE_TIME | "semel-id" => {}
+            _ => {
+                headers = headers.insert(Header {
+                    key: name,
+                    value: Some(&value[..]),
+                });
+            }
+        }
+    }
+    let mut record = BaseRecord::with_opaque_to(topic, made_for(delivery))
+        .payload(&publication.payload[..])
+        .headers(headers);
+    if let Some(key) = key {
+        record = record.key(key);
+    }
+    let sent = send(producer, record);
+    if let Err(error) = &sent {
+        producer.context().failed(error, made_for(delivery));
+    }
+    sent
+}
+
+/// Hands a record to librdkafka; waits where its queue is full.
+pub(super) fn send(
+    producer: &BaseProducer<Reports>,
+    mut record: BaseRecord<'_, [u8], [u8], usize>,
+) -> std::result::Result<(), KafkaError> {
+    loop {
+        match producer.send(record) {
+            Ok(()) => return Ok(()),
+            Err((KafkaError::MessageProduction(RDKafkaErrorCode::QueueFull), again)) => {
+                record = again;
+                producer.poll(Duration::from_millis(5));
+            }
+            Err((error, _)) => return Err(error),
+        }
+    }
+}
+
+/// Waits until the brokers have everything. By polling: the crate's own flush sleeps for a tenth of a second.
+pub(super) fn drain(
+    producer: &BaseProducer<Reports>,
+    timeout: Duration,
+) -> std::result::Result<(), KafkaError> {
+    let begun = Instant::now();
+    while producer.in_flight_count() > 0 {
+        if begun.elapsed() >= timeout {
+            return Err(KafkaError::Flush(RDKafkaErrorCode::OperationTimedOut));
+        }
+        producer.poll(Duration::from_millis(1));
+    }
+    Ok(())
+}
+
+/// Asks again what librdkafka says may be asked again.
+pub(super) fn retried(
+    timeout: Duration,
+    ask: impl Fn() -> std::result::Result<(), KafkaError>,
+) -> std::result::Result<(), KafkaError> {
+    let begun = Instant::now();
+    loop {
+        match ask() {
+            Err(KafkaError::Transaction(error))
+                if error.is_retriable() && begun.elapsed() < timeout => {}
+            ended => return ended,
+        }
+    }
+}

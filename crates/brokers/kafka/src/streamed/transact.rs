@@ -1,0 +1,456 @@
+//! The transactional producer: everything of a batch at once, or nothing.
+
+use std::collections::BTreeMap;
+use std::sync::Weak;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use rdkafka::Offset;
+use rdkafka::TopicPartitionList;
+use rdkafka::config::ClientConfig;
+use rdkafka::consumer::{BaseConsumer, Consumer, ConsumerGroupMetadata};
+use rdkafka::error::{KafkaError, RDKafkaErrorCode};
+use rdkafka::producer::{BaseProducer, BaseRecord, Producer};
+use semel_core::port::sink::Publication;
+use semel_core::port::source::DeliveryId;
+use semel_core::port::streamed::{Committed, Finished};
+use semel_core::{Error, ErrorKind, Key, Result, Timestamp};
+
+use super::block::{self, Entry};
+use super::placement::Placement;
+use super::producer::{Reports, drain, publish, retried, send};
+use super::{AGAIN, Images, StreamOptions, unavailable};
+use crate::consume::{Context, KEY};
+use crate::error::not_made;
+use crate::options::{Options, client};
+use crate::shared::{AssignmentId, Place, Shared};
+
+/// One thing to commit.
+pub(super) struct Item {
+    delivery: DeliveryId,
+    entry: Entry,
+    key: Key,
+    output: Vec<Publication>,
+}
+
+impl Item {
+    pub(super) fn of(finished: &Finished<'_>) -> Self {
+        let claimed = &finished.claimed;
+        Self {
+            delivery: claimed.delivery,
+            entry: Entry::of(claimed.id, claimed.request),
+            key: claimed.request.operation.key.clone(),
+            output: finished.output.clone(),
+        }
+    }
+
+    /// The key of the record that it was made of.
+    fn record_key(&self) -> Option<&[u8]> {
+        let headers = self.output.first().map(|it| &it.headers)?;
+        let key = headers.iter().find(|(name, _)| &**name == KEY);
+        key.map(|(_, value)| &value[..])
+    }
+}
+
+/// One producer, one transaction at a time.
+pub(super) struct Transactor {
+    options: StreamOptions,
+    config: ClientConfig,
+    producer: Option<BaseProducer<Reports>>,
+    placement: Placement,
+    pub(super) consumer: Weak<BaseConsumer<Context>>,
+}
+
+/// Why a transaction did not come about.
+enum Failed {
+    /// It was aborted, or never begun.
+    Aborted(Error),
+    /// Its commit was asked for, and nobody knows what came of it.
+    Unknown(Error),
+    /// Some of it belongs to somebody else by now; aborted.
+    Gone,
+    /// The brokers never take what this delivery puts out; aborted.
+    Refused(DeliveryId, Error),
+}
+
+type Batch<'i> = BTreeMap<AssignmentId, Vec<(Place, &'i Item)>>;
+
+impl Transactor {
+    pub(super) fn new(options: StreamOptions, source: &Options) -> Result<Self> {
+        let mut config = client(&source.brokers, &options.properties, OURS)?;
+        config.set("transactional.id", &*options.transactional_id);
+        config.set(
+            "transaction.timeout.ms",
+            options.transaction_timeout.as_millis().to_string(),
+        );
+        for (name, value) in [
+            ("linger.ms", "5"),
+            ("queue.buffering.max.messages", "200000"),
+        ] {
+            if config.get(name).is_none() {
+                config.set(name, value);
+            }
+        }
+        Ok(Self {
+            options,
+            config,
+            producer: None,
+            placement: Placement::new(),
+            consumer: Weak::new(),
+        })
+    }
+
+    /// Commits what is still this member's.
+    pub(super) fn commit(
+        &mut self,
+        images: &Images,
+        shared: &Shared,
+        items: &[Item],
+    ) -> Result<Vec<Committed>> {
+        let mut refused = BTreeMap::new();
+        let mut is_alone = false;
+        loop {
+            let mut answers = vec![Committed::Gone; items.len()];
+            let mut batch = sort(images, shared, items, &refused, &mut answers)?;
+            let count = batch.values().map(Vec::len).sum::<usize>();
+            if count == 0 {
+                return Ok(answers);
+            }
+            self.look_at_places(images, &batch)?;
+            if is_alone && count > 1 {
+                batch = first(batch);
+            }
+            let at = images.clock.now();
+            match self.transact(shared, &batch, at) {
+                Ok(()) => {}
+                Err(Failed::Gone) => {
+                    // Until the consumer has told what it lost.
+                    std::thread::sleep(AGAIN);
+                    continue;
+                }
+                // The broker refuses the records that came with it, too. One by one, it tells which it is.
+                Err(Failed::Refused(..)) if count > 1 && !is_alone => {
+                    is_alone = true;
+                    continue;
+                }
+                Err(Failed::Refused(delivery, error)) => {
+                    refused.insert(delivery, error);
+                    continue;
+                }
+                Err(Failed::Aborted(error)) => return Err(error.not_applied()),
+                Err(Failed::Unknown(error)) => {
+                    images.doubt();
+                    return Err(error);
+                }
+            }
+            let mut known = images.lock();
+            for (id, items) in &batch {
+                if let Some(known) = known.get_mut(id) {
+                    known
+                        .image
+                        .insert(at, items.iter().map(|(_, item)| item.entry));
+                    known.image.sweep(at);
+                }
+            }
+            drop(known);
+            if !is_alone {
+                return Ok(answers);
+            }
+        }
+    }
+
+    /// Refuses records of which others of the same key may be elsewhere.
+    fn look_at_places(&mut self, images: &Images, batch: &Batch<'_>) -> Result<()> {
+        if self.options.is_copartitioned {
+            return Ok(());
+        }
+        let partitions = images.partitions.load(Ordering::Relaxed);
+        for (place, item) in batch.values().flatten() {
+            let Place {
+                partition, offset, ..
+            } = *place;
+            let key = item.key.as_str();
+            let seen = self
+                .placement
+                .see(item.record_key(), key, partition, partitions);
+            seen.map_err(|why| {
+                let message = format!(
+                    "partition {partition}, offset {offset}: {why}. What is committed for an operation \
+                     is known in its partition alone: publish with the operation's key as record key and \
+                     one partitioner, or vouch for it (`copartitioned = true`)"
+                );
+                Error::new(ErrorKind::InvalidConfig, message).not_applied()
+            })?;
+        }
+        Ok(())
+    }
+
+    fn transact(
+        &mut self,
+        shared: &Shared,
+        batch: &Batch<'_>,
+        at: Timestamp,
+    ) -> std::result::Result<(), Failed> {
+        let consumer = self.consumer.clone();
+        let timeout = self.options.transaction_timeout;
+        let StreamOptions {
+            output, changelog, ..
+        } = self.options.clone();
+        let producer = self.producer()?;
+        drop(producer.context().refused());
+        let done = (|| {
+            producer.begin_transaction().map_err(Ended::of)?;
+            for items in batch.values() {
+                for (_, item) in items {
+                    for publication in &item.output {
+                        publish(producer, &output, publication, item.delivery)
+                            .map_err(Ended::of)?;
+                    }
+                }
+                let entries: Vec<_> = items.iter().map(|(_, item)| item.entry).collect();
+                let partition = items.first().map_or(0, |(place, _)| place.partition);
+                for block in block::write(at, &entries) {
+                    let record: BaseRecord<'_, [u8], [u8], usize> =
+                        BaseRecord::with_opaque_to(&changelog, 0)
+                            .partition(partition)
+                            .payload(&block);
+                    send(producer, record).map_err(Ended::of)?;
+                }
+            }
+            drain(producer, timeout).map_err(Ended::of)?;
+            let (positions, metadata) = positions(&consumer, shared, batch)?;
+            let mut offsets = TopicPartitionList::new();
+            for (topic, partition, behind) in positions.values() {
+                let behind = Offset::Offset(*behind);
+                offsets
+                    .add_partition_offset(topic, *partition, behind)
+                    .map_err(Ended::of)?;
+            }
+            if !cfg!(semel_planted = "K03") {
+                retried(timeout, || {
+                    producer.send_offsets_to_transaction(&offsets, &metadata, timeout)
+                })
+                .map_err(Ended::of)?;
+            }
+            // Whatever this says but for an abort, the coordinator may have heard it.
+            retried(timeout, || producer.commit_transaction(timeout)).map_err(Ended::of_commit)?;
+            Ok(positions)
+        })();
+        match done {
+            Ok(positions) => {
+                let mut state = shared.lock();
+                for ((id, items), (_, _, behind)) in batch.iter().zip(positions.into_values()) {
+                    state.committed(*id, &sorted(items), behind);
+                }
+                drop(state);
+                shared.wake();
+                Ok(())
+            }
+            Err(Ended::Gone) => {
+                self.abort();
+                Err(Failed::Gone)
+            }
+            Err(Ended::Abort(error)) => {
+                let refused = self.producer.as_ref().and_then(|it| it.context().refused());
+                self.abort();
+                Err(match refused {
+                    Some((delivery, error)) => {
+                        // The record that is missing leaves a gap in the sequence numbers of this one.
+                        self.producer = None;
+                        Failed::Refused(delivery, self.too_large(error))
+                    }
+                    None => Failed::Aborted(self.refused(error)),
+                })
+            }
+            Err(Ended::Unknown(error)) => {
+                // A new producer of the same name makes the coordinator end it, one way or the other. Without
+                // one, the coordinator does so by itself when the transaction's time is over.
+                self.producer = None;
+                let _ = self.producer();
+                Err(Failed::Unknown(self.refused(error)))
+            }
+        }
+    }
+
+    /// The producer, made where there is none; its former transaction has ended then.
+    fn producer(&mut self) -> std::result::Result<&BaseProducer<Reports>, Failed> {
+        if self.producer.is_none() {
+            let made: BaseProducer<Reports> = self
+                .config
+                .create_with_context(Reports::default())
+                .map_err(|error| Failed::Aborted(not_made(error)))?;
+            let begun = retried(INIT, || made.init_transactions(INIT));
+            begun.map_err(|error| Failed::Aborted(self.refused(error)))?;
+            self.producer = Some(made);
+        }
+        self.producer
+            .as_ref()
+            .ok_or_else(|| Failed::Aborted(unavailable("no producer")))
+    }
+
+    /// Ends the open transaction; without success, a new producer does.
+    fn abort(&mut self) {
+        if let Some(producer) = &self.producer {
+            let timeout = self.options.transaction_timeout;
+            if retried(timeout, || producer.abort_transaction(timeout)).is_err() {
+                self.producer = None;
+            }
+        }
+    }
+
+    fn too_large(&self, error: KafkaError) -> Error {
+        let output = &self.options.output;
+        let message = format!(
+            "{output}: the message is longer than the topic takes (message.max.bytes, max.message.bytes)"
+        );
+        Error::new(ErrorKind::InvalidInput, message)
+            .not_applied()
+            .with_source(error)
+    }
+
+    fn refused(&self, error: KafkaError) -> Error {
+        let StreamOptions {
+            output,
+            transactional_id,
+            ..
+        } = &self.options;
+        let message = match error.rdkafka_error_code() {
+            Some(RDKafkaErrorCode::ProducerFenced | RDKafkaErrorCode::InvalidProducerEpoch) => {
+                format!(
+                    "transactions as {transactional_id}: another producer of the same name is at \
+                     work, or the transaction took longer than its timeout"
+                )
+            }
+            Some(RDKafkaErrorCode::TransactionalIdAuthorizationFailed) => format!(
+                "transactions as {transactional_id}: the user may not use the name; grant Write \
+                 and Describe on the transactional id"
+            ),
+            Some(RDKafkaErrorCode::UnknownTopicOrPartition | RDKafkaErrorCode::UnknownTopic) => {
+                format!("{output}: there is no such topic; create it or correct the name")
+            }
+            Some(RDKafkaErrorCode::TopicAuthorizationFailed) => {
+                format!("{output}: the user may not write to the topic; grant Write on it")
+            }
+            _ => format!("{output}: the transaction was not committed"),
+        };
+        unavailable(message).with_source(error)
+    }
+}
+
+/// Sorts by assignment what is to be committed, and answers for what was. What is in neither is gone.
+fn sort<'i>(
+    images: &Images,
+    shared: &Shared,
+    items: &'i [Item],
+    refused: &BTreeMap<DeliveryId, Error>,
+    answers: &mut [Committed],
+) -> Result<Batch<'i>> {
+    let ids: Vec<_> = items.iter().map(|item| item.delivery).collect();
+    let places = shared.lock().places(&ids);
+    let now = images.clock.now();
+    let known = images.lock();
+    let mut batch = Batch::new();
+    for ((item, place), answer) in items.iter().zip(places).zip(answers) {
+        let Some(place) = place else {
+            continue;
+        };
+        let Some(known) = known.get(&place.assignment) else {
+            continue;
+        };
+        if !known.is_restored {
+            let message = "what was committed is being restored from the changelog";
+            return Err(unavailable(message).not_applied());
+        }
+        if let Some(error) = refused.get(&item.delivery) {
+            *answer = Committed::Refused(error.clone());
+            continue;
+        }
+        *answer = Committed::Done;
+        // It was granted, so whatever is known of it was committed since: by us.
+        if !known.image.is_committed(&item.entry, now) {
+            batch
+                .entry(place.assignment)
+                .or_default()
+                .push((place, item));
+        }
+    }
+    Ok(batch)
+}
+
+/// One thing of a batch.
+fn first(batch: Batch<'_>) -> Batch<'_> {
+    let first = batch.into_iter().next();
+    let first = first.map(|(id, mut items)| {
+        items.truncate(1);
+        (id, items)
+    });
+    first.into_iter().collect()
+}
+
+/// How far the input is read with this batch, by assignment.
+type Positions = BTreeMap<AssignmentId, (Box<str>, i32, i64)>;
+
+/// How far the input is read with this batch, and the group's metadata that prove it ours.
+fn positions(
+    consumer: &Weak<BaseConsumer<Context>>,
+    shared: &Shared,
+    batch: &Batch<'_>,
+) -> std::result::Result<(Positions, ConsumerGroupMetadata), Ended> {
+    let consumer = consumer.upgrade().ok_or(Ended::Gone)?;
+    // First the metadata, then the look: a partition that is ours after it was ours in its generation. A
+    // member that was thrown out has metadata of no generation, and knows that its assignment is lost.
+    let metadata = consumer.group_metadata().ok_or(Ended::Gone)?;
+    if consumer.assignment_lost() {
+        return Err(Ended::Gone);
+    }
+    let state = shared.lock();
+    let mut positions = Positions::new();
+    for (id, items) in batch {
+        let position = state.behind(*id, &sorted(items)).ok_or(Ended::Gone)?;
+        positions.insert(*id, position);
+    }
+    Ok((positions, metadata))
+}
+
+fn sorted(items: &[(Place, &Item)]) -> Vec<i64> {
+    let mut offsets: Vec<_> = items.iter().map(|(place, _)| place.offset).collect();
+    offsets.sort_unstable();
+    offsets
+}
+
+/// How a transaction ended that did not succeed.
+enum Ended {
+    /// It is to be aborted.
+    Abort(KafkaError),
+    /// Nobody knows.
+    Unknown(KafkaError),
+    /// It is to be aborted: not all of it is ours.
+    Gone,
+}
+
+impl Ended {
+    /// Before its commit was asked for: nothing of it can have been committed.
+    fn of(error: KafkaError) -> Self {
+        Self::Abort(error)
+    }
+
+    fn of_commit(error: KafkaError) -> Self {
+        match &error {
+            KafkaError::Transaction(it) if it.txn_requires_abort() => Self::Abort(error),
+            _ => Self::Unknown(error),
+        }
+    }
+}
+
+/// How long a producer may take to begin, which ends what its predecessor left open.
+const INIT: Duration = Duration::from_secs(30);
+
+/// Settings of the producer that the user cannot have.
+const OURS: &[&str] = &[
+    "acks",
+    "bootstrap.servers",
+    "enable.idempotence",
+    "request.required.acks",
+    "transaction.timeout.ms",
+    "transactional.id",
+];

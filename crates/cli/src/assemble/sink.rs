@@ -1,0 +1,153 @@
+//! The one place that knows every kind of place that messages are published to.
+
+use std::time::Duration;
+
+use semel_core::Result;
+use semel_core::port::sink::AnySink;
+use semel_worker::effect::Target;
+use semel_worker::effect::publish::{Facts, Look};
+
+use crate::config::{SinkPlace, SinkSettings};
+
+impl Target for SinkSettings {
+    fn sink(&self) -> Result<AnySink> {
+        match &self.place {
+            SinkPlace::Kafka { .. } => self.kafka(),
+            SinkPlace::Nats { .. } => self.nats(),
+            SinkPlace::Amqp { .. } => self.amqp(),
+        }
+    }
+
+    fn look(&self) -> Look<'_> {
+        match &self.place {
+            SinkPlace::Kafka { .. } => Box::pin(self.look_at_kafka()),
+            SinkPlace::Nats { .. } => Box::pin(self.look_at_nats()),
+            SinkPlace::Amqp { .. } => Box::pin(self.look_at_amqp()),
+        }
+    }
+
+    fn timeout(&self) -> Duration {
+        self.timeout
+    }
+}
+
+#[cfg(feature = "kafka")]
+impl SinkSettings {
+    fn kafka(&self) -> Result<AnySink> {
+        self.kafka_sink().map(AnySink::new)
+    }
+
+    async fn look_at_kafka(&self) -> Result<Facts> {
+        self.kafka_sink()?.connect().await?;
+        Ok(Facts::default())
+    }
+
+    fn kafka_sink(&self) -> Result<semel_broker_kafka::KafkaSink> {
+        let SinkPlace::Kafka {
+            brokers,
+            topic,
+            properties,
+        } = &self.place
+        else {
+            return Err(other());
+        };
+        let mut options = semel_broker_kafka::SinkOptions::new(brokers, topic);
+        let properties = properties.iter();
+        options.properties = properties
+            .map(|(name, value)| (name.as_str().into(), value.as_str().into()))
+            .collect();
+        options.timeout = self.timeout;
+        semel_broker_kafka::KafkaSink::new(options)
+    }
+}
+
+#[cfg(feature = "nats")]
+impl SinkSettings {
+    fn nats(&self) -> Result<AnySink> {
+        self.nats_sink().map(AnySink::new)
+    }
+
+    async fn look_at_nats(&self) -> Result<Facts> {
+        let window = self.nats_sink()?.duplicate_window().await?;
+        Ok(Facts {
+            duplicate_window: Some(window),
+        })
+    }
+
+    fn nats_sink(&self) -> Result<semel_broker_nats::NatsSink> {
+        let SinkPlace::Nats {
+            url,
+            subject,
+            credentials,
+        } = &self.place
+        else {
+            return Err(other());
+        };
+        let mut options = semel_broker_nats::SinkOptions::new(url, subject);
+        options.credentials_file.clone_from(credentials);
+        options.timeout = self.timeout;
+        semel_broker_nats::NatsSink::new(options)
+    }
+}
+
+#[cfg(feature = "amqp")]
+impl SinkSettings {
+    fn amqp(&self) -> Result<AnySink> {
+        semel_broker_amqp::AmqpSink::new(self.amqp_options()?).map(AnySink::new)
+    }
+
+    async fn look_at_amqp(&self) -> Result<Facts> {
+        semel_broker_amqp::AmqpSink::look(self.amqp_options()?).await?;
+        Ok(Facts::default())
+    }
+
+    fn amqp_options(&self) -> Result<semel_broker_amqp::SinkOptions> {
+        let SinkPlace::Amqp {
+            url,
+            exchange,
+            routing_key,
+        } = &self.place
+        else {
+            return Err(other());
+        };
+        let mut options = semel_broker_amqp::SinkOptions::new(url, exchange, routing_key);
+        options.confirm_timeout = self.timeout;
+        Ok(options)
+    }
+}
+
+/// What a program without this kind of broker answers.
+macro_rules! absent {
+    ($feature:literal: $sink:ident, $look:ident) => {
+        #[cfg(not(feature = $feature))]
+        impl SinkSettings {
+            fn $sink(&self) -> Result<AnySink> {
+                Err(self.not_built_in($feature))
+            }
+
+            fn $look(&self) -> std::future::Ready<Result<Facts>> {
+                std::future::ready(Err(self.not_built_in($feature)))
+            }
+        }
+    };
+}
+
+absent!("kafka": kafka, look_at_kafka);
+absent!("nats": nats, look_at_nats);
+absent!("amqp": amqp, look_at_amqp);
+
+#[cfg(not(all(feature = "kafka", feature = "nats", feature = "amqp")))]
+impl SinkSettings {
+    fn not_built_in(&self, kind: &str) -> semel_core::Error {
+        let message = format!(
+            "{self}: {kind} is not built into this program; build it with --features {kind}"
+        );
+        semel_core::Error::new(semel_core::ErrorKind::Unsupported, message)
+    }
+}
+
+#[cfg(any(feature = "kafka", feature = "nats", feature = "amqp"))]
+fn other() -> semel_core::Error {
+    let message = "a place of another kind of broker";
+    semel_core::Error::new(semel_core::ErrorKind::Internal, message)
+}

@@ -1,0 +1,80 @@
+//! The one place that knows whose transactions commit outputs together with how far a source was read.
+
+use semel_core::Result;
+use semel_core::port::streamed::StreamedStore;
+#[cfg(not(feature = "kafka"))]
+use semel_core::port::streamed::{Claimed, Committed, Finished, Standing};
+use semel_engine::consumer::Surroundings;
+use semel_engine::pipeline::Pipeline;
+use semel_worker::settings::StreamedSettings;
+
+use super::source::AnySource;
+use crate::config::SourceSettings;
+
+/// Opens a source and its transactions.
+#[cfg(feature = "kafka")]
+pub(crate) fn streamed(
+    source: &SourceSettings,
+    settings: &StreamedSettings,
+    pipeline: &Pipeline,
+    around: &Surroundings,
+) -> Result<(AnySource, impl StreamedStore)> {
+    use std::sync::Arc;
+
+    use semel_broker_kafka::{KafkaSource, StreamOptions};
+    use semel_core::{Error, ErrorKind};
+
+    use super::source::kafka_options;
+
+    let SourceSettings::Kafka(source) = source else {
+        let message = "a streamed effect commits how far a Kafka source was read";
+        return Err(Error::new(ErrorKind::InvalidConfig, message));
+    };
+    let mut options = kafka_options(source);
+    options.max_message_bytes = usize::try_from(pipeline.max_message_bytes).unwrap_or(usize::MAX);
+    let id = settings.transactional_id.clone().unwrap_or_else(|| {
+        // A member that keeps its name keeps its transactions, too: a new one ends those of the former.
+        let instance = source.properties.iter();
+        let instance = instance
+            .clone()
+            .find(|(name, _)| name == "group.instance.id");
+        let who = instance.map_or_else(|| around.claimant.to_string(), |(_, id)| id.clone());
+        format!("semel.{}.{}.{who}", source.group, pipeline.name)
+    });
+    let (output, changelog) = (&settings.topic, &settings.changelog);
+    let mut stream = StreamOptions::new(output, changelog, &id, pipeline.window);
+    let properties = settings.properties.iter();
+    stream.properties = properties
+        .map(|(name, value)| (name.as_str().into(), value.as_str().into()))
+        .collect();
+    stream.transaction_timeout = settings.transaction_timeout;
+    stream.is_copartitioned = settings.is_copartitioned;
+    let (source, stream) = KafkaSource::streamed(options, stream, Arc::clone(&around.clock))?;
+    Ok((AnySource::Kafka(source), stream))
+}
+
+/// Says that this binary knows no Kafka.
+#[cfg(not(feature = "kafka"))]
+pub(crate) fn streamed(
+    _source: &SourceSettings,
+    _settings: &StreamedSettings,
+    _pipeline: &Pipeline,
+    _around: &Surroundings,
+) -> Result<(AnySource, Nobodys)> {
+    Err(super::source::not_built_in("kafka"))
+}
+
+/// Nobody's transactions.
+#[cfg(not(feature = "kafka"))]
+pub(crate) enum Nobodys {}
+
+#[cfg(not(feature = "kafka"))]
+impl StreamedStore for Nobodys {
+    async fn admit(&self, _batch: &[Claimed<'_>]) -> Result<Vec<Standing>> {
+        match *self {}
+    }
+
+    async fn commit(&self, _batch: &[Finished<'_>]) -> Result<Vec<Committed>> {
+        match *self {}
+    }
+}

@@ -1,0 +1,66 @@
+//! Whether the places that a pipeline publishes to are there, and how long they drop repeats. Publishes
+//! nothing.
+
+use semel_core::Error;
+use semel_worker::effect::publish::Promise;
+use semel_worker::settings::EffectSettings;
+
+use super::finding::{Finding, fail};
+use crate::command::run::guarded::is_away;
+use crate::config::PipelineSettings;
+
+/// What was found.
+pub(super) struct Targets {
+    /// The pipeline, with what its broker alone knew.
+    pub(super) settings: PipelineSettings,
+    pub(super) findings: Vec<Finding>,
+    /// Why one of them could not be looked at.
+    pub(super) away: Option<Error>,
+}
+
+impl Targets {
+    /// Looks at the place of the effect and at that of dead letters.
+    pub(super) async fn look(settings: &PipelineSettings) -> Self {
+        let mut targets = Self {
+            settings: settings.clone(),
+            findings: Vec::new(),
+            away: None,
+        };
+        if let EffectSettings::Publish(publish) = &settings.effect {
+            let facts = publish.target.look().await;
+            let looked = facts.and_then(|facts| publish.class_at(facts).map(|_| facts));
+            match (looked, publish.promise) {
+                (
+                    Ok(facts),
+                    Promise::Keyed {
+                        provider_window: None,
+                    },
+                ) => {
+                    let mut read = publish.clone();
+                    read.promise = Promise::Keyed {
+                        provider_window: facts.duplicate_window,
+                    };
+                    targets.settings.effect = EffectSettings::Publish(read);
+                }
+                (Ok(_), Promise::Keyed { .. } | Promise::Unkeyed(_)) => {}
+                (Err(error), _) => targets.failed("the effect", error),
+            }
+        }
+        if let Some(target) = &settings.dead_letter
+            && let Err(error) = target.look().await
+        {
+            targets.failed("dead letters", error);
+        }
+        targets
+    }
+
+    fn failed(&mut self, whose: &str, error: Error) {
+        let advice = "correct the setting, or make what it names";
+        let message = format!("of {whose}: {error}");
+        self.findings
+            .push(fail("target-unavailable", message, advice));
+        if is_away(&error) {
+            self.away.get_or_insert(error);
+        }
+    }
+}

@@ -1,0 +1,204 @@
+//! The window check of a run: before it begins where the broker is there, else before the first message is
+//! taken in hand.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use semel_core::port::reach::Reach;
+use semel_core::port::source::{DeliveryId, Fetched, Progress, Source};
+use semel_core::{Clock, Error, ErrorKind, Result};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep_until};
+
+use crate::assemble;
+use crate::config::PipelineSettings;
+use crate::progress::Bars;
+use crate::window::{Judgement, Terms, Verdict};
+
+/// What is known of the broker of one pipeline when a run begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Outlook {
+    /// There is none.
+    NoBroker,
+    Judged(Judgement),
+    /// It is away, and looked at when it is there.
+    Away,
+}
+
+/// Looks at the brokers of all pipelines at once; tells what somebody should know, and refuses a window that
+/// a broker can outlive. A stop that is asked for ends the wait.
+///
+/// # Errors   `InvalidConfig`; those of a source that cannot be used
+pub(super) async fn outlooks(
+    pipelines: &[PipelineSettings],
+    clock: &dyn Clock,
+    bars: &Bars,
+    mut stop: watch::Receiver<bool>,
+) -> Result<Vec<Outlook>> {
+    let mut looks = JoinSet::new();
+    for (place, settings) in pipelines.iter().enumerate() {
+        let look = look(settings);
+        looks.spawn(async move { (place, look.await) });
+    }
+    let mut outlooks = vec![Outlook::Away; pipelines.len()];
+    loop {
+        let looked = tokio::select! {
+            biased;
+            _ = stop.wait_for(|is_asked| *is_asked) => break,
+            looked = looks.join_next() => looked,
+        };
+        let Some(looked) = looked else {
+            break;
+        };
+        let (place, reach) = looked.map_err(|error| {
+            Error::new(ErrorKind::Internal, "the look at a broker panicked").with_source(error)
+        })?;
+        outlooks[place] = match reach {
+            Ok(None) => Outlook::NoBroker,
+            Ok(Some(reach)) => Outlook::Judged(judge(&pipelines[place], &reach, clock, bars)?),
+            Err(error) if is_away(&error) => Outlook::Away,
+            Err(error) => return Err(error),
+        };
+    }
+    Ok(outlooks)
+}
+
+/// A source whose broker is looked at before it hands anything over, where it was away before.
+pub(super) struct Guarded<S> {
+    source: S,
+    guard: Option<Guard>,
+}
+
+/// A look that is still to be had.
+pub(super) struct Guard {
+    settings: PipelineSettings,
+    clock: Arc<dyn Clock>,
+    bars: Bars,
+    /// Goes on where it was when the call that waited for it was dropped.
+    looking: Option<Look>,
+    try_at: Instant,
+    tell_at: Instant,
+}
+
+type Look = Pin<Box<dyn Future<Output = Result<Option<Reach>>> + Send>>;
+
+impl<S> Guarded<S> {
+    pub(super) const fn new(source: S, guard: Option<Guard>) -> Self {
+        Self { source, guard }
+    }
+}
+
+impl Guard {
+    pub(super) fn new(settings: PipelineSettings, clock: Arc<dyn Clock>, bars: Bars) -> Self {
+        let now = Instant::now();
+        Self {
+            settings,
+            clock,
+            bars,
+            looking: None,
+            try_at: now,
+            tell_at: now,
+        }
+    }
+
+    /// Waits until the broker was looked at; answers with why it is away when that is to be told. Cancel
+    /// safe.
+    async fn pass(&mut self) -> Result<Option<Error>> {
+        loop {
+            sleep_until(self.try_at).await;
+            let looking = self.looking.get_or_insert_with(|| look(&self.settings));
+            let looked = looking.as_mut().await;
+            self.looking = None;
+            let now = Instant::now();
+            self.try_at = now + RETRY;
+            match looked {
+                Ok(None) => return Ok(None),
+                Ok(Some(reach)) => {
+                    judge(&self.settings, &reach, &*self.clock, &self.bars)?;
+                    return Ok(None);
+                }
+                Err(error) if is_away(&error) => {
+                    if now >= self.tell_at {
+                        self.tell_at = now + MENTION;
+                        return Ok(Some(error));
+                    }
+                }
+                Err(error) => return Err(error),
+            }
+        }
+    }
+}
+
+// A method that is not handed on would be the default one.
+#[deny(clippy::missing_trait_methods)]
+impl<S: Source> Source for Guarded<S> {
+    async fn fetch(&mut self, max: usize) -> Result<Fetched> {
+        if let Some(guard) = &mut self.guard {
+            if let Some(error) = guard.pass().await? {
+                return Ok(Fetched::Away(error));
+            }
+            self.guard = None;
+        }
+        self.source.fetch(max).await
+    }
+
+    async fn acknowledge(&mut self, batch: &[DeliveryId]) -> Result<()> {
+        self.source.acknowledge(batch).await
+    }
+
+    async fn requeue(&mut self, batch: &[DeliveryId]) -> Result<()> {
+        self.source.requeue(batch).await
+    }
+
+    async fn extend(&mut self, batch: &[DeliveryId]) -> Result<()> {
+        self.source.extend(batch).await
+    }
+
+    async fn close(&mut self) -> Result<()> {
+        self.source.close().await
+    }
+
+    fn progress(&self) -> Option<Progress> {
+        self.source.progress()
+    }
+}
+
+fn look(settings: &PipelineSettings) -> Look {
+    let (source, lease) = (settings.source.clone(), settings.pipeline.lease);
+    Box::pin(async move { assemble::reach(&source, lease).await })
+}
+
+/// Tells what follows from the reach, and refuses what must not run.
+fn judge(
+    settings: &PipelineSettings,
+    reach: &Reach,
+    clock: &dyn Clock,
+    bars: &Bars,
+) -> Result<Judgement> {
+    let judgement = Terms::of(settings).judge(reach, clock.now());
+    judgement.check(settings)?;
+    let name = &settings.pipeline.name;
+    for warning in &reach.warnings {
+        bars.warning(&format!("{name}: {warning}"));
+    }
+    if let Some(why) = judgement.why(settings) {
+        let accepted = match judgement.verdict {
+            Verdict::Repeats => "accepted by `accept`: ",
+            Verdict::Enough | Verdict::Unknown | Verdict::SetsAside | Verdict::RepeatsBorne => "",
+        };
+        bars.warning(&format!("{name}: {accepted}{why}"));
+    }
+    Ok(judgement)
+}
+
+/// Whether the broker may be there later. All else is wrong now and stays so.
+pub(in crate::command) fn is_away(error: &Error) -> bool {
+    matches!(error.kind(), ErrorKind::Unavailable | ErrorKind::Timeout)
+}
+
+/// Between two looks.
+const RETRY: Duration = Duration::from_secs(1);
+/// Between two times that it is told.
+const MENTION: Duration = Duration::from_secs(5);

@@ -1,0 +1,174 @@
+//! Places of brokers that messages are published to: by effects of kind `kafka`, `nats` and `amqp`, and dead
+//! letters by `dead_letter`.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use semel_worker::effect::Target;
+
+use super::fields::Fields;
+use super::source::{properties, url};
+use super::suggest::suggestion;
+use crate::secret::masked;
+
+/// Where messages are published to.
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) struct SinkSettings {
+    pub(crate) place: SinkPlace,
+    /// How long a message may be under way.
+    pub(crate) timeout: Duration,
+}
+
+/// A place of some broker.
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) enum SinkPlace {
+    /// A Kafka topic.
+    Kafka {
+        brokers: String,
+        topic: String,
+        /// librdkafka's own settings; some are secrets.
+        properties: Vec<(String, String)>,
+    },
+    /// A NATS subject that some stream takes in.
+    Nats {
+        /// May hold a password.
+        url: String,
+        subject: String,
+        credentials: Option<PathBuf>,
+    },
+    /// A RabbitMQ exchange, or a queue by way of the default exchange.
+    Amqp {
+        /// May hold a password.
+        url: String,
+        exchange: String,
+        routing_key: String,
+    },
+}
+
+/// As people are told of it.
+impl fmt::Display for SinkSettings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.place {
+            SinkPlace::Kafka { topic, .. } => write!(f, "kafka {topic}"),
+            SinkPlace::Nats { subject, .. } => write!(f, "nats {subject}"),
+            SinkPlace::Amqp {
+                exchange,
+                routing_key,
+                ..
+            } if exchange.is_empty() => write!(f, "amqp {routing_key}"),
+            SinkPlace::Amqp {
+                exchange,
+                routing_key,
+                ..
+            } => write!(f, "amqp exchange {exchange}, routing key {routing_key:?}"),
+        }
+    }
+}
+
+impl fmt::Debug for SinkSettings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { place, timeout } = self;
+        match place {
+            SinkPlace::Kafka { brokers, .. } => write!(f, "{self} at {brokers}, {timeout:?}"),
+            SinkPlace::Nats { url, .. } | SinkPlace::Amqp { url, .. } => {
+                write!(f, "{self} at {}, {timeout:?}", masked(url))
+            }
+        }
+    }
+}
+
+/// Reads the place that an effect or dead letters of this kind go to.
+pub(super) fn read(kind: &str, table: &mut Fields<'_>) -> Option<SinkSettings> {
+    let timeout = table.duration_or("timeout", TIMEOUT);
+    if timeout < SHORTEST
+        && let Some(node) = table.node("timeout")
+    {
+        table.fault("timeout", node, "must be a second at least");
+    }
+    let place = match kind {
+        "kafka" => kafka(table),
+        "nats" => nats(table),
+        _ => amqp(table),
+    };
+    Some(SinkSettings {
+        place: place?,
+        timeout,
+    })
+}
+
+/// Reads `dead_letter`.
+pub(super) fn dead_letter(mut table: Fields<'_>) -> Option<Arc<dyn Target>> {
+    let kind = table.required_text("kind")?;
+    if !KINDS.contains(&kind) {
+        let message = format!(
+            "dead letters cannot go to `{kind}`; {}; without `dead_letter`, the store keeps them",
+            suggestion(kind, &KINDS)
+        );
+        if let Some(node) = table.node("kind") {
+            table.fault("kind", node, message);
+        }
+        return None;
+    }
+    let read = read(kind, &mut table);
+    table.finish();
+    Some(Arc::new(read?))
+}
+
+fn kafka(table: &mut Fields<'_>) -> Option<SinkPlace> {
+    let brokers = table.required_text("brokers").map(str::to_owned);
+    let topic = table.required_text("topic").map(str::to_owned);
+    let properties = properties(table);
+    Some(SinkPlace::Kafka {
+        brokers: brokers?,
+        topic: topic?,
+        properties,
+    })
+}
+
+fn nats(table: &mut Fields<'_>) -> Option<SinkPlace> {
+    let url = url(table);
+    let subject = table.required_text("subject").map(str::to_owned);
+    let credentials = table.text("credentials").map(PathBuf::from);
+    Some(SinkPlace::Nats {
+        url: url?,
+        subject: subject?,
+        credentials,
+    })
+}
+
+fn amqp(table: &mut Fields<'_>) -> Option<SinkPlace> {
+    let url = url(table);
+    let queue = table.text("queue").map(str::to_owned);
+    let exchange = table.text("exchange").map(str::to_owned);
+    let routing_key = table.text("routing_key").map(str::to_owned);
+    let (exchange, routing_key) = match (queue, exchange) {
+        (Some(queue), None) if routing_key.is_none() => (String::new(), queue),
+        (None, Some(exchange)) => (exchange, routing_key.unwrap_or_default()),
+        (None, None) => {
+            if !table.is_written("queue") && !table.is_written("exchange") {
+                table.missing("queue");
+            }
+            return None;
+        }
+        (Some(_), _) => {
+            if let Some(node) = table.node("queue") {
+                let message = "either `queue`, or `exchange` and `routing_key`, not both";
+                table.fault("queue", node, message);
+            }
+            return None;
+        }
+    };
+    Some(SinkPlace::Amqp {
+        url: url?,
+        exchange,
+        routing_key,
+    })
+}
+
+/// Brokers that messages can be published to.
+pub(super) const KINDS: [&str; 3] = ["kafka", "nats", "amqp"];
+const TIMEOUT: Duration = Duration::from_secs(30);
+/// librdkafka takes no shorter one beside its own settings.
+const SHORTEST: Duration = Duration::from_secs(1);

@@ -1,0 +1,96 @@
+//! An effect of kind `kafka` and class `streamed`: committed together with how far its source was read.
+
+use std::time::Duration;
+
+use semel_worker::effect::ExecEffect;
+use semel_worker::effect::exec::Settings as ExecSettings;
+use semel_worker::effect::jsonl::Settings as JsonlSettings;
+use semel_worker::settings::{EffectSettings, StreamedSettings};
+
+use super::fields::Fields;
+use super::source::{SourceSettings, properties};
+
+/// Reads it. Both ends are of one cluster, which is written once for each of them.
+pub(super) fn read(
+    effect: &mut Fields<'_>,
+    pipeline: &str,
+    source: Option<&SourceSettings>,
+) -> Option<EffectSettings> {
+    effect.choice_or("class", ("streamed", ()), &[]);
+    for name in ["on_doubt", "provider_window"] {
+        effect.reject(
+            name,
+            "does not apply: this effect commits together with its record",
+        );
+    }
+    let brokers = effect.required_text("brokers").map(str::to_owned);
+    let topic = effect.required_text("topic").map(str::to_owned);
+    let properties = properties(effect);
+    let (from, group) = match source {
+        Some(SourceSettings::Kafka(source)) => (Some(source.brokers.as_str()), &*source.group),
+        Some(_) => (None, ""),
+        // Something else is wrong with it, and told of.
+        None => (brokers.as_deref(), ""),
+    };
+    if brokers.is_some()
+        && from != brokers.as_deref()
+        && let Some(node) = effect.node("class")
+    {
+        let message = "a streamed effect commits together with how far its source was read: make the \
+                       source of kind `kafka`, with the same `brokers`; or choose another class";
+        effect.fault("class", node, message);
+    }
+    let usual = format!("semel.{group}.{pipeline}.changelog");
+    let changelog = effect.text("changelog").map_or(usual, str::to_owned);
+    effect.default("changelog", changelog.clone());
+    let transactional_id = effect.text("transactional_id").map(str::to_owned);
+    let transaction_timeout = effect.duration_or("transaction_timeout", TIMEOUT);
+    if !(SHORTEST..=LONGEST).contains(&transaction_timeout)
+        && let Some(node) = effect.node("transaction_timeout")
+    {
+        let message = "must be from `1s` to `15m`, which is as long as brokers take unless they are told \
+                       otherwise (transaction.max.timeout.ms)";
+        effect.fault("transaction_timeout", node, message);
+    }
+    let is_copartitioned = effect.boolean_or("copartitioned", false);
+    let transform = match effect.sub("transform") {
+        Some(table) => Some(transform(table)?),
+        None if effect.is_written("transform") => return None,
+        None => None,
+    };
+    brokers?;
+    Some(EffectSettings::Streamed(Box::new(StreamedSettings {
+        topic: topic?,
+        changelog,
+        transactional_id,
+        transaction_timeout,
+        properties,
+        is_copartitioned,
+        transform,
+    })))
+}
+
+/// A command that answers each message with its output, as effects of kind `exec` with `protocol = "jsonl"`.
+fn transform(mut table: Fields<'_>) -> Option<JsonlSettings> {
+    let mut settings = JsonlSettings::new(Vec::new());
+    settings.timeout = table.duration_or("timeout", settings.timeout);
+    if !table.is_written("command") {
+        table.missing("command");
+    }
+    settings.command = table.one_or_many("command", str::parse::<String>)?;
+    if let Err(error) = ExecEffect::new(ExecSettings::new(settings.command.clone())) {
+        let text = error.to_string();
+        let text = text.strip_prefix("command: ").unwrap_or(&text);
+        if let Some(node) = table.node("command") {
+            table.fault("command", node, text);
+        }
+    }
+    table.finish();
+    Some(settings)
+}
+
+/// How long a transaction may be open unless it is said: what a crash holds others up for.
+const TIMEOUT: Duration = Duration::from_secs(10);
+const SHORTEST: Duration = Duration::from_secs(1);
+/// What brokers take unless they are told otherwise.
+const LONGEST: Duration = Duration::from_secs(15 * 60);

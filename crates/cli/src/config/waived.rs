@@ -1,0 +1,45 @@
+//! What a pipeline accepts by name though a run would be refused.
+
+use std::str::FromStr;
+
+use super::fields::Fields;
+use super::refusal::Refusal;
+use super::suggest::suggestion;
+
+/// What is accepted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Waived {
+    /// Messages may come again after their keys are forgotten.
+    pub(crate) window: bool,
+}
+
+impl Waived {
+    /// What may be accepted, as it is written.
+    const NAMES: [&'static str; 1] = ["window-too-short"];
+
+    /// What is accepted, as it is written.
+    pub(crate) fn names(self) -> Vec<&'static str> {
+        let Self { window } = self;
+        let waived = Self::NAMES.into_iter().zip([window]);
+        waived.filter(|(_, is)| *is).map(|(name, _)| name).collect()
+    }
+}
+
+impl FromStr for Waived {
+    type Err = Refusal;
+
+    fn from_str(text: &str) -> Result<Self, Refusal> {
+        match text {
+            "window-too-short" => Ok(Self { window: true }),
+            _ => Err(format!("`{text}` is unknown; {}", suggestion(text, &Self::NAMES)).into()),
+        }
+    }
+}
+
+/// Reads `accept`.
+pub(super) fn read(fields: &mut Fields<'_>) -> Waived {
+    let waived = fields.words("accept", str::parse::<Waived>).into_iter();
+    waived.fold(Waived::default(), |all, one| Waived {
+        window: all.window || one.window,
+    })
+}

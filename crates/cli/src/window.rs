@@ -1,0 +1,313 @@
+//! Whether the window of a pipeline outlasts its broker: how long a message can come again, compared with how
+//! long its key is remembered. Not for asking the broker: that is its adapter's.
+
+use std::fmt;
+use std::time::Duration;
+
+use semel_core::port::reach::{Horizon, Reach};
+use semel_core::units::spelled;
+use semel_core::{Error, ErrorKind, Result, Timestamp, Window};
+use semel_engine::effect::{Class, OnDoubt};
+use semel_worker::settings::within_provider_window;
+use serde::Serialize;
+
+use crate::config::{Front, PipelineSettings, SourceSettings};
+use crate::output::value::duration_text;
+use crate::retries;
+
+/// What of a pipeline counts.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Terms {
+    class: Class,
+    window: Window,
+    /// How long a message may be in hand after it came: the attempts of one message.
+    in_hand: Duration,
+    /// Whether the time of birth is selected.
+    has_birth: bool,
+    /// Whether a filter in memory stands for the records.
+    is_approximate: bool,
+    /// Whether it is accepted by name that the window is too short.
+    is_accepted: bool,
+}
+
+/// What follows from terms and reach.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Judgement {
+    /// How long a key has to be remembered.
+    pub(crate) needed: Horizon,
+    pub(crate) gate: Gate,
+    pub(crate) verdict: Verdict,
+    /// Whether somebody has accepted it by name.
+    pub(crate) is_accepted: bool,
+}
+
+/// What the age gate goes by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Gate {
+    /// The broker's time of taking a message in.
+    Appended,
+    /// The selector `birth`.
+    Birth,
+    Off,
+}
+
+/// Whether the window is long enough.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Verdict {
+    /// It outlasts the broker.
+    Enough,
+    /// Nobody knows how long the broker keeps a message.
+    Unknown,
+    /// What comes after the window is set aside, and not repeated.
+    SetsAside,
+    /// What comes after the window is repeated, which the class of the effect bears.
+    RepeatsBorne,
+    /// What comes after the window is repeated.
+    Repeats,
+}
+
+impl Terms {
+    pub(crate) fn of(settings: &PipelineSettings) -> Self {
+        let pipeline = &settings.pipeline;
+        Self {
+            class: settings.effect.class(),
+            window: pipeline.window,
+            in_hand: retries::longest(settings),
+            has_birth: pipeline.birth.is_some(),
+            is_approximate: matches!(settings.layers.front, Front::Approximate(_)),
+            is_accepted: settings.waived.window,
+        }
+    }
+
+    /// Compares.
+    ///
+    /// | | gate on | gate off |
+    /// |---|---|---|
+    /// | needed ≤ window | enough | enough |
+    /// | needed > window, or without end | sets aside | repeats |
+    /// | needed unknown | unknown | unknown |
+    ///
+    /// A message that the broker has now, and that is older than the settings say, counts as well.
+    pub(crate) fn judge(self, reach: &Reach, now: Timestamp) -> Judgement {
+        let longest = reach.redelivery.max(reach.replay);
+        let seen = reach.oldest.map(|oldest| now.since(oldest));
+        let longest = match (longest, seen) {
+            (Horizon::Within(told), Some(seen)) => Horizon::Within(told.max(seen)),
+            (Horizon::Unknown, Some(seen)) if seen > self.window.duration() => {
+                Horizon::Within(seen)
+            }
+            (told, _) => told,
+        };
+        let needed = longest.plus(self.in_hand).plus(self.window.margin());
+        let gate = if reach.is_stamped {
+            Gate::Appended
+        } else if self.has_birth {
+            Gate::Birth
+        } else {
+            Gate::Off
+        };
+        let verdict = match (needed, gate) {
+            (Horizon::Within(needed), _) if needed <= self.window.duration() => Verdict::Enough,
+            (Horizon::Unknown, _) => Verdict::Unknown,
+            (Horizon::Within(_) | Horizon::Endless, Gate::Appended | Gate::Birth) => {
+                Verdict::SetsAside
+            }
+            (Horizon::Within(_) | Horizon::Endless, Gate::Off) if self.bears(needed) => {
+                Verdict::RepeatsBorne
+            }
+            (Horizon::Within(_) | Horizon::Endless, Gate::Off) => Verdict::Repeats,
+        };
+        Judgement {
+            needed,
+            gate,
+            verdict,
+            is_accepted: self.is_accepted && verdict == Verdict::Repeats,
+        }
+    }
+
+    /// Whether the class promises no more than a repeat would leave of it.
+    fn bears(self, needed: Horizon) -> bool {
+        if self.is_approximate {
+            // Its filter forgets in every restart.
+            return true;
+        }
+        match (self.class, needed) {
+            (Class::Unkeyed(OnDoubt::Repeat), _) => true,
+            // The provider knows the key again, which depends on the operation alone.
+            (Class::Keyed { provider_window }, Horizon::Within(needed)) => {
+                within_provider_window(provider_window) >= needed
+            }
+            (Class::Keyed { .. }, Horizon::Endless | Horizon::Unknown)
+            | (Class::Transactional | Class::Streamed | Class::Unkeyed(OnDoubt::Park), _) => false,
+        }
+    }
+}
+
+impl Judgement {
+    /// Whether a run may begin.
+    ///
+    /// # Errors   `InvalidConfig`, with both lengths and what to do
+    pub(crate) fn check(&self, settings: &PipelineSettings) -> Result<()> {
+        if self.verdict != Verdict::Repeats || self.is_accepted {
+            return Ok(());
+        }
+        let name = &settings.pipeline.name;
+        let why = self.why(settings).unwrap_or_default();
+        let advice = self.advice(settings);
+        let message = format!("{name}: {why}; {advice}");
+        Err(Error::new(ErrorKind::InvalidConfig, message))
+    }
+
+    /// What is so, one clause; nothing where the window is long enough.
+    pub(crate) fn why(&self, settings: &PipelineSettings) -> Option<String> {
+        let window = duration_text(settings.pipeline.window.duration());
+        let again = match self.needed {
+            Horizon::Within(needed) => format!(
+                "a message can come again for {} (margin and attempts included)",
+                spelled(needed)
+            ),
+            Horizon::Endless => {
+                "the broker keeps messages without end, and any can come again".to_owned()
+            }
+            Horizon::Unknown => "how long a message can come again could not be read".to_owned(),
+        };
+        let then = match self.verdict {
+            Verdict::Enough => return None,
+            Verdict::Unknown => match self.gate {
+                Gate::Off => format!("whether the window of {window} outlasts it is not known"),
+                Gate::Appended | Gate::Birth => format!(
+                    "whether the window of {window} outlasts it is not known; what is older is set aside, not repeated"
+                ),
+            },
+            Verdict::SetsAside => format!(
+                "the window is {window}: what comes later, for the first time too, is set aside as too-old"
+            ),
+            Verdict::RepeatsBorne => format!(
+                "the window is {window}: what comes later counts as new, which this class of effect bears"
+            ),
+            Verdict::Repeats => format!(
+                "the window is {window}: what comes later counts as new, and its effect happens again"
+            ),
+        };
+        Some(format!("{again}, and {then}"))
+    }
+
+    /// What to do about it.
+    pub(crate) fn advice(&self, settings: &PipelineSettings) -> String {
+        let (retention, birth) = of_source(&settings.source);
+        let mut ways = Vec::new();
+        match self.needed {
+            Horizon::Within(needed) => {
+                ways.push(format!("set `window = \"{}\"`", round(needed)));
+                ways.push(format!("shorten {retention}"));
+            }
+            Horizon::Endless => ways.push(format!("give the broker an end: {retention}")),
+            Horizon::Unknown => {
+                ways.push(
+                    "say how long the broker keeps a message: `retention = \"7d\"` of the source"
+                        .to_owned(),
+                );
+            }
+        }
+        if self.gate == Gate::Off {
+            ways.push(format!(
+                "name the time of birth, as in `birth = \"{birth}\"`, so that what is too old is set aside"
+            ));
+        }
+        if self.verdict == Verdict::Repeats {
+            ways.push(format!("accept it with {OVERRIDE}"));
+        }
+        let last = ways.pop().unwrap_or_default();
+        if ways.is_empty() {
+            return last;
+        }
+        format!("{}, or {last}", ways.join(", "))
+    }
+}
+
+/// The setting of the broker that ends a message, and where a birth may be.
+const fn of_source(source: &SourceSettings) -> (&'static str, &'static str) {
+    match source {
+        SourceSettings::Kafka(_) => (
+            "the topic's `retention.ms` and `segment.ms`",
+            "header:kafka-create-time",
+        ),
+        SourceSettings::Nats(_) => ("the stream's `max_age`", "json:/created_at"),
+        SourceSettings::Amqp(_) => ("the queue's `x-message-ttl`", "json:/created_at"),
+        SourceSettings::File { .. } | SourceSettings::Stdin { .. } => {
+            ("what is read", "json:/created_at")
+        }
+    }
+}
+
+/// The next duration that is easily written.
+fn round(needed: Duration) -> String {
+    let (day, hour, minute) = (86_400, 3_600, 60);
+    let secs = needed.as_secs() + u64::from(needed.subsec_nanos() > 0);
+    let unit = [day, hour, minute, 1];
+    let unit = unit.into_iter().find(|unit| secs >= *unit).unwrap_or(1);
+    duration_text(Duration::from_secs(secs.div_ceil(unit).max(1) * unit))
+}
+
+impl Gate {
+    /// What is known of it before the broker was asked.
+    pub(crate) const fn unasked(settings: &PipelineSettings) -> Self {
+        match &settings.source {
+            // Every stream says when it took a message in.
+            SourceSettings::Nats(_) => Self::Appended,
+            SourceSettings::File { .. }
+            | SourceSettings::Stdin { .. }
+            | SourceSettings::Kafka(_)
+            | SourceSettings::Amqp(_) => match settings.pipeline.birth {
+                Some(_) => Self::Birth,
+                None => Self::Off,
+            },
+        }
+    }
+}
+
+impl Verdict {
+    /// For people and programs.
+    pub(crate) const fn as_str(self) -> &'static str {
+        match self {
+            Self::Enough => "enough",
+            Self::Unknown => "unknown",
+            Self::SetsAside => "sets-aside",
+            Self::RepeatsBorne => "repeats-borne",
+            Self::Repeats => "repeats",
+        }
+    }
+}
+
+/// A horizon as it is printed.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Shown(pub(crate) Horizon);
+
+impl fmt::Display for Shown {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Horizon::Within(length) => f.write_str(&spelled(length)),
+            Horizon::Endless => f.write_str("endless"),
+            Horizon::Unknown => f.write_str("unknown"),
+        }
+    }
+}
+
+/// In programs' output a duration is one number and its unit.
+impl Serialize for Shown {
+    fn serialize<S: serde::Serializer>(&self, to: S) -> std::result::Result<S::Ok, S::Error> {
+        match self.0 {
+            Horizon::Within(length) => to.serialize_str(&duration_text(length)),
+            Horizon::Endless => to.serialize_str("endless"),
+            Horizon::Unknown => to.serialize_str("unknown"),
+        }
+    }
+}
+
+/// How the rule is overridden.
+pub(crate) const OVERRIDE: &str = "`accept = [\"window-too-short\"]` in the pipeline";
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,190 @@
+//! Class `streamed`: each key once in the output as a reader of committed messages has it, whatever befalls
+//! the workers.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use rustix::process::Signal;
+use semel_broker_kafka::{KafkaSink, KafkaSource, Options, SinkOptions};
+use semel_core::port::sink::{Publication, Sink};
+use semel_core::port::source::{Fetched, Source};
+
+use super::{Place, Topic, runtime};
+use crate::site::{Site, wait_for};
+
+/// A pipeline from one topic to another.
+struct Flow {
+    input: Topic,
+    output: Topic,
+    site: Site,
+}
+
+impl Flow {
+    fn with(more: &str, files: &[(&str, &str)]) -> Self {
+        let (input, output) = (Topic::new(), Topic::new());
+        let config = config(&input.0, &output.0, &Topic::address(), more);
+        let files: Vec<_> = files
+            .iter()
+            .copied()
+            .chain([("semel.toml", &*config)])
+            .collect();
+        let site = Site::with(&files);
+        Self {
+            input,
+            output,
+            site,
+        }
+    }
+
+    /// Publishes a payment for each id, under its own key.
+    fn publish(&self, ids: impl IntoIterator<Item = usize>) {
+        let batch: Vec<_> = ids
+            .into_iter()
+            .enumerate()
+            .map(|(place, id)| Publication {
+                id: place.to_string().into(),
+                order: Some(format!("pay-{id}").into()),
+                payload: format!("{{\"id\":\"pay-{id}\"}}").into(),
+                headers: Vec::new(),
+            })
+            .collect();
+        let sink = KafkaSink::new(SinkOptions::new(&Topic::address(), &self.input.0));
+        for confirmed in runtime().block_on(sink.expect("a sink").publish(&batch)) {
+            confirmed.expect("it is with the broker");
+        }
+    }
+
+    /// How often each payload is there to be read as committed, once there are so many.
+    fn output(&self, count: usize) -> BTreeMap<String, usize> {
+        runtime().block_on(async {
+            let group = format!("{}-reader", self.output.0);
+            let options = Options::new(&Topic::address(), &self.output.0, &group);
+            let mut source = KafkaSource::new(options).expect("a source");
+            let (mut times, mut all) = (BTreeMap::new(), 0);
+            loop {
+                let patience = Duration::from_secs(if all < count { 60 } else { 2 });
+                let Ok(fetched) = tokio::time::timeout(patience, source.fetch(1_000)).await else {
+                    assert!(all >= count, "{all} of {count} are there");
+                    return times;
+                };
+                let Fetched::Deliveries(deliveries) = fetched.expect("a source") else {
+                    continue;
+                };
+                all += deliveries.len();
+                for delivery in deliveries {
+                    let payload = String::from_utf8(delivery.payload.into()).expect("text");
+                    *times.entry(payload).or_default() += 1;
+                }
+            }
+        })
+    }
+}
+
+/// `more` is of the pipeline, and of the effect from `effect:` on.
+fn config(input: &str, output: &str, brokers: &str, more: &str) -> String {
+    let (pipeline, effect) = more.split_once("effect:").unwrap_or((more, ""));
+    format!(
+        "[store]\nurl = \"embedded:./store\"\n[pipelines.clean]\nkey = \"json:/id\"\nbatch = 20\nwindow = \"30d\"\n{pipeline}\n\
+         [pipelines.clean.source]\nkind = \"kafka\"\nbrokers = \"{}\"\ntopic = \"{input}\"\ngroup = \"{input}\"\n\
+         [pipelines.clean.source.properties]\n\"group.instance.id\" = \"one\"\n\"session.timeout.ms\" = \"6000\"\n\
+         [pipelines.clean.effect]\nkind = \"kafka\"\nclass = \"streamed\"\nbrokers = \"{brokers}\"\ntopic = \"{output}\"\n{effect}\n",
+        Topic::address()
+    )
+}
+
+fn once(ids: std::ops::Range<usize>) -> BTreeMap<String, usize> {
+    ids.map(|id| (format!("{{\"id\":\"pay-{id}\"}}"), 1))
+        .collect()
+}
+
+#[test]
+fn each_key_is_put_out_once_and_its_repeats_are_counted() {
+    let flow = Flow::with("", &[]);
+    flow.publish((0..100).chain(40..60));
+    let running = flow.site.start(&["run", "--output", "json"]);
+    assert_eq!(flow.output(100), once(0..100));
+    running.signal(Signal::TERM);
+    let summary = running.wait().done().summary();
+    assert_eq!(summary.count("applied"), 100, "{summary:?}");
+    assert_eq!(summary.count("replayed"), 20, "{summary:?}");
+}
+
+#[test]
+fn killed_workers_put_out_nothing_twice_and_lose_nothing() {
+    let flow = Flow::with("", &[]);
+    flow.publish((0..2_000).chain(0..100));
+    for kill in 1..=3 {
+        let mut running = flow.site.start(&["run"]);
+        // It says what it is before it has done anything; then some moments of work.
+        wait_for("a word", || running.stderr().contains("streamed"));
+        std::thread::sleep(Duration::from_millis(700 * kill));
+        running.signal(Signal::KILL);
+        running.wait();
+        flow.publish(0..100);
+    }
+    let running = flow.site.start(&["run", "--output", "json"]);
+    assert_eq!(flow.output(2_000), once(0..2_000));
+    running.signal(Signal::TERM);
+    running.wait().done();
+}
+
+#[test]
+fn a_transform_makes_what_is_put_out() {
+    let script = "import json, sys\n\
+                  for line in sys.stdin:\n\
+                  \x20   asked = json.loads(line)\n\
+                  \x20   if asked['payload']['id'] == 'pay-3':\n\
+                  \x20       answer = {'id': asked['id'], 'status': 'dead', 'error': 'no threes'}\n\
+                  \x20   else:\n\
+                  \x20       made = {'made of': asked['payload']['id']}\n\
+                  \x20       answer = {'id': asked['id'], 'status': 'done', 'result': made}\n\
+                  \x20   print(json.dumps(answer), flush=True)\n";
+    let transform = "effect:transform = { command = [\"python3\", \"made.py\"] }";
+    let flow = Flow::with(transform, &[("made.py", script)]);
+    flow.publish(0..10);
+    let running = flow.site.start(&["run", "--output", "json"]);
+    let output = flow.output(9);
+    assert_eq!(output.len(), 9, "{output:?}");
+    for id in [0, 9] {
+        let made = output
+            .keys()
+            .any(|it| it.contains(&format!("\"pay-{id}\"")) && it.contains("made of"));
+        assert!(made, "{output:?}");
+    }
+    running.signal(Signal::TERM);
+    let summary = running.wait().done().summary();
+    assert_eq!(summary.count("dead"), 1, "{summary:?}");
+    let dead = flow
+        .site
+        .semel(&["dead-letters", "list", "--output", "jsonl"])
+        .done();
+    assert!(dead.stdout.contains("pay-3"), "{dead:?}");
+}
+
+#[test]
+fn what_transactions_cannot_do_is_refused_with_the_setting() {
+    let (input, output, here) = ("in", "out", Topic::address());
+    let elsewhere = config(input, output, "elsewhere:9092", "");
+    let gated = "entity = \"json:/order\"\nversion = \"json:/version\"";
+    let gated = config(input, output, &here, gated);
+    let cached = config(input, output, &here, "cache = { size = \"1MiB\" }");
+    let doubted = config(input, output, &here, "effect:on_doubt = \"park\"");
+    for (config, setting, words) in [
+        (elsewhere, "effect.class", "same `brokers`"),
+        (gated, "entity", "version gate"),
+        (cached, "cache", "remove it"),
+        (doubted, "effect.on_doubt", "does not apply"),
+    ] {
+        let site = Site::with(&[("semel.toml", &config)]);
+        site.semel(&["run"]).code(2).says(setting).says(words);
+    }
+}
+
+#[test]
+fn records_without_a_key_of_their_own_end_the_run_with_a_word() {
+    let flow = Flow::with("", &[]);
+    flow.input.publish(&["{\"id\":\"pay-1\"}".to_owned()]);
+    let ended = flow.site.semel(&["run"]);
+    ended.code(2).says("no record key").says("copartitioned");
+    assert!(flow.output(0).is_empty());
+}

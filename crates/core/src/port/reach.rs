@@ -1,0 +1,154 @@
+//! How long a message can come again, as far as its broker tells: what the window has to outlast. Not for
+//! judging a window: that is for whoever knows it.
+
+use std::time::Duration;
+
+use crate::time::Timestamp;
+
+/// What was found out about one source. Each adapter has a function that looks at its live broker and
+/// changes nothing there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reach {
+    /// How long after the broker took it in a message can be handed over once more though nobody asked:
+    /// after a crash, a rebalance, an absence of all consumers.
+    pub redelivery: Horizon,
+    /// How long somebody can set the source back so that it is.
+    pub replay: Horizon,
+    /// Whether the broker tells of every message when it took it in: then the age gate goes by that.
+    pub is_stamped: bool,
+    /// When the broker took in the oldest message that it still has; none where it has none, or does not
+    /// say.
+    pub oldest: Option<Timestamp>,
+    /// After how many deliveries the broker gives a message up, settled or not.
+    pub deliveries: Option<u32>,
+    /// How long the broker leaves a delivery unacknowledged, whatever is extended.
+    pub hold: Option<Duration>,
+    /// What all of this rests on.
+    pub facts: Vec<Fact>,
+    /// What could not be read.
+    pub unread: Vec<Unread>,
+    /// What an operator should know of the broker's settings, a sentence each.
+    pub warnings: Vec<Box<str>>,
+}
+
+impl Reach {
+    /// Nothing is known.
+    pub const fn unknown() -> Self {
+        Self {
+            redelivery: Horizon::Unknown,
+            replay: Horizon::Unknown,
+            is_stamped: false,
+            oldest: None,
+            deliveries: None,
+            hold: None,
+            facts: Vec::new(),
+            unread: Vec::new(),
+            warnings: Vec::new(),
+        }
+    }
+
+    /// Adds a fact.
+    pub fn fact(&mut self, name: &str, value: impl Into<Box<str>>, meaning: impl Into<Box<str>>) {
+        self.facts.push(Fact {
+            name: name.into(),
+            value: value.into(),
+            meaning: meaning.into(),
+        });
+    }
+
+    /// Adds what could not be read.
+    pub fn unread(&mut self, name: &str, why: impl Into<Box<str>>) {
+        self.unread.push(Unread {
+            name: name.into(),
+            why: why.into(),
+        });
+    }
+}
+
+/// A length of time after a message was taken in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Horizon {
+    /// No longer than this.
+    Within(Duration),
+    /// Without end, as far as the broker is concerned.
+    Endless,
+    /// Nobody could read it.
+    Unknown,
+}
+
+impl Horizon {
+    /// The farther one. What is unknown may lie beyond any length, but not beyond what has no end.
+    #[must_use]
+    pub fn max(self, other: Self) -> Self {
+        match (self, other) {
+            (Self::Endless, _) | (_, Self::Endless) => Self::Endless,
+            (Self::Unknown, _) | (_, Self::Unknown) => Self::Unknown,
+            (Self::Within(one), Self::Within(other)) => Self::Within(one.max(other)),
+        }
+    }
+
+    /// Later by `more`.
+    #[must_use]
+    pub const fn plus(self, more: Duration) -> Self {
+        match self {
+            Self::Within(length) => Self::Within(length.saturating_add(more)),
+            Self::Endless | Self::Unknown => self,
+        }
+    }
+}
+
+/// A setting of the broker that counts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fact {
+    /// As the broker calls it.
+    pub name: Box<str>,
+    /// For people.
+    pub value: Box<str>,
+    /// What follows from it, one clause.
+    pub meaning: Box<str>,
+}
+
+/// A setting that could not be read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unread {
+    /// As the broker calls it.
+    pub name: Box<str>,
+    /// Why, one clause.
+    pub why: Box<str>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const fn within(secs: u64) -> Horizon {
+        Horizon::Within(Duration::from_secs(secs))
+    }
+
+    #[test]
+    fn the_farther_of_two_horizons_is_never_a_guess() {
+        for (one, other, farther) in [
+            (within(1), within(2), within(2)),
+            (within(1), Horizon::Unknown, Horizon::Unknown),
+            (within(1), Horizon::Endless, Horizon::Endless),
+            (Horizon::Unknown, Horizon::Unknown, Horizon::Unknown),
+            (Horizon::Unknown, Horizon::Endless, Horizon::Endless),
+            (Horizon::Endless, Horizon::Endless, Horizon::Endless),
+        ] {
+            assert_eq!(one.max(other), farther, "{one:?} {other:?}");
+            assert_eq!(other.max(one), farther, "{other:?} {one:?}");
+        }
+    }
+
+    #[test]
+    fn only_what_has_an_end_moves() {
+        let minute = Duration::from_secs(60);
+        assert_eq!(within(1).plus(minute), within(61));
+        assert_eq!(
+            Horizon::Within(Duration::MAX).plus(minute),
+            Horizon::Within(Duration::MAX)
+        );
+        assert_eq!(Horizon::Endless.plus(minute), Horizon::Endless);
+        assert_eq!(Horizon::Unknown.plus(minute), Horizon::Unknown);
+    }
+}

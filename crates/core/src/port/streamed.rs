@@ -1,0 +1,75 @@
+//! Effects that a broker commits together with their records and with how far its input was read (class E).
+
+use std::future::Future;
+
+use crate::claim::{Admission, ClaimRequest};
+use crate::error::{Error, Result};
+use crate::key::OpId;
+use crate::port::sink::Publication;
+use crate::port::source::DeliveryId;
+
+/// A broker's transactions: what a batch puts out, that its operations are done, and how far the input was
+/// read become true at once, or none of it does.
+///
+/// It belongs to one source, whose deliveries it names. An operation is only ever claimed by whoever the
+/// broker hands its messages to, so a claim is not stored: a worker that is gone has committed its
+/// transaction, or has not.
+pub trait StreamedStore: Send + Sync + 'static {
+    /// Says which of these may be worked on. Nothing is written.
+    ///
+    /// # Guarantee   what was committed within its window is a replay
+    /// # Shape       one answer per item, in the same order
+    /// # Errors      those after which no item can be decided
+    fn admit(&self, batch: &[Claimed<'_>]) -> impl Future<Output = Result<Vec<Standing>>> + Send;
+
+    /// Commits what came of these, all in one transaction but those that answer [`Committed::Gone`] or
+    /// [`Committed::Refused`].
+    ///
+    /// # Guarantee   a reader of committed messages sees the output of each operation once
+    /// # Shape       one answer per item, in the same order
+    /// # Errors      `Unavailable`, `Timeout`: maybe applied; commit the same again, and what was applied is
+    /// known again
+    /// # Cancel safety   as an error
+    fn commit(&self, batch: &[Finished<'_>])
+    -> impl Future<Output = Result<Vec<Committed>>> + Send;
+}
+
+/// A delivery and the claim that it asks for.
+#[derive(Clone, Copy, Debug)]
+pub struct Claimed<'a> {
+    /// The delivery.
+    pub delivery: DeliveryId,
+    /// The identity of its operation.
+    pub id: OpId,
+    /// The claim.
+    pub request: &'a ClaimRequest,
+}
+
+/// A delivery whose effect is ready to be committed.
+#[derive(Clone, Debug)]
+pub struct Finished<'a> {
+    /// What was granted.
+    pub claimed: Claimed<'a>,
+    /// What it puts out, in order; possibly nothing.
+    pub output: Vec<Publication>,
+}
+
+/// Where a delivery stands.
+#[derive(Debug)]
+pub enum Standing {
+    /// Its operation's.
+    Ours(Admission),
+    /// Somebody else has its messages now.
+    Gone,
+}
+
+/// What became of a delivery.
+#[derive(Clone, Debug)]
+pub enum Committed {
+    /// It is done, now or before.
+    Done,
+    /// Somebody else has its messages now; nothing of it was committed.
+    Gone,
+    /// The broker takes no such output, and never will: it is too large. Nothing of it was committed.
+    Refused(Error),
+}

@@ -1,0 +1,241 @@
+//! Dead letters on their way to a broker: published and confirmed before their delivery is acknowledged.
+//!
+//! The store has the record and the message already, so what goes out is a copy, at least once, with an id
+//! of its operation. While the broker is away, the copies wait and their deliveries with them; as those
+//! are in hand, they bound what else is taken in. Not for what is in quarantine or in doubt.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use semel_core::port::sink::{AnySink, Publication, Sink};
+use semel_core::{Error, ErrorKind, Operation, Parked, Result, Store};
+use tokio::task::{JoinError, JoinSet};
+
+use super::{Asked, Desk, Met};
+use crate::event::Event;
+use crate::publication;
+use crate::summary::Fate;
+
+/// What is published and not confirmed.
+pub(in crate::consumer) struct Letters {
+    sink: Option<AnySink>,
+    /// In the order in which they died.
+    waiting: VecDeque<Letter>,
+    under_way: Vec<Letter>,
+    /// At most one: it publishes what is under way.
+    task: JoinSet<Answers>,
+    heard: Option<Result<Answers, JoinError>>,
+    /// When the broker is tried again.
+    retry_at: Duration,
+    /// How long it is left alone when it fails next.
+    wait: Duration,
+    /// When it was last told that it is away.
+    told_at: Option<Duration>,
+}
+
+type Answers = Vec<Result<()>>;
+
+/// A dead letter, and the fate that counts once it is confirmed.
+struct Letter {
+    publication: Publication,
+    coordinates: Box<str>,
+    met: Option<Met>,
+    /// It goes out without the headers that it came with, which the broker did not take.
+    is_bare: bool,
+}
+
+impl Letters {
+    pub(super) fn new(sink: Option<AnySink>) -> Self {
+        Self {
+            sink,
+            waiting: VecDeque::new(),
+            under_way: Vec::new(),
+            task: JoinSet::new(),
+            heard: None,
+            retry_at: Duration::ZERO,
+            wait: FIRST_RETRY,
+            told_at: None,
+        }
+    }
+
+    /// When more is to be published, if anything waits for its time alone.
+    pub(in crate::consumer) fn next_due(&self) -> Option<Duration> {
+        let is_idle = self.under_way.is_empty() && !self.waiting.is_empty();
+        is_idle.then_some(self.retry_at)
+    }
+
+    /// Whether answers are on their way.
+    pub(in crate::consumer) fn are_under_way(&self) -> bool {
+        !self.task.is_empty()
+    }
+
+    /// Waits for the answers of what is under way. Cancel safe.
+    pub(in crate::consumer) async fn answers(&mut self) {
+        if let Some(joined) = self.task.join_next().await {
+            self.heard = Some(joined);
+        }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.waiting.is_empty() && self.under_way.is_empty()
+    }
+}
+
+impl<S: Store + Clone> Desk<S> {
+    /// Takes note of what the store keeps now. Dead letters go to their broker first, if they have one.
+    pub(super) async fn kept(&mut self, kept: Vec<(Parked, Met)>) -> Result<()> {
+        if self.letters.sink.is_none() {
+            self.settled.extend(kept.into_iter().map(|(_, met)| met));
+            return Ok(());
+        }
+        let mut dead = Vec::new();
+        for (parked, met) in kept {
+            match &parked.key {
+                Some(key) if met.fate == Fate::Dead => {
+                    dead.push((
+                        Operation::new(parked.scope.clone(), key.clone()),
+                        parked,
+                        met,
+                    ));
+                }
+                Some(_) | None => self.settled.push(met),
+            }
+        }
+        if dead.is_empty() {
+            return Ok(());
+        }
+        let operations: Vec<_> = dead
+            .iter()
+            .map(|(operation, ..)| operation.clone())
+            .collect();
+        let mut records = match self.try_ask(|| self.store.get(&operations)).await? {
+            Asked::Answered(records) => records,
+            Asked::NotNow { .. } => Vec::new(),
+        };
+        records.resize(operations.len(), None);
+        for ((operation, parked, met), record) in dead.into_iter().zip(records) {
+            let publication = publication::of_dead(&operation, &parked, record.as_ref());
+            let mut met = Some(met);
+            if cfg!(semel_planted = "K02") {
+                self.settled.extend(met.take());
+            }
+            self.letters.waiting.push_back(Letter {
+                publication,
+                coordinates: parked.coordinates,
+                met,
+                is_bare: false,
+            });
+        }
+        Ok(())
+    }
+
+    /// Deals with the answers that are here, and publishes what waits if its time has come.
+    pub(super) fn post(&mut self) {
+        if let Some(joined) = self.letters.task.try_join_next() {
+            self.letters.heard = Some(joined);
+        }
+        if let Some(joined) = self.letters.heard.take() {
+            self.heard(joined);
+        }
+        let now = self.now();
+        if self.letters.next_due().is_none_or(|due| due > now) {
+            return;
+        }
+        let Some(sink) = self.letters.sink.clone() else {
+            return;
+        };
+        let most = self.pipeline.batch.min(self.letters.waiting.len());
+        self.letters.under_way = self.letters.waiting.drain(..most).collect();
+        let letters = self.letters.under_way.iter();
+        let batch: Vec<_> = letters.map(|letter| letter.publication.clone()).collect();
+        self.letters
+            .task
+            .spawn(async move { sink.publish(&batch).await });
+    }
+
+    fn heard(&mut self, joined: Result<Answers, JoinError>) {
+        let letters = std::mem::take(&mut self.letters.under_way);
+        let gone = || {
+            Error::new(
+                ErrorKind::Internal,
+                "publishing a dead letter gave no answer",
+            )
+        };
+        let mut answers = joined.unwrap_or_default();
+        answers.resize(letters.len(), Err(gone()));
+        let mut again = VecDeque::new();
+        let mut failure = None;
+        for (mut letter, answer) in letters.into_iter().zip(answers) {
+            match answer {
+                Ok(()) => self.settled.extend(letter.met),
+                Err(error) if error.kind() != ErrorKind::InvalidInput => {
+                    failure = Some(error);
+                    again.push_back(letter);
+                }
+                Err(_) if !letter.is_bare => {
+                    letter.publication = publication::bare(&letter.publication);
+                    letter.is_bare = true;
+                    again.push_back(letter);
+                }
+                Err(error) => {
+                    let coordinates = &letter.coordinates;
+                    self.observe(&Event::DeadLetterRefused {
+                        coordinates,
+                        error: &error,
+                    });
+                    self.settled.extend(letter.met);
+                }
+            }
+        }
+        again.append(&mut self.letters.waiting);
+        self.letters.waiting = again;
+        if let Some(error) = failure {
+            self.letters_failed(&error);
+        } else {
+            self.letters.wait = FIRST_RETRY;
+            self.letters.told_at = None;
+        }
+    }
+
+    /// Leaves the broker alone for a while, and tells of it, not every time.
+    fn letters_failed(&mut self, error: &Error) {
+        let now = self.now();
+        let wait = self.jittered(self.letters.wait);
+        self.letters.retry_at = now.saturating_add(wait);
+        self.letters.wait = (self.letters.wait * 2).min(LONGEST_RETRY);
+        let told_at = self.letters.told_at;
+        if told_at.is_none_or(|told_at| now.saturating_sub(told_at) >= TOLD_EVERY) {
+            self.letters.told_at = Some(now);
+            self.observe(&Event::TargetAway { error, wait });
+        }
+    }
+
+    /// Waits at the end of a run for what can still be confirmed: until one fails, or for as long as
+    /// running effects have. Answers with how many are not.
+    pub(super) async fn last_letters(&mut self) -> usize {
+        let end = self.now().saturating_add(self.shutdown.patience);
+        loop {
+            self.post();
+            let left = end.saturating_sub(self.now());
+            if self.letters.is_empty() || !self.letters.are_under_way() || left.is_zero() {
+                break;
+            }
+            tokio::select! {
+                biased;
+                () = self.letters.answers() => {}
+                () = tokio::time::sleep(left) => {}
+            }
+        }
+        let letters = self.letters.waiting.iter().chain(&self.letters.under_way);
+        let unconfirmed = letters.filter(|letter| letter.met.is_some()).count();
+        self.letters.waiting.clear();
+        self.letters.under_way.clear();
+        unconfirmed
+    }
+}
+
+/// Between two tries of a broker that failed.
+const FIRST_RETRY: Duration = Duration::from_millis(200);
+const LONGEST_RETRY: Duration = Duration::from_secs(5);
+/// How often it is told that the broker is away.
+const TOLD_EVERY: Duration = Duration::from_secs(10);

@@ -1,0 +1,160 @@
+//! What goes out to a broker: a message as it came, an id that is the same at every try, and headers that
+//! say where it comes from. Not for sending it.
+
+use std::fmt::Write;
+
+use bytes::Bytes;
+use semel_core::port::sink::Publication;
+use semel_core::{Operation, Parked, Record, State, Timestamp};
+
+use crate::effect::Call;
+
+/// The operation name: the pipeline.
+pub const OPERATION: &str = "semel-operation";
+/// The id of the operation, 64 hexadecimal digits.
+pub const OPERATION_ID: &str = "semel-operation-id";
+/// Where the message was read.
+pub const ORIGIN: &str = "semel-origin";
+/// Of a dead letter: the key.
+pub const KEY: &str = "semel-key";
+/// Of a dead letter: how the last attempt ended, as [`AttemptEnd::as_str`](semel_core::AttemptEnd::as_str)
+/// names it; `dead` where nobody knows any more.
+pub const REASON: &str = "semel-reason";
+/// Of a dead letter: what the last attempt said.
+pub const ERROR: &str = "semel-error";
+/// Of a dead letter: attempts that were made.
+pub const ATTEMPTS: &str = "semel-attempts";
+/// Of a dead letter: when its key was first claimed, in milliseconds since 1970.
+pub const FIRST_SEEN: &str = "semel-first-seen";
+/// Of a dead letter: when it was given up, in milliseconds since 1970.
+pub const FAILED_AT: &str = "semel-failed-at";
+
+/// The message of a call, as its effect publishes it.
+///
+/// Its id is the operation's idempotency key, and its order the key: every copy of it, from whichever
+/// attempt, has the same of both.
+pub fn of_call(call: &Call) -> Publication {
+    let operation = &call.claim.operation;
+    let id = call.idempotency_key();
+    let mut headers = foreign(&call.headers);
+    headers.retain(|(name, _)| !ADDED.contains(&&**name));
+    headers.extend(origin(operation, &call.coordinates));
+    Publication {
+        id: id.into(),
+        order: Some(operation.key.clone().into_bytes()),
+        payload: call.payload.clone(),
+        headers,
+    }
+}
+
+/// The copy of a message whose operation is dead; `record` is that operation's, if it is still there.
+pub(crate) fn of_dead(
+    operation: &Operation,
+    parked: &Parked,
+    record: Option<&Record>,
+) -> Publication {
+    let record_key = parked.headers.iter().find(|(name, _)| &**name == ADDED[0]);
+    let order = record_key.map_or_else(
+        || operation.key.clone().into_bytes(),
+        |(_, key)| key.clone(),
+    );
+    let mut headers = foreign(&parked.headers);
+    headers.extend(dead(operation, parked, record));
+    Publication {
+        id: format!("dead-{}", operation.id()).into(),
+        order: Some(order),
+        payload: parked.payload.clone(),
+        headers,
+    }
+}
+
+/// The same with our own headers alone, for a broker that cannot carry the others.
+pub(crate) fn bare(publication: &Publication) -> Publication {
+    let ours = |(name, _): &&(Box<str>, Bytes)| is_ours(name);
+    Publication {
+        headers: publication.headers.iter().filter(ours).cloned().collect(),
+        ..publication.clone()
+    }
+}
+
+fn dead(operation: &Operation, parked: &Parked, record: Option<&Record>) -> Vec<(Box<str>, Bytes)> {
+    let mut headers = Vec::from(origin(operation, &parked.coordinates));
+    let mut add = |name: &str, text: &str| headers.push((name.into(), one_line(text)));
+    add(KEY, operation.key.as_str());
+    let end = record.and_then(|record| record.past.last());
+    add(
+        REASON,
+        end.map_or(&*parked.reason, |past| past.end.as_str()),
+    );
+    let error = record.and_then(|record| record.last_error.as_deref());
+    add(ERROR, error.unwrap_or(&parked.detail));
+    let Some(record) = record else {
+        return headers;
+    };
+    add(ATTEMPTS, &record.attempts.to_string());
+    add(FIRST_SEEN, &millis(record.created_at));
+    if let State::Dead { at, .. } = record.state {
+        add(FAILED_AT, &millis(at));
+    }
+    headers
+}
+
+fn origin(operation: &Operation, coordinates: &str) -> [(Box<str>, Bytes); 3] {
+    [
+        (OPERATION.into(), one_line(operation.scope.operation())),
+        (OPERATION_ID.into(), Bytes::from(operation.id().to_string())),
+        (ORIGIN.into(), one_line(coordinates)),
+    ]
+}
+
+/// The headers that a message came with, without those that say of an earlier stage what ours say of this
+/// one.
+pub(crate) fn foreign(headers: &[(Box<str>, Bytes)]) -> Vec<(Box<str>, Bytes)> {
+    let foreign = headers.iter().filter(|(name, _)| !is_ours(name));
+    foreign.cloned().collect()
+}
+
+fn is_ours(name: &str) -> bool {
+    OURS.iter().any(|ours| ours.eq_ignore_ascii_case(name))
+}
+
+/// Fit for a header of every broker: some take no line breaks.
+fn one_line(text: &str) -> Bytes {
+    if !text.contains(char::is_control) {
+        return Bytes::copy_from_slice(text.as_bytes());
+    }
+    let mut line = String::with_capacity(text.len() + 8);
+    for character in text.chars() {
+        if character.is_control() {
+            // A string takes what is written.
+            let _ = write!(line, "{}", character.escape_default());
+        } else {
+            line.push(character);
+        }
+    }
+    Bytes::from(line)
+}
+
+fn millis(time: Timestamp) -> String {
+    time.as_millis().to_string()
+}
+
+/// Every header that only we set, and the one in which Kafka's sink puts the id.
+const OURS: &[&str] = &[
+    "semel-id",
+    OPERATION,
+    OPERATION_ID,
+    ORIGIN,
+    KEY,
+    REASON,
+    ERROR,
+    ATTEMPTS,
+    FIRST_SEEN,
+    FAILED_AT,
+];
+/// What the Kafka source adds to the headers of a record: its key and its time. A record that is published
+/// has its own.
+const ADDED: [&str; 2] = ["kafka-key", "kafka-create-time"];
+
+#[cfg(test)]
+mod tests;

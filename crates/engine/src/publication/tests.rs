@@ -1,0 +1,107 @@
+use semel_core::{Claim, ClaimId, FencingToken, Key, Scope};
+
+use super::*;
+
+fn operation() -> Operation {
+    let scope = Scope::new("", "charge").expect("a scope");
+    Operation::new(scope, Key::new("pay-1").expect("a key"))
+}
+
+fn headers(names: &[&str]) -> Vec<(Box<str>, Bytes)> {
+    let headers = names.iter();
+    headers
+        .map(|name| ((*name).into(), Bytes::from_static(b"theirs")))
+        .collect()
+}
+
+fn call(headers: Vec<(Box<str>, Bytes)>) -> Call {
+    Call {
+        claim: Claim {
+            operation: operation(),
+            claim_id: ClaimId::from_u128(1),
+            token: FencingToken::new(1),
+            lease_until: Timestamp::EPOCH,
+            attempt: 3,
+            takeover: false,
+            resumed: false,
+            formerly_expired: false,
+            possible_repeat: false,
+            first_started_at: None,
+        },
+        payload: Bytes::from_static(b"\x00\xff"),
+        headers,
+        coordinates: "file\n:1".into(),
+    }
+}
+
+fn parked(headers: Vec<(Box<str>, Bytes)>) -> Parked {
+    Parked {
+        scope: operation().scope,
+        key: Some(operation().key),
+        reason: "dead".into(),
+        detail: "given up before".into(),
+        transport: None,
+        coordinates: "file:1".into(),
+        headers,
+        payload: Bytes::from_static(b"{}"),
+        since: Timestamp::EPOCH,
+    }
+}
+
+fn names(publication: &Publication) -> Vec<&str> {
+    let headers = publication.headers.iter();
+    headers.map(|(name, _)| &**name).collect()
+}
+
+#[test]
+fn a_message_keeps_its_headers_and_says_where_it_comes_from() {
+    let theirs = [
+        "traceparent",
+        "semel-replay-id",
+        "Semel-Origin",
+        "semel-id",
+        "semel-error",
+        "kafka-key",
+        "kafka-create-time",
+        "traceparent",
+    ];
+    let call = call(headers(&theirs));
+    let publication = of_call(&call);
+    assert_eq!(&*publication.id, operation().id().to_string());
+    assert_eq!(publication.order, Some(Bytes::from_static(b"pay-1")));
+    assert_eq!(publication.payload, call.payload);
+    assert_eq!(
+        names(&publication),
+        [
+            "traceparent",
+            "semel-replay-id",
+            "traceparent",
+            OPERATION,
+            OPERATION_ID,
+            ORIGIN
+        ]
+    );
+    let (_, origin) = &publication.headers[5];
+    assert_eq!(
+        origin, "file\\n:1",
+        "no line break, which NATS cannot carry"
+    );
+}
+
+#[test]
+fn a_dead_letter_of_a_kafka_record_keeps_its_key() {
+    let letter = of_dead(&operation(), &parked(headers(&["kafka-key"])), None);
+    assert_eq!(letter.order, Some(Bytes::from_static(b"theirs")));
+    let letter = of_dead(&operation(), &parked(Vec::new()), None);
+    assert_eq!(letter.order, Some(Bytes::from_static(b"pay-1")));
+}
+
+#[test]
+fn without_its_record_a_dead_letter_says_what_is_known() {
+    let parked = parked(headers(&["a", "semel-error"]));
+    let letter = of_dead(&operation(), &parked, None);
+    let ours = [OPERATION, OPERATION_ID, ORIGIN, KEY, REASON, ERROR];
+    assert_eq!(names(&letter), [&["a"][..], &ours].concat());
+    assert_eq!(letter.headers[6].1, "given up before");
+    assert_eq!(names(&bare(&letter)), ours);
+}

@@ -1,0 +1,300 @@
+//! Class E: what is granted is committed together with its output, and nothing else is acknowledged.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::num::NonZeroU32;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use bytes::Bytes;
+use semel_core::claim::Duplicate;
+use semel_core::port::sink::Publication;
+use semel_core::port::streamed::{Claimed, Committed, Finished, Standing, StreamedStore};
+use semel_core::{
+    Admission, Error, ErrorKind, FencingToken, OpId, Outcome, Result, StateKind, Timestamp, decide,
+};
+use semel_engine::effect::{Effect, Verdict};
+use semel_engine::summary::Fate;
+
+use super::broker_with;
+use crate::world::World;
+use crate::world::broker::Broker;
+use crate::world::message::Message;
+use crate::world::scripted::{Act, Scripted, maybe_applied, not_applied};
+use crate::world::sink::Sink;
+use crate::world::watch::Seen;
+
+/// No transform, of some type.
+const NONE: Option<Arc<Scripted>> = None;
+
+/// A broker's transactions, in memory.
+#[derive(Clone, Default)]
+struct Transactions(Arc<Mutex<Log>>);
+
+#[derive(Default)]
+struct Log {
+    committed: BTreeMap<OpId, Vec<Publication>>,
+    /// Payloads in the order in which they were committed.
+    output: Vec<Bytes>,
+    /// What befalls the next calls of commit.
+    script: VecDeque<Answer>,
+    commits: usize,
+    /// Keys that somebody else has.
+    gone: Vec<String>,
+    /// What is committed has happened.
+    sink: Option<Arc<Sink>>,
+}
+
+enum Answer {
+    /// Nothing was committed, or nobody knows.
+    Fail,
+    /// It was committed, and the answer is lost.
+    Lose,
+    /// These payloads are never taken.
+    Refuse(&'static str),
+}
+
+impl Transactions {
+    /// Over a broker that sees to it that nothing is acknowledged before it is committed or set aside.
+    fn of(world: &World, broker: &Broker) -> Self {
+        broker.accept_unprotected();
+        let transactions = Self::default();
+        transactions.log().sink = Some(Arc::clone(&world.sink));
+        transactions
+    }
+
+    fn with(self, answers: impl IntoIterator<Item = Answer>) -> Self {
+        self.log().script.extend(answers);
+        self
+    }
+
+    fn log(&self) -> std::sync::MutexGuard<'_, Log> {
+        self.0.lock().expect("no panic")
+    }
+
+    fn output(&self) -> Vec<Bytes> {
+        self.log().output.clone()
+    }
+}
+
+impl StreamedStore for Transactions {
+    async fn admit(&self, batch: &[Claimed<'_>]) -> Result<Vec<Standing>> {
+        let log = self.log();
+        let standing = |claimed: &Claimed<'_>| {
+            let key = claimed.request.operation.key.to_string();
+            if log.gone.contains(&key) {
+                return Standing::Gone;
+            }
+            if log.committed.contains_key(&claimed.id) {
+                return Standing::Ours(Admission::Replay {
+                    outcome: Some(Outcome::empty()),
+                    duplicate: Duplicate::Republish,
+                });
+            }
+            let (now, token) = (Timestamp::EPOCH, FencingToken::new(1));
+            Standing::Ours(decide::claim(None, None, claimed.request, now, token).answer)
+        };
+        Ok(batch.iter().map(standing).collect())
+    }
+
+    async fn commit(&self, batch: &[Finished<'_>]) -> Result<Vec<Committed>> {
+        let mut log = self.log();
+        log.commits += 1;
+        let answer = log.script.pop_front();
+        let away = || Error::new(ErrorKind::Unavailable, "no coordinator");
+        if matches!(answer, Some(Answer::Fail)) {
+            return Err(away());
+        }
+        let mut answers = Vec::new();
+        for finished in batch {
+            let id = finished.claimed.id;
+            if let Some(Answer::Refuse(payload)) = &answer
+                && finished.output.iter().any(|it| it.payload == *payload)
+            {
+                let error = Error::new(ErrorKind::InvalidInput, "too large").not_applied();
+                answers.push(Committed::Refused(error));
+                continue;
+            }
+            if log.committed.insert(id, finished.output.clone()).is_none() {
+                let payloads = finished.output.iter().map(|it| it.payload.clone());
+                log.output.extend(payloads);
+                if let Some(sink) = &log.sink {
+                    sink.commit(finished.claimed.request.operation.key.as_str());
+                }
+            }
+            answers.push(Committed::Done);
+        }
+        if matches!(answer, Some(Answer::Lose)) {
+            return Err(away());
+        }
+        Ok(answers)
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_key_is_put_out_once_and_its_repeats_are_replays() {
+    let world = World::new();
+    let broker = broker_with(&world, &["a", "b", "a", "c", "b"]);
+    let transactions = Transactions::of(&world, &broker);
+    let run = world.worker(&broker).streamed(transactions.clone(), NONE);
+    let summary = run.await.summary();
+
+    assert_eq!(summary.of(Fate::Applied), 3);
+    assert_eq!(summary.of(Fate::Replayed), 2);
+    assert_eq!(broker.acknowledged(), 5);
+    let expected = ["a", "b", "c"].map(|key| Message::of(key).payload);
+    assert_eq!(transactions.output(), expected);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_output_carries_the_key_the_headers_and_a_stable_id() {
+    let world = World::new();
+    let broker = broker_with(&world, &["a"]);
+    let transactions = Transactions::of(&world, &broker);
+    let run = world.worker(&broker).streamed(transactions.clone(), NONE);
+    let _ = run.await.summary();
+
+    let log = transactions.log();
+    let (id, output) = log.committed.first_key_value().expect("one");
+    assert_eq!(*id, world.operation("a").id());
+    assert_eq!(&*output[0].id, id.to_string());
+    assert_eq!(output[0].order, Some(Bytes::from_static(b"a")));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_transform_answers_is_what_is_put_out() {
+    let world = World::new();
+    let broker = broker_with(&world, &["a"]);
+    let worker = world.worker(&broker);
+    let done = Act::Say(Verdict::Done("made of a".into()));
+    let transform = Scripted::always(&world, &worker.crash, done);
+    let transactions = Transactions::of(&world, &broker);
+    let summary = worker.streamed(transactions.clone(), Some(transform)).await;
+    assert_eq!(summary.summary().of(Fate::Applied), 1);
+    assert_eq!(transactions.output(), ["made of a"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_transform_that_fails_is_tried_again_and_given_up_in_the_end() {
+    for (verdict, calls) in [
+        (not_applied(), 3),
+        (maybe_applied(), 3),
+        (
+            Verdict::Dead {
+                error: "never".into(),
+            },
+            1,
+        ),
+        (
+            Verdict::DoneUnkept {
+                len_bytes: 9_000_000,
+                digest: [0; 32],
+            },
+            1,
+        ),
+    ] {
+        let world = World::new();
+        let broker = broker_with(&world, &["a"]);
+        let mut worker = world.worker(&broker);
+        worker.pipeline.limits.failed = NonZeroU32::new(3).expect("three");
+        let transform = Scripted::always(&world, &worker.crash, Act::Say(verdict.clone()));
+        let transactions = Transactions::of(&world, &broker);
+        let run = worker.streamed(transactions.clone(), Some(transform));
+        let summary = run.await.summary();
+
+        assert_eq!(summary.of(Fate::Dead), 1, "{verdict:?}");
+        assert_eq!(world.sink.spans().len(), calls, "{verdict:?}");
+        assert_eq!(transactions.log().commits, 0, "{verdict:?}");
+        let parked = world.parked().await;
+        assert_eq!((parked.len(), &*parked[0].reason), (1, "dead"));
+        assert_eq!(broker.unacknowledged(), 0);
+        assert_eq!(world.watch.times(&Seen::Dead("a".to_owned())), 1);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_somebody_else_has_is_given_back_and_not_acknowledged() {
+    let world = World::new();
+    let broker = broker_with(&world, &["a", "b"]);
+    let transactions = Transactions::of(&world, &broker);
+    transactions.log().gone.push("a".to_owned());
+    let worker = world.worker(&broker);
+    let (stop, log) = (worker.stop.clone(), transactions.clone());
+    let stopped = async move {
+        while log.output().is_empty() {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        stop.request();
+    };
+    let (run, ()) = tokio::join!(worker.streamed(transactions.clone(), NONE), stopped);
+    let summary = run.summary();
+    assert_eq!(transactions.output(), [Message::of("b").payload]);
+    assert_eq!(broker.acknowledged(), 1);
+    assert_eq!(summary.of(Fate::Applied), 1);
+    assert!(summary.of(Fate::Released) > 0, "{summary:?}");
+    assert!(broker.requeued() > 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_commit_that_failed_or_whose_answer_was_lost_is_asked_again() {
+    for answers in [
+        [Answer::Fail, Answer::Fail],
+        [Answer::Lose, Answer::Fail],
+        [Answer::Fail, Answer::Lose],
+    ] {
+        let world = World::new();
+        let broker = broker_with(&world, &["a", "b", "c"]);
+        let transactions = Transactions::of(&world, &broker).with(answers);
+        let run = world.worker(&broker).streamed(transactions.clone(), NONE);
+        let summary = run.await.summary();
+        assert_eq!(summary.of(Fate::Applied), 3);
+        assert_eq!(transactions.output().len(), 3);
+        assert!(transactions.log().commits >= 3);
+        assert_eq!(broker.acknowledged(), 3);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_output_that_the_broker_never_takes_is_a_dead_letter_of_its_own() {
+    let world = World::new();
+    let broker = broker_with(&world, &["a", "b", "c"]);
+    let transactions = Transactions::of(&world, &broker).with([Answer::Refuse("{\"key\":\"b\"}")]);
+    let run = world.worker(&broker).streamed(transactions.clone(), NONE);
+    let summary = run.await.summary();
+    assert_eq!(summary.of(Fate::Applied), 2);
+    assert_eq!(summary.of(Fate::Dead), 1);
+    let parked = world.parked().await;
+    assert_eq!(
+        (&*parked[0].reason, &*parked[0].detail),
+        ("dead", "too large")
+    );
+    // Nothing was put out for the key, so there is nothing that its next message could repeat.
+    assert_eq!(world.state("b").await, None::<StateKind>);
+    assert_eq!(broker.acknowledged(), 3);
+}
+
+/// Never ends.
+struct Stuck;
+
+impl Effect for Stuck {
+    async fn call(&self, _call: semel_engine::effect::Call) -> Verdict {
+        std::future::pending().await
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_shutdown_that_runs_out_of_patience_commits_nothing() {
+    let world = World::new();
+    let broker = broker_with(&world, &["a"]);
+    let mut worker = world.worker(&broker);
+    worker.patience = Duration::from_secs(2);
+    let stop = worker.stop.clone();
+    let transactions = Transactions::of(&world, &broker);
+    let (run, ()) = tokio::join!(
+        worker.streamed(transactions.clone(), Some(Arc::new(Stuck))),
+        stop.after(Duration::from_secs(1))
+    );
+    let summary = run.summary();
+    assert_eq!(summary.of(Fate::Released), 1);
+    assert!(transactions.output().is_empty());
+    assert_eq!(broker.acknowledged(), 0);
+}

@@ -1,0 +1,333 @@
+//! Publishing to a place of a broker: a batch in one go, each message with its own verdict.
+//!
+//! Knows no broker: whoever reads the configuration brings a [`Target`]. What goes out is made by
+//! [`publication`].
+
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use semel_core::port::sink::{AnySink, Publication, Sink};
+use semel_core::{Certainty, Error, ErrorKind, Result};
+use semel_engine::effect::{BatchEffect, Call, Class, OnDoubt, Verdict};
+use semel_engine::event::{Event, Observer};
+use semel_engine::publication;
+use tokio::sync::watch;
+
+use super::excerpt::one_line;
+use crate::settings::within_provider_window;
+
+/// A place of a broker: a topic, a subject, an exchange. Shown without secrets.
+pub trait Target: fmt::Debug + fmt::Display + Send + Sync + 'static {
+    /// A sink that connects when it first publishes.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidConfig`: settings that cannot be meant; `Unsupported`: not built into this program
+    fn sink(&self) -> Result<AnySink>;
+
+    /// Connects, and looks whether the place is there.
+    ///
+    /// # Errors
+    ///
+    /// As [`Target::sink`]; `InvalidConfig`: no such place, or no right to it; `Unavailable`, `Timeout`:
+    /// the broker is away
+    ///
+    /// # Cancel safety
+    ///
+    /// Safe
+    fn look(&self) -> Look<'_>;
+
+    /// How long a message may be under way before nobody knows what became of it.
+    fn timeout(&self) -> Duration;
+}
+
+/// See [`Target::look`].
+pub type Look<'a> = Pin<Box<dyn Future<Output = Result<Facts>> + Send + 'a>>;
+
+/// What is known of a place.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Facts {
+    /// How long the broker itself drops a second message with the same id, if it does.
+    pub duplicate_window: Option<Duration>,
+}
+
+/// Where an effect publishes to, and what is promised of it.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Where to.
+    pub target: Arc<dyn Target>,
+    /// How it takes part in the proof.
+    pub promise: Promise,
+}
+
+/// How publishing takes part in the proof that it happens once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Promise {
+    /// Somebody drops a second message with the same id: the broker, or whoever reads.
+    Keyed {
+        /// For how long; nothing where the broker is asked for it.
+        provider_window: Option<Duration>,
+    },
+    /// Nobody does.
+    Unkeyed(OnDoubt),
+}
+
+impl Promise {
+    /// The class as far as it is known before the broker was asked: a window that only the broker knows
+    /// counts as endless.
+    pub fn class(self) -> Class {
+        match self {
+            Self::Unkeyed(on_doubt) => Class::Unkeyed(on_doubt),
+            Self::Keyed { provider_window } => Class::Keyed {
+                provider_window: provider_window.map_or(Duration::MAX, within_provider_window),
+            },
+        }
+    }
+}
+
+impl Settings {
+    /// See [`Promise::class`].
+    pub fn class(&self) -> Class {
+        self.promise.class()
+    }
+
+    /// The class at a place of which this is known.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidConfig`: keyed, for longer than the broker drops repeats, or without being told for how long
+    /// where the broker drops none
+    pub fn class_at(&self, facts: Facts) -> Result<Class> {
+        let Promise::Keyed { provider_window } = self.promise else {
+            return Ok(self.class());
+        };
+        let window = match (provider_window, facts.duplicate_window) {
+            (Some(declared), Some(real)) if declared > real => {
+                return Err(refused(format!(
+                    "provider_window is {declared:?}, and {} drops repeats for {real:?} alone; widen its \
+                     duplicate window, or shorten provider_window",
+                    self.target
+                )));
+            }
+            (Some(declared), _) => declared,
+            (None, Some(real)) if !real.is_zero() => real,
+            (None, Some(_) | None) => {
+                return Err(refused(format!(
+                    "{} drops no repeats; give it a duplicate window, or the effect another class",
+                    self.target
+                )));
+            }
+        };
+        Ok(Class::Keyed {
+            provider_window: within_provider_window(window),
+        })
+    }
+}
+
+/// Publishes each message once its operation is claimed.
+///
+/// While the broker is away, has no room or lacks the place, what surely is not there is published again
+/// until it is, whatever the attempts: a broker that is down for an hour makes no dead letters.
+///
+/// # Shape
+///
+/// confirmed → done, without an outcome; may be there → maybe applied; a message that the broker will
+/// never take → dead; what waits when a stop is asked for → not applied
+pub struct PublishEffect {
+    sink: AnySink,
+    around: Around,
+}
+
+/// What surrounds the publishing of a pipeline.
+#[derive(Clone)]
+pub struct Around {
+    /// The pipeline's name.
+    pub pipeline: Box<str>,
+    /// Who is told when the broker is away.
+    pub observer: Arc<dyn Observer>,
+    /// Turned `true` to stop.
+    pub stop: watch::Receiver<bool>,
+}
+
+impl PublishEffect {
+    /// An effect that publishes to `sink`.
+    pub fn new(sink: AnySink, around: Around) -> Self {
+        Self { sink, around }
+    }
+}
+
+impl fmt::Debug for PublishEffect {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PublishEffect")
+            .field("sink", &self.sink)
+            .finish_non_exhaustive()
+    }
+}
+
+impl BatchEffect for PublishEffect {
+    /// # Cancel safety
+    ///
+    /// None: some of the batch may be published
+    async fn call(&mut self, batch: &[Call]) -> Vec<Verdict> {
+        let mut verdicts: Vec<Option<Verdict>> = batch.iter().map(|_| None).collect();
+        let mut left: Vec<usize> = (0..batch.len()).collect();
+        let mut publications: Vec<Publication> = batch.iter().map(publication::of_call).collect();
+        let mut away = Patience::new(self.around.clone());
+        loop {
+            let answers = self.sink.publish(&publications).await;
+            let mut waiting = Vec::new();
+            let mut why = None;
+            let gone = || Error::new(ErrorKind::Internal, "the sink gave no answer");
+            let answers = answers
+                .into_iter()
+                .chain(std::iter::repeat_with(|| Err(gone())));
+            for ((place, publication), answer) in left.into_iter().zip(publications).zip(answers) {
+                match answer {
+                    Err(error) if is_away(&error) => {
+                        waiting.push((place, publication, one_line(&text(&error))));
+                        why = Some(error);
+                    }
+                    answer => verdicts[place] = Some(verdict(answer)),
+                }
+            }
+            let Some(why) = why else {
+                break;
+            };
+            if !away.goes_on(&why).await {
+                for (place, _, error) in waiting {
+                    verdicts[place] = Some(Verdict::NotApplied {
+                        error: error.into(),
+                        retry_after: None,
+                    });
+                }
+                break;
+            }
+            (left, publications) = waiting
+                .into_iter()
+                .map(|(place, publication, _)| (place, publication))
+                .unzip();
+        }
+        // The engine takes what has no verdict for unknown.
+        verdicts.into_iter().map_while(|verdict| verdict).collect()
+    }
+}
+
+/// Waits for `target` until it is there: what is known of it then, or nothing where a stop was asked for.
+///
+/// # Errors
+///
+/// Those of [`Target::look`] that no waiting mends.
+pub(crate) async fn found(target: &dyn Target, around: Around) -> Result<Option<Facts>> {
+    let mut stop = around.stop.clone();
+    let mut away = Patience::new(around);
+    loop {
+        let looked = tokio::select! {
+            biased;
+            () = stopped(&mut stop) => return Ok(None),
+            looked = target.look() => looked,
+        };
+        match looked {
+            Ok(facts) => return Ok(Some(facts)),
+            Err(error) if is_outage(&error) => {
+                if !away.goes_on(&error).await {
+                    return Ok(None);
+                }
+            }
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+/// Waiting for a broker that is away, a little longer each time.
+struct Patience {
+    around: Around,
+    wait: Duration,
+}
+
+impl Patience {
+    const fn new(around: Around) -> Self {
+        Self {
+            around,
+            wait: FIRST_RETRY,
+        }
+    }
+
+    /// Tells why, and waits; `false` when a stop is asked for.
+    async fn goes_on(&mut self, error: &Error) -> bool {
+        if *self.around.stop.borrow() {
+            return false;
+        }
+        let Around {
+            pipeline,
+            observer,
+            stop,
+        } = &mut self.around;
+        let wait = self.wait;
+        observer.observe(pipeline, &Event::TargetAway { error, wait });
+        self.wait = (wait * 2).min(LONGEST_RETRY);
+        tokio::select! {
+            biased;
+            () = stopped(stop) => false,
+            () = tokio::time::sleep(wait) => true,
+        }
+    }
+}
+
+/// Waits for the request to stop; for ever if nobody is left to make it.
+async fn stopped(stop: &mut watch::Receiver<bool>) {
+    if stop.wait_for(|stop| *stop).await.is_err() {
+        std::future::pending::<()>().await;
+    }
+}
+
+/// What an answer of the sink says of its message alone.
+fn verdict(answer: Result<()>) -> Verdict {
+    let Err(error) = answer else {
+        return Verdict::Done(Bytes::new());
+    };
+    let words = one_line(&text(&error)).into();
+    match (error.kind(), error.certainty()) {
+        (ErrorKind::InvalidInput, _) => Verdict::Dead { error: words },
+        (_, Certainty::MaybeApplied) => Verdict::MaybeApplied { error: words },
+        (_, Certainty::NotApplied) => Verdict::NotApplied {
+            error: words,
+            retry_after: None,
+        },
+    }
+}
+
+/// Whether the place takes no message at all now, and this one surely is not there.
+fn is_away(error: &Error) -> bool {
+    error.certainty() == Certainty::NotApplied
+        && (is_outage(error)
+            || matches!(
+                error.kind(),
+                ErrorKind::InvalidConfig | ErrorKind::Unsupported
+            ))
+}
+
+fn is_outage(error: &Error) -> bool {
+    matches!(
+        error.kind(),
+        ErrorKind::Unavailable | ErrorKind::Timeout | ErrorKind::Throttled
+    )
+}
+
+fn text(error: &Error) -> Vec<u8> {
+    error.to_string().into_bytes()
+}
+
+fn refused(message: String) -> Error {
+    Error::new(ErrorKind::InvalidConfig, message)
+}
+
+/// Between two tries of a broker that is away.
+const FIRST_RETRY: Duration = Duration::from_millis(200);
+const LONGEST_RETRY: Duration = Duration::from_secs(5);
+
+#[cfg(test)]
+mod tests;
