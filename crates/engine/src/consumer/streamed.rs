@@ -1,7 +1,7 @@
 //! Effects that a broker commits together with how far its input was read (class E): decide, transform,
 //! commit, batch by batch.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use semel_core::port::sink::Publication;
@@ -58,16 +58,25 @@ async fn admit<S: Store + Clone>(
     taken: Vec<Incoming>,
 ) -> Result<Vec<(Incoming, Claim)>> {
     let claimed: Vec<_> = taken.iter().map(claimed).collect();
+    let ids: Vec<_> = claimed.iter().map(|claimed| claimed.id).collect();
     let standings = if claimed.is_empty() {
         Vec::new()
     } else {
         desk.ask(|| streamed.admit(&claimed)).await?
     };
     drop(claimed);
+    // A claim is nothing that is stored, so nobody else sees that a key is in this batch twice.
+    let mut seen = BTreeSet::new();
+    let has_order = desk.pipeline.order.is_some();
     let mut granted = Vec::with_capacity(taken.len());
-    for (incoming, standing) in taken.into_iter().zip(standings) {
+    for ((incoming, standing), id) in taken.into_iter().zip(standings).zip(ids) {
         match standing {
             Standing::Gone => desk.gone(&incoming),
+            // Messages of one order key are taken one by one, and those of one key where that is the order.
+            Standing::Ours(Admission::Granted(_)) if has_order && !seen.insert(id) => {
+                let now = desk.surroundings.clock.now();
+                desk.refused(incoming, Admission::Busy { until: now, now })?;
+            }
             Standing::Ours(Admission::Granted(mut claim)) => {
                 claim.attempt = failures.of(incoming.delivery) + 1;
                 desk.observe_message(&incoming, &Event::Granted { claim: &claim });

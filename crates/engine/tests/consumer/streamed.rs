@@ -146,6 +146,22 @@ async fn each_key_is_put_out_once_and_its_repeats_are_replays() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_key_that_is_in_a_batch_twice_is_put_out_once() {
+    let world = World::new();
+    let broker = world.broker();
+    for order in ["1", "2"] {
+        broker.publish(Message::with("a", &format!("\"order\":\"{order}\"")));
+    }
+    let transactions = Transactions::of(&world, &broker);
+    let mut worker = world.worker(&broker);
+    worker.pipeline.order = Some("json:/order".parse().expect("a selector"));
+    let summary = worker.streamed(transactions.clone(), NONE).await.summary();
+    assert_eq!(summary.of(Fate::Applied), 1);
+    assert_eq!(summary.of(Fate::Replayed), 1);
+    assert_eq!(transactions.output().len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
 async fn the_output_carries_the_key_the_headers_and_a_stable_id() {
     let world = World::new();
     let broker = broker_with(&world, &["a"]);
