@@ -69,13 +69,12 @@ struct Storm {
 }
 
 impl Storm {
-    /// Publishes the payments in two halves to workers that are killed, stopped and joined by others, kills
-    /// the broker in between, and returns when the group has read everything and its last workers have ended.
+    /// Publishes the payments bit by bit to workers that are killed, stopped and joined by others, so that they
+    /// have something in hand, kills the broker in between, and returns when the group has read everything and
+    /// its last workers have ended.
     fn over(kafka: &mut Kafka, site: &Site, payments: &Payments, moments: &mut Moments) -> Self {
-        let halves = payments.ndjson.len() / 2;
-        let half = payments.ndjson[..halves].rfind('\n').expect("a line") + 1;
-        let (first, second) = payments.ndjson.split_at(half);
-        kafka.publish("payments", first, id);
+        let lines: Vec<&str> = payments.ndjson.lines().collect();
+        let mut bits = lines.chunks(lines.len().div_ceil(BITS));
 
         let (mut killed, mut stopped, mut restarts) = (0, 0, 0);
         let mut workers: Vec<Run> = Vec::new();
@@ -83,9 +82,8 @@ impl Storm {
             while workers.len() < WORKERS {
                 workers.push(site.start(&["run", "--output", "json"]));
             }
-            if round == ROUNDS / 2 {
-                // Somebody publishes while all of that goes on.
-                kafka.publish("payments", second, id);
+            if let Some(bit) = bits.next() {
+                kafka.publish("payments", &bit.join("\n"), id);
             }
             thread::sleep(moments.between(MS(300), MS(1_500)));
             if round % 5 == 4 {
@@ -165,6 +163,8 @@ fn id(line: &str) -> String {
 /// Asks the database itself.
 const CHARGES: &str = "select id || ' ' || amount from charges";
 const ROUNDS: u32 = 24;
+/// As many rounds publish.
+const BITS: usize = 20;
 const WORKERS: usize = 3;
 
 const CHARGED: &str = r#"

@@ -2,17 +2,15 @@
 
 use crate::failure::{Failure, Result};
 use crate::services::Borrowed;
+use crate::test::EVERYTHING;
 use crate::workspace::Workspace;
 
 /// Builds package `bench` in release mode, and the binary that some of it measures, and runs it with
 /// `args`.
 pub(crate) fn run(workspace: &Workspace, args: &[&str]) -> Result {
     if args.is_empty() || args.iter().any(|name| OF_THE_BINARY.contains(name)) {
-        let package = ["build", "--release", "--package", "semel-cli"];
-        let mut build = workspace.cargo(package.iter().copied());
-        if args.is_empty() || args.contains(&"kafka") {
-            build.args(["--features", "kafka"]);
-        }
+        let package = ["build", "--release", "--package", "semel-cli", EVERYTHING];
+        let mut build = workspace.cargo(package);
         if !build.status()?.success() {
             return Err(Failure::no("the release binary does not build"));
         }

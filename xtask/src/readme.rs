@@ -17,6 +17,7 @@ use std::process::Command;
 use crate::failure::{Failure, Result};
 use crate::process;
 use crate::services::Borrowed;
+use crate::test::EVERYTHING;
 use crate::tree::Tree;
 use crate::workspace::Workspace;
 use crate::{examples, readme::block::Block, readme::session::Session};
@@ -26,7 +27,8 @@ pub(crate) fn run(workspace: &Workspace, servers: &Borrowed) -> Result<usize> {
     let tree = Tree::read(&workspace.root)?;
     let pages = pages(&tree)?;
     for what in [
-        &["--package", "semel-cli"][..],
+        // What the steps before have built already.
+        &["--package", "semel-cli", EVERYTHING][..],
         &["--package", "semel", "--example", LIBRARY_EXAMPLE],
     ] {
         let build = ["build", "--quiet", "--release"];

@@ -334,7 +334,7 @@ const CLI: &str = "semel-cli";
 /// No default members, and tested all the same.
 const HEAVY: [&str; 1] = ["semel-broker-kafka"];
 /// With the binary for every kind of server.
-const EVERYTHING: &str = "--features=semel-cli/full";
+pub(crate) const EVERYTHING: &str = "--features=semel-cli/full";
 
 #[cfg(test)]
 mod tests {

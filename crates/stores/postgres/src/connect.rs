@@ -26,7 +26,7 @@ pub(crate) fn pool(place: &Place, options: &Options) -> Result<Pool> {
         let tls = MakeRustlsConnect::new(tls(place.root_cert.as_deref())?);
         Manager::from_config(place.config.clone(), tls, config)
     };
-    let settings = settings(options.statement_timeout);
+    let settings = settings(options.statement_timeout, &place.schema);
     let prepared = Hook::async_fn(move |client, _| {
         let settings = settings.clone();
         Box::pin(async move {
@@ -46,8 +46,9 @@ pub(crate) fn pool(place: &Place, options: &Options) -> Result<Pool> {
 
 /// What every connection is told first. An answer is to survive whatever the server's own default
 /// is, and a process that stands still is not to keep others waiting, neither between two statements
-/// nor while it should be reading an answer.
-fn settings(statement_timeout: Duration) -> Box<str> {
+/// nor while it should be reading an answer. Whoever is called as the store's schema is, finds the tables of
+/// effects before ours: the server looks for names in the schema of the user first, unless it is told otherwise.
+fn settings(statement_timeout: Duration, schema: &str) -> Box<str> {
     let millis = statement_timeout.as_millis().max(1);
     format!(
         "SET default_transaction_isolation TO 'read committed'; \
@@ -56,7 +57,10 @@ fn settings(statement_timeout: Duration) -> Box<str> {
          SET idle_in_transaction_session_timeout TO {millis}; \
          SET tcp_user_timeout TO {millis}; \
          SELECT set_config('synchronous_commit', 'on', false) \
-         WHERE current_setting('synchronous_commit') = 'off'"
+         WHERE current_setting('synchronous_commit') = 'off'; \
+         SELECT set_config('search_path', concat_ws(', ', nullif(regexp_replace(\
+         current_setting('search_path'), '^\"\\$user\"[, ]*', ''), ''), '\"$user\"'), false) \
+         WHERE current_user = '{schema}' AND current_setting('search_path') LIKE '\"$user\"%'"
     )
     .into()
 }

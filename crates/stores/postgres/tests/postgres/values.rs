@@ -129,6 +129,38 @@ async fn arrays_and_types_of_the_users_own_are_read_back_as_they_were_sent() {
 }
 
 #[tokio::test]
+async fn the_tables_of_a_user_who_is_called_as_the_schema_are_found_before_ours() {
+    let lab = Lab::new();
+    let _made = lab.store().await;
+    let role = lab.schema();
+    let user = lab.client().await;
+    // A table of ours has this name, too.
+    let made = format!(
+        "CREATE ROLE {role} LOGIN SUPERUSER; CREATE TABLE public.orders (order_id text); \
+         CREATE TABLE {role}.charges (id text)"
+    );
+    user.batch_execute(&made).await.expect("a role and tables");
+    let url = lab.site.url().replace("semel@", &format!("{role}@"));
+    let (url, _) = url.split_once("&options").expect("no search path");
+    let store = connect(url, Options::default()).await;
+    for (key, table) in [("a", "orders"), ("b", "charges")] {
+        let insert = format!("INSERT INTO {table} VALUES (:key)");
+        let insert = statements(&[&insert], &["key"]);
+        store.prepare(&insert).await.expect("a statement");
+        let batch = [message(key, 1, vec![text(key)])];
+        let applied = store.apply(&insert, &batch).await.expect("answers");
+        assert!(
+            matches!(applied[..], [Applied::Completed { .. }]),
+            "{applied:?}"
+        );
+    }
+    assert_eq!(count(&user, "public.orders").await, 1);
+    drop(store);
+    let gone = format!("DROP TABLE public.orders; DROP OWNED BY {role}; DROP ROLE {role}");
+    user.batch_execute(&gone).await.expect("an end");
+}
+
+#[tokio::test]
 async fn a_value_that_does_not_fit_fails_its_message_alone() {
     let lab = Shop::new(
         "CREATE TYPE mood AS ENUM ('sad'); \
