@@ -219,9 +219,10 @@ impl Site {
             let mut places = std::collections::BTreeMap::new();
             let mut batch = 0;
             while batch < BATCH && copied + batch < RECORDS {
-                let Some(record) = consumer.poll(PATIENCE) else {
-                    return Err("no more records came".into());
-                };
+                // Nothing also stands for an event, such as an assignment.
+                let mut tries = (0..100).map(|_| consumer.poll(PATIENCE / 100));
+                let record = tries.find_map(|polled| polled);
+                let record = record.ok_or("no more records came")?;
                 let record = record?;
                 let payload = record.payload().unwrap_or_default();
                 send(&producer, output, record.key(), payload)?;

@@ -64,7 +64,7 @@ fn orders_are_charged_and_booked_once_while_workers_are_killed() {
 
     let ordered: BTreeSet<String> = orders.lines().map(order).collect();
     assert_eq!(ordered.len(), ORDERS);
-    let booked = server.query("select order_id || ' ' || amount from orders");
+    let booked = server.query("select order_id || ' ' || amount from public.orders");
     assert_eq!(booked.len(), ORDERS, "an order was booked twice, or never");
     assert_eq!(booked.into_iter().collect::<BTreeSet<_>>(), ordered);
     let charges = provider.log("charges.log");
