@@ -104,27 +104,10 @@ pub async fn run_with(
         };
         class = settings.class_at(facts)?;
     }
-    let dead_letters = match &run.dead_letters {
-        Some(target) => Some(letter_box(&**target).await?),
-        None => None,
-    };
     if let EffectSettings::Sql(binding) = &effect {
         pipeline.bind = Some(Arc::new(binding.clone()));
     }
-    let shutdown = Shutdown {
-        requested: run.stop.subscribe(),
-        patience: run.patience,
-    };
-    let consumer = Consumer {
-        pipeline: Arc::new(pipeline),
-        store: stores.store,
-        source,
-        surroundings: run.surroundings,
-        shutdown,
-        on_progress: run.on_progress,
-        outage,
-        dead_letters,
-    };
+    let consumer = consumer(pipeline, source, stores.store, &run, outage).await?;
     match effect {
         EffectSettings::Sql(binding) => {
             let transactions = stores
@@ -192,23 +175,7 @@ pub async fn run_streamed(
     run: Run,
     outage: Policy,
 ) -> Result<Summary> {
-    let dead_letters = match &run.dead_letters {
-        Some(target) => Some(letter_box(&**target).await?),
-        None => None,
-    };
-    let consumer = Consumer {
-        pipeline: Arc::new(pipeline),
-        store: stores.store,
-        source,
-        surroundings: run.surroundings,
-        shutdown: Shutdown {
-            requested: run.stop.subscribe(),
-            patience: run.patience,
-        },
-        on_progress: run.on_progress,
-        outage,
-        dead_letters,
-    };
+    let consumer = consumer(pipeline, source, stores.store, &run, outage).await?;
     let Some(settings) = transform else {
         return consumer
             .run_streamed(streamed, None::<Arc<JsonlEffect>>)
@@ -220,6 +187,33 @@ pub async fn run_streamed(
     let summary = summary.await;
     transform.close().await;
     summary
+}
+
+/// What reads and settles, whatever the effect.
+async fn consumer<Src: Source>(
+    pipeline: Pipeline,
+    source: Src,
+    store: AnyStore,
+    run: &Run,
+    outage: Policy,
+) -> Result<Consumer<AnyStore, Src>> {
+    let dead_letters = match &run.dead_letters {
+        Some(target) => Some(letter_box(&**target).await?),
+        None => None,
+    };
+    Ok(Consumer {
+        pipeline: Arc::new(pipeline),
+        store,
+        source,
+        surroundings: run.surroundings.clone(),
+        shutdown: Shutdown {
+            requested: run.stop.subscribe(),
+            patience: run.patience,
+        },
+        on_progress: run.on_progress.clone(),
+        outage,
+        dead_letters,
+    })
 }
 
 /// A sink for dead letters, whose place is there or not to be seen now.

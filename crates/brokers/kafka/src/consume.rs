@@ -4,21 +4,24 @@
 //! what is finished is told under a lock.
 
 use std::sync::Arc;
+use std::thread;
 use std::time::Duration;
 
 use bytes::Bytes;
+use rdkafka::TopicPartitionList;
 use rdkafka::client::ClientContext;
-use rdkafka::consumer::{BaseConsumer, CommitMode, Consumer, ConsumerContext, Rebalance};
+use rdkafka::consumer::{BaseConsumer, Consumer, ConsumerContext, Rebalance};
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 use rdkafka::message::{BorrowedMessage, Headers, Message, Timestamp as RecordTime};
-use rdkafka::{Offset, TopicPartitionList};
 use semel_core::Timestamp;
 use semel_core::port::source::{Delivery, DeliveryId};
 use tokio::time::Instant;
 
-use crate::error::{away, fatal};
+use crate::commit::{self, commit};
+use crate::error::{away, fatal, no_thread};
 use crate::options::Options;
-use crate::shared::{Assignment, AssignmentId, End, Shared, State};
+use crate::record::{CREATE_TIME, KEY};
+use crate::shared::{Assignment, End, Shared, State};
 use crate::streamed::Restoring;
 
 /// What librdkafka calls back.
@@ -84,87 +87,60 @@ impl Context {
             }
             state = self.shared.wait(state, left);
         }
-        if !is_lost && state.end != Some(End::AtOnce) {
-            let finished = take_commits(&mut state, Some(&leaving));
-            drop(state);
-            if finished.count() > 0 {
-                // Refused, they come again; so does what nobody finished.
-                let _ = consumer.commit(&finished, CommitMode::Sync);
-            }
-            state = self.shared.lock();
-        }
-        state.left(&leaving);
+        let is_theirs = !is_lost && state.end != Some(End::AtOnce);
         drop(state);
+        if is_theirs {
+            // Refused, they come again; so does what nobody finished.
+            let _ = commit(consumer, &self.shared, Some(&leaving));
+        }
+        self.shared.lock().left(&leaving);
         if let Some(restoring) = &self.restoring {
             restoring.end(&leaving);
         }
     }
 }
 
-/// What is new to be committed, of these assignments or of all.
-fn take_commits(state: &mut State, only: Option<&[AssignmentId]>) -> TopicPartitionList {
-    let mut list = TopicPartitionList::new();
-    for assignment in state.assignments(only) {
-        let Some(offset) = assignment.prefix.to_commit() else {
-            continue;
-        };
-        let offset = if cfg!(semel_planted = "K01") {
-            // Whatever is finished, as if all before it were.
-            offset + i64::try_from(assignment.prefix.span()).unwrap_or(0)
-        } else {
-            offset
-        };
-        let added = list.add_partition_offset(
-            &assignment.topic,
-            assignment.partition,
-            Offset::Offset(offset),
-        );
-        if added.is_ok() {
-            assignment.prefix.committed(offset);
-        }
-    }
-    list
-}
-
 /// The thread's work, until an end is asked for.
 pub(crate) fn run(consumer: Arc<BaseConsumer<Context>>) {
-    let context = Arc::clone(consumer.context());
-    let mut consuming = Consuming {
-        shared: Arc::clone(&context.shared),
-        consumer,
-        committed_at: Instant::now(),
-        full_since: None,
-        is_paused: false,
-    };
-    let end = consuming.run(&context.options);
-    if end == End::Orderly {
-        let finished = take_commits(&mut consuming.shared.lock(), None);
-        if finished.count() > 0 {
-            let committed = consuming.consumer.commit(&finished, CommitMode::Sync);
-            if let Err(error) = committed {
-                consuming.shared.lock().failed(fatal(error));
-            }
+    let shared = Arc::clone(&consumer.context().shared);
+    let end = thread::scope(|scope| {
+        let committing = thread::Builder::new().name("semel-kafka-commit".into());
+        let begun = committing.spawn_scoped(scope, || commit::run(&consumer, &shared));
+        if let Err(error) = begun {
+            shared.lock().failed(no_thread(error));
+            return End::AtOnce;
         }
+        let consuming = Consuming {
+            consumer: &consumer,
+            shared: &shared,
+            full_since: None,
+            is_paused: false,
+        };
+        consuming.run()
+    });
+    if end == End::Orderly
+        && let Err(error) = commit(&consumer, &shared, None)
+    {
+        shared.lock().failed(fatal(error));
     }
-    let shared = Arc::clone(&consuming.shared);
     // Leaves the group.
-    drop(consuming);
+    drop(consumer);
     shared.lock().is_over = true;
     shared.tell();
 }
 
-struct Consuming {
-    consumer: Arc<BaseConsumer<Context>>,
-    shared: Arc<Shared>,
-    committed_at: Instant,
+struct Consuming<'c> {
+    consumer: &'c BaseConsumer<Context>,
+    shared: &'c Shared,
     /// Since when there is no room for more.
     full_since: Option<Instant>,
     /// Whether everything is paused for that.
     is_paused: bool,
 }
 
-impl Consuming {
-    fn run(&mut self, options: &Options) -> End {
+impl Consuming<'_> {
+    fn run(mut self) -> End {
+        let options = &self.consumer.context().options;
         loop {
             let mut state = self.shared.lock();
             if let Some(end) = state.end {
@@ -177,11 +153,10 @@ impl Consuming {
                 if since.elapsed() < PAUSE_AFTER {
                     // Not polled for so long: what librdkafka has read ahead is kept.
                     drop(self.shared.wait(state, Duration::from_millis(20)));
-                    self.commit_if_due(options);
                     continue;
                 }
                 self.is_paused = true;
-                pause(&self.consumer, &mut state, |_| true);
+                pause(self.consumer, &mut state, |_| true);
             } else if !is_full {
                 self.full_since = None;
                 if self.is_paused && count <= MOST_READY / 2 && bytes <= MOST_READY_BYTES / 2 {
@@ -190,16 +165,15 @@ impl Consuming {
             }
             if !self.is_paused {
                 let span = u64::from(options.span);
-                pause(&self.consumer, &mut state, |it| {
+                pause(self.consumer, &mut state, |it| {
                     it.prefix.span() >= span || it.early.len() >= MOST_EARLY
                 });
-                resume(&self.consumer, &mut state, |it| {
+                resume(self.consumer, &mut state, |it| {
                     it.prefix.span() <= span / 5 * 4 && it.is_ready
                 });
             }
             drop(state);
             self.poll(options);
-            self.commit_if_due(options);
         }
     }
 
@@ -242,18 +216,6 @@ impl Consuming {
         drop(state);
         self.shared.tell();
     }
-
-    fn commit_if_due(&mut self, options: &Options) {
-        if self.committed_at.elapsed() < options.commit_every {
-            return;
-        }
-        self.committed_at = Instant::now();
-        let finished = take_commits(&mut self.shared.lock(), None);
-        if finished.count() > 0 {
-            // A commit that is refused or lost is made good by the next one, or by a redelivery.
-            let _ = self.consumer.commit(&finished, CommitMode::Async);
-        }
-    }
 }
 
 /// Pauses those of which there is so much.
@@ -280,7 +242,7 @@ fn turn(
     chosen: impl Fn(&Assignment) -> bool,
     turn: impl Fn(&TopicPartitionList) -> bool,
 ) {
-    for assignment in state.assignments(None) {
+    for (_, assignment) in state.assignments(None) {
         if assignment.is_paused == is_paused && chosen(assignment) {
             let mut list = TopicPartitionList::new();
             list.add_partition(&assignment.topic, assignment.partition);
@@ -332,10 +294,6 @@ fn delivery(message: &BorrowedMessage<'_>, options: &Options) -> Record {
     (topic.into(), partition, offset, delivery)
 }
 
-/// The header that holds a record's key.
-pub(crate) const KEY: &str = "kafka-key";
-/// The header that holds the producer's time of a record, in milliseconds.
-pub(crate) const CREATE_TIME: &str = "kafka-create-time";
 /// How long a poll waits for the first record.
 const POLL: Duration = Duration::from_millis(50);
 /// Records that are read before they are handed on.

@@ -18,9 +18,7 @@ pub(crate) fn away(code: RDKafkaErrorCode, options: &Options) -> Error {
         _ => String::from(&*options.brokers),
     };
     let why = match code {
-        RDKafkaErrorCode::UnknownTopicOrPartition | RDKafkaErrorCode::UnknownTopic => {
-            "there is no such topic; create it or correct the name"
-        }
+        RDKafkaErrorCode::UnknownTopicOrPartition | RDKafkaErrorCode::UnknownTopic => NO_TOPIC,
         RDKafkaErrorCode::TopicAuthorizationFailed => {
             "the user may not read or write the topic; grant Read, Write and Describe on it"
         }
@@ -69,5 +67,15 @@ pub(crate) fn fatal(error: KafkaError) -> Error {
         .with_source(error)
 }
 
+/// The system has no thread for us now.
+pub(crate) fn no_thread(error: std::io::Error) -> Error {
+    let message = "no thread for the Kafka consumer can be started";
+    Error::new(ErrorKind::Unavailable, message).with_source(error)
+}
+
+pub(crate) const NO_TOPIC: &str = "there is no such topic; create it or correct the name";
+pub(crate) const NO_RIGHT: &str = "the user may not write to the topic; grant Write on it";
+pub(crate) const TOO_LARGE: &str =
+    "the message is longer than the topic takes (message.max.bytes, max.message.bytes)";
 /// When to look again at a cluster that is away.
 const RETRY: Duration = Duration::from_secs(1);

@@ -17,11 +17,13 @@
 //! `kafka-key`, the record's key, and `kafka-create-time`, the producer's time in milliseconds, where the
 //! topic keeps that and not the time of appending.
 
+mod commit;
 mod consume;
 mod error;
 mod look;
 mod options;
 mod prefix;
+mod record;
 mod shared;
 mod sink;
 mod source;

@@ -96,7 +96,7 @@ impl Prefix {
         behind
     }
 
-    /// Notes that everything before this offset is committed, or on its way.
+    /// Notes that everything before this offset is committed.
     pub(crate) fn committed(&mut self, offset: i64) {
         self.committed = Some(offset);
     }

@@ -24,6 +24,10 @@ pub(crate) struct Shared {
     arrived: Notify,
     /// The consuming thread: something was finished, fetched or asked for.
     changed: Condvar,
+    /// Whoever waits for the end: it was asked for.
+    ends: Condvar,
+    /// Held by whoever commits, from the look at what is finished to the answer.
+    commits: Mutex<()>,
 }
 
 #[derive(Default)]
@@ -88,6 +92,27 @@ impl Shared {
     pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
         // Nothing panics with the lock in hand.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The right to commit; taken before the lock of the state.
+    pub(crate) fn commits_alone(&self) -> MutexGuard<'_, ()> {
+        self.commits.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Asks for the end; the first to ask says how.
+    pub(crate) fn end(&self, how: End) {
+        self.lock().end.get_or_insert(how);
+        self.ends.notify_all();
+        self.wake();
+    }
+
+    /// Waits for so long, and says whether nobody asked for the end.
+    pub(crate) fn goes_on_for(&self, time: Duration) -> bool {
+        let waited = self
+            .ends
+            .wait_timeout_while(self.lock(), time, |state| state.end.is_none());
+        let (state, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        state.end.is_none()
     }
 
     /// Waits for something to fetch. Cancel safe.
@@ -319,11 +344,11 @@ impl State {
     pub(crate) fn assignments<'s>(
         &'s mut self,
         only: Option<&'s [AssignmentId]>,
-    ) -> impl Iterator<Item = &'s mut Assignment> {
+    ) -> impl Iterator<Item = (AssignmentId, &'s mut Assignment)> {
         self.assignments
             .iter_mut()
             .filter(move |(id, _)| only.is_none_or(|only| only.contains(id)))
-            .map(|(_, assignment)| assignment)
+            .map(|(id, assignment)| (*id, assignment))
     }
 
     pub(crate) fn away(&mut self, error: Error) {

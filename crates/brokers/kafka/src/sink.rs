@@ -5,14 +5,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
-use rdkafka::message::{Header, OwnedHeaders};
 use rdkafka::producer::future_producer::DeliveryFuture;
 use rdkafka::producer::{FutureProducer, FutureRecord, Producer};
 use semel_core::port::sink::{Publication, Sink};
 use semel_core::{Code, Error, ErrorKind, Result};
 
-use crate::error::not_made;
+use crate::error::{NO_RIGHT, NO_TOPIC, TOO_LARGE, not_made};
 use crate::options::client;
+use crate::record::parts;
 
 /// Settings of a sink.
 #[derive(Clone)]
@@ -133,21 +133,12 @@ impl KafkaSink {
 
     /// Hands one over to librdkafka; waits where its queue is full.
     async fn send(&self, message: &Publication) -> Result<DeliveryFuture> {
-        let mut headers = OwnedHeaders::new().insert(Header {
-            key: "semel-id",
-            value: Some(&*message.id),
-        });
-        for (name, value) in &message.headers {
-            headers = headers.insert(Header {
-                key: name,
-                value: Some(&value[..]),
-            });
-        }
+        let (key, headers) = parts(message);
         let mut record = FutureRecord::<[u8], [u8]>::to(&self.topic)
             .payload(&message.payload)
             .headers(headers);
-        if let Some(order) = &message.order {
-            record = record.key(order);
+        if let Some(key) = key {
+            record = record.key(key);
         }
         loop {
             match self.producer.send_result(record) {
@@ -174,21 +165,15 @@ impl KafkaSink {
     fn refused(&self, error: KafkaError, is_sent: bool) -> Error {
         let topic = &self.topic;
         let (kind, why, is_maybe) = match error.rdkafka_error_code() {
-            Some(RDKafkaErrorCode::MessageSizeTooLarge | RDKafkaErrorCode::InvalidMessageSize) => (
-                ErrorKind::InvalidInput,
-                "the message is longer than the topic takes (message.max.bytes, max.message.bytes)",
-                false,
-            ),
-            Some(RDKafkaErrorCode::UnknownTopicOrPartition | RDKafkaErrorCode::UnknownTopic) => (
-                ErrorKind::InvalidConfig,
-                "there is no such topic; create it or correct the name",
-                false,
-            ),
-            Some(RDKafkaErrorCode::TopicAuthorizationFailed) => (
-                ErrorKind::InvalidConfig,
-                "the user may not write to the topic; grant Write on it",
-                false,
-            ),
+            Some(RDKafkaErrorCode::MessageSizeTooLarge | RDKafkaErrorCode::InvalidMessageSize) => {
+                (ErrorKind::InvalidInput, TOO_LARGE, false)
+            }
+            Some(RDKafkaErrorCode::UnknownTopicOrPartition | RDKafkaErrorCode::UnknownTopic) => {
+                (ErrorKind::InvalidConfig, NO_TOPIC, false)
+            }
+            Some(RDKafkaErrorCode::TopicAuthorizationFailed) => {
+                (ErrorKind::InvalidConfig, NO_RIGHT, false)
+            }
             Some(RDKafkaErrorCode::MessageTimedOut) => (
                 ErrorKind::Timeout,
                 "no broker confirmed the message in time",

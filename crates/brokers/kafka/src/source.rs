@@ -6,10 +6,10 @@ use std::thread::JoinHandle;
 
 use rdkafka::consumer::{BaseConsumer, Consumer};
 use semel_core::port::source::{DeliveryId, Fetched, Progress, Source};
-use semel_core::{Clock, Error, ErrorKind, Result};
+use semel_core::{Clock, Result};
 
 use crate::consume::{Context, run};
-use crate::error::not_made;
+use crate::error::{no_thread, not_made};
 use crate::options::{Options, invalid};
 use crate::shared::{End, Found, Shared};
 use crate::streamed::{KafkaStream, Restoring, StreamOptions};
@@ -79,22 +79,12 @@ impl KafkaSource {
         let thread = std::thread::Builder::new()
             .name("semel-kafka".into())
             .spawn(move || run(consumer));
-        let thread = thread.map_err(|error| {
-            let message = "no thread for the Kafka consumer can be started";
-            Error::new(ErrorKind::Unavailable, message).with_source(error)
-        })?;
+        let thread = thread.map_err(no_thread)?;
         let source = Self {
             shared,
             thread: Some(thread),
         };
         Ok((source, member))
-    }
-
-    fn end(&mut self, how: End) {
-        let mut state = self.shared.lock();
-        state.end.get_or_insert(how);
-        drop(state);
-        self.shared.wake();
     }
 }
 
@@ -133,7 +123,7 @@ impl Source for KafkaSource {
     }
 
     async fn close(&mut self) -> Result<()> {
-        self.end(End::Orderly);
+        self.shared.end(End::Orderly);
         while !self.shared.lock().is_over {
             self.shared.arrived().await;
         }
@@ -150,7 +140,7 @@ impl Source for KafkaSource {
 
 impl Drop for KafkaSource {
     fn drop(&mut self) {
-        self.end(End::AtOnce);
+        self.shared.end(End::AtOnce);
         // It leaves the group by itself; whoever drops a source does not wait for that.
         drop(self.thread.take());
     }

@@ -9,7 +9,6 @@ use semel_core::port::reach::{Horizon, Reach};
 use semel_core::units::spelled;
 use semel_core::{Code, Result, Timestamp};
 
-use crate::address::Address;
 use crate::consumer::{differences, found, of_stream, stream, usable};
 use crate::link::{Link, PATIENCE};
 use crate::options::Options;
@@ -24,12 +23,7 @@ use crate::options::Options;
 ///
 /// Safe
 pub async fn look(options: &Options) -> Result<Reach> {
-    options.check()?;
-    let address = Address::new(
-        &options.url,
-        options.credentials_file.clone(),
-        options.ca_file.clone(),
-    )?;
+    let address = options.address()?;
     let link = Link::open(&address, Code::SourceUnavailable, PATIENCE).await?;
     let stream = stream(&link, options).await?;
     let consumer = found(&link, &stream, options).await?;

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use semel_core::{Error, ErrorKind, Result};
 
-use crate::address::redacted;
+use crate::address::{Address, redacted};
 
 /// How a source reads.
 #[derive(Clone, PartialEq, Eq)]
@@ -55,7 +55,17 @@ impl Options {
         }
     }
 
-    pub(crate) fn check(&self) -> Result<()> {
+    /// Where the server is, of options that make sense.
+    pub(crate) fn address(&self) -> Result<Address> {
+        self.check()?;
+        Address::new(
+            &self.url,
+            self.credentials_file.clone(),
+            self.ca_file.clone(),
+        )
+    }
+
+    fn check(&self) -> Result<()> {
         name("stream", &self.stream)?;
         name("consumer", &self.consumer)?;
         if let Some(filter) = &self.filter_subject {
@@ -114,7 +124,17 @@ impl SinkOptions {
         }
     }
 
-    pub(crate) fn check(&self) -> Result<()> {
+    /// Where the server is, of options that make sense.
+    pub(crate) fn address(&self) -> Result<Address> {
+        self.check()?;
+        Address::new(
+            &self.url,
+            self.credentials_file.clone(),
+            self.ca_file.clone(),
+        )
+    }
+
+    fn check(&self) -> Result<()> {
         subject("subject", &self.subject, false)?;
         if self.timeout.is_zero() {
             return Err(invalid("the timeout must be longer than nothing"));

@@ -46,12 +46,7 @@ impl NatsSink {
     ///
     /// `InvalidConfig`: the options make no sense
     pub fn new(options: SinkOptions) -> Result<Self> {
-        options.check()?;
-        let address = Address::new(
-            &options.url,
-            options.credentials_file.clone(),
-            options.ca_file.clone(),
-        )?;
+        let address = options.address()?;
         Ok(Self {
             options,
             address,

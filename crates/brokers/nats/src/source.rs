@@ -62,12 +62,7 @@ impl NatsSource {
     ///
     /// `InvalidConfig`: the options make no sense
     pub fn new(options: Options) -> Result<Self> {
-        options.check()?;
-        let address = Address::new(
-            &options.url,
-            options.credentials_file.clone(),
-            options.ca_file.clone(),
-        )?;
+        let address = options.address()?;
         Ok(Self {
             options,
             address,

@@ -52,10 +52,7 @@ impl SinkSettings {
             return Err(other());
         };
         let mut options = semel_broker_kafka::SinkOptions::new(brokers, topic);
-        let properties = properties.iter();
-        options.properties = properties
-            .map(|(name, value)| (name.as_str().into(), value.as_str().into()))
-            .collect();
+        options.properties = super::source::properties(properties);
         options.timeout = self.timeout;
         semel_broker_kafka::KafkaSink::new(options)
     }

@@ -84,13 +84,19 @@ pub(crate) async fn reach(settings: &SourceSettings, lease: Duration) -> Result<
 pub(super) fn kafka_options(settings: &KafkaSettings) -> semel_broker_kafka::Options {
     let (brokers, topic, group) = (&settings.brokers, &settings.topic, &settings.group);
     let mut options = semel_broker_kafka::Options::new(brokers, topic, group);
-    let properties = settings.properties.iter();
-    options.properties = properties
-        .map(|(name, value)| (name.as_str().into(), value.as_str().into()))
-        .collect();
+    options.properties = properties(&settings.properties);
     options.span = settings.span;
     options.drain = settings.drain;
     options
+}
+
+/// Settings of librdkafka, as its adapter takes them.
+#[cfg(feature = "kafka")]
+pub(super) fn properties(settings: &[(String, String)]) -> Vec<(Box<str>, Box<str>)> {
+    let settings = settings.iter();
+    settings
+        .map(|(name, value)| (name.as_str().into(), value.as_str().into()))
+        .collect()
 }
 
 #[cfg(feature = "kafka")]

@@ -24,7 +24,7 @@ pub(crate) fn streamed(
     use semel_broker_kafka::{KafkaSource, StreamOptions};
     use semel_core::{Error, ErrorKind};
 
-    use super::source::kafka_options;
+    use super::source::{kafka_options, properties};
 
     let SourceSettings::Kafka(source) = source else {
         let message = "a streamed effect commits how far a Kafka source was read";
@@ -34,19 +34,14 @@ pub(crate) fn streamed(
     options.max_message_bytes = usize::try_from(pipeline.max_message_bytes).unwrap_or(usize::MAX);
     let id = settings.transactional_id.clone().unwrap_or_else(|| {
         // A member that keeps its name keeps its transactions, too: a new one ends those of the former.
-        let instance = source.properties.iter();
-        let instance = instance
-            .clone()
-            .find(|(name, _)| name == "group.instance.id");
+        let mut properties = source.properties.iter();
+        let instance = properties.find(|(name, _)| name == "group.instance.id");
         let who = instance.map_or_else(|| around.claimant.to_string(), |(_, id)| id.clone());
         format!("semel.{}.{}.{who}", source.group, pipeline.name)
     });
     let (output, changelog) = (&settings.topic, &settings.changelog);
     let mut stream = StreamOptions::new(output, changelog, &id, pipeline.window);
-    let properties = settings.properties.iter();
-    stream.properties = properties
-        .map(|(name, value)| (name.as_str().into(), value.as_str().into()))
-        .collect();
+    stream.properties = properties(&settings.properties);
     stream.transaction_timeout = settings.transaction_timeout;
     stream.is_copartitioned = settings.is_copartitioned;
     let (source, stream) = KafkaSource::streamed(options, stream, Arc::clone(&around.clock))?;

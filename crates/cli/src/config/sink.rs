@@ -116,7 +116,7 @@ pub(super) fn dead_letter(mut table: Fields<'_>) -> Option<Arc<dyn Target>> {
     Some(Arc::new(read?))
 }
 
-fn kafka(table: &mut Fields<'_>) -> Option<SinkPlace> {
+pub(super) fn kafka(table: &mut Fields<'_>) -> Option<SinkPlace> {
     let brokers = table.required_text("brokers").map(str::to_owned);
     let topic = table.required_text("topic").map(str::to_owned);
     let properties = properties(table);

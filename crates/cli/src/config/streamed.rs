@@ -8,7 +8,8 @@ use semel_worker::effect::jsonl::Settings as JsonlSettings;
 use semel_worker::settings::{EffectSettings, StreamedSettings};
 
 use super::fields::Fields;
-use super::source::{SourceSettings, properties};
+use super::sink::{self, SinkPlace};
+use super::source::SourceSettings;
 
 /// Reads it. Both ends are of one cluster, which is written once for each of them.
 pub(super) fn read(
@@ -23,19 +24,17 @@ pub(super) fn read(
             "does not apply: this effect commits together with its record",
         );
     }
-    let brokers = effect.required_text("brokers").map(str::to_owned);
-    let topic = effect.required_text("topic").map(str::to_owned);
-    let properties = properties(effect);
-    let (from, group) = match source {
-        Some(SourceSettings::Kafka(source)) => (Some(source.brokers.as_str()), &*source.group),
-        Some(_) => (None, ""),
+    let place = sink::kafka(effect);
+    let (is_same, group) = match (source, &place) {
+        (Some(SourceSettings::Kafka(source)), Some(SinkPlace::Kafka { brokers, .. })) => {
+            (source.brokers == *brokers, &*source.group)
+        }
+        (Some(SourceSettings::Kafka(source)), _) => (true, &*source.group),
+        (Some(_), _) => (false, ""),
         // Something else is wrong with it, and told of.
-        None => (brokers.as_deref(), ""),
+        (None, _) => (true, ""),
     };
-    if brokers.is_some()
-        && from != brokers.as_deref()
-        && let Some(node) = effect.node("class")
-    {
+    if !is_same && let Some(node) = effect.node("class") {
         let message = "a streamed effect commits together with how far its source was read: make the \
                        source of kind `kafka`, with the same `brokers`; or choose another class";
         effect.fault("class", node, message);
@@ -58,9 +57,14 @@ pub(super) fn read(
         None if effect.is_written("transform") => return None,
         None => None,
     };
-    brokers?;
+    let SinkPlace::Kafka {
+        topic, properties, ..
+    } = place?
+    else {
+        return None;
+    };
     Some(EffectSettings::Streamed(Box::new(StreamedSettings {
-        topic: topic?,
+        topic,
         changelog,
         transactional_id,
         transaction_timeout,

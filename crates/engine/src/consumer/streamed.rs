@@ -4,10 +4,11 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
+use bytes::Bytes;
 use semel_core::port::sink::Publication;
 use semel_core::port::source::DeliveryId;
 use semel_core::port::streamed::{Claimed, Committed, Finished, Standing, StreamedStore};
-use semel_core::{Admission, Claim, Result, StateKind, Store};
+use semel_core::{Admission, Claim, OpId, Result, StateKind, Store};
 use tokio::task::JoinSet;
 
 use super::desk::Desk;
@@ -34,19 +35,41 @@ pub(super) async fn run<S: Store + Clone, T: StreamedStore, E: Effect>(
         let granted = admit(desk, &streamed, &failures, taken).await?;
         let Some(outputs) = output(desk, transform.as_ref(), &granted).await else {
             // Nothing of it was committed, and all of it is given back.
-            let taken = granted.into_iter().map(|(incoming, _)| incoming);
+            let taken = granted.into_iter().map(|granted| granted.incoming);
             desk.lanes.put_back(taken.collect());
             return desk.close(intake).await;
         };
         let mut finished = Vec::with_capacity(granted.len());
-        for ((incoming, claim), verdict) in granted.into_iter().zip(outputs) {
+        for (granted, verdict) in granted.into_iter().zip(outputs) {
             match verdict {
-                Verdict::Done(payload) => finished.push((incoming, claim, payload)),
-                verdict => failures.count(desk, incoming, &claim, verdict),
+                Verdict::Done(payload) => finished.push((granted, payload)),
+                verdict => failures.count(desk, granted, verdict),
             }
         }
         commit(desk, &streamed, &mut failures, finished).await?;
         desk.flush(&intake).await?;
+    }
+}
+
+/// A message that may be worked on.
+struct Granted {
+    incoming: Incoming,
+    claim: Claim,
+    /// The identity of its operation.
+    id: OpId,
+}
+
+impl Granted {
+    fn claimed(&self) -> Claimed<'_> {
+        claimed(&self.incoming, self.id)
+    }
+}
+
+fn claimed(incoming: &Incoming, id: OpId) -> Claimed<'_> {
+    Claimed {
+        delivery: incoming.delivery,
+        id,
+        request: &incoming.request,
     }
 }
 
@@ -56,15 +79,16 @@ async fn admit<S: Store + Clone>(
     streamed: &impl StreamedStore,
     failures: &Failures,
     taken: Vec<Incoming>,
-) -> Result<Vec<(Incoming, Claim)>> {
-    let claimed: Vec<_> = taken.iter().map(claimed).collect();
-    let ids: Vec<_> = claimed.iter().map(|claimed| claimed.id).collect();
-    let standings = if claimed.is_empty() {
-        Vec::new()
-    } else {
-        desk.ask(|| streamed.admit(&claimed)).await?
-    };
-    drop(claimed);
+) -> Result<Vec<Granted>> {
+    if taken.is_empty() {
+        return Ok(Vec::new());
+    }
+    let ids = taken.iter().map(|incoming| incoming.request.operation.id());
+    let ids: Vec<_> = ids.collect();
+    let asked = taken.iter().zip(&ids);
+    let asked: Vec<_> = asked.map(|(incoming, id)| claimed(incoming, *id)).collect();
+    let standings = desk.ask(|| streamed.admit(&asked)).await?;
+    drop(asked);
     // A claim is nothing that is stored, so nobody else sees that a key is in this batch twice.
     let mut seen = BTreeSet::new();
     let has_order = desk.pipeline.order.is_some();
@@ -80,7 +104,11 @@ async fn admit<S: Store + Clone>(
             Standing::Ours(Admission::Granted(mut claim)) => {
                 claim.attempt = failures.of(incoming.delivery) + 1;
                 desk.observe_message(&incoming, &Event::Granted { claim: &claim });
-                granted.push((incoming, claim));
+                granted.push(Granted {
+                    incoming,
+                    claim,
+                    id,
+                });
             }
             Standing::Ours(admission) => desk.refused(incoming, admission)?,
         }
@@ -88,28 +116,20 @@ async fn admit<S: Store + Clone>(
     Ok(granted)
 }
 
-fn claimed(incoming: &Incoming) -> Claimed<'_> {
-    Claimed {
-        delivery: incoming.delivery,
-        id: incoming.request.operation.id(),
-        request: &incoming.request,
-    }
-}
-
 /// What each puts out: the message itself, or what the transform makes of it. `None` once a shutdown has run
 /// out of patience.
 async fn output<S: Store + Clone, E: Effect>(
     desk: &Desk<S>,
     transform: Option<&Arc<E>>,
-    granted: &[(Incoming, Claim)],
+    granted: &[Granted],
 ) -> Option<Vec<Verdict>> {
     let Some(transform) = transform else {
-        let payloads = granted.iter().map(|(incoming, _)| incoming.payload.clone());
+        let payloads = granted.iter().map(|it| it.incoming.payload.clone());
         return Some(payloads.map(Verdict::Done).collect());
     };
     let calls = granted
         .iter()
-        .map(|(incoming, claim)| call(incoming, claim.clone()));
+        .map(|it| call(&it.incoming, it.claim.clone()));
     let most = desk.pipeline.concurrency;
     tokio::select! {
         biased;
@@ -152,40 +172,39 @@ async fn commit<S: Store + Clone>(
     desk: &mut Desk<S>,
     streamed: &impl StreamedStore,
     failures: &mut Failures,
-    ended: Vec<(Incoming, Claim, bytes::Bytes)>,
+    ended: Vec<(Granted, Bytes)>,
 ) -> Result<()> {
     if ended.is_empty() {
         return Ok(());
     }
-    let finished = ended.iter().map(|(incoming, _, payload)| {
-        let claimed = claimed(incoming);
+    let finished = ended.iter().map(|(granted, payload)| {
         let output = Publication {
-            id: claimed.id.to_string().into(),
-            order: Some(incoming.order()),
+            id: granted.id.to_string().into(),
+            order: Some(granted.incoming.request.operation.key.clone().into_bytes()),
             payload: payload.clone(),
-            headers: foreign(&incoming.headers),
+            headers: foreign(&granted.incoming.headers),
         };
         Finished {
-            claimed,
+            claimed: granted.claimed(),
             output: vec![output],
         }
     });
     let finished: Vec<_> = finished.collect();
     let committed = desk.ask_slow(|| streamed.commit(&finished)).await?;
     drop(finished);
-    for ((incoming, claim, _), committed) in ended.into_iter().zip(committed) {
+    for ((granted, _), committed) in ended.into_iter().zip(committed) {
         match committed {
             Committed::Done => {
-                failures.forget(incoming.delivery);
-                desk.completed(&incoming, false);
+                failures.forget(granted.incoming.delivery);
+                desk.completed(&granted.incoming, false);
             }
             Committed::Gone => {
-                failures.forget(incoming.delivery);
-                desk.gone(&incoming);
+                failures.forget(granted.incoming.delivery);
+                desk.gone(&granted.incoming);
             }
             Committed::Refused(error) => {
                 let error = error.to_string().into();
-                failures.count(desk, incoming, &claim, Verdict::Dead { error });
+                failures.count(desk, granted, Verdict::Dead { error });
             }
         }
     }
@@ -209,13 +228,10 @@ impl Failures {
     }
 
     /// Has it tried again, or gives it up.
-    fn count<S: Store + Clone>(
-        &mut self,
-        desk: &mut Desk<S>,
-        incoming: Incoming,
-        claim: &Claim,
-        verdict: Verdict,
-    ) {
+    fn count<S: Store + Clone>(&mut self, desk: &mut Desk<S>, granted: Granted, verdict: Verdict) {
+        let Granted {
+            incoming, claim, ..
+        } = granted;
         let (error, after, may_again) = match verdict {
             // Whatever a transform did outside is its own promise: it may be run again.
             Verdict::NotApplied { error, retry_after } => (error, retry_after, true),

@@ -5,14 +5,13 @@ use std::time::Duration;
 
 use rdkafka::ClientContext;
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
-use rdkafka::message::{Header, OwnedHeaders};
 use rdkafka::producer::{BaseProducer, BaseRecord, DeliveryResult, Producer, ProducerContext};
 use semel_core::port::sink::Publication;
 use semel_core::port::source::DeliveryId;
 use tokio::time::Instant;
 
 use super::lock;
-use crate::consume::{CREATE_TIME, KEY};
+use crate::record::parts;
 
 /// What is heard of the records of a transaction.
 #[derive(Default)]
@@ -61,25 +60,7 @@ pub(super) fn publish(
     publication: &Publication,
     delivery: DeliveryId,
 ) -> std::result::Result<(), KafkaError> {
-    let mut headers = OwnedHeaders::new_with_capacity(publication.headers.len() + 1);
-    headers = headers.insert(Header {
-        key: "semel-id",
-        value: Some(&*publication.id),
-    });
-    let mut key = publication.order.as_deref();
-    for (name, value) in &publication.headers {
-        match &**name {
-            // What the source made of the record itself; and an id of an earlier hop.
-            KEY => key = Some(&value[..]),
-            CREATE_TIME | "semel-id" => {}
-            _ => {
-                headers = headers.insert(Header {
-                    key: name,
-                    value: Some(&value[..]),
-                });
-            }
-        }
-    }
+    let (key, headers) = parts(publication);
     let mut record = BaseRecord::with_opaque_to(topic, made_for(delivery))
         .payload(&publication.payload[..])
         .headers(headers);

@@ -14,7 +14,7 @@ use tokio::runtime::Handle;
 
 use super::changelog::{self, Unfit};
 use super::{Images, StreamOptions, block};
-use crate::error::{away, not_made};
+use crate::error::{away, no_thread, not_made};
 use crate::options::{Options, client};
 use crate::shared::{AssignmentId, Shared};
 
@@ -44,10 +44,7 @@ pub(super) fn spawn(
     let thread = std::thread::Builder::new()
         .name("semel-kafka-restore".into())
         .spawn(move || restorer.run());
-    thread.map(drop).map_err(|error| {
-        let message = "no thread to restore the changelog can be started";
-        Error::new(ErrorKind::Unavailable, message).with_source(error)
-    })
+    thread.map(drop).map_err(no_thread)
 }
 
 /// A consumer that is no member of the group, and only asks and reads.

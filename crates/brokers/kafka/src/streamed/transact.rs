@@ -20,9 +20,10 @@ use super::block::{self, Entry};
 use super::placement::Placement;
 use super::producer::{Reports, drain, publish, retried, send};
 use super::{AGAIN, Images, StreamOptions, unavailable};
-use crate::consume::{Context, KEY};
-use crate::error::not_made;
+use crate::consume::Context;
+use crate::error::{NO_RIGHT, NO_TOPIC, TOO_LARGE, not_made};
 use crate::options::{Options, client};
+use crate::record::KEY;
 use crate::shared::{AssignmentId, Place, Shared};
 
 /// One thing to commit.
@@ -218,6 +219,7 @@ impl Transactor {
                 }
             }
             drain(producer, timeout).map_err(Ended::of)?;
+            let alone = shared.commits_alone();
             let (positions, metadata) = positions(&consumer, shared, batch)?;
             let mut offsets = TopicPartitionList::new();
             for (topic, partition, behind) in positions.values() {
@@ -234,10 +236,10 @@ impl Transactor {
             }
             // Whatever this says but for an abort, the coordinator may have heard it.
             retried(timeout, || producer.commit_transaction(timeout)).map_err(Ended::of_commit)?;
-            Ok(positions)
+            Ok((positions, alone))
         })();
         match done {
-            Ok(positions) => {
+            Ok((positions, _alone)) => {
                 let mut state = shared.lock();
                 for ((id, items), (_, _, behind)) in batch.iter().zip(positions.into_values()) {
                     state.committed(*id, &sorted(items), behind);
@@ -300,10 +302,7 @@ impl Transactor {
 
     fn too_large(&self, error: KafkaError) -> Error {
         let output = &self.options.output;
-        let message = format!(
-            "{output}: the message is longer than the topic takes (message.max.bytes, max.message.bytes)"
-        );
-        Error::new(ErrorKind::InvalidInput, message)
+        Error::new(ErrorKind::InvalidInput, format!("{output}: {TOO_LARGE}"))
             .not_applied()
             .with_source(error)
     }
@@ -326,10 +325,10 @@ impl Transactor {
                  and Describe on the transactional id"
             ),
             Some(RDKafkaErrorCode::UnknownTopicOrPartition | RDKafkaErrorCode::UnknownTopic) => {
-                format!("{output}: there is no such topic; create it or correct the name")
+                format!("{output}: {NO_TOPIC}")
             }
             Some(RDKafkaErrorCode::TopicAuthorizationFailed) => {
-                format!("{output}: the user may not write to the topic; grant Write on it")
+                format!("{output}: {NO_RIGHT}")
             }
             _ => format!("{output}: the transaction was not committed"),
         };

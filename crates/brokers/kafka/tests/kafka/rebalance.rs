@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use rdkafka::mocking::MockCluster;
+use rdkafka::types::{RDKafkaApiKey, RDKafkaRespErr};
 use semel_core::port::source::{Fetched, Source};
 use tokio::time::{Instant, sleep, timeout};
 
@@ -106,6 +108,29 @@ async fn finished_prefixes_are_committed_as_time_passes() {
     sleep(Duration::from_millis(600)).await;
     assert_eq!(topic.committed(1), [10]);
     drop(source);
+}
+
+/// There is no later record whose commit would make it good.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_commit_that_is_refused_is_asked_again() {
+    let cluster = MockCluster::new(1).expect("a cluster of librdkafka's own");
+    let topic = Topic::absent(&cluster.bootstrap_servers());
+    cluster.create_topic(&topic.name, 1, 1).expect("a topic");
+    topic.number(0..3, 1).await;
+    let mut options = topic.options();
+    options.commit_every = Duration::from_millis(50);
+    let mut source = semel_broker_kafka::KafkaSource::new(options).expect("a source");
+    let got = take(&mut source, 3).await;
+    let refusal = RDKafkaRespErr::RD_KAFKA_RESP_ERR_REBALANCE_IN_PROGRESS;
+    cluster.request_errors(RDKafkaApiKey::OffsetCommit, &[refusal; 3]);
+    source.acknowledge(&ids(&got)).await.expect("a word");
+    for _ in 0..100 {
+        if topic.committed(1) == [3] {
+            return;
+        }
+        sleep(Duration::from_millis(100)).await;
+    }
+    panic!("the group stands at {:?}", topic.committed(1));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -175,14 +175,7 @@ impl Member {
         let batch = deliveries
             .iter()
             .zip(&requests)
-            .map(|(delivery, (id, request))| Finished {
-                claimed: Claimed {
-                    delivery: delivery.id,
-                    id: *id,
-                    request,
-                },
-                output: vec![publication(*id, delivery.payload.clone())],
-            });
+            .map(|(delivery, asked)| finished(delivery, asked, delivery.payload.clone()));
         let batch: Vec<_> = batch.collect();
         for _ in 0..400 {
             match self.stream.commit(&batch).await {
@@ -195,12 +188,25 @@ impl Member {
     }
 }
 
-fn publication(id: OpId, payload: Bytes) -> Publication {
-    Publication {
+/// What is to be committed of a delivery.
+fn finished<'a>(
+    delivery: &Delivery,
+    (id, request): &'a (OpId, ClaimRequest),
+    payload: Bytes,
+) -> Finished<'a> {
+    let output = Publication {
         id: id.to_string().into(),
         order: None,
         payload,
         headers: Vec::new(),
+    };
+    Finished {
+        claimed: Claimed {
+            delivery: delivery.id,
+            id: *id,
+            request,
+        },
+        output: vec![output],
     }
 }
 
@@ -425,19 +431,12 @@ async fn an_output_that_no_topic_takes_is_refused_and_the_rest_is_committed() {
         .iter()
         .zip(&requests)
         .enumerate()
-        .map(|(place, (delivery, (id, request)))| {
+        .map(|(place, (delivery, asked))| {
             let payload = match place {
                 1 => vec![b'x'; 20_000].into(),
                 _ => delivery.payload.clone(),
             };
-            Finished {
-                claimed: Claimed {
-                    delivery: delivery.id,
-                    id: *id,
-                    request,
-                },
-                output: vec![publication(*id, payload)],
-            }
+            finished(delivery, asked, payload)
         });
     let batch: Vec<_> = batch.collect();
     let committed = member.stream.commit(&batch).await.expect("answers");
@@ -550,15 +549,8 @@ async fn records_that_tell_nothing_of_their_place_are_refused() {
         }
     };
     assert!(member.admit(&held[0]).await.is_some());
-    let (id, request) = request(&held[0]);
-    let finished = Finished {
-        claimed: Claimed {
-            delivery: held[0].id,
-            id,
-            request: &request,
-        },
-        output: vec![publication(id, "1".into())],
-    };
+    let asked = request(&held[0]);
+    let finished = finished(&held[0], &asked, "1".into());
     let error = member
         .stream
         .commit(&[finished])

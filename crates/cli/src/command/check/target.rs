@@ -2,12 +2,13 @@
 //! nothing.
 
 use semel_core::Error;
+use semel_worker::effect::Target;
 use semel_worker::effect::publish::Promise;
 use semel_worker::settings::EffectSettings;
 
 use super::finding::{Finding, fail};
 use crate::command::run::guarded::is_away;
-use crate::config::PipelineSettings;
+use crate::config::{PipelineSettings, SinkPlace, SinkSettings, SourceSettings};
 
 /// What was found.
 pub(super) struct Targets {
@@ -46,6 +47,11 @@ impl Targets {
                 (Err(error), _) => targets.failed("the effect", error),
             }
         }
+        if let Some(output) = output(settings)
+            && let Err(error) = output.look().await
+        {
+            targets.failed("the effect", error);
+        }
         if let Some(target) = &settings.dead_letter
             && let Err(error) = target.look().await
         {
@@ -63,4 +69,21 @@ impl Targets {
             self.away.get_or_insert(error);
         }
     }
+}
+
+/// Where a streamed effect puts out: a place of its source's cluster.
+fn output(settings: &PipelineSettings) -> Option<SinkSettings> {
+    let (EffectSettings::Streamed(effect), SourceSettings::Kafka(source)) =
+        (&settings.effect, &settings.source)
+    else {
+        return None;
+    };
+    Some(SinkSettings {
+        place: SinkPlace::Kafka {
+            brokers: source.brokers.clone(),
+            topic: effect.topic.clone(),
+            properties: effect.properties.clone(),
+        },
+        timeout: effect.transaction_timeout,
+    })
 }

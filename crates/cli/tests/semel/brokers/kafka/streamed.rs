@@ -188,3 +188,22 @@ fn records_without_a_key_of_their_own_end_the_run_with_a_word() {
     ended.code(2).says("no record key").says("copartitioned");
     assert!(flow.output(0).is_empty());
 }
+
+/// A missing topic is found before the first transaction fails for it.
+#[test]
+fn check_looks_at_the_topic_that_is_put_out_to() {
+    let flow = Flow::with("", &[]);
+    flow.publish(0..1);
+    let there = flow.site.semel(&["check"]);
+    assert!(!there.stdout.contains("target-unavailable"), "{there:?}");
+    let config = flow.site.text("semel.toml");
+    let wrong = config.replace(&flow.output.0, "absent");
+    assert_ne!(config, wrong);
+    flow.site.write("semel.toml", wrong);
+    let absent = flow.site.semel(&["check"]).code(1);
+    assert!(absent.stdout.contains("target-unavailable"), "{absent:?}");
+    assert!(
+        absent.stdout.contains("absent: there is no such topic"),
+        "{absent:?}"
+    );
+}

