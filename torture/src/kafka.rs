@@ -11,6 +11,8 @@ use std::time::Duration;
 
 use tempfile::TempDir;
 
+use crate::worker::Site;
+
 /// A broker on ports of its own; gone when dropped. Everything about it is asked with Kafka's own tools.
 #[derive(Debug)]
 pub struct Kafka {
@@ -87,16 +89,12 @@ impl Kafka {
         succeeded(&made.expect("java"));
     }
 
-    /// Publishes each line, with `key` of it as the record's key, and returns when all are confirmed.
+    /// A producer of Kafka's own that is at work all the time.
     ///
     /// # Panics
     ///
-    /// If one is not.
-    pub fn publish(&self, topic: &str, lines: &str, key: impl Fn(&str) -> String) {
-        let keyed = lines.lines().fold(String::new(), |mut to, line| {
-            writeln!(to, "{}\t{line}", key(line)).expect("a string takes what is written");
-            to
-        });
+    /// If there is no Java.
+    pub fn producer(&self, topic: &str) -> Producer {
         let brokers = self.brokers();
         let tool = "org.apache.kafka.tools.ConsoleProducer";
         let mut command = java(&[tool]);
@@ -108,14 +106,7 @@ impl Kafka {
             .stdin(Stdio::piped())
             .stdout(Stdio::null())
             .stderr(Stdio::piped());
-        let mut producer = command.spawn().expect("java");
-        let mut input = producer.stdin.take().expect("a pipe");
-        input.write_all(keyed.as_bytes()).expect("it is read");
-        drop(input);
-        let output = producer.wait_with_output().expect("java");
-        let said = String::from_utf8_lossy(&output.stderr);
-        assert!(!said.contains("ERROR"), "{said}");
-        succeeded(&output);
+        Producer(command.spawn().expect("java"))
     }
 
     /// Everything that a topic has for whoever reads what is committed, from its first record on.
@@ -139,22 +130,8 @@ impl Kafka {
 
     /// How many records the group has still to commit, and how many were published; `None` while the group
     /// rebalances or the broker does not know.
-    ///
-    /// # Panics
-    ///
-    /// If there is no Java.
-    pub fn lag(&self, group: &str) -> Option<(u64, u64)> {
-        let brokers = self.brokers();
-        let tool = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand";
-        let args = [
-            "--bootstrap-server",
-            &brokers,
-            "--describe",
-            "--group",
-            group,
-        ];
-        let output = java(&[tool]).args(args).output().expect("java");
-        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    fn lag(&self, group: &str) -> Option<(u64, u64)> {
+        let text = self.describe(group);
         let rows = text.lines().filter(|line| line.starts_with(group));
         let (mut lag, mut end, mut seen) = (0, 0, false);
         for row in rows {
@@ -165,6 +142,40 @@ impl Kafka {
             seen = true;
         }
         seen.then_some((lag, end))
+    }
+
+    /// Waits until the group has committed everything that was published.
+    ///
+    /// # Panics
+    ///
+    /// If it does not within a minute, with what the workers at `site` said.
+    pub fn wait_until_read(&self, group: &str, records: u64, site: &Site) {
+        let mut last = None;
+        for _ in 0..30 {
+            last = self.lag(group);
+            if last == Some((0, records)) {
+                return;
+            }
+            sleep(Duration::from_secs(2));
+        }
+        let said = site.text("stderr.log");
+        let lines: Vec<_> = said.lines().collect();
+        let tail = lines[lines.len().saturating_sub(40)..].join("\n");
+        let stands = self.describe(group);
+        panic!("{group} stands at {last:?} of {records}:\n{stands}\n{tail}");
+    }
+
+    /// How the group stands, a row for each partition.
+    fn describe(&self, group: &str) -> String {
+        let brokers = self.brokers();
+        let tool = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand";
+        let server = ["--bootstrap-server", &brokers];
+        let output = java(&[tool])
+            .args(server)
+            .args(["--describe", "--group", group])
+            .output()
+            .expect("java");
+        String::from_utf8_lossy(&output.stdout).into_owned()
     }
 
     fn wait_until_up(&self) {
@@ -182,6 +193,40 @@ impl Kafka {
             sleep(Duration::from_millis(200));
         }
         panic!("Kafka did not come up within a minute");
+    }
+}
+
+/// See [`Kafka::producer`].
+#[derive(Debug)]
+pub struct Producer(Child);
+
+impl Producer {
+    /// Has each line published, with `key` of it as the record's key, sooner or later.
+    ///
+    /// # Panics
+    ///
+    /// If the producer is gone.
+    pub fn publish(&mut self, lines: &[&str], key: impl Fn(&str) -> String) {
+        let keyed = lines.iter().fold(String::new(), |mut to, line| {
+            writeln!(to, "{}\t{line}", key(line)).expect("a string takes what is written");
+            to
+        });
+        let input = self.0.stdin.as_mut().expect("a pipe");
+        input.write_all(keyed.as_bytes()).expect("it is read");
+        input.flush().expect("it is read");
+    }
+
+    /// Waits until everything is confirmed.
+    ///
+    /// # Panics
+    ///
+    /// If something is not.
+    pub fn finish(self) {
+        // Closes its input.
+        let output = self.0.wait_with_output().expect("java");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(!said.contains("ERROR"), "{said}");
+        succeeded(&output);
     }
 }
 

@@ -13,10 +13,11 @@ mod payments;
 mod postgres;
 mod provider;
 mod redis;
+mod scale;
 mod worker;
 
 pub use disk::Disk;
-pub use kafka::Kafka;
+pub use kafka::{Kafka, Producer};
 pub use lines::{LineKey, Lines};
 pub use moments::Moments;
 pub use mysql::Mysql;
@@ -24,4 +25,5 @@ pub use payments::{Payment, Payments};
 pub use postgres::Postgres;
 pub use provider::Provider;
 pub use redis::{Log, Redis};
+pub use scale::scaled;
 pub use worker::{Run, Site, Summary};

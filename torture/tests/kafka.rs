@@ -8,7 +8,7 @@ use std::thread;
 use std::time::Duration;
 
 use rustix::process::Signal;
-use torture::{Kafka, Moments, Payments, Postgres, Run, Site, Summary};
+use torture::{Kafka, Moments, Payments, Postgres, Run, Site, Summary, scaled};
 
 const MS: fn(u64) -> Duration = Duration::from_millis;
 
@@ -16,7 +16,7 @@ const MS: fn(u64) -> Duration = Duration::from_millis;
 #[ignore = "needs the semel binary: cargo xtask test runs it"]
 fn effects_happen_once_while_workers_come_and_go_and_the_broker_is_killed() {
     let mut moments = Moments::seeded(61);
-    let payments = Payments::generate(180_000, &mut moments);
+    let payments = Payments::generate(scaled(60_000, 180_000), &mut moments);
     let mut kafka = Kafka::start();
     kafka.create("payments", 6);
     let server = Postgres::start();
@@ -37,7 +37,7 @@ fn effects_happen_once_while_workers_come_and_go_and_the_broker_is_killed() {
 #[ignore = "needs the semel binary: cargo xtask test runs it"]
 fn outputs_are_committed_once_while_workers_come_and_go_and_the_broker_is_killed() {
     let mut moments = Moments::seeded(62);
-    let payments = Payments::generate(180_000, &mut moments);
+    let payments = Payments::generate(scaled(60_000, 180_000), &mut moments);
     let mut kafka = Kafka::start();
     kafka.create("payments", 6);
     kafka.create("clean", 3);
@@ -74,17 +74,21 @@ impl Storm {
     /// its last workers have ended.
     fn over(kafka: &mut Kafka, site: &Site, payments: &Payments, moments: &mut Moments) -> Self {
         let lines: Vec<&str> = payments.ndjson.lines().collect();
-        let mut bits = lines.chunks(lines.len().div_ceil(BITS));
+        let rounds = rounds();
+        // Nearly as many publish.
+        let bits = usize::try_from(rounds - 2).expect("few");
+        let mut bits = lines.chunks(lines.len().div_ceil(bits));
 
         let (mut killed, mut stopped, mut restarts) = (0, 0, 0);
         let mut workers: Vec<Run> = Vec::new();
-        for round in 0..ROUNDS {
+        let mut producer = kafka.producer("payments");
+        for round in 0..rounds {
             // One more joins those that are at work, which takes partitions from them.
             while workers.len() <= WORKERS {
                 workers.push(site.start(&["run", "--output", "json"]));
             }
             if let Some(bit) = bits.next() {
-                kafka.publish("payments", &bit.join("\n"), id);
+                producer.publish(bit, id);
             }
             thread::sleep(moments.between(MS(300), MS(1_500)));
             if round % 5 == 4 {
@@ -105,7 +109,8 @@ impl Storm {
         while workers.len() < WORKERS {
             workers.push(site.start(&["run", "--output", "json"]));
         }
-        drained(kafka, payments.deliveries);
+        producer.finish();
+        kafka.wait_until_read("billing", payments.deliveries, site);
         let mut takeovers = 0;
         for worker in workers {
             worker.signal(Signal::TERM);
@@ -127,7 +132,8 @@ impl Storm {
     /// in hand when another one joins: the adapter's own tests have them.
     fn was_one(&self) {
         let killed = self.killed;
-        assert!(killed >= ROUNDS * 3 / 4, "{killed} of {ROUNDS} killed");
+        let rounds = rounds();
+        assert!(killed >= rounds * 3 / 4, "{killed} of {rounds} killed");
     }
 }
 
@@ -142,17 +148,8 @@ impl fmt::Display for Storm {
     }
 }
 
-/// Waits until the group has committed everything.
-fn drained(kafka: &Kafka, records: u64) {
-    let mut last = None;
-    for _ in 0..120 {
-        last = kafka.lag("billing");
-        if last == Some((0, records)) {
-            return;
-        }
-        thread::sleep(MS(500));
-    }
-    panic!("the group stands at {last:?} of {records}");
+fn rounds() -> u32 {
+    scaled(8, 24)
 }
 
 /// The key of a line: what its payment is called.
@@ -163,9 +160,6 @@ fn id(line: &str) -> String {
 
 /// Asks the database itself.
 const CHARGES: &str = "select id || ' ' || amount from charges";
-const ROUNDS: u32 = 24;
-/// As many rounds publish.
-const BITS: usize = 20;
 const WORKERS: usize = 3;
 
 const CHARGED: &str = r#"

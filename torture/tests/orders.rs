@@ -54,8 +54,8 @@ fn orders_are_charged_and_booked_once_while_workers_are_killed() {
         thread::sleep(moments.between(Duration::from_millis(300), Duration::from_millis(1_500)));
         killed += u32::from(workers.swap_remove(0).kill_after(Duration::ZERO));
     }
-    read(&kafka, "charge");
-    read(&kafka, "book");
+    kafka.wait_until_read("charge", EVENTS, &site);
+    kafka.wait_until_read("book", EVENTS, &site);
     for worker in workers {
         worker.signal(Signal::TERM);
         let (status, _) = worker.wait_at_most(Duration::from_secs(60));
@@ -123,19 +123,6 @@ impl Drop for Provider {
         let _ = self.process.kill();
         let _ = self.process.wait();
     }
-}
-
-/// Waits until the group has committed everything.
-fn read(kafka: &Kafka, group: &str) {
-    let mut last = None;
-    for _ in 0..120 {
-        last = kafka.lag(group);
-        if last == Some((0, EVENTS)) {
-            return;
-        }
-        thread::sleep(Duration::from_millis(500));
-    }
-    panic!("{group} stands at {last:?} of {EVENTS}");
 }
 
 /// Id and amount of an event, as the provider and the table have them.
