@@ -40,8 +40,9 @@ pub async fn race<S: Subject>(first: u64, count: u64) -> Result<(), Broken> {
 ///
 /// The seed and the shortest sequence that was found to be answered otherwise than by `decide`.
 pub async fn sequence<S: Subject>(first: u64, count: u64) -> Result<(), Broken> {
+    let has_clock = sequence::has_clock::<S>().await;
     for seed in first..first + count {
-        sequence::run::<S>(seed).await?;
+        sequence::run::<S>(seed, has_clock).await?;
     }
     Ok(())
 }
@@ -52,8 +53,9 @@ pub async fn sequence<S: Subject>(first: u64, count: u64) -> Result<(), Broken> 
 ///
 /// As [`sequence`].
 pub async fn moving<S: TransferSubject>(first: u64, count: u64) -> Result<(), Broken> {
+    let has_clock = sequence::has_clock::<S>().await;
     for seed in first..first + count {
-        sequence::run_moving::<S>(seed).await?;
+        sequence::run_moving::<S>(seed, has_clock).await?;
     }
     Ok(())
 }

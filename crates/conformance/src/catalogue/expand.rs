@@ -20,6 +20,14 @@ macro_rules! __forms {
             }
         }
     };
+    ($module:ident $subject:ident $each:ident bare) => {
+        mod $module {
+            mod bare {
+                type Tested = super::super::$subject;
+                $crate::$each! { __tests Tested }
+            }
+        }
+    };
 }
 
 /// One test per case.

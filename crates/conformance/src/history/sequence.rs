@@ -31,17 +31,28 @@ enum Turn {
 type Mover<S> = fn(S) -> Pin<Box<dyn Future<Output = Result<S, String>> + Send>>;
 
 /// Runs one sequence; if it is answered wrong, finds a shorter one that still is.
-pub(super) async fn run<S: Subject>(seed: u64) -> Result<(), Broken> {
-    check::<S>(seed, None).await
+pub(super) async fn run<S: Subject>(seed: u64, has_clock: bool) -> Result<(), Broken> {
+    check::<S>(seed, has_clock, None).await
 }
 
 /// The same with moves to fresh instances in between.
-pub(super) async fn run_moving<S: TransferSubject>(seed: u64) -> Result<(), Broken> {
-    check::<S>(seed, Some(|subject| Box::pin(moved(subject)))).await
+pub(super) async fn run_moving<S: TransferSubject>(
+    seed: u64,
+    has_clock: bool,
+) -> Result<(), Broken> {
+    check::<S>(seed, has_clock, Some(|subject| Box::pin(moved(subject)))).await
 }
 
-async fn check<S: Subject>(seed: u64, mover: Option<Mover<S>>) -> Result<(), Broken> {
-    let has_clock = S::open().await.clock().is_some();
+/// Whether time passes for `S` as a test says.
+pub(super) async fn has_clock<S: Subject>() -> bool {
+    S::open().await.clock().is_some()
+}
+
+async fn check<S: Subject>(
+    seed: u64,
+    has_clock: bool,
+    mover: Option<Mover<S>>,
+) -> Result<(), Broken> {
     let turns = generate(seed, has_clock, mover.is_some());
     match play::<S>(&turns, mover).await {
         Ok(()) => Ok(()),

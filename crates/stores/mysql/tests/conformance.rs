@@ -106,13 +106,13 @@ impl TransactionalSubject for Mysql {
     }
 }
 
-semel_conformance::store_laws!(Mysql);
-semel_conformance::durable_laws!(Mysql);
-semel_conformance::checkpoint_laws!(Mysql);
-semel_conformance::durable_checkpoint_laws!(Mysql);
-semel_conformance::transactional_laws!(Mysql);
-semel_conformance::durable_transactional_laws!(Mysql);
-semel_conformance::transfer_laws!(Mysql);
-semel_conformance::durable_transfer_laws!(Mysql);
-semel_conformance::checkpoint_transfer_laws!(Mysql);
-semel_conformance::history_laws!(Mysql);
+semel_conformance::store_laws!(Mysql, bare);
+semel_conformance::durable_laws!(Mysql, bare);
+semel_conformance::checkpoint_laws!(Mysql, bare);
+semel_conformance::durable_checkpoint_laws!(Mysql, bare);
+semel_conformance::transactional_laws!(Mysql, bare);
+semel_conformance::durable_transactional_laws!(Mysql, bare);
+semel_conformance::transfer_laws!(Mysql, bare);
+semel_conformance::durable_transfer_laws!(Mysql, bare);
+semel_conformance::checkpoint_transfer_laws!(Mysql, bare);
+semel_conformance::history_laws!(Mysql, bare);

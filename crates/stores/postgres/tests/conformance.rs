@@ -34,6 +34,8 @@ impl Postgres {
 impl Subject for Postgres {
     type Store = PostgresStore;
 
+    const HISTORIES: u64 = 100;
+
     async fn open() -> Self {
         Self::over(Site::new(), TestClock::new()).await
     }
@@ -101,13 +103,13 @@ impl TransactionalSubject for Postgres {
     }
 }
 
-semel_conformance::store_laws!(Postgres);
-semel_conformance::durable_laws!(Postgres);
-semel_conformance::checkpoint_laws!(Postgres);
-semel_conformance::durable_checkpoint_laws!(Postgres);
-semel_conformance::history_laws!(Postgres);
-semel_conformance::transactional_laws!(Postgres);
-semel_conformance::durable_transactional_laws!(Postgres);
-semel_conformance::transfer_laws!(Postgres);
-semel_conformance::durable_transfer_laws!(Postgres);
-semel_conformance::checkpoint_transfer_laws!(Postgres);
+semel_conformance::store_laws!(Postgres, bare);
+semel_conformance::durable_laws!(Postgres, bare);
+semel_conformance::checkpoint_laws!(Postgres, bare);
+semel_conformance::durable_checkpoint_laws!(Postgres, bare);
+semel_conformance::history_laws!(Postgres, bare);
+semel_conformance::transactional_laws!(Postgres, bare);
+semel_conformance::durable_transactional_laws!(Postgres, bare);
+semel_conformance::transfer_laws!(Postgres, bare);
+semel_conformance::durable_transfer_laws!(Postgres, bare);
+semel_conformance::checkpoint_transfer_laws!(Postgres, bare);
