@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use tempfile::TempDir;
 
-use crate::worker::Site;
+use crate::broker::{Broker, Publish};
 
 /// A broker on ports of its own; gone when dropped. Everything about it is asked with Kafka's own tools.
 #[derive(Debug)]
@@ -60,18 +60,6 @@ impl Kafka {
         format!("127.0.0.1:{}", self.port)
     }
 
-    /// Kills the broker and starts it again on the same log.
-    ///
-    /// # Panics
-    ///
-    /// If it does not come up again.
-    pub fn kill_and_restart(&mut self) {
-        self.process.kill().expect("a process");
-        self.process.wait().expect("a process");
-        self.process = broker(&self.folder);
-        self.wait_until_up();
-    }
-
     /// Makes a topic.
     ///
     /// # Panics
@@ -87,26 +75,6 @@ impl Kafka {
             .args(["--partitions", &partitions])
             .output();
         succeeded(&made.expect("java"));
-    }
-
-    /// A producer of Kafka's own that is at work all the time.
-    ///
-    /// # Panics
-    ///
-    /// If there is no Java.
-    pub fn producer(&self, topic: &str) -> Producer {
-        let brokers = self.brokers();
-        let tool = "org.apache.kafka.tools.ConsoleProducer";
-        let mut command = java(&[tool]);
-        command
-            .args(["--bootstrap-server", &brokers, "--topic", topic])
-            .args(["--property", "parse.key=true"])
-            .args(["--property", "key.separator=\t"])
-            .args(["--producer-property", "acks=all"])
-            .stdin(Stdio::piped())
-            .stdout(Stdio::null())
-            .stderr(Stdio::piped());
-        Producer(command.spawn().expect("java"))
     }
 
     /// Everything that a topic has for whoever reads what is committed, from its first record on.
@@ -128,56 +96,6 @@ impl Kafka {
         text.lines().map(str::to_owned).collect()
     }
 
-    /// How many records the group has still to commit, and how many were published; `None` while the group
-    /// rebalances or the broker does not know.
-    fn lag(&self, group: &str) -> Option<(u64, u64)> {
-        let text = self.describe(group);
-        let rows = text.lines().filter(|line| line.starts_with(group));
-        let (mut lag, mut end, mut seen) = (0, 0, false);
-        for row in rows {
-            let fields: Vec<_> = row.split_whitespace().collect();
-            let number = |at: usize| fields.get(at)?.parse::<u64>().ok();
-            end += number(4)?;
-            lag += number(5)?;
-            seen = true;
-        }
-        seen.then_some((lag, end))
-    }
-
-    /// Waits until the group has committed everything that was published.
-    ///
-    /// # Panics
-    ///
-    /// If it does not within a minute, with what the workers at `site` said.
-    pub fn wait_until_read(&self, group: &str, records: u64, site: &Site) {
-        let mut last = None;
-        for _ in 0..30 {
-            last = self.lag(group);
-            if last == Some((0, records)) {
-                return;
-            }
-            sleep(Duration::from_secs(2));
-        }
-        let said = site.text("stderr.log");
-        let lines: Vec<_> = said.lines().collect();
-        let tail = lines[lines.len().saturating_sub(40)..].join("\n");
-        let stands = self.describe(group);
-        panic!("{group} stands at {last:?} of {records}:\n{stands}\n{tail}");
-    }
-
-    /// How the group stands, a row for each partition.
-    fn describe(&self, group: &str) -> String {
-        let brokers = self.brokers();
-        let tool = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand";
-        let server = ["--bootstrap-server", &brokers];
-        let output = java(&[tool])
-            .args(server)
-            .args(["--describe", "--group", group])
-            .output()
-            .expect("java");
-        String::from_utf8_lossy(&output.stdout).into_owned()
-    }
-
     fn wait_until_up(&self) {
         let brokers = self.brokers();
         for _ in 0..300 {
@@ -196,19 +114,67 @@ impl Kafka {
     }
 }
 
-/// See [`Kafka::producer`].
-#[derive(Debug)]
-pub struct Producer(Child);
+impl Broker for Kafka {
+    fn reader(&mut self, name: &str) -> String {
+        SOURCE
+            .replace("BROKERS", &self.brokers())
+            .replace("NAME", name)
+    }
 
-impl Producer {
-    /// Has each line published, with `key` of it as the record's key, sooner or later.
-    ///
-    /// # Panics
-    ///
-    /// If the producer is gone.
-    pub fn publish(&mut self, lines: &[&str], key: impl Fn(&str) -> String) {
+    /// A producer of Kafka's own that is at work all the time.
+    fn publisher(&self) -> Box<dyn Publish> {
+        let brokers = self.brokers();
+        let tool = "org.apache.kafka.tools.ConsoleProducer";
+        let mut command = java(&[tool]);
+        command
+            .args(["--bootstrap-server", &brokers, "--topic", "payments"])
+            .args(["--property", "parse.key=true"])
+            .args(["--property", "key.separator=\t"])
+            .args(["--producer-property", "acks=all"])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped());
+        Box::new(Producer(command.spawn().expect("java")))
+    }
+
+    fn kill_and_restart(&mut self) {
+        self.process.kill().expect("a process");
+        self.process.wait().expect("a process");
+        self.process = broker(&self.folder);
+        self.wait_until_up();
+    }
+
+    /// `None` also while the group rebalances.
+    fn left(&self, reader: &str) -> Option<u64> {
+        let text = self.stands(reader);
+        let rows = text.lines().filter(|line| line.starts_with(reader));
+        let lags = rows.map(|row| row.split_whitespace().nth(5)?.parse().ok());
+        let lags: Vec<u64> = lags.collect::<Option<_>>()?;
+        (!lags.is_empty()).then(|| lags.iter().sum())
+    }
+
+    fn stands(&self, reader: &str) -> String {
+        let brokers = self.brokers();
+        let tool = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand";
+        let output = java(&[tool])
+            .args(["--bootstrap-server", &brokers])
+            .args(["--describe", "--group", reader])
+            .output()
+            .expect("java");
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    }
+}
+
+#[derive(Debug)]
+struct Producer(Child);
+
+impl Publish for Producer {
+    /// The key of a record is its payment's.
+    fn publish(&mut self, lines: &[&str]) {
         let keyed = lines.iter().fold(String::new(), |mut to, line| {
-            writeln!(to, "{}\t{line}", key(line)).expect("a string takes what is written");
+            let payment: serde_json::Value = serde_json::from_str(line).expect("JSON");
+            let id = payment["id"].as_str().expect("an id");
+            writeln!(to, "{id}\t{line}").expect("a string takes what is written");
             to
         });
         let input = self.0.stdin.as_mut().expect("a pipe");
@@ -216,12 +182,7 @@ impl Producer {
         input.flush().expect("it is read");
     }
 
-    /// Waits until everything is confirmed.
-    ///
-    /// # Panics
-    ///
-    /// If something is not.
-    pub fn finish(self) {
+    fn finish(self: Box<Self>) {
         // Closes its input.
         let output = self.0.wait_with_output().expect("java");
         let said = String::from_utf8_lossy(&output.stderr);
@@ -294,3 +255,12 @@ group.min.session.timeout.ms=1000
 broker.session.timeout.ms=3000
 broker.heartbeat.interval.ms=500
 ";
+
+/// The reader is a group; whoever joins it or is killed is noticed soon.
+const SOURCE: &str = r#"kind = "kafka"
+brokers = "BROKERS"
+topic = "payments"
+group = "NAME"
+drain = "2s"
+properties = { "session.timeout.ms" = "3000", "heartbeat.interval.ms" = "300" }
+"#;

@@ -4,26 +4,36 @@
 //! never through Semel. What is printed with a failure includes the seed, which fixes the input and
 //! the moments of the kills, though not what the machine makes of them.
 
+mod broker;
 mod disk;
 mod kafka;
 mod lines;
 mod moments;
 mod mysql;
+mod nats;
 mod payments;
 mod postgres;
 mod provider;
+mod rabbitmq;
 mod redis;
 mod scale;
+mod shop;
+mod storm;
 mod worker;
 
+pub use broker::{Broker, Publish};
 pub use disk::Disk;
-pub use kafka::{Kafka, Producer};
+pub use kafka::Kafka;
 pub use lines::{LineKey, Lines};
 pub use moments::Moments;
 pub use mysql::Mysql;
+pub use nats::Nats;
 pub use payments::{Payment, Payments};
 pub use postgres::Postgres;
 pub use provider::Provider;
+pub use rabbitmq::RabbitMq;
 pub use redis::{Log, Redis};
 pub use scale::scaled;
+pub use shop::Shop;
+pub use storm::{Crew, Figures, Kind, Storm};
 pub use worker::{Run, Site, Summary};

@@ -1,6 +1,6 @@
 //! Input: payments with redeliveries and republished messages in between.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
 use crate::Moments;
@@ -69,16 +69,36 @@ impl Payments {
     ///
     /// If it is not so.
     pub fn assert_charged_once(&self, charges: &[String]) {
-        let paid: BTreeSet<Payment> = charges
-            .iter()
-            .filter_map(|charge| charge.split_once(' '))
-            .map(|(id, amount)| Payment {
+        let wrong = self.wrong(charges);
+        let some: Vec<_> = wrong.iter().take(10).collect();
+        assert!(wrong.is_empty(), "{} are wrong, as {some:?}", wrong.len());
+    }
+
+    /// What was not charged once, by its id, and how often it was.
+    ///
+    /// # Panics
+    ///
+    /// If a charge is something else than `ID AMOUNT`.
+    pub fn wrong(&self, charges: &[String]) -> Vec<(String, String)> {
+        let mut times: BTreeMap<Payment, u32> = BTreeMap::new();
+        for charge in charges {
+            let (id, amount) = charge.split_once(' ').expect("an id and an amount");
+            let payment = Payment {
                 id: id.to_owned(),
                 amount: amount.parse().expect("an amount"),
-            })
-            .collect();
-        assert_eq!(charges.len(), paid.len(), "a charge happened twice");
-        assert_eq!(paid.len(), self.distinct.len(), "a charge was lost");
-        assert_eq!(paid, self.distinct);
+            };
+            *times.entry(payment).or_default() += 1;
+        }
+        let lost = self.distinct.iter().filter(|it| !times.contains_key(it));
+        let lost = lost.map(|it| (it.id.clone(), "never charged".to_owned()));
+        let extra = times.iter().filter_map(|(it, times)| {
+            let what = match (self.distinct.contains(it), times) {
+                (true, 1) => return None,
+                (true, times) => format!("charged {times} times"),
+                (false, _) => format!("charged {} unasked", it.amount),
+            };
+            Some((it.id.clone(), what))
+        });
+        lost.chain(extra).collect()
     }
 }

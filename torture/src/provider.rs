@@ -6,6 +6,9 @@ use std::io::{self, BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
+use std::time::Duration;
+
+use crate::Payments;
 
 /// The provider. It serves until the test process ends.
 #[derive(Debug)]
@@ -33,6 +36,15 @@ impl Provider {
     ///
     /// If there is none.
     pub fn start() -> Self {
+        Self::slow(Duration::ZERO)
+    }
+
+    /// The same, and each request takes so long at least.
+    ///
+    /// # Panics
+    ///
+    /// If there is no port.
+    pub fn slow(pause: Duration) -> Self {
         let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a port");
         let address = listener.local_addr().expect("a port");
         let books = Arc::<Mutex<Books>>::default();
@@ -44,7 +56,7 @@ impl Provider {
             for stream in listener.incoming().flatten() {
                 let books = Arc::clone(&books);
                 // Whoever hangs up was killed.
-                thread::spawn(move || serve(&stream, &books));
+                thread::spawn(move || serve(&stream, &books, pause));
             }
         });
         provider
@@ -72,6 +84,22 @@ impl Provider {
         renamed.map(|(id, _)| id.clone()).collect()
     }
 
+    /// What was not carried out once and under one idempotency key, by its id, and what was done instead.
+    pub fn wrong(&self, payments: &Payments) -> Vec<(String, String)> {
+        let books = self.books();
+        let asked: BTreeSet<&str> = payments.distinct.iter().map(|it| &*it.id).collect();
+        let known = books.keys.keys().map(|id| &**id);
+        let all: BTreeSet<&str> = known.chain(asked.iter().copied()).collect();
+        let wrong = all.into_iter().filter_map(|id| {
+            let times = books.effects.get(id).copied().unwrap_or(0);
+            let keys = books.keys.get(id).map_or(0, BTreeSet::len);
+            let is_right = (times, keys) == (1, 1) && asked.contains(id);
+            let what = format!("carried out {times} times, asked for under {keys} keys");
+            (!is_right).then(|| (id.to_owned(), what))
+        });
+        wrong.collect()
+    }
+
     fn books(&self) -> MutexGuard<'_, Books> {
         locked(&self.books)
     }
@@ -83,7 +111,7 @@ fn locked(books: &Mutex<Books>) -> MutexGuard<'_, Books> {
 
 /// Answers what comes on one connection. One request in nine is turned away, one in eleven is
 /// carried out and answered with an error, and after one in thirteen the line breaks.
-fn serve(stream: &TcpStream, books: &Mutex<Books>) -> io::Result<()> {
+fn serve(stream: &TcpStream, books: &Mutex<Books>, pause: Duration) -> io::Result<()> {
     let mut reader = BufReader::new(stream);
     let mut writer = stream;
     while let Some((key, body)) = request(&mut reader)? {
@@ -103,6 +131,7 @@ fn serve(stream: &TcpStream, books: &Mutex<Books>) -> io::Result<()> {
             }
             number
         };
+        thread::sleep(pause);
         let status = match number {
             number if number.is_multiple_of(9) => "503 later\r\nretry-after: 0",
             number if number.is_multiple_of(11) => "500 sorry",

@@ -93,6 +93,20 @@ impl Site {
         Summary::parse(&stdout)
     }
 
+    /// The last forty lines that workers said here.
+    pub fn last_words(&self) -> String {
+        let said = self.text("stderr.log");
+        let lines: Vec<_> = said.lines().collect();
+        lines[lines.len().saturating_sub(40)..].join("\n")
+    }
+
+    /// Every line that workers said of a key, where they log every decision.
+    pub fn told_of(&self, key: &str) -> String {
+        let said = self.text("stderr.log");
+        let lines: Vec<_> = said.lines().filter(|line| line.contains(key)).collect();
+        lines.join("\n")
+    }
+
     /// The folder itself.
     pub fn folder(&self) -> &Path {
         self.0.path()

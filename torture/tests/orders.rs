@@ -10,7 +10,7 @@ use std::thread;
 use std::time::Duration;
 
 use rustix::process::Signal;
-use torture::{Kafka, Moments, Postgres, Run, Site, Summary};
+use torture::{Broker, Kafka, Moments, Postgres, Run, Site, Summary};
 
 #[test]
 #[ignore = "needs the semel binary: cargo xtask test runs it"]
@@ -54,8 +54,8 @@ fn orders_are_charged_and_booked_once_while_workers_are_killed() {
         thread::sleep(moments.between(Duration::from_millis(300), Duration::from_millis(1_500)));
         killed += u32::from(workers.swap_remove(0).kill_after(Duration::ZERO));
     }
-    kafka.wait_until_read("charge", EVENTS, &site);
-    kafka.wait_until_read("book", EVENTS, &site);
+    kafka.wait_until_acknowledged("charge", &site);
+    kafka.wait_until_acknowledged("book", &site);
     for worker in workers {
         worker.signal(Signal::TERM);
         let (status, _) = worker.wait_at_most(Duration::from_secs(60));

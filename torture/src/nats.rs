@@ -1,0 +1,242 @@
+//! A NATS server of a test's own, to be killed. It is spoken to in plain NATS, over a socket.
+
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::broker::{Broker, Publish};
+
+/// A server with one stream, `payments`, that is on the disk before a publication is confirmed; gone when dropped.
+#[derive(Debug)]
+pub struct Nats {
+    folder: TempDir,
+    port: u16,
+    process: Child,
+}
+
+impl Nats {
+    /// Starts a server and makes the stream.
+    ///
+    /// # Panics
+    ///
+    /// If `SEMEL_TEST_NATS_PROGRAM` names no server, or it does not come up.
+    pub fn start() -> Self {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))
+            .and_then(|listener| listener.local_addr())
+            .expect("a free port")
+            .port();
+        let store = folder.path().join("data");
+        let settings = SETTINGS
+            .replace("PORT", &port.to_string())
+            .replace("STORE", &store.display().to_string());
+        std::fs::write(folder.path().join("nats.conf"), settings).expect("a file");
+        let process = server(folder.path());
+        let this = Self {
+            folder,
+            port,
+            process,
+        };
+        this.wait_until("STREAM.NAMES");
+        let made = this
+            .ask("STREAM.CREATE.payments", STREAM)
+            .expect("an answer");
+        assert!(made["error"].is_null(), "{made}");
+        this
+    }
+
+    /// What the server answers to a request of its management.
+    fn ask(&self, what: &str, body: &str) -> io::Result<Value> {
+        let mut line = Line::open(self.port)?;
+        line.send(&format!("$JS.API.{what}"), "0", body)?;
+        line.stream.get_mut().flush()?;
+        let (_, answer) = line.answer()?;
+        Ok(serde_json::from_slice(&answer)?)
+    }
+
+    fn wait_until(&self, answers: &str) {
+        for _ in 0..300 {
+            if self.ask(answers, "").is_ok_and(|it| it["error"].is_null()) {
+                return;
+            }
+            sleep(Duration::from_millis(100));
+        }
+        panic!("NATS did not come up within thirty seconds");
+    }
+}
+
+impl Broker for Nats {
+    fn reader(&mut self, name: &str) -> String {
+        // The consumer is made by whoever comes first.
+        format!(
+            "kind = \"nats\"\nurl = \"nats://127.0.0.1:{}\"\nstream = \"payments\"\nconsumer = \"{name}\"\n",
+            self.port
+        )
+    }
+
+    fn publisher(&self) -> Box<dyn Publish> {
+        Box::new(Publisher {
+            port: self.port,
+            line: None,
+        })
+    }
+
+    fn kill_and_restart(&mut self) {
+        self.process.kill().expect("a process");
+        self.process.wait().expect("a process");
+        self.process = server(self.folder.path());
+        self.wait_until("STREAM.INFO.payments");
+    }
+
+    fn left(&self, reader: &str) -> Option<u64> {
+        let asked = self.ask(&format!("CONSUMER.INFO.payments.{reader}"), "");
+        let info = asked.ok()?;
+        Some(info["num_pending"].as_u64()? + info["num_ack_pending"].as_u64()?)
+    }
+
+    fn stands(&self, reader: &str) -> String {
+        let consumer = self.ask(&format!("CONSUMER.INFO.payments.{reader}"), "");
+        let stream = self.ask("STREAM.INFO.payments", "");
+        format!("{consumer:?}\n{stream:?}")
+    }
+}
+
+impl Drop for Nats {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+#[derive(Debug)]
+struct Publisher {
+    port: u16,
+    line: Option<Line>,
+}
+
+impl Publisher {
+    /// Publishes those lines whose place is in `open`, and takes out those that are confirmed.
+    fn attempt(&mut self, lines: &[&str], open: &mut Vec<usize>) -> io::Result<()> {
+        let line = match &mut self.line {
+            Some(line) => line,
+            none => none.insert(Line::open(self.port)?),
+        };
+        for &place in open.iter() {
+            line.send("payments", &place.to_string(), lines[place])?;
+        }
+        line.stream.get_mut().flush()?;
+        while !open.is_empty() {
+            let (place, answer) = line.answer()?;
+            let answer: Value = serde_json::from_slice(&answer)?;
+            if answer["seq"].is_u64() {
+                open.retain(|it| it.to_string() != place);
+            } else {
+                return Err(io::Error::other(answer.to_string()));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Publish for Publisher {
+    fn publish(&mut self, lines: &[&str]) {
+        for lines in lines.chunks(AT_ONCE) {
+            let mut open: Vec<usize> = (0..lines.len()).collect();
+            let begun = Instant::now();
+            while let Err(error) = self.attempt(lines, &mut open) {
+                // The next connection knows nothing of this one's answers.
+                self.line = None;
+                assert!(
+                    begun.elapsed() < Duration::from_secs(60),
+                    "nothing is confirmed: {error}"
+                );
+                sleep(Duration::from_millis(100));
+            }
+        }
+    }
+
+    fn finish(self: Box<Self>) {}
+}
+
+/// One connection, whose requests are answered under their names.
+#[derive(Debug)]
+struct Line {
+    stream: BufReader<TcpStream>,
+}
+
+impl Line {
+    fn open(port: u16) -> io::Result<Self> {
+        let stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port))?;
+        stream.set_read_timeout(Some(Duration::from_secs(3)))?;
+        stream.set_nodelay(true)?;
+        let mut stream = BufReader::new(stream);
+        let mut hello = String::new();
+        stream.read_line(&mut hello)?;
+        stream
+            .get_mut()
+            .write_all(b"CONNECT {\"verbose\":false}\r\nSUB answers.* 1\r\n")?;
+        Ok(Self { stream })
+    }
+
+    fn send(&mut self, subject: &str, name: &str, body: &str) -> io::Result<()> {
+        let length = body.len();
+        let message = format!("PUB {subject} answers.{name} {length}\r\n{body}\r\n");
+        self.stream.get_mut().write_all(message.as_bytes())
+    }
+
+    /// The name of the next request that is answered, and its answer.
+    fn answer(&mut self) -> io::Result<(String, Vec<u8>)> {
+        loop {
+            let mut head = String::new();
+            if self.stream.read_line(&mut head)? == 0 {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
+            let words: Vec<&str> = head.split_whitespace().collect();
+            match words.first().copied() {
+                Some("MSG") => {
+                    let length = words.last().and_then(|it| it.parse().ok()).unwrap_or(0);
+                    let mut body = vec![0; length + "\r\n".len()];
+                    self.stream.read_exact(&mut body)?;
+                    body.truncate(length);
+                    let name = words[1].trim_start_matches("answers.");
+                    return Ok((name.to_owned(), body));
+                }
+                Some("PING") => self.stream.get_mut().write_all(b"PONG\r\n")?,
+                Some("-ERR") => return Err(io::Error::other(head)),
+                _ => {}
+            }
+        }
+    }
+}
+
+fn server(folder: &Path) -> Child {
+    let program = std::env::var_os("SEMEL_TEST_NATS_PROGRAM")
+        .expect("SEMEL_TEST_NATS_PROGRAM: `cargo xtask services up nats` fetches it");
+    Command::new(program)
+        .arg("--config")
+        .arg(folder.join("nats.conf"))
+        .arg("--log")
+        .arg(folder.join("log"))
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("nats-server")
+}
+
+/// Publications that wait for their confirmations together.
+const AT_ONCE: usize = 200;
+
+const SETTINGS: &str = r#"listen: "127.0.0.1:PORT"
+jetstream { store_dir: "STORE", sync_interval: always }
+"#;
+
+/// Shorter than the window, in nanoseconds: a day.
+const STREAM: &str =
+    r#"{"name":"payments","subjects":["payments"],"storage":"file","max_age":86400000000000}"#;
