@@ -124,7 +124,9 @@ lease = "2s"
 retry = { attempts = 50, backoff = "5ms..20ms", crashes = 1000 }
 "#;
 
+/// Many at once, so that many are under way whenever a worker ends.
 const CALLS: &str = r#"batch = 200
+concurrency = 200
 
 [pipelines.calls.effect]
 kind = "http"
