@@ -1,6 +1,6 @@
 //! Seeded chance.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// A seeded generator (xorshift64*): good enough to pick moments, and the same everywhere.
 #[derive(Clone, Debug)]
@@ -29,4 +29,10 @@ impl Moments {
         let span = u64::try_from(most.saturating_sub(least).as_micros()).unwrap_or(u64::MAX);
         least + Duration::from_micros(self.below(span + 1))
     }
+}
+
+/// This moment.
+#[expect(clippy::disallowed_methods, reason = "real processes take real time")]
+pub(crate) fn now() -> Instant {
+    Instant::now()
 }

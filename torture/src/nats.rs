@@ -5,12 +5,13 @@ use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::broker::{Broker, Publish};
+use crate::moments::now;
 
 /// A server with one stream, `payments`, that is on the disk before a publication is confirmed; gone when dropped.
 #[derive(Debug)]
@@ -148,7 +149,7 @@ impl Publish for Publisher {
     fn publish(&mut self, lines: &[&str]) {
         for lines in lines.chunks(AT_ONCE) {
             let mut open: Vec<usize> = (0..lines.len()).collect();
-            let begun = Instant::now();
+            let begun = now();
             while let Err(error) = self.attempt(lines, &mut open) {
                 // The next connection knows nothing of this one's answers.
                 self.line = None;

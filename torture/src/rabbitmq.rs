@@ -24,6 +24,7 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::time::timeout;
 
 use crate::broker::{Broker, Publish};
+use crate::moments::now;
 
 /// A server with one exchange, `payments`, and a queue of the same messages for each reader; gone when dropped.
 ///
@@ -75,14 +76,14 @@ impl RabbitMq {
             ports,
             names,
             node,
-            declared: Instant::now(),
+            declared: now(),
         };
         this.wait_until_up();
         let durable = ExchangeDeclareOptions {
             durable: true,
             ..ExchangeDeclareOptions::default()
         };
-        this.declare(async |channel: &Channel| {
+        this.declare(&async |channel: &Channel| {
             let kind = ExchangeKind::Fanout;
             channel
                 .exchange_declare("payments".into(), kind, durable, FieldTable::default())
@@ -95,7 +96,7 @@ impl RabbitMq {
         format!("amqp://guest:guest@127.0.0.1:{}/%2f", self.ports.amqp)
     }
 
-    fn declare(&mut self, what: impl AsyncFn(&Channel) -> lapin::Result<()>) {
+    fn declare(&mut self, what: &impl AsyncFn(&Channel) -> lapin::Result<()>) {
         let url = self.url();
         let declared = runtime().block_on(async {
             let (connection, channel) = open(&url).await?;
@@ -103,11 +104,11 @@ impl RabbitMq {
             connection.close(200, "done".into()).await
         });
         declared.expect("declared");
-        self.declared = Instant::now();
+        self.declared = now();
     }
 
     fn wait_until_up(&mut self) {
-        let begun = Instant::now();
+        let begun = now();
         while !answers(self.ports.amqp) {
             let ended = self.node.try_wait().expect("a process");
             let waited = begun.elapsed();
@@ -138,7 +139,7 @@ impl Broker for RabbitMq {
             durable: true,
             ..QueueDeclareOptions::default()
         };
-        self.declare(async |channel: &Channel| {
+        self.declare(&async |channel: &Channel| {
             let none = FieldTable::default;
             channel.queue_declare(name.into(), durable, none()).await?;
             let (from, key) = ("payments".into(), "".into());
@@ -236,7 +237,7 @@ impl Publish for Publisher {
     fn publish(&mut self, lines: &[&str]) {
         for lines in lines.chunks(AT_ONCE) {
             let mut open: Vec<usize> = (0..lines.len()).collect();
-            let begun = Instant::now();
+            let begun = now();
             while !open.is_empty() {
                 if let Err(error) = self.attempt(lines, &mut open) {
                     self.line = None;

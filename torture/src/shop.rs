@@ -72,8 +72,14 @@ impl Shop {
                 "charges" => CHARGES.to_owned(),
                 _ => RECEIPTS.to_owned(),
             };
-            config += &format!("\n[pipelines.{reader}]\n{PIPELINE}{effect}");
-            config += &format!("\n[pipelines.{reader}.source]\n{}", broker.reader(reader));
+            let source = broker.reader(reader);
+            let head = format!("\n[pipelines.{reader}]\n{PIPELINE}");
+            config += &[
+                head,
+                effect,
+                format!("\n[pipelines.{reader}.source]\n{source}"),
+            ]
+            .concat();
         }
         Site::with(&[("semel.toml", &config)])
     }
@@ -93,10 +99,9 @@ impl Shop {
             Store::Redis(_) => {}
             Store::Embedded => wrong.extend(payments.wrong(&receipts(site))),
         }
-        let mut stories = String::new();
-        for (id, what) in wrong.iter().take(3) {
-            stories += &format!("{id}: {what}\n{}\n", site.told_of(id));
-        }
+        let stories = wrong.iter().take(3);
+        let stories = stories.map(|(id, what)| format!("{id}: {what}\n{}", site.told_of(id)));
+        let stories = stories.collect::<Vec<_>>().join("\n");
         assert!(wrong.is_empty(), "{} are wrong:\n{stories}", wrong.len());
     }
 }

@@ -3,11 +3,12 @@
 use std::fmt;
 use std::sync::mpsc;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use rustix::process::Signal;
 
 use crate::broker::Broker;
+use crate::moments::now;
 use crate::worker::{Run, Site, Summary};
 use crate::{Moments, Payments, scaled};
 
@@ -48,18 +49,19 @@ impl Storm {
     ///
     /// If a worker ends by itself, or messages are left.
     pub fn over(&mut self, broker: &mut dyn Broker, site: &Site, readers: &[&str]) -> Figures {
-        let begun = Instant::now();
+        let begun = now();
         let lines: Vec<&str> = self.payments.ndjson.lines().collect();
         // In the last round everything is published.
-        let bits = usize::try_from(rounds() - 1).expect("few");
-        let mut bits = lines.chunks(lines.len().div_ceil(bits));
+        let mut bits = lines.chunks(lines.len().div_ceil(rounds() - 1));
         let mut publisher = broker.publisher();
         let (mut killed, mut stopped, mut restarts) = (0, 0, 0);
         let mut workers: Vec<Run> = Vec::new();
         thread::scope(|scope| {
-            let (give, given) = mpsc::channel();
+            let (give, given) = mpsc::sync_channel(rounds());
             let publishing = scope.spawn(move || {
-                given.iter().for_each(|bit| publisher.publish(bit));
+                for bit in given {
+                    publisher.publish(bit);
+                }
                 publisher.finish();
             });
             for round in 0..rounds() {
@@ -203,7 +205,7 @@ impl fmt::Display for Figures {
     }
 }
 
-fn rounds() -> u32 {
+fn rounds() -> usize {
     scaled(6, 32)
 }
 
