@@ -102,3 +102,27 @@ impl Payments {
         lost.chain(extra).collect()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_not_charged_once_is_wrong() {
+        let payments = Payments::generate(4, &mut Moments::seeded(1));
+        let charge = |it: &Payment| format!("{} {}", it.id, it.amount);
+        let right: Vec<String> = payments.distinct.iter().map(charge).collect();
+        assert_eq!(payments.wrong(&right), []);
+        let unasked = "pay-x 7".to_owned();
+        let charges = [
+            right[0].clone(),
+            right[0].clone(),
+            right[1].clone(),
+            unasked,
+        ];
+        let wrong = payments.wrong(&charges);
+        let wrong: BTreeSet<&str> = wrong.iter().map(|(_, what)| &**what).collect();
+        let expected = ["charged 2 times", "charged 7 unasked", "never charged"];
+        assert_eq!(wrong, expected.into());
+    }
+}

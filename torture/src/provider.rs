@@ -72,18 +72,6 @@ impl Provider {
         self.books().arrivals
     }
 
-    /// How often each payment was carried out.
-    pub fn effects(&self) -> BTreeMap<String, u32> {
-        self.books().effects.clone()
-    }
-
-    /// Payments that came under more than one idempotency key.
-    pub fn renamed(&self) -> Vec<String> {
-        let books = self.books();
-        let renamed = books.keys.iter().filter(|(_, keys)| keys.len() > 1);
-        renamed.map(|(id, _)| id.clone()).collect()
-    }
-
     /// What was not carried out once and under one idempotency key, by its id, and what was done instead.
     pub fn wrong(&self, payments: &Payments) -> Vec<(String, String)> {
         let books = self.books();
@@ -165,4 +153,34 @@ fn request(reader: &mut impl BufRead) -> io::Result<Option<(String, Vec<u8>)>> {
     let mut body = vec![0; len_bytes];
     reader.read_exact(&mut body)?;
     Ok(Some((key, body)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Moments;
+
+    #[test]
+    fn what_was_not_carried_out_once_under_one_key_is_wrong() {
+        let payments = Payments::generate(3, &mut Moments::seeded(1));
+        let provider = Provider::start();
+        let ids: Vec<String> = payments.distinct.iter().map(|it| it.id.clone()).collect();
+        let note = |id: &str, times, keys: &[&str]| {
+            let mut books = provider.books();
+            books.effects.insert(id.to_owned(), times);
+            let keys = keys.iter().map(|key| (*key).to_owned());
+            books.keys.insert(id.to_owned(), keys.collect());
+        };
+        note(&ids[0], 2, &["a"]);
+        note(&ids[1], 1, &["b", "c"]);
+        note("pay-x", 1, &["d"]);
+        let wrong = provider.wrong(&payments);
+        let wrong: BTreeSet<&str> = wrong.iter().map(|(id, _)| &**id).collect();
+        assert_eq!(wrong, [&*ids[0], &*ids[1], &*ids[2], "pay-x"].into());
+        for id in &ids {
+            note(id, 1, &["a"]);
+        }
+        provider.books().keys.remove("pay-x");
+        assert_eq!(provider.wrong(&payments), []);
+    }
 }

@@ -113,7 +113,7 @@ impl Site {
     }
 }
 
-/// A running `semel`.
+/// A running `semel`; killed when dropped.
 #[derive(Debug)]
 pub struct Run(Child);
 
@@ -213,12 +213,21 @@ impl Run {
     /// # Panics
     ///
     /// If it cannot be waited for.
-    pub fn wait(self) -> (ExitStatus, String) {
-        let output = self.0.wait_with_output().expect("a child");
-        (
-            output.status,
-            String::from_utf8(output.stdout).expect("text"),
-        )
+    pub fn wait(mut self) -> (ExitStatus, String) {
+        let mut printed = String::new();
+        if let Some(mut stdout) = self.0.stdout.take() {
+            stdout.read_to_string(&mut printed).expect("text");
+        }
+        (self.0.wait().expect("a child"), printed)
+    }
+}
+
+impl Drop for Run {
+    /// A test that fails leaves nobody at work.
+    fn drop(&mut self) {
+        // Without effect on one that was waited for.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
     }
 }
 
