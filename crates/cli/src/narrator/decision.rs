@@ -392,8 +392,10 @@ fn message(name: &str) -> &'static str {
         "store_failed" => "store failed: tried again",
         "breaker_opened" => "store away: tried by one call at a time",
         "breaker_closed" => "store answers again",
+        "source_away" => "the broker is away: tried again",
         "target_away" => "the place to publish to takes nothing now: tried again",
         "dead_letter_refused" => "the broker takes no such dead letter: kept in the store alone",
+        "revoked" => "deliveries go to another worker: what had not begun was given back",
         "unprotected" => "attempt without a claim, since the store is away",
         _ => "",
     }

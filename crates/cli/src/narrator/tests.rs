@@ -1,4 +1,4 @@
-use semel_core::{Key, Operation, Scope};
+use semel_core::{Error, ErrorKind, Key, Operation, Scope};
 
 use super::*;
 
@@ -99,6 +99,39 @@ fn text_never_shows_a_key() {
             json(event, None).contains("\"key\":\"alice@example.org\""),
             "{event:?}"
         );
+    }
+}
+
+#[test]
+fn a_decision_about_no_message_has_words_too() {
+    let error = Error::new(ErrorKind::Unavailable, "gone");
+    let wait = Duration::ZERO;
+    let events = [
+        Event::SourceAway { error: &error },
+        Event::StoreFailed {
+            error: &error,
+            wait,
+        },
+        Event::BreakerOpened {
+            error: &error,
+            wait,
+        },
+        Event::BreakerClosed { lasted: wait },
+        Event::TargetAway {
+            error: &error,
+            wait,
+        },
+        Event::DeadLetterRefused {
+            coordinates: "in:1",
+            error: &error,
+        },
+        Event::Revoked {
+            deliveries: 2,
+            given_back: 1,
+        },
+    ];
+    for event in &events {
+        assert!(!json(event, None).contains("\"message\":\"\""), "{event:?}");
     }
 }
 
