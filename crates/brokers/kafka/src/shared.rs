@@ -1,7 +1,7 @@
 //! What the consuming thread and the source share: records that wait to be fetched, and what becomes of
 //! those that were.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -40,6 +40,8 @@ pub(crate) struct State {
     handed: VecDeque<Option<(AssignmentId, i64)>>,
     first_handed: u64,
     revoked: Vec<DeliveryId>,
+    /// Partitions that were paused when they went. librdkafka has them paused still when they come back.
+    left_paused: BTreeSet<(Box<str>, i32)>,
     away: Option<Error>,
     told_away: Option<(String, Instant)>,
     failed: Option<Error>,
@@ -149,7 +151,7 @@ impl State {
             partition,
             prefix: Prefix::default(),
             is_leaving: false,
-            is_paused: false,
+            is_paused: self.left_paused.remove(&(topic.into(), partition)),
             is_ready,
             early: Vec::new(),
         };
@@ -336,7 +338,10 @@ impl State {
     /// Lets go of them for good; what is told of their deliveries from here on is ignored.
     pub(crate) fn left(&mut self, assignments: &[AssignmentId]) {
         for id in assignments {
-            self.assignments.remove(id);
+            let left = self.assignments.remove(id);
+            if let Some(left) = left.filter(|it| it.is_paused) {
+                self.left_paused.insert((left.topic, left.partition));
+            }
         }
     }
 
@@ -362,3 +367,25 @@ impl State {
 
 /// How often the same reason for being away is told.
 const TELL_EVERY: Duration = Duration::from_secs(10);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_partition_that_went_paused_is_paused_when_it_comes_back() {
+        let mut state = State::default();
+        let id = state.assign("t", 0, true);
+        let other = state.assign("t", 1, true);
+        for (_, assignment) in state.assignments(Some(&[id])) {
+            assignment.is_paused = true;
+        }
+        state.left(&[id, other]);
+        for (partition, expected) in [(0, true), (1, false)] {
+            let again = state.assign("t", partition, true);
+            for (_, assignment) in state.assignments(Some(&[again])) {
+                assert_eq!(assignment.is_paused, expected, "{partition}");
+            }
+        }
+    }
+}
