@@ -173,6 +173,56 @@ async fn no_more_is_read_over_one_record_than_the_span() {
     assert_eq!(topic.committed(1), [400]);
 }
 
+/// librdkafka keeps it paused over the time that somebody else has it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_partition_that_left_while_it_was_full_is_read_when_it_comes_back() {
+    let topic = Topic::with(2, &[]).await;
+    topic.number(0..800, 2).await;
+    let mut options = topic.options();
+    options.span = 100;
+    options.drain = Duration::ZERO;
+    let little = ("fetch.message.max.bytes".into(), "1000".into());
+    options.properties.push(little);
+    let mut first = semel_broker_kafka::KafkaSource::new(options).expect("a source");
+    // Nothing is finished, so both are full at last.
+    let mut held = take(&mut first, 100).await;
+    while let Ok(Ok(fetched)) = timeout(Duration::from_secs(2), first.fetch(50)).await {
+        if let Fetched::Deliveries(some) = fetched {
+            held.extend(some);
+        }
+    }
+    assert!(held.len() < 800, "neither is full: {}", held.len());
+    let mut second = topic.source();
+    let joining = tokio::spawn(async move {
+        let got = take(&mut second, 1).await;
+        second.requeue(&ids(&got)).await.expect("a word");
+        second.close().await.expect("an end");
+    });
+    let mut seen = numbers(&held);
+    let begun = Instant::now();
+    while seen.len() < 800 {
+        let left = Duration::from_secs(60).saturating_sub(begun.elapsed());
+        match timeout(left, first.fetch(50)).await {
+            Ok(Ok(Fetched::Revoked(revoked))) => {
+                assert_ne!(revoked.len(), held.len(), "one of two partitions");
+                first.requeue(&revoked).await.expect("a word");
+                held.retain(|it| !revoked.contains(&it.id));
+                // The other one goes on.
+                first.acknowledge(&ids(&held)).await.expect("a word");
+            }
+            Ok(Ok(Fetched::Deliveries(some))) => {
+                seen.extend(numbers(&some));
+                first.acknowledge(&ids(&some)).await.expect("a word");
+            }
+            Ok(Ok(Fetched::Away(_))) => {}
+            other => panic!("{} of 800 were read: {other:?}", seen.len()),
+        }
+    }
+    joining.await.expect("it joins and leaves");
+    first.close().await.expect("an end");
+    assert_eq!(topic.committed(2), [400, 400]);
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn whoever_reads_slowly_stays_in_the_group() {
     let topic = Topic::with(1, &[]).await;
