@@ -65,6 +65,7 @@ impl Storm {
                 publisher.finish();
             });
             for round in 0..rounds() {
+                let said = site.said();
                 // One more joins those that are at work, which takes partitions from them.
                 while workers.len() < self.crew.most() {
                     workers.push(site.start(RUN));
@@ -72,6 +73,7 @@ impl Storm {
                 if let Some(bit) = bits.next() {
                     give.send(bit).expect("somebody publishes");
                 }
+                wait_for_work(site, said);
                 thread::sleep(self.moments.between(MS(300), MS(1_500)));
                 if round % 5 == 1 {
                     // Beyond its lease, and beyond its session: the broker goes on without it.
@@ -205,8 +207,24 @@ impl fmt::Display for Figures {
     }
 }
 
+/// Waits until somebody has begun with something: whoever is killed before that dies in vain. Not for ever, since
+/// everything may be done.
+fn wait_for_work(site: &Site, said: u64) {
+    let begun = now();
+    while begun.elapsed() < MS(10_000) {
+        let news = site.said_behind(said);
+        if ["granted", "completed"]
+            .iter()
+            .any(|it| news.contains(&format!("\"decision\":\"{it}\"")))
+        {
+            return;
+        }
+        thread::sleep(MS(50));
+    }
+}
+
 fn rounds() -> usize {
-    scaled(6, 32)
+    scaled(4, 32)
 }
 
 /// Longer than every lease and session timeout; in a campaign so much longer that others have come to what the one

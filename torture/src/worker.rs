@@ -1,7 +1,7 @@
 //! A folder of its own with a configuration, and `semel run` in it.
 
 use std::fs::File;
-use std::io::{BufReader, Read};
+use std::io::{BufReader, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread::sleep;
@@ -98,6 +98,25 @@ impl Site {
         let said = self.text("stderr.log");
         let lines: Vec<_> = said.lines().collect();
         lines[lines.len().saturating_sub(40)..].join("\n")
+    }
+
+    /// How many bytes workers have said on their standard errors.
+    pub fn said(&self) -> u64 {
+        std::fs::metadata(self.path("stderr.log")).map_or(0, |it| it.len())
+    }
+
+    /// What they said behind so many bytes.
+    ///
+    /// # Panics
+    ///
+    /// If the file system does not play along.
+    pub fn said_behind(&self, bytes: u64) -> String {
+        let mut said = Vec::new();
+        if let Ok(mut file) = File::open(self.path("stderr.log")) {
+            file.seek(SeekFrom::Start(bytes)).expect("a place");
+            file.read_to_end(&mut said).expect("it is read");
+        }
+        String::from_utf8_lossy(&said).into_owned()
     }
 
     /// Every line that workers said of a key, where they log every decision.

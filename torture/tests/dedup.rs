@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use rusqlite::Connection;
-use torture::{LineKey, Lines, Moments, Run, Site, Summary};
+use torture::{LineKey, Lines, Moments, Run, Site, Summary, scaled};
 
 const MS: fn(u64) -> Duration = Duration::from_millis;
 const EMBEDDED: &str = "embedded:data";
@@ -16,7 +16,8 @@ const SQLITE: &str = "sqlite:s.db";
 #[ignore = "needs the semel binary: cargo xtask test runs it"]
 fn a_killed_dedup_leaves_each_first_line_in_the_file_exactly_once() {
     let mut moments = Moments::seeded(31);
-    for (key, kills) in [(LineKey::Line, 60), (LineKey::JsonId, 60)] {
+    for key in [LineKey::Line, LineKey::JsonId] {
+        let kills = scaled(25, 60);
         exact(EMBEDDED, key, kills, 200_000, MS(400), &mut moments);
     }
 }
@@ -25,7 +26,8 @@ fn a_killed_dedup_leaves_each_first_line_in_the_file_exactly_once() {
 #[ignore = "needs the semel binary: cargo xtask test runs it"]
 fn a_killed_dedup_over_sqlite_leaves_each_first_line_in_the_file_exactly_once() {
     let mut moments = Moments::seeded(32);
-    for (key, kills) in [(LineKey::Line, 20), (LineKey::JsonId, 20)] {
+    for key in [LineKey::Line, LineKey::JsonId] {
+        let kills = scaled(10, 20);
         exact(SQLITE, key, kills, 60_000, MS(600), &mut moments);
     }
 }
