@@ -50,6 +50,16 @@ const ALLOWED: &[Arrow] = &[
     Arrow("torture", "crates/core", Use::Normal),
     // The proxy that cuts connections.
     Arrow("torture", "crates/conformance", Use::Tests),
+    Arrow("proof", "crates/core", Use::Normal),
+    Arrow("proof", "crates/engine", Use::Normal),
+    Arrow("proof", "crates/simulation", Use::Normal),
+    Arrow("proof", "crates/stores/*", Use::Normal),
+    Arrow("proof", "crates/conformance", Use::Normal),
+    // The seeded world that the tests of the engine and the proof play in.
+    Arrow("crates/simulation", "crates/core", Use::Normal),
+    Arrow("crates/simulation", "crates/engine", Use::Normal),
+    Arrow("crates/simulation", "crates/stores/memory", Use::Normal),
+    Arrow("crates/engine", "crates/simulation", Use::Tests),
     Arrow("bench", "crates/worker", Use::Normal),
     Arrow("bench", "crates/engine", Use::Normal),
     Arrow("bench", "crates/core", Use::Normal),

@@ -1,0 +1,78 @@
+//! How hard to try: what a merge affords, a number of seeds, or a length of time.
+
+use std::time::Duration;
+
+use crate::stopwatch::Stopwatch;
+
+/// What was asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Size {
+    /// What every merge runs; each tier knows what that is.
+    Merge,
+    /// This many seeds, or whatever the tier counts in.
+    Seeds(u64),
+    /// As many as fit.
+    Minutes(u64),
+}
+
+/// How hard a tier tries, and where its chance begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Effort {
+    /// How much.
+    pub(crate) size: Size,
+    /// The first seed. The same seed plays the same story.
+    pub(crate) seed: u64,
+}
+
+impl Effort {
+    /// Ends a loop over tries: by number, `merge` of them where nothing was asked for, or by time.
+    pub(crate) fn budget(self, merge: u64) -> Budget {
+        let (most, time) = match self.size {
+            Size::Merge => (merge, None),
+            Size::Seeds(seeds) => (seeds, None),
+            Size::Minutes(minutes) => (u64::MAX, Some(Duration::from_secs(minutes * 60))),
+        };
+        Budget {
+            most,
+            time,
+            since: Stopwatch::start(),
+        }
+    }
+}
+
+/// What is left to spend.
+#[derive(Debug)]
+pub(crate) struct Budget {
+    most: u64,
+    time: Option<Duration>,
+    since: Stopwatch,
+}
+
+impl Budget {
+    /// The most tries, whatever the time.
+    pub(crate) fn most(&self) -> u64 {
+        self.most
+    }
+
+    /// Whether one more may begin after `tried`; one always may.
+    pub(crate) fn allows(&self, tried: u64) -> bool {
+        let in_time = self.time.is_none_or(|time| self.since.elapsed() < time);
+        tried == 0 || (tried < self.most && in_time)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_budget_ends_by_number_or_by_time() {
+        let effort = |size| Effort { size, seed: 1 };
+        let merge = effort(Size::Merge).budget(3);
+        assert!(merge.allows(2) && !merge.allows(3));
+        let seeds = effort(Size::Seeds(5)).budget(3);
+        assert!(seeds.allows(4) && !seeds.allows(5));
+        let none = effort(Size::Minutes(0)).budget(3);
+        assert!(none.allows(0) && !none.allows(1));
+    }
+}

@@ -1,0 +1,188 @@
+//! The tiers of proof, behind one door: `cargo xtask prove`. What each has found is on the book's page
+//! `proof.md`.
+#![expect(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "a program for the terminal: what it prints is its result"
+)]
+
+mod effort;
+mod report;
+mod stopwatch;
+
+use std::process::{Command, ExitCode};
+
+use crate::effort::{Effort, Size};
+use crate::report::{Report, Row};
+use crate::stopwatch::Stopwatch;
+
+/// One kind of proof.
+struct Tier {
+    /// `T1`.
+    id: &'static str,
+    /// What it does, in a few words.
+    what: &'static str,
+    run: fn(Effort) -> Vec<Row>,
+}
+
+const TIERS: &[Tier] = &[];
+
+const USAGE: &str = "\
+usage: proof [TIER…] [--seeds N | --minutes M] [--seed S] [--json FOLDER]
+
+  TIER           as T1; all that are there if none is named
+  --seeds N      as many of whatever the tier counts in
+  --minutes M    as many as fit
+  --seed S       the first seed, 1 if it is not given
+  --json FOLDER  where to write what was found, a file a tier";
+
+/// What the command line asks for.
+#[derive(Debug, PartialEq, Eq)]
+struct Asked {
+    tiers: Vec<String>,
+    effort: Effort,
+    json: Option<String>,
+}
+
+fn main() -> ExitCode {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    match asked(&words).and_then(|asked| run(&asked, &words)) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(wrong) => {
+            eprintln!("proof: {wrong}\n\n{USAGE}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn asked(words: &[String]) -> Result<Asked, String> {
+    let mut asked = Asked {
+        tiers: Vec::new(),
+        effort: Effort {
+            size: Size::Merge,
+            seed: 1,
+        },
+        json: None,
+    };
+    let mut words = words.iter();
+    while let Some(word) = words.next() {
+        let mut value = || words.next().ok_or(format!("`{word}` needs a value"));
+        let number = |text: &String| {
+            let wrong = |_| format!("`{text}` is not a whole number");
+            text.parse::<u64>().map_err(wrong)
+        };
+        match word.as_str() {
+            "--seeds" | "--minutes" if asked.effort.size != Size::Merge => {
+                return Err("--seeds and --minutes do not go together".to_owned());
+            }
+            "--seeds" => asked.effort.size = Size::Seeds(number(value()?)?),
+            "--minutes" => asked.effort.size = Size::Minutes(number(value()?)?),
+            "--seed" => asked.effort.seed = number(value()?)?,
+            "--json" => asked.json = Some(value()?.clone()),
+            tier if TIERS.iter().any(|known| known.id == tier) => {
+                asked.tiers.push(tier.to_owned());
+            }
+            unknown => {
+                let known: Vec<&str> = TIERS.iter().map(|tier| tier.id).collect();
+                return Err(format!(
+                    "`{unknown}` is no tier; there are {}",
+                    known.join(", ")
+                ));
+            }
+        }
+    }
+    Ok(asked)
+}
+
+/// Runs the tiers and says what they found; whether all of it stands.
+fn run(asked: &Asked, words: &[String]) -> Result<bool, String> {
+    let mut stands = true;
+    for tier in TIERS {
+        if !asked.tiers.is_empty() && !asked.tiers.iter().any(|id| id == tier.id) {
+            continue;
+        }
+        println!("{}: {}", tier.id, tier.what);
+        let since = Stopwatch::start();
+        let rows = (tier.run)(asked.effort);
+        let report = Report {
+            tier: tier.id.to_owned(),
+            commit: commit(),
+            command: command(tier.id, words),
+            rows,
+            seconds: since.elapsed().as_secs_f64(),
+        };
+        println!("{}", report.table());
+        let faults = report.faults_found();
+        for fault in &faults {
+            println!("{} FAILED: {fault}", tier.id);
+        }
+        stands &= faults.is_empty();
+        if let Some(folder) = &asked.json {
+            write(folder, &report)?;
+        }
+    }
+    Ok(stands)
+}
+
+fn write(folder: &str, report: &Report) -> Result<(), String> {
+    let path = std::path::Path::new(folder).join(format!("{}.json", report.tier));
+    let text = serde_json::to_string_pretty(report).map_err(|error| error.to_string())?;
+    std::fs::create_dir_all(folder)
+        .and_then(|()| std::fs::write(&path, text + "\n"))
+        .map_err(|error| format!("cannot write {}: {error}", path.display()))
+}
+
+/// What to type for one tier of this run again.
+fn command(tier: &str, words: &[String]) -> String {
+    let mut typed = vec!["cargo xtask prove", tier];
+    let mut words = words.iter().map(String::as_str);
+    while let Some(word) = words.next() {
+        if let "--seeds" | "--minutes" | "--seed" = word {
+            typed.push(word);
+            typed.extend(words.next());
+        } else if word == "--json" {
+            words.next();
+        }
+    }
+    typed.join(" ")
+}
+
+fn commit() -> String {
+    let said = Command::new("git")
+        .args(["describe", "--always", "--dirty", "--abbrev=12"])
+        .output();
+    match said {
+        Ok(said) if said.status.success() => {
+            String::from_utf8_lossy(&said.stdout).trim().to_owned()
+        }
+        Ok(_) | Err(_) => "unknown".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(line: &str) -> Vec<String> {
+        line.split_whitespace().map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn what_is_wrong_on_the_command_line_is_said() {
+        let wrong = |line| asked(&words(line)).expect_err(line);
+        assert!(wrong("T99").contains("`T99` is no tier"));
+        assert!(wrong("--seeds").contains("needs a value"));
+        assert!(wrong("--seeds many").contains("`many` is not a whole number"));
+        assert!(wrong("--seeds 1 --minutes 1").contains("do not go together"));
+    }
+
+    #[test]
+    fn the_command_of_one_tier_is_told_without_where_it_was_written() {
+        let all = words("T1 T2 --seeds 9 --json there --seed 4");
+        assert_eq!(
+            command("T2", &all),
+            "cargo xtask prove T2 --seeds 9 --seed 4"
+        );
+    }
+}
