@@ -205,6 +205,7 @@ macro_rules! __each_store_law {
                 LawId::Resolved => a_verdict_brings_its_own_window;
                 LawId::Resolved => a_doubt_resolved_as_not_applied_is_attempted_again;
                 LawId::Resolved => not_applied_is_refused_before_it_is_quiet;
+                LawId::Resolved => evidence_from_before_it_was_quiet_is_refused;
                 LawId::Resolved => an_abandoned_doubt_is_dead;
                 LawId::Resolved => a_verdict_is_final;
                 LawId::Resolved => a_verdict_on_anything_else_is_refused;

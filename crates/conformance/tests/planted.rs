@@ -113,6 +113,8 @@ bugs! {
     RepeatsUncounted uncounted_repeats_are_caught RepeatsCounted,
     /// "Not applied" is believed at once.
     QuietIgnored an_ignored_quiet_time_is_caught Resolved,
+    /// "Not applied" is believed however long ago it was looked for.
+    EvidenceAgeIgnored evidence_whose_age_is_ignored_is_caught Resolved,
     /// Attempts are not capped when claimed.
     NoAttemptCap a_missing_cap_is_caught AttemptsCapped,
     /// Requeueing does not count anew.

@@ -278,6 +278,9 @@ pub enum Admission {
         state: StateKind,
         /// How this duplicate came about.
         duplicate: Duplicate,
+        /// The store's clock now: what is found out about a doubt after this answer was not found out
+        /// before. DBT-5.
+        now: Timestamp,
     },
     /// No record, and the message is older than the window. Quarantine it.
     TooOld,

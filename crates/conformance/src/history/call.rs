@@ -186,10 +186,13 @@ impl Answer {
                 times.blur(now);
                 None
             }
+            Admission::Parked { now, .. } => {
+                times.blur(now);
+                None
+            }
             Admission::Replay { .. }
             | Admission::Conflict { .. }
             | Admission::Stale { .. }
-            | Admission::Parked { .. }
             | Admission::TooOld
             | Admission::Failed(_) => None,
         };

@@ -159,6 +159,7 @@ impl Alphabet {
             }),
             1 => Order::Resolve(Verdict::NotApplied {
                 quiet: random.pick(self.spans),
+                asked: None,
             }),
             2 => Order::Resolve(Verdict::Abandon { window }),
             3..=5 => Order::Requeue,

@@ -62,6 +62,7 @@ pub async fn a_refused_order_leaves_none<S: Subject>(lab: Lab<S>) {
     let doubt = lab.doubt("doubt").await.operation;
     let unquiet = Order::Resolve(Verdict::NotApplied {
         quiet: Duration::from_secs(86_400),
+        asked: None,
     });
     for (operation, order) in [
         (&absent, Order::Release),
@@ -323,6 +324,7 @@ async fn every_order<S: Subject>(lab: &Lab<S>) -> Vec<(Operation, Order)> {
     };
     let not_applied = Verdict::NotApplied {
         quiet: Duration::ZERO,
+        asked: None,
     };
     let abandon = Verdict::Abandon {
         window: LONG_WINDOW,

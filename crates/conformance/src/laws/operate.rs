@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use semel_core::decide::{Directed, Order, Refusal, Verdict};
-use semel_core::{Claim, Operation, Recovery, StateKind};
+use semel_core::{Admission, Claim, Operation, Recovery, StateKind};
 
 use crate::lab::Lab;
 use crate::steps::{
@@ -92,6 +92,37 @@ pub async fn not_applied_is_refused_before_it_is_quiet<S: Subject>(lab: Lab<S>) 
         Some(StateKind::Released),
     )
     .await;
+}
+
+/// What was looked for before it was quiet says nothing afterwards, however late it is told.
+pub async fn evidence_from_before_it_was_quiet_is_refused<S: Subject>(lab: Lab<S>) {
+    let claim = lab.doubt("pay-1").await;
+    let quiet = Lab::<S>::lease() * 4;
+    let told_at = |answer| match answer {
+        Admission::Parked { now, .. } => now,
+        answer => panic!("expected parked, got {answer:?}"),
+    };
+    let before = told_at(lab.claim(&lab.request("pay-1", 2)).await);
+    let semel_core::State::InDoubt { since } = lab.record(&claim.operation).await.state else {
+        panic!("not in doubt")
+    };
+    assert!(since <= before, "in doubt since {since}, told at {before}");
+    lab.advance(quiet).await;
+    let refusal = Refusal::NotQuiet {
+        until: since.plus(quiet),
+    };
+    let asked = |at| {
+        Order::Resolve(Verdict::NotApplied {
+            quiet,
+            asked: Some(at),
+        })
+    };
+    if before < since.plus(quiet) {
+        refused(&lab, &claim.operation, asked(before), refusal).await;
+    }
+    let after = told_at(lab.claim(&lab.request("pay-1", 2)).await);
+    lab.ordered(&claim.operation, asked(after), Some(StateKind::Released))
+        .await;
 }
 
 /// A person gives up finding out.
@@ -324,5 +355,5 @@ fn applied() -> Order {
 }
 
 const fn not_applied(quiet: Duration) -> Order {
-    Order::Resolve(Verdict::NotApplied { quiet })
+    Order::Resolve(Verdict::NotApplied { quiet, asked: None })
 }

@@ -308,6 +308,7 @@ pub async fn the_past_outlives_orders_and_late_evidence<S: Subject>(lab: Lab<S>)
     assert_eq!(ends(&past), expected, "attempts are counted anew");
     let verdict = Order::Resolve(Verdict::NotApplied {
         quiet: Duration::ZERO,
+        asked: None,
     });
     for key in ["verdict", "evidence"] {
         let doubt = lab.doubt(key).await;

@@ -137,6 +137,7 @@ pub async fn the_dead_and_the_doubtful_move<S: TransferSubject>(lab: Lab<S>) {
         .await;
     let verdict = Order::Resolve(Verdict::NotApplied {
         quiet: Duration::ZERO,
+        asked: None,
     });
     copy.ordered(&doubts[1].operation, verdict, Some(StateKind::Released))
         .await;

@@ -211,10 +211,15 @@ impl Store for Planted {
             let entity = Self::entity_of(&memory, id);
             let loaded = self.load(&memory, id, entity);
             let mut order = directive.order.clone();
-            if let (Bug::QuietIgnored, Order::Resolve(Verdict::NotApplied { quiet })) =
+            if let (Bug::QuietIgnored, Order::Resolve(Verdict::NotApplied { quiet, .. })) =
                 (self.bug, &mut order)
             {
                 *quiet = Duration::ZERO;
+            }
+            if let (Bug::EvidenceAgeIgnored, Order::Resolve(Verdict::NotApplied { asked, .. })) =
+                (self.bug, &mut order)
+            {
+                *asked = None;
             }
             let record = loaded.record.as_ref();
             let mut decision = decide::operate(record, loaded.entity.as_ref(), &order, now);

@@ -70,10 +70,12 @@ pub fn claim(
         State::Dead { .. } => Decision::keep(Admission::Parked {
             state: StateKind::Dead,
             duplicate,
+            now,
         }),
         State::InDoubt { .. } => Decision::keep(Admission::Parked {
             state: StateKind::InDoubt,
             duplicate,
+            now,
         }),
     }
 }
@@ -162,7 +164,12 @@ fn claim_again(
         let duplicate = duplicate_of(&record, request);
         let record = record.given_up(now, request.window);
         let state = record.state.kind();
-        return Decision::put(Admission::Parked { state, duplicate }, record);
+        let parked = Admission::Parked {
+            state,
+            duplicate,
+            now,
+        };
+        return Decision::put(parked, record);
     }
     grant(record, entity, request, now, token, takeover)
 }

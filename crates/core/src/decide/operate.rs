@@ -51,11 +51,15 @@ pub enum Verdict {
         /// How long to remember it.
         window: Window,
     },
-    /// The effect did not happen. Refused until the doubt has been quiet this long, since an old
-    /// call may still land. DBT-5.
+    /// The effect did not happen. Refused unless the doubt had been quiet this long when the effect was
+    /// looked for, since an old call may still land. DBT-5.
     NotApplied {
         /// Longest life of a call: its time limit plus what queues between.
         quiet: Duration,
+        /// An instant of the store's clock, as an answer of its told, before the effect was looked for.
+        /// However late the verdict comes, it is no younger than its evidence. `None` is now: for a
+        /// person, who looks and says so.
+        asked: Option<Timestamp>,
     },
     /// Nobody will find out; give it up.
     Abandon {
@@ -126,9 +130,9 @@ pub fn operate(
                 window: *window,
             }
         }
-        (Order::Resolve(Verdict::NotApplied { quiet }), State::InDoubt { since }) => {
+        (Order::Resolve(Verdict::NotApplied { quiet, asked }), State::InDoubt { since }) => {
             let until = since.plus(*quiet);
-            if until > now {
+            if until > asked.map_or(now, |asked| asked.min(now)) {
                 return refused(Refusal::NotQuiet { until });
             }
             State::Released { not_before: now }

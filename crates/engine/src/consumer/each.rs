@@ -253,12 +253,19 @@ impl Attempts {
                 Admission::Parked {
                     state: StateKind::InDoubt,
                     duplicate,
+                    now,
                 } => {
                     let state = StateKind::InDoubt;
-                    if self.beside(desk, probe(desk, effect, &incoming)).await? {
+                    let probed = probe(desk, effect, &incoming, now);
+                    if self.beside(desk, probed).await? {
                         desk.lanes.put_back(vec![incoming]);
                     } else {
-                        desk.refused(incoming, Admission::Parked { state, duplicate })?;
+                        let parked = Admission::Parked {
+                            state,
+                            duplicate,
+                            now,
+                        };
+                        desk.refused(incoming, parked)?;
                     }
                 }
                 admission => desk.refused(incoming, admission)?,

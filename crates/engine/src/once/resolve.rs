@@ -49,7 +49,11 @@ impl<S: Store + Clone> Declared<S> {
     ) -> Pending<Result<Directed, Error>> {
         let settings = self.settings();
         let quiet = settings.timeout.unwrap_or_default() + settings.lease;
-        self.resolve(self.operation(key), Verdict::NotApplied { quiet }, note)
+        self.resolve(
+            self.operation(key),
+            Verdict::NotApplied { quiet, asked: None },
+            note,
+        )
     }
 
     /// Gives a key in doubt up: nobody will find out. It is dead from now on.

@@ -73,6 +73,30 @@ async fn a_probe_that_finds_nothing_is_believed_only_after_quiescence() {
     }
 }
 
+/// The probe looks while the first worker's call is still under way; by the time that the store takes the
+/// verdict the doubt is quiet and the call has landed. Found by the simulation.
+#[tokio::test(start_paused = true)]
+async fn what_a_probe_found_before_it_was_quiet_is_not_believed_later() {
+    for fault in [Fault::Cut, Fault::LoseAnswer, Fault::DelayBefore(QUIET * 2)] {
+        let world = World::new();
+        let broker = broker_with(&world, &["a"]);
+        vanish(&world, &broker, Act::DieInFlight(QUIET - LEASE)).await;
+        sweep_once(&world.store)
+            .await
+            .expect("the memory store sweeps");
+        let worker = world.worker(&broker);
+        match fault {
+            Fault::DelayBefore(_) => worker.plan.nth(Method::Operate, 1, fault),
+            fault => worker.plan.outage(Method::Operate, QUIET * 3, fault),
+        };
+        let effect = Scripted::probed(&world, &worker.crash, [], Probe::NotApplied, QUIET);
+        let summary = worker.each(effect, PARK).await.summary();
+
+        assert_eq!(summary.of(Fate::InDoubt), 1, "{fault:?}: {summary:?}");
+        assert_eq!(world.sink.applied("a"), 1, "{fault:?}");
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_probe_whose_verdict_cannot_be_kept_leaves_the_doubt_listed() {
     let world = World::new();

@@ -92,6 +92,7 @@ async fn what_is_in_doubt_is_no_dead_letter_until_somebody_resolves_it() {
         "pay-1",
         Order::Resolve(Verdict::NotApplied {
             quiet: Duration::ZERO,
+            asked: None,
         }),
     )
     .await;

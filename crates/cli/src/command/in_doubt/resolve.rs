@@ -84,7 +84,7 @@ impl Word {
         } else if arguments.verdict.not_applied {
             let quiet = arguments.quiet.unwrap_or_else(|| quiet_of(settings));
             Self {
-                verdict: Verdict::NotApplied { quiet },
+                verdict: Verdict::NotApplied { quiet, asked: None },
                 leads_to: StateKind::Released,
             }
         } else {
@@ -112,7 +112,7 @@ impl Case<'_> {
         let now = self.ground.now();
         let key = key_text(self.operation.key.as_str());
         let state = self.record.state.kind();
-        if let (State::InDoubt { since }, Verdict::NotApplied { quiet }) =
+        if let (State::InDoubt { since }, Verdict::NotApplied { quiet, .. }) =
             (self.record.state, &word.verdict)
             && since.plus(*quiet) > now
         {

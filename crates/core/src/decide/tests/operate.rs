@@ -53,6 +53,26 @@ fn resolved_as_not_applied_is_released_once_it_was_quiet() {
 }
 
 #[test]
+fn a_verdict_is_as_old_as_its_evidence() {
+    let quiet = Duration::from_secs(60);
+    let asked = |asked| {
+        Order::Resolve(Verdict::NotApplied {
+            quiet,
+            asked: Some(asked),
+        })
+    };
+    let since = NOW.minus(quiet * 2);
+    let until = since.plus(quiet);
+    let early = asked(until.minus(Duration::from_millis(1)));
+    refused(record(in_doubt(since)), &early, Refusal::NotQuiet { until });
+    ordered(in_doubt(since), asked(until), StateKind::Released);
+    // A time that has not come is no evidence.
+    let until = LATER;
+    let doubt = record(in_doubt(LATER.minus(quiet)));
+    refused(doubt, &asked(LATER), Refusal::NotQuiet { until });
+}
+
+#[test]
 fn resolved_as_abandoned_is_dead() {
     let after = ordered(in_doubt(EARLIER), abandon(), StateKind::Dead);
     assert_eq!((after.state, after.doubt), (dead(NOW), None));
@@ -265,7 +285,7 @@ fn applied() -> Order {
 }
 
 fn not_applied(quiet: Duration) -> Order {
-    Order::Resolve(Verdict::NotApplied { quiet })
+    Order::Resolve(Verdict::NotApplied { quiet, asked: None })
 }
 
 fn abandon() -> Order {

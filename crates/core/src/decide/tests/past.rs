@@ -141,6 +141,7 @@ fn orders_keep_the_past() {
     let past = vec![ended(EARLIER, AttemptEnd::Failed, Some("refused"))];
     let not_applied = decide::Verdict::NotApplied {
         quiet: Duration::ZERO,
+        asked: None,
     };
     for (state, order) in [
         (dead(NOW), Order::Requeue),

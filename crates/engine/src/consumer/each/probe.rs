@@ -3,18 +3,23 @@
 use std::sync::Arc;
 
 use semel_core::decide::{Directed, Directive, Order, Refusal, Verdict};
-use semel_core::{Claim, Outcome, Result, Store};
+use semel_core::{Claim, Outcome, Result, Store, Timestamp};
 
 use super::super::desk::Desk;
 use super::super::stream::call;
 use crate::effect::{Effect, Probe};
 use crate::pipeline::Incoming;
 
-/// Asks the effect what became of an operation in doubt. Whether that resolved it.
+/// Asks the effect what became of an operation in doubt, which the store told of at `told_at` on its
+/// clock. Whether that resolved it.
+///
+/// However long the verdict is under way, it says when its evidence was looked for at the earliest: by the
+/// time that it arrives an old call may have landed. DBT-5.
 pub(super) async fn probe<S: Store + Clone, E: Effect>(
     desk: &Desk<S>,
     effect: &Arc<E>,
     incoming: &Incoming,
+    told_at: Timestamp,
 ) -> Result<bool> {
     let operation = incoming.request.operation.clone();
     let Some(Some(record)) = desk
@@ -42,6 +47,7 @@ pub(super) async fn probe<S: Store + Clone, E: Effect>(
         Probe::Unknown => return Ok(false),
         Probe::NotApplied => Verdict::NotApplied {
             quiet: effect.quiet(),
+            asked: Some(told_at),
         },
         Probe::Applied(result) => Verdict::Applied {
             outcome: Outcome::raw(result, desk.pipeline.outcome_limit_bytes),
