@@ -41,13 +41,18 @@ struct Line {
 enum Sent {
     Refused(Error),
     Waiting(PublisherConfirm),
+    /// The channel had ended, so that nothing was sent.
+    Not,
+    Lost(lapin::Error),
     Late,
 }
 
-/// What was heard of a message that was sent.
+/// What was heard of a message.
 enum Heard {
     Confirmed,
     Nacked,
+    /// It was not sent: the channel had ended.
+    Nothing,
     Lost(lapin::Error),
     Late,
 }
@@ -164,10 +169,7 @@ impl AmqpSink {
         properties: BasicProperties,
     ) -> Sent {
         if !line.channel.status().connected() {
-            return Sent::Refused(error::away(
-                &self.place,
-                format!("the broker at {} ended the connection", self.place),
-            ));
+            return Sent::Not;
         }
         let options = BasicPublishOptions {
             mandatory: true,
@@ -182,7 +184,7 @@ impl AmqpSink {
         );
         match timeout(self.options.confirm_timeout, sent).await {
             Ok(Ok(confirm)) => Sent::Waiting(confirm),
-            Ok(Err(error)) => Sent::Refused(self.lost(error)),
+            Ok(Err(error)) => Sent::Lost(error),
             Err(_) => Sent::Late,
         }
     }
@@ -205,6 +207,8 @@ impl AmqpSink {
         for sent in sent {
             heard.push(match sent {
                 Sent::Refused(error) => Err(error),
+                Sent::Not => Ok(Heard::Nothing),
+                Sent::Lost(cause) => Ok(Heard::Lost(cause)),
                 Sent::Late => Ok(Heard::Late),
                 Sent::Waiting(confirm) => Ok(match timeout_at(deadline, confirm).await {
                     Ok(Ok(confirmation)) => {
@@ -226,6 +230,12 @@ impl AmqpSink {
         }
         let is_whole = line.channel.status().connected()
             && !heard.iter().any(|heard| matches!(heard, Ok(Heard::Late)));
+        // Whichever message was the first, the broker's last word on the channel goes for all of them.
+        let last_word = heard.iter().find_map(|heard| match heard {
+            Ok(Heard::Lost(cause)) if error::said(cause).is_some() => Some(cause.clone()),
+            _ => None,
+        });
+        let useless = last_word.and_then(|cause| self.useless(line, cause));
         let answers = batch
             .iter()
             .zip(heard)
@@ -239,14 +249,34 @@ impl AmqpSink {
                         self.place
                     ),
                 )),
-                Heard::Lost(cause) => Err(self.refused(line, publication, cause)),
+                Heard::Lost(_) | Heard::Nothing if useless.is_some() => {
+                    useless.clone().map_or(Ok(()), Err)
+                }
+                Heard::Lost(cause) => Err(self.refused(publication, cause)),
+                Heard::Nothing => Err(error::away(
+                    &self.place,
+                    format!("the broker at {} ended the connection", self.place),
+                )),
                 Heard::Late => Err(self.late()),
             });
         (answers.collect(), is_whole)
     }
 
+    /// Whether the broker's last word on a channel says that no message can be published like this: the
+    /// exchange is gone, or the right to write is missing.
+    ///
+    /// Of the first batch of a channel nothing was taken. Later it may have been until now, and the next batch
+    /// is the first of its channel.
+    fn useless(&self, line: &Line, last_word: lapin::Error) -> Option<Error> {
+        if line.is_proven {
+            return None;
+        }
+        let made = error::of_exchange(&self.place, &self.options.exchange, last_word);
+        (made.kind() == ErrorKind::InvalidConfig).then_some(made)
+    }
+
     /// The channel ended before the confirm. Was it because of this message?
-    fn refused(&self, line: &Line, publication: &Publication, cause: lapin::Error) -> Error {
+    fn refused(&self, publication: &Publication, cause: lapin::Error) -> Error {
         match error::said(&cause) {
             // The broker names the most that it takes in its last word.
             Some((error::PRECONDITION_FAILED, words)) if words.contains("max size") => {
@@ -259,15 +289,6 @@ impl AmqpSink {
                     )
                     .with_source(cause),
                     Some(_) | None => self.lost(cause),
-                }
-            }
-            // Of the first batch of a channel nothing was taken. Later it may have been until now, and the
-            // next batch is the first of its channel.
-            Some(_) if !line.is_proven => {
-                let made = error::of_exchange(&self.place, &self.options.exchange, cause.clone());
-                match made.kind() {
-                    ErrorKind::InvalidConfig => made,
-                    _ => self.lost(cause),
                 }
             }
             Some(_) | None => self.lost(cause),
