@@ -58,13 +58,13 @@ fn a_worker_stopped_beyond_its_lease_is_fenced_and_the_effect_happens_once() {
 }
 
 fn wait_for(what: &str, mut is_there: impl FnMut() -> bool) {
-    for _ in 0..1_000 {
+    for _ in 0..6_000 {
         if is_there() {
             return;
         }
         sleep(Duration::from_millis(10));
     }
-    panic!("waited ten seconds for {what}");
+    panic!("waited a minute for {what}");
 }
 
 const CONFIG: &str = r#"
