@@ -1,8 +1,8 @@
 //! `cargo xtask bench`: the benchmarks bring their rivals along, so nothing else builds them.
 
 use crate::failure::{Failure, Result};
+use crate::release::EVERYTHING;
 use crate::services::Borrowed;
-use crate::test::EVERYTHING;
 use crate::workspace::Workspace;
 
 /// Builds package `bench` in release mode, and the binary that some of it measures, and runs it with

@@ -12,6 +12,7 @@ mod examples;
 mod failure;
 mod process;
 mod readme;
+mod release;
 mod rust;
 mod services;
 mod tally;

@@ -15,26 +15,21 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::failure::{Failure, Result};
-use crate::process;
 use crate::services::Borrowed;
-use crate::test::EVERYTHING;
 use crate::tree::Tree;
 use crate::workspace::Workspace;
-use crate::{examples, readme::block::Block, readme::session::Session};
+use crate::{examples, process, readme::block::Block, readme::session::Session, release};
 
 /// Runs every checked block, told where `servers` are; gives back how many blocks there are.
 pub(crate) fn run(workspace: &Workspace, servers: &Borrowed) -> Result<usize> {
     let tree = Tree::read(&workspace.root)?;
     let pages = pages(&tree)?;
-    for what in [
-        // What the steps before have built already.
-        &["--package", "semel-cli", EVERYTHING][..],
-        &["--package", "semel", "--example", LIBRARY_EXAMPLE],
-    ] {
-        let build = ["build", "--quiet", "--release"];
-        let build = workspace.cargo(build.iter().chain(what).copied());
+    let example = ["build", "--release", "--package", "semel", "--example"];
+    let example = workspace.cargo(example.into_iter().chain([LIBRARY_EXAMPLE]));
+    for mut build in [release::build(workspace), example] {
+        build.arg("--quiet");
         if !process::stream(build, |_| ())?.success() {
-            return Err(Failure::no(format!("{what:?} does not build for release")));
+            return Err(Failure::no("the release build fails"));
         }
     }
     let mut passed = 0;

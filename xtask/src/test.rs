@@ -4,10 +4,11 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use crate::failure::{Failure, Result};
+use crate::release::{CLI, EVERYTHING, TORTURE};
 use crate::services::Borrowed;
 use crate::tally::{Failed, Tail, Tally};
 use crate::workspace::Workspace;
-use crate::{examples, process, readme, tidy};
+use crate::{examples, process, readme, release, tidy};
 
 /// How much to run.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -104,9 +105,7 @@ fn lints(workspace: &Workspace, what: &[&str]) -> Report {
 
 /// What needs the release binary.
 fn released(workspace: &Workspace, servers: &Borrowed) -> Vec<Step> {
-    let release = step("release", || {
-        plain(workspace.cargo(["build", "--release", "--package", CLI, EVERYTHING]))
-    });
+    let release = step("release", || plain(release::build(workspace)));
     if release.failed > 0 {
         let rest = ["torture", "readme"].map(|name| not_run(name, "no release binary"));
         return std::iter::once(release).chain(rest).collect();
@@ -152,22 +151,15 @@ fn test_args(workspace: &Workspace) -> Vec<&str> {
 
 /// The torture tests, the ignored ones too; without such, nothing was tortured.
 fn torture(workspace: &Workspace, servers: &Borrowed) -> Report {
-    let args = [
-        "test",
-        "--no-fail-fast",
-        "--release",
-        "--package",
-        TORTURE,
-        "--",
-    ];
-    let mut all = with(servers, workspace.cargo(args));
-    all.arg("--include-ignored")
+    let mut all = with(servers, release::torture(workspace));
+    all.args(["--", "--include-ignored"])
         .env("SEMEL_BIN", workspace.semel());
     if let Some(folder) = examples::fetched(workspace) {
         all.env("SEMEL_WEBHOOK_EXAMPLES", folder);
     }
     let report = tests(all);
-    match process::capture(workspace.cargo(args).args(["--list", "--ignored"])) {
+    let mut ignored = release::torture(workspace);
+    match process::capture(ignored.args(["--", "--list", "--ignored"])) {
         Ok(list) if list.lines().any(|line| line.ends_with(": test")) => report,
         _ if report.failed > 0 => report,
         Ok(_) => Report::failed("none of the tests needs the semel binary"),
@@ -329,12 +321,8 @@ fn verdict(steps: &[Step], extent: Extent) -> Result {
     Err(Failure::no(format!("not green: {}", bad.join(", "))))
 }
 
-const TORTURE: &str = "torture";
-const CLI: &str = "semel-cli";
 /// No default members, and tested all the same.
 const HEAVY: [&str; 1] = ["semel-broker-kafka"];
-/// With the binary for every kind of server.
-pub(crate) const EVERYTHING: &str = "--features=semel-cli/full";
 
 #[cfg(test)]
 mod tests {

@@ -1,0 +1,70 @@
+//! The one release build: the binary, the proof, and the tests of `torture`. Features are unified over the
+//! packages of a command, so that every command that wants one of them names all three; cargo would compile
+//! what they share once for each other list.
+
+use std::process::Command;
+
+use crate::workspace::Workspace;
+
+/// Builds all of it.
+pub(crate) fn build(workspace: &Workspace) -> Command {
+    let mut command = workspace.cargo(["build"]);
+    command
+        .args(PACKAGES)
+        .args(["--bin", "semel", "--bin", "proof"]);
+    name_tests(workspace, &mut command);
+    command
+}
+
+/// The tests of `torture`, which `build` has compiled but for those inside its library.
+pub(crate) fn torture(workspace: &Workspace) -> Command {
+    let mut command = workspace.cargo(["test", "--no-fail-fast"]);
+    command.args(PACKAGES).arg("--lib");
+    name_tests(workspace, &mut command);
+    command
+}
+
+/// One by one: `--tests` would be those of all three packages.
+fn name_tests(workspace: &Workspace, command: &mut Command) {
+    for test in workspace.tests_of(TORTURE) {
+        command.args(["--test", test]);
+    }
+}
+
+pub(crate) const TORTURE: &str = "torture";
+pub(crate) const CLI: &str = "semel-cli";
+/// With the binary for every kind of server.
+pub(crate) const EVERYTHING: &str = "--features=semel-cli/full";
+const PACKAGES: [&str; 8] = [
+    "--release",
+    "--package",
+    CLI,
+    "--package",
+    "proof",
+    "--package",
+    TORTURE,
+    EVERYTHING,
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_tests_run_in_the_build_that_was_made() {
+        let workspace = Workspace::find().expect("cargo runs");
+        let words = |command: Command| -> Vec<String> {
+            let args = command.get_args().map(|arg| arg.to_string_lossy());
+            args.map(std::borrow::Cow::into_owned).collect()
+        };
+        let (build, torture) = (words(build(&workspace)), words(torture(&workspace)));
+        let kill = ["--test".to_owned(), "kill".to_owned()];
+        for args in [&build, &torture] {
+            assert!(PACKAGES.iter().all(|it| args.contains(&(*it).to_owned())));
+            assert!(args.windows(2).any(|pair| pair == kill), "{args:?}");
+        }
+        // Not the tests of the binary, which its name would be.
+        let semel = ["--test".to_owned(), "semel".to_owned()];
+        assert!(!torture.windows(2).any(|pair| pair == semel), "{torture:?}");
+    }
+}
