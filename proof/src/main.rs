@@ -98,6 +98,8 @@ fn asked(words: &[String]) -> Result<Asked, String> {
 /// Runs the tiers and says what they found; whether all of it stands.
 fn run(asked: &Asked, words: &[String]) -> Result<bool, String> {
     let mut stands = true;
+    // Of the beginning: what is changed during hours of proof was not tried.
+    let commit = commit();
     for tier in TIERS {
         if !asked.tiers.is_empty() && !asked.tiers.iter().any(|id| id == tier.id) {
             continue;
@@ -107,7 +109,7 @@ fn run(asked: &Asked, words: &[String]) -> Result<bool, String> {
         let rows = (tier.run)(asked.effort);
         let report = Report {
             tier: tier.id.to_owned(),
-            commit: commit(),
+            commit: commit.clone(),
             command: command(tier.id, words),
             rows,
             seconds: since.elapsed().as_secs_f64(),
@@ -148,16 +150,28 @@ fn command(tier: &str, words: &[String]) -> String {
     typed.join(" ")
 }
 
+/// The commit, with `-dirty` if something else is tried. What is kept of earlier runs is no part of that.
 fn commit() -> String {
-    let said = Command::new("git")
-        .args(["describe", "--always", "--dirty", "--abbrev=12"])
-        .output();
-    match said {
-        Ok(said) if said.status.success() => {
-            String::from_utf8_lossy(&said.stdout).trim().to_owned()
-        }
-        Ok(_) | Err(_) => "unknown".to_owned(),
+    let changed = [
+        "status",
+        "--porcelain",
+        "--untracked-files=no",
+        "--",
+        ":/",
+        ":(top,exclude)proof/results",
+        ":(top,exclude)docs/book/src/proof.md",
+    ];
+    match (git(&["rev-parse", "--short=12", "HEAD"]), git(&changed)) {
+        (Some(commit), Some(changed)) if changed.is_empty() => commit,
+        (Some(commit), _) => commit + "-dirty",
+        (None, _) => "unknown".to_owned(),
     }
+}
+
+fn git(args: &[&str]) -> Option<String> {
+    let said = Command::new("git").args(args).output().ok()?;
+    let text = String::from_utf8_lossy(&said.stdout).trim().to_owned();
+    said.status.success().then_some(text)
 }
 
 #[cfg(test)]

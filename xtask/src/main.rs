@@ -11,6 +11,7 @@ mod ci;
 mod examples;
 mod failure;
 mod process;
+mod prove;
 mod readme;
 mod release;
 mod rust;
@@ -33,6 +34,9 @@ usage: cargo xtask VERB
   test [--quick]                   everything that must hold: format, lints, tidy, tests, torture, README
   ci                               install what the tests need, then `test`
   tidy                             the rules of the house that no compiler knows
+  prove [TIER…] [--seeds N | --minutes M] [--seed S] [--keep]
+                                   try to break the promise, tier by tier; keep the results for the book
+  prove --page                     write the book's page of the results that are kept
   readme                           run the checked examples of the README and the book
   examples                         fetch the public webhook examples into target/
   bench [ARGS…]                    build the benchmarks in release mode and run them
@@ -56,6 +60,7 @@ fn dispatch(args: &[String]) -> Result {
         ["test", "--quick"] => test::run(&Workspace::find()?, test::Extent::Quick),
         ["ci"] => ci::run(&Workspace::find()?),
         ["tidy"] => tidy::run(&Workspace::find()?).map(drop),
+        ["prove", words @ ..] => prove::run(&Workspace::find()?, words),
         ["readme"] => {
             let workspace = Workspace::find()?;
             let blocks = |servers: &Borrowed| readme::run(&workspace, servers);

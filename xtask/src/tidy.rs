@@ -13,6 +13,7 @@ mod laws;
 mod length;
 mod licences;
 mod links;
+mod proof;
 
 use std::fmt;
 
@@ -75,6 +76,7 @@ pub(crate) fn run(workspace: &Workspace) -> Result<String> {
         codes::check(&tree),
         glossary::check(&tree),
         book::check(&tree),
+        proof::check(&tree),
         links::check(&tree),
         changelog::check(&tree),
         clippy_files::check(&tree),

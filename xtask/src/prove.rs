@@ -1,0 +1,227 @@
+//! `cargo xtask prove`: runs the tiers of proof, and keeps what they found for the book.
+
+pub(crate) mod page;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitStatus};
+
+use crate::failure::{Failure, Result};
+use crate::services::Borrowed;
+use crate::workspace::Workspace;
+use crate::{process, release};
+
+use self::page::Kept;
+
+/// Runs what `words` ask for, which but for two of them is for the package `proof` to understand.
+pub(crate) fn run(workspace: &Workspace, words: &[&str]) -> Result {
+    if words == ["--page"] {
+        return write_page(workspace);
+    }
+    let keep = words.contains(&"--keep");
+    let words: Vec<&str> = words.iter().copied().filter(|it| *it != "--keep").collect();
+    // Now, and not after hours.
+    if keep && let Some(changed) = changed(workspace)? {
+        return Err(Failure::no(format!(
+            "what is kept belongs to a commit, and {changed} is not committed"
+        )));
+    }
+    if !release::build(workspace).status()?.success() {
+        return Err(Failure::no("the release build fails"));
+    }
+    if wants_servers(&words) {
+        Borrowed::beside(workspace, |servers| {
+            tried(&mut proof(workspace, servers, &words)?)
+        })?;
+    } else {
+        tried(&mut proof(workspace, &Borrowed::none(workspace), &words)?)?;
+    }
+    if keep {
+        for report in reports(workspace)? {
+            self::keep(workspace, &report)?;
+        }
+        write_page(workspace)?;
+    }
+    Ok(())
+}
+
+/// The proof, ready to run with `words`; what an earlier run wrote is gone.
+pub(crate) fn proof(workspace: &Workspace, servers: &Borrowed, words: &[&str]) -> Result<Command> {
+    for report in reports(workspace)? {
+        fs::remove_file(report)?;
+    }
+    let mut command = Command::new(workspace.target.join("release").join("proof"));
+    command
+        .current_dir(&workspace.root)
+        .args(words)
+        .arg("--json")
+        .arg(written(workspace))
+        .env("SEMEL_BIN", workspace.semel());
+    servers.lend(&mut command);
+    Ok(command)
+}
+
+/// The reports that the last run of the proof wrote.
+pub(crate) fn reports(workspace: &Workspace) -> Result<Vec<PathBuf>> {
+    json(&written(workspace))
+}
+
+fn tried(command: &mut Command) -> Result {
+    ended(command.status()?)
+}
+
+/// What the exit code of the proof says.
+fn ended(status: ExitStatus) -> Result {
+    match status.code() {
+        Some(0) => Ok(()),
+        Some(2) => Err(Failure::usage("nothing was tried")),
+        Some(_) | None => Err(Failure::no(format!("the proof does not stand: {status}"))),
+    }
+}
+
+/// Whether a tier among `words` tries servers; without a name, all tiers are asked for.
+fn wants_servers(words: &[&str]) -> bool {
+    let mut named = words.iter().filter(|word| word.starts_with('T')).peekable();
+    named.peek().is_none() || named.any(|tier| ON_SERVERS.contains(tier))
+}
+
+/// What is not committed, but for what is kept: tier after tier may be kept before one commit.
+fn changed(workspace: &Workspace) -> Result<Option<String>> {
+    let mut git = Command::new("git");
+    git.current_dir(&workspace.root)
+        .args(["status", "--porcelain", "--untracked-files=no", "--", "."])
+        .arg(format!(":!{}", page::KEPT))
+        .arg(format!(":!{}", page::PAGE));
+    let said = process::capture(&mut git)?;
+    let first = said.lines().next();
+    Ok(first.map(|line| line.get(3..).unwrap_or(line).to_owned()))
+}
+
+/// Copies one report to the kept ones, unless something speaks against it.
+fn keep(workspace: &Workspace, path: &Path) -> Result {
+    let text = fs::read_to_string(path)?;
+    let kept = Kept::read(&text).map_err(|why| refused(path, &why))?;
+    if let Some(fault) = kept.faults().first() {
+        return Err(refused(path, fault));
+    }
+    let folder = workspace.root.join(page::KEPT);
+    fs::create_dir_all(&folder)?;
+    let kept = folder.join(format!("{}.json", kept.tier));
+    fs::write(&kept, text)?;
+    println!("kept: {}", workspace.relative(&kept));
+    Ok(())
+}
+
+fn refused(path: &Path, why: &str) -> Failure {
+    Failure::no(format!("{} is not kept: {why}", path.display()))
+}
+
+/// Writes the book's page of all that is kept.
+fn write_page(workspace: &Workspace) -> Result {
+    let mut kept = Vec::new();
+    for path in json(&workspace.root.join(page::KEPT))? {
+        let text = fs::read_to_string(&path)?;
+        kept.push(Kept::read(&text).map_err(|why| refused(&path, &why))?);
+    }
+    let path = workspace.root.join(page::PAGE);
+    let page = page::with(&fs::read_to_string(&path)?, kept).map_err(Failure::environment)?;
+    fs::write(&path, page)?;
+    println!("written: {}", page::PAGE);
+    Ok(())
+}
+
+/// Where the proof writes its reports.
+fn written(workspace: &Workspace) -> PathBuf {
+    workspace.target.join("proof")
+}
+
+/// The reports in `folder`, which need not be there.
+fn json(folder: &Path) -> Result<Vec<PathBuf>> {
+    let entries = match fs::read_dir(folder) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) => return Err(error.into()),
+    };
+    let mut found = Vec::new();
+    for entry in entries {
+        let path = entry?.path();
+        if path
+            .extension()
+            .is_some_and(|extension| extension == "json")
+        {
+            found.push(path);
+        }
+    }
+    found.sort();
+    Ok(found)
+}
+
+/// Tiers that try what runs on servers.
+const ON_SERVERS: [&str; 3] = ["T5", "T7", "T8"];
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::process::ExitStatusExt;
+
+    use super::*;
+
+    fn workspace(name: &str) -> Workspace {
+        let root = std::env::temp_dir().join(format!("xtask-prove-{}-{name}", std::process::id()));
+        fs::create_dir_all(root.join("target/proof")).expect("a folder for the test");
+        Workspace {
+            target: root.join("target"),
+            root,
+            metadata: serde_json::Value::Null,
+        }
+    }
+
+    #[test]
+    fn servers_are_had_for_those_tiers_that_try_them() {
+        assert!(wants_servers(&[]));
+        assert!(wants_servers(&["T1", "T5", "--seeds", "9"]));
+        assert!(!wants_servers(&["T1", "--minutes", "5"]));
+    }
+
+    #[test]
+    fn how_the_proof_ended_is_told_by_its_exit_code() {
+        let exit = |code: i32| ended(ExitStatus::from_raw(code << 8)).map_err(|f| f.exit_code());
+        assert_eq!(exit(0), Ok(()));
+        assert_eq!(exit(1), Err(1.into()));
+        assert_eq!(exit(2), Err(2.into()));
+    }
+
+    #[test]
+    fn only_a_report_that_stands_is_kept() {
+        let workspace = workspace("keep");
+        let path = workspace.target.join("proof/T1.json");
+        let kept = workspace.root.join("proof/results/T1.json");
+        for (report, stands) in [
+            (page::tests::report(r#""lost": 1"#), false),
+            (
+                page::tests::report(r#""lost": 0"#).replace("0123", "0123-dirty"),
+                false,
+            ),
+            (page::tests::report(r#""lost": 0"#), true),
+        ] {
+            fs::write(&path, report).expect("a report");
+            assert_eq!(keep(&workspace, &path).is_ok(), stands);
+            assert_eq!(kept.is_file(), stands);
+        }
+        assert_eq!(
+            json(&workspace.root.join("nowhere")).expect("none"),
+            [""; 0].map(PathBuf::from)
+        );
+        fs::remove_dir_all(&workspace.root).expect("the folder of the test");
+    }
+
+    #[test]
+    fn a_run_begins_without_the_reports_of_the_last() {
+        let workspace = workspace("fresh");
+        fs::write(workspace.target.join("proof/T9.json"), "{}").expect("a report");
+        let command = proof(&workspace, &Borrowed::none(&workspace), &["T1"]).expect("a command");
+        assert!(reports(&workspace).expect("the folder").is_empty());
+        let args: Vec<_> = command.get_args().collect();
+        assert_eq!((args[0], args[1]), ("T1".as_ref(), "--json".as_ref()));
+        fs::remove_dir_all(&workspace.root).expect("the folder of the test");
+    }
+}
