@@ -1,8 +1,9 @@
 //! `cargo xtask test`: everything that must hold, in one command and one table.
 
-use std::process::Command;
+use std::process::{Command, ExitStatus};
 use std::time::{Duration, Instant};
 
+use crate::ahead::Ahead;
 use crate::failure::{Failure, Result};
 use crate::release::{CLI, EVERYTHING, TORTURE};
 use crate::services::Borrowed;
@@ -41,6 +42,8 @@ struct Step {
 /// Runs the steps in order, all of them even after a failure, and prints the table.
 pub(crate) fn run(workspace: &Workspace, extent: Extent) -> Result {
     let mut steps = checks(workspace);
+    // Until now everything kept all cores busy; tests on servers wait a lot.
+    let ahead = (extent == Extent::Whole).then(|| build_ahead(workspace));
     let mut servers = Borrowed::none(workspace);
     steps.push(step("servers", || {
         let faults = servers.all(workspace);
@@ -49,10 +52,9 @@ pub(crate) fn run(workspace: &Workspace, extent: Extent) -> Result {
     steps.push(step("tests", || {
         tests(with(&servers, workspace.cargo(test_args(workspace))))
     }));
-    if extent == Extent::Quick {
-        steps.extend(["release", "torture", "readme"].map(|name| not_run(name, "--quick")));
-    } else {
-        steps.extend(released(workspace, &servers));
+    match ahead {
+        None => steps.extend(["release", "torture", "readme"].map(|name| not_run(name, "--quick"))),
+        Some(ahead) => steps.extend(released(workspace, &servers, ahead)),
     }
     if let Err(failure) = servers.stop() {
         steps.push(step("stop", || Report::failed(failure.to_string())));
@@ -68,22 +70,14 @@ fn checks(workspace: &Workspace) -> Vec<Step> {
             plain(workspace.cargo(["fmt", "--all", "--check"]))
         }),
         step("lints", || {
-            let all = [
-                "--workspace",
-                "--exclude",
-                "bench",
-                "--all-targets",
-                EVERYTHING,
-            ];
-            lints(workspace, &all)
+            // `bench` too, which no other step builds.
+            lints(workspace, &["--workspace", "--all-targets", EVERYTHING])
         }),
         // The binary as people get it, and without any server.
         step("default", || lints(workspace, &["--package", CLI])),
         step("bare", || {
             lints(workspace, &["--package", CLI, "--no-default-features"])
         }),
-        // Built by nobody else, so that nothing else would notice when it no longer compiles.
-        step("bench lints", || lints(workspace, &["--package", "bench"])),
         step("docs", || {
             let all = ["--workspace", "--exclude", "bench"];
             let mut doc = workspace.cargo(["doc", "--no-deps"].iter().chain(&all).copied());
@@ -103,9 +97,23 @@ fn lints(workspace: &Workspace, what: &[&str]) -> Report {
     plain(workspace.cargo(args.copied()))
 }
 
-/// What needs the release binary.
-fn released(workspace: &Workspace, servers: &Borrowed) -> Vec<Step> {
-    let release = step("release", || plain(release::build(workspace)));
+/// Begins the release build, which shares no lock with a build for tests.
+fn build_ahead(workspace: &Workspace) -> Result<Ahead> {
+    let log = workspace.scratch().join("release.log");
+    Ahead::start(&release::build(workspace), log)
+}
+
+/// What needs the release build, which is under way.
+fn released(workspace: &Workspace, servers: &Borrowed, ahead: Result<Ahead>) -> Vec<Step> {
+    let release = step("release", || match ahead.and_then(Ahead::wait) {
+        Ok((status, said)) => {
+            print!("{said}");
+            let mut tail = Tail::default();
+            said.lines().for_each(|line| tail.push(line));
+            succeeded(status, tail)
+        }
+        Err(failure) => Report::failed(failure.to_string()),
+    });
     if release.failed > 0 {
         let rest = ["torture", "readme"].map(|name| not_run(name, "no release binary"));
         return std::iter::once(release).chain(rest).collect();
@@ -140,7 +148,14 @@ fn with(servers: &Borrowed, mut command: Command) -> Command {
 /// The tests of every default member but `torture`, whose tests need the release binary, and of those that
 /// a plain `cargo build` leaves alone because they compile a library of their own.
 fn test_args(workspace: &Workspace) -> Vec<&str> {
-    let mut args = vec!["test", "--no-fail-fast", EVERYTHING];
+    let mut args = vec!["test", "--no-fail-fast"];
+    args.extend(tested(workspace));
+    args
+}
+
+/// What to say to cargo to have the packages that the tests have, as the tests have them.
+pub(crate) fn tested(workspace: &Workspace) -> Vec<&str> {
+    let mut args = vec![EVERYTHING];
     for name in workspace.default_members().into_iter().chain(HEAVY) {
         if name != TORTURE {
             args.extend(["--package", name]);
@@ -200,15 +215,22 @@ impl Report {
 fn plain(command: Command) -> Report {
     let mut said = Tail::default();
     match process::stream(command, |line| said.push(line)) {
-        Ok(status) if status.success() => Report::passed(0, "ok"),
-        Ok(status) => Report {
-            failures: vec![Failed {
-                name: status.to_string(),
-                said,
-            }],
-            ..Report::failed(status.to_string())
-        },
+        Ok(status) => succeeded(status, said),
         Err(failure) => Report::failed(failure.to_string()),
+    }
+}
+
+/// How a command ended that has only its status to say so.
+fn succeeded(status: ExitStatus, said: Tail) -> Report {
+    if status.success() {
+        return Report::passed(0, "ok");
+    }
+    Report {
+        failures: vec![Failed {
+            name: status.to_string(),
+            said,
+        }],
+        ..Report::failed(status.to_string())
     }
 }
 
