@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
 
 use crate::failure::{Failure, Result};
+use crate::process;
 
 /// The command under way; it ends with this.
 pub(crate) struct Ahead {
@@ -20,17 +21,10 @@ impl Ahead {
             fs::create_dir_all(folder)?;
         }
         let file = File::create(&log)?;
-        let mut nice = Command::new("nice");
-        nice.args(["-n", "19"])
-            .arg(command.get_program())
-            .args(command.get_args())
+        let child = process::by("nice", &["-n", "19"], command)
             .stdin(Stdio::null())
             .stdout(file.try_clone()?)
-            .stderr(file);
-        if let Some(folder) = command.get_current_dir() {
-            nice.current_dir(folder);
-        }
-        let child = nice
+            .stderr(file)
             .spawn()
             .map_err(|error| Failure::environment(format!("cannot start `nice`: {error}")))?;
         Ok(Self { child, log })

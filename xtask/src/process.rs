@@ -77,6 +77,24 @@ pub(crate) fn log(command: &mut Command, log: &Path) -> Result {
     )))
 }
 
+/// `command`, started by another program: `nice`, `timeout`.
+pub(crate) fn by(program: &str, args: &[&str], command: &Command) -> Command {
+    let mut by = Command::new(program);
+    by.args(args)
+        .arg(command.get_program())
+        .args(command.get_args());
+    for (name, value) in command.get_envs() {
+        match value {
+            Some(value) => by.env(name, value),
+            None => by.env_remove(name),
+        };
+    }
+    if let Some(folder) = command.get_current_dir() {
+        by.current_dir(folder);
+    }
+    by
+}
+
 /// Whether a program of this name is on the path.
 pub(crate) fn on_path(program: &str) -> bool {
     std::env::var_os("PATH").is_some_and(|path| {
@@ -119,6 +137,19 @@ mod tests {
         let failure = capture(&mut sh("echo because >&2; exit 1")).expect_err("it exits with 1");
         assert!(failure.to_string().contains("because"));
         assert!(capture(&mut Command::new("no-such-program-here")).is_err());
+    }
+
+    #[test]
+    fn what_starts_a_command_hands_on_all_that_it_is_told() {
+        let mut command = sh("pwd; echo $WORD; exec sleep 600");
+        command.current_dir("/").env("WORD", "said");
+        let mut lines = Vec::new();
+        let limited = by("timeout", &["0.5"], &command);
+        let status = stream(limited, |line| lines.push(line.to_owned())).expect("it ends");
+        assert_eq!(
+            (lines.join(" ").as_str(), status.code()),
+            ("/ said", Some(124))
+        );
     }
 
     #[test]

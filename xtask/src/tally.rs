@@ -1,6 +1,6 @@
 //! What a run of `cargo test` did, read from what it printed.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::process::ExitStatus;
 
 /// Sums over the test binaries of one run.
@@ -17,6 +17,8 @@ pub(crate) struct Tally {
     /// Tests that were not run, by name.
     ignored: Vec<String>,
     not_run: usize,
+    /// Tests that run for long and have not ended.
+    slow: BTreeSet<String>,
     /// The test binary that is running, as cargo names it.
     suite: String,
     /// Whether the lines belong to the output of the last of `failures`.
@@ -60,10 +62,14 @@ impl Tally {
             self.passed += count(counts, "passed");
             self.failed += count(counts, "failed");
             self.not_run += count(counts, "ignored") + count(counts, "filtered out");
-        } else if let Some(rest) = line.strip_prefix("test ")
-            && let Some((name, _)) = rest.split_once(" ... ignored")
-        {
-            self.ignored.push(name.to_owned());
+        } else if let Some(rest) = line.strip_prefix("test ") {
+            if let Some((name, _)) = rest.split_once(" ... ignored") {
+                self.ignored.push(name.to_owned());
+            } else if let Some((name, _)) = rest.split_once(" has been running for over ") {
+                self.slow.insert(name.to_owned());
+            } else if let Some((name, _)) = rest.split_once(" ... ") {
+                self.slow.remove(name);
+            }
         }
     }
 
@@ -109,7 +115,12 @@ impl Tally {
             );
         }
         if !status.success() {
-            return Some(format!("{status}; {} passed before that", self.passed));
+            let passed = format!("{status}; {} passed before that", self.passed);
+            if self.slow.is_empty() {
+                return Some(passed);
+            }
+            let slow: Vec<&str> = self.slow.iter().map(String::as_str).collect();
+            return Some(format!("{passed}; still running: {}", slow.join(", ")));
         }
         if self.passed == 0 {
             return Some("not one test ran".to_owned());
@@ -209,6 +220,18 @@ mod tests {
         let fault = tally.fault(exited(101));
         let expected = "1 failed, 1 passed: one (tests/laws.rs)";
         assert_eq!(fault.as_deref(), Some(expected));
+    }
+
+    #[test]
+    fn what_had_not_ended_is_named() {
+        let tally = tally(&[
+            OK,
+            "test quick has been running for over 60 seconds",
+            "test stuck has been running for over 60 seconds",
+            "test quick ... ok",
+        ]);
+        let fault = tally.fault(exited(124)).unwrap_or_default();
+        assert!(fault.ends_with("; still running: stuck"), "{fault}");
     }
 
     #[test]

@@ -50,7 +50,7 @@ pub(crate) fn run(workspace: &Workspace, extent: Extent) -> Result {
         had(servers.count(), &faults)
     }));
     steps.push(step("tests", || {
-        tests(with(&servers, workspace.cargo(test_args(workspace))))
+        tests(&with(&servers, workspace.cargo(test_args(workspace))))
     }));
     match ahead {
         None => steps.extend(["release", "torture", "readme"].map(|name| not_run(name, "--quick"))),
@@ -172,7 +172,7 @@ fn torture(workspace: &Workspace, servers: &Borrowed) -> Report {
     if let Some(folder) = examples::fetched(workspace) {
         all.env("SEMEL_WEBHOOK_EXAMPLES", folder);
     }
-    let report = tests(all);
+    let report = tests(&all);
     let mut ignored = release::torture(workspace);
     match process::capture(ignored.args(["--", "--list", "--ignored"])) {
         Ok(list) if list.lines().any(|line| line.ends_with(": test")) => report,
@@ -235,8 +235,10 @@ fn succeeded(status: ExitStatus, said: Tail) -> Report {
 }
 
 /// A run of `cargo test`.
-fn tests(command: Command) -> Report {
+fn tests(command: &Command) -> Report {
     let mut tally = Tally::default();
+    // A test that waits in vain must not hold up the rest for ever.
+    let command = process::by("timeout", &["--kill-after=30s", LONGEST], command);
     let status = match process::stream(command, |line| tally.read(line)) {
         Ok(status) => status,
         Err(failure) => return Report::failed(failure.to_string()),
@@ -343,6 +345,8 @@ fn verdict(steps: &[Step], extent: Extent) -> Result {
     Err(Failure::no(format!("not green: {}", bad.join(", "))))
 }
 
+/// How long one run of tests may take: twice what the slowest takes.
+const LONGEST: &str = "45m";
 /// No default members, and tested all the same.
 const HEAVY: [&str; 1] = ["semel-broker-kafka"];
 
@@ -362,7 +366,7 @@ mod tests {
     fn the_last_line_is_the_sum_and_a_failed_step_is_in_it() {
         let steps = [
             step("format", || plain(sh("exit 1"))),
-            step("tests", || tests(sh(OK))),
+            step("tests", || tests(&sh(OK))),
             not_run("torture", "--quick"),
         ];
         let table = table(&steps);
@@ -387,7 +391,7 @@ mod tests {
     #[test]
     fn what_was_left_out_is_a_failure_of_the_whole() {
         let steps = [
-            step("tests", || tests(sh(OK))),
+            step("tests", || tests(&sh(OK))),
             not_run("torture", "no release binary"),
         ];
         assert!(verdict(&steps, Extent::Quick).is_ok());
@@ -405,13 +409,13 @@ mod tests {
 
     #[test]
     fn tests_that_did_not_run_are_no_success() {
-        let report = tests(sh("true"));
+        let report = tests(&sh("true"));
         assert_eq!(
             report.verdict,
             Verdict::Failed("not one test ran".to_owned())
         );
         assert_eq!(report.failed, 1);
-        let report = tests(sh(&format!("{OK}; exit 101")));
+        let report = tests(&sh(&format!("{OK}; exit 101")));
         assert_eq!((report.passed, report.failed), (3, 1));
         assert!(matches!(report.verdict, Verdict::Failed(_)));
     }
