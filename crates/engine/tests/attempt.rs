@@ -5,17 +5,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use semel_core::AnyStore;
 use semel_core::{
     Admission, Certainty, ClaimId, ClaimRequest, Duplicate, ErrorKind, Outcome, Recovery, StateKind,
 };
 use semel_engine::attempt::{Admitted, Attempt};
-use semel_store_memory::MemoryStore;
 
 use crate::world::crash::Crash;
 use crate::world::faulty::{Fault, Faulty, Method, Plan};
 use crate::world::{LEASE, PROVIDER_WINDOW, World};
 
-type FaultyStore = Faulty<Arc<MemoryStore>>;
+type FaultyStore = Faulty<Arc<AnyStore>>;
 
 /// A store that fails as planned, and a request with its own claim id.
 fn asking(world: &World, claim: u128) -> (FaultyStore, Arc<Plan>, ClaimRequest) {

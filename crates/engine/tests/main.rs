@@ -5,4 +5,5 @@ mod consumer;
 mod crash_table;
 mod once;
 mod swarm;
-mod world;
+
+use semel_simulation::on_cue as world;

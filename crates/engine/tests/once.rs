@@ -11,16 +11,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use semel_core::AnyStore;
 use semel_core::Claimant;
 use semel_engine::consumer::Surroundings;
 use semel_engine::once::{Declared, Once, Settings};
-use semel_store_memory::MemoryStore;
 
 use crate::world::crash::Crash;
 use crate::world::faulty::{Faulty, Plan};
 use crate::world::{LEASE, WINDOW, World};
 
-pub(crate) type Site = Once<Faulty<Arc<MemoryStore>>>;
+pub(crate) type Site = Once<Faulty<Arc<AnyStore>>>;
 
 /// A process of its own over the world's store, and what befalls its store calls.
 pub(crate) fn process(world: &World) -> (Site, Arc<Plan>) {
@@ -43,7 +43,7 @@ fn process_sweeping(world: &World, sweep_every: Option<Duration>) -> (Site, Arc<
 }
 
 /// The operation that the world's records are looked up by.
-pub(crate) fn declared(site: &Site) -> Declared<Faulty<Arc<MemoryStore>>> {
+pub(crate) fn declared(site: &Site) -> Declared<Faulty<Arc<AnyStore>>> {
     site.operation("test")
 }
 

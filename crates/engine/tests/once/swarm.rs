@@ -165,7 +165,7 @@ impl Ending {
     }
 }
 
-type Operation = Declared<crate::world::faulty::Faulty<Arc<semel_store_memory::MemoryStore>>>;
+type Operation = Declared<crate::world::faulty::Faulty<Arc<semel_core::AnyStore>>>;
 
 fn of(promise: Promise, operation: Operation) -> Operation {
     let operation = operation.attempts(100);

@@ -8,19 +8,19 @@ use tokio::time::Instant;
 
 /// Wall clock and monotonic clock at once; both move as tokio's does.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct PausedClock {
+pub struct PausedClock {
     origin: Instant,
 }
 
 impl PausedClock {
-    pub(crate) fn new() -> Self {
+    pub fn new() -> Self {
         Self {
             origin: Instant::now(),
         }
     }
 
     /// Since the world began.
-    pub(crate) fn elapsed(self) -> Duration {
+    pub fn elapsed(self) -> Duration {
         self.origin.elapsed()
     }
 }
@@ -37,11 +37,11 @@ impl Clock for PausedClock {
 
 /// Different bytes at every call, the same in every run.
 #[derive(Debug, Default)]
-pub(crate) struct Chance(AtomicU64);
+pub struct Chance(AtomicU64);
 
 impl Chance {
     /// Draws that are the same for the same seed.
-    pub(crate) const fn seeded(seed: u64) -> Self {
+    pub const fn seeded(seed: u64) -> Self {
         Self(AtomicU64::new(mix(seed)))
     }
 }

@@ -12,7 +12,7 @@ use super::crash::Crash;
 
 /// What one append does.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Append {
+pub enum Append {
     /// Waits, then writes.
     Slow(Duration),
     /// Writes half, and says that it failed.
@@ -31,18 +31,18 @@ pub(crate) enum Append {
 
 /// The content of a file. Clones are the same file.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Disk(Arc<Mutex<Vec<u8>>>);
+pub struct Disk(Arc<Mutex<Vec<u8>>>);
 
 impl Disk {
     /// Its complete lines, and what follows the last of them.
-    pub(crate) fn lines(&self) -> (Vec<String>, String) {
+    pub fn lines(&self) -> (Vec<String>, String) {
         let text = String::from_utf8(self.content().clone()).expect("tests write UTF-8");
         let (whole, rest) = text.rsplit_once('\n').unwrap_or(("", &text));
         (whole.lines().map(str::to_owned).collect(), rest.to_owned())
     }
 
     /// Writes past everybody.
-    pub(crate) fn write(&self, bytes: &[u8]) {
+    pub fn write(&self, bytes: &[u8]) {
         self.content().extend_from_slice(bytes);
     }
 
@@ -52,12 +52,12 @@ impl Disk {
 }
 
 /// One writer of a [`Disk`].
-pub(crate) struct MemoryFile {
-    pub(crate) name: &'static str,
-    pub(crate) disk: Disk,
-    pub(crate) crash: Crash,
+pub struct MemoryFile {
+    pub name: &'static str,
+    pub disk: Disk,
+    pub crash: Crash,
     /// One per append; further ones simply write.
-    pub(crate) acts: VecDeque<Append>,
+    pub acts: VecDeque<Append>,
 }
 
 impl Output for MemoryFile {
@@ -82,6 +82,9 @@ impl Output for MemoryFile {
 
     async fn append(&mut self, batch: &[Bytes]) -> Result<u64> {
         let act = self.acts.pop_front();
+        if act.is_some() {
+            self.crash.befalls();
+        }
         let mut bytes = Vec::new();
         for payload in batch {
             bytes.extend_from_slice(payload);

@@ -10,7 +10,7 @@ use super::time::PausedClock;
 
 /// What the far side of an effect can tell apart.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Recognises {
+pub enum Recognises {
     /// Nothing: whatever arrives is applied.
     Nothing,
     /// Idempotency keys, for this long after their first arrival.
@@ -21,13 +21,13 @@ pub(crate) enum Recognises {
 
 /// One arrival of an effect.
 #[derive(Clone, Debug)]
-pub(crate) struct Arrival {
-    pub(crate) key: String,
-    pub(crate) attempt: u32,
-    pub(crate) token: u64,
-    pub(crate) idempotency_key: String,
+pub struct Arrival {
+    pub key: String,
+    pub attempt: u32,
+    pub token: u64,
+    pub idempotency_key: String,
     /// Whether it changed anything.
-    pub(crate) applied: bool,
+    pub applied: bool,
     /// What the message describes, and in which version.
     entity: Option<String>,
     version: u64,
@@ -36,16 +36,16 @@ pub(crate) struct Arrival {
 
 /// A call of an effect from its beginning to its end, dropped calls included.
 #[derive(Clone, Debug)]
-pub(crate) struct Span {
-    pub(crate) key: String,
-    pub(crate) payload: Vec<u8>,
-    pub(crate) began: Duration,
-    pub(crate) ended: Option<Duration>,
+pub struct Span {
+    pub key: String,
+    pub payload: Vec<u8>,
+    pub began: Duration,
+    pub ended: Option<Duration>,
 }
 
 /// The far side.
 #[derive(Debug)]
-pub(crate) struct Sink {
+pub struct Sink {
     recognises: Recognises,
     clock: PausedClock,
     arrivals: Mutex<Vec<Arrival>>,
@@ -53,7 +53,7 @@ pub(crate) struct Sink {
 }
 
 impl Sink {
-    pub(crate) fn new(recognises: Recognises, clock: PausedClock) -> Self {
+    pub fn new(recognises: Recognises, clock: PausedClock) -> Self {
         Self {
             recognises,
             clock,
@@ -63,7 +63,7 @@ impl Sink {
     }
 
     /// The effect of `call` arrives.
-    pub(crate) fn arrive(&self, call: &Call) {
+    pub fn arrive(&self, call: &Call) {
         let claim = &call.claim;
         let arrival = Arrival {
             key: claim.operation.key.to_string(),
@@ -79,7 +79,7 @@ impl Sink {
     }
 
     /// A statement of a transaction is committed.
-    pub(crate) fn commit(&self, key: &str) {
+    pub fn commit(&self, key: &str) {
         self.take(Arrival {
             key: key.to_owned(),
             attempt: 0,
@@ -93,7 +93,7 @@ impl Sink {
     }
 
     /// How often the effect of `key` was applied.
-    pub(crate) fn applied(&self, key: &str) -> usize {
+    pub fn applied(&self, key: &str) -> usize {
         self.arrivals(key)
             .iter()
             .filter(|arrival| arrival.applied)
@@ -101,14 +101,14 @@ impl Sink {
     }
 
     /// Every arrival for `key`, applied or not.
-    pub(crate) fn arrivals(&self, key: &str) -> Vec<Arrival> {
+    pub fn arrivals(&self, key: &str) -> Vec<Arrival> {
         let mut arrivals = self.all();
         arrivals.retain(|arrival| arrival.key == key);
         arrivals
     }
 
     /// Whether `entity` has this version or a later one.
-    pub(crate) fn has(&self, entity: &str, version: u64) -> bool {
+    pub fn has(&self, entity: &str, version: u64) -> bool {
         let is_it = |arrival: &Arrival| {
             arrival.entity.as_deref() == Some(entity) && arrival.version >= version
         };
@@ -118,7 +118,7 @@ impl Sink {
     }
 
     /// Every arrival, in order.
-    pub(crate) fn all(&self) -> Vec<Arrival> {
+    pub fn all(&self) -> Vec<Arrival> {
         self.arrivals
             .lock()
             .expect("the ledger never panics")
@@ -126,12 +126,12 @@ impl Sink {
     }
 
     /// Every call, in the order in which they began.
-    pub(crate) fn spans(&self) -> Vec<Span> {
+    pub fn spans(&self) -> Vec<Span> {
         self.spans.lock().expect("the ledger never panics").clone()
     }
 
     /// Notes that a call begins; its end is noted when the answer is dropped.
-    pub(crate) fn begin(self: &Arc<Self>, call: &Call) -> Open {
+    pub fn begin(self: &Arc<Self>, call: &Call) -> Open {
         let mut spans = self.spans.lock().expect("the ledger never panics");
         spans.push(Span {
             key: call.claim.operation.key.to_string(),
@@ -161,7 +161,7 @@ impl Sink {
 }
 
 /// A call under way.
-pub(crate) struct Open {
+pub struct Open {
     sink: Arc<Sink>,
     index: usize,
 }

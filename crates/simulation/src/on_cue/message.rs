@@ -5,26 +5,26 @@ use semel_core::Timestamp;
 
 /// What a producer publishes.
 #[derive(Clone, Debug)]
-pub(crate) struct Message {
-    pub(crate) payload: Bytes,
+pub struct Message {
+    pub payload: Bytes,
     /// The same for each redelivery; a republished message has its own.
-    pub(crate) coordinates: Box<str>,
-    pub(crate) appended_at: Option<Timestamp>,
-    pub(crate) oversize_bytes: Option<u64>,
+    pub coordinates: Box<str>,
+    pub appended_at: Option<Timestamp>,
+    pub oversize_bytes: Option<u64>,
 }
 
 impl Message {
     /// A message with this key and nothing else.
-    pub(crate) fn of(key: &str) -> Self {
+    pub fn of(key: &str) -> Self {
         Self::raw(format!("{{\"key\":\"{key}\"}}"))
     }
 
     /// A message with this key and further members.
-    pub(crate) fn with(key: &str, members: &str) -> Self {
+    pub fn with(key: &str, members: &str) -> Self {
         Self::raw(format!("{{\"key\":\"{key}\",{members}}}"))
     }
 
-    pub(crate) fn raw(payload: impl Into<Bytes>) -> Self {
+    pub fn raw(payload: impl Into<Bytes>) -> Self {
         Self {
             payload: payload.into(),
             coordinates: "".into(),
@@ -33,14 +33,14 @@ impl Message {
         }
     }
 
-    pub(crate) fn born(self, appended_at: Timestamp) -> Self {
+    pub fn born(self, appended_at: Timestamp) -> Self {
         Self {
             appended_at: Some(appended_at),
             ..self
         }
     }
 
-    pub(crate) fn oversize(self, len_bytes: u64) -> Self {
+    pub fn oversize(self, len_bytes: u64) -> Self {
         Self {
             oversize_bytes: Some(len_bytes),
             ..self
@@ -49,7 +49,7 @@ impl Message {
 }
 
 /// The string or number member `name` of a payload, as text.
-pub(crate) fn member(payload: &[u8], name: &str) -> Option<String> {
+pub fn member(payload: &[u8], name: &str) -> Option<String> {
     let text = std::str::from_utf8(payload).ok()?;
     let (_, rest) = text.split_once(&format!("\"{name}\":"))?;
     let end = rest.find([',', '}'])?;

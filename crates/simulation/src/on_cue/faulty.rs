@@ -18,7 +18,7 @@ use super::time::PausedClock;
 
 /// A call that can fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Method {
+pub enum Method {
     Claim,
     Settle,
     Renew,
@@ -44,7 +44,7 @@ impl Method {
 
 /// How it fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Fault {
+pub enum Fault {
     /// The call never arrives; the caller cannot know.
     Cut,
     /// The call is carried out; the caller cannot know.
@@ -86,7 +86,7 @@ enum When {
 
 /// What befalls the calls of one worker, and which calls it made.
 #[derive(Debug)]
-pub(crate) struct Plan {
+pub struct Plan {
     crash: Crash,
     clock: PausedClock,
     faults: Mutex<Vec<(Method, When, Fault)>>,
@@ -94,7 +94,7 @@ pub(crate) struct Plan {
 }
 
 impl Plan {
-    pub(crate) fn new(crash: Crash, clock: PausedClock) -> Self {
+    pub fn new(crash: Crash, clock: PausedClock) -> Self {
         Self {
             crash,
             clock,
@@ -104,7 +104,7 @@ impl Plan {
     }
 
     /// Has the `nth` call of `method`, counted from 1, fail.
-    pub(crate) fn nth(&self, method: Method, nth: u32, fault: Fault) -> &Self {
+    pub fn nth(&self, method: Method, nth: u32, fault: Fault) -> &Self {
         self.faults
             .lock()
             .expect("plans never panic")
@@ -113,7 +113,7 @@ impl Plan {
     }
 
     /// Has every call of `method` fail until the world is `end` old.
-    pub(crate) fn outage(&self, method: Method, end: Duration, fault: Fault) -> &Self {
+    pub fn outage(&self, method: Method, end: Duration, fault: Fault) -> &Self {
         self.faults.lock().expect("plans never panic").push((
             method,
             When::Between(Duration::ZERO, end),
@@ -123,7 +123,7 @@ impl Plan {
     }
 
     /// Has every call of any method fail between these ages of the world.
-    pub(crate) fn away(&self, from: Duration, end: Duration, fault: Fault) -> &Self {
+    pub fn away(&self, from: Duration, end: Duration, fault: Fault) -> &Self {
         let mut faults = self.faults.lock().expect("plans never panic");
         for method in Method::ALL {
             faults.push((method, When::Between(from, end), fault));
@@ -133,18 +133,18 @@ impl Plan {
     }
 
     /// How often anything was called.
-    pub(crate) fn all_calls(&self) -> usize {
+    pub fn all_calls(&self) -> usize {
         self.calls.lock().expect("plans never panic").len()
     }
 
     /// How often `method` was called.
-    pub(crate) fn calls(&self, method: Method) -> usize {
+    pub fn calls(&self, method: Method) -> usize {
         let calls = self.calls.lock().expect("plans never panic");
         calls.iter().filter(|(called, _)| *called == method).count()
     }
 
     /// The largest batch that `method` was given.
-    pub(crate) fn largest(&self, method: Method) -> usize {
+    pub fn largest(&self, method: Method) -> usize {
         let calls = self.calls.lock().expect("plans never panic");
         let batches = calls.iter().filter(|(called, _)| *called == method);
         batches.map(|(_, len)| *len).max().unwrap_or(0)
@@ -165,6 +165,9 @@ impl Plan {
         let found = faults
             .iter()
             .find(|(planned, when, _)| *planned == method && hits(*when));
+        if found.is_some() {
+            self.crash.befalls();
+        }
         found.map(|(_, _, fault)| *fault)
     }
 
@@ -222,13 +225,13 @@ impl Plan {
 
 /// `S`, as one worker reaches it.
 #[derive(Clone, Debug)]
-pub(crate) struct Faulty<S> {
+pub struct Faulty<S> {
     inner: S,
     plan: Arc<Plan>,
 }
 
 impl<S> Faulty<S> {
-    pub(crate) fn new(inner: S, plan: &Arc<Plan>) -> Self {
+    pub fn new(inner: S, plan: &Arc<Plan>) -> Self {
         Self {
             inner,
             plan: Arc::clone(plan),

@@ -13,7 +13,7 @@ use super::sink::Sink;
 
 /// What one call does.
 #[derive(Clone, Debug)]
-pub(crate) enum Act {
+pub enum Act {
     /// Arrives, and says so.
     Do,
     /// Waits, arrives, waits, and says so.
@@ -35,7 +35,7 @@ pub(crate) enum Act {
 }
 
 /// An effect on [`Sink`] with a script.
-pub(crate) struct Scripted {
+pub struct Scripted {
     sink: Arc<Sink>,
     crash: Crash,
     acts: Mutex<VecDeque<Act>>,
@@ -46,16 +46,12 @@ pub(crate) struct Scripted {
 
 impl Scripted {
     /// One act per call, in order; further calls simply do.
-    pub(crate) fn new(
-        world: &World,
-        crash: &Crash,
-        acts: impl IntoIterator<Item = Act>,
-    ) -> Arc<Self> {
+    pub fn new(world: &World, crash: &Crash, acts: impl IntoIterator<Item = Act>) -> Arc<Self> {
         Arc::new(Self::bare(world, crash, acts))
     }
 
     /// The same act in every call.
-    pub(crate) fn always(world: &World, crash: &Crash, otherwise: Act) -> Arc<Self> {
+    pub fn always(world: &World, crash: &Crash, otherwise: Act) -> Arc<Self> {
         Arc::new(Self {
             otherwise,
             ..Self::bare(world, crash, [])
@@ -63,7 +59,7 @@ impl Scripted {
     }
 
     /// Simply does, and answers a probe with `probe`.
-    pub(crate) fn probed(
+    pub fn probed(
         world: &World,
         crash: &Crash,
         acts: impl IntoIterator<Item = Act>,
@@ -93,6 +89,9 @@ impl Effect for Scripted {
     async fn call(&self, call: Call) -> Verdict {
         let _open = self.sink.begin(&call);
         let act = self.acts.lock().expect("scripts never panic").pop_front();
+        if act.is_some() {
+            self.crash.befalls();
+        }
         let act = act.unwrap_or_else(|| self.otherwise.clone());
         match act {
             Act::Do => self.sink.arrive(&call),
@@ -140,7 +139,7 @@ impl Effect for Scripted {
 }
 
 /// A [`Scripted`] effect as one stream.
-pub(crate) struct OneByOne(pub(crate) Arc<Scripted>);
+pub struct OneByOne(pub Arc<Scripted>);
 
 impl BatchEffect for OneByOne {
     async fn call(&mut self, batch: &[Call]) -> Vec<Verdict> {
@@ -153,7 +152,7 @@ impl BatchEffect for OneByOne {
 }
 
 /// A stream that forgets what became of all but the first call of a batch.
-pub(crate) struct Forgetful(pub(crate) Arc<Scripted>);
+pub struct Forgetful(pub Arc<Scripted>);
 
 impl BatchEffect for Forgetful {
     async fn call(&mut self, batch: &[Call]) -> Vec<Verdict> {
@@ -162,7 +161,7 @@ impl BatchEffect for Forgetful {
 }
 
 /// Surely not applied.
-pub(crate) fn not_applied() -> Verdict {
+pub fn not_applied() -> Verdict {
     Verdict::NotApplied {
         error: "refused".into(),
         retry_after: None,
@@ -170,7 +169,7 @@ pub(crate) fn not_applied() -> Verdict {
 }
 
 /// Nobody knows.
-pub(crate) fn maybe_applied() -> Verdict {
+pub fn maybe_applied() -> Verdict {
     Verdict::MaybeApplied {
         error: "the answer was lost".into(),
     }

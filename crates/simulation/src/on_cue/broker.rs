@@ -9,8 +9,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use semel_core::port::source::{Delivery, DeliveryId, Fetched, Progress, Source};
 use semel_core::port::store::ListQuery;
-use semel_core::{Error, ErrorKind, Key, Operation, Result, Scope, StateKind, Store};
-use semel_store_memory::MemoryStore;
+use semel_core::{AnyStore, Error, ErrorKind, Key, Operation, Result, Scope, StateKind, Store};
 
 use super::crash::Crash;
 use super::message::{Message, member};
@@ -18,9 +17,9 @@ use super::sink::Sink;
 
 /// A queue. Clones are the same queue.
 #[derive(Clone)]
-pub(crate) struct Broker {
+pub struct Broker {
     queue: Arc<Mutex<Queue>>,
-    store: Arc<MemoryStore>,
+    store: AnyStore,
     sink: Arc<Sink>,
     scope: Scope,
     /// Whether an effect that has happened may be acknowledged without a record.
@@ -42,7 +41,7 @@ struct Queue {
 }
 
 impl Broker {
-    pub(crate) fn new(store: Arc<MemoryStore>, sink: Arc<Sink>, scope: Scope) -> Self {
+    pub fn new(store: AnyStore, sink: Arc<Sink>, scope: Scope) -> Self {
         Self {
             queue: Arc::default(),
             store,
@@ -53,12 +52,12 @@ impl Broker {
     }
 
     /// Lets pass what was acknowledged without a record, if its effect has happened.
-    pub(crate) fn accept_unprotected(&self) -> &Self {
+    pub fn accept_unprotected(&self) -> &Self {
         self.is_open.store(true, Ordering::Relaxed);
         self
     }
 
-    pub(crate) fn publish(&self, message: Message) -> &Self {
+    pub fn publish(&self, message: Message) -> &Self {
         let mut queue = self.queue();
         let coordinates = format!("test:{:04}", queue.messages.len()).into();
         queue.messages.push(Message {
@@ -70,7 +69,7 @@ impl Broker {
     }
 
     /// Another broker with a copy of each message: the same coordinates, other deliveries.
-    pub(crate) fn copy(&self) -> Self {
+    pub fn copy(&self) -> Self {
         let copy = Self {
             queue: Arc::default(),
             ..self.clone()
@@ -80,35 +79,35 @@ impl Broker {
     }
 
     /// Messages that nobody has acknowledged.
-    pub(crate) fn unacknowledged(&self) -> usize {
+    pub fn unacknowledged(&self) -> usize {
         let queue = self.queue();
         queue.messages.len() - queue.done.len()
     }
 
     /// Deliveries handed over and not acknowledged, in all.
-    pub(crate) fn in_hand(&self) -> usize {
+    pub fn in_hand(&self) -> usize {
         let queue = self.queue();
         queue.handed.len() - queue.acknowledged.len()
     }
 
     /// Deliveries acknowledged so far.
-    pub(crate) fn acknowledged(&self) -> usize {
+    pub fn acknowledged(&self) -> usize {
         self.queue().acknowledged.len()
     }
 
     /// Deliveries given back so far.
-    pub(crate) fn requeued(&self) -> usize {
+    pub fn requeued(&self) -> usize {
         self.queue().requeued.len()
     }
 
     /// How many deliveries each extension named.
-    pub(crate) fn extended(&self) -> Vec<usize> {
+    pub fn extended(&self) -> Vec<usize> {
         self.queue().extended.clone()
     }
 
     /// Fails if any acknowledgement was early, repeated or made up.
     #[track_caller]
-    pub(crate) fn check(&self) {
+    pub fn check(&self) {
         assert_eq!(
             self.queue().violations,
             Vec::<String>::new(),
@@ -117,7 +116,7 @@ impl Broker {
     }
 
     /// What was not acknowledged, as a source.
-    pub(crate) fn feed(&self, crash: Crash) -> Feed {
+    pub fn feed(&self, crash: Crash) -> Feed {
         let queue = self.queue();
         let waiting = (0..queue.messages.len()).filter(|index| !queue.done.contains(index));
         Feed {
@@ -192,18 +191,22 @@ impl Broker {
 
 /// What befalls one acknowledgement.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum OnAcknowledge {
+pub enum OnAcknowledge {
     /// The worker dies before it is sent.
     Crash,
     /// It is lost on its way: the broker knows of nothing.
     Lose,
+    /// It arrives, and its answer is lost.
+    LoseAnswer,
+    /// It arrives, and the worker dies before it hears of it.
+    CrashAfter,
     /// The worker stands still before it sends it.
     Delay(Duration),
 }
 
 /// What befalls the next fetch.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum OnFetch {
+pub enum OnFetch {
     /// The worker dies with the deliveries in its hands.
     Crash,
     /// The broker cannot be reached, once something was handed over.
@@ -213,22 +216,22 @@ pub(crate) enum OnFetch {
 }
 
 /// One worker's source: hands over what was not acknowledged when it was opened, and ends.
-pub(crate) struct Feed {
+pub struct Feed {
     broker: Broker,
     waiting: VecDeque<usize>,
     crash: Crash,
     /// Deliveries handed over by this feed.
-    pub(crate) handed: Arc<Mutex<u64>>,
+    pub handed: Arc<Mutex<u64>>,
     /// Most deliveries in one fetch.
-    pub(crate) at_most: usize,
+    pub at_most: usize,
     /// Wait before each fetch.
-    pub(crate) pause: Duration,
+    pub pause: Duration,
     /// Headers of each delivery.
-    pub(crate) headers: Vec<(Box<str>, Bytes)>,
+    pub headers: Vec<(Box<str>, Bytes)>,
     /// Whether it waits for ever, where it would end.
-    pub(crate) stays_open: bool,
-    pub(crate) on_fetch: Option<OnFetch>,
-    pub(crate) on_acknowledge: Option<OnAcknowledge>,
+    pub stays_open: bool,
+    pub on_fetch: Option<OnFetch>,
+    pub on_acknowledge: Option<OnAcknowledge>,
 }
 
 impl Source for Feed {
@@ -236,7 +239,10 @@ impl Source for Feed {
         tokio::time::sleep(self.pause).await;
         let has_handed = *self.handed.lock().expect("counts never panic") > 0;
         match self.on_fetch {
-            Some(OnFetch::Crash) => return self.crash.now().await,
+            Some(OnFetch::Crash) => {
+                self.crash.befalls();
+                return self.crash.now().await;
+            }
             Some(OnFetch::FailLater) if has_handed => {
                 return Err(Error::new(ErrorKind::Unavailable, "the broker is gone"));
             }
@@ -270,13 +276,17 @@ impl Source for Feed {
     }
 
     async fn acknowledge(&mut self, batch: &[DeliveryId]) -> Result<()> {
-        match self.on_acknowledge.take() {
+        let befalls = self.on_acknowledge.take();
+        if befalls.is_some() {
+            self.crash.befalls();
+        }
+        match befalls {
             Some(OnAcknowledge::Crash) => return self.crash.now().await,
             Some(OnAcknowledge::Lose) => {
                 return Err(Error::new(ErrorKind::Unavailable, "the connection broke"));
             }
             Some(OnAcknowledge::Delay(delay)) => tokio::time::sleep(delay).await,
-            None => {}
+            Some(OnAcknowledge::LoseAnswer | OnAcknowledge::CrashAfter) | None => {}
         }
         for id in batch {
             let found = self.broker.queue().handed.get(id).copied();
@@ -304,7 +314,15 @@ impl Source for Feed {
             queue.acknowledged.push(*id);
             queue.done.insert(index);
         }
-        Ok(())
+        match befalls {
+            Some(OnAcknowledge::LoseAnswer) => {
+                Err(Error::new(ErrorKind::Unavailable, "the connection broke"))
+            }
+            Some(OnAcknowledge::CrashAfter) => self.crash.now().await,
+            Some(OnAcknowledge::Crash | OnAcknowledge::Lose | OnAcknowledge::Delay(_)) | None => {
+                Ok(())
+            }
+        }
     }
 
     async fn requeue(&mut self, batch: &[DeliveryId]) -> Result<()> {

@@ -2,17 +2,19 @@
 
 use semel_engine::effect::Class;
 
+use super::backing::Backing;
 use super::faulty::Method;
 use super::file::{Append, Disk, MemoryFile};
 use super::message::member;
 use super::scripted::{Act, Scripted};
 use super::sink::Recognises;
+use super::time::PausedClock;
 use super::worker::{Run, Worker};
 use super::{KEYED, PARK, PROVIDER_WINDOW, REPEAT, World};
 
 /// How the effect takes part in the proof.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub enum Kind {
     /// A: appends to an output file, cut back to its mark.
     Output,
     /// A: rows in the store's own transaction.
@@ -42,22 +44,28 @@ impl Kind {
 }
 
 /// The world, and the files of its two writers.
-pub(crate) struct Stage {
-    pub(crate) kind: Kind,
-    pub(crate) world: World,
+pub struct Stage {
+    pub kind: Kind,
+    pub world: World,
     first: Disk,
     second: Disk,
 }
 
 /// What the effect of one worker does at its first calls.
 #[derive(Default)]
-pub(crate) struct Cue {
-    pub(crate) acts: Vec<Act>,
-    pub(crate) appends: Vec<Append>,
+pub struct Cue {
+    pub acts: Vec<Act>,
+    pub appends: Vec<Append>,
 }
 
 impl Stage {
-    pub(crate) fn new(kind: Kind) -> Self {
+    pub fn new(kind: Kind) -> Self {
+        let clock = PausedClock::new();
+        Self::over(kind, clock, Backing::memory(clock))
+    }
+
+    /// A stage whose records are kept in `backing`, which goes by `clock`.
+    pub fn over(kind: Kind, clock: PausedClock, backing: Backing) -> Self {
         let recognises = match kind {
             Kind::Keyed => Recognises::Keys(PROVIDER_WINDOW),
             Kind::Gated => Recognises::Versions,
@@ -68,14 +76,14 @@ impl Stage {
         let (first, second) = (Disk::default(), Disk::default());
         Self {
             kind,
-            world: World::with_sink(recognises),
+            world: World::over(recognises, clock, backing),
             first,
             second,
         }
     }
 
     /// Runs a worker. The two names are two writers with a file each.
-    pub(crate) async fn run(&self, mut worker: Worker, name: &'static str, cue: Cue) -> Run {
+    pub async fn run(&self, mut worker: Worker, name: &'static str, cue: Cue) -> Run {
         if self.kind == Kind::Gated {
             let entity = "json:/entity".parse().expect("the selector is well formed");
             let version = "json:/version"
@@ -114,7 +122,7 @@ impl Stage {
     }
 
     /// The store calls that claim and that complete.
-    pub(crate) const fn methods(&self) -> (Method, Method) {
+    pub const fn methods(&self) -> (Method, Method) {
         match self.kind {
             Kind::Output => (Method::Claim, Method::SettleWith),
             Kind::Transaction => (Method::Apply, Method::Apply),
@@ -125,7 +133,10 @@ impl Stage {
     }
 
     /// How often the effect of `key` was applied, wherever it is.
-    pub(crate) fn effects(&self, key: &str) -> usize {
+    pub fn effects(&self, key: &str) -> usize {
+        if self.kind == Kind::Transaction {
+            return (self.world.database.rows)(key);
+        }
         if self.kind != Kind::Output {
             return self.world.sink.applied(key);
         }

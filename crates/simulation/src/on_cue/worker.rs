@@ -3,48 +3,46 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use semel_core::Result;
 use semel_core::port::checkpoint::AnyCheckpointStore;
 use semel_core::port::sink::AnySink;
 use semel_core::port::streamed::StreamedStore;
-use semel_core::port::transactional::{AnyTransactionalStore, Statements};
+use semel_core::port::transactional::AnyTransactionalStore;
+use semel_core::{AnyStore, Result};
 use semel_engine::consumer::{Consumer, OnProgress, Shutdown, Surroundings};
 use semel_engine::effect::{BatchEffect, Class, Effect, Output};
 use semel_engine::layer::outage::Policy;
 use semel_engine::pipeline::Pipeline;
 use semel_engine::summary::{Fate, Summary};
-use semel_store_memory::MemoryStore;
 use tokio::sync::watch;
 
+use super::backing::Backing;
 use super::broker::{Broker, Feed};
 use super::crash::Crash;
 use super::faulty::{Faulty, Plan};
 use super::scripted::{OneByOne, Scripted};
-use super::tables::Tables;
 use super::time::PausedClock;
 
-type MemoryConsumer = Consumer<Faulty<Arc<MemoryStore>>, Feed>;
+type FaultyConsumer = Consumer<Faulty<AnyStore>, Feed>;
 
 /// A worker that has not begun.
-pub(crate) struct Worker {
-    pub(crate) pipeline: Pipeline,
-    pub(crate) feed: Feed,
-    pub(crate) plan: Arc<Plan>,
-    pub(crate) crash: Crash,
-    pub(crate) stop: Stop,
-    pub(crate) patience: Duration,
-    pub(crate) on_progress: Option<OnProgress>,
-    pub(crate) outage: Policy,
-    pub(crate) dead_letters: Option<AnySink>,
-    store: Arc<MemoryStore>,
-    tables: Arc<Tables>,
+pub struct Worker {
+    pub pipeline: Pipeline,
+    pub feed: Feed,
+    pub plan: Arc<Plan>,
+    pub crash: Crash,
+    pub stop: Stop,
+    pub patience: Duration,
+    pub on_progress: Option<OnProgress>,
+    pub outage: Policy,
+    pub dead_letters: Option<AnySink>,
+    backing: Backing,
     broker: Broker,
     surroundings: Surroundings,
 }
 
 /// How a worker ended.
 #[derive(Debug)]
-pub(crate) enum Run {
+pub enum Run {
     /// It was killed.
     Crashed,
     /// It came to its end.
@@ -54,7 +52,7 @@ pub(crate) enum Run {
 impl Run {
     /// The summary of a worker that came to a good end.
     #[track_caller]
-    pub(crate) fn summary(self) -> Summary {
+    pub fn summary(self) -> Summary {
         match self {
             Self::Ended(Ok(summary)) => summary,
             Self::Ended(Err(error)) => panic!("the run failed: {error:?}"),
@@ -64,7 +62,7 @@ impl Run {
 
     /// The error of a worker that gave up.
     #[track_caller]
-    pub(crate) fn error(self) -> semel_core::Error {
+    pub fn error(self) -> semel_core::Error {
         match self {
             Self::Ended(Err(error)) => error,
             Self::Ended(Ok(summary)) => panic!("the run ended well: {summary:?}"),
@@ -75,37 +73,36 @@ impl Run {
 
 /// SIGTERM for one worker.
 #[derive(Clone, Debug)]
-pub(crate) struct Stop(Arc<watch::Sender<bool>>);
+pub struct Stop(Arc<watch::Sender<bool>>);
 
 impl Stop {
-    pub(crate) fn request(&self) {
+    pub fn request(&self) {
         self.0.send_replace(true);
     }
 
     /// Requests it once this much has passed.
-    pub(crate) async fn after(&self, wait: Duration) {
+    pub async fn after(&self, wait: Duration) {
         tokio::time::sleep(wait).await;
         self.request();
     }
 
     /// A shutdown that follows this wish.
-    pub(crate) fn shutdown(&self, patience: Duration) -> Shutdown {
+    pub fn shutdown(&self, patience: Duration) -> Shutdown {
         Shutdown {
             requested: self.0.subscribe(),
             patience,
         }
     }
 
-    pub(crate) fn new() -> Self {
+    pub fn new() -> Self {
         Self(Arc::new(watch::Sender::new(false)))
     }
 }
 
 impl Worker {
-    pub(crate) fn new(
+    pub fn new(
         pipeline: Pipeline,
-        store: &Arc<MemoryStore>,
-        tables: &Arc<Tables>,
+        backing: Backing,
         broker: &Broker,
         surroundings: Surroundings,
         clock: PausedClock,
@@ -125,45 +122,43 @@ impl Worker {
                 ..Policy::closed(&surroundings)
             },
             dead_letters: None,
-            store: Arc::clone(store),
-            tables: Arc::clone(tables),
+            backing,
             broker: broker.clone(),
             surroundings,
         }
     }
 
-    pub(crate) async fn each(self, effect: Arc<Scripted>, class: Class) -> Run {
+    pub async fn each(self, effect: Arc<Scripted>, class: Class) -> Run {
         let (consumer, life) = self.begin();
         life.live(consumer.run_each(effect, class)).await
     }
 
-    pub(crate) async fn stream(self, effect: Arc<Scripted>, class: Class) -> Run {
+    pub async fn stream(self, effect: Arc<Scripted>, class: Class) -> Run {
         self.batches(OneByOne(effect), class).await
     }
 
-    pub(crate) async fn batches(self, effect: impl BatchEffect, class: Class) -> Run {
+    pub async fn batches(self, effect: impl BatchEffect, class: Class) -> Run {
         let (consumer, life) = self.begin();
         life.live(consumer.run_stream(effect, class)).await
     }
 
-    pub(crate) async fn output(self, output: impl Output) -> Run {
-        let checkpoints = AnyCheckpointStore::new(Faulty::new(Arc::clone(&self.store), &self.plan));
+    pub async fn output(self, output: impl Output) -> Run {
+        let checkpoints =
+            AnyCheckpointStore::new(Faulty::new(self.backing.checkpoints.clone(), &self.plan));
         let (consumer, life) = self.begin();
         life.live(consumer.run_output(output, checkpoints)).await
     }
 
-    pub(crate) async fn transaction(self) -> Run {
-        let tables = AnyTransactionalStore::new(Faulty::new(Arc::clone(&self.tables), &self.plan));
-        let statements = Statements {
-            sql: ["insert".into()].into(),
-            params: [].into(),
-        };
+    pub async fn transaction(self) -> Run {
+        let database = self.backing.database.clone();
+        let database = database.expect("a world has a database, or its double");
+        let tables = AnyTransactionalStore::new(Faulty::new(database.store, &self.plan));
         let (consumer, life) = self.begin();
-        life.live(consumer.run_transaction(tables, statements))
+        life.live(consumer.run_transaction(tables, database.statements))
             .await
     }
 
-    pub(crate) async fn streamed(
+    pub async fn streamed(
         self,
         streamed: impl StreamedStore,
         transform: Option<Arc<impl Effect>>,
@@ -172,7 +167,7 @@ impl Worker {
         life.live(consumer.run_streamed(streamed, transform)).await
     }
 
-    fn begin(self) -> (MemoryConsumer, Life) {
+    fn begin(self) -> (FaultyConsumer, Life) {
         let Self {
             pipeline,
             feed,
@@ -180,14 +175,14 @@ impl Worker {
             crash,
             stop,
             patience,
-            store,
+            backing,
             broker,
             ..
         } = self;
         let handed = Arc::clone(&feed.handed);
         let consumer = Consumer {
             pipeline: Arc::new(pipeline),
-            store: Faulty::new(store, &plan),
+            store: Faulty::new(backing.store, &plan),
             source: feed,
             surroundings: self.surroundings,
             shutdown: stop.shutdown(patience),
@@ -243,7 +238,7 @@ impl Life {
 }
 
 /// Every fate.
-pub(crate) const FATES: [Fate; 10] = [
+pub const FATES: [Fate; 10] = [
     Fate::Applied,
     Fate::Replayed,
     Fate::Stale,

@@ -8,7 +8,7 @@ use semel_engine::event::{Event, Observer};
 
 /// What was observed, in short.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Seen {
+pub enum Seen {
     Granted {
         key: String,
         attempt: u32,
@@ -44,21 +44,21 @@ pub(crate) enum Seen {
 
 /// The observer.
 #[derive(Debug, Default)]
-pub(crate) struct Watch(Mutex<Vec<Seen>>);
+pub struct Watch(Mutex<Vec<Seen>>);
 
 impl Watch {
     /// Everything so far.
-    pub(crate) fn all(&self) -> Vec<Seen> {
+    pub fn all(&self) -> Vec<Seen> {
         self.0.lock().expect("watching never panics").clone()
     }
 
     /// How often something was seen that `wanted` knows.
-    pub(crate) fn count(&self, wanted: impl Fn(&Seen) -> bool) -> usize {
+    pub fn count(&self, wanted: impl Fn(&Seen) -> bool) -> usize {
         self.all().iter().filter(|seen| wanted(seen)).count()
     }
 
     /// How often exactly this was seen.
-    pub(crate) fn times(&self, wanted: &Seen) -> usize {
+    pub fn times(&self, wanted: &Seen) -> usize {
         self.count(|seen| seen == wanted)
     }
 }

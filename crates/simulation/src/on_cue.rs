@@ -1,33 +1,36 @@
 //! A small world: a broker, a store that fails on cue, effects that nobody deduplicates, a clock
 //! that moves when nothing else does. A restart is a new [`Worker`] over what is left of it.
 
-pub(crate) mod broker;
-pub(crate) mod crash;
-pub(crate) mod faulty;
-pub(crate) mod file;
-pub(crate) mod message;
-pub(crate) mod scripted;
-pub(crate) mod sink;
-pub(crate) mod stage;
-pub(crate) mod tables;
-pub(crate) mod time;
-pub(crate) mod watch;
-pub(crate) mod worker;
+pub mod backing;
+pub mod broker;
+pub mod crash;
+pub mod faulty;
+pub mod file;
+pub mod message;
+pub mod scripted;
+pub mod sink;
+pub mod stage;
+pub mod tables;
+pub mod time;
+pub mod watch;
+pub mod worker;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use semel_core::fingerprint::FingerprintSelector;
+use semel_core::port::checkpoint::AnyCheckpointStore;
 use semel_core::port::store::ListQuery;
 use semel_core::port::transactional::Backoff;
 use semel_core::{
-    AttemptLimits, Claimant, Key, Operation, Parked, Record, Scope, StateKind, Store, Window,
+    AnyStore, AttemptLimits, Claimant, Key, Operation, Parked, Record, Scope, StateKind, Store,
+    Window,
 };
 use semel_engine::consumer::Surroundings;
 use semel_engine::effect::{Class, OnDoubt};
 use semel_engine::pipeline::Pipeline;
-use semel_store_memory::MemoryStore;
 
+use backing::{Backing, Database};
 use broker::Broker;
 use sink::{Recognises, Sink};
 use tables::Tables;
@@ -36,31 +39,42 @@ use watch::Watch;
 use worker::Worker;
 
 /// Everything that outlives a worker.
-pub(crate) struct World {
-    pub(crate) clock: PausedClock,
-    pub(crate) chance: Arc<Chance>,
-    pub(crate) store: Arc<MemoryStore>,
-    pub(crate) tables: Arc<Tables>,
-    pub(crate) sink: Arc<Sink>,
-    pub(crate) watch: Arc<Watch>,
+pub struct World {
+    pub clock: PausedClock,
+    pub chance: Arc<Chance>,
+    /// Shared with whoever a test hands it to, and with nobody else.
+    pub store: Arc<AnyStore>,
+    pub tables: Arc<Tables>,
+    pub database: Database,
+    pub sink: Arc<Sink>,
+    pub watch: Arc<Watch>,
+    checkpoints: AnyCheckpointStore,
     scope: Scope,
 }
 
 impl World {
     /// A world whose sink takes whatever arrives.
-    pub(crate) fn new() -> Self {
+    pub fn new() -> Self {
         Self::with_sink(Recognises::Nothing)
     }
 
-    pub(crate) fn with_sink(recognises: Recognises) -> Self {
+    pub fn with_sink(recognises: Recognises) -> Self {
         let clock = PausedClock::new();
-        let store = Arc::new(MemoryStore::new(Arc::new(clock)));
+        Self::over(recognises, clock, Backing::memory(clock))
+    }
+
+    /// A world whose records are kept in `backing`, which goes by `clock`.
+    pub fn over(recognises: Recognises, clock: PausedClock, backing: Backing) -> Self {
         let sink = Arc::new(Sink::new(recognises, clock));
+        let tables = Arc::new(Tables::new(backing.store.clone(), Arc::clone(&sink)));
+        let double = || Database::double(&tables, &sink);
         Self {
             clock,
             chance: Arc::new(Chance::default()),
-            tables: Arc::new(Tables::new(Arc::clone(&store), Arc::clone(&sink))),
-            store,
+            database: backing.database.unwrap_or_else(double),
+            tables,
+            store: Arc::new(backing.store),
+            checkpoints: backing.checkpoints,
             sink,
             watch: Arc::new(Watch::default()),
             scope: Scope::new("", "test").expect("the scope is well formed"),
@@ -68,15 +82,15 @@ impl World {
     }
 
     /// A broker whose acknowledgements are held against this world's store.
-    pub(crate) fn broker(&self) -> Broker {
+    pub fn broker(&self) -> Broker {
         Broker::new(
-            Arc::clone(&self.store),
+            AnyStore::clone(&self.store),
             Arc::clone(&self.sink),
             self.scope.clone(),
         )
     }
 
-    pub(crate) fn pipeline(&self) -> Pipeline {
+    pub fn pipeline(&self) -> Pipeline {
         Pipeline {
             name: "test".into(),
             scope: self.scope.clone(),
@@ -102,7 +116,7 @@ impl World {
     }
 
     /// A worker at `broker` that nothing befalls yet.
-    pub(crate) fn worker(&self, broker: &Broker) -> Worker {
+    pub fn worker(&self, broker: &Broker) -> Worker {
         let surroundings = Surroundings {
             clock: Arc::new(self.clock),
             claimant: Claimant::random(&*self.chance),
@@ -111,32 +125,35 @@ impl World {
         };
         Worker::new(
             self.pipeline(),
-            &self.store,
-            &self.tables,
+            Backing {
+                store: AnyStore::clone(&self.store),
+                checkpoints: self.checkpoints.clone(),
+                database: Some(self.database.clone()),
+            },
             broker,
             surroundings,
             self.clock,
         )
     }
 
-    pub(crate) fn operation(&self, key: &str) -> Operation {
+    pub fn operation(&self, key: &str) -> Operation {
         Operation::new(
             self.scope.clone(),
             Key::new(key).expect("the key is well formed"),
         )
     }
 
-    pub(crate) async fn record(&self, key: &str) -> Option<Record> {
+    pub async fn record(&self, key: &str) -> Option<Record> {
         let records = self.store.get(&[self.operation(key)]).await;
         records.expect("the memory store answers").remove(0)
     }
 
-    pub(crate) async fn state(&self, key: &str) -> Option<StateKind> {
+    pub async fn state(&self, key: &str) -> Option<StateKind> {
         self.record(key).await.map(|record| record.state.kind())
     }
 
     /// The keys of the records that may have repeated their effect.
-    pub(crate) async fn repeated(&self) -> Vec<String> {
+    pub async fn repeated(&self) -> Vec<String> {
         self.keys(&ListQuery {
             repeated: true,
             limit: ALL,
@@ -146,7 +163,7 @@ impl World {
     }
 
     /// The keys of the records in a state.
-    pub(crate) async fn in_state(&self, state: StateKind) -> Vec<String> {
+    pub async fn in_state(&self, state: StateKind) -> Vec<String> {
         self.keys(&ListQuery {
             state: Some(state),
             limit: ALL,
@@ -156,7 +173,7 @@ impl World {
     }
 
     /// What was set aside, in the order of their coordinates.
-    pub(crate) async fn parked(&self) -> Vec<Parked> {
+    pub async fn parked(&self) -> Vec<Parked> {
         let query = ListQuery {
             limit: ALL,
             ..ListQuery::default()
@@ -184,12 +201,12 @@ impl World {
     }
 }
 
-pub(crate) const LEASE: Duration = Duration::from_secs(30);
-pub(crate) const WINDOW: Window = Window::new(Duration::from_secs(3_600));
-pub(crate) const PROVIDER_WINDOW: Duration = Duration::from_secs(600);
-pub(crate) const KEYED: Class = Class::Keyed {
+pub const LEASE: Duration = Duration::from_secs(30);
+pub const WINDOW: Window = Window::new(Duration::from_secs(3_600));
+pub const PROVIDER_WINDOW: Duration = Duration::from_secs(600);
+pub const KEYED: Class = Class::Keyed {
     provider_window: PROVIDER_WINDOW,
 };
-pub(crate) const REPEAT: Class = Class::Unkeyed(OnDoubt::Repeat);
-pub(crate) const PARK: Class = Class::Unkeyed(OnDoubt::Park);
+pub const REPEAT: Class = Class::Unkeyed(OnDoubt::Repeat);
+pub const PARK: Class = Class::Unkeyed(OnDoubt::Park);
 const ALL: usize = 10_000;

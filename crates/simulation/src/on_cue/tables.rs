@@ -8,17 +8,16 @@ use semel_core::port::transactional::{
     Application, Applied, Statements, TransactionalStore, Value,
 };
 use semel_core::{
-    Admission, Certainty, Claim, Clock, Outcome, Result, Settled, Settlement, State, StateKind,
-    Step, Store,
+    Admission, AnyStore, Certainty, Claim, Clock, Outcome, Result, Settled, Settlement, State,
+    StateKind, Step, Store,
 };
-use semel_store_memory::MemoryStore;
 
 use super::sink::Sink;
 use super::time::PausedClock;
 
 /// How the statements of one granted message fare, where they do not simply succeed.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Statement {
+pub enum Statement {
     /// They fail and are undone; another try may mend it.
     Fail,
     /// They fail for good.
@@ -26,8 +25,8 @@ pub(crate) enum Statement {
 }
 
 /// The database.
-pub(crate) struct Tables {
-    store: Arc<MemoryStore>,
+pub struct Tables {
+    store: AnyStore,
     sink: Arc<Sink>,
     script: Mutex<VecDeque<Statement>>,
     bound: Mutex<Vec<Vec<Value>>>,
@@ -35,7 +34,7 @@ pub(crate) struct Tables {
 }
 
 impl Tables {
-    pub(crate) fn new(store: Arc<MemoryStore>, sink: Arc<Sink>) -> Self {
+    pub fn new(store: AnyStore, sink: Arc<Sink>) -> Self {
         let clock = PausedClock::new();
         Self {
             store,
@@ -47,7 +46,7 @@ impl Tables {
     }
 
     /// Has the next granted messages fare so, one by one.
-    pub(crate) fn script(&self, statements: impl IntoIterator<Item = Statement>) {
+    pub fn script(&self, statements: impl IntoIterator<Item = Statement>) {
         self.script
             .lock()
             .expect("scripts never panic")
@@ -55,7 +54,7 @@ impl Tables {
     }
 
     /// The values of every granted message, in order.
-    pub(crate) fn bound(&self) -> Vec<Vec<Value>> {
+    pub fn bound(&self) -> Vec<Vec<Value>> {
         self.bound.lock().expect("binding never panics").clone()
     }
 

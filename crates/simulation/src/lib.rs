@@ -1,0 +1,13 @@
+//! The worlds that the engine is tried in, for its own tests and for the proof.
+//!
+//! [`on_cue`] fails on cue: a test says which call of which worker, and how. Nothing here is for
+//! production.
+
+#[expect(
+    missing_docs,
+    clippy::missing_panics_doc,
+    clippy::new_without_default,
+    clippy::return_self_not_must_use,
+    reason = "the words of tests, which panic where a test fails"
+)]
+pub mod on_cue;
