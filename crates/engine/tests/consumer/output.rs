@@ -185,3 +185,23 @@ async fn a_batch_with_one_lost_claim_goes_in_without_it() {
         "nothing is old yet"
     );
 }
+
+/// The answer to the completion is lost, and whoever asks again is refused: the record cannot be
+/// read, or has gone meanwhile. What was recorded is in the file all the same.
+#[tokio::test(start_paused = true)]
+async fn what_was_recorded_stays_in_the_file_when_an_answer_is_lost_and_the_next_is_a_refusal() {
+    let world = World::new();
+    let broker = broker_with(&world, &["a", "b"]);
+    let disk = Disk::default();
+    let worker = world.worker(&broker);
+    worker
+        .plan
+        .nth(Method::SettleWith, 1, Fault::LoseAnswer)
+        .nth(Method::SettleWith, 2, Fault::Items);
+    let output = file(&disk, &worker, []);
+    let summary = worker.output(output).await.summary();
+
+    assert_eq!(summary.of(Fate::Applied), 2);
+    let expected = lines_of(&["a", "b"].map(str::to_owned));
+    assert_eq!(disk.lines(), (expected, String::new()));
+}
