@@ -1,0 +1,72 @@
+//! Every bug that the sources can be built with.
+
+mod consumer;
+mod layers;
+mod once;
+
+use super::build::Suite;
+
+/// A bug behind `cfg(semel_planted = "…")`.
+#[derive(Debug)]
+pub(super) struct Bug {
+    /// As in the sources. `M` numbers are those of the list of mutants that the project began with.
+    pub(super) name: &'static str,
+    /// Whose promise it breaks.
+    pub(super) class: &'static str,
+    /// What it does.
+    pub(super) what: &'static str,
+    /// The package that it is in.
+    pub(super) within: &'static str,
+    /// Where the tests are that must see it.
+    pub(super) suite: Suite,
+    /// What their names contain.
+    pub(super) seen_by: &'static [&'static str],
+}
+
+/// All of them.
+pub(super) fn bugs() -> impl Iterator<Item = &'static Bug> {
+    [consumer::BUGS, once::BUGS, layers::BUGS]
+        .into_iter()
+        .flatten()
+}
+
+const ENGINE: &str = "semel-engine";
+const KAFKA: &str = "semel-broker-kafka";
+const UNIT: Suite = Suite::Library(ENGINE);
+const WORLD: Suite = Suite::Tests(ENGINE, "engine");
+const LAYERS: Suite = Suite::Tests(ENGINE, "layers");
+const BROKER: Suite = Suite::Tests(KAFKA, "kafka");
+
+const fn engine(
+    name: &'static str,
+    class: &'static str,
+    what: &'static str,
+    suite: Suite,
+    seen_by: &'static [&'static str],
+) -> Bug {
+    Bug {
+        name,
+        class,
+        what,
+        within: ENGINE,
+        suite,
+        seen_by,
+    }
+}
+
+/// Seen by tests that want a server.
+const fn kafka(
+    name: &'static str,
+    class: &'static str,
+    what: &'static str,
+    seen_by: &'static [&'static str],
+) -> Bug {
+    Bug {
+        name,
+        class,
+        what,
+        within: KAFKA,
+        suite: BROKER,
+        seen_by,
+    }
+}

@@ -1,0 +1,59 @@
+//! The table is held against the sources.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+
+use super::*;
+
+/// Each bug that a source plants, and the package of that source.
+fn planted_in_sources() -> BTreeSet<(String, String)> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let mut found = BTreeSet::new();
+    for folder in ["crates", "torture"] {
+        look(&root.join(folder), "", &mut found);
+    }
+    found
+}
+
+fn look(folder: &Path, package: &str, found: &mut BTreeSet<(String, String)>) {
+    let manifest = fs::read_to_string(folder.join("Cargo.toml")).unwrap_or_default();
+    let name = manifest
+        .lines()
+        .find_map(|line| line.strip_prefix("name = "));
+    let package = name.map_or(package, |name| name.trim_matches('"'));
+    for entry in fs::read_dir(folder).expect("a folder of the workspace") {
+        let path = entry.expect("an entry").path();
+        if path.is_dir() {
+            look(&path, package, found);
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            let text = fs::read_to_string(&path).expect("a source");
+            let bugs = text.split("semel_planted = \"").skip(1);
+            let names = bugs.filter_map(|rest| rest.split('"').next());
+            found.extend(names.map(|name| (name.to_owned(), package.to_owned())));
+        }
+    }
+}
+
+#[test]
+fn every_bug_that_is_planted_is_in_the_table_and_the_other_way_round() {
+    let listed = bugs().map(|bug| (bug.name.to_owned(), bug.within.to_owned()));
+    let listed: BTreeSet<_> = listed.collect();
+    assert_eq!(listed, planted_in_sources());
+    assert_eq!(listed.len(), bugs().count(), "each once");
+}
+
+#[test]
+fn a_merge_plants_twelve_bugs_and_a_campaign_all() {
+    let order: Vec<&str> = in_order().map(|bug| bug.name).collect();
+    assert_eq!(order.len(), bugs().count());
+    let first: BTreeSet<&str> = order.iter().take(FAST.len()).copied().collect();
+    assert_eq!(first, BTreeSet::from(FAST));
+}
+
+#[test]
+fn each_bug_has_tests_that_must_see_it() {
+    for bug in bugs() {
+        assert!(!bug.seen_by.is_empty(), "{}", bug.name);
+    }
+}
