@@ -81,8 +81,10 @@ fn ended(status: ExitStatus) -> Result {
 
 /// Whether a tier among `words` tries servers; without a name, all tiers are asked for.
 fn wants_servers(words: &[&str]) -> bool {
+    let is_more = words.contains(&"--seeds") || words.contains(&"--minutes");
+    let wants = |tier| ON_SERVERS.contains(tier) || (is_more && *tier == ON_SERVERS_LATER);
     let mut named = words.iter().filter(|word| word.starts_with('T')).peekable();
-    named.peek().is_none() || named.any(|tier| ON_SERVERS.contains(tier))
+    named.peek().is_none() || named.any(wants)
 }
 
 /// What is not committed, but for what is kept: tier after tier may be kept before one commit.
@@ -158,6 +160,8 @@ fn json(folder: &Path) -> Result<Vec<PathBuf>> {
 
 /// Tiers that try what runs on servers.
 const ON_SERVERS: [&str; 3] = ["T5", "T7", "T8"];
+/// The tier that does so only when it is asked for more than a merge tries.
+const ON_SERVERS_LATER: &str = "T14";
 
 #[cfg(test)]
 mod tests {
@@ -180,6 +184,8 @@ mod tests {
         assert!(wants_servers(&[]));
         assert!(wants_servers(&["T1", "T5", "--seeds", "9"]));
         assert!(!wants_servers(&["T1", "--minutes", "5"]));
+        assert!(!wants_servers(&["T14"]));
+        assert!(wants_servers(&["T14", "--seeds", "99"]));
     }
 
     #[test]

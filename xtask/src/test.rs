@@ -1,5 +1,7 @@
 //! `cargo xtask test`: everything that must hold, in one command and one table.
 
+mod proof;
+
 use std::process::{Command, ExitStatus};
 use std::time::{Duration, Instant};
 
@@ -53,7 +55,7 @@ pub(crate) fn run(workspace: &Workspace, extent: Extent) -> Result {
         tests(&with(&servers, workspace.cargo(test_args(workspace))))
     }));
     match ahead {
-        None => steps.extend(["release", "torture", "readme"].map(|name| not_run(name, "--quick"))),
+        None => steps.extend(RELEASED.map(|name| not_run(name, "--quick"))),
         Some(ahead) => steps.extend(released(workspace, &servers, ahead)),
     }
     if let Err(failure) = servers.stop() {
@@ -115,11 +117,13 @@ fn released(workspace: &Workspace, servers: &Borrowed, ahead: Result<Ahead>) -> 
         Err(failure) => Report::failed(failure.to_string()),
     });
     if release.failed > 0 {
-        let rest = ["torture", "readme"].map(|name| not_run(name, "no release binary"));
+        let rest = RELEASED.into_iter().skip(1);
+        let rest = rest.map(|name| not_run(name, "no release binary"));
         return std::iter::once(release).chain(rest).collect();
     }
     vec![
         release,
+        step("proof", || proof::run(workspace, servers)),
         step("torture", || torture(workspace, servers)),
         step("readme", || match readme::run(workspace, servers) {
             Ok(passed) => Report::passed(passed, format!("{passed} checked blocks")),
@@ -347,6 +351,8 @@ fn verdict(steps: &[Step], extent: Extent) -> Result {
 
 /// How long one run of tests may take: twice what the slowest takes.
 const LONGEST: &str = "45m";
+/// The steps that need the release build, which is the first of them.
+const RELEASED: [&str; 4] = ["release", "proof", "torture", "readme"];
 /// No default members, and tested all the same.
 const HEAVY: [&str; 1] = ["semel-broker-kafka"];
 

@@ -61,7 +61,7 @@ impl Kept {
         })
     }
 
-    /// What speaks against the report; nothing if it stands.
+    /// What speaks against keeping the report; nothing if it stands.
     pub(crate) fn faults(&self) -> Vec<String> {
         let mut found = Vec::new();
         if self.commit == "unknown" || self.commit.ends_with("-dirty") {
@@ -74,6 +74,13 @@ impl Kept {
             found.extend(row.faults_found());
         }
         found
+    }
+
+    /// How many things were tried and stand, and what speaks against the others.
+    pub(crate) fn counted(&self) -> (usize, Vec<String>) {
+        let each = self.rows.iter().map(Row::faults_found);
+        let (stand, others): (Vec<_>, Vec<_>) = each.partition(Vec::is_empty);
+        (stand.len(), others.concat())
     }
 
     fn number(&self) -> u32 {

@@ -1,0 +1,115 @@
+//! The step `proof`: the tiers that every merge runs.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::process::Command;
+
+use crate::failure::Result;
+use crate::prove::page::Kept;
+use crate::services::Borrowed;
+use crate::tally::{Failed, Tail};
+use crate::workspace::Workspace;
+use crate::{process, prove};
+
+use super::{Report, Verdict};
+
+/// T8 has a step of its own, `torture`.
+const PROVEN: &[&str] = &["T14"];
+
+/// Runs those of them that are listed.
+pub(super) fn run(workspace: &Workspace, servers: &Borrowed) -> Report {
+    let tiers = PROVEN.iter().map(|tier| (*tier).to_owned()).collect();
+    match prove::proof(workspace, servers, PROVEN) {
+        Ok(command) => proven(command, tiers, || prove::reports(workspace)),
+        Err(failure) => Report::failed(failure.to_string()),
+    }
+}
+
+/// A run of the proof: what it tried are checks, and each of `tiers` is to have tried something.
+fn proven(
+    command: Command,
+    tiers: BTreeSet<String>,
+    reports: impl FnOnce() -> Result<Vec<PathBuf>>,
+) -> Report {
+    let mut said = Tail::default();
+    let status = match process::stream(command, |line| said.push(line)) {
+        Ok(status) => status,
+        Err(failure) => return Report::failed(failure.to_string()),
+    };
+    let mut passed = 0;
+    let mut faults = Vec::new();
+    let mut missing = tiers.clone();
+    for path in reports().unwrap_or_default() {
+        match std::fs::read_to_string(&path).map(|text| Kept::read(&text)) {
+            Ok(Ok(report)) => {
+                let (stand, against) = report.counted();
+                passed += stand;
+                faults.extend(against);
+                missing.remove(&report.tier);
+            }
+            Ok(Err(why)) => faults.push(why),
+            Err(error) => faults.push(error.to_string()),
+        }
+    }
+    faults.extend(missing.iter().map(|tier| format!("{tier} was not tried")));
+    if faults.is_empty() && passed == 0 {
+        faults.push("nothing was tried".to_owned());
+    }
+    if faults.is_empty() && !status.success() {
+        faults.push(status.to_string());
+    }
+    let Some(first) = faults.first() else {
+        let tiers: Vec<String> = tiers.into_iter().collect();
+        return Report::passed(passed, format!("{passed} rows of {}", tiers.join(", ")));
+    };
+    Report {
+        passed,
+        failed: faults.len(),
+        verdict: Verdict::Failed(first.clone()),
+        failures: vec![Failed {
+            name: faults.join("; "),
+            said,
+        }],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::prove::page;
+
+    use super::*;
+
+    fn sh(script: &str) -> Command {
+        let mut command = Command::new("sh");
+        command.args(["-c", script]);
+        command
+    }
+
+    #[test]
+    fn what_the_proof_tried_is_counted_and_a_tier_that_is_missing_is_a_failure() {
+        let folder = std::env::temp_dir().join(format!("xtask-proven-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).expect("a folder for the test");
+        let path = folder.join("T1.json");
+        let proven = |figure: &str, tiers: &[&str], code: u8| {
+            std::fs::write(&path, page::tests::report(figure)).expect("a report");
+            let tiers = tiers.iter().map(|tier| (*tier).to_owned()).collect();
+            let command = sh(&format!("echo T1; exit {code}"));
+            let report = proven(command, tiers, || Ok(vec![path.clone()]));
+            (report.passed, report.failed, report.verdict)
+        };
+        let failed = |passed, words: &str| (passed, 1, Verdict::Failed(words.to_owned()));
+        let rows = Verdict::Passed("1 rows of T1".to_owned());
+        assert_eq!(proven(r#""lost": 0"#, &["T1"], 0), (1, 0, rows));
+        assert_eq!(
+            proven(r#""lost": 3"#, &["T1"], 1),
+            failed(0, "park: 3 lost")
+        );
+        let missing = failed(1, "T2 was not tried");
+        assert_eq!(proven(r#""lost": 0"#, &["T1", "T2"], 0), missing);
+        let exit = failed(1, "exit status: 1");
+        assert_eq!(proven(r#""lost": 0"#, &["T1"], 1), exit);
+        let nothing = super::proven(sh("true"), BTreeSet::new(), || Ok(Vec::new()));
+        assert_eq!(nothing.failed, 1);
+        std::fs::remove_dir_all(&folder).expect("the folder of the test");
+    }
+}
