@@ -34,7 +34,9 @@ pub fn claim(
     }
     match record.state {
         State::Claimed { lease_until } | State::Started { lease_until, .. }
-            if record.claim_id == request.claim_id && !has_lost_entity(record, entity) =>
+            if record.claim_id == request.claim_id
+                && !has_lost_entity(record, entity)
+                && !record.must_not_begin(now) =>
         {
             Decision::keep(Admission::Granted(resumed(record, request, lease_until)))
         }

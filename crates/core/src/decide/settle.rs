@@ -1,5 +1,7 @@
 //! Settling and renewing: only the claim that owns the operation changes it.
 
+use std::time::Duration;
+
 use super::{Change, Decision};
 use crate::attempt::AttemptEnd;
 use crate::entity::EntityRecord;
@@ -46,9 +48,10 @@ pub fn settle(
         | (Step::Release { .. }, State::Completed { .. })
         | (Step::Fail { .. }, State::Released { .. } | State::Completed { .. }) => false,
     };
-    // What is about to begin must not begin beside its entity's next claim: VER-2.
+    // What is about to begin must not begin beside its entity's next claim (VER-2), nor with a key that its
+    // provider has forgotten (DBT-3).
     let starts = matches!(settlement.step, Step::Start { .. });
-    if !applies || (starts && has_lost_entity(record, entity)) {
+    if !applies || (starts && (has_lost_entity(record, entity) || record.must_not_begin(now))) {
         return fenced;
     }
     let after = stepped(record.clone(), &settlement.step, now);
@@ -207,15 +210,36 @@ pub(super) fn entity_after(
 }
 
 impl Record {
+    /// Whether whoever holds the claim must not begin the effect any more: a call may have been made, and
+    /// the provider's window is over. The claim was granted inside it; what came late is the answer, or
+    /// the start. DBT-3.
+    pub(super) fn must_not_begin(&self, now: Timestamp) -> bool {
+        let doubt = match self.state {
+            State::Started { recovery, .. } => Some(recovery),
+            State::Claimed { .. }
+            | State::Released { .. }
+            | State::Completed { .. }
+            | State::Dead { .. }
+            | State::InDoubt { .. } => self.doubt,
+        };
+        match doubt {
+            None | Some(Recovery::Rerun | Recovery::Park) => false,
+            Some(Recovery::RerunWithin(window)) => self.is_past(window, now),
+        }
+    }
+
+    /// Whether a provider's window is over, counted from the first start, whatever came between: DBT-3.
+    fn is_past(&self, window: Duration, now: Timestamp) -> bool {
+        self.first_started_at
+            .is_none_or(|first| first.plus(window) <= now)
+    }
+
     /// Whether an earlier attempt may have applied the effect and its class forbids another.
     pub(super) fn must_not_rerun(&self, now: Timestamp) -> bool {
         match self.doubt {
             None | Some(Recovery::Rerun) => false,
             Some(Recovery::Park) => true,
-            // From the first start, whatever came between: DBT-3.
-            Some(Recovery::RerunWithin(window)) => self
-                .first_started_at
-                .is_none_or(|first| first.plus(window) <= now),
+            Some(Recovery::RerunWithin(window)) => self.is_past(window, now),
         }
     }
 

@@ -96,6 +96,47 @@ fn the_same_claim_is_resumed_live_or_over() {
 }
 
 #[test]
+fn a_claim_is_not_resumed_past_its_providers_window() {
+    let window = Duration::from_secs(60);
+    let within = Recovery::RerunWithin(window);
+    let at = |state, first| Record {
+        first_started_at: Some(first),
+        doubt: Some(within),
+        ..record(state)
+    };
+    let ask = |record| {
+        let request = ClaimRequest {
+            start: Start::Marked(within),
+            ..request(MINE)
+        };
+        decide(Some(record), &request)
+    };
+    let over = NOW.minus(window);
+    for until in [LATER, EARLIER] {
+        for state in [claimed(until), started(until, within)] {
+            let inside = ask(at(state, LATER.minus(window)));
+            assert!(granted(&inside).resumed, "{state:?}");
+        }
+    }
+    // An earlier attempt may have used the key, which the provider may have forgotten: DBT-3.
+    for state in [claimed(LATER), started(LATER, within)] {
+        let decision = ask(at(state, over));
+        assert_eq!(busy(&decision), LATER);
+        unchanged(&decision);
+    }
+    for state in [claimed(EARLIER), started(EARLIER, within)] {
+        let decision = ask(at(state, over));
+        assert_eq!(parked(&decision), StateKind::InDoubt, "{state:?}");
+        assert_eq!(written(&decision).vanished, 1);
+    }
+    let never_started = Record {
+        first_started_at: None,
+        ..record(claimed(EARLIER))
+    };
+    assert!(granted(&ask(never_started)).resumed, "nothing was sent yet");
+}
+
+#[test]
 fn a_live_lease_is_busy_until_it_ends() {
     for state in [claimed(LATER), started(LATER, Recovery::Rerun)] {
         let decision = decide(Some(record(state)), &request(OTHER));

@@ -24,6 +24,31 @@ fn a_start_of_mine_is_started_and_keeps_the_first_start() {
 }
 
 #[test]
+fn a_start_past_the_providers_window_is_fenced() {
+    let window = Duration::from_secs(60);
+    let within = Recovery::RerunWithin(window);
+    let taken_over = |state, first| Record {
+        first_started_at: Some(first),
+        doubt: Some(within),
+        ..record(state)
+    };
+    for state in [claimed(LATER), started(LATER, within)] {
+        let inside = taken_over(state, LATER.minus(window));
+        settled(inside, start(within), StateKind::Started);
+        let over = taken_over(state, NOW.minus(window));
+        let step = settlement(MINE, start(within));
+        let decision = decide::settle(Some(&over), None, &step, NOW);
+        assert!(matches!(
+            decision.answer,
+            Settled::Fenced { found: Some(kind) } if kind == state.kind()
+        ));
+        unchanged(&decision);
+        // What was begun in time counts, whenever it ends.
+        settled(over, complete(), StateKind::Completed);
+    }
+}
+
+#[test]
 fn a_lease_that_is_over_does_not_fence_its_own_claim() {
     for state in [claimed(EARLIER), started(EARLIER, Recovery::Park)] {
         settled(record(state), complete(), StateKind::Completed);
