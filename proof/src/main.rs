@@ -6,6 +6,7 @@
     reason = "a program for the terminal: what it prints is its result"
 )]
 
+mod crash_table;
 mod effort;
 mod planted;
 mod report;
@@ -26,11 +27,18 @@ struct Tier {
     run: fn(Effort) -> Vec<Row>,
 }
 
-const TIERS: &[Tier] = &[Tier {
-    id: "T14",
-    what: "bugs that are known, each built in and seen by the tests",
-    run: planted::run,
-}];
+const TIERS: &[Tier] = &[
+    Tier {
+        id: "T7",
+        what: "every cell of the crash table, and pairs of faults",
+        run: crash_table::run,
+    },
+    Tier {
+        id: "T14",
+        what: "bugs that are known, each built in and seen by the tests",
+        run: planted::run,
+    },
+];
 
 const USAGE: &str = "\
 usage: proof [TIER…] [--seeds N | --minutes M] [--seed S] [--json FOLDER]

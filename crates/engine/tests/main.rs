@@ -2,7 +2,6 @@
 
 mod attempt;
 mod consumer;
-mod crash_table;
 mod once;
 mod swarm;
 
