@@ -10,6 +10,7 @@ mod crash_table;
 mod effort;
 mod planted;
 mod report;
+mod simulation;
 mod stopwatch;
 
 use std::process::{Command, ExitCode};
@@ -28,6 +29,11 @@ struct Tier {
 }
 
 const TIERS: &[Tier] = &[
+    Tier {
+        id: "T2",
+        what: "stories of the engine in a seeded world, with faults and then without",
+        run: simulation::run,
+    },
     Tier {
         id: "T7",
         what: "every cell of the crash table, and pairs of faults",

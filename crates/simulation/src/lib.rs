@@ -1,7 +1,7 @@
 //! The worlds that the engine is tried in, for its own tests and for the proof.
 //!
-//! [`on_cue`] fails on cue: a test says which call of which worker, and how. Nothing here is for
-//! production.
+//! [`on_cue`] fails on cue: a test says which call of which worker, and how. In [`seeded`] a seed says
+//! it, story by story. Nothing here is for production.
 
 #[expect(
     missing_docs,
@@ -11,3 +11,4 @@
     reason = "the words of tests, which panic where a test fails"
 )]
 pub mod on_cue;
+pub mod seeded;

@@ -1,0 +1,184 @@
+//! The effect that is called: it reaches its provider, or does not, and says so, or does not.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use semel_engine::effect::{BatchEffect, Call, Effect, Probe, Verdict};
+
+use crate::seeded::fault::CallFault;
+use crate::seeded::kind::CALL_LIFE;
+use crate::seeded::life::{Alive, Life};
+use crate::seeded::provider::Said;
+use crate::seeded::world::number_of;
+
+/// The effect of one worker.
+#[derive(Clone)]
+pub(crate) struct SimEffect(pub(crate) Arc<Life>);
+
+impl Effect for SimEffect {
+    async fn call(&self, call: Call) -> Verdict {
+        let life = Arc::clone(&self.0);
+        let began = life.world.now();
+        Alive::new(&self.0, run(life, call, began)).await
+    }
+
+    async fn probe(&self, call: &Call) -> Probe {
+        let Self(life) = self;
+        let number = number_of(&call.claim.operation.key);
+        if !life.world.plan.has_probe {
+            return Probe::Unknown;
+        }
+        let (there, back, is_known) = life.probe();
+        tokio::time::sleep(there).await;
+        let applied = life.world.provider().applied(number);
+        life.world.log(format_args!(
+            "{life} probes k{number}: applied {applied} times"
+        ));
+        tokio::time::sleep(back).await;
+        match (is_known, applied) {
+            (false, _) => Probe::Unknown,
+            (true, 0) => Probe::NotApplied,
+            (true, _) => Probe::Applied(DONE),
+        }
+    }
+
+    fn quiet(&self) -> Duration {
+        CALL_LIFE
+    }
+}
+
+impl BatchEffect for SimEffect {
+    async fn call(&mut self, batch: &[Call]) -> Vec<Verdict> {
+        let mut verdicts = Vec::with_capacity(batch.len());
+        for call in batch {
+            let life = Arc::clone(&self.0);
+            let began = life.world.now();
+            verdicts.push(run(life, call.clone(), began).await);
+        }
+        verdicts
+    }
+}
+
+/// A call that began then.
+async fn run(life: Arc<Life>, call: Call, began: Duration) -> Verdict {
+    let number = number_of(&call.claim.operation.key);
+    let Some(fault) = life.call_fault(number) else {
+        let (there, back) = life.latency("effect");
+        tokio::time::sleep(there).await;
+        let said = arrive(&life, &call, began);
+        tokio::time::sleep(back).await;
+        return verdict(said);
+    };
+    match fault {
+        CallFault::Refused => not_applied("try again"),
+        CallFault::LostRequest => maybe_applied(),
+        CallFault::LostAnswer => {
+            arrive(&life, &call, began);
+            maybe_applied()
+        }
+        CallFault::Slow { there, back } => {
+            let sent = send(&life, call, began, there, back);
+            let left = (began + CALL_LIFE).saturating_sub(life.world.now());
+            match tokio::time::timeout(left, sent).await {
+                Ok(Ok(said)) => verdict(said),
+                Ok(Err(_)) | Err(_) => maybe_applied(),
+            }
+        }
+        CallFault::CrashBefore => life.crash().await,
+        CallFault::CrashInFlight(there) => {
+            drop(send(&life, call, began, there, Duration::ZERO));
+            life.crash().await
+        }
+        CallFault::CrashApplied => {
+            arrive(&life, &call, began);
+            life.crash().await
+        }
+        CallFault::Panic { applied } => {
+            if applied {
+                arrive(&life, &call, began);
+            }
+            // Without the hook, which would print it.
+            std::panic::resume_unwind(Box::new("the effect panics"))
+        }
+        CallFault::PauseBefore(pause) => {
+            life.pause(pause).await;
+            verdict(arrive(&life, &call, began))
+        }
+        CallFault::PauseAfter(pause) => {
+            let said = arrive(&life, &call, began);
+            life.pause(pause).await;
+            verdict(said)
+        }
+    }
+}
+
+/// Sends the call on a way that takes so long, and that outlives the worker; never longer than a call may live.
+fn send(
+    life: &Arc<Life>,
+    call: Call,
+    began: Duration,
+    there: Duration,
+    back: Duration,
+) -> tokio::sync::oneshot::Receiver<Option<Said>> {
+    let (sender, receiver) = tokio::sync::oneshot::channel();
+    let life = Arc::clone(life);
+    let left = (began + CALL_LIFE).saturating_sub(life.world.now());
+    life.world.tally().in_flight += 1;
+    tokio::spawn(async move {
+        tokio::time::sleep(there.min(left)).await;
+        if life.is_struck() {
+            life.world.saw("effect of a worker that is gone");
+        }
+        let said = arrive(&life, &call, began);
+        life.world.tally().in_flight -= 1;
+        tokio::time::sleep(back).await;
+        // Nobody may be waiting any more.
+        let _ = sender.send(said);
+    });
+    receiver
+}
+
+/// The effect reaches its provider, unless its process stood still for so long that it is not sent any more.
+fn arrive(life: &Life, call: &Call, began: Duration) -> Option<Said> {
+    let world = &life.world;
+    let number = number_of(&call.claim.operation.key);
+    let now = world.now();
+    if now > began + CALL_LIFE {
+        return None;
+    }
+    let said = world.provider().arrive(number, call.idempotency_key(), now);
+    let applied = world.provider().applied(number);
+    if said == Said::Done {
+        life.applied(number);
+    }
+    world.log(format_args!(
+        "{life}: the effect of k{number} arrives: {said:?}, applied {applied} times"
+    ));
+    Some(said)
+}
+
+fn verdict(said: Option<Said>) -> Verdict {
+    match said {
+        Some(Said::Done) => Verdict::Done(DONE),
+        Some(Said::Never) => Verdict::Dead {
+            error: "it will never be taken".into(),
+        },
+        None => not_applied("too late to be sent"),
+    }
+}
+
+fn not_applied(error: &str) -> Verdict {
+    Verdict::NotApplied {
+        error: error.into(),
+        retry_after: None,
+    }
+}
+
+fn maybe_applied() -> Verdict {
+    Verdict::MaybeApplied {
+        error: "the answer was lost".into(),
+    }
+}
+
+const DONE: Bytes = Bytes::from_static(b"done");

@@ -1,0 +1,100 @@
+//! An output file of one worker, which outlives the worker's lives.
+
+use std::sync::{Arc, Mutex};
+
+use bytes::Bytes;
+use semel_core::{Code, Error, ErrorKind, Result};
+use semel_engine::effect::Output;
+
+use crate::seeded::fault::Append;
+use crate::seeded::life::Life;
+use crate::seeded::world::{World, lock, number_in};
+
+/// The content of a file. Clones are the same file.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Disk(Arc<Mutex<Vec<u8>>>);
+
+impl Disk {
+    /// How many lines an operation has.
+    pub(crate) fn lines_of(&self, operation: usize) -> u64 {
+        let content = lock(&self.0);
+        let lines = content
+            .split(|byte| *byte == b'\n')
+            .filter(|line| !line.is_empty());
+        lines.filter(|line| number_in(line) == operation).count() as u64
+    }
+
+    /// Whether it ends with a whole line.
+    pub(crate) fn is_whole(&self) -> bool {
+        lock(&self.0).last().is_none_or(|byte| *byte == b'\n')
+    }
+}
+
+/// The writer of a [`Disk`].
+pub(crate) struct SimFile {
+    pub(crate) world: Arc<World>,
+    pub(crate) life: Arc<Life>,
+    pub(crate) disk: Disk,
+}
+
+impl Output for SimFile {
+    fn mark_name(&self) -> String {
+        format!("file{}", self.life.worker)
+    }
+
+    async fn len_bytes(&mut self) -> Result<u64> {
+        Ok(lock(&self.disk.0).len() as u64)
+    }
+
+    async fn cut_back(&mut self, len_bytes: u64) -> Result<()> {
+        let keep = usize::try_from(len_bytes).unwrap_or(usize::MAX);
+        let mut content = lock(&self.disk.0);
+        let len = content.len();
+        if len < keep {
+            let error = Error::new(ErrorKind::Corrupt, "shorter than what was recorded");
+            return Err(error.with_code(Code::TargetShortened));
+        }
+        content.truncate(keep);
+        drop(content);
+        if keep < len {
+            self.world.saw("file cut back");
+            self.world.log(format_args!(
+                "{} cuts its file back from {len} to {keep} bytes",
+                self.life
+            ));
+        }
+        Ok(())
+    }
+
+    async fn append(&mut self, batch: &[Bytes]) -> Result<u64> {
+        let operations: Vec<_> = batch.iter().map(|payload| number_in(payload)).collect();
+        let act = self.life.append_fault(&operations);
+        let mut bytes = Vec::new();
+        for payload in batch {
+            bytes.extend_from_slice(payload);
+            bytes.push(b'\n');
+        }
+        match act {
+            Some(Append::CrashBefore) => return self.life.crash().await,
+            Some(Append::Pause(pause)) => self.life.pause(pause).await,
+            Some(Append::FailHalf | Append::CrashHalf) => bytes.truncate(bytes.len() / 2),
+            Some(Append::FailWhole | Append::CrashWhole) | None => {}
+        }
+        lock(&self.disk.0).extend_from_slice(&bytes);
+        self.world.log(format_args!(
+            "{} appends {operations:?}, {} bytes",
+            self.life,
+            bytes.len()
+        ));
+        match act {
+            Some(Append::FailHalf | Append::FailWhole) => {
+                Err(Error::new(ErrorKind::Unavailable, "the disk is gone"))
+            }
+            Some(Append::CrashHalf | Append::CrashWhole) => {
+                self.world.saw("crash between effect and completion");
+                self.life.crash().await
+            }
+            Some(Append::CrashBefore | Append::Pause(_)) | None => self.len_bytes().await,
+        }
+    }
+}

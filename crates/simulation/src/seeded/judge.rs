@@ -1,0 +1,206 @@
+//! The judge: what is at the far side and what the store says of it, operation by operation. It believes the ledger of
+//! the far side and nobody else.
+
+use semel_core::port::store::ListQuery;
+use semel_core::{Parked, Record, StateKind, Store};
+
+use crate::seeded::kind::Kind;
+use crate::seeded::play::Told;
+use crate::seeded::world::{World, number_in};
+
+/// What the story came to.
+pub(crate) async fn judge(world: &World) -> Told {
+    let mut told = Told::default();
+    let store = world.store();
+    let all = ListQuery {
+        limit: usize::MAX,
+        ..ListQuery::default()
+    };
+    let parked = store
+        .list_parked(&all)
+        .await
+        .map(|page| page.items)
+        .unwrap_or_default();
+    for number in 0..world.plan.operations {
+        let records = store
+            .get(&[world.operation(number)])
+            .await
+            .unwrap_or_default();
+        let record = records.into_iter().next().flatten();
+        Case {
+            world,
+            number,
+            effects: effects(world, number),
+            record,
+            parked: &parked,
+        }
+        .judge(&mut told);
+    }
+    if world.kind == Kind::Output && world.disks.iter().any(|disk| !disk.is_whole()) {
+        world.violation("half a line is left in a file".to_owned());
+    }
+    let mut tally = world.tally();
+    told.log = std::mem::take(&mut tally.log);
+    told.dealt = std::mem::take(&mut tally.dealt);
+    told.faults = std::mem::take(&mut tally.faults);
+    told.seen = std::mem::take(&mut tally.seen);
+    told.fenced = tally.fenced;
+    told.takeovers = tally.takeovers;
+    told.violations = std::mem::take(&mut tally.violations);
+    told
+}
+
+/// How often the effect is there.
+fn effects(world: &World, number: usize) -> u64 {
+    match world.kind {
+        Kind::Output => world.disks.iter().map(|disk| disk.lines_of(number)).sum(),
+        Kind::Transaction
+        | Kind::Keyed
+        | Kind::Repeat
+        | Kind::Stream
+        | Kind::Park
+        | Kind::Gated
+        | Kind::Streamed => world.provider().applied(number),
+    }
+}
+
+/// One operation.
+struct Case<'a> {
+    world: &'a World,
+    number: usize,
+    effects: u64,
+    record: Option<Record>,
+    parked: &'a [Parked],
+}
+
+impl Case<'_> {
+    fn judge(&self, told: &mut Told) {
+        self.duplicates(told);
+        self.losses(told);
+        self.doubts(told);
+        self.records();
+    }
+
+    fn state(&self) -> Option<StateKind> {
+        self.record.as_ref().map(|record| record.state.kind())
+    }
+
+    fn against(&self, what: &str) {
+        let Self {
+            number,
+            effects,
+            record,
+            ..
+        } = self;
+        self.world
+            .violation(format!("k{number}: {what}; {effects} effects, {record:?}"));
+    }
+
+    /// Whether a message of it was set aside for this reason.
+    fn is_listed(&self, reason: &str) -> bool {
+        self.parked
+            .iter()
+            .any(|it| &*it.reason == reason && number_in(&it.payload) == self.number)
+    }
+
+    fn duplicates(&self, told: &mut Told) {
+        if self.effects < 2 {
+            return;
+        }
+        if self.world.kind.is_at_most_once() {
+            told.duplicates += self.effects - 1;
+            self.against("a duplicate");
+            return;
+        }
+        self.world.saw("repeated effect, listed");
+        let repeats = self
+            .record
+            .as_ref()
+            .map_or(0, |record| record.possible_repeats);
+        if u64::from(repeats) + 1 < self.effects {
+            told.duplicates += self.effects - 1 - u64::from(repeats);
+            self.against("a repeat that is not listed");
+        }
+    }
+
+    /// Either the effect is there, or somebody can see why it is not.
+    fn losses(&self, told: &mut Told) {
+        let is_there = self.effects > 0 || self.is_superseded();
+        if is_there {
+            return;
+        }
+        let is_told = match self.state() {
+            Some(StateKind::Dead) => self.is_listed("dead"),
+            // Also where a probe found that it did not happen, and whoever asked is gone: it is kept.
+            Some(StateKind::InDoubt | StateKind::Released) => self.is_listed("in-doubt"),
+            Some(StateKind::Claimed | StateKind::Started | StateKind::Completed) => false,
+            // Whoever commits with its broker keeps no record of what it gave up; and what came long after
+            // its record was forgotten was set aside.
+            None => self.is_listed("dead") || self.is_listed("in-doubt") || self.is_too_old(),
+        };
+        let is_elsewhere = self.world.queue().gave_up(self.number)
+            || self.world.tally().remembered.contains(&self.number)
+            || self.is_listed("fingerprint-conflict") && self.state().is_none();
+        if is_told || is_elsewhere {
+            return;
+        }
+        told.lost += 1;
+        self.against("lost");
+    }
+
+    fn is_superseded(&self) -> bool {
+        self.world.kind == Kind::Gated && self.world.provider().is_superseded(self.number)
+    }
+
+    /// Set aside as too old, and rightly.
+    fn is_too_old(&self) -> bool {
+        if !self.is_listed("too-old") {
+            return false;
+        }
+        let is_jump = self.world.plan.jump.is_some();
+        if !is_jump && self.world.now() < self.world.plan.window / 2 {
+            self.against("too old, but it was not");
+        }
+        true
+    }
+
+    fn doubts(&self, told: &mut Told) {
+        if self.state() != Some(StateKind::InDoubt) {
+            return;
+        }
+        if !self.is_listed("in-doubt") && !self.world.queue().gave_up(self.number) {
+            self.against("a doubt that is not listed");
+        }
+        if self.world.tally().touched.contains(&self.number) {
+            told.doubts_explained += 1;
+        } else {
+            told.doubts_unexplained += 1;
+            self.against("a doubt without a cause");
+        }
+    }
+
+    /// What the store says is so.
+    fn records(&self) {
+        let has_forgotten = self.world.tally().faults.contains_key("store forgets");
+        match self.state() {
+            Some(StateKind::Completed) if self.effects == 0 && !self.is_superseded() => {
+                self.against("completed, and it did not happen");
+            }
+            // A store that forgot may have had a dead letter made up for, and versions leave no doubt.
+            Some(StateKind::Dead)
+                if self.effects > 0 && !has_forgotten && self.world.kind != Kind::Gated =>
+            {
+                self.against("dead, and it happened");
+            }
+            Some(StateKind::Claimed | StateKind::Started | StateKind::Released)
+                if !self.world.queue().gave_up(self.number)
+                    && !has_forgotten
+                    && !self.is_superseded()
+                    && !self.is_listed("in-doubt") =>
+            {
+                self.against("it came to no end");
+            }
+            Some(_) | None => {}
+        }
+    }
+}

@@ -1,0 +1,168 @@
+//! The kinds of effect that stories are played with.
+
+use std::time::Duration;
+
+use semel_engine::effect::{Class, OnDoubt};
+
+/// How the effect takes part in the proof.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Kind {
+    /// A: appends to an output file, cut back to its mark.
+    Output,
+    /// A: rows in the store's own transaction.
+    Transaction,
+    /// B: a provider that recognises the key.
+    Keyed,
+    /// C1: an unkeyed call, repeated where in doubt.
+    Repeat,
+    /// C1 as one stream, batch by batch.
+    Stream,
+    /// C2: an unkeyed call, parked where in doubt.
+    Park,
+    /// D: a version gate at both ends.
+    Gated,
+    /// E: a broker commits the effect with how far its input was read.
+    Streamed,
+}
+
+impl Kind {
+    /// Every kind.
+    pub const ALL: [Self; 8] = [
+        Self::Output,
+        Self::Transaction,
+        Self::Keyed,
+        Self::Repeat,
+        Self::Stream,
+        Self::Park,
+        Self::Gated,
+        Self::Streamed,
+    ];
+
+    /// As it is named in tables.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Output => "output",
+            Self::Transaction => "transaction",
+            Self::Keyed => "keyed",
+            Self::Repeat => "repeat",
+            Self::Stream => "stream",
+            Self::Park => "park",
+            Self::Gated => "gated",
+            Self::Streamed => "streamed",
+        }
+    }
+
+    /// What some story of this kind must have met, of [`Told::seen`](super::Told::seen); else too little was tried.
+    pub fn hard_cases(self) -> Vec<&'static str> {
+        let mut cases = vec![
+            "pause beyond the lease",
+            "store away",
+            "store back",
+            "retry",
+            "lost answer of a report",
+        ];
+        if self != Self::Streamed {
+            cases.extend([
+                "replay of a redelivery",
+                "replay of a republish",
+                "conflict",
+                "too old",
+            ]);
+        }
+        if self != Self::Transaction && self != Self::Streamed {
+            cases.extend([
+                "fenced report",
+                "claim found again",
+                "lost answer of a claim",
+            ]);
+            cases.push("crash between effect and completion");
+        }
+        match self {
+            Self::Output => cases.extend(["takeover", "file cut back"]),
+            Self::Transaction => {}
+            Self::Keyed => cases.extend([
+                "takeover",
+                "in doubt",
+                "doubt resolved",
+                "effect of a worker that is gone",
+            ]),
+            Self::Repeat | Self::Stream => {
+                cases.extend([
+                    "takeover",
+                    "possible repeat",
+                    "repeated effect, listed",
+                    "in doubt",
+                ]);
+                cases.retain(|case| *case != "too old");
+            }
+            Self::Park => cases.extend([
+                "in doubt",
+                "doubt found by a sweep",
+                "doubt resolved",
+                "resolved by a probe",
+                "probe not believed yet",
+                "effect of a worker that is gone",
+            ]),
+            Self::Gated => {
+                cases.extend(["takeover", "stale", "effect of a worker that is gone"]);
+                cases.retain(|case| *case != "conflict");
+            }
+            Self::Streamed => {
+                cases.extend(["commit found again", "commit of a delivery that is gone"]);
+            }
+        }
+        cases
+    }
+
+    /// What the engine is told.
+    pub(crate) const fn class(self) -> Class {
+        match self {
+            Self::Keyed => Class::Keyed {
+                provider_window: PROVIDER_WINDOW,
+            },
+            Self::Repeat | Self::Stream => Class::Unkeyed(OnDoubt::Repeat),
+            Self::Park => Class::Unkeyed(OnDoubt::Park),
+            Self::Output | Self::Transaction | Self::Gated => Class::Transactional,
+            Self::Streamed => Class::Streamed,
+        }
+    }
+
+    /// Whether the promise holds where the store forgets what it had said.
+    pub(crate) const fn survives_amnesia(self) -> bool {
+        match self {
+            Self::Keyed | Self::Gated => true,
+            Self::Output
+            | Self::Transaction
+            | Self::Repeat
+            | Self::Stream
+            | Self::Park
+            | Self::Streamed => false,
+        }
+    }
+
+    /// Whether its promise is at most one effect.
+    pub(crate) const fn is_at_most_once(self) -> bool {
+        match self {
+            Self::Repeat | Self::Stream => false,
+            Self::Output
+            | Self::Transaction
+            | Self::Keyed
+            | Self::Park
+            | Self::Gated
+            | Self::Streamed => true,
+        }
+    }
+
+    /// Whether calls of a worker that was killed can still reach the store: not where the store lives in
+    /// the worker's own process, as each does that keeps marks.
+    pub(crate) const fn has_store_apart(self) -> bool {
+        !matches!(self, Self::Output)
+    }
+}
+
+/// Short, so that the rare is common.
+pub(crate) const LEASE: Duration = Duration::from_secs(10);
+/// What the engine is told of how long a provider recognises a key.
+pub(crate) const PROVIDER_WINDOW: Duration = Duration::from_secs(60);
+/// The longest from the beginning of a call until its effect lands; a call that is older is not sent.
+pub(crate) const CALL_LIFE: Duration = Duration::from_secs(30);

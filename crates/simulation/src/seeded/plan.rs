@@ -1,0 +1,248 @@
+//! What is drawn before a story begins: messages, workers, and what befalls the whole world. Weights differ from
+//! story to story, so that some are all about one kind of fault.
+
+use std::time::Duration;
+
+use crate::seeded::dice::{Dice, Site};
+use crate::seeded::kind::{Kind, LEASE};
+
+/// A story before it is played.
+#[derive(Clone, Debug)]
+pub(crate) struct Plan {
+    pub(crate) messages: Vec<Planned>,
+    pub(crate) operations: usize,
+    /// Operations that their provider refuses for good, by bit.
+    pub(crate) poison: u64,
+    pub(crate) workers: Vec<WorkerPlan>,
+    /// One call in so many has a fault.
+    pub(crate) one_call_in: u64,
+    pub(crate) weights: Weights,
+    pub(crate) outages: Vec<Outage>,
+    pub(crate) amnesia_at: Option<Duration>,
+    /// When the store's clock jumps, and by how many milliseconds.
+    pub(crate) jump: Option<(Duration, i64)>,
+    pub(crate) sweep_every: Duration,
+    pub(crate) safety: Duration,
+    pub(crate) window: Duration,
+    pub(crate) visibility: Duration,
+    /// Deliveries of a message after which the broker gives it up.
+    pub(crate) most_deliveries: Option<u32>,
+    /// Whether the broker hands deliveries on as soon as their worker is gone.
+    pub(crate) sees_crashes: bool,
+    pub(crate) has_probe: bool,
+    pub(crate) failed: u32,
+    pub(crate) vanished: u32,
+}
+
+/// A message to be published.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Planned {
+    pub(crate) operation: usize,
+    pub(crate) at: Duration,
+    /// The message whose coordinates and birth it has: the broker hands the same one over again.
+    pub(crate) copy_of: Option<usize>,
+    /// The same key with another content.
+    pub(crate) is_other: bool,
+}
+
+/// What befalls one worker by the clock.
+#[derive(Clone, Debug)]
+pub(crate) struct WorkerPlan {
+    /// In the order of their times.
+    pub(crate) strikes: Vec<Strike>,
+    pub(crate) skew_millis: i64,
+    pub(crate) batch: usize,
+    pub(crate) concurrency: usize,
+    /// Whether it gives up waiting for the store's answers.
+    pub(crate) is_impatient: bool,
+    pub(crate) patience: Duration,
+}
+
+/// What happens to a worker at a time, whatever it does.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Strike {
+    pub(crate) at: Duration,
+    pub(crate) what: Struck,
+    pub(crate) site: Site,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Struck {
+    Crash,
+    Pause(Duration),
+    Stop,
+}
+
+/// A time in which the store answers nobody.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Outage {
+    pub(crate) from: Duration,
+    pub(crate) to: Duration,
+    /// Whether callers know that nothing was carried out.
+    pub(crate) is_sure: bool,
+    pub(crate) site: Site,
+}
+
+/// How often each kind of fault is drawn against the others.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Weights {
+    pub(crate) lost_request: u64,
+    pub(crate) lost_answer: u64,
+    pub(crate) slow: u64,
+    pub(crate) refused: u64,
+    pub(crate) items: u64,
+    pub(crate) crash: u64,
+    pub(crate) pause: u64,
+    pub(crate) silent: u64,
+}
+
+pub(crate) const fn secs(secs: u64) -> Duration {
+    Duration::from_secs(secs)
+}
+
+impl Plan {
+    pub(crate) fn draw(kind: Kind, seed: u64) -> Self {
+        let mut dice = Dice::new(seed, Site::at(&[1]));
+        let dice = &mut dice;
+        let safety = dice.between(secs(40), secs(120));
+        // Where repeats are listed, the list goes with its record.
+        let is_late = kind.is_at_most_once() && dice.one_in(5);
+        let has_probe = kind == Kind::Park && dice.one_in(2);
+        let may_jump = !(is_late || has_probe || matches!(kind, Kind::Keyed));
+        let operations = 2 + dice.place(4);
+        let weights = Weights::draw(dice);
+        Self {
+            messages: messages(kind, dice, operations, safety, is_late),
+            operations,
+            poison: if dice.one_in(4) { 1 << dice.roll(6) } else { 0 },
+            workers: (0..2 + dice.roll(2))
+                .map(|worker| WorkerPlan::draw(dice, worker, safety))
+                .collect(),
+            one_call_in: [3, 5, 8, 16][dice.place(4)],
+            weights,
+            outages: (0..dice.roll(3))
+                .map(|nth| Outage::draw(dice, nth, safety))
+                .collect(),
+            amnesia_at: (kind.survives_amnesia() && dice.one_in(4))
+                .then(|| dice.between(secs(1), safety)),
+            jump: (may_jump && dice.one_in(6)).then(|| {
+                let by = i64::try_from(dice.roll(600_000)).unwrap_or_default() - 300_000;
+                (dice.between(secs(1), safety), by)
+            }),
+            sweep_every: dice.between(secs(2), secs(30)),
+            safety,
+            window: if is_late { secs(600) } else { secs(4 * 3_600) },
+            visibility: dice.between(LEASE, LEASE * 4),
+            most_deliveries: dice
+                .one_in(6)
+                .then(|| 3 + u32::try_from(dice.roll(6)).unwrap_or_default()),
+            sees_crashes: dice.one_in(2),
+            has_probe,
+            failed: 2 + u32::try_from(dice.roll(4)).unwrap_or_default(),
+            vanished: 3 + u32::try_from(dice.roll(18)).unwrap_or_default(),
+        }
+    }
+}
+
+fn messages(
+    kind: Kind,
+    dice: &mut Dice,
+    operations: usize,
+    safety: Duration,
+    is_late: bool,
+) -> Vec<Planned> {
+    let mut messages = Vec::new();
+    for operation in 0..operations {
+        let at = if dice.one_in(3) {
+            Duration::ZERO
+        } else {
+            dice.between(Duration::ZERO, safety / 2)
+        };
+        messages.push(Planned {
+            operation,
+            at,
+            copy_of: None,
+            is_other: false,
+        });
+    }
+    for operation in 0..operations {
+        for _ in 0..dice.roll(3) {
+            let at = dice.between(messages[operation].at, safety + LEASE);
+            let is_copy = dice.one_in(2);
+            messages.push(Planned {
+                operation,
+                at,
+                copy_of: is_copy.then_some(operation),
+                is_other: !is_copy && kind != Kind::Gated && dice.one_in(8),
+            });
+        }
+        if is_late && dice.one_in(3) {
+            // About when its record is forgotten and after.
+            let at = messages[operation].at + dice.between(secs(500), secs(900));
+            messages.push(Planned {
+                operation,
+                at,
+                copy_of: Some(operation),
+                is_other: false,
+            });
+        }
+    }
+    messages
+}
+
+impl WorkerPlan {
+    fn draw(dice: &mut Dice, worker: u64, safety: Duration) -> Self {
+        let mut strikes: Vec<_> = (0..dice.roll(4))
+            .map(|nth| {
+                let at = dice.between(Duration::ZERO, safety);
+                let what = match dice.roll(6) {
+                    0..=2 => Struck::Crash,
+                    3..=4 => Struck::Pause(dice.between(secs(1), secs(25))),
+                    _ => Struck::Stop,
+                };
+                Strike {
+                    at,
+                    what,
+                    site: Site::at(&[2, worker, nth]),
+                }
+            })
+            .collect();
+        strikes.sort_by_key(|strike| strike.at);
+        Self {
+            strikes,
+            skew_millis: i64::try_from(dice.roll(1_200_000)).unwrap_or_default() - 600_000,
+            batch: 1 + dice.place(4),
+            concurrency: 1 + dice.place(4),
+            is_impatient: dice.one_in(2),
+            patience: dice.between(Duration::ZERO, secs(30)),
+        }
+    }
+}
+
+impl Outage {
+    fn draw(dice: &mut Dice, nth: u64, safety: Duration) -> Self {
+        let from = dice.between(Duration::ZERO, safety);
+        Self {
+            from,
+            to: (from + dice.between(secs(1), secs(30))).min(safety),
+            is_sure: dice.one_in(2),
+            site: Site::at(&[3, nth]),
+        }
+    }
+}
+
+impl Weights {
+    fn draw(dice: &mut Dice) -> Self {
+        let mut weight = || if dice.one_in(3) { 0 } else { 1 + dice.roll(4) };
+        Self {
+            lost_request: weight(),
+            lost_answer: weight(),
+            slow: weight(),
+            refused: weight(),
+            items: weight(),
+            crash: weight(),
+            pause: weight(),
+            silent: weight(),
+        }
+    }
+}

@@ -1,0 +1,248 @@
+//! A story from its beginning to its end: a phase in which anything may happen, a phase in which nothing does and all
+//! must come to an end, and the judge.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use semel_core::port::store::ListQuery;
+use semel_core::{StateKind, Store};
+use tokio::task::JoinSet;
+
+use crate::seeded::dice::Site;
+use crate::seeded::judge;
+use crate::seeded::kind::Kind;
+use crate::seeded::plan::secs;
+use crate::seeded::worker::work;
+use crate::seeded::world::{World, number_of};
+
+/// What a story came to.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Told {
+    /// All that happened, line by line. The same in each run of the same seed.
+    pub log: String,
+    /// Faults that were dealt: where, and what.
+    pub dealt: Vec<(Site, String)>,
+    /// Faults by kind.
+    pub faults: BTreeMap<&'static str, u64>,
+    /// Hard cases that were met.
+    pub seen: BTreeMap<&'static str, u64>,
+    /// Effects beyond the first, where the class allows one.
+    pub duplicates: u64,
+    /// Operations without an effect, of which nothing tells.
+    pub lost: u64,
+    /// Operations in doubt around which something went wrong.
+    pub doubts_explained: u64,
+    /// Operations in doubt although nothing went wrong around them.
+    pub doubts_unexplained: u64,
+    /// Late reports that were refused.
+    pub fenced: u64,
+    /// Claims that were taken over.
+    pub takeovers: u64,
+    /// What broke a promise, in words.
+    pub violations: Vec<String>,
+}
+
+/// Plays the story of a seed, without the faults in `muted`.
+pub fn play(kind: Kind, seed: u64, muted: &BTreeSet<Site>) -> Told {
+    // A runtime of its own, so that a story does not depend on the ones before it.
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .start_paused(true)
+        .build();
+    let runtime = match runtime {
+        Ok(runtime) => runtime,
+        Err(error) => return failed(format!("no runtime: {error}")),
+    };
+    let played = catch_unwind(AssertUnwindSafe(|| {
+        runtime.block_on(tell(kind, seed, muted.clone()))
+    }));
+    played.unwrap_or_else(|_| failed("the story panicked".to_owned()))
+}
+
+fn failed(why: String) -> Told {
+    Told {
+        violations: vec![why],
+        ..Told::default()
+    }
+}
+
+async fn tell(kind: Kind, seed: u64, muted: BTreeSet<Site>) -> Told {
+    let world = World::new(kind, seed, muted);
+    let mut workers = JoinSet::new();
+    for worker in 0..world.plan.workers.len() {
+        workers.spawn(work(Arc::clone(&world), worker));
+    }
+    let mut beside = JoinSet::new();
+    beside.spawn(sweep(Arc::clone(&world)));
+    beside.spawn(befall(Arc::clone(&world)));
+
+    tokio::time::sleep(world.plan.safety).await;
+    world.calm();
+    world.log(format_args!("no more faults from here on"));
+    come_to_an_end(&world).await;
+
+    world.end();
+    let ended = tokio::time::timeout(SHUTDOWN, async {
+        while let Some(joined) = workers.join_next().await {
+            if joined.is_err() {
+                world.violation("a worker panicked".to_owned());
+            }
+        }
+    });
+    if ended.await.is_err() {
+        world.violation("the workers do not end".to_owned());
+    }
+    judge::judge(&world).await
+}
+
+/// Waits until every message is acknowledged and nothing is on its way.
+async fn come_to_an_end(world: &World) {
+    let end = world.now() + LIVENESS;
+    while world.now() < end {
+        if world.queue().is_done() && world.tally().in_flight == 0 {
+            return;
+        }
+        tokio::time::sleep(secs(1)).await;
+    }
+    world.violation(format!(
+        "not all is settled {LIVENESS:?} after the last fault"
+    ));
+}
+
+/// Sweeps as a worker does beside its work.
+async fn sweep(world: Arc<World>) {
+    loop {
+        tokio::time::sleep(world.plan.sweep_every).await;
+        if let Ok(swept) = world.store().sweep(100).await {
+            if swept.doubted > 0 {
+                world.log(format_args!(
+                    "a sweep brings {} doubts to light",
+                    swept.doubted
+                ));
+                world.saw("doubt found by a sweep");
+            }
+            if swept.removed > 0 {
+                world.log(format_args!("a sweep removes {} records", swept.removed));
+                world.saw("record forgotten in time");
+            }
+        }
+    }
+}
+
+/// What befalls the whole world, in order.
+async fn befall(world: Arc<World>) {
+    let plan = &world.plan;
+    for outage in &plan.outages {
+        if !world.is_muted(outage.site) {
+            world.deal(
+                outage.site,
+                "store away",
+                format_args!("the store is away: {outage:?}"),
+            );
+        }
+    }
+    let jump = plan.jump.map(|(at, by)| (at, Some(by)));
+    let amnesia = plan.amnesia_at.map(|at| (at, None));
+    let mut events: Vec<_> = jump.into_iter().chain(amnesia).collect();
+    events.sort_unstable();
+    for (at, by) in events {
+        tokio::time::sleep(at.saturating_sub(world.now())).await;
+        if let Some(by) = by {
+            if world.deal(
+                Site::at(&[4]),
+                "clock jumps",
+                format_args!("the store's clock jumps by {by} ms"),
+            ) {
+                world.jumped.store(by, Ordering::Relaxed);
+            }
+        } else if world.deal(
+            Site::at(&[5]),
+            "store forgets",
+            format_args!("the store forgets everything"),
+        ) {
+            remember(&world).await;
+            world.forget_all();
+        }
+    }
+}
+
+/// What the store had carried on when it forgot.
+async fn remember(world: &World) {
+    let all = ListQuery {
+        limit: usize::MAX,
+        ..ListQuery::default()
+    };
+    let store = world.store();
+    let records = store
+        .list(&all)
+        .await
+        .map(|page| page.items)
+        .unwrap_or_default();
+    let parked = store
+        .list_parked(&all)
+        .await
+        .map(|page| page.items)
+        .unwrap_or_default();
+    let is_settled = |state: StateKind| match state {
+        StateKind::Completed | StateKind::Dead | StateKind::InDoubt => true,
+        StateKind::Claimed | StateKind::Started | StateKind::Released => false,
+    };
+    let settled = records
+        .iter()
+        .filter(|it| is_settled(it.record.state.kind()));
+    let numbers = settled.map(|it| number_of(&it.operation.key));
+    let parked = parked
+        .iter()
+        .filter_map(|it| it.key.as_ref())
+        .map(number_of);
+    let numbers: Vec<_> = numbers.chain(parked).collect();
+    world.tally().remembered.extend(numbers);
+}
+
+/// Plays a seed that fails again and again with fewer faults, and tells what is left, for a person to read.
+pub fn minimised(kind: Kind, seed: u64) -> String {
+    let mut muted = BTreeSet::new();
+    let mut told = play(kind, seed, &muted);
+    if told.violations.is_empty() {
+        return format!("{} stands with seed {seed}", kind.name());
+    }
+    loop {
+        let before = muted.len();
+        for (site, _) in told.dealt.clone() {
+            muted.insert(site);
+            let without = play(kind, seed, &muted);
+            if without.violations.is_empty() {
+                muted.remove(&site);
+            } else {
+                told = without;
+            }
+        }
+        if muted.len() == before {
+            break;
+        }
+    }
+    let mut story = format!(
+        "{}, seed {seed}, with {} of its faults:\n",
+        kind.name(),
+        told.dealt.len()
+    );
+    // A string takes what is written.
+    for (_, fault) in &told.dealt {
+        let _ = writeln!(story, "  {fault}");
+    }
+    story.push_str("what happened:\n");
+    story.push_str(&told.log);
+    for violation in &told.violations {
+        let _ = writeln!(story, "so: {violation}");
+    }
+    story
+}
+
+/// How long all may take to come to an end once the faults are over.
+const LIVENESS: Duration = secs(3_600);
+/// How long the workers may take to end, once they have nothing to do.
+const SHUTDOWN: Duration = secs(600);

@@ -1,0 +1,328 @@
+//! The store as one worker reaches it: calls get lost on their way there or back, take long, or land when nobody
+//! waits for them any more.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use semel_core::decide::{Directed, Directive};
+use semel_core::port::checkpoint::{CheckpointStore, Together, Write};
+use semel_core::port::store::{Capabilities, ListQuery, Listed, Page, Stats, Swept};
+use semel_core::{
+    Admission, Audited, ClaimRequest, Code, Error, ErrorKind, Mark, Note, Operation, Parked,
+    ParkedId, Record, Renewal, Renewed, Result, Settled, Settlement, Store,
+};
+use semel_store_memory::MemoryStore;
+
+use crate::seeded::fault::{Method, StoreFault};
+use crate::seeded::life::Life;
+use crate::seeded::world::number_of;
+
+/// One worker's way to the store.
+#[derive(Clone)]
+pub(crate) struct SimStore(pub(crate) Arc<Life>);
+
+/// Makes single answers of a call unknown.
+type Spoil<T> = fn(&mut T);
+
+impl SimStore {
+    /// Makes a call, with whatever befalls it. `call` is made when the request lands.
+    pub(crate) async fn pass<T, F, Fut>(
+        &self,
+        method: Method,
+        operations: Vec<usize>,
+        spoil: Spoil<T>,
+        call: F,
+    ) -> Result<T>
+    where
+        T: Send + 'static,
+        F: FnOnce(Arc<MemoryStore>) -> Fut + Send + 'static,
+        Fut: Future<Output = Result<T>> + Send + 'static,
+    {
+        let fault = self.0.store_fault(method, &operations);
+        self.befallen(fault, operations, spoil, call).await
+    }
+
+    async fn befallen<T, F, Fut>(
+        &self,
+        fault: Option<StoreFault>,
+        operations: Vec<usize>,
+        spoil: Spoil<T>,
+        call: F,
+    ) -> Result<T>
+    where
+        T: Send + 'static,
+        F: FnOnce(Arc<MemoryStore>) -> Fut + Send + 'static,
+        Fut: Future<Output = Result<T>> + Send + 'static,
+    {
+        let Self(life) = self;
+        let landing = land(Arc::clone(life), operations, call);
+        let Some(fault) = fault else {
+            let (there, back) = life.latency("store");
+            wait(there).await;
+            let answer = landing.await;
+            wait(back).await;
+            return answer;
+        };
+        match fault {
+            StoreFault::LostRequest => Err(broken()),
+            StoreFault::LostAnswer => landing.await.and(Err(broken())),
+            StoreFault::Slow { there, back } if life.world.kind.has_store_apart() => {
+                on_its_way(life, there, back, landing).await
+            }
+            StoreFault::Slow { there, back } => {
+                wait(there).await;
+                let answer = landing.await;
+                wait(back).await;
+                answer
+            }
+            StoreFault::Refused => {
+                let full = Error::new(ErrorKind::Unavailable, "no space is left");
+                Err(full.with_code(Code::StoreFull).not_applied())
+            }
+            StoreFault::Items => landing.await.map(|mut answer| {
+                spoil(&mut answer);
+                answer
+            }),
+            StoreFault::CrashBefore => life.crash().await,
+            StoreFault::CrashAfter => {
+                let _ = landing.await;
+                life.crash().await
+            }
+            StoreFault::PauseBefore(pause) => {
+                life.pause(pause).await;
+                landing.await
+            }
+            StoreFault::PauseAfter(pause) => {
+                let answer = landing.await;
+                life.pause(pause).await;
+                answer
+            }
+            StoreFault::Silent { arrives } => {
+                if arrives {
+                    let _ = landing.await;
+                }
+                std::future::pending().await
+            }
+        }
+    }
+}
+
+/// The call reaches the store, if anything does now.
+async fn land<T, F, Fut>(life: Arc<Life>, operations: Vec<usize>, call: F) -> Result<T>
+where
+    F: FnOnce(Arc<MemoryStore>) -> Fut + Send,
+    Fut: Future<Output = Result<T>> + Send,
+{
+    if let Some(away) = life.world.outage() {
+        life.world.touch(&operations);
+        return Err(away);
+    }
+    call(life.world.store()).await
+}
+
+/// Goes on without whoever waits for it.
+async fn on_its_way<T: Send + 'static>(
+    life: &Arc<Life>,
+    there: Duration,
+    back: Duration,
+    landing: impl Future<Output = Result<T>> + Send + 'static,
+) -> Result<T> {
+    let (sender, receiver) = tokio::sync::oneshot::channel();
+    life.world.tally().in_flight += 1;
+    let of = Arc::clone(life);
+    tokio::spawn(async move {
+        tokio::time::sleep(there).await;
+        if of.is_struck() {
+            of.world.saw("call of a worker that is gone");
+        }
+        of.world
+            .log(format_args!("{of}: what was on its way lands"));
+        let answer = landing.await;
+        of.world.tally().in_flight -= 1;
+        tokio::time::sleep(back).await;
+        // Nobody may be waiting any more.
+        let _ = sender.send(answer);
+    });
+    receiver.await.unwrap_or_else(|_| Err(broken()))
+}
+
+async fn wait(wait: Duration) {
+    if !wait.is_zero() {
+        tokio::time::sleep(wait).await;
+    }
+}
+
+#[deny(clippy::missing_trait_methods)]
+impl Store for SimStore {
+    async fn claim(&self, batch: &[ClaimRequest]) -> Result<Vec<Admission>> {
+        let operations = batch
+            .iter()
+            .map(|it| number_of(&it.operation.key))
+            .collect();
+        let batch = batch.to_vec();
+        let spoil: Spoil<Vec<Admission>> =
+            |answers| every_second(answers, || Admission::Failed(broken()));
+        self.pass(Method::Claim, operations, spoil, |store| async move {
+            store.claim(&batch).await
+        })
+        .await
+    }
+
+    async fn settle(&self, batch: &[Settlement]) -> Result<Vec<Settled>> {
+        let operations = batch
+            .iter()
+            .map(|it| number_of(&it.operation.key))
+            .collect();
+        let batch = batch.to_vec();
+        let spoil: Spoil<Vec<Settled>> =
+            |answers| every_second(answers, || Settled::Failed(broken()));
+        self.pass(Method::Settle, operations, spoil, |store| async move {
+            store.settle(&batch).await
+        })
+        .await
+    }
+
+    async fn renew(&self, batch: &[Renewal]) -> Result<Vec<Renewed>> {
+        let operations = batch
+            .iter()
+            .map(|it| number_of(&it.operation.key))
+            .collect();
+        let batch = batch.to_vec();
+        let spoil: Spoil<Vec<Renewed>> =
+            |answers| every_second(answers, || Renewed::Failed(broken()));
+        self.pass(Method::Renew, operations, spoil, |store| async move {
+            store.renew(&batch).await
+        })
+        .await
+    }
+
+    async fn park(&self, batch: &[Parked]) -> Result<Vec<bool>> {
+        let operations = batch
+            .iter()
+            .filter_map(|it| it.key.as_ref())
+            .map(number_of)
+            .collect();
+        let batch = batch.to_vec();
+        self.pass(
+            Method::Park,
+            operations,
+            |_| {},
+            |store| async move { store.park(&batch).await },
+        )
+        .await
+    }
+
+    async fn drop_parked(&self, batch: &[ParkedId], note: Option<&Note>) -> Result<Vec<bool>> {
+        self.0.world.store().drop_parked(batch, note).await
+    }
+
+    async fn get(&self, batch: &[Operation]) -> Result<Vec<Option<Record>>> {
+        let operations = batch.iter().map(|it| number_of(&it.key)).collect();
+        let batch = batch.to_vec();
+        self.pass(
+            Method::Get,
+            operations,
+            |_| {},
+            |store| async move { store.get(&batch).await },
+        )
+        .await
+    }
+
+    async fn list(&self, query: &ListQuery) -> Result<Page<Listed>> {
+        self.0.world.store().list(query).await
+    }
+
+    async fn list_parked(&self, query: &ListQuery) -> Result<Page<Parked>> {
+        self.0.world.store().list_parked(query).await
+    }
+
+    async fn operate(&self, batch: &[Directive]) -> Result<Vec<Directed>> {
+        let operations = batch
+            .iter()
+            .map(|it| number_of(&it.operation.key))
+            .collect();
+        let batch = batch.to_vec();
+        let spoil: Spoil<Vec<Directed>> =
+            |answers| every_second(answers, || Directed::Failed(broken()));
+        let life = Arc::clone(&self.0);
+        let call = |store: Arc<MemoryStore>| async move {
+            let directed = store.operate(&batch).await?;
+            for answer in &directed {
+                match answer {
+                    Directed::Now(_) => life.world.saw("resolved by a probe"),
+                    Directed::Refused(_) => life.world.saw("probe not believed yet"),
+                    Directed::Failed(_) => {}
+                }
+                life.world
+                    .log(format_args!("{life} resolves by a probe: {answer:?}"));
+            }
+            Ok(directed)
+        };
+        self.pass(Method::Operate, operations, spoil, call).await
+    }
+
+    async fn list_audit(&self, query: &ListQuery) -> Result<Page<Audited>> {
+        self.0.world.store().list_audit(query).await
+    }
+
+    async fn sweep(&self, limit: usize) -> Result<Swept> {
+        self.0.world.store().sweep(limit).await
+    }
+
+    async fn stats(&self) -> Result<Stats> {
+        self.0.world.store().stats().await
+    }
+
+    async fn preflight(&self) -> Result<Capabilities> {
+        self.0.world.store().preflight().await
+    }
+}
+
+#[deny(clippy::missing_trait_methods)]
+impl CheckpointStore for SimStore {
+    async fn settle_with(&self, batch: &[Settlement], mark: &Mark) -> Result<Together> {
+        let operations: Vec<_> = batch
+            .iter()
+            .map(|it| number_of(&it.operation.key))
+            .collect();
+        let (batch, mark) = (batch.to_vec(), mark.clone());
+        let fault = self.0.store_fault(Method::SettleWith, &operations);
+        if let Some(StoreFault::Items) = fault
+            && !batch.is_empty()
+        {
+            // A batch of which one item fails changes nothing.
+            let answers = batch.iter().map(|_| Settled::Failed(broken()));
+            return Ok(Together::Refused(answers.collect()));
+        }
+        let call = |store: Arc<MemoryStore>| async move { store.settle_with(&batch, &mark).await };
+        self.befallen(fault, operations, |_| {}, call).await
+    }
+
+    async fn admit_with(&self, batch: Vec<ClaimRequest>, write: Write) -> Result<Vec<Admission>> {
+        self.0.world.store().admit_with(batch, write).await
+    }
+
+    async fn mark(&self, name: &str) -> Result<Option<u64>> {
+        let name = name.to_owned();
+        self.pass(
+            Method::Get,
+            Vec::new(),
+            |_| {},
+            |store| async move { store.mark(&name).await },
+        )
+        .await
+    }
+}
+
+/// Of every second item the caller cannot know.
+pub(crate) fn every_second<T>(answers: &mut [T], item: impl Fn() -> T) {
+    answers
+        .iter_mut()
+        .step_by(2)
+        .for_each(|answer| *answer = item());
+}
+
+/// Maybe applied: nobody can know.
+pub(crate) fn broken() -> Error {
+    Error::new(ErrorKind::Unavailable, "the connection broke")
+}

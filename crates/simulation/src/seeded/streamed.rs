@@ -1,0 +1,153 @@
+//! A broker's transactions: an output and how far the input was read become true at once.
+
+use std::sync::Arc;
+
+use semel_core::port::source::DeliveryId;
+use semel_core::port::streamed::{Claimed, Committed, Finished, Standing, StreamedStore};
+use semel_core::{Admission, Claim, Duplicate, Error, ErrorKind, FencingToken, Result, Timestamp};
+use semel_engine::effect::{Call, Effect, Verdict};
+use semel_store_memory::MemoryStore;
+
+use crate::seeded::broker::Commit;
+use crate::seeded::fault::{CallFault, Method};
+use crate::seeded::life::{Alive, Life};
+use crate::seeded::store::SimStore;
+use crate::seeded::world::number_of;
+
+/// One worker's transactions.
+pub(crate) struct SimStreamed(pub(crate) Arc<Life>);
+
+impl StreamedStore for SimStreamed {
+    async fn admit(&self, batch: &[Claimed<'_>]) -> Result<Vec<Standing>> {
+        let operations: Vec<_> = batch
+            .iter()
+            .map(|it| number_of(&it.request.operation.key))
+            .collect();
+        let requests: Vec<_> = batch
+            .iter()
+            .map(|it| (it.delivery, it.request.clone()))
+            .collect();
+        let life = Arc::clone(&self.0);
+        let call = |_: Arc<MemoryStore>| async move {
+            let standing = |(delivery, request): (_, semel_core::ClaimRequest)| {
+                let number = number_of(&request.operation.key);
+                if !life.world.queue().is_current(delivery) {
+                    return Standing::Gone;
+                }
+                if life.world.provider().applied(number) > 0 {
+                    return Standing::Ours(Admission::Replay {
+                        outcome: None,
+                        duplicate: Duplicate::Unknown,
+                    });
+                }
+                Standing::Ours(Admission::Granted(Claim {
+                    operation: request.operation,
+                    claim_id: request.claim_id,
+                    token: FencingToken::new(1),
+                    lease_until: Timestamp::EPOCH,
+                    attempt: 1,
+                    takeover: false,
+                    resumed: false,
+                    formerly_expired: false,
+                    possible_repeat: false,
+                    first_started_at: None,
+                }))
+            };
+            Ok(requests.into_iter().map(standing).collect())
+        };
+        SimStore(Arc::clone(&self.0))
+            .pass(Method::Admit, operations, |_| {}, call)
+            .await
+    }
+
+    async fn commit(&self, batch: &[Finished<'_>]) -> Result<Vec<Committed>> {
+        let operations: Vec<_> = batch
+            .iter()
+            .map(|it| number_of(&it.claimed.request.operation.key))
+            .collect();
+        let finished: Vec<_> = batch
+            .iter()
+            .map(|it| {
+                (
+                    it.claimed.delivery,
+                    number_of(&it.claimed.request.operation.key),
+                )
+            })
+            .collect();
+        let life = Arc::clone(&self.0);
+        let call = |_: Arc<MemoryStore>| async move {
+            let commit = |(delivery, number)| commit(&life, delivery, number);
+            Ok(finished.into_iter().map(commit).collect())
+        };
+        SimStore(Arc::clone(&self.0))
+            .pass(Method::Commit, operations, |_| {}, call)
+            .await
+    }
+}
+
+/// One output, and its input read, or neither.
+fn commit(life: &Life, delivery: DeliveryId, number: usize) -> Committed {
+    let world = &life.world;
+    if world.provider().refuses(number) {
+        return Committed::Refused(Error::new(
+            ErrorKind::InvalidInput,
+            "it will never be taken",
+        ));
+    }
+    let now = world.now();
+    match world.queue().commit(delivery) {
+        Commit::Now => {
+            let mut provider = world.provider();
+            if provider.applied(number) == 0 {
+                provider.arrive(number, String::new(), now);
+            }
+            drop(provider);
+            world.log(format_args!("{life}: k{number} is committed"));
+            Committed::Done
+        }
+        Commit::Before => {
+            world.saw("commit found again");
+            Committed::Done
+        }
+        Commit::Gone => {
+            world.saw("commit of a delivery that is gone");
+            Committed::Gone
+        }
+    }
+}
+
+/// What the messages become: themselves, if nothing comes in between.
+pub(crate) struct Transform(pub(crate) Arc<Life>);
+
+impl Effect for Transform {
+    async fn call(&self, call: Call) -> Verdict {
+        let life = Arc::clone(&self.0);
+        Alive::new(&self.0, transform(life, call)).await
+    }
+}
+
+async fn transform(life: Arc<Life>, call: Call) -> Verdict {
+    let fault = life.call_fault(number_of(&call.claim.operation.key));
+    let not_applied = || Verdict::NotApplied {
+        error: "try again".into(),
+        retry_after: None,
+    };
+    match fault {
+        None => {}
+        Some(CallFault::Refused | CallFault::LostRequest | CallFault::LostAnswer) => {
+            return not_applied();
+        }
+        Some(CallFault::Slow { there, .. }) => tokio::time::sleep(there).await,
+        Some(CallFault::CrashBefore | CallFault::CrashInFlight(_) | CallFault::CrashApplied) => {
+            return life.crash().await;
+        }
+        // Without the hook, which would print it.
+        Some(CallFault::Panic { .. }) => {
+            std::panic::resume_unwind(Box::new("the transform panics"))
+        }
+        Some(CallFault::PauseBefore(pause) | CallFault::PauseAfter(pause)) => {
+            life.pause(pause).await;
+        }
+    }
+    Verdict::Done(call.payload)
+}

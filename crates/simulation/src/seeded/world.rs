@@ -1,0 +1,275 @@
+//! What everybody in a story shares: time, the store, what was dealt, the log. A story runs on one thread, so the
+//! locks are never waited for.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::{Arguments, Write};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use semel_core::{Clock, Error, ErrorKind, Key, Operation, Scope, Timestamp};
+use semel_store_memory::MemoryStore;
+use tokio::time::Instant;
+
+use crate::seeded::broker::Queue;
+use crate::seeded::dice::Site;
+use crate::seeded::file::Disk;
+use crate::seeded::kind::Kind;
+use crate::seeded::plan::Plan;
+use crate::seeded::provider::Provider;
+
+/// A story under way.
+pub(crate) struct World {
+    pub(crate) kind: Kind,
+    pub(crate) seed: u64,
+    pub(crate) plan: Plan,
+    pub(crate) scope: Scope,
+    muted: BTreeSet<Site>,
+    origin: Instant,
+    /// What the store's clock is ahead of the world's, in milliseconds.
+    pub(crate) jumped: Arc<AtomicI64>,
+    store: Mutex<Arc<MemoryStore>>,
+    /// Faults are over.
+    is_calm: AtomicBool,
+    /// All is settled: workers are asked to stop.
+    is_over: AtomicBool,
+    /// Unlike a watch channel, it wakes in the order of those who wait.
+    ended: tokio::sync::Notify,
+    queue: Mutex<Queue>,
+    provider: Mutex<Provider>,
+    pub(crate) disks: Vec<Disk>,
+    tally: Mutex<Tally>,
+}
+
+/// What is counted while a story goes on.
+#[derive(Default)]
+pub(crate) struct Tally {
+    pub(crate) log: String,
+    pub(crate) dealt: Vec<(Site, String)>,
+    pub(crate) faults: BTreeMap<&'static str, u64>,
+    pub(crate) seen: BTreeMap<&'static str, u64>,
+    pub(crate) fenced: u64,
+    pub(crate) takeovers: u64,
+    /// Operations around which something went wrong that may leave a doubt.
+    pub(crate) touched: BTreeSet<usize>,
+    /// Operations that a store which forgot had carried on.
+    pub(crate) remembered: BTreeSet<usize>,
+    /// Operations that somebody saw in doubt.
+    pub(crate) doubted: BTreeSet<usize>,
+    pub(crate) violations: Vec<String>,
+    /// Calls and requests on their way without anybody who waits for them.
+    pub(crate) in_flight: usize,
+}
+
+impl World {
+    pub(crate) fn new(kind: Kind, seed: u64, muted: BTreeSet<Site>) -> Arc<Self> {
+        let plan = Plan::draw(kind, seed);
+        let origin = Instant::now();
+        let jumped = Arc::new(AtomicI64::new(0));
+        let store = new_store(origin, &jumped);
+        let queue = Queue::new(&plan);
+        let provider = Provider::new(kind, &plan);
+        let disks = plan.workers.iter().map(|_| Disk::default()).collect();
+        Arc::new(Self {
+            kind,
+            seed,
+            plan,
+            scope: Scope::new("", "simulation").expect("the scope is well formed"),
+            muted,
+            origin,
+            jumped,
+            store: Mutex::new(store),
+            is_calm: AtomicBool::new(false),
+            is_over: AtomicBool::new(false),
+            ended: tokio::sync::Notify::new(),
+            queue: Mutex::new(queue),
+            provider: Mutex::new(provider),
+            disks,
+            tally: Mutex::default(),
+        })
+    }
+
+    pub(crate) fn now(&self) -> Duration {
+        self.origin.elapsed()
+    }
+
+    /// A clock that is as much wrong.
+    pub(crate) fn clock(&self, skew_millis: i64) -> WorldClock {
+        WorldClock {
+            origin: self.origin,
+            ahead: Arc::new(AtomicI64::new(skew_millis)),
+        }
+    }
+
+    pub(crate) fn store(&self) -> Arc<MemoryStore> {
+        Arc::clone(&lock(&self.store))
+    }
+
+    /// The store loses everything.
+    pub(crate) fn forget_all(&self) {
+        *lock(&self.store) = new_store(self.origin, &self.jumped);
+    }
+
+    pub(crate) fn calm(&self) {
+        self.is_calm.store(true, Ordering::Relaxed);
+    }
+
+    pub(crate) fn is_calm(&self) -> bool {
+        self.is_calm.load(Ordering::Relaxed)
+    }
+
+    /// Asks the workers to stop.
+    pub(crate) fn end(&self) {
+        self.is_over.store(true, Ordering::Relaxed);
+        self.ended.notify_waiters();
+    }
+
+    pub(crate) fn is_over(&self) -> bool {
+        self.is_over.load(Ordering::Relaxed)
+    }
+
+    /// Waits until workers are asked to stop.
+    pub(crate) async fn over(&self) {
+        while !self.is_over() {
+            self.ended.notified().await;
+        }
+    }
+
+    pub(crate) fn queue(&self) -> MutexGuard<'_, Queue> {
+        lock(&self.queue)
+    }
+
+    pub(crate) fn provider(&self) -> MutexGuard<'_, Provider> {
+        lock(&self.provider)
+    }
+
+    pub(crate) fn tally(&self) -> MutexGuard<'_, Tally> {
+        lock(&self.tally)
+    }
+
+    /// Deals a fault, unless it is switched off or the faults are over.
+    pub(crate) fn deal(&self, site: Site, kind: &'static str, story: Arguments<'_>) -> bool {
+        if self.is_calm() || self.muted.contains(&site) {
+            return false;
+        }
+        let now = self.now();
+        let mut tally = self.tally();
+        *tally.faults.entry(kind).or_default() += 1;
+        tally.dealt.push((site, format!("{} {story}", At(now))));
+        line(&mut tally.log, now, format_args!("! {story}"));
+        true
+    }
+
+    /// Whether a fault of this place is switched off.
+    pub(crate) fn is_muted(&self, site: Site) -> bool {
+        self.muted.contains(&site)
+    }
+
+    pub(crate) fn log(&self, what: Arguments<'_>) {
+        let now = self.now();
+        line(&mut self.tally().log, now, what);
+    }
+
+    /// A hard case was seen.
+    pub(crate) fn saw(&self, case: &'static str) {
+        *self.tally().seen.entry(case).or_default() += 1;
+    }
+
+    pub(crate) fn violation(&self, what: String) {
+        self.log(format_args!("VIOLATION {what}"));
+        self.tally().violations.push(what);
+    }
+
+    /// Something went wrong around these.
+    pub(crate) fn touch(&self, operations: &[usize]) {
+        self.tally().touched.extend(operations);
+    }
+
+    /// Why the store cannot be reached now, if it cannot.
+    pub(crate) fn outage(&self) -> Option<Error> {
+        let now = self.now();
+        let is_now = |outage: &&crate::seeded::plan::Outage| {
+            outage.from <= now && now < outage.to && !self.is_muted(outage.site)
+        };
+        let outage = self.plan.outages.iter().find(is_now)?;
+        let error = Error::new(ErrorKind::Unavailable, "the store is away");
+        Some(if outage.is_sure {
+            error.not_applied()
+        } else {
+            error
+        })
+    }
+
+    pub(crate) fn operation(&self, number: usize) -> Operation {
+        let key = Key::new(&format!("k{number}")).expect("the key is well formed");
+        Operation::new(self.scope.clone(), key)
+    }
+}
+
+/// The number of the operation that a key belongs to.
+pub(crate) fn number_of(key: &Key) -> usize {
+    key.as_str()
+        .trim_start_matches('k')
+        .parse()
+        .unwrap_or_default()
+}
+
+/// The string or number member `name` of a payload.
+pub(crate) fn member<'a>(payload: &'a [u8], name: &str) -> Option<&'a str> {
+    let text = std::str::from_utf8(payload).ok()?;
+    let (_, rest) = text.split_once(name)?;
+    let rest = rest.strip_prefix("\":")?;
+    let end = rest.find([',', '}'])?;
+    Some(rest[..end].trim_matches('"'))
+}
+
+/// The operation that a payload belongs to.
+pub(crate) fn number_in(payload: &[u8]) -> usize {
+    let key = member(payload, "key").unwrap_or_default();
+    key.trim_start_matches('k').parse().unwrap_or_default()
+}
+
+fn new_store(origin: Instant, jumped: &Arc<AtomicI64>) -> Arc<MemoryStore> {
+    let ahead = Arc::clone(jumped);
+    Arc::new(MemoryStore::new(Arc::new(WorldClock { origin, ahead })))
+}
+
+fn line(log: &mut String, now: Duration, what: Arguments<'_>) {
+    // A string takes what is written.
+    let _ = writeln!(log, "{} {what}", At(now));
+}
+
+struct At(Duration);
+
+impl std::fmt::Display for At {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{:>5}.{:03}", self.0.as_secs(), self.0.subsec_millis())
+    }
+}
+
+/// A lock that nobody waits for; a panic in a story is a finding of its own.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The world's time, read by a clock that is wrong by a constant or that jumps.
+#[derive(Clone, Debug)]
+pub(crate) struct WorldClock {
+    origin: Instant,
+    ahead: Arc<AtomicI64>,
+}
+
+impl Clock for WorldClock {
+    fn now(&self) -> Timestamp {
+        let millis = u64::try_from(self.origin.elapsed().as_millis()).unwrap_or(u64::MAX);
+        let ahead = self.ahead.load(Ordering::Relaxed);
+        Timestamp::from_millis((START_MILLIS + millis).saturating_add_signed(ahead))
+    }
+
+    fn monotonic(&self) -> Duration {
+        self.origin.elapsed()
+    }
+}
+
+/// 2026-11-21T10:00:00Z.
+pub(crate) const START_MILLIS: u64 = 1_795_255_200_000;
