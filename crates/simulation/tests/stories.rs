@@ -27,11 +27,18 @@ stories! {
 }
 
 /// Seeds that failed once, and why.
-const FAILED: &[(Kind, u64, &str)] = &[(
-    Kind::Park,
-    770,
-    "a probe was asked before an old call landed, and believed after",
-)];
+const FAILED: &[(Kind, u64, &str)] = &[
+    (
+        Kind::Park,
+        770,
+        "a probe was asked before an old call landed, and believed after",
+    ),
+    (
+        Kind::Output,
+        686,
+        "an append was recorded, its answer lost, its next try refused: it was cut off",
+    ),
+];
 
 #[test]
 fn what_failed_once_stands() {

@@ -94,43 +94,37 @@ async fn append<S: Store + Clone>(
         name: recorded.name.clone(),
         value,
     };
-    match desk
+    let together = desk
         .ask_in_turn(|| checkpoints.settle_with(&settlements, &mark))
-        .await?
-    {
-        Together::Applied(_) => {
-            *recorded = mark;
-            for (incoming, _) in granted {
-                desk.completed(&incoming, false);
-            }
-            Ok(Vec::new())
-        }
+        .await?;
+    let answers = match together {
+        Together::Applied(_) => None,
         Together::Refused(answers) => {
-            // An earlier call may have been carried out although its answer was lost. The mark knows: it
-            // was written together with the completions, and nobody else writes it.
-            let kept = desk.ask(|| checkpoints.mark(&mark.name)).await?;
-            if kept == Some(mark.value) {
-                *recorded = mark;
-                for (incoming, _) in granted {
-                    desk.completed(&incoming, false);
-                }
-                return Ok(Vec::new());
+            // An earlier try may have been carried out and its answer lost: the mark knows.
+            let found = desk.ask(|| checkpoints.mark(&mark.name)).await?;
+            (found != Some(mark.value)).then_some(answers)
+        }
+    };
+    let Some(answers) = answers else {
+        *recorded = mark;
+        for (incoming, _) in granted {
+            desk.completed(&incoming, false);
+        }
+        return Ok(Vec::new());
+    };
+    output.cut_back(recorded.value).await?;
+    let mut again = Vec::new();
+    for (((incoming, claim), settlement), answer) in
+        granted.into_iter().zip(settlements).zip(answers)
+    {
+        match answer {
+            Settled::Now(_) => again.push((incoming, claim)),
+            Settled::Fenced { .. } | Settled::Failed(_) => {
+                conclude(desk, incoming, &claim, &settlement.step, answer)?;
             }
-            output.cut_back(recorded.value).await?;
-            let mut again = Vec::new();
-            for (((incoming, claim), settlement), answer) in
-                granted.into_iter().zip(settlements).zip(answers)
-            {
-                match answer {
-                    Settled::Now(_) => again.push((incoming, claim)),
-                    Settled::Fenced { .. } | Settled::Failed(_) => {
-                        conclude(desk, incoming, &claim, &settlement.step, answer)?;
-                    }
-                }
-            }
-            Ok(again)
         }
     }
+    Ok(again)
 }
 
 /// The output could not take the batch: undo what was half written, and release the claims, so that
