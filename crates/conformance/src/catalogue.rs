@@ -78,6 +78,8 @@ macro_rules! __each_store_law {
                 LawId::ClaimResumed => asking_again_resumes_a_started_claim;
                 LawId::ClaimResumed => asking_again_after_the_lease_resumes_if_nobody_took_over;
                 LawId::ClaimResumed => asking_again_after_a_takeover_is_busy;
+                LawId::ClaimResumed => a_claim_that_was_taken_over_is_never_resumed;
+                LawId::ClaimResumed => a_resumption_keeps_a_renewed_lease;
                 LawId::ClaimResumed => asking_again_after_completion_replays;
                 LawId::ClaimResumed => asking_32_times_at_once_is_one_claim;
                 LawId::Takeover => a_claim_is_not_taken_over_within_its_lease;

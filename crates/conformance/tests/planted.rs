@@ -59,6 +59,10 @@ bugs! {
     TokenReused a_reused_token_is_caught Takeover,
     /// A claim whose answer was lost is not recognised.
     NeverResumed a_claim_that_is_never_resumed_is_caught ClaimResumed,
+    /// A claim that was taken over is resumed when the lease of its successor is over.
+    SupersededResumed a_superseded_claim_that_is_resumed_is_caught ClaimResumed,
+    /// A resumption takes the lease back to the one that was granted.
+    ResumptionCutsLease a_resumption_that_cuts_the_lease_is_caught ClaimResumed,
     /// A lease means nothing.
     LeasesIgnored an_ignored_lease_is_caught Takeover,
     /// A backoff means nothing.

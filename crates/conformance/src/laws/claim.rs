@@ -195,6 +195,66 @@ pub async fn asking_again_after_a_takeover_is_busy<S: Subject>(lab: Lab<S>) {
     lab.busy(&request).await;
 }
 
+/// Its token was superseded for good: asked for once more, also when nobody else is left, it is a claim like
+/// any other, with a token above all that were given out since.
+pub async fn a_claim_that_was_taken_over_is_never_resumed<S: Subject>(lab: Lab<S>) {
+    for (key, old, new) in [
+        (
+            "claimed",
+            lab.request("claimed", 1),
+            lab.request("claimed", 2),
+        ),
+        (
+            "started",
+            lab.marked("started", 3, Recovery::Rerun),
+            lab.marked("started", 4, Recovery::Rerun),
+        ),
+    ] {
+        let first = lab.grant(&old).await;
+        assert!(lab.grant(&old).await.resumed, "{key}: nobody took over yet");
+        lab.outlast_lease().await;
+        let second = lab.grant(&new).await;
+        lab.busy(&old).await;
+        lab.lost(&first).await;
+        lab.fenced(&first.operation, first.claim_id, complete("late"))
+            .await;
+        let record = lab.record(&second.operation).await;
+        assert_eq!(
+            (record.claim_id, record.token),
+            (second.claim_id, second.token),
+            "{key}: asking left no trace"
+        );
+        lab.outlast_lease().await;
+        let third = lab.grant(&old).await;
+        assert!(third.takeover && !third.resumed, "{key}: {third:?}");
+        assert!(third.token > second.token, "{key}: {third:?}");
+        assert_eq!(third.attempt, 3, "{key}");
+        lab.fenced(&second.operation, second.claim_id, complete("late"))
+            .await;
+    }
+}
+
+/// Whoever asks again is told of the lease that counts now, and takes nothing of it away.
+pub async fn a_resumption_keeps_a_renewed_lease<S: Subject>(lab: Lab<S>) {
+    for (request, other) in [
+        (lab.request("claimed", 1), lab.request("claimed", 2)),
+        (
+            lab.marked("started", 1, Recovery::Park),
+            lab.marked("started", 2, Recovery::Park),
+        ),
+    ] {
+        let first = lab.grant(&request).await;
+        let until = lab.extended(&first, Lab::<S>::lease() * 20).await;
+        let again = lab.grant(&request).await;
+        assert!(again.resumed);
+        assert_eq!((again.token, again.attempt), (first.token, 1));
+        assert_eq!(again.lease_until, until);
+        lab.outlast_lease().await;
+        assert_eq!(lab.busy(&other).await, until);
+        assert_eq!(lab.record(&request.operation).await.vanished, 0);
+    }
+}
+
 /// The answer to the claim was lost, the one to the completion was not.
 pub async fn asking_again_after_completion_replays<S: Subject>(lab: Lab<S>) {
     let request = lab.request("pay-1", 1);

@@ -49,6 +49,12 @@ impl Planted {
                 _ => {}
             }
         }
+        if let (Bug::ResumptionCutsLease, Admission::Granted(claim), Some(record)) =
+            (self.bug, &decision.answer, record)
+            && claim.resumed
+        {
+            decision.change = Change::Put(record);
+        }
         if self.has(Bug::DuplicatesUnnamed)
             && let Admission::Replay { duplicate, .. } | Admission::Conflict { duplicate } =
                 &mut decision.answer
@@ -152,6 +158,21 @@ impl Planted {
             (Bug::SchemesCompared, _) => record.fingerprint = without_scheme(record.fingerprint),
             (Bug::NeverResumed, _) if record.claim_id == request.claim_id => {
                 record.claim_id = NOBODY;
+            }
+            (
+                Bug::SupersededResumed,
+                State::Claimed { lease_until } | State::Started { lease_until, .. },
+            ) if *lease_until <= now => {
+                let mut past = record.past.iter();
+                if let Some(old) = past.find(|old| old.claim_id == request.claim_id) {
+                    (record.claim_id, record.token) = (old.claim_id, old.token);
+                }
+            }
+            (
+                Bug::ResumptionCutsLease,
+                State::Claimed { lease_until } | State::Started { lease_until, .. },
+            ) if record.claim_id == request.claim_id => {
+                *lease_until = record.claimed_at.plus(request.lease);
             }
             (
                 Bug::LeasesIgnored,
