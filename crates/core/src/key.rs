@@ -179,9 +179,10 @@ fn is_part(node: Node<'_>) -> bool {
         Kind::Object => {
             let mut members = node.members();
             let digest = members.next().filter(|(name, _)| name.text() == DIGEST);
-            let is_digest = |(_, hex): (Node<'_>, Node<'_>)| {
-                let hex = hex.raw().as_bytes();
-                hex.len() == 64
+            let is_digest = |(_, value): (Node<'_>, Node<'_>)| {
+                let hex = value.raw().as_bytes();
+                value.kind() == Kind::Text
+                    && hex.len() == 64
                     && hex
                         .iter()
                         .all(|digit| matches!(digit, b'0'..=b'9' | b'a'..=b'f'))

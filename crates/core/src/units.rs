@@ -84,7 +84,16 @@ fn split(text: &str) -> (&str, &str) {
 }
 
 fn not_a(text: &str, what: &str, forms: &str) -> String {
-    format!("`{text}` is no {what}; write it like {forms}")
+    let mut shown = String::new();
+    for character in text.chars() {
+        // In whatever a person reads this, it is one line and moves no cursor.
+        if character.is_control() {
+            shown.extend(character.escape_default());
+        } else {
+            shown.push(character);
+        }
+    }
+    format!("`{shown}` is no {what}; write it like {forms}")
 }
 
 /// The longest duration that can be written: a hundred years.
@@ -118,6 +127,17 @@ mod tests {
             duration("9999999999d"),
             Err("`9999999999d` is longer than 100 years".to_owned())
         );
+    }
+
+    #[test]
+    fn what_is_wrong_is_told_in_one_line() {
+        let told = duration("5\nmins\u{1b}").expect_err("no unit");
+        assert!(
+            told.starts_with("`5\\nmins\\u{1b}` is no duration"),
+            "{told}"
+        );
+        let told = size_bytes("8\tMiB").expect_err("no unit");
+        assert!(told.starts_with("`8\\tMiB` is no size"), "{told}");
     }
 
     #[test]

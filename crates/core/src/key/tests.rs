@@ -221,6 +221,9 @@ fn typed_keys_are_read_as_they_are_shown() {
         Key::parse(&digest.replace("0f", "0F")),
         Err(InvalidKey::NotAKey)
     );
+    // As long as a digest, and each digit is one.
+    let number = format!("json:{{\"blake3\":1e{}5}}", "0".repeat(61));
+    assert_eq!(Key::parse(&number), Err(InvalidKey::NotAKey));
     for typed in ["json:", "json:x", "json:01", "json:1e1000"] {
         assert!(
             matches!(Key::parse(typed), Err(InvalidKey::NotJson(_))),
