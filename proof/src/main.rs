@@ -9,6 +9,7 @@
 mod crash_table;
 mod effort;
 mod planted;
+mod power;
 mod report;
 mod simulation;
 mod stopwatch;
@@ -40,6 +41,11 @@ const TIERS: &[Tier] = &[
         run: crash_table::run,
     },
     Tier {
+        id: "T9",
+        what: "power cuts, and disks that fail, fill up or turn read-only",
+        run: power::run,
+    },
+    Tier {
         id: "T14",
         what: "bugs that are known, each built in and seen by the tests",
         run: planted::run,
@@ -68,6 +74,11 @@ fn main() -> ExitCode {
         return code;
     }
     let words: Vec<String> = std::env::args().skip(1).collect();
+    if let [word] = &words[..]
+        && word == power::DISK
+    {
+        return power::disk();
+    }
     match asked(&words).and_then(|asked| run(&asked, &words)) {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,

@@ -1,0 +1,65 @@
+//! Power cuts, and disks that fail, fill up or turn read-only.
+//!
+//! Stores and servers run as they are, their files on a file system in user space that forgets what was
+//! not synced. Each acknowledgement is noted outside; the power goes at some operation of the file system,
+//! and what is left is drawn: of each file and each sector any moment since the last sync, of names that
+//! were not synced any. Then the store is opened again and asked for all that it ever acknowledged. One
+//! store lives through ten cuts, some while it is opened.
+//!
+//! What is modelled: writes that are lost, torn at sectors or out of order; lengths that are there
+//! without bytes; files without names and names without bytes; a failed sync whose pages count as clean
+//! from then on. What is not: a sector torn within itself, bits that rot, a disk that says `synced` and
+//! is not, metadata that is torn (that is the file system's own to prevent), owners and modes (durable at
+//! once), and writes through memory maps between the moments that the kernel writes them back. Ways of one
+//! kind of file system only: changes of length stay in order. Redis has no sums in its log; it is cut
+//! short, and never holed.
+//!
+//! The disk is a process of its own: the kernel waits for the file system while it holds what a page fault
+//! of the process waits for that maps a file of it, and SQLite maps one.
+
+mod cuts;
+mod dice;
+mod disk;
+mod failing;
+mod host;
+mod mount;
+mod notes;
+mod servers;
+mod stores;
+
+use std::process::ExitCode;
+
+use crate::effort::{Effort, Size};
+use crate::report::Row;
+use stores::Kind;
+
+pub(crate) use host::DISK;
+
+/// The process of a disk.
+pub(crate) fn disk() -> ExitCode {
+    match host::serve() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(_) => ExitCode::FAILURE,
+    }
+}
+
+pub(crate) fn run(effort: Effort) -> Vec<Row> {
+    let mut rows = vec![
+        cuts::row(Kind::Embedded, effort, 50, u64::MAX),
+        cuts::row(Kind::Sqlite, effort, 50, u64::MAX),
+        cuts::row(Kind::SqliteNormal, effort, 50, CONTROL),
+        failing::row(Kind::Embedded, effort),
+        failing::row(Kind::Sqlite, effort),
+    ];
+    if effort.size != Size::Merge && servers::has_redis() {
+        rows.push(cuts::row(Kind::Redis, effort, 50, u64::MAX));
+        rows.push(cuts::row(Kind::RedisEverysec, effort, 50, CONTROL));
+    }
+    if effort.size != Size::Merge && servers::has_postgres() {
+        rows.push(cuts::row(Kind::Postgres, effort, 50, u64::MAX));
+    }
+    rows
+}
+
+/// Cuts that a control is given.
+const CONTROL: u64 = 50;
