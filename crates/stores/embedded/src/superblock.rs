@@ -80,7 +80,13 @@ impl Superblock {
             Some(version) if version > VERSION => return Err(error::newer(version, VERSION)),
             _ => return Err(error::corrupt(NAME, 8, "no such version")),
         }
-        Self::decode(bytes).ok_or_else(|| error::corrupt(NAME, 0, "wrong checksum or length"))
+        let superblock = Self::decode(bytes)
+            .ok_or_else(|| error::corrupt(NAME, 0, "wrong checksum or length"))?;
+        // Beyond it, tokens would begin at zero again.
+        if superblock.epoch >= LAST_EPOCH {
+            return Err(error::corrupt(NAME, 44, "no epoch is left"));
+        }
+        Ok(superblock)
     }
 
     /// The format that the superblock in `file` names.
@@ -144,5 +150,7 @@ impl Superblock {
 
 /// Tokens given out within one epoch.
 const COUNTER_BITS: u32 = 40;
+/// The last epoch that tokens have room for.
+const LAST_EPOCH: u64 = u64::MAX >> COUNTER_BITS;
 const MAGIC: [u8; 8] = *b"SEMELEMB";
 const LEN: usize = 8 + 4 + 16 + 16 + 8 + 2 * 8 + 4;

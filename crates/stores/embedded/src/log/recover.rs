@@ -208,7 +208,8 @@ fn replay_frame(
     if apart.header.sequence != log.sequence || apart.header.synced > offset {
         return Err(bad("a frame out of order"));
     }
-    log.sequence += 1;
+    let next = log.sequence.checked_add(1);
+    log.sequence = next.ok_or_else(|| bad("a frame out of order"))?;
     let len = u32::try_from(apart.header.frame_len()).map_err(|_| bad("frame too long"))?;
     // Known before its entries are shown, so that they can be read back.
     if let Some(segment) = log.segments.back_mut() {

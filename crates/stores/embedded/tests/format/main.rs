@@ -285,6 +285,29 @@ fn what_is_damaged_while_the_store_is_open_is_never_taken_for_absent() {
     }
 }
 
+#[test]
+fn a_number_at_its_end_is_damage_even_where_checksums_fit() {
+    let dir = folder();
+    write_everything(dir.path());
+    for (name, number, summed) in [
+        ("superblock", 44..52, 0..68),
+        ("records-0000000001.log", 8..16, 0..36),
+        ("parked-0000000001.log", 8..16, 0..36),
+    ] {
+        let path = dir.path().join(name);
+        let whole = fs::read(&path).expect("the file");
+        let mut bytes = whole.clone();
+        bytes[number].fill(0xff);
+        let sum = crc32fast::hash(&bytes[summed.clone()]).to_le_bytes();
+        bytes[summed.end..summed.end + 4].copy_from_slice(&sum);
+        fs::write(&path, bytes).expect("the file");
+        let refused = open(dir.path()).expect_err(name);
+        assert_eq!(refused.code(), Code::RecordCorrupt, "{name}: {refused}");
+        fs::write(&path, whole).expect("the file");
+    }
+    open(dir.path()).expect("it opens as it was");
+}
+
 /// What a flipped bit may be taken for.
 const DETECTED: &[Code] = &[Code::RecordCorrupt, Code::StoreForeign, Code::StoreNewer];
 
