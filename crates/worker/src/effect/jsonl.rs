@@ -5,7 +5,7 @@
 //! JSON comes as `"payload_base64":"…"`. An answer is `{"id":1,"status":"done","result":…}`, or has
 //! the status `retry` (with `error` and `retry_after`, as `"5s"`), `dead` or `unknown`.
 
-mod frame;
+pub mod frame;
 mod heard;
 mod session;
 

@@ -9,7 +9,7 @@ use semel_engine::effect::{Call, Verdict};
 use super::super::{base64, excerpt};
 
 /// The line of a request, with its terminator.
-pub(super) fn request(id: u64, call: &Call) -> Vec<u8> {
+pub fn request(id: u64, call: &Call) -> Vec<u8> {
     let key = call.idempotency_key();
     let operation = &call.claim.operation;
     let mut line = Vec::with_capacity(call.payload.len() + 400);
@@ -44,9 +44,11 @@ pub(super) fn request(id: u64, call: &Call) -> Vec<u8> {
 
 /// What an answer says.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Answer {
-    pub(super) id: u64,
-    pub(super) verdict: Verdict,
+pub struct Answer {
+    /// The request that it answers.
+    pub id: u64,
+    /// How the call ended.
+    pub verdict: Verdict,
 }
 
 /// Reads the line of an answer, without its terminator.
@@ -54,7 +56,7 @@ pub(super) struct Answer {
 /// # Errors
 ///
 /// what is wrong with it, to follow "the child sent an answer "
-pub(super) fn answer(line: &[u8], tape: &mut Tape) -> Result<Answer, String> {
+pub fn answer(line: &[u8], tape: &mut Tape) -> Result<Answer, String> {
     let document = Document::parse_onto(line, tape).map_err(|error| {
         format!(
             "that is no JSON ({error}); standard output is for answers, standard error for logs"
