@@ -8,6 +8,7 @@
 
 mod crash_table;
 mod effort;
+mod inputs;
 mod planted;
 mod power;
 mod report;
@@ -34,6 +35,11 @@ const TIERS: &[Tier] = &[
         id: "T2",
         what: "stories of the engine in a seeded world, with faults and then without",
         run: simulation::run,
+    },
+    Tier {
+        id: "T6",
+        what: "properties of any input",
+        run: inputs::run,
     },
     Tier {
         id: "T7",

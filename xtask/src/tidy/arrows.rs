@@ -52,6 +52,7 @@ const ALLOWED: &[Arrow] = &[
     Arrow("torture", "crates/conformance", Use::Tests),
     Arrow("proof", "crates/core", Use::Normal),
     Arrow("proof", "crates/engine", Use::Normal),
+    Arrow("proof", "crates/worker", Use::Normal),
     Arrow("proof", "crates/simulation", Use::Normal),
     Arrow("proof", "crates/stores/*", Use::Normal),
     Arrow("proof", "crates/conformance", Use::Normal),

@@ -1,0 +1,279 @@
+//! T6: what is promised of any input, tried on inputs made from a corpus by a seeded mutator.
+//!
+//! Each target is a plain function over bytes, which says what it made of them or which promise they
+//! broke. A panic is a broken promise too.
+
+mod birth;
+mod export;
+mod headers;
+mod json;
+mod jsonl;
+mod keys;
+mod mutator;
+mod selectors;
+mod store;
+mod units;
+
+use std::fmt::Write;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
+
+use crate::effort::Effort;
+use crate::report::Row;
+use crate::stopwatch::Stopwatch;
+use mutator::Mutator;
+
+/// What became of an input that broke no promise.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fate {
+    /// It was taken for what it should be.
+    Accepted,
+    /// It was refused, with a reason.
+    Refused,
+}
+
+/// Something that takes bytes from outside.
+struct Target {
+    /// What, which is also its folder in the corpus.
+    name: &'static str,
+    check: fn(&[u8]) -> Result<Fate, String>,
+    /// What the mutator puts in, beside the corpus.
+    words: &'static [&'static [u8]],
+}
+
+const TARGETS: &[Target] = &[
+    Target {
+        name: "selector",
+        check: selectors::check,
+        words: selectors::WORDS,
+    },
+    Target {
+        name: "key",
+        check: keys::check,
+        words: keys::WORDS,
+    },
+    Target {
+        name: "operation-id",
+        check: keys::check_ids,
+        words: keys::WORDS,
+    },
+    Target {
+        name: "json",
+        check: json::check,
+        words: json::WORDS,
+    },
+    Target {
+        name: "birth",
+        check: birth::check,
+        words: birth::WORDS,
+    },
+    Target {
+        name: "duration",
+        check: units::check_duration,
+        words: units::WORDS,
+    },
+    Target {
+        name: "size",
+        check: units::check_size,
+        words: units::WORDS,
+    },
+    Target {
+        name: "headers",
+        check: headers::check,
+        words: headers::WORDS,
+    },
+    Target {
+        name: "jsonl-answer",
+        check: jsonl::check_answer,
+        words: jsonl::WORDS,
+    },
+    Target {
+        name: "jsonl-request",
+        check: jsonl::check_request,
+        words: json::WORDS,
+    },
+    Target {
+        name: "export",
+        check: export::check,
+        words: export::WORDS,
+    },
+    Target {
+        name: "store-records",
+        check: store::check_records,
+        words: store::WORDS,
+    },
+    Target {
+        name: "store-parked",
+        check: store::check_parked,
+        words: store::WORDS,
+    },
+    Target {
+        name: "store-superblock",
+        check: store::check_superblock,
+        words: store::WORDS,
+    },
+];
+
+pub(crate) fn run(effort: Effort) -> Vec<Row> {
+    // What is caught below is told with its input; a backtrace of each would bury that.
+    let hook = std::panic::take_hook();
+    std::panic::set_hook(Box::new(|_| {}));
+    let rows = TARGETS
+        .iter()
+        .map(|target| row(target, effort, CASES))
+        .collect();
+    std::panic::set_hook(hook);
+    rows
+}
+
+/// The corpus as it is, and then what the mutator makes of it.
+fn row(target: &Target, effort: Effort, cases: u64) -> Row {
+    let since = Stopwatch::start();
+    let mut row = Row::new(target.name, "inputs");
+    let corpus = match corpus(target.name) {
+        Ok(corpus) => corpus,
+        Err(why) => {
+            row.violations.push(why);
+            return row;
+        }
+    };
+    for fate in ["accepted", "refused"] {
+        row.seen.insert(fate.to_owned(), 0);
+    }
+    let budget = effort.budget(cases.max(corpus.len() as u64));
+    while budget.allows(row.tried) && row.violations.len() < MOST_VIOLATIONS {
+        let seed = effort.seed.wrapping_add(row.tried);
+        let as_it_is = usize::try_from(row.tried)
+            .ok()
+            .and_then(|at| corpus.get(at));
+        let input = as_it_is.cloned().unwrap_or_else(|| {
+            let mut mutator = Mutator::new(seed);
+            mutator.input(&corpus, target.words, &mut row.faults)
+        });
+        row.tried += 1;
+        let fate = match judged(target, &input) {
+            Ok(Fate::Accepted) => "accepted",
+            Ok(Fate::Refused) => "refused",
+            Err(_) => {
+                row.violations.push(violation(target, seed, input));
+                continue;
+            }
+        };
+        *row.seen.entry(fate.to_owned()).or_default() += 1;
+    }
+    row.seconds = since.elapsed().as_secs_f64();
+    row
+}
+
+/// What the target makes of an input; a panic is an answer like any other.
+fn judged(target: &Target, input: &[u8]) -> Result<Fate, String> {
+    catch_unwind(AssertUnwindSafe(|| (target.check)(input))).unwrap_or_else(|panic| {
+        let said = panic
+            .downcast_ref::<String>()
+            .map(String::as_str)
+            .or_else(|| panic.downcast_ref::<&str>().copied());
+        Err(format!("panicked: {}", said.unwrap_or("without a word")))
+    })
+}
+
+/// The smallest input found that still breaks a promise, and what it breaks.
+fn violation(target: &Target, seed: u64, mut input: Vec<u8>) -> String {
+    let mut tries = 0;
+    let mut piece = input.len() / 2;
+    while piece > 0 && tries < MOST_SHRINKS {
+        let mut at = 0;
+        while at < input.len() && tries < MOST_SHRINKS {
+            tries += 1;
+            let mut smaller = input.clone();
+            smaller.drain(at..input.len().min(at + piece));
+            if judged(target, &smaller).is_err() {
+                input = smaller;
+            } else {
+                at += piece;
+            }
+        }
+        piece /= 2;
+    }
+    let why = judged(target, &input)
+        .err()
+        .unwrap_or_else(|| "not every time".to_owned());
+    let mut told = format!("seed {seed}: {why}; input ");
+    for byte in input {
+        let _ = write!(told, "{byte:02x}");
+    }
+    told
+}
+
+/// The inputs in the folder of a target, by name.
+fn corpus(name: &str) -> Result<Vec<Vec<u8>>, String> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("corpus")
+        .join(name);
+    let broken = |why: std::io::Error| format!("no corpus in proof/corpus/{name}: {why}");
+    let mut paths = Vec::new();
+    for entry in std::fs::read_dir(folder).map_err(broken)? {
+        paths.push(entry.map_err(broken)?.path());
+    }
+    paths.sort();
+    let inputs = paths.iter().map(std::fs::read);
+    inputs.collect::<Result<_, _>>().map_err(broken)
+}
+
+/// Inputs per target that every merge tries.
+const CASES: u64 = 20_000;
+/// One bug fails many inputs; a few of them tell all.
+const MOST_VIOLATIONS: usize = 5;
+const MOST_SHRINKS: usize = 2_000;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::effort::Size;
+
+    const FEW: Effort = Effort {
+        size: Size::Merge,
+        seed: 1,
+    };
+
+    #[test]
+    fn every_target_keeps_its_promises_over_its_corpus_and_a_little_more() {
+        let rows = TARGETS.iter().map(|target| row(target, FEW, 300)).collect();
+        let report = crate::report::Report {
+            rows,
+            ..crate::report::Report::default()
+        };
+        let found = report.faults_found();
+        assert!(found.is_empty(), "{}", found.join("\n"));
+    }
+
+    #[test]
+    fn a_broken_promise_and_a_panic_are_told_with_the_least_input() {
+        fn check(data: &[u8]) -> Result<Fate, String> {
+            assert!(!data.contains(&b'{'), "a brace");
+            if data.contains(&b'1') {
+                return Err("a one".to_owned());
+            }
+            Ok(Fate::Accepted)
+        }
+        let target = Target {
+            name: "json",
+            check,
+            words: &[],
+        };
+        let found = row(&target, FEW, 300).faults_found().concat();
+        assert!(found.contains("a one; input 31"), "{found}");
+        assert!(found.contains("panicked: a brace; input 7b"), "{found}");
+        assert!(found.contains("never seen, so never tried: refused"));
+    }
+
+    #[test]
+    fn a_seed_makes_the_same_inputs_again() {
+        let corpus = corpus("json").expect("a corpus");
+        let input = |seed| {
+            let mut faults = std::collections::BTreeMap::new();
+            Mutator::new(seed).input(&corpus, json::WORDS, &mut faults)
+        };
+        assert_eq!(input(7), input(7));
+        assert!((0..100).any(|seed| input(seed) != input(seed + 1)));
+    }
+}

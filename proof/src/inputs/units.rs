@@ -1,0 +1,87 @@
+//! Durations and sizes of the configuration.
+
+use std::time::Duration;
+
+use semel_core::units;
+
+use super::Fate;
+use super::selectors::refusal;
+
+/// A duration is within its limit, and its spelling says as much in whole seconds.
+pub(super) fn check_duration(data: &[u8]) -> Result<Fate, String> {
+    let Ok(text) = std::str::from_utf8(data) else {
+        return Ok(Fate::Refused);
+    };
+    let duration = match units::duration(text) {
+        Ok(duration) => duration,
+        Err(why) => return refusal(&why),
+    };
+    if duration > units::LONGEST {
+        return Err(format!("{text:?} is {duration:?}, beyond the longest"));
+    }
+    if units::duration(&format!("{}ms", duration.as_millis())) != Ok(duration) {
+        return Err(format!("{text:?} is no number of milliseconds"));
+    }
+    let spelled = units::spelled(duration);
+    let mut sum = Duration::ZERO;
+    for part in spelled.split(' ') {
+        sum += units::duration(part)?;
+    }
+    let whole = match duration.as_secs() {
+        0 => duration,
+        secs => Duration::from_secs(secs),
+    };
+    if sum != whole {
+        return Err(format!("{text:?} is spelled {spelled}"));
+    }
+    Ok(Fate::Accepted)
+}
+
+/// A size is the same in bytes, and never less than its number.
+pub(super) fn check_size(data: &[u8]) -> Result<Fate, String> {
+    let Ok(text) = std::str::from_utf8(data) else {
+        return Ok(Fate::Refused);
+    };
+    let bytes = match units::size_bytes(text) {
+        Ok(bytes) => bytes,
+        Err(why) => return refusal(&why),
+    };
+    let number: String = text.chars().take_while(char::is_ascii_digit).collect();
+    let number: u64 = number.parse().map_err(|why| format!("{text:?}: {why}"))?;
+    if units::size_bytes(&format!("{bytes}B")) != Ok(bytes) || bytes < number {
+        return Err(format!("{text:?} is {bytes} bytes"));
+    }
+    Ok(Fate::Accepted)
+}
+
+pub(super) const WORDS: &[&[u8]] = &[
+    b"ms",
+    b"s",
+    b"m",
+    b"h",
+    b"d",
+    b"B",
+    b"KiB",
+    b"MiB",
+    b"GiB",
+    b"kB",
+    b"MB",
+    b"GB",
+    b" ",
+    b"0",
+    b"00",
+    b"36525",
+    b"36526",
+    b"18446744073709551615",
+    b"18446744073709551616",
+    b"1000000000000000000",
+    b"-",
+    b"+",
+    b".5",
+    b"e3",
+    b"\n",
+    b"\x1b[31m",
+    b"`",
+    "\u{661}".as_bytes(),
+    "\u{202e}".as_bytes(),
+];
