@@ -19,4 +19,5 @@ pub mod pipeline;
 pub mod publication;
 pub mod summary;
 pub mod sweep;
+mod sync;
 pub mod system;

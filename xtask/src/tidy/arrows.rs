@@ -51,6 +51,9 @@ const ALLOWED: &[Arrow] = &[
     // The proxy that cuts connections.
     Arrow("torture", "crates/conformance", Use::Tests),
     Arrow("proof", "crates/core", Use::Normal),
+    // The same sources, built with the locks of a scheduler.
+    Arrow("proof", "proof/scheduled/*", Use::Normal),
+    Arrow("proof/scheduled/*", "crates/core", Use::Normal),
     Arrow("proof", "crates/engine", Use::Normal),
     Arrow("proof", "crates/worker", Use::Normal),
     Arrow("proof", "crates/simulation", Use::Normal),

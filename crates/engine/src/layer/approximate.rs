@@ -20,7 +20,7 @@ mod unfinished;
 pub use statistics::Statistics;
 
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use semel_core::{
@@ -29,6 +29,7 @@ use semel_core::{
 };
 
 use crate::effect::{Class, OnDoubt};
+use crate::sync::{Mutex, MutexGuard};
 use rotating::Rotating;
 use unfinished::Unfinished;
 

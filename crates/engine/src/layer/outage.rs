@@ -14,13 +14,14 @@ pub use guarded::Guarded;
 pub use policy::Policy;
 
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use semel_core::{Clock, Code, Entropy, Error, ErrorKind, Result};
 use tokio::sync::watch;
 
 use crate::event::Event;
+use crate::sync::{Mutex, MutexGuard};
 
 /// When a breaker opens, and how often a store is tried while it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -20,7 +20,7 @@ mod pass;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use semel_core::port::store::ListQuery;
@@ -30,6 +30,8 @@ use semel_core::{
 
 use entry::{Entry, Moment};
 use memory::{Known, Memory};
+
+use crate::sync::{Mutex, MutexGuard};
 
 /// A layer that answers duplicates of completed keys from memory.
 ///

@@ -21,6 +21,7 @@ use crate::files::{Files, Lock};
 use crate::ledger::Ledger;
 use crate::shelf::Shelf;
 use crate::superblock::Superblock;
+use crate::sync;
 
 pub(crate) use self::job::{Job, Reply};
 
@@ -45,7 +46,7 @@ pub(crate) struct Committer {
 impl Committer {
     /// Works until every sender is gone, then says in the superblock how far all is durable.
     pub(crate) fn run(mut self, mut jobs: mpsc::Receiver<Job>) {
-        while let Some(job) = jobs.blocking_recv() {
+        while let Some(job) = sync::next(&mut jobs) {
             self.take(job);
             let mut count = 1;
             while count < JOBS_AT_ONCE && self.pending_len() < GROUP_BYTES {

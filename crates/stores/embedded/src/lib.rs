@@ -52,6 +52,7 @@ mod place;
 mod shelf;
 mod store;
 mod superblock;
+mod sync;
 mod table;
 mod trail;
 mod wire;

@@ -2,7 +2,6 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use std::thread::{self, JoinHandle};
 
 use semel_core::decide::{Directed, Directive};
 use semel_core::port::checkpoint::{CheckpointStore, Together, Write};
@@ -27,6 +26,7 @@ use crate::options::Options;
 use crate::place::Placing;
 use crate::shelf::Shelf;
 use crate::superblock::{self, Position, Superblock};
+use crate::sync::thread::{self, JoinHandle};
 use crate::trail::Orders;
 
 /// The default store: one folder on one machine, used by one process.

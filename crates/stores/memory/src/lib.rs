@@ -40,6 +40,7 @@
 mod list;
 mod state;
 mod store;
+mod sync;
 mod transfer;
 
 pub use store::MemoryStore;

@@ -1,7 +1,7 @@
 //! The store ports over one lock: each method takes it once and hands the batch to [`State`].
 
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, PoisonError};
 
 use semel_core::decide::{Directed, Directive};
 use semel_core::port::checkpoint::{CheckpointStore, Together, Write};
@@ -13,6 +13,7 @@ use semel_core::{
 };
 
 use crate::state::State;
+use crate::sync::{Mutex, MutexGuard};
 use crate::{list, transfer};
 
 /// The reference store. Everything in it is gone when it is dropped.

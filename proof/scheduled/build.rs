@@ -1,0 +1,6 @@
+//! Has the same source built once more, with the locks and threads of a scheduler that chooses every order.
+
+fn main() {
+    println!("cargo::rustc-cfg=semel_scheduled");
+    println!("cargo::rerun-if-changed=../build.rs");
+}
