@@ -12,6 +12,7 @@ mod inputs;
 mod planted;
 mod power;
 mod report;
+mod schedules;
 mod simulation;
 mod stopwatch;
 
@@ -35,6 +36,11 @@ const TIERS: &[Tier] = &[
         id: "T2",
         what: "stories of the engine in a seeded world, with faults and then without",
         run: simulation::run,
+    },
+    Tier {
+        id: "T4",
+        what: "threads of one process, under a scheduler that chooses every order",
+        run: schedules::run,
     },
     Tier {
         id: "T6",

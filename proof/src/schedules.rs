@@ -1,0 +1,141 @@
+//! T4: what several threads of one process share, under a scheduler that chooses every order (`shuttle`): at
+//! random, and by priorities that change at few places (PCT), block by block in turns.
+//!
+//! The code under test is the product's own source, built once more with the scheduler's locks and threads
+//! (`proof/scheduled`). A thread may be stopped wherever it takes a lock, starts or joins a thread, waits, reads
+//! the clock, or touches a file. Not tried here: what the processor reorders (everything is sequentially
+//! consistent), and what goes on inside tokio's channels, whose every step counts as one.
+//!
+//! Each scenario states a law, and has a break of its own that its test shows it sees.
+
+mod cache;
+mod cast;
+mod disk;
+mod durable;
+mod outage;
+mod shared;
+mod tally;
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use shuttle::scheduler::{PctScheduler, RandomScheduler};
+use shuttle::{Config, FailurePersistence, Runner};
+
+use self::tally::Tally;
+use crate::effort::Effort;
+use crate::report::Row;
+use crate::stopwatch::Stopwatch;
+
+/// A few threads, and what must hold whatever their order.
+struct Scenario {
+    /// The law, in a few words.
+    law: &'static str,
+    /// What has to come about in some of the orders.
+    seen: &'static [&'static str],
+    /// Plays it once; with the break that belongs to it, if that is `true`.
+    play: fn(&Tally, bool),
+}
+
+/// Plays every scenario as often as is asked for.
+pub(crate) fn run(effort: Effort) -> Vec<Row> {
+    let budget = effort.budget(MERGE);
+    let mut tried: Vec<_> = scenarios()
+        .map(|it| {
+            let row = Row::new(it.law, "schedules");
+            (it, Tally::new(it.seen), row)
+        })
+        .collect();
+    let (mut count, mut seed) = (0, effort.seed);
+    while budget.allows(count) {
+        let block = BLOCK.min(budget.most() - count);
+        for (scenario, tally, row) in &mut tried {
+            // One order that breaks a law is enough.
+            if row.violations.is_empty() {
+                let (since, before) = (Stopwatch::start(), tally.played());
+                let violations = played(scenario, tally, false, seed, block);
+                row.add(&Row {
+                    violations: violations.into_iter().collect(),
+                    tried: tally.played() - before,
+                    seconds: since.elapsed().as_secs_f64(),
+                    ..Row::default()
+                });
+            }
+        }
+        count += block;
+        seed = seed.wrapping_add(1);
+    }
+    let rows = tried.into_iter().map(|(_, tally, row)| Row {
+        seen: tally.seen(),
+        ..row
+    });
+    rows.collect()
+}
+
+fn scenarios() -> impl Iterator<Item = &'static Scenario> {
+    [
+        durable::SCENARIOS,
+        shared::SCENARIOS,
+        cache::SCENARIOS,
+        outage::SCENARIOS,
+    ]
+    .into_iter()
+    .flatten()
+}
+
+/// Plays `count` orders, which `seed` fixes; what broke the law.
+fn played(
+    scenario: &Scenario,
+    tally: &Arc<Tally>,
+    with_break: bool,
+    seed: u64,
+    count: u64,
+) -> Option<String> {
+    let mut config = Config::new();
+    config.stack_size = STACK_BYTES;
+    config.failure_persistence = FailurePersistence::None;
+    config.silence_warnings = true;
+    let before = tally.played();
+    let times = usize::try_from(count).unwrap_or(usize::MAX);
+    let (play, told) = (scenario.play, Arc::clone(tally));
+    let play = move || {
+        told.begins();
+        play(&told, with_break);
+    };
+    let ran = catch_unwind(AssertUnwindSafe(|| {
+        if seed.is_multiple_of(2) {
+            let scheduler = PctScheduler::new_from_seed(seed, PCT_DEPTH, times);
+            Runner::new(scheduler, config).run(play);
+        } else {
+            let scheduler = RandomScheduler::new_from_seed(seed, times);
+            Runner::new(scheduler, config).run(play);
+        }
+    }));
+    let (number, what) = match (tally.broken(), ran) {
+        (Some((number, what)), _) => (number, what),
+        (None, Ok(())) => return None,
+        // Threads that all wait for each other, or a panic in what is tried.
+        (None, Err(payload)) => (tally.played(), said(&*payload)),
+    };
+    Some(format!(
+        "{what} (--seed {seed} --seeds {})",
+        number - before
+    ))
+}
+
+fn said(payload: &(dyn std::any::Any + Send)) -> String {
+    let text = payload.downcast_ref::<String>().cloned();
+    let text = text.or_else(|| payload.downcast_ref::<&str>().map(|it| (*it).to_owned()));
+    text.unwrap_or_else(|| "a panic without words".to_owned())
+}
+
+/// Orders of each scenario at a merge.
+const MERGE: u64 = 5_000;
+/// Orders in one block, which has one seed and one way to choose.
+const BLOCK: u64 = 500;
+/// At how many places priorities change.
+const PCT_DEPTH: usize = 3;
+const STACK_BYTES: usize = 256 << 10;
+
+#[cfg(test)]
+mod tests;

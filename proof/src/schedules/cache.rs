@@ -1,0 +1,249 @@
+//! The cache of completed keys: an order of this process counts at once (`layer::tiered`).
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, PoisonError};
+
+use semel_core::{Admission, ClaimRequest, Duplicate, OpId, Result, Store};
+use semel_scheduled_engine::layer::tiered::{Settings, Tiered};
+use semel_scheduled_memory::MemoryStore;
+use shuttle::sync::Mutex;
+
+use super::Scenario;
+use super::cast::{
+    TestClock, claim, completes, dawdle, forgets, is_granted, is_replay, joined, request, spawn,
+    wait,
+};
+use super::tally::Tally;
+
+pub(super) const SCENARIOS: &[Scenario] = &[
+    Scenario {
+        law: "cache: a key that was forgotten here is not skipped here",
+        seen: &[
+            "answered from the cache",
+            "skipped while it was being forgotten",
+            "granted to whoever read it",
+        ],
+        play: forgotten_while_read,
+    },
+    Scenario {
+        law: "cache: a key that was forgotten during a warm-up is not skipped",
+        seen: &["warmed before", "forgotten before"],
+        play: forgotten_while_warmed,
+    },
+    Scenario {
+        law: "cache: a key that is forgotten and done again is granted once each time",
+        seen: &["skipped before", "skipped after", "granted"],
+        play: done_again,
+    },
+];
+
+/// What the break puts in place of the cache: looks, asks, keeps, with nothing in between noticed.
+struct Naive {
+    authority: MemoryStore,
+    kept: Mutex<BTreeSet<OpId>>,
+}
+
+enum Cache {
+    Real(Tiered<MemoryStore>),
+    Naive(Naive),
+}
+
+impl Cache {
+    /// A cache over a store in which `done` is completed. It has a hint of that, no more.
+    fn over(done: &ClaimRequest, tally: &Tally, broken: bool) -> Arc<Self> {
+        let clock = TestClock::default();
+        let memory = MemoryStore::new(Arc::new(clock.clone()));
+        let cache = if broken {
+            Self::Naive(Naive {
+                authority: memory,
+                kept: Mutex::default(),
+            })
+        } else {
+            Self::Real(Tiered::new(memory, Settings::default(), Arc::new(clock)))
+        };
+        let granted = is_granted(&cache.claim(done));
+        tally.law(granted && cache.completes(done), || {
+            "the key was not completed".to_owned()
+        });
+        Arc::new(cache)
+    }
+
+    fn claim(&self, request: &ClaimRequest) -> Result<Admission> {
+        match self {
+            Self::Real(tiered) => claim(tiered, request),
+            Self::Naive(naive) => {
+                let id = request.operation.id();
+                let kept = naive.kept.lock().unwrap_or_else(PoisonError::into_inner);
+                let is_kept = kept.contains(&id);
+                drop(kept);
+                if is_kept {
+                    return Ok(Admission::Replay {
+                        outcome: None,
+                        duplicate: Duplicate::Unknown,
+                    });
+                }
+                let admission = claim(&naive.authority, request);
+                if is_replay(&admission) {
+                    naive.keep(id);
+                }
+                admission
+            }
+        }
+    }
+
+    fn completes(&self, request: &ClaimRequest) -> bool {
+        let completed = match self {
+            Self::Real(tiered) => completes(tiered, request),
+            Self::Naive(naive) => completes(&naive.authority, request),
+        };
+        completed.unwrap_or(false)
+    }
+
+    fn forgets(&self, request: &ClaimRequest) -> bool {
+        match self {
+            Self::Real(tiered) => forgets(tiered, request),
+            Self::Naive(naive) => {
+                let mut kept = naive.kept.lock().unwrap_or_else(PoisonError::into_inner);
+                kept.remove(&request.operation.id());
+                drop(kept);
+                forgets(&naive.authority, request)
+            }
+        }
+    }
+
+    fn warm(&self, request: &ClaimRequest) -> u64 {
+        match self {
+            Self::Real(tiered) => wait(tiered.warm(None, 10)).unwrap_or(0),
+            Self::Naive(naive) => {
+                let found = wait(
+                    naive
+                        .authority
+                        .get(std::slice::from_ref(&request.operation)),
+                );
+                let found = found.is_ok_and(|it| it[0].is_some());
+                if found {
+                    naive.keep(request.operation.id());
+                }
+                u64::from(found)
+            }
+        }
+    }
+
+    /// Claims that were answered without the authority.
+    fn answered(&self) -> u64 {
+        match self {
+            Self::Real(tiered) => tiered.statistics().answered,
+            Self::Naive(_) => 0,
+        }
+    }
+}
+
+impl Naive {
+    fn keep(&self, id: OpId) {
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.insert(id);
+    }
+}
+
+fn forgotten_while_read(tally: &Tally, broken: bool) {
+    let done = request(0, 1);
+    let cache = Cache::over(&done, tally, broken);
+    let readers = (10..12).map(|number| {
+        let cache = Arc::clone(&cache);
+        spawn(move || {
+            let first = cache.claim(&request(0, number));
+            let second = cache.claim(&request(0, number));
+            (
+                is_granted(&first) || is_granted(&second),
+                is_replay(&second),
+            )
+        })
+    });
+    let readers: Vec<_> = readers.collect();
+    let operator = {
+        let cache = Arc::clone(&cache);
+        spawn(move || {
+            dawdle(40);
+            let forgotten = cache.forgets(&done);
+            (forgotten, cache.claim(&request(0, 20)))
+        })
+    };
+    let (forgotten, after) = operator.join().expect("a thread without a panic");
+    let readers = joined(readers);
+    tally.law(forgotten, || "the order was not carried out".to_owned());
+    tally.law(!is_replay(&after), || {
+        "forgotten, and skipped as done afterwards".to_owned()
+    });
+    let last = cache.claim(&request(0, 30));
+    tally.law(!is_replay(&last), || {
+        "forgotten, and skipped as done in the end".to_owned()
+    });
+    tally.saw("answered from the cache", cache.answered() > 0);
+    let skipped = readers.iter().any(|(_, skipped)| *skipped);
+    tally.saw("skipped while it was being forgotten", skipped);
+    let granted = readers.iter().any(|(granted, _)| *granted);
+    tally.saw("granted to whoever read it", granted);
+}
+
+fn forgotten_while_warmed(tally: &Tally, broken: bool) {
+    let done = request(0, 1);
+    let cache = Cache::over(&done, tally, broken);
+    let warmer = {
+        let (cache, done) = (Arc::clone(&cache), done.clone());
+        spawn(move || cache.warm(&done))
+    };
+    let operator = {
+        let cache = Arc::clone(&cache);
+        spawn(move || {
+            dawdle(10);
+            cache.forgets(&done)
+        })
+    };
+    let forgotten = operator.join().expect("a thread without a panic");
+    let kept = warmer.join().expect("a thread without a panic");
+    tally.law(forgotten, || "the order was not carried out".to_owned());
+    let after = cache.claim(&request(0, 20));
+    tally.law(is_granted(&after), || {
+        format!("forgotten, and not granted afterwards: {after:?}")
+    });
+    tally.saw("warmed before", kept > 0);
+    tally.saw("forgotten before", kept == 0);
+}
+
+fn done_again(tally: &Tally, broken: bool) {
+    let done = request(0, 1);
+    let cache = Cache::over(&done, tally, broken);
+    let operator = {
+        let cache = Arc::clone(&cache);
+        spawn(move || {
+            dawdle(60);
+            u64::from(cache.forgets(&done))
+        })
+    };
+    let workers = (10..12).map(|number| {
+        let cache = Arc::clone(&cache);
+        spawn(move || {
+            let request = request(0, number);
+            let mut ran = 0;
+            for _ in 0..2 {
+                if is_granted(&cache.claim(&request)) {
+                    ran += u64::from(cache.completes(&request));
+                }
+            }
+            ran
+        })
+    });
+    let workers: Vec<_> = workers.collect();
+    let ran: u64 = joined(workers).iter().sum();
+    let forgotten = operator.join().expect("a thread without a panic");
+    // Whoever comes later does what is left to do.
+    let last = request(0, 30);
+    let granted = is_granted(&cache.claim(&last)) && cache.completes(&last);
+    let ran_in_all = ran + u64::from(granted);
+    tally.law(ran_in_all == forgotten, || {
+        format!("forgotten {forgotten} times and done again {ran_in_all} times")
+    });
+    tally.saw("granted", ran > 0);
+    tally.saw("skipped before", granted);
+    tally.saw("skipped after", !granted);
+}
