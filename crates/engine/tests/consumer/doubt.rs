@@ -80,7 +80,7 @@ async fn what_a_probe_found_before_it_was_quiet_is_not_believed_later() {
     for fault in [Fault::Cut, Fault::LoseAnswer, Fault::DelayBefore(QUIET * 2)] {
         let world = World::new();
         let broker = broker_with(&world, &["a"]);
-        vanish(&world, &broker, Act::DieInFlight(QUIET - LEASE)).await;
+        vanish(&world, &broker, Act::DieInFlight(QUIET / 2)).await;
         sweep_once(&world.store)
             .await
             .expect("the memory store sweeps");
