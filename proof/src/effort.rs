@@ -54,6 +54,12 @@ impl Budget {
         self.most
     }
 
+    /// The time that is left, where time is what ends it.
+    pub(crate) fn left(&self) -> Option<Duration> {
+        self.time
+            .map(|time| time.saturating_sub(self.since.elapsed()))
+    }
+
     /// Whether one more may begin after `tried`; one always may.
     pub(crate) fn allows(&self, tried: u64) -> bool {
         let in_time = self.time.is_none_or(|time| self.since.elapsed() < time);

@@ -9,6 +9,7 @@
 mod crash_table;
 mod effort;
 mod inputs;
+mod model;
 mod planted;
 mod power;
 mod report;
@@ -32,6 +33,11 @@ struct Tier {
 }
 
 const TIERS: &[Tier] = &[
+    Tier {
+        id: "T1",
+        what: "the protocol as a model, every interleaving within bounds",
+        run: model::run,
+    },
     Tier {
         id: "T2",
         what: "stories of the engine in a seeded world, with faults and then without",

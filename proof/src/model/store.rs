@@ -1,0 +1,449 @@
+//! The store: each step is decided by `semel_core::decide`.
+
+use std::num::NonZeroU32;
+
+use semel_core::claim::{AttemptLimits, ClaimRequest, Start};
+use semel_core::decide::{self, Directed, Order, Refusal, Verdict};
+use semel_core::{
+    Admission, Certainty, Change, EntityRecord, FencingToken, Operation, Renewal, Renewed, Settled,
+    Settlement, StateKind, Step, VersionGate,
+};
+
+use super::Protocol;
+use super::judge::Cause;
+use super::law::{Case, Law};
+use super::setup::{Class, Conduct, Keeping, QUIET, Wish};
+use super::world::{
+    Before, Ent, Rec, Recover, Stands, World, claim_id, fingerprint, instant, outcome, ticks,
+    window,
+};
+
+/// What a claim is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Told {
+    Granted { token: u8 },
+    Replay,
+    Busy,
+    Conflict,
+    Stale,
+    Parked,
+    TooOld,
+}
+
+/// A report of a claim.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Report {
+    Start,
+    Complete { answer: u8 },
+    Release { maybe: bool, counted: bool },
+    Fail,
+}
+
+impl Protocol {
+    /// Asks for the claim of `post`.
+    pub(crate) fn claim(&self, world: &mut World, post: u8, claim: u8) -> Told {
+        let setup = &self.setup;
+        let post = setup.posts[usize::from(post)];
+        let at = usize::from(post.operation);
+        let standing = world.standing(at, setup);
+        let request = ClaimRequest {
+            operation: self.operations[at].clone(),
+            claim_id: claim_id(claim),
+            fingerprint: Some(fingerprint(post.other_request)),
+            transport: None,
+            birth: setup.age_gate.then(|| instant(0)),
+            window: window(setup),
+            lease: ticks(setup.lease),
+            limits: self.limits(),
+            start: self.start(),
+            gate: self.gate(post.operation),
+            wants_outcome: true,
+        };
+        let found = self.found(world, at);
+        let record = found.map(|record| record.to_core(setup, &self.entity));
+        let entity = self.entity_record(world);
+        let decision = decide::claim(
+            record.as_ref(),
+            entity.as_ref(),
+            &request,
+            instant(world.now),
+            FencingToken::new(world.next_token.into()),
+        );
+        let mut after = Self::after(&decision.change, world.records[at]);
+        if setup.keeping == Keeping::MovesFirstStart
+            && standing.is_some()
+            && decision.change != Change::Keep
+            && let Some(after) = &mut after
+            && after.lease().is_some()
+        {
+            after.first_start = world.now;
+        }
+        let granted = matches!(&decision.answer, Admission::Granted(claim) if !claim.resumed);
+        self.write(
+            world,
+            at,
+            after,
+            decision.entity.as_ref(),
+            Cause::Claim { granted },
+        );
+        self.told(world, at, standing, &decision.answer, claim)
+    }
+
+    /// Settles; the state that the claim is told, or nothing if it is fenced.
+    pub(crate) fn settle(
+        &self,
+        world: &mut World,
+        operation: u8,
+        claim: u8,
+        report: Report,
+    ) -> Option<StateKind> {
+        let setup = &self.setup;
+        let at = usize::from(operation);
+        let any = match (report, setup.keeping) {
+            (Report::Start, Keeping::StartsAny)
+            | (Report::Complete { .. }, Keeping::CompletesAny)
+            | (Report::Release { .. }, Keeping::ReleasesAny) => true,
+            (
+                Report::Start | Report::Complete { .. } | Report::Release { .. } | Report::Fail,
+                _,
+            ) => false,
+        };
+        let found = world.records[at];
+        let record = found.map(|record| record.to_core(setup, &self.entity));
+        let entity = self.entity_record(world);
+        let as_claim = found.filter(|_| any).map_or(claim, |record| record.claim);
+        let settlement = Settlement {
+            operation: self.operations[at].clone(),
+            claim_id: claim_id(as_claim),
+            step: self.step(report),
+        };
+        let decision = decide::settle(
+            record.as_ref(),
+            entity.as_ref(),
+            &settlement,
+            instant(world.now),
+        );
+        let after = Self::after(&decision.change, found);
+        let given_back = matches!(report, Report::Release { counted: false, .. });
+        let cause = Cause::Settle { claim, given_back };
+        self.write(world, at, after, decision.entity.as_ref(), cause);
+        match decision.answer {
+            Settled::Now(state) => {
+                let was_in_doubt = found.is_some_and(|record| record.is_in_doubt());
+                match (report, state) {
+                    (Report::Complete { .. }, StateKind::Completed) if was_in_doubt => {
+                        self.meets(Case::LateCompletion);
+                    }
+                    (Report::Fail, StateKind::Dead) => self.meets(Case::DeadByRefusal),
+                    (Report::Release { .. }, StateKind::Dead) => self.meets(Case::DeadByFailed),
+                    (Report::Release { .. }, StateKind::InDoubt) => self.meets(Case::DoubtByCap),
+                    (
+                        Report::Start
+                        | Report::Complete { .. }
+                        | Report::Release { .. }
+                        | Report::Fail,
+                        _,
+                    ) => {}
+                }
+                Some(state)
+            }
+            Settled::Fenced { .. } | Settled::Failed(_) => None,
+        }
+    }
+
+    /// Extends a lease; whether the claim still has it.
+    pub(crate) fn renew(&self, world: &mut World, operation: u8, claim: u8) -> bool {
+        let at = usize::from(operation);
+        let found = world.records[at];
+        let any = self.setup.keeping == Keeping::RenewsAny;
+        let as_claim = found.filter(|_| any).map_or(claim, |record| record.claim);
+        let record = found.map(|record| record.to_core(&self.setup, &self.entity));
+        let entity = self.entity_record(world);
+        let renewal = Renewal {
+            operation: self.operations[at].clone(),
+            claim_id: claim_id(as_claim),
+            lease: ticks(self.setup.lease),
+        };
+        let decision = decide::renew(
+            record.as_ref(),
+            entity.as_ref(),
+            &renewal,
+            instant(world.now),
+        );
+        let after = Self::after(&decision.change, found);
+        let entity = decision.entity.as_ref();
+        self.write(world, at, after, entity, Cause::Renew { claim });
+        match decision.answer {
+            Renewed::Until(_) => {
+                let lease = found.and_then(|record| record.lease());
+                if lease.is_some_and(|until| until <= world.now) {
+                    self.meets(Case::RenewedAfterLease);
+                }
+                true
+            }
+            Renewed::Lost { .. } | Renewed::Failed(_) => {
+                self.meets(Case::LostRenewal);
+                false
+            }
+        }
+    }
+
+    /// Carries out an order; whether it was accepted.
+    pub(crate) fn order(&self, world: &mut World, operation: u8, wish: Wish) -> bool {
+        let setup = &self.setup;
+        let at = usize::from(operation);
+        let window = window(setup);
+        let hasty = setup.keeping == Keeping::TrustsHaste;
+        let quiet = ticks(if hasty { 0 } else { QUIET });
+        let order = match wish {
+            Wish::Applied => Order::Resolve(Verdict::Applied {
+                outcome: outcome(world.lives[at].answer),
+                window,
+            }),
+            Wish::NotApplied => Order::Resolve(Verdict::NotApplied { quiet }),
+            Wish::Abandon => Order::Resolve(Verdict::Abandon { window }),
+            Wish::Release => Order::Release,
+            Wish::Requeue => Order::Requeue,
+            Wish::Hold => Order::Hold(true),
+            Wish::Unhold => Order::Hold(false),
+        };
+        let found = world.records[at];
+        let record = found.map(|record| record.to_core(setup, &self.entity));
+        let entity = self.entity_record(world);
+        let decision =
+            decide::operate(record.as_ref(), entity.as_ref(), &order, instant(world.now));
+        let after = Self::after(&decision.change, found);
+        self.write(
+            world,
+            at,
+            after,
+            decision.entity.as_ref(),
+            Cause::Order(wish),
+        );
+        match decision.answer {
+            Directed::Now(_) => {
+                match wish {
+                    Wish::Applied => self.meets(Case::ResolvedApplied),
+                    Wish::Abandon => {
+                        world.lives[at].abandoned = true;
+                        self.meets(Case::Abandoned);
+                    }
+                    Wish::Release => self.meets(Case::EndedByOperator),
+                    Wish::Requeue => self.meets(Case::Requeued),
+                    Wish::NotApplied => self.meets(Case::NotAppliedThenRerun),
+                    Wish::Hold | Wish::Unhold => {}
+                }
+                true
+            }
+            Directed::Refused(Refusal::NotQuiet { .. }) => {
+                self.meets(Case::NotQuiet);
+                false
+            }
+            Directed::Refused(Refusal::Absent | Refusal::State(_)) | Directed::Failed(_) => false,
+        }
+    }
+
+    /// Sweeps one record; whether that changed it.
+    pub(crate) fn sweep(&self, world: &mut World, operation: u8) -> bool {
+        let at = usize::from(operation);
+        let Some(found) = world.records[at] else {
+            return false;
+        };
+        let change = match self.setup.keeping {
+            Keeping::ForgetsEarly if found.finished().is_some() => Change::Remove,
+            Keeping::SweepsDoubts if found.is_in_doubt() => Change::Remove,
+            Keeping::Right
+            | Keeping::ChecksThenActs
+            | Keeping::CompletesAny
+            | Keeping::StartsAny
+            | Keeping::ReleasesAny
+            | Keeping::RenewsAny
+            | Keeping::RestartsTokens
+            | Keeping::ForgetsEarly
+            | Keeping::SweepsDoubts
+            | Keeping::TrustsHaste
+            | Keeping::MovesFirstStart
+            | Keeping::RerunsParked => decide::sweep(
+                &found.to_core(&self.setup, &self.entity),
+                instant(world.now),
+            ),
+        };
+        if change == Change::Keep {
+            return false;
+        }
+        let after = Self::after(&change, Some(found));
+        if after.is_none() {
+            if self.setup.keeping == Keeping::RestartsTokens {
+                world.next_token = 1;
+            }
+            let post = |worker: &super::world::Worker| usize::from(worker.post);
+            let holds = |worker: &super::world::Worker| {
+                worker.phase != super::world::Phase::Idle
+                    && self.setup.posts[post(worker)].operation == operation
+            };
+            if world.workers.iter().any(holds) {
+                self.meets(Case::EvictedWhileHeld);
+            }
+        } else {
+            self.meets(Case::DoubtBySweep);
+        }
+        self.write(world, at, after, None, Cause::Sweep);
+        true
+    }
+
+    /// The store forgets its newest write.
+    pub(crate) fn forget(&self, world: &mut World) {
+        if let Some(before) = world.before.take() {
+            world.records[usize::from(before.operation)] = before.record;
+            world.entity = before.entity;
+            self.meets(Case::StoreForgot);
+        }
+    }
+
+    /// Writes what was decided, and holds it against the laws.
+    fn write(
+        &self,
+        world: &mut World,
+        at: usize,
+        after: Option<Rec>,
+        entity: Option<&EntityRecord>,
+        cause: Cause,
+    ) {
+        let raw = world.records[at];
+        let before = world.standing(at, &self.setup);
+        let entity = entity.map_or(world.entity, Ent::of);
+        if raw == after && entity == world.entity {
+            return;
+        }
+        if raw.is_some() && before.is_none() && after != raw {
+            self.meets(Case::ForgottenUnswept);
+        }
+        if let Some(before) = before {
+            self.judge(world, before, after, entity, cause);
+        } else if after.is_some_and(|record| record.attempts != 1) {
+            world.breaks(Law::OnlyAttemptsCount);
+        }
+        if world.left.amnesia > 0 {
+            world.before = Some(Before {
+                operation: u8::from(at > 0),
+                record: raw,
+                entity: world.entity,
+            });
+        }
+        world.records[at] = after;
+        world.entity = entity;
+        let ended = |record: Rec| record.finished().is_some() || record.is_in_doubt();
+        world.lives[at].ended |= after.is_some_and(ended);
+    }
+
+    /// What the store finds of a record when a claim is asked for.
+    fn found(&self, world: &World, at: usize) -> Option<Rec> {
+        let mut found = world.records[at]?;
+        match self.setup.keeping {
+            Keeping::ChecksThenActs if found.lease().is_some() => return None,
+            Keeping::RerunsParked => {
+                if let Stands::Started { recover, .. } = &mut found.state {
+                    *recover = Recover::Rerun;
+                }
+            }
+            Keeping::Right
+            | Keeping::ChecksThenActs
+            | Keeping::CompletesAny
+            | Keeping::StartsAny
+            | Keeping::ReleasesAny
+            | Keeping::RenewsAny
+            | Keeping::RestartsTokens
+            | Keeping::ForgetsEarly
+            | Keeping::SweepsDoubts
+            | Keeping::TrustsHaste
+            | Keeping::MovesFirstStart => {}
+        }
+        Some(found)
+    }
+
+    fn after(change: &Change, found: Option<Rec>) -> Option<Rec> {
+        match change {
+            Change::Keep => found,
+            Change::Put(record) => Some(Rec::of(record)),
+            Change::Remove => None,
+        }
+    }
+
+    fn entity_record(&self, world: &World) -> Option<EntityRecord> {
+        (self.setup.class == Class::Versioned).then(|| world.entity.to_core())
+    }
+
+    pub(crate) fn gate(&self, operation: u8) -> Option<VersionGate> {
+        (self.setup.class == Class::Versioned).then(|| VersionGate {
+            entity: self.entity.clone(),
+            version: u64::from(operation) + 1,
+        })
+    }
+
+    fn recovery(&self) -> Recover {
+        match self.setup.class {
+            Class::Keyed => Recover::Within,
+            Class::Repeat => Recover::Rerun,
+            Class::Park | Class::Transactional | Class::Versioned => Recover::Park,
+        }
+    }
+
+    fn start(&self) -> Start {
+        let setup = &self.setup;
+        let unmarked = setup.marks_apart || setup.conduct == Conduct::MarksNothing;
+        if setup.class.is_atomic() || unmarked {
+            Start::Unmarked
+        } else {
+            Start::Marked(self.recovery().to_core(setup))
+        }
+    }
+
+    fn limits(&self) -> AttemptLimits {
+        let cap = |cap: u8| NonZeroU32::new(cap.into()).unwrap_or(NonZeroU32::MIN);
+        AttemptLimits {
+            failed: cap(self.setup.failed),
+            vanished: cap(self.setup.vanished),
+        }
+    }
+
+    fn step(&self, report: Report) -> Step {
+        let window = window(&self.setup);
+        match report {
+            Report::Start => Step::Start {
+                recovery: self.recovery().to_core(&self.setup),
+            },
+            Report::Complete { answer } => Step::Complete {
+                outcome: outcome(answer),
+                window,
+            },
+            Report::Release { maybe, counted } => Step::Release {
+                error: "".into(),
+                certainty: if maybe {
+                    Certainty::MaybeApplied
+                } else {
+                    Certainty::NotApplied
+                },
+                after: ticks(self.setup.backoff),
+                counted,
+                limits: self.limits(),
+                window,
+            },
+            Report::Fail => Step::Fail {
+                error: "".into(),
+                window,
+            },
+        }
+    }
+}
+
+/// The operations that the messages are about.
+pub(crate) fn operations() -> Option<[Operation; super::setup::MOST_OPERATIONS]> {
+    let scope = semel_core::Scope::new("", "model").ok()?;
+    let of = |key| {
+        Some(Operation::new(
+            scope.clone(),
+            semel_core::Key::new(key).ok()?,
+        ))
+    };
+    Some([of("1")?, of("2")?])
+}
