@@ -1,6 +1,7 @@
 //! `semel run`: every pipeline of a configuration, until its sources end or a signal asks to stop.
 
 pub(super) mod guarded;
+mod waiting;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,6 +10,7 @@ use semel_core::{Claimant, Error, ErrorKind, Result};
 use semel_engine::consumer::{Shutdown, Surroundings};
 use semel_engine::layer::outage::{self, Breaker, Policy};
 use semel_engine::pipeline::Fail;
+use semel_engine::summary::Summary;
 use semel_engine::sweep::sweep_until;
 use semel_engine::system::{SystemClock, SystemEntropy};
 use semel_worker::run::{Run, Stores, run_streamed, run_with};
@@ -55,16 +57,31 @@ pub(crate) fn run(arguments: &args::Run) -> Result<Exit> {
 async fn run_all(settings: Settings, format: Output, log: Log) -> Result<Exit> {
     let clock = Arc::new(SystemClock::new());
     let before = assemble::older_format(&settings.store).await;
-    let stores = assemble::store(&settings.store, settings.accepted, clock.clone()).await;
-    let stores = stores.map_err(|error| assemble::at_store(&settings.store, error))?;
-    tell_if_forward(&settings.store, before).await?;
-    let place = Place::of(&settings.store);
     let accepted = settings.accepted;
-    let all = preflight::effects(&settings.pipelines);
-    preflight::preflight(&settings.store, accepted, &stores, all).await?;
     let bars = Bars::new();
     let narrator = Arc::new(Narrator::new(bars.clone(), log));
     let (stop, stopped) = watch::channel(false);
+    let mut beside = JoinSet::new();
+    // A server may be long in coming, and whoever waits can be asked to stop.
+    let is_early = settings.store.is_server();
+    if is_early {
+        beside.spawn(listen(stop.clone(), bars.clone())?);
+    }
+    let opened = waiting::store(
+        &settings.store,
+        accepted,
+        clock.clone(),
+        &bars,
+        stopped.clone(),
+    );
+    let Some(stores) = opened.await? else {
+        let ended = settings.pipelines.iter().map(never_begun).collect();
+        return print(ended, accepted, format, &narrator, true).map(|()| Exit::Done);
+    };
+    tell_if_forward(&settings.store, before).await?;
+    let place = Place::of(&settings.store);
+    let all = preflight::effects(&settings.pipelines);
+    preflight::preflight(&settings.store, accepted, &stores, all).await?;
     let claimant = Claimant::random(&SystemEntropy);
     let surroundings = Surroundings {
         clock,
@@ -73,8 +90,9 @@ async fn run_all(settings: Settings, format: Output, log: Log) -> Result<Exit> {
         observer: narrator.clone(),
     };
     bars.note(&format!("worker {claimant}"));
-    let mut beside = JoinSet::new();
-    beside.spawn(listen(stop.clone(), bars.clone())?);
+    if !is_early {
+        beside.spawn(listen(stop.clone(), bars.clone())?);
+    }
     let clock = &*surroundings.clock;
     let outlooks = outlooks(&settings.pipelines, clock, &bars, stopped.clone()).await?;
     beside.spawn(place.clone().watch(stop.clone()));
@@ -128,20 +146,43 @@ async fn run_all(settings: Settings, format: Output, log: Log) -> Result<Exit> {
     }
     beside.shutdown().await;
     bars.clear();
+    let is_stopped = *stop.borrow();
+    print(summaries, accepted, format, &narrator, is_stopped)?;
+    failure.map_or_else(|| place.check().map(|()| Exit::Done), Err)
+}
+
+/// Prints what came of each pipeline, by name.
+fn print(
+    mut summaries: Vec<(Box<str>, Ended)>,
+    accepted: Accepted,
+    format: Output,
+    narrator: &Narrator,
+    is_stopped: bool,
+) -> Result<()> {
     summaries.sort_by(|a, b| a.0.cmp(&b.0));
     for (name, ended) in &summaries {
         let text = match format {
-            Output::Table => summary::table(name, ended, accepted, &narrator),
+            Output::Table => summary::table(name, ended, accepted, narrator),
             Output::Json | Output::Jsonl => summary::json(name, ended, accepted),
         };
-        let printed = if *stop.borrow() {
+        let printed = if is_stopped {
             output::data_within(text, LAST_WORDS)
         } else {
             output::data(text)
         };
         printed.map_err(output::cannot_print)?;
     }
-    failure.map_or_else(|| place.check().map(|()| Exit::Done), Err)
+    Ok(())
+}
+
+/// What came of a pipeline whose run was asked to stop before it had a store.
+fn never_begun(settings: &PipelineSettings) -> (Box<str>, Ended) {
+    let ended = Ended {
+        fail: settings.layers.fail,
+        waived: settings.waived,
+        ..Summary::default().into()
+    };
+    (settings.pipeline.name.clone(), ended)
 }
 
 async fn run_one(

@@ -206,6 +206,20 @@ fn what_init_writes_runs_on_the_server() {
 }
 
 #[test]
+fn a_store_that_is_away_is_waited_for() {
+    let database = Database::new();
+    let url = database.url();
+    crate::servers::a_store_that_is_away_is_waited_for(&url, &crate::servers::place_of(&url));
+}
+
+#[test]
+fn a_wait_for_the_store_ends_when_asked_to() {
+    let database = Database::new();
+    let url = database.url();
+    crate::servers::a_wait_for_the_store_ends_when_asked_to(&url, &crate::servers::place_of(&url));
+}
+
+#[test]
 fn a_server_that_cannot_be_used_is_told() {
     let database = Database::new();
     let url = database.url();
@@ -226,6 +240,10 @@ fn a_server_that_cannot_be_used_is_told() {
         );
         let site = Site::with(&[("semel.toml", &config)]);
         for verb in [&["run"][..], &["keys", "list"], &["store", "stats"]] {
+            // A run waits for a server that is away.
+            if code == 3 && verb == ["run"] {
+                continue;
+            }
             let ended = site.semel(verb).code(code).says(words);
             assert!(!ended.stderr.contains(PASSWORD), "{ended:?}");
         }

@@ -254,6 +254,20 @@ fn what_redis_cannot_do_is_a_fault_of_the_configuration() {
 }
 
 #[test]
+fn a_store_that_is_away_is_waited_for() {
+    let prefix = Prefix::new();
+    let url = prefix.url();
+    crate::servers::a_store_that_is_away_is_waited_for(&url, &crate::servers::place_of(&url));
+}
+
+#[test]
+fn a_wait_for_the_store_ends_when_asked_to() {
+    let prefix = Prefix::new();
+    let url = prefix.url();
+    crate::servers::a_wait_for_the_store_ends_when_asked_to(&url, &crate::servers::place_of(&url));
+}
+
+#[test]
 fn a_server_that_cannot_be_used_is_told() {
     let prefix = Prefix::new();
     for (url, code, words) in [
@@ -281,6 +295,10 @@ fn a_server_that_cannot_be_used_is_told() {
             "{\"id\":1}\n",
         );
         for verb in [&["run"][..], &["keys", "list"], &["store", "stats"]] {
+            // A run waits for a server that is away.
+            if code == 3 && verb == ["run"] {
+                continue;
+            }
             let ended = site.semel(verb).code(code).says(words);
             assert!(!ended.stderr.contains(PASSWORD), "{ended:?}");
         }

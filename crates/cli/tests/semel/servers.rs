@@ -6,9 +6,15 @@
 )]
 
 use std::collections::BTreeSet;
+use std::process::Command;
+use std::time::Duration;
+
+use rustix::process::Signal;
+use semel_conformance::proxy::Proxy;
+use tokio::runtime::Runtime;
 
 use crate::operator::{fresh, items, member, object, worked};
-use crate::site::{Ended, Running, Site};
+use crate::site::{Ended, Running, Site, wait_for};
 use crate::transfer::holdings;
 
 /// Asserts that the password is nowhere.
@@ -33,6 +39,10 @@ pub(crate) enum Told {
 
 /// `semel` here, told of its store in that way.
 pub(crate) fn told(site: &Site, url: &str, how: Told, arguments: &[&str]) -> Ended {
+    Running::start(&mut command(site, url, how, arguments)).wait()
+}
+
+fn command(site: &Site, url: &str, how: Told, arguments: &[&str]) -> Command {
     let mut command = site.command();
     command
         .args(arguments)
@@ -53,7 +63,7 @@ pub(crate) fn told(site: &Site, url: &str, how: Told, arguments: &[&str]) -> End
             command.env("SEMEL__STORE__URL", url);
         }
     }
-    Running::start(&mut command).wait()
+    command
 }
 
 impl Told {
@@ -118,10 +128,102 @@ pub(crate) fn no_failure_prints_the_password(url: &str) {
             &["store", "migrate", "--yes"],
             &["store", "import", "in", "--yes"],
         ] {
-            is_silent(&told(&site, url, how, &on_config(how, arguments)));
+            is_silent(&told_of_failure(
+                &site,
+                url,
+                how,
+                &on_config(how, arguments),
+            ));
         }
     }
 }
+
+/// As [`told`], where a run that waits for its store is asked to stop.
+fn told_of_failure(site: &Site, url: &str, how: Told, arguments: &[&str]) -> Ended {
+    let mut running = Running::start(&mut command(site, url, how, arguments));
+    wait_for("an end or a wait", || {
+        !running.is_running() || running.stderr().contains(WAITS)
+    });
+    if running.is_running() {
+        running.signal(Signal::TERM);
+    }
+    running.wait()
+}
+
+/// A run begins while the server of this url, which lies at `place`, is away: it tells so once, waits, and
+/// goes on when the server is there.
+#[track_caller]
+pub(crate) fn a_store_that_is_away_is_waited_for(url: &str, place: &str) {
+    let (_runtime, proxy, site) = absent(url, place);
+    let mut running = site.start(&["run", "--output", "json"]);
+    wait_for("a word about it", || running.stderr().contains(WAITS));
+    // Others than a run are asked by somebody who waits for an answer.
+    for verb in [&["keys", "list"][..], &["check"], &["store", "stats"]] {
+        let ended = site.semel(verb);
+        assert!(!ended.status.success(), "{verb:?}: {ended:?}");
+        assert!(!ended.stderr.contains(WAITS), "{verb:?}: {ended:?}");
+    }
+    std::thread::sleep(SOME_TRIES);
+    assert!(running.is_running(), "it waits");
+    let said = running.stderr();
+    assert!(said.contains("[store-unavailable]; trying again"), "{said}");
+    assert!(said.contains("cannot be reached"), "{said}");
+    assert_eq!(said.matches(WAITS).count(), 1, "once is enough: {said}");
+    proxy.refuse(false);
+    let ended = running.wait().done();
+    ended.summary().is(&[("deliveries", 2), ("applied", 2)]);
+    ended.says("the store answers, after");
+    assert_eq!(site.sorted_lines("out").len(), 2);
+}
+
+/// The same, where it is asked to stop while it waits: that is an end as good as any.
+#[track_caller]
+pub(crate) fn a_wait_for_the_store_ends_when_asked_to(url: &str, place: &str) {
+    let (_runtime, proxy, site) = absent(url, place);
+    let mut running = site.start(&["run", "--output", "json"]);
+    wait_for("a word about it", || running.stderr().contains(WAITS));
+    running.signal(Signal::TERM);
+    let ended = running.wait().done();
+    ended.summary().is(&[("deliveries", 0)]);
+    assert!(!ended.stderr.contains("error: "), "{ended:?}");
+    // All is still to be done.
+    proxy.refuse(false);
+    let again = site.semel(&["run", "--output", "json"]).done();
+    again.summary().is(&[("deliveries", 2), ("applied", 2)]);
+}
+
+/// A run on the store of this url behind a proxy that lets nobody in yet.
+fn absent(url: &str, place: &str) -> (Runtime, Proxy, Site) {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .enable_all()
+        .build()
+        .expect("a runtime");
+    let proxy = {
+        let _runtime = runtime.enter();
+        Proxy::start(place.parse().expect("an address and a port"))
+    };
+    proxy.refuse(true);
+    let url = url.replace(place, &proxy.address().to_string());
+    let config = format!(
+        "[store]\nurl = \"{url}\"\n[pipelines.p]\nsource = {{ kind = \"file\", path = \"in\" }}\nkey =          \"json:/id\"\neffect = {{ kind = \"exec\", command = [\"sh\", \"-c\", 'echo $(cat) >> out'], on_doubt          = \"repeat\" }}\n"
+    );
+    let site = Site::with(&[("semel.toml", &config), ("in", "{\"id\":1}\n{\"id\":2}\n")]);
+    (runtime, proxy, site)
+}
+
+/// `HOST:PORT` of the server of this url.
+pub(crate) fn place_of(url: &str) -> String {
+    let place = url.split_once("://").expect("a url").1;
+    let place = place.split(['/', '?']).next().unwrap_or_default();
+    let host = place.rsplit('@').next().unwrap_or_default();
+    host.to_owned()
+}
+
+/// What a run says that waits.
+const WAITS: &str = "trying again";
+/// Enough for two tries.
+const SOME_TRIES: Duration = Duration::from_millis(2_500);
 
 /// `dedup` looks into no configuration that it is not given.
 fn on_config<'a>(how: Told, arguments: &[&'a str]) -> Vec<&'a str> {

@@ -2,9 +2,19 @@
 //! what was wrong and what to do.
 
 use super::{Schema, server, site};
-use crate::servers::PASSWORD;
+use crate::servers::{self, PASSWORD};
 use crate::site::Site;
 
+const VERBS: [&[&str]; 8] = [
+    &["run"],
+    &["check"],
+    &["keys", "list"],
+    &["store", "stats"],
+    &["store", "sweep"],
+    &["store", "export"],
+    &["store", "migrate"],
+    &["dedup", "in", "--config", "semel.toml"],
+];
 const STDOUT: &str = "kind = \"stdout\"\non_doubt = \"repeat\"";
 
 fn on(url: &str) -> Site {
@@ -14,17 +24,13 @@ fn on(url: &str) -> Site {
 /// What a run, a look and a check say of this store, which none of them changes.
 #[track_caller]
 fn refused(url: &str, code: i32, words: &[&str]) {
+    all_refused(url, &VERBS, code, words);
+}
+
+#[track_caller]
+fn all_refused(url: &str, verbs: &[&[&str]], code: i32, words: &[&str]) {
     let site = on(url);
-    for verb in [
-        &["run"][..],
-        &["check"],
-        &["keys", "list"],
-        &["store", "stats"],
-        &["store", "sweep"],
-        &["store", "export"],
-        &["store", "migrate"],
-        &["dedup", "in", "--config", "semel.toml"],
-    ] {
+    for &verb in verbs {
         let ended = site.semel(verb).code(code);
         for word in words {
             assert!(
@@ -38,15 +44,30 @@ fn refused(url: &str, code: i32, words: &[&str]) {
 
 #[test]
 fn a_server_that_is_not_there_is_an_unavailable_environment() {
-    // Nobody listens on port 1.
-    refused(
+    // Nobody listens on port 1. A run waits until somebody does.
+    all_refused(
         "postgres://me:c4n4ry@127.0.0.1:1/shop",
+        &VERBS[1..],
         3,
         &[
             "error: postgres://me:***@127.0.0.1:1/shop: PostgreSQL cannot be reached; check host and port",
             "[store-unavailable]",
         ],
     );
+}
+
+#[test]
+fn a_store_that_is_away_is_waited_for() {
+    let schema = Schema::new();
+    let url = schema.url();
+    servers::a_store_that_is_away_is_waited_for(&url, &servers::place_of(&url));
+}
+
+#[test]
+fn a_wait_for_the_store_ends_when_asked_to() {
+    let schema = Schema::new();
+    let url = schema.url();
+    servers::a_wait_for_the_store_ends_when_asked_to(&url, &servers::place_of(&url));
 }
 
 #[test]

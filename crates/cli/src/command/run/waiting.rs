@@ -1,0 +1,105 @@
+//! The store of a run on a server that is away: waited for, as the broker of a source is.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use semel_core::{Clock, Code, Error, ErrorKind, Result};
+use semel_worker::run::Stores;
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep};
+
+use crate::assemble;
+use crate::config::{Accepted, StoreUrl};
+use crate::progress::Bars;
+
+/// Opens the store. One on a server that is away is told once and tried again until it is there; none where
+/// a stop was asked for before.
+///
+/// # Errors   those of [`assemble::store`], with the place: what is wrong, and on this machine what is away
+pub(super) async fn store(
+    url: &StoreUrl,
+    accepted: Accepted,
+    clock: Arc<dyn Clock>,
+    bars: &Bars,
+    mut stop: watch::Receiver<bool>,
+) -> Result<Option<Stores>> {
+    let mut away_since = None;
+    loop {
+        let opened = tokio::select! {
+            biased;
+            _ = stop.wait_for(|is_asked| *is_asked) => return Ok(None),
+            opened = assemble::store(url, accepted, Arc::clone(&clock)) => opened,
+        };
+        match opened {
+            Ok(stores) => {
+                if let Some(since) = away_since {
+                    tell_return(bars, since);
+                }
+                return Ok(Some(stores));
+            }
+            Err(error) if url.is_server() && is_away(&error) => {
+                if away_since.is_none() {
+                    away_since = Some(Instant::now());
+                    let error = assemble::at_store(url, error);
+                    bars.warning(&format!("{error} [{}]; trying again", error.code()));
+                }
+            }
+            Err(error) => return Err(assemble::at_store(url, error)),
+        }
+        tokio::select! {
+            biased;
+            _ = stop.wait_for(|is_asked| *is_asked) => return Ok(None),
+            () = sleep(RETRY) => {}
+        }
+    }
+}
+
+fn tell_return(bars: &Bars, since: Instant) {
+    let lasted = since.elapsed().as_secs();
+    bars.note(&format!("the store answers, after {lasted}s"));
+}
+
+/// Whether the server may be there later without anybody's doing. All else is wrong now and stays so: tables
+/// that are not ours or newer, and a place that takes no writes or has no room, which a person should see
+/// before anything begins.
+fn is_away(error: &Error) -> bool {
+    match error.kind() {
+        ErrorKind::Unavailable | ErrorKind::Timeout => {
+            matches!(error.code(), Code::StoreUnavailable | Code::Timeout)
+        }
+        ErrorKind::ClaimLost
+        | ErrorKind::Conflict
+        | ErrorKind::Corrupt
+        | ErrorKind::Internal
+        | ErrorKind::InvalidConfig
+        | ErrorKind::InvalidInput
+        | ErrorKind::Poisoned
+        | ErrorKind::Throttled
+        | ErrorKind::Unsupported => false,
+    }
+}
+
+/// Between two tries.
+const RETRY: Duration = Duration::from_secs(1);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_may_pass_by_itself_is_waited_for() {
+        let unavailable = |code| Error::new(ErrorKind::Unavailable, "words").with_code(code);
+        assert!(is_away(&unavailable(Code::StoreUnavailable)));
+        assert!(is_away(&Error::new(ErrorKind::Timeout, "no answer")));
+        for code in [
+            Code::StoreForeign,
+            Code::StoreNewer,
+            Code::StoreReadOnly,
+            Code::StoreFull,
+        ] {
+            assert!(!is_away(&unavailable(code)), "{code}");
+        }
+        let refused = Error::new(ErrorKind::InvalidConfig, "refused login");
+        assert!(!is_away(&refused.with_code(Code::StoreUnavailable)));
+    }
+}
