@@ -1,3 +1,3 @@
--- Tables of the database without transactions. Views have no engine.
+-- Tables of a database without transactions. Views have no engine. ? the database.
 SELECT table_name AS name, engine AS engine FROM information_schema.tables
-WHERE table_schema = DATABASE() AND table_type = 'BASE TABLE' AND engine <> 'InnoDB'
+WHERE table_schema = ? AND table_type = 'BASE TABLE' AND engine <> 'InnoDB'

@@ -5,6 +5,8 @@
 
 mod read;
 
+use std::collections::BTreeSet;
+
 use mysql_async::ServerError;
 use semel_core::port::transactional::{Statements, Value};
 use semel_core::{Error, ErrorKind, Result};
@@ -121,19 +123,34 @@ pub(crate) fn is_about_statement(failure: &Failure) -> bool {
     refusal.is_some_and(|error| !is_passing(error.code) && !ABOUT_SESSION.contains(&error.code))
 }
 
-/// Refuses statements on tables whose rows would stay when a message is undone.
+/// Refuses statements on tables whose rows would stay when a message is undone, whichever database they are
+/// in. A point may also stand before a column: then there is hardly a database of that name.
 async fn check_engines(session: &Session, lease: &mut Lease, compiled: &Compiled) -> Result<()> {
+    let words = compiled.0.iter().flat_map(|read| &read.words);
+    let named: BTreeSet<&str> = words.filter_map(|word| word.of.as_deref()).collect();
+    let databases: Vec<_> = std::iter::once(None)
+        .chain(named.into_iter().map(Some))
+        .collect();
     let mut script = Script::default();
-    script.add(&session.texts.engines, &[]);
+    for database in &databases {
+        let database = database.map_or_else(|| Literal::code("DATABASE()"), typed);
+        script.add(&session.texts.engines, &[&database]);
+    }
     let sets = ask(lease, &script).await?;
-    for row in &sets[0].rows {
-        let (table, engine) = (some_text(row, 0)?, text(row, 1)?.unwrap_or("none"));
-        for (index, read) in compiled.0.iter().enumerate() {
-            if read
-                .words
-                .iter()
-                .any(|word| word.eq_ignore_ascii_case(&table))
-            {
+    for (database, set) in databases.iter().zip(&sets) {
+        for row in &set.rows {
+            let (table, engine) = (some_text(row, 0)?, text(row, 1)?.unwrap_or("none"));
+            let is_named = |read: &Read| {
+                let mut words = read.words.iter();
+                words.any(|word| {
+                    word.of.as_deref() == *database && word.text.eq_ignore_ascii_case(&table)
+                })
+            };
+            if let Some(index) = compiled.0.iter().position(is_named) {
+                let table = database.map_or_else(
+                    || table.to_string(),
+                    |database| format!("{database}.{table}"),
+                );
                 return Err(invalid(&format!(
                     "statement {} names the table {table}, whose engine {engine} has no transactions: what \
                      is done there could not be undone; ALTER TABLE {table} ENGINE=InnoDB",
@@ -143,6 +160,12 @@ async fn check_engines(session: &Session, lease: &mut Lease, compiled: &Compiled
         }
     }
     Ok(())
+}
+
+fn typed(text: &str) -> Literal {
+    let mut literal = Literal::default();
+    literal.push_typed_text(text);
+    literal
 }
 
 /// What a failed statement means for its message.

@@ -12,7 +12,15 @@ pub(super) struct Read {
     /// Which value each placeholder takes.
     pub(super) values: Vec<usize>,
     /// Every word outside of strings and comments, in which the names of its tables are.
-    pub(super) words: Vec<String>,
+    pub(super) words: Vec<Word>,
+}
+
+/// A word of a statement.
+#[derive(Debug, PartialEq)]
+pub(super) struct Word {
+    pub(super) text: String,
+    /// The word that a point joins it to: for a table, its database.
+    pub(super) of: Option<String>,
 }
 
 /// Reads the statement of this number.
@@ -23,6 +31,8 @@ pub(super) fn read(number: usize, text: &str, params: &[Box<str>]) -> Result<Rea
         words: Vec::new(),
     };
     let mut is_over = false;
+    // Words that only a point, white space and comments lie between belong together.
+    let mut joined = Joined::default();
     let mut rest = text.trim_start_matches('\u{feff}');
     while !rest.is_empty() {
         let (piece, others) = rest.split_at(piece_len(rest));
@@ -34,7 +44,10 @@ pub(super) fn read(number: usize, text: &str, params: &[Box<str>]) -> Result<Rea
             )));
         }
         match piece {
-            ";" => is_over |= !read.words.is_empty(),
+            ";" => {
+                is_over |= !read.words.is_empty();
+                joined = Joined::default();
+            }
             "?" => {
                 return Err(invalid(&format!(
                     "statement {number} has a placeholder ?; write :name"
@@ -47,12 +60,21 @@ pub(super) fn read(number: usize, text: &str, params: &[Box<str>]) -> Result<Rea
                     read.values
                         .push(place.ok_or_else(|| unknown(number, name))?);
                     read.text.push('?');
+                    joined = Joined::default();
                     continue;
                 }
                 read.text.push_str(piece);
-                let word = piece.trim_matches('`');
-                if word.starts_with(is_word) {
-                    read.words.push(word.to_owned());
+                let is_quoted = piece.starts_with('`');
+                if is_quoted || piece.starts_with(is_word) {
+                    let text = if is_quoted {
+                        unquoted(piece)
+                    } else {
+                        piece.to_owned()
+                    };
+                    let of = joined.next_to(&text);
+                    read.words.push(Word { text, of });
+                } else {
+                    joined.meet(piece);
                 }
             }
         }
@@ -61,10 +83,45 @@ pub(super) fn read(number: usize, text: &str, params: &[Box<str>]) -> Result<Rea
     Ok(read)
 }
 
+/// What the next word may be joined to.
+#[derive(Default)]
+struct Joined {
+    last: Option<String>,
+    by_point: bool,
+}
+
+impl Joined {
+    /// A word comes; answers with the one that it is joined to.
+    fn next_to(&mut self, word: &str) -> Option<String> {
+        let before = self.last.replace(word.to_owned());
+        before.filter(|_| std::mem::take(&mut self.by_point))
+    }
+
+    /// Something else comes.
+    fn meet(&mut self, piece: &str) {
+        // A point that no name stands before: the database is the session's.
+        let is_name = |word: &String| !BEFORE_TABLES.iter().any(|it| it.eq_ignore_ascii_case(word));
+        self.by_point = piece == "." && self.last.as_ref().is_some_and(is_name);
+        if !self.by_point {
+            self.last = None;
+        }
+    }
+}
+
+/// The name in quotes of this kind, each of which stands twice in it where it is part of it.
+fn unquoted(piece: &str) -> String {
+    let name = piece.strip_prefix('`').unwrap_or(piece);
+    name.strip_suffix('`').unwrap_or(name).replace("``", "`")
+}
+
 /// Only what surely leaves the transaction open: a definition of tables commits by itself, and a
 /// procedure may.
 fn check_first(number: usize, read: &Read) -> Result<()> {
-    let Some(first) = read.words.first().map(|word| word.to_ascii_uppercase()) else {
+    let Some(first) = read
+        .words
+        .first()
+        .map(|word| word.text.to_ascii_uppercase())
+    else {
         return Err(invalid(&format!("statement {number} is empty")));
     };
     if ALLOWED.contains(&&*first) {
@@ -151,6 +208,19 @@ fn is_comment(piece: &str) -> bool {
     piece.starts_with('#') || piece.starts_with("--") || piece.starts_with("/*")
 }
 
+const BEFORE_TABLES: [&str; 11] = [
+    "DELAYED",
+    "DELETE",
+    "FROM",
+    "HIGH_PRIORITY",
+    "IGNORE",
+    "INSERT",
+    "INTO",
+    "JOIN",
+    "LOW_PRIORITY",
+    "REPLACE",
+    "UPDATE",
+];
 const ALLOWED: [&str; 6] = ["INSERT", "REPLACE", "UPDATE", "DELETE", "SELECT", "WITH"];
 
 #[cfg(test)]
@@ -224,7 +294,35 @@ mod tests {
         let words = [
             "INSERT", "INTO", "a b", "pay", "SELECT", "z", "id", "FROM", "z",
         ];
-        assert_eq!(read.words, words);
+        let found: Vec<_> = read.words.iter().map(|word| &*word.text).collect();
+        assert_eq!(found, words);
+    }
+
+    #[test]
+    fn a_word_is_joined_to_the_one_before_its_point() {
+        for (text, joined) in [
+            ("INSERT INTO a.b VALUES (1)", vec![("a", "b")]),
+            ("INSERT INTO `a b` . `c``d`", vec![("a b", "c`d")]),
+            (
+                "UPDATE a /* x */.\n-- y\nb SET c = 1.5",
+                vec![("a", "b"), ("1", "5")],
+            ),
+            (
+                "SELECT a.b.c FROM a.b",
+                vec![("a", "b"), ("b", "c"), ("a", "b")],
+            ),
+            ("SELECT a FROM .b", vec![]),
+            ("SELECT a, b FROM c d", vec![]),
+            ("SELECT 'a'.b, :id.c", vec![]),
+            ("INSERT INTO `-a`.`$`", vec![("-a", "$")]),
+        ] {
+            let read = of(text).expect(text);
+            let pairs = read.words.iter();
+            let pairs: Vec<_> = pairs
+                .filter_map(|word| Some((word.of.as_deref()?, &*word.text)))
+                .collect();
+            assert_eq!(pairs, joined, "{text}");
+        }
     }
 
     #[test]

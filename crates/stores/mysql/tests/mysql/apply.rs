@@ -330,6 +330,80 @@ async fn what_is_larger_than_a_packet_fails_alone() {
     assert_eq!(ids(&lab, "payments").await.len(), 2);
 }
 
+/// Whatever database it is in, and however that is written.
+#[tokio::test]
+async fn tables_of_other_databases_need_transactions_too() {
+    let plain = "CREATE TABLE plain (id VARCHAR(40)) ENGINE=MyISAM";
+    let safe = "CREATE TABLE safe (id VARCHAR(40), plain INT) ENGINE=InnoDB";
+    let (lab, store) = lab(&[PAYMENTS, safe, plain]).await;
+    let other = Lab::new().await;
+    let tables = [
+        "pair (id VARCHAR(40))",
+        "charges (id VARCHAR(40), amount INT)",
+    ];
+    for table in tables {
+        let make = format!("CREATE TABLE {table} ENGINE=MyISAM");
+        other.database.run(&make).await;
+    }
+    other.database.run(safe).await;
+    other
+        .database
+        .run("CREATE TABLE plain (id VARCHAR(40)) ENGINE=InnoDB")
+        .await;
+    lab.database
+        .run("CREATE TABLE pair (id VARCHAR(40)) ENGINE=InnoDB")
+        .await;
+    let (here, there) = (&lab.database.name, &other.database.name);
+    for (sql, refused) in [
+        (
+            format!("INSERT INTO {there}.charges VALUES (:id, 1)"),
+            Some("charges"),
+        ),
+        (
+            format!("INSERT INTO `{there}` . `charges` VALUES (:id, 1)"),
+            Some("charges"),
+        ),
+        (
+            format!("UPDATE {there}./* so */charges c SET c.amount = 1 WHERE c.id = :id"),
+            Some("charges"),
+        ),
+        (
+            format!("DELETE FROM {there}.pair WHERE id = :id"),
+            Some("pair"),
+        ),
+        (
+            format!("UPDATE safe s, {there}.charges SET amount = 2 WHERE s.id = :id"),
+            Some("charges"),
+        ),
+        (
+            format!("INSERT INTO {here}.plain VALUES (:id)"),
+            Some("plain"),
+        ),
+        (format!("INSERT INTO {there}.safe (id) VALUES (:id)"), None),
+        (format!("INSERT INTO {there}.plain VALUES (:id)"), None),
+        ("INSERT INTO pair VALUES (:id)".to_owned(), None),
+        (format!("INSERT INTO {here}.pair VALUES (:id)"), None),
+        (
+            "UPDATE safe s SET s.plain = 1 WHERE s.id = :id".to_owned(),
+            None,
+        ),
+    ] {
+        let prepared = store.prepare(&statements(&[&sql], &["id"])).await;
+        let said = prepared.err().map(|error| {
+            assert_eq!(error.kind(), ErrorKind::InvalidConfig, "{sql}: {error}");
+            error.to_string()
+        });
+        match (refused, said) {
+            (None, None) => {}
+            (Some(table), Some(said)) => {
+                let words = format!(".{table}, whose engine MyISAM has no transactions");
+                assert!(said.contains(&words), "{sql}: {said}");
+            }
+            (_, said) => panic!("{sql}: {said:?}"),
+        }
+    }
+}
+
 #[tokio::test]
 async fn mistakes_in_statements_are_found_before_work_begins() {
     let plain = "CREATE TABLE plain (id VARCHAR(40)) ENGINE=MyISAM";
