@@ -33,6 +33,9 @@ pub(super) fn check(data: &[u8]) -> Result<Fate, String> {
             return Err(format!("{text} is {millis} ms"));
         }
     }
+    if let Some(wrong) = unlike_its_text(text, millis) {
+        return Err(wrong);
+    }
     for alike in alike {
         if birth::millis_of_text(&alike) != Some(millis) {
             let read = birth::millis_of_text(&alike);
@@ -42,6 +45,31 @@ pub(super) fn check(data: &[u8]) -> Result<Fate, String> {
     Ok(Fate::Accepted)
 }
 
+/// A date and time is shown as it was written where it was written in UTC, else its zone away from that.
+fn unlike_its_text(text: &str, millis: u64) -> Option<String> {
+    let clock = text.get(..19).filter(|_| text.contains(':'))?;
+    let utc = birth::millis_of_text(&format!("{clock}Z"));
+    let zone = text.get(text.len().checked_sub(6)?..)?;
+    let (sign, zone) = match zone.split_at_checked(1)? {
+        ("+", zone) => (1, zone),
+        ("-", zone) => (-1, zone),
+        _ => (0, "00:00"),
+    };
+    let (hours, minutes) = zone.split_once(':')?;
+    let minutes = hours.parse::<i64>().ok()? * 60 + minutes.parse::<i64>().ok()?;
+    // Before 1970 there is nothing to compare with.
+    let utc = i64::try_from(utc?).ok()?;
+    let whole = i64::try_from(millis / 1_000 * 1_000).ok()?;
+    if whole + sign * minutes * 60_000 != utc {
+        return Some(format!("{text:?} is {millis} ms"));
+    }
+    let shown = Timestamp::from_millis(utc.unsigned_abs()).to_string();
+    let written = clock.replace(['t', ' '], "T");
+    let is_leap_second = written.ends_with(":60");
+    let is_shown = shown.starts_with(&written) || is_leap_second;
+    (!is_shown).then(|| format!("{text:?} is {shown} but for its zone"))
+}
+
 const LAST_OF_9999: u64 = 253_402_300_799_999;
 
 pub(super) const WORDS: &[&[u8]] = &[
@@ -49,6 +77,9 @@ pub(super) const WORDS: &[&[u8]] = &[
     b"2026-11-21",
     b"2000-02-29",
     b"1900-02-29",
+    b"2100-02-29",
+    b"2027-02-29",
+    b"2026-04-31",
     b"9999-12-31",
     b"0000-01-01",
     b"T",

@@ -47,8 +47,29 @@ pub(super) fn check(data: &[u8]) -> Result<Fate, String> {
         if !same(&ours, &theirs) {
             return Err(format!("{ours} is not {theirs}"));
         }
+        // Written by someone else, in another order and with other escapes, it is the same value.
+        if is_exact(&theirs) && canonical_of(theirs.to_string().as_bytes()) != Some(canonical) {
+            return Err(format!("another canonical form for {theirs}"));
+        }
     }
     Ok(Fate::Accepted)
+}
+
+fn canonical_of(text: &[u8]) -> Option<Vec<u8>> {
+    let document = Document::parse(text).ok()?;
+    let mut canonical = Vec::new();
+    document.root().canonical(&mut canonical).ok()?;
+    Some(canonical)
+}
+
+/// Whether `serde_json` keeps every digit of it.
+fn is_exact(value: &Value) -> bool {
+    match value {
+        Value::Number(number) => number.is_i64() || number.is_u64(),
+        Value::Array(values) => values.iter().all(is_exact),
+        Value::Object(members) => members.values().all(is_exact),
+        Value::Null | Value::Bool(_) | Value::String(_) => true,
+    }
 }
 
 /// Every value can be asked what it is.

@@ -37,7 +37,7 @@ pub(super) fn check_duration(data: &[u8]) -> Result<Fate, String> {
     Ok(Fate::Accepted)
 }
 
-/// A size is the same in bytes, and never less than its number.
+/// A size is its number times its unit.
 pub(super) fn check_size(data: &[u8]) -> Result<Fate, String> {
     let Ok(text) = std::str::from_utf8(data) else {
         return Ok(Fate::Refused);
@@ -48,7 +48,14 @@ pub(super) fn check_size(data: &[u8]) -> Result<Fate, String> {
     };
     let number: String = text.chars().take_while(char::is_ascii_digit).collect();
     let number: u64 = number.parse().map_err(|why| format!("{text:?}: {why}"))?;
-    if units::size_bytes(&format!("{bytes}B")) != Ok(bytes) || bytes < number {
+    let unit = text.trim_start_matches(|it: char| it.is_ascii_digit() || it == ' ');
+    let thousand: u64 = if unit.contains('i') { 1_024 } else { 1_000 };
+    let power = ["k", "M", "G"].iter().zip(1..);
+    let power = power.filter(|(prefix, _)| unit.to_lowercase().starts_with(&prefix.to_lowercase()));
+    let factor = thousand.pow(power.map(|(_, power)| power).next().unwrap_or(0));
+    if units::size_bytes(&format!("{bytes}B")) != Ok(bytes)
+        || Some(bytes) != number.checked_mul(factor)
+    {
         return Err(format!("{text:?} is {bytes} bytes"));
     }
     Ok(Fate::Accepted)
