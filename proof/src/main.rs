@@ -6,8 +6,10 @@
     reason = "a program for the terminal: what it prints is its result"
 )]
 
+mod cargo;
 mod crash_table;
 mod effort;
+mod histories;
 mod inputs;
 mod model;
 mod planted;
@@ -16,6 +18,7 @@ mod report;
 mod schedules;
 mod simulation;
 mod stopwatch;
+mod tortured;
 
 use std::process::{Command, ExitCode};
 
@@ -49,6 +52,11 @@ const TIERS: &[Tier] = &[
         run: schedules::run,
     },
     Tier {
+        id: "T5",
+        what: "random histories against every store, each explained by the decisions",
+        run: histories::run,
+    },
+    Tier {
         id: "T6",
         what: "properties of any input",
         run: inputs::run,
@@ -57,6 +65,11 @@ const TIERS: &[Tier] = &[
         id: "T7",
         what: "every cell of the crash table, and pairs of faults",
         run: crash_table::run,
+    },
+    Tier {
+        id: "T8",
+        what: "real processes and servers, killed, stopped and cut off",
+        run: tortured::run,
     },
     Tier {
         id: "T9",

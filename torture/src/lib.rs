@@ -19,6 +19,7 @@ mod redis;
 mod scale;
 mod shop;
 mod storm;
+mod told;
 mod worker;
 
 pub use broker::{Broker, Publish};
@@ -36,4 +37,5 @@ pub use redis::{Log, Redis};
 pub use scale::scaled;
 pub use shop::Shop;
 pub use storm::{Crew, Figures, Kind, Storm};
+pub use told::tell;
 pub use worker::{Run, Site, Summary};

@@ -10,7 +10,7 @@ use rustix::process::Signal;
 use crate::broker::Broker;
 use crate::moments::now;
 use crate::worker::{Run, Site, Summary};
-use crate::{Moments, Payments, scaled};
+use crate::{Moments, Payments, scaled, tell};
 
 /// What befalls the workers of a site, and the messages they get meanwhile.
 #[derive(Debug)]
@@ -175,6 +175,24 @@ impl Figures {
             };
             assert!(times > 0, "never {kind:?}: {self}");
         }
+    }
+}
+
+impl Figures {
+    /// Tells them: the effects of `name` were held against what was asked for, and each was there once.
+    pub fn tell(&self, name: &str) {
+        tell(
+            name,
+            &[
+                ("operations", self.messages),
+                ("workers killed", self.killed.into()),
+                ("workers stopped", self.stopped.into()),
+                ("brokers killed", self.restarts.into()),
+                ("takeovers", self.takeovers as u64),
+                ("fenced", self.fenced as u64),
+                ("revoked", self.revoked as u64),
+            ],
+        );
     }
 }
 

@@ -71,6 +71,7 @@ fn outputs_are_committed_once() {
     let there: BTreeSet<_> = times.into_keys().collect();
     assert_eq!(there.len(), expected.len(), "an output was lost");
     assert_eq!(there, expected);
+    figures.tell("Kafka, Kafka");
 }
 
 fn storm(name: &str, shop: &Shop, seed: u64, crew: Crew, happened: &[Kind]) {
@@ -81,6 +82,7 @@ fn storm(name: &str, shop: &Shop, seed: u64, crew: Crew, happened: &[Kind]) {
     println!("{name}: {figures}");
     shop.assert_once(&storm.payments, &site);
     figures.were_a_storm(happened);
+    figures.tell(name);
 }
 
 fn broker() -> Kafka {

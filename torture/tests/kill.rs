@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use rusqlite::Connection;
-use torture::{Moments, Payments, Run, Site};
+use torture::{Moments, Payments, Run, Site, tell};
 
 const MS: fn(u64) -> Duration = Duration::from_millis;
 
@@ -52,7 +52,7 @@ fn a_killed_sql_effect_is_in_the_table_exactly_once() {
         distinct.collect::<std::collections::BTreeSet<_>>(),
         payments.distinct
     );
-    report("sql", killed, 70);
+    report("sql", killed, 70, &payments);
 }
 
 #[test]
@@ -87,7 +87,7 @@ fn a_killed_file_effect_is_in_the_file_exactly_once() {
         times.into_keys().collect::<std::collections::BTreeSet<_>>(),
         payments.distinct
     );
-    report("file", killed, 70);
+    report("file", killed, 70, &payments);
 }
 
 #[test]
@@ -114,7 +114,7 @@ fn a_killed_exec_effect_that_repeats_loses_none() {
             "{key} happened {times} times, unlisted"
         );
     }
-    report("exec, repeat", killed, 30);
+    report("exec, repeat", killed, 30, &payments);
 }
 
 #[test]
@@ -157,7 +157,7 @@ fn a_killed_exec_effect_that_parks_repeats_none() {
         doubts.len(),
         "a doubt about something that was never asked for"
     );
-    report("exec, park", killed, 30);
+    report("exec, park", killed, 30, &payments);
     println!("exec, park: {} in doubt", doubts.len());
 }
 
@@ -197,12 +197,17 @@ fn column(site: &Site, sql: &str) -> Vec<String> {
 }
 
 /// A run in which no kill struck while it worked has tested nothing.
-fn report(effect: &str, killed: u32, kills: u32) {
+fn report(effect: &str, killed: u32, kills: u32, payments: &Payments) {
     println!("{effect}: {killed} of {kills} kills struck a run at work");
     assert!(
         killed * 2 > kills,
         "most kills came too late: make the input longer"
     );
+    let figures = [
+        ("operations", payments.deliveries),
+        ("workers killed", killed.into()),
+    ];
+    tell(&format!("file, {effect}"), &figures);
 }
 
 const SQL: &str = r#"

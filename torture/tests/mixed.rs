@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use torture::{Moments, Payments, Provider, Run, Site, Summary};
+use torture::{Moments, Payments, Provider, Run, Site, Summary, tell};
 
 const MS: fn(u64) -> Duration = Duration::from_millis;
 const RUN: &[&str] = &["run", "--output", "json"];
@@ -25,7 +25,7 @@ fn a_killed_http_effect_with_keys_is_carried_out_once() {
     assert_eq!((summary.count("dead"), summary.count("in_doubt")), (0, 0));
     check_once(&provider, &payments);
     println!("http, keyed: {} arrivals", provider.arrivals());
-    report("http, keyed", killed, 40);
+    report("http, keyed", killed, 40, &payments);
 }
 
 #[test]
@@ -53,7 +53,7 @@ fn two_workers_on_one_store_of_which_one_is_killed_carry_out_each_once() {
     }
     check_once(&provider, &payments);
     println!("two workers: {takeovers} takeovers in the last runs");
-    report("two workers", killed, 40);
+    report("two workers", killed, 40, &payments);
 }
 
 #[test]
@@ -67,7 +67,7 @@ fn a_killed_child_with_many_in_flight_keeps_to_its_class() {
         let killed = kill_runs(&site, 30, &mut moments, kill);
         let summary = site.run_to_the_end();
         check_class(class, &summary, &payments, site.text("calls.log").lines());
-        report(class.trim(), killed, 30);
+        report(class.trim(), killed, 30, &payments);
     }
 }
 
@@ -105,7 +105,7 @@ fn a_killed_printer_keeps_to_its_class() {
         let (printed, summary) = out.trim_end().rsplit_once('\n').expect("a summary");
         let ids = printed.lines().filter_map(id_of);
         check_class(class, &Summary::parse(summary), &payments, ids);
-        report(class.trim(), killed, 30);
+        report(class.trim(), killed, 30, &payments);
     }
 }
 
@@ -175,12 +175,17 @@ fn kill(run: Run, moments: &mut Moments) -> bool {
 }
 
 /// A run in which no kill struck while it worked has tested nothing.
-fn report(effect: &str, killed: u32, kills: u32) {
+fn report(effect: &str, killed: u32, kills: u32, payments: &Payments) {
     println!("{effect}: {killed} of {kills} kills struck a run at work");
     assert!(
         killed * 2 > kills,
         "most kills came too late: make the input longer"
     );
+    let figures = [
+        ("operations", payments.deliveries),
+        ("workers killed", killed.into()),
+    ];
+    tell(&format!("file, {effect}"), &figures);
 }
 
 fn site(store: &str, effect: &str, payments: &Payments) -> Site {

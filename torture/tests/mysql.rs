@@ -9,7 +9,7 @@ use std::time::Duration;
 use rustix::process::Signal;
 use semel_conformance::proxy::Proxy;
 use tokio::runtime::Runtime;
-use torture::{Moments, Mysql, Payments, Run, Site};
+use torture::{Moments, Mysql, Payments, Run, Site, tell};
 
 const MS: fn(u64) -> Duration = Duration::from_millis;
 
@@ -24,6 +24,15 @@ fn effects_happen_once_whatever_dies() {
     assert!(
         found.killed > 16 && found.cuts >= 16,
         "most of it came too late: make the input longer"
+    );
+    tell(
+        "file, MariaDB",
+        &[
+            ("operations", found.deliveries),
+            ("workers killed", found.killed.into()),
+            ("stores killed", found.restarts.into()),
+            ("connections cut", found.cuts),
+        ],
     );
 }
 

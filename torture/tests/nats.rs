@@ -45,4 +45,5 @@ fn storm(name: &str, shop: &Shop, seed: u64, crew: Crew, happened: &[Kind]) {
     println!("{name}: {figures}");
     shop.assert_once(&storm.payments, &site);
     figures.were_a_storm(happened);
+    figures.tell(name);
 }

@@ -10,7 +10,7 @@ use std::thread;
 use std::time::Duration;
 
 use rustix::process::Signal;
-use torture::{Broker, Kafka, Moments, Postgres, Run, Site, Summary};
+use torture::{Broker, Kafka, Moments, Postgres, Run, Site, Summary, tell};
 
 #[test]
 #[ignore = "needs the semel binary: cargo xtask test runs it"]
@@ -81,6 +81,8 @@ fn orders_are_charged_and_booked_once_while_workers_are_killed() {
     );
     assert!(killed >= ROUNDS * 3 / 4, "{killed} of {ROUNDS} killed");
     assert!(arrivals > ORDERS, "no call was repeated");
+    let figures = [("operations", events), ("workers killed", killed.into())];
+    tell("Kafka, PostgreSQL, an order service", &figures);
 }
 
 /// The payment API of the example, in a folder of its own.

@@ -8,7 +8,7 @@ use std::time::Duration;
 use rustix::process::Signal;
 use semel_conformance::proxy::Proxy;
 use tokio::runtime::Runtime;
-use torture::{Moments, Payments, Postgres, Run, Site, Summary};
+use torture::{Moments, Payments, Postgres, Run, Site, Summary, tell};
 
 const MS: fn(u64) -> Duration = Duration::from_millis;
 
@@ -55,6 +55,15 @@ fn effects_happen_once_while_workers_and_the_server_are_killed() {
         killed > ROUNDS,
         "most kills came too late: make the input longer"
     );
+    tell(
+        "file, PostgreSQL",
+        &[
+            ("operations", payments.deliveries),
+            ("workers killed", killed.into()),
+            ("workers stopped", stopped),
+            ("stores killed", (ROUNDS / 4).into()),
+        ],
+    );
 }
 
 #[test]
@@ -82,6 +91,14 @@ fn effects_happen_once_while_connections_are_cut_at_random_bytes() {
     println!(
         "PostgreSQL: {deliveries} deliveries to two workers in {rounds} rounds, {cut} connections cut, \
          {commits} times during a COMMIT"
+    );
+    tell(
+        "file, PostgreSQL, connections cut",
+        &[
+            ("operations", deliveries),
+            ("connections cut", cut),
+            ("cut during COMMIT", commits.into()),
+        ],
     );
 }
 

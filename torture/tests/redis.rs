@@ -12,7 +12,7 @@ use std::time::Duration;
 use rustix::process::Signal;
 use semel_conformance::proxy::Proxy;
 use tokio::runtime::Runtime;
-use torture::{Log, Moments, Payments, Redis, Run, Site};
+use torture::{Log, Moments, Payments, Redis, Run, Site, tell};
 
 const MS: fn(u64) -> Duration = Duration::from_millis;
 
@@ -37,6 +37,17 @@ fn effects_happen_once_while_workers_connections_and_the_server_end() {
     assert!(
         killed > 2 * ROUNDS && cuts > u64::from(ROUNDS),
         "most kills came too late: make the input longer"
+    );
+    tell(
+        "file, Redis",
+        &[
+            ("operations", deliveries),
+            ("workers killed", killed.into()),
+            ("workers stopped", ROUNDS.into()),
+            ("stores killed", RESTARTS.into()),
+            ("connections cut", cuts),
+            ("doubts", doubts as u64),
+        ],
     );
 }
 

@@ -4,7 +4,7 @@ use std::thread::sleep;
 use std::time::Duration;
 
 use rustix::process::Signal;
-use torture::Site;
+use torture::{Site, tell};
 
 #[test]
 #[ignore = "needs the semel binary: cargo xtask test runs it"]
@@ -55,6 +55,13 @@ fn a_worker_stopped_beyond_its_lease_is_fenced_and_the_effect_happens_once() {
         1,
         "and the effect happened once"
     );
+    let figures = [
+        ("operations", 1),
+        ("workers stopped", 1),
+        ("takeovers", 1),
+        ("fenced", 1),
+    ];
+    tell("file, SQLite, a zombie", &figures);
 }
 
 fn wait_for(what: &str, mut is_there: impl FnMut() -> bool) {

@@ -1,0 +1,83 @@
+//! Random histories against every store that is there, each explained by the decisions or not: the
+//! stores' own tests, `history_laws!`, with more of them than a merge has.
+//!
+//! A plain test of a store plays 200 of each kind already, or 100 on a server.
+
+use crate::cargo::cargo;
+use crate::effort::{Effort, Size};
+use crate::report::Row;
+use crate::stopwatch::Stopwatch;
+
+/// The stores, and where those that need a server are told of it.
+const STORES: &[(&str, Option<&str>)] = &[
+    ("memory", None),
+    ("sqlite", None),
+    ("embedded", None),
+    ("postgres", Some("SEMEL_TEST_POSTGRES_URL")),
+    ("mysql", Some("SEMEL_TEST_MYSQL_URL")),
+    ("redis", Some("SEMEL_TEST_REDIS_URL")),
+];
+
+/// Histories of each kind for each store; a store whose server is not lent has no row.
+pub(crate) fn run(effort: Effort) -> Vec<Row> {
+    let lent = |variable: Option<&str>| variable.is_none_or(|it| std::env::var_os(it).is_some());
+    let stores: Vec<&str> = STORES
+        .iter()
+        .filter(|(_, variable)| lent(*variable))
+        .map(|(store, _)| *store)
+        .collect();
+    let mut rows: Vec<Row> = stores
+        .iter()
+        .map(|store| Row::new(*store, "histories"))
+        .collect();
+    let budget = effort.budget(MERGE);
+    let (mut tried, mut is_broken) = (0, false);
+    // In turns, so that a length of time is enough for each.
+    while !is_broken && budget.allows(tried) {
+        let count = TURN.min(budget.most().saturating_sub(tried)).max(1);
+        for (store, row) in stores.iter().zip(&mut rows) {
+            row.add(&turn(store, effort, tried, count));
+            is_broken |= !row.violations.is_empty();
+        }
+        tried += count;
+    }
+    rows
+}
+
+/// `count` histories of each kind on one store, after the first `tried`.
+fn turn(store: &str, effort: Effort, tried: u64, count: u64) -> Row {
+    let since = Stopwatch::start();
+    let package = format!("semel-store-{store}");
+    let test = [
+        "test",
+        "--release",
+        "-p",
+        &package,
+        "--test",
+        "conformance",
+        "history_laws",
+    ];
+    let mut variables = vec![
+        ("SEMEL_HISTORIES", count.to_string()),
+        ("SEMEL_FIRST_SEED", (effort.seed + tried).to_string()),
+    ];
+    if effort.size != Size::Merge && std::env::var_os("SEMEL_RACE").is_none() {
+        variables.push(("SEMEL_RACE", RACE.to_owned()));
+    }
+    let ran = cargo(&test, &variables);
+    let mut row = Row {
+        // Each of the tests plays as many.
+        tried: ran.passed() * count,
+        violations: ran.failures(),
+        ..Row::default()
+    };
+    row.seconds = since.elapsed().as_secs_f64();
+    row
+}
+
+/// Histories of each kind where nothing was asked for.
+const MERGE: u64 = 300;
+/// Histories of each kind in one turn of a store.
+const TURN: u64 = 1_000;
+/// Tasks and calls of each race in a campaign.
+const RACE: &str = "8x40";
