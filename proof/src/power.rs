@@ -24,6 +24,7 @@ mod failing;
 mod host;
 mod mount;
 mod notes;
+mod script;
 mod servers;
 mod stores;
 
@@ -43,19 +44,25 @@ pub(crate) fn disk() -> ExitCode {
     }
 }
 
+/// Every kind of cut on what needs no server; the rest in campaigns.
 pub(crate) fn run(effort: Effort) -> Vec<Row> {
     let mut rows = vec![
+        script::cut_row(),
         cuts::row(Kind::Embedded, effort, 50, u64::MAX),
         cuts::row(Kind::Sqlite, effort, 50, u64::MAX),
         cuts::row(Kind::SqliteNormal, effort, 50, CONTROL),
         failing::row(Kind::Embedded, effort),
         failing::row(Kind::Sqlite, effort),
     ];
-    if effort.size != Size::Merge && servers::has_redis() {
+    if effort.size == Size::Merge {
+        return rows;
+    }
+    rows.insert(1, script::failure_row());
+    if servers::has_redis() {
         rows.push(cuts::row(Kind::Redis, effort, 50, u64::MAX));
         rows.push(cuts::row(Kind::RedisEverysec, effort, 50, CONTROL));
     }
-    if effort.size != Size::Merge && servers::has_postgres() {
+    if servers::has_postgres() {
         rows.push(cuts::row(Kind::Postgres, effort, 50, u64::MAX));
     }
     rows

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use semel_store_embedded::files::{File, Files, Lock, LockError};
 
-use crate::planted::Planted;
+use super::planted::Planted;
 
 /// The directory. Clones share it.
 #[derive(Clone, Default)]

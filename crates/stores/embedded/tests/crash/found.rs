@@ -5,11 +5,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use bytes::Bytes;
 use semel_core::port::checkpoint::CheckpointStore as _;
 use semel_core::port::store::ListQuery;
-use semel_core::*;
+use semel_core::{
+    Admission, ClaimId, ClaimRequest, Clock as _, Key, Outcome, StateKind, Store as _, Timestamp,
+};
 
-use crate::life::{Life, Wrong};
-use crate::made::{WINDOW, all_keys, gated, operation, parked, request, told};
-use crate::model::Model;
+use super::life::{Life, Wrong};
+use super::made::{WINDOW, all_keys, gated, operation, parked, request, told};
+use super::model::Model;
 
 /// What one of several models must match.
 #[derive(Clone, Debug, PartialEq)]

@@ -9,14 +9,20 @@ use semel_conformance::TestClock;
 use semel_core::decide::{Directed, Directive, Order};
 use semel_core::port::checkpoint::{CheckpointStore, Together, Write};
 use semel_core::port::transfer::{Item, TransferStore};
-use semel_core::*;
+use semel_core::{
+    Admission, AttemptLimits, Certainty, Clock as _, Error, ErrorKind, FencingToken, Mark, Settled,
+    Step, Store as _,
+};
 use semel_store_embedded::files::Files as _;
 use semel_store_embedded::{EmbeddedStore, Options};
 
-use crate::disk::Disk;
-use crate::made::*;
-use crate::model::Model;
-use crate::planted::Planted;
+use super::disk::Disk;
+use super::made::{
+    ROUNDS, WINDOW, complete, gated, moved_audit, moved_records, note, operation, parked, request,
+    settlement, start,
+};
+use super::model::Model;
+use super::planted::Planted;
 
 /// One step of the life.
 #[derive(Clone, Debug)]

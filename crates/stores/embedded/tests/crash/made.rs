@@ -5,7 +5,10 @@ use std::time::Duration;
 use bytes::Bytes;
 use semel_core::port::store::Listed;
 use semel_core::port::transfer::Item;
-use semel_core::*;
+use semel_core::{
+    Audited, ClaimId, ClaimRequest, FencingToken, Key, Mark, Note, Operation, Outcome, Parked,
+    Record, Recovery, Scope, Settlement, Start, State, Step, Timestamp, VersionGate, Window,
+};
 
 pub(crate) fn operation(key: &str) -> Operation {
     let scope = Scope::new("tenant", "payments").expect("a scope");

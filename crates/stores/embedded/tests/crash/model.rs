@@ -6,8 +6,8 @@ use bytes::Bytes;
 use semel_core::decide::Order;
 use semel_core::{StateKind, Timestamp};
 
-use crate::life::Act;
-use crate::made::told;
+use super::life::Act;
+use super::made::told;
 
 /// What must be on disk.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -1,0 +1,79 @@
+//! One life of the embedded store, on a disk in memory, cut off after each operation in each way that
+//! the disk may forget; and with each operation failing. The story and its disk are those of the store's
+//! own tests, and so are the bugs that have to be found here.
+
+#[path = "../../../crates/stores/embedded/tests/crash/disk.rs"]
+mod disk;
+#[path = "../../../crates/stores/embedded/tests/crash/everywhere.rs"]
+mod everywhere;
+#[path = "../../../crates/stores/embedded/tests/crash/found.rs"]
+mod found;
+#[path = "../../../crates/stores/embedded/tests/crash/life.rs"]
+mod life;
+#[path = "../../../crates/stores/embedded/tests/crash/made.rs"]
+mod made;
+#[path = "../../../crates/stores/embedded/tests/crash/model.rs"]
+mod model;
+#[path = "../../../crates/stores/embedded/tests/crash/planted.rs"]
+mod planted;
+
+use crate::report::Row;
+use crate::stopwatch::Stopwatch;
+use everywhere::{crash_everywhere, fail_everywhere};
+use planted::{Carried, Planted};
+
+/// The power goes after each operation.
+pub(crate) fn cut_row() -> Row {
+    let since = Stopwatch::start();
+    let mut row = Row::new("embedded, every file operation", "reopenings");
+    let (points, cases, broken) = crash_everywhere(Planted::Nothing, 1, usize::MAX);
+    row.tried = count(cases);
+    row.faults.insert("power cut".to_owned(), count(points));
+    row.lost = count(broken.len());
+    row.violations = broken.into_iter().take(ENOUGH).collect();
+    for planted in LOSING {
+        let (_, _, broken) = crash_everywhere(planted, 3, 1);
+        let case = format!("detected (control): {planted:?}");
+        row.seen.insert(case, count(broken.len()));
+    }
+    row.seconds = since.elapsed().as_secs_f64();
+    row
+}
+
+/// Each operation fails once, with no room or for no reason.
+pub(crate) fn failure_row() -> Row {
+    let since = Stopwatch::start();
+    let mut row = Row::new("embedded, every file operation fails", "failures");
+    let (points, retried, broken) = fail_everywhere(Planted::Nothing);
+    row.tried = count(points);
+    row.faults
+        .insert("failed operation".to_owned(), count(points));
+    row.seen
+        .insert("went on in place".to_owned(), count(retried));
+    row.lost = count(broken.len());
+    row.violations = broken.into_iter().take(ENOUGH).collect();
+    for planted in [Planted::NoRenewal, Planted::KeptThoughFailed] {
+        let (_, _, broken) = fail_everywhere(planted);
+        let case = format!("detected (control): {planted:?}");
+        row.seen.insert(case, count(broken.len()));
+    }
+    row.seconds = since.elapsed().as_secs_f64();
+    row
+}
+
+fn count(number: usize) -> u64 {
+    number as u64
+}
+
+/// Bugs that a power cut brings to light.
+const LOSING: [Planted; 7] = [
+    Planted::NoSync,
+    Planted::NoDirSync,
+    Planted::NoCarrying(Carried::Records),
+    Planted::NoCarrying(Carried::Audit),
+    Planted::OrdersToldLater,
+    Planted::DropsToldLater,
+    Planted::TokensNotRaised,
+];
+/// Violations that are told.
+const ENOUGH: usize = 5;
