@@ -3,6 +3,5 @@
 mod attempt;
 mod consumer;
 mod once;
-mod swarm;
 
 use semel_simulation::on_cue as world;

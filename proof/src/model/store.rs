@@ -200,7 +200,7 @@ impl Protocol {
                 outcome: outcome(world.lives[at].answer),
                 window,
             }),
-            Wish::NotApplied => Order::Resolve(Verdict::NotApplied { quiet }),
+            Wish::NotApplied => Order::Resolve(Verdict::NotApplied { quiet, asked: None }),
             Wish::Abandon => Order::Resolve(Verdict::Abandon { window }),
             Wish::Release => Order::Release,
             Wish::Requeue => Order::Requeue,

@@ -24,10 +24,24 @@ impl Disk {
         lines.filter(|line| number_in(line) == operation).count() as u64
     }
 
+    /// Cuts it back to a length. Whether it had it.
+    pub(crate) fn cut_back(&self, len_bytes: u64) -> bool {
+        let keep = usize::try_from(len_bytes).unwrap_or(usize::MAX);
+        let mut content = lock(&self.0);
+        let has_it = content.len() >= keep;
+        content.truncate(keep);
+        has_it
+    }
+
     /// Whether it ends with a whole line.
     pub(crate) fn is_whole(&self) -> bool {
         lock(&self.0).last().is_none_or(|byte| *byte == b'\n')
     }
+}
+
+/// Where a worker's file has its length recorded.
+pub(crate) fn mark_name(worker: usize) -> String {
+    format!("file{worker}")
 }
 
 /// The writer of a [`Disk`].
@@ -39,7 +53,7 @@ pub(crate) struct SimFile {
 
 impl Output for SimFile {
     fn mark_name(&self) -> String {
-        format!("file{}", self.life.worker)
+        mark_name(self.life.worker)
     }
 
     async fn len_bytes(&mut self) -> Result<u64> {
@@ -47,19 +61,15 @@ impl Output for SimFile {
     }
 
     async fn cut_back(&mut self, len_bytes: u64) -> Result<()> {
-        let keep = usize::try_from(len_bytes).unwrap_or(usize::MAX);
-        let mut content = lock(&self.disk.0);
-        let len = content.len();
-        if len < keep {
+        let len = self.len_bytes().await?;
+        if !self.disk.cut_back(len_bytes) {
             let error = Error::new(ErrorKind::Corrupt, "shorter than what was recorded");
             return Err(error.with_code(Code::TargetShortened));
         }
-        content.truncate(keep);
-        drop(content);
-        if keep < len {
+        if len_bytes < len {
             self.world.saw("file cut back");
             self.world.log(format_args!(
-                "{} cuts its file back from {len} to {keep} bytes",
+                "{} cuts its file back from {len} to {len_bytes} bytes",
                 self.life
             ));
         }

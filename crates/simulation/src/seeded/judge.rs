@@ -1,9 +1,12 @@
 //! The judge: what is at the far side and what the store says of it, operation by operation. It believes the ledger of
 //! the far side and nobody else.
 
+use semel_core::port::checkpoint::CheckpointStore;
 use semel_core::port::store::ListQuery;
 use semel_core::{Parked, Record, StateKind, Store};
+use semel_store_memory::MemoryStore;
 
+use crate::seeded::file::mark_name;
 use crate::seeded::kind::Kind;
 use crate::seeded::play::Told;
 use crate::seeded::world::{World, number_in};
@@ -21,6 +24,9 @@ pub(crate) async fn judge(world: &World) -> Told {
         .await
         .map(|page| page.items)
         .unwrap_or_default();
+    if world.kind == Kind::Output {
+        cut_back(world, &store).await;
+    }
     for number in 0..world.plan.operations {
         let records = store
             .get(&[world.operation(number)])
@@ -36,9 +42,6 @@ pub(crate) async fn judge(world: &World) -> Told {
         }
         .judge(&mut told);
     }
-    if world.kind == Kind::Output && world.disks.iter().any(|disk| !disk.is_whole()) {
-        world.violation("half a line is left in a file".to_owned());
-    }
     let mut tally = world.tally();
     told.log = std::mem::take(&mut tally.log);
     told.dealt = std::mem::take(&mut tally.dealt);
@@ -48,6 +51,23 @@ pub(crate) async fn judge(world: &World) -> Told {
     told.takeovers = tally.takeovers;
     told.violations = std::mem::take(&mut tally.violations);
     told
+}
+
+/// What the next start would do: a worker that ran out of patience leaves behind what was not recorded.
+async fn cut_back(world: &World, store: &MemoryStore) {
+    for (worker, disk) in world.disks.iter().enumerate() {
+        let mark = store.mark(&mark_name(worker)).await.ok().flatten();
+        if !disk.cut_back(mark.unwrap_or_default()) {
+            world.violation(format!(
+                "the file of worker {worker} is shorter than its mark"
+            ));
+        }
+        if !disk.is_whole() {
+            world.violation(format!(
+                "half a line is left in the file of worker {worker}"
+            ));
+        }
+    }
 }
 
 /// How often the effect is there.
