@@ -29,21 +29,21 @@ pub(super) const BUGS: &[Bug] = &[
         "all",
         "drops a message whose key is busy",
         WORLD,
-        &["consumer::lease", "crash_table::"],
+        &["consumer::lease"],
     ),
     engine(
         "M08",
         "keyed",
         "puts the attempt into the provider's key",
         WORLD,
-        &["crash_table::s6_soon::keyed", "once::effects"],
+        &["once::effects"],
     ),
     engine(
         "M10",
         "park",
         "sends a parked effect without a started mark",
         WORLD,
-        &["crash_table::s4::park"],
+        &["consumer::doubt"],
     ),
     engine("M16", "all", "renews no lease", WORLD, &["consumer::lease"]),
     engine(
@@ -51,7 +51,7 @@ pub(super) const BUGS: &[Bug] = &[
         "all",
         "has no age gate",
         WORLD,
-        &["crash_table::s13", "crash_table::z1"],
+        &["consumer::quarantine"],
     ),
     engine(
         "M20",
