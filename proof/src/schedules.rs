@@ -6,8 +6,11 @@
 //! the clock, or touches a file. Not tried here: what the processor reorders (everything is sequentially
 //! consistent), and what goes on inside tokio's channels, whose every step counts as one.
 //!
+//! `awaits` is of another kind, and says so: tasks on one thread.
+//!
 //! Each scenario states a law, and has a break of its own that its test shows it sees.
 
+mod awaits;
 mod cache;
 mod cast;
 mod disk;
@@ -37,23 +40,36 @@ struct Scenario {
     play: fn(&Tally, bool),
 }
 
+/// What chooses the order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Way {
+    /// The scheduler, over threads.
+    Threads,
+    /// The scenario's own dice, over tasks on one thread.
+    Awaits,
+}
+
 /// Plays every scenario as often as is asked for.
 pub(crate) fn run(effort: Effort) -> Vec<Row> {
     let budget = effort.budget(MERGE);
     let mut tried: Vec<_> = scenarios()
-        .map(|it| {
-            let row = Row::new(it.law, "schedules");
-            (it, Tally::new(it.seen), row)
+        .map(|(it, way)| {
+            let unit = match way {
+                Way::Threads => "schedules of threads",
+                Way::Awaits => "schedules of tasks",
+            };
+            let row = Row::new(it.law, unit);
+            ((it, way), Tally::new(it.seen), row)
         })
         .collect();
     let (mut count, mut seed) = (0, effort.seed);
     while budget.allows(count) {
         let block = BLOCK.min(budget.most() - count);
-        for (scenario, tally, row) in &mut tried {
+        for ((scenario, way), tally, row) in &mut tried {
             // One order that breaks a law is enough.
             if row.violations.is_empty() {
                 let (since, before) = (Stopwatch::start(), tally.played());
-                let violations = played(scenario, tally, false, seed, block);
+                let violations = played((scenario, *way), tally, false, seed, block);
                 row.add(&Row {
                     violations: violations.into_iter().collect(),
                     tried: tally.played() - before,
@@ -72,7 +88,7 @@ pub(crate) fn run(effort: Effort) -> Vec<Row> {
     rows.collect()
 }
 
-fn scenarios() -> impl Iterator<Item = &'static Scenario> {
+fn scenarios() -> impl Iterator<Item = (&'static Scenario, Way)> {
     [
         durable::SCENARIOS,
         shared::SCENARIOS,
@@ -81,11 +97,13 @@ fn scenarios() -> impl Iterator<Item = &'static Scenario> {
     ]
     .into_iter()
     .flatten()
+    .map(|it| (it, Way::Threads))
+    .chain(awaits::SCENARIOS.iter().map(|it| (it, Way::Awaits)))
 }
 
 /// Plays `count` orders, which `seed` fixes; what broke the law.
 fn played(
-    scenario: &Scenario,
+    (scenario, way): (&Scenario, Way),
     tally: &Arc<Tally>,
     with_break: bool,
     seed: u64,
@@ -96,6 +114,7 @@ fn played(
     config.failure_persistence = FailurePersistence::None;
     config.silence_warnings = true;
     let before = tally.played();
+    tally.block(seed);
     let times = usize::try_from(count).unwrap_or(usize::MAX);
     let (play, told) = (scenario.play, Arc::clone(tally));
     let play = move || {
@@ -103,7 +122,9 @@ fn played(
         play(&told, with_break);
     };
     let ran = catch_unwind(AssertUnwindSafe(|| {
-        if seed.is_multiple_of(2) {
+        if way == Way::Awaits {
+            (0..count).for_each(|_| play());
+        } else if seed.is_multiple_of(2) {
             let scheduler = PctScheduler::new_from_seed(seed, PCT_DEPTH, times);
             Runner::new(scheduler, config).run(play);
         } else {

@@ -7,6 +7,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// Shared by all orders of one scenario.
 pub(super) struct Tally {
     played: AtomicU64,
+    /// Where the chance of this order begins, for those who throw dice of their own.
+    chance: AtomicU64,
     seen: Vec<(&'static str, AtomicU64)>,
     broken: Mutex<Option<(u64, String)>>,
 }
@@ -15,6 +17,7 @@ impl Tally {
     pub(super) fn new(seen: &[&'static str]) -> Arc<Self> {
         Arc::new(Self {
             played: AtomicU64::new(0),
+            chance: AtomicU64::new(0),
             seen: seen.iter().map(|case| (*case, AtomicU64::new(0))).collect(),
             broken: Mutex::default(),
         })
@@ -23,6 +26,17 @@ impl Tally {
     /// Another order begins.
     pub(super) fn begins(&self) {
         self.played.fetch_add(1, Ordering::Relaxed);
+        self.chance.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// A block of orders begins, which this seed fixes.
+    pub(super) fn block(&self, seed: u64) {
+        self.chance.store(seed << 32, Ordering::Relaxed);
+    }
+
+    /// Where the chance of this order begins.
+    pub(super) fn chance(&self) -> u64 {
+        self.chance.load(Ordering::Relaxed)
     }
 
     /// Orders that began.
