@@ -27,7 +27,7 @@ use std::time::Duration;
 use semel_core::{Entity, Operation};
 use stateright::{Checker, HasDiscoveries, Model, Property};
 
-use self::law::{Case, Law};
+use self::law::{Case, Fault, Law};
 use self::setup::{MOST_OPERATIONS, Setup};
 use self::steps::Action;
 use self::world::World;
@@ -49,6 +49,7 @@ pub(crate) struct Protocol {
     operations: [Operation; MOST_OPERATIONS],
     entity: Entity,
     met: Arc<[AtomicU64; Case::COUNT]>,
+    dealt: Arc<[AtomicU64; Fault::COUNT]>,
 }
 
 impl Protocol {
@@ -58,12 +59,18 @@ impl Protocol {
             operations: store::operations()?,
             entity: Entity::new("entity").ok()?,
             met: Arc::new([const { AtomicU64::new(0) }; Case::COUNT]),
+            dealt: Arc::new([const { AtomicU64::new(0) }; Fault::COUNT]),
         })
     }
 
     /// A hard case was met.
     fn meets(&self, case: Case) {
         self.met[case as usize].fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// A fault was dealt.
+    fn deals(&self, fault: Fault) {
+        self.dealt[fault as usize].fetch_add(1, Ordering::Relaxed);
     }
 
     fn times(&self, case: Case) -> u64 {
@@ -228,6 +235,10 @@ fn check(setup: Setup, time: Option<Duration>) -> Row {
     row.lost = broken(Law::NoLoss).into();
     row.doubts_unexplained = broken(Law::DoubtHasACause).into();
     row.violations = told(found.broken);
+    for fault in Fault::ALL {
+        let dealt = found.protocol.dealt[fault as usize].load(Ordering::Relaxed);
+        row.faults.insert(fault.name().to_owned(), dealt);
+    }
     for case in Case::ALL {
         row.seen.insert(case.name().to_owned(), times(case));
     }

@@ -12,6 +12,9 @@ use super::world::{IDLE, Late, NONE, Phase, Rec, Worker, World};
 impl Protocol {
     pub(crate) fn happens(&self, world: &World, action: Action) -> Option<World> {
         let mut next = world.clone();
+        if let Some(fault) = action.fault() {
+            self.deals(fault);
+        }
         match action {
             Action::Tick => next.now += 1,
             Action::Publish { post } => {

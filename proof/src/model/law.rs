@@ -262,3 +262,38 @@ impl Case {
         }
     }
 }
+
+/// A fault that is dealt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Fault {
+    Crash,
+    AnswerLost,
+    Delayed,
+    Redelivered,
+    CallFailed,
+    WriteForgotten,
+}
+
+impl Fault {
+    pub(crate) const ALL: [Self; 6] = [
+        Self::Crash,
+        Self::AnswerLost,
+        Self::Delayed,
+        Self::Redelivered,
+        Self::CallFailed,
+        Self::WriteForgotten,
+    ];
+    pub(crate) const COUNT: usize = Self::ALL.len();
+
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Crash => "crash",
+            Self::AnswerLost => "answer lost",
+            Self::Delayed => "request late or lost",
+            Self::Redelivered => "delivered to another as well",
+            Self::CallFailed => "call failed",
+            Self::WriteForgotten => "write forgotten",
+        }
+    }
+}

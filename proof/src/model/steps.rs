@@ -1,6 +1,7 @@
 //! What can happen next.
 
 use super::Protocol;
+use super::law::Fault;
 use super::setup::{Class, MARGIN, Wish};
 use super::world::{Late, NONE, Phase, Worker, World};
 
@@ -73,6 +74,37 @@ pub(crate) enum Came {
     NotApplied,
     /// Refused for good.
     Refused,
+}
+
+impl Action {
+    /// The fault that it is, if it is one.
+    pub(crate) fn fault(self) -> Option<Fault> {
+        match self {
+            Self::Crash { .. } => Some(Fault::Crash),
+            Self::Redeliver { .. } => Some(Fault::Redelivered),
+            Self::Forget => Some(Fault::WriteForgotten),
+            Self::Go { net, .. } | Self::Renew { net, .. } | Self::GiveBack { net, .. } => {
+                match net {
+                    Net::Answered => None,
+                    Net::AnswerLost => Some(Fault::AnswerLost),
+                    Net::Delayed => Some(Fault::Delayed),
+                }
+            }
+            Self::Call { came, .. } => match came {
+                Came::Answered => None,
+                Came::AnswerLost => Some(Fault::AnswerLost),
+                Came::Delayed => Some(Fault::Delayed),
+                Came::NotApplied | Came::Refused => Some(Fault::CallFailed),
+            },
+            Self::Tick
+            | Self::Publish { .. }
+            | Self::Take { .. }
+            | Self::HandBack { .. }
+            | Self::Land
+            | Self::Sweep { .. }
+            | Self::Order { .. } => None,
+        }
+    }
 }
 
 impl Protocol {
