@@ -88,6 +88,8 @@ pub(crate) enum Keeping {
     MovesFirstStart,
     /// Reruns what is to be parked.
     RerunsParked,
+    /// Resumes and starts its own claims past the provider's window.
+    BeginsLate,
 }
 
 /// An order of an operator or a probe.

@@ -12,7 +12,7 @@ use semel_core::{
 use super::Protocol;
 use super::judge::Cause;
 use super::law::{Case, Law};
-use super::setup::{Class, Conduct, Keeping, QUIET, Wish};
+use super::setup::{Class, Conduct, Keeping, QUIET, Setup, Wish};
 use super::world::{
     Before, Ent, Rec, Recover, Stands, World, claim_id, fingerprint, instant, outcome, ticks,
     window,
@@ -60,7 +60,8 @@ impl Protocol {
             wants_outcome: true,
         };
         let found = self.found(world, at);
-        let record = found.map(|record| record.to_core(setup, &self.entity));
+        let known = self.known(found, claim);
+        let record = found.map(|record| record.to_core(&known, &self.entity));
         let entity = self.entity_record(world);
         let decision = decide::claim(
             record.as_ref(),
@@ -109,7 +110,12 @@ impl Protocol {
             ) => false,
         };
         let found = world.records[at];
-        let record = found.map(|record| record.to_core(setup, &self.entity));
+        let known = if report == Report::Start {
+            self.known(found, claim)
+        } else {
+            *setup
+        };
+        let record = found.map(|record| record.to_core(&known, &self.entity));
         let entity = self.entity_record(world);
         let as_claim = found.filter(|_| any).map_or(claim, |record| record.claim);
         let settlement = Settlement {
@@ -263,7 +269,8 @@ impl Protocol {
             | Keeping::SweepsDoubts
             | Keeping::TrustsHaste
             | Keeping::MovesFirstStart
-            | Keeping::RerunsParked => decide::sweep(
+            | Keeping::RerunsParked
+            | Keeping::BeginsLate => decide::sweep(
                 &found.to_core(&self.setup, &self.entity),
                 instant(world.now),
             ),
@@ -336,6 +343,16 @@ impl Protocol {
         world.lives[at].ended |= after.is_some_and(ended);
     }
 
+    /// What the store knows of the provider when a claim begins.
+    fn known(&self, found: Option<Rec>, claim: u8) -> Setup {
+        let own = found.is_some_and(|record| record.claim == claim);
+        let mut known = self.setup;
+        if own && known.keeping == Keeping::BeginsLate {
+            known.provider = known.ticks + 1;
+        }
+        known
+    }
+
     /// What the store finds of a record when a claim is asked for.
     fn found(&self, world: &World, at: usize) -> Option<Rec> {
         let mut found = world.records[at]?;
@@ -356,7 +373,8 @@ impl Protocol {
             | Keeping::ForgetsEarly
             | Keeping::SweepsDoubts
             | Keeping::TrustsHaste
-            | Keeping::MovesFirstStart => {}
+            | Keeping::MovesFirstStart
+            | Keeping::BeginsLate => {}
         }
         Some(found)
     }

@@ -194,6 +194,26 @@ fn a_parked_effect_that_is_rerun_is_caught() {
     only_breaks(small(Class::Park), wrong, Law::ParkedIsNotRerun);
 }
 
+/// Found by the model in `decide` itself: a way of 11 steps, and of 12 where the start is marked apart.
+#[test]
+fn a_claim_that_begins_past_its_providers_window_is_caught() {
+    for marks_apart in [false, true] {
+        let right = with(small(Class::Keyed), |budget| {
+            *budget = Budget {
+                lost: 1,
+                crashes: 1,
+                ..Budget::default()
+            };
+        });
+        let right = Setup {
+            marks_apart,
+            ..right
+        };
+        let wrong = |setup: &mut Setup| setup.keeping = Keeping::BeginsLate;
+        only_breaks(right, wrong, Law::KeyInsideWindow);
+    }
+}
+
 #[test]
 fn a_window_without_an_age_gate_is_too_short_for_a_paused_worker() {
     let right = Setup {
