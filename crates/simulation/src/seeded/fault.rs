@@ -149,6 +149,7 @@ impl Life {
         ) {
             return None;
         }
+        self.disturb();
         self.world.touch(operations);
         if let StoreFault::Slow { .. } | StoreFault::Silent { .. } = fault {
             // What else it was about to do waits for the answer, and its lease runs.

@@ -99,6 +99,7 @@ impl Case<'_> {
         self.losses(told);
         self.doubts(told);
         self.records();
+        self.attempts();
     }
 
     fn state(&self) -> Option<StateKind> {
@@ -221,6 +222,38 @@ impl Case<'_> {
                 self.against("it came to no end");
             }
             Some(_) | None => {}
+        }
+    }
+
+    /// Nothing is given up before its attempts are spent, unless its provider says never.
+    fn attempts(&self) {
+        let Some(record) = &self.record else {
+            return;
+        };
+        let is_given_up = match (record.state.kind(), self.world.kind) {
+            (StateKind::Dead, _) | (StateKind::InDoubt, Kind::Repeat | Kind::Stream) => true,
+            // In doubt after one attempt already, or never.
+            (
+                StateKind::InDoubt,
+                Kind::Output
+                | Kind::Transaction
+                | Kind::Keyed
+                | Kind::Park
+                | Kind::Gated
+                | Kind::Streamed,
+            )
+            | (
+                StateKind::Claimed
+                | StateKind::Started
+                | StateKind::Released
+                | StateKind::Completed,
+                _,
+            ) => false,
+        };
+        let plan = &self.world.plan;
+        let is_spent = record.failed_attempts() >= plan.failed || record.vanished >= plan.vanished;
+        if is_given_up && !is_spent && !self.world.provider().refuses(self.number) {
+            self.against("given up too early");
         }
     }
 }

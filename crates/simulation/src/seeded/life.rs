@@ -25,6 +25,8 @@ pub(crate) struct Life {
     paused_until: Mutex<Duration>,
     is_struck: AtomicBool,
     struck: Notify,
+    /// When something last befell it that its leases may end by.
+    disturbed_at: Mutex<Option<Duration>>,
     counts: Mutex<BTreeMap<&'static str, u64>>,
     /// Operations whose effect this life applied, and of which it has not heard that they are recorded.
     open: Mutex<BTreeSet<usize>>,
@@ -39,6 +41,7 @@ impl Life {
             paused_until: Mutex::default(),
             is_struck: AtomicBool::new(false),
             struck: Notify::new(),
+            disturbed_at: Mutex::default(),
             counts: Mutex::default(),
             open: Mutex::default(),
         })
@@ -75,6 +78,20 @@ impl Life {
         (moment(), moment())
     }
 
+    /// Something befell it.
+    pub(crate) fn disturb(&self) {
+        *lock(&self.disturbed_at) = Some(self.world.now());
+    }
+
+    /// Whether nothing kept it from extending a lease that it has had since then.
+    pub(crate) fn is_well_since(&self, since: Duration) -> bool {
+        let disturbed_at = *lock(&self.disturbed_at);
+        let was_long_ago = |at: Duration| at + AFTERMATH < since;
+        !self.is_struck()
+            && disturbed_at.is_none_or(was_long_ago)
+            && self.world.was_well_since(since, AFTERMATH)
+    }
+
     /// Stands still from now on.
     pub(crate) async fn pause(&self, pause: Duration) {
         self.stand_still(pause);
@@ -84,6 +101,7 @@ impl Life {
     }
 
     pub(crate) fn stand_still(&self, pause: Duration) {
+        self.disturb();
         let operations = self.world.queue().in_hand(self.worker);
         if pause > LEASE && !operations.is_empty() {
             self.world.saw("pause beyond the lease");
@@ -185,3 +203,6 @@ impl<F: Future> Future for Alive<F> {
         self.inner.as_mut().poll(context)
     }
 }
+
+/// How long something that befell a worker may still be felt.
+const AFTERMATH: Duration = Duration::from_secs(60);

@@ -106,6 +106,7 @@ fn befall(life: &Life, strike: Strike, stop: &watch::Sender<bool>) {
         Struck::Stop => {
             let operations = world.queue().in_hand(life.worker);
             world.touch(&operations);
+            life.disturb();
             stop.send_replace(true);
         }
     }

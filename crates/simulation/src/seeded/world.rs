@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::{Arguments, Write};
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use semel_core::{Clock, Error, ErrorKind, Key, Operation, Scope, Timestamp};
@@ -15,6 +15,7 @@ use crate::seeded::broker::Queue;
 use crate::seeded::dice::Site;
 use crate::seeded::file::Disk;
 use crate::seeded::kind::Kind;
+use crate::seeded::life::Life;
 use crate::seeded::plan::Plan;
 use crate::seeded::provider::Provider;
 
@@ -56,6 +57,8 @@ pub(crate) struct Tally {
     pub(crate) remembered: BTreeSet<usize>,
     /// Operations that somebody saw in doubt.
     pub(crate) doubted: BTreeSet<usize>,
+    /// Who was last granted each operation, and when.
+    pub(crate) owners: BTreeMap<usize, (Weak<Life>, Duration)>,
     pub(crate) violations: Vec<String>,
     /// Calls and requests on their way without anybody who waits for them.
     pub(crate) in_flight: usize,
@@ -183,6 +186,15 @@ impl World {
     /// Something went wrong around these.
     pub(crate) fn touch(&self, operations: &[usize]) {
         self.tally().touched.extend(operations);
+    }
+
+    /// Whether the store was there since then, and kept its memory and its time.
+    pub(crate) fn was_well_since(&self, since: Duration, aftermath: Duration) -> bool {
+        let now = self.now();
+        let befell =
+            |it: &crate::seeded::plan::Outage| it.from <= now && it.to + aftermath >= since;
+        let plan = &self.plan;
+        plan.jump.is_none() && plan.amnesia_at.is_none() && !plan.outages.iter().any(befell)
     }
 
     /// Why the store cannot be reached now, if it cannot.
