@@ -2,7 +2,7 @@
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Read as _};
-use std::os::unix::fs::FileExt as _;
+use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{FlockOperation, flock, statfs};
@@ -153,20 +153,27 @@ struct RealLock {
 
 impl Lock for RealLock {}
 
-/// Creates `dir` and what is missing above it, each entry synced in its parent.
+/// Creates `dir` and what is missing above it. As long as nothing is in it, its way from the root of
+/// the file system is synced: whoever created it may have died, or failed, before that.
 fn create_dir(dir: &Path) -> io::Result<()> {
-    if dir.is_dir() {
+    fs::create_dir_all(dir)?;
+    if fs::read_dir(dir)?.next().is_some() {
         return Ok(());
     }
-    let parent = dir.parent().filter(|parent| !parent.as_os_str().is_empty());
-    if let Some(parent) = parent {
-        create_dir(parent)?;
+    let dir = dir.canonicalize()?;
+    let device = fs::metadata(&dir)?.dev();
+    for above in dir.ancestors().skip(1) {
+        if fs::metadata(above)?.dev() != device {
+            break;
+        }
+        match fs::File::open(above) {
+            Ok(above) => above.sync_all()?,
+            // A folder that may be passed but not read was hardly made a moment ago, by us.
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {}
+            Err(error) => return Err(error),
+        }
     }
-    match fs::create_dir(dir) {
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists && dir.is_dir() => Ok(()),
-        Err(error) => Err(error),
-        Ok(()) => fs::File::open(parent.unwrap_or(Path::new(".")))?.sync_all(),
-    }
+    Ok(())
 }
 
 const TMPFS: i128 = 0x0102_1994;
