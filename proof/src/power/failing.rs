@@ -11,7 +11,7 @@ use crate::effort::{Effort, Size};
 use crate::report::Row;
 use crate::stopwatch::Stopwatch;
 
-/// Lets each operation of a life fail in each way; at a merge only every few.
+/// Lets each operation of a life fail in each way; of SQLite, at a merge, only every few.
 pub(crate) fn row(kind: Kind, effort: Effort) -> Row {
     let since = Stopwatch::start();
     let mut row = Row::new(format!("{}, a failing disk", kind.name()), "failures");
@@ -37,7 +37,11 @@ pub(crate) fn row(kind: Kind, effort: Effort) -> Row {
             0
         }
     };
-    let step = if effort.size == Size::Merge { 3 } else { 1 };
+    // Many and much alike, where the file is SQLite's.
+    let step = match (effort.size, kind) {
+        (Size::Merge, Kind::Sqlite) => 4,
+        _ => 1,
+    };
     for at in (0..operations).step_by(step) {
         let plans = [Plan::FailOnce(at), Plan::Full(at), Plan::ReadOnly(at)];
         for (name, plan) in FAULTS.into_iter().zip(plans) {

@@ -39,7 +39,7 @@ enum Ask {
     },
     /// Unmounts it, all of it durable, and remembers it so.
     Keep,
-    /// The disk as it was kept, or a new one.
+    /// The disk as it was kept, or a new one, whatever it was; not mounted.
     Again,
 }
 
@@ -222,7 +222,10 @@ fn answer(
             drop(of);
             *mounted = None;
         }
-        (Ask::Again, None) => disk.clone_from(kept),
+        (Ask::Again, _) => {
+            *mounted = None;
+            disk.clone_from(kept);
+        }
         (ask, _) => {
             let what = format!("{ask:?}, mounted: {}", mounted.is_some());
             return Err(io::Error::other(what));
