@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::*;
 
@@ -55,5 +55,47 @@ fn a_merge_plants_twelve_bugs_and_a_campaign_all() {
 fn each_bug_has_tests_that_must_see_it() {
     for bug in bugs() {
         assert!(!bug.seen_by.is_empty(), "{}", bug.name);
+    }
+}
+
+/// A test that is gone would be noticed by a campaign alone.
+#[test]
+fn the_tests_that_must_see_a_bug_are_there() {
+    for bug in bugs() {
+        let mut sources = String::new();
+        gather(&folder_of(bug.within), &mut sources);
+        for word in bug.seen_by.iter().flat_map(|name| name.split("::")) {
+            let is_there = word.is_empty()
+                || [
+                    format!("mod {word};"),
+                    format!("mod {word} {{"),
+                    format!("fn {word}("),
+                ]
+                .iter()
+                .any(|it| sources.contains(it));
+            assert!(is_there, "{}: nothing is called `{word}`", bug.name);
+        }
+    }
+}
+
+fn folder_of(package: &str) -> PathBuf {
+    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("../crates");
+    let name = package.trim_start_matches("semel-");
+    let broker = name.trim_start_matches("broker-");
+    if name == broker {
+        crates.join(name)
+    } else {
+        crates.join("brokers").join(broker)
+    }
+}
+
+fn gather(folder: &Path, sources: &mut String) {
+    for entry in fs::read_dir(folder).expect("the folder of a package") {
+        let path = entry.expect("an entry").path();
+        if path.is_dir() {
+            gather(&path, sources);
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            sources.push_str(&fs::read_to_string(&path).expect("a source"));
+        }
     }
 }
