@@ -19,60 +19,55 @@ pub(crate) fn run(effort: Effort) -> Vec<Row> {
     let budget = effort.budget(FAST.len() as u64);
     let mut rows = Vec::new();
     let mut controlled = BTreeSet::new();
-    for (number, bug) in (0..).zip(in_order()) {
+    for (number, (bug, suite)) in (0..).zip(in_order()) {
         if !budget.allows(number) {
             break;
         }
         // What is red without the bug proves nothing about it.
-        if controlled.insert(bug.suite) {
-            rows.push(control(bug.suite));
+        if controlled.insert(suite) {
+            rows.push(control(suite));
         }
-        rows.push(planted(bug));
+        rows.push(planted(bug, suite));
     }
     rows
 }
 
-fn in_order() -> impl Iterator<Item = &'static Bug> {
+/// Each bug with each that must see it.
+fn in_order() -> impl Iterator<Item = (&'static Bug, Suite)> {
     let is_fast = |bug: &&'static Bug| FAST.contains(&bug.name);
     let slow = bugs().filter(move |bug| !is_fast(bug));
-    bugs().filter(is_fast).chain(slow)
+    let tests = bugs().filter(is_fast).chain(slow);
+    let tiers = bugs().flat_map(|bug| bug.tiers.iter().map(move |tier| (bug, Suite::Tier(tier))));
+    tests.map(|bug| (bug, bug.suite)).chain(tiers)
 }
 
-fn planted(bug: &Bug) -> Row {
-    let since = Stopwatch::start();
-    let mut row = Row::new(
-        format!("{} ({}): {}", bug.name, bug.class, bug.what),
-        "tests",
-    );
-    let verdict = build::tried(bug.name, Some(bug), bug.suite, bug.seen_by);
-    row.seconds = since.elapsed().as_secs_f64();
-    match verdict {
-        Ok(Verdict { ran, red }) => {
-            row.tried = ran;
-            row.seen.insert("tests that saw the bug".to_owned(), red);
-        }
-        Err(wrong) => row.violations.push(wrong),
-    }
-    row
+fn planted(bug: &Bug, suite: Suite) -> Row {
+    let name = format!("{} ({}): {}; by {suite}", bug.name, bug.class, bug.what);
+    row(name, bug.name, Some(bug), suite, bug.seen_by)
 }
 
-/// The tests of the suite that must see a bug, without any.
+/// What must see a bug there, without any.
 fn control(suite: Suite) -> Row {
-    let since = Stopwatch::start();
-    let mut row = Row::new(format!("none, in {suite}"), "tests");
     let see = bugs().filter(|bug| bug.suite == suite);
     let see: Vec<&str> = see.flat_map(|bug| bug.seen_by).copied().collect();
-    let verdict = build::tried("none", None, suite, &see);
-    row.seconds = since.elapsed().as_secs_f64();
-    match verdict {
-        Ok(Verdict { ran, red: 0 }) => row.tried = ran,
-        Ok(Verdict { ran, red }) => {
-            row.tried = ran;
-            row.violations
-                .push(format!("{red} tests are red without a bug"));
+    row(format!("none; by {suite}"), "none", None, suite, &see)
+}
+
+fn row(name: String, log: &str, bug: Option<&Bug>, suite: Suite, filters: &[&str]) -> Row {
+    let since = Stopwatch::start();
+    let mut row = Row::new(name, "tests");
+    match build::tried(log, bug, suite, filters) {
+        Ok(Verdict { tried, unit, red }) => {
+            (row.tried, row.unit) = (tried, unit);
+            if bug.is_some() {
+                row.seen.insert(format!("a planted bug, by {suite}"), red);
+            } else if red > 0 {
+                row.violations.push(format!("{red} are red without a bug"));
+            }
         }
         Err(wrong) => row.violations.push(wrong),
     }
+    row.seconds = since.elapsed().as_secs_f64();
     row
 }
 

@@ -17,10 +17,18 @@ pub(super) struct Bug {
     pub(super) what: &'static str,
     /// The package that it is in.
     pub(super) within: &'static str,
-    /// Where the tests are that must see it.
+    /// Where the tests are that must see it, or the first tier that must.
     pub(super) suite: Suite,
-    /// What their names contain.
+    /// What their names contain; nothing of a tier.
     pub(super) seen_by: &'static [&'static str],
+    /// The tiers of the proof that must see it besides.
+    pub(super) tiers: &'static [&'static str],
+}
+
+impl Bug {
+    const fn and(self, tiers: &'static [&'static str]) -> Self {
+        Self { tiers, ..self }
+    }
 }
 
 /// All of them.
@@ -51,6 +59,7 @@ const fn engine(
         within: ENGINE,
         suite,
         seen_by,
+        tiers: &[],
     }
 }
 
@@ -68,5 +77,6 @@ const fn kafka(
         within: KAFKA,
         suite: BROKER,
         seen_by,
+        tiers: &[],
     }
 }

@@ -45,8 +45,9 @@ fn every_bug_that_is_planted_is_in_the_table_and_the_other_way_round() {
 
 #[test]
 fn a_merge_plants_twelve_bugs_and_a_campaign_all() {
-    let order: Vec<&str> = in_order().map(|bug| bug.name).collect();
-    assert_eq!(order.len(), bugs().count());
+    let order: Vec<&str> = in_order().map(|(bug, _)| bug.name).collect();
+    let each: BTreeSet<&str> = order.iter().copied().collect();
+    assert_eq!(each.len(), bugs().count());
     let first: BTreeSet<&str> = order.iter().take(FAST.len()).copied().collect();
     assert_eq!(first, BTreeSet::from(FAST));
 }
@@ -54,7 +55,10 @@ fn a_merge_plants_twelve_bugs_and_a_campaign_all() {
 #[test]
 fn each_bug_has_tests_that_must_see_it() {
     for bug in bugs() {
-        assert!(!bug.seen_by.is_empty(), "{}", bug.name);
+        let is_tier = matches!(bug.suite, Suite::Tier(_));
+        assert_eq!(bug.seen_by.is_empty(), is_tier, "{}", bug.name);
+        let is_known = |id: &&str| crate::TIERS.iter().any(|tier| tier.id == *id);
+        assert!(bug.tiers.iter().all(is_known), "{}", bug.name);
     }
 }
 

@@ -16,7 +16,8 @@ pub(super) const BUGS: &[Bug] = &[
         "acknowledges before the outcome is settled",
         WORLD,
         &["consumer::"],
-    ),
+    )
+    .and(&["T2"]),
     engine(
         "M06",
         "all",
@@ -44,7 +45,8 @@ pub(super) const BUGS: &[Bug] = &[
         "sends a parked effect without a started mark",
         WORLD,
         &["consumer::doubt"],
-    ),
+    )
+    .and(&["T2"]),
     engine("M16", "all", "renews no lease", WORLD, &["consumer::lease"]),
     engine(
         "M18",
