@@ -26,8 +26,14 @@ pub(crate) fn run(workspace: &Workspace, words: &[&str]) -> Result {
             "what is kept belongs to a commit, and {changed} is not committed"
         )));
     }
-    if !release::build(workspace).status()?.success() {
-        return Err(Failure::no("the release build fails"));
+    let mut builds = vec![release::proof(workspace)];
+    if wants(&words, ON_THE_BINARY) {
+        builds.push(release::build(workspace));
+    }
+    for mut build in builds {
+        if !build.status()?.success() {
+            return Err(Failure::no("the release build fails"));
+        }
     }
     if wants_servers(&words) {
         Borrowed::beside(workspace, |servers| {
@@ -79,12 +85,16 @@ fn ended(status: ExitStatus) -> Result {
     }
 }
 
-/// Whether a tier among `words` tries servers; without a name, all tiers are asked for.
+/// Whether `tier` is asked for; without a name, all are.
+fn wants(words: &[&str], tier: &str) -> bool {
+    words.contains(&tier) || !words.iter().any(|word| word.starts_with('T'))
+}
+
+/// Whether a tier that is asked for tries servers.
 fn wants_servers(words: &[&str]) -> bool {
     let is_more = words.contains(&"--seeds") || words.contains(&"--minutes");
-    let wants = |tier| ON_SERVERS.contains(tier) || (is_more && *tier == ON_SERVERS_LATER);
-    let mut named = words.iter().filter(|word| word.starts_with('T')).peekable();
-    named.peek().is_none() || named.any(wants)
+    let wants = |tier: &str| wants(words, tier);
+    ON_SERVERS.iter().any(|tier| wants(tier)) || (is_more && wants(ON_SERVERS_LATER))
 }
 
 /// What is not committed, but for what is kept: tier after tier may be kept before one commit.
@@ -158,6 +168,8 @@ fn json(folder: &Path) -> Result<Vec<PathBuf>> {
     Ok(found)
 }
 
+/// The tier that tries the binary.
+const ON_THE_BINARY: &str = "T8";
 /// Tiers that try what runs on servers.
 const ON_SERVERS: [&str; 3] = ["T5", "T7", "T8"];
 /// The tier that does so only when it is asked for more than a merge tries.

@@ -1,19 +1,23 @@
-//! The one release build: the binary, the proof, and the tests of `torture`. Features are unified over the
-//! packages of a command, so that every command that wants one of them names all three; cargo would compile
-//! what they share once for each other list.
+//! The release builds: the binary with the tests of `torture`, and the proof. Features are unified over the packages
+//! of a command, so that every command that wants one of the two names both; cargo would compile what they
+//! share once for each other list. The proof is built apart from them: it stops the clocks of its runtimes, and
+//! the binary that is tortured must be the one that people get.
 
 use std::process::Command;
 
 use crate::workspace::Workspace;
 
-/// Builds all of it.
+/// Builds the binary and the tests of `torture`.
 pub(crate) fn build(workspace: &Workspace) -> Command {
     let mut command = workspace.cargo(["build"]);
-    command
-        .args(PACKAGES)
-        .args(["--bin", "semel", "--bin", "proof"]);
+    command.args(PACKAGES).args(["--bin", "semel"]);
     name_tests(workspace, &mut command);
     command
+}
+
+/// Builds the proof.
+pub(crate) fn proof(workspace: &Workspace) -> Command {
+    workspace.cargo(["build", "--release", "--package", "proof"])
 }
 
 /// The tests of `torture`, which `build` has compiled but for those inside its library.
@@ -24,7 +28,7 @@ pub(crate) fn torture(workspace: &Workspace) -> Command {
     command
 }
 
-/// One by one: `--tests` would be those of all three packages.
+/// One by one: `--tests` would be those of both packages.
 fn name_tests(workspace: &Workspace, command: &mut Command) {
     for test in workspace.tests_of(TORTURE) {
         command.args(["--test", test]);
@@ -35,12 +39,10 @@ pub(crate) const TORTURE: &str = "torture";
 pub(crate) const CLI: &str = "semel-cli";
 /// With the binary for every kind of server.
 pub(crate) const EVERYTHING: &str = "--features=semel-cli/full";
-const PACKAGES: [&str; 8] = [
+const PACKAGES: [&str; 6] = [
     "--release",
     "--package",
     CLI,
-    "--package",
-    "proof",
     "--package",
     TORTURE,
     EVERYTHING,

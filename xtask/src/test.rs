@@ -99,15 +99,18 @@ fn lints(workspace: &Workspace, what: &[&str]) -> Report {
     plain(workspace.cargo(args.copied()))
 }
 
-/// Begins the release build, which shares no lock with a build for tests.
-fn build_ahead(workspace: &Workspace) -> Result<Ahead> {
-    let log = workspace.scratch().join("release.log");
-    Ahead::start(&release::build(workspace), log)
+/// Begins the release builds, which share no lock with a build for tests; one waits for the other.
+fn build_ahead(workspace: &Workspace) -> [Result<Ahead>; 2] {
+    let start = |build: Command, log| Ahead::start(&build, workspace.scratch().join(log));
+    [
+        start(release::build(workspace), "release.log"),
+        start(release::proof(workspace), "proof.log"),
+    ]
 }
 
-/// What needs the release build, which is under way.
-fn released(workspace: &Workspace, servers: &Borrowed, ahead: Result<Ahead>) -> Vec<Step> {
-    let release = step("release", || match ahead.and_then(Ahead::wait) {
+/// How the release builds ended: as the first that failed.
+fn built(ahead: [Result<Ahead>; 2]) -> Report {
+    let reports = ahead.map(|ahead| match ahead.and_then(Ahead::wait) {
         Ok((status, said)) => {
             print!("{said}");
             let mut tail = Tail::default();
@@ -116,6 +119,13 @@ fn released(workspace: &Workspace, servers: &Borrowed, ahead: Result<Ahead>) -> 
         }
         Err(failure) => Report::failed(failure.to_string()),
     });
+    let [binary, proof] = reports;
+    if binary.failed > 0 { binary } else { proof }
+}
+
+/// What needs the release builds, which are under way.
+fn released(workspace: &Workspace, servers: &Borrowed, ahead: [Result<Ahead>; 2]) -> Vec<Step> {
+    let release = step("release", || built(ahead));
     if release.failed > 0 {
         let rest = RELEASED.into_iter().skip(1);
         let rest = rest.map(|name| not_run(name, "no release binary"));
@@ -351,7 +361,7 @@ fn verdict(steps: &[Step], extent: Extent) -> Result {
 
 /// How long one run of tests may take: twice what the slowest takes.
 const LONGEST: &str = "45m";
-/// The steps that need the release build, which is the first of them.
+/// The steps that need the release builds, which are the first of them.
 const RELEASED: [&str; 4] = ["release", "proof", "torture", "readme"];
 /// No default members, and tested all the same.
 const HEAVY: [&str; 1] = ["semel-broker-kafka"];
