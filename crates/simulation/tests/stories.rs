@@ -34,6 +34,21 @@ const FAILED: &[(Kind, u64, &str)] = &[
         "a probe was asked before an old call landed, and believed after",
     ),
     (
+        Kind::Park,
+        115_664,
+        "a probe took long, and a claim beside it ran out before it began",
+    ),
+    (
+        Kind::Park,
+        118_611,
+        "a probe took long, and a claim beside it ran out before it began",
+    ),
+    (
+        Kind::Park,
+        122_362,
+        "a probe took long, and a claim beside it ran out before it began",
+    ),
+    (
         Kind::Output,
         686,
         "an append was recorded, its answer lost, its next try refused: it was cut off",

@@ -245,6 +245,7 @@ impl Attempts {
         admitted: Vec<(Incoming, Admission)>,
         asked_at: Duration,
     ) -> Result<()> {
+        let mut doubts = Vec::new();
         for (incoming, admission) in admitted {
             match admission {
                 Admission::Granted(claim) if desk.may_begin(asked_at) => {
@@ -254,21 +255,23 @@ impl Attempts {
                     state: StateKind::InDoubt,
                     duplicate,
                     now,
-                } => {
-                    let state = StateKind::InDoubt;
-                    let probed = probe(desk, effect, &incoming, now);
-                    if self.beside(desk, probed).await? {
-                        desk.lanes.put_back(vec![incoming]);
-                    } else {
-                        let parked = Admission::Parked {
-                            state,
-                            duplicate,
-                            now,
-                        };
-                        desk.refused(incoming, parked)?;
-                    }
-                }
+                } => doubts.push((incoming, duplicate, now)),
                 admission => desk.refused(incoming, admission)?,
+            }
+        }
+        // Only once all others have begun: a probe may take longer than a lease that nobody extends.
+        for (incoming, duplicate, now) in doubts {
+            let probed = probe(desk, effect, &incoming, now);
+            if self.beside(desk, probed).await? {
+                desk.lanes.put_back(vec![incoming]);
+            } else {
+                let state = StateKind::InDoubt;
+                let parked = Admission::Parked {
+                    state,
+                    duplicate,
+                    now,
+                };
+                desk.refused(incoming, parked)?;
             }
         }
         Ok(())

@@ -51,6 +51,31 @@ async fn a_probe_that_finds_the_effect_completes_the_operation() {
     );
 }
 
+/// A claim that waited behind the probe without anybody to extend its lease would be a doubt of its own.
+#[tokio::test(start_paused = true)]
+async fn a_probe_that_takes_long_leaves_nothing_else_in_doubt() {
+    let world = World::new();
+    let broker = broker_with(&world, &["a"]);
+    vanish(&world, &broker, Act::DieApplied).await;
+    broker.publish(crate::world::message::Message::of("b"));
+    let worker = world.worker(&broker);
+    worker
+        .plan
+        .nth(Method::Operate, 1, Fault::DelayBefore(LEASE * 2));
+    let found = Probe::Applied(Bytes::new());
+    let effect = Scripted::probed(&world, &worker.crash, [], found, QUIET);
+    let (run, ()) = tokio::join!(worker.each(effect, PARK), async {
+        tokio::time::sleep(LEASE + Duration::from_secs(5)).await;
+        sweep_once(&world.store)
+            .await
+            .expect("the memory store sweeps");
+    });
+
+    let summary = run.summary();
+    assert_eq!(summary.of(Fate::InDoubt), 0, "{summary:?}");
+    assert_eq!(world.sink.applied("b"), 1);
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_probe_that_finds_nothing_is_believed_only_after_quiescence() {
     for (wait, fate, applied) in [
