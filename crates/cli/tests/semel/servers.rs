@@ -14,7 +14,7 @@ use semel_conformance::proxy::Proxy;
 use tokio::runtime::Runtime;
 
 use crate::operator::{fresh, items, member, object, worked};
-use crate::site::{Ended, Running, Site, wait_for};
+use crate::site::{Ended, Running, Site, WAITS, ended_or_stopped, wait_for};
 use crate::transfer::holdings;
 
 /// Asserts that the password is nowhere.
@@ -140,14 +140,7 @@ pub(crate) fn no_failure_prints_the_password(url: &str) {
 
 /// As [`told`], where a run that waits for its store is asked to stop.
 fn told_of_failure(site: &Site, url: &str, how: Told, arguments: &[&str]) -> Ended {
-    let mut running = Running::start(&mut command(site, url, how, arguments));
-    wait_for("an end or a wait", || {
-        !running.is_running() || running.stderr().contains(WAITS)
-    });
-    if running.is_running() {
-        running.signal(Signal::TERM);
-    }
-    running.wait()
+    ended_or_stopped(Running::start(&mut command(site, url, how, arguments)))
 }
 
 /// A run begins while the server of this url, which lies at `place`, is away: it tells so once, waits, and
@@ -220,8 +213,6 @@ pub(crate) fn place_of(url: &str) -> String {
     host.to_owned()
 }
 
-/// What a run says that waits.
-const WAITS: &str = "trying again";
 /// Enough for two tries.
 const SOME_TRIES: Duration = Duration::from_millis(2_500);
 

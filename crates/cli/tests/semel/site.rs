@@ -263,6 +263,17 @@ impl Summary {
     }
 }
 
+/// The end of what ends by itself, or waits for its store until it is asked to stop.
+pub(crate) fn ended_or_stopped(mut running: Running) -> Ended {
+    wait_for("an end or a wait", || {
+        !running.is_running() || running.stderr().contains(WAITS)
+    });
+    if running.is_running() {
+        running.signal(Signal::TERM);
+    }
+    running.wait()
+}
+
 /// Waits until something is there, for as long as a test may take, however long a look takes.
 #[track_caller]
 #[expect(
@@ -307,3 +318,5 @@ pub(crate) const FATES: [&str; 9] = [
 ];
 /// Far beyond what any test takes.
 const LONGEST_RUN: Duration = Duration::from_secs(60);
+/// What a run says that waits.
+pub(crate) const WAITS: &str = "trying again";
