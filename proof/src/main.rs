@@ -77,6 +77,11 @@ const TIERS: &[Tier] = &[
         run: power::run,
     },
     Tier {
+        id: "T10",
+        what: "the same stories with clocks that are hours off, jump and stand still",
+        run: simulation::with_wild_clocks,
+    },
+    Tier {
         id: "T14",
         what: "bugs that are known, each built in and seen by the tests",
         run: planted::run,

@@ -1,4 +1,5 @@
-//! T2: the engine in a seeded world, story by story, as many at once as there are processors.
+//! T2 and T10: the engine in a seeded world, story by story, as many at once as there are processors. In T10 the
+//! clocks are wild.
 
 use std::collections::BTreeSet;
 use std::num::NonZeroUsize;
@@ -6,36 +7,49 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 
-use semel_simulation::seeded::{Kind, Told, minimised, play};
+use semel_simulation::seeded::{Clocks, Kind, Story, Told, minimised, play};
 
 use crate::effort::{Effort, Size};
 use crate::report::Row;
 use crate::stopwatch::Stopwatch;
 
-/// Plays as many stories of each kind as the effort has room for.
+/// T2: as many stories of each kind as the effort has room for.
 pub(crate) fn run(effort: Effort) -> Vec<Row> {
-    let budget = effort.budget(MERGE);
+    stories(effort, Clocks::Usual, MERGE)
+}
+
+/// T10: the same with wild clocks.
+pub(crate) fn with_wild_clocks(effort: Effort) -> Vec<Row> {
+    stories(effort, Clocks::Wild, MERGE_OF_CLOCKS)
+}
+
+fn stories(effort: Effort, clocks: Clocks, merge: u64) -> Vec<Row> {
+    let budget = effort.budget(merge);
     let mut rows = Kind::ALL.map(|kind| (kind, Row::new(kind.name(), "seeds")));
     let mut tried = 0;
     while budget.allows(tried) {
         let seeds = ROUND.min(budget.most() - tried);
         for (kind, row) in &mut rows {
             let since = Stopwatch::start();
-            round(
-                *kind,
-                effort.seed + tried,
-                seeds,
-                effort.size == Size::Merge,
-                row,
-            );
+            let first = Story {
+                kind: *kind,
+                clocks,
+                seed: effort.seed + tried,
+            };
+            round(first, seeds, effort.size == Size::Merge, row);
             row.seconds += since.elapsed().as_secs_f64();
         }
         tried += seeds;
     }
     for (kind, row) in &mut rows {
         // A few stories cannot meet everything.
-        if row.tried >= ENOUGH {
-            for case in kind.hard_cases() {
+        if row.tried >= merge / 2 {
+            let story = Story {
+                kind: *kind,
+                clocks,
+                seed: effort.seed,
+            };
+            for case in story.hard_cases() {
                 row.seen.entry(case.to_owned()).or_default();
             }
         }
@@ -43,9 +57,9 @@ pub(crate) fn run(effort: Effort) -> Vec<Row> {
     rows.map(|(_, row)| row).into()
 }
 
-/// Plays these seeds on all processors.
-fn round(kind: Kind, first: u64, seeds: u64, always_twice: bool, row: &mut Row) {
-    let next = AtomicU64::new(first);
+/// Plays so many stories from `first` on, on all processors.
+fn round(first: Story, seeds: u64, always_twice: bool, row: &mut Row) {
+    let next = AtomicU64::new(first.seed);
     let shared = Mutex::new(row);
     let threads = thread::available_parallelism().map_or(1, NonZeroUsize::get);
     thread::scope(|scope| {
@@ -54,11 +68,11 @@ fn round(kind: Kind, first: u64, seeds: u64, always_twice: bool, row: &mut Row) 
                 let mut own = Row::default();
                 loop {
                     let seed = next.fetch_add(1, Ordering::Relaxed);
-                    if seed >= first.saturating_add(seeds) {
+                    if seed >= first.seed.saturating_add(seeds) {
                         break;
                     }
                     let is_twice = always_twice || seed.is_multiple_of(TWICE);
-                    one(kind, seed, is_twice, &mut own);
+                    one(Story { seed, ..first }, is_twice, &mut own);
                 }
                 shared
                     .lock()
@@ -72,23 +86,28 @@ fn round(kind: Kind, first: u64, seeds: u64, always_twice: bool, row: &mut Row) 
     row.violations.sort();
 }
 
-fn one(kind: Kind, seed: u64, is_twice: bool, row: &mut Row) {
-    let told = play(kind, seed, &BTreeSet::new());
-    let again = format!("cargo xtask prove T2 --seeds 1 --seed {seed}");
-    if is_twice && play(kind, seed, &BTreeSet::new()) != told {
+fn one(story: Story, is_twice: bool, row: &mut Row) {
+    let seed = story.seed;
+    let tier = match story.clocks {
+        Clocks::Usual => "T2",
+        Clocks::Wild => "T10",
+    };
+    let told = play(story, &BTreeSet::new());
+    let again = format!("cargo xtask prove {tier} --seeds 1 --seed {seed}");
+    if is_twice && play(story, &BTreeSet::new()) != told {
         row.violations.push(format!(
             "seed {seed} tells another story each time: {again}"
         ));
     }
     if !told.violations.is_empty() {
         let what = told.violations.join("; ");
-        let story = if row.violations.is_empty() {
-            format!("\n{}", minimised(kind, seed))
+        let words = if row.violations.is_empty() {
+            format!("\n{}", minimised(story))
         } else {
             String::new()
         };
         row.violations
-            .push(format!("seed {seed}: {what}: {again}{story}"));
+            .push(format!("seed {seed}: {what}: {again}{words}"));
     }
     row.add(&counted(told));
 }
@@ -117,9 +136,9 @@ fn counted(told: Told) -> Row {
 
 /// Seeds of each kind for a merge.
 const MERGE: u64 = 2_000;
+/// The same where clocks are wild: some stories take days.
+const MERGE_OF_CLOCKS: u64 = 300;
 /// Seeds of one kind before the next one has its turn.
 const ROUND: u64 = 2_000;
 /// Of so many seeds one is played twice.
 const TWICE: u64 = 16;
-/// Seeds that must have met every hard case.
-const ENOUGH: u64 = 1_000;

@@ -14,7 +14,7 @@ use crate::{process, prove};
 use super::{Report, Verdict};
 
 /// T5 is in the tests of every store, and T8 has a step of its own, `torture`.
-const PROVEN: &[&str] = &["T1", "T2", "T4", "T6", "T7", "T9", "T14"];
+const PROVEN: &[&str] = &["T1", "T2", "T4", "T6", "T7", "T9", "T10", "T14"];
 
 /// Runs those of them that are listed.
 pub(super) fn run(workspace: &Workspace, servers: &Borrowed) -> Report {

@@ -15,7 +15,7 @@ use crate::seeded::dice::Dice;
 use crate::seeded::kind::Kind;
 use crate::seeded::life::Life;
 use crate::seeded::plan::Plan;
-use crate::seeded::world::{START_MILLIS, World, number_in};
+use crate::seeded::world::{World, number_in};
 
 /// The messages, and where each of them is.
 pub(crate) struct Queue {
@@ -225,9 +225,10 @@ impl Feed {
                 let wait = next.map_or(FOR_EVER, |next| next.saturating_sub(now));
                 (Arc::clone(&queue.changed), wait)
             })?;
+        let start_millis = self.world.plan.start_millis;
         let deliveries = numbers
             .iter()
-            .map(|&number| delivery(&queue.messages[number]));
+            .map(|&number| delivery(&queue.messages[number], start_millis));
         let deliveries: Vec<_> = deliveries.collect();
         drop(queue);
         self.world.log(format_args!(
@@ -303,8 +304,8 @@ impl Source for Feed {
     }
 }
 
-fn delivery(message: &Message) -> Delivery {
-    let born = START_MILLIS + u64::try_from(message.born.as_millis()).unwrap_or_default();
+fn delivery(message: &Message, start_millis: u64) -> Delivery {
+    let born = start_millis + u64::try_from(message.born.as_millis()).unwrap_or_default();
     Delivery {
         id: message.deliveries.last().copied().unwrap_or(DeliveryId(0)),
         payload: message.payload.clone(),

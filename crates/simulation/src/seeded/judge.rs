@@ -178,7 +178,7 @@ impl Case<'_> {
         if !self.is_listed("too-old") {
             return false;
         }
-        let is_jump = self.world.plan.jump.is_some();
+        let is_jump = !self.world.plan.turns.is_empty();
         if !is_jump && self.world.now() < self.world.plan.window / 2 {
             self.against("too old, but it was not");
         }

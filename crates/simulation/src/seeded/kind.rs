@@ -140,6 +140,12 @@ impl Kind {
         }
     }
 
+    /// Whether the promise holds whatever the store's clock does inside the window: not where a provider's
+    /// window is counted on it.
+    pub(crate) const fn trusts_no_store_clock(self) -> bool {
+        !matches!(self, Self::Keyed)
+    }
+
     /// Whether its promise is at most one effect.
     pub(crate) const fn is_at_most_once(self) -> bool {
         match self {

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use crate::seeded::dice::{Dice, Site};
 use crate::seeded::kind::{Kind, LEASE};
+use crate::seeded::story::{Clocks, Story};
 
 /// A story before it is played.
 #[derive(Clone, Debug)]
@@ -19,8 +20,10 @@ pub(crate) struct Plan {
     pub(crate) weights: Weights,
     pub(crate) outages: Vec<Outage>,
     pub(crate) amnesia_at: Option<Duration>,
-    /// When the store's clock jumps, and by how many milliseconds.
-    pub(crate) jump: Option<(Duration, i64)>,
+    /// What befalls the store's clock, in the order of its times.
+    pub(crate) turns: Vec<(Duration, Turn)>,
+    /// When the story begins, in milliseconds since 1970.
+    pub(crate) start_millis: u64,
     pub(crate) sweep_every: Duration,
     pub(crate) safety: Duration,
     pub(crate) window: Duration,
@@ -73,6 +76,15 @@ pub(crate) enum Struck {
     Stop,
 }
 
+/// What befalls the store's clock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Turn {
+    /// It is ahead of the world's by so many milliseconds from now on.
+    Ahead(i64),
+    /// It stands still for so long, and is right again afterwards.
+    Stand(Duration),
+}
+
 /// A time in which the store answers nobody.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Outage {
@@ -101,7 +113,50 @@ pub(crate) const fn secs(secs: u64) -> Duration {
 }
 
 impl Plan {
-    pub(crate) fn draw(kind: Kind, seed: u64) -> Self {
+    pub(crate) fn draw(story: Story) -> Self {
+        let mut plan = Self::usual(story.kind, story.seed);
+        match story.clocks {
+            Clocks::Usual => {}
+            Clocks::Wild => plan.go_wild(story),
+        }
+        plan
+    }
+
+    /// Whether the store's clock may jump: it is what tells a window from its end, and quiet from haste.
+    fn may_jump(&self, kind: Kind) -> bool {
+        kind.trusts_no_store_clock() && !self.has_probe && self.window > LATE_WINDOW
+    }
+
+    /// Has clocks that are off by hours, again and again.
+    fn go_wild(&mut self, story: Story) {
+        let mut dice = Dice::new(story.seed, Site::at(&[6]));
+        let dice = &mut dice;
+        if dice.one_in(2) {
+            self.start_millis = YEAR_2038_MILLIS - 1_000 * dice.roll(60);
+        }
+        for worker in &mut self.workers {
+            worker.skew_millis = up_to(dice, DAY_MILLIS);
+        }
+        if !self.may_jump(story.kind) {
+            return;
+        }
+        // What jumps by a day must not jump out of the window: records would be forgotten, and then known to be young.
+        self.window = LONG_WINDOW;
+        self.turns = (0..=dice.roll(4))
+            .map(|_| {
+                let at = dice.between(secs(1), self.safety);
+                let turn = match dice.roll(16) {
+                    0..=3 => Turn::Stand(dice.between(secs(1), secs(30))),
+                    4 => Turn::Ahead(up_to(dice, DAY_MILLIS)),
+                    _ => Turn::Ahead(up_to(dice, DAY_MILLIS / 24)),
+                };
+                (at, turn)
+            })
+            .collect();
+        self.turns.sort_by_key(|(at, _)| *at);
+    }
+
+    fn usual(kind: Kind, seed: u64) -> Self {
         let mut dice = Dice::new(seed, Site::at(&[1]));
         let dice = &mut dice;
         let safety = dice.between(secs(40), secs(120));
@@ -125,13 +180,21 @@ impl Plan {
                 .collect(),
             amnesia_at: (kind.survives_amnesia() && dice.one_in(4))
                 .then(|| dice.between(secs(1), safety)),
-            jump: (may_jump && dice.one_in(6)).then(|| {
-                let by = i64::try_from(dice.roll(600_000)).unwrap_or_default() - 300_000;
-                (dice.between(secs(1), safety), by)
-            }),
+            turns: (may_jump && dice.one_in(6))
+                .then(|| {
+                    let ahead = up_to(dice, 300_000);
+                    (dice.between(secs(1), safety), Turn::Ahead(ahead))
+                })
+                .into_iter()
+                .collect(),
+            start_millis: START_MILLIS,
             sweep_every: dice.between(secs(2), secs(30)),
             safety,
-            window: if is_late { secs(600) } else { secs(4 * 3_600) },
+            window: if is_late {
+                LATE_WINDOW
+            } else {
+                secs(4 * 3_600)
+            },
             visibility: dice.between(LEASE, LEASE * 4),
             most_deliveries: dice
                 .one_in(6)
@@ -210,7 +273,7 @@ impl WorkerPlan {
         strikes.sort_by_key(|strike| strike.at);
         Self {
             strikes,
-            skew_millis: i64::try_from(dice.roll(1_200_000)).unwrap_or_default() - 600_000,
+            skew_millis: up_to(dice, 600_000),
             batch: 1 + dice.place(4),
             concurrency: 1 + dice.place(4),
             is_impatient: dice.one_in(2),
@@ -246,3 +309,19 @@ impl Weights {
         }
     }
 }
+
+/// Anything from `most` before to `most` after.
+fn up_to(dice: &mut Dice, most: u64) -> i64 {
+    let from_least = i64::try_from(dice.roll(2 * most)).unwrap_or_default();
+    from_least.saturating_sub_unsigned(most)
+}
+
+/// 2026-11-21T10:00:00Z.
+const START_MILLIS: u64 = 1_795_255_200_000;
+/// 2038-01-19T03:14:08Z, when seconds since 1970 need more than 31 bits.
+pub(crate) const YEAR_2038_MILLIS: u64 = 2_147_483_648_000;
+const DAY_MILLIS: u64 = 86_400_000;
+/// Of stories about the end of a window.
+const LATE_WINDOW: Duration = secs(600);
+/// No clock of a story is wrong by as much.
+const LONG_WINDOW: Duration = secs(30 * 86_400);

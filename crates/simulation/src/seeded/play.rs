@@ -5,17 +5,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use semel_core::port::store::ListQuery;
-use semel_core::{StateKind, Store};
+use semel_core::{Clock, StateKind, Store};
 use tokio::task::JoinSet;
 
 use crate::seeded::dice::Site;
 use crate::seeded::judge;
-use crate::seeded::kind::Kind;
-use crate::seeded::plan::secs;
+use crate::seeded::plan::{Turn, YEAR_2038_MILLIS, secs};
+use crate::seeded::story::Story;
 use crate::seeded::worker::work;
 use crate::seeded::world::{World, number_of};
 
@@ -46,8 +45,8 @@ pub struct Told {
     pub violations: Vec<String>,
 }
 
-/// Plays the story of a seed, without the faults in `muted`.
-pub fn play(kind: Kind, seed: u64, muted: &BTreeSet<Site>) -> Told {
+/// Plays a story, without the faults in `muted`.
+pub fn play(story: Story, muted: &BTreeSet<Site>) -> Told {
     // A runtime of its own, so that a story does not depend on the ones before it.
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_time()
@@ -58,7 +57,7 @@ pub fn play(kind: Kind, seed: u64, muted: &BTreeSet<Site>) -> Told {
         Err(error) => return failed(format!("no runtime: {error}")),
     };
     let played = catch_unwind(AssertUnwindSafe(|| {
-        runtime.block_on(tell(kind, seed, muted.clone()))
+        runtime.block_on(tell(story, muted.clone()))
     }));
     played.unwrap_or_else(|_| failed("the story panicked".to_owned()))
 }
@@ -70,8 +69,8 @@ fn failed(why: String) -> Told {
     }
 }
 
-async fn tell(kind: Kind, seed: u64, muted: BTreeSet<Site>) -> Told {
-    let world = World::new(kind, seed, muted);
+async fn tell(story: Story, muted: BTreeSet<Site>) -> Told {
+    let world = World::new(story, muted);
     let mut workers = JoinSet::new();
     for worker in 0..world.plan.workers.len() {
         workers.spawn(work(Arc::clone(&world), worker));
@@ -84,6 +83,7 @@ async fn tell(kind: Kind, seed: u64, muted: BTreeSet<Site>) -> Told {
     world.calm();
     world.log(format_args!("no more faults from here on"));
     come_to_an_end(&world).await;
+    saw_clocks(&world);
 
     world.end();
     let ended = tokio::time::timeout(SHUTDOWN, async {
@@ -99,9 +99,25 @@ async fn tell(kind: Kind, seed: u64, muted: BTreeSet<Site>) -> Told {
     judge::judge(&world).await
 }
 
+/// What there was of wrong clocks from the beginning.
+fn saw_clocks(world: &World) {
+    let is_off = |skew: i64| skew.unsigned_abs() > 3_600_000;
+    if world.plan.workers.iter().any(|it| is_off(it.skew_millis)) {
+        world.saw("worker's clock hours off");
+    }
+    if world.clock(0).now().as_millis() >= YEAR_2038_MILLIS {
+        world.saw("past January 2038");
+    }
+}
+
 /// Waits until every message is acknowledged and nothing is on its way.
 async fn come_to_an_end(world: &World) {
-    let end = world.now() + LIVENESS;
+    // A lease ends by the store's clock, which may have gone back since it began.
+    let back = world.plan.turns.iter().map(|(_, turn)| match turn {
+        Turn::Ahead(by) => Duration::from_millis(by.unsigned_abs()) * 2,
+        Turn::Stand(_) => Duration::ZERO,
+    });
+    let end = world.now() + LIVENESS + back.max().unwrap_or_default();
     while world.now() < end {
         if world.queue().is_done() && world.tally().in_flight == 0 {
             return;
@@ -145,20 +161,15 @@ async fn befall(world: Arc<World>) {
             );
         }
     }
-    let jump = plan.jump.map(|(at, by)| (at, Some(by)));
+    let turns = plan.turns.iter().enumerate();
+    let turns = turns.map(|(nth, &(at, turn))| (at, Some((nth, turn))));
     let amnesia = plan.amnesia_at.map(|at| (at, None));
-    let mut events: Vec<_> = jump.into_iter().chain(amnesia).collect();
-    events.sort_unstable();
-    for (at, by) in events {
+    let mut events: Vec<_> = turns.chain(amnesia).collect();
+    events.sort_by_key(|(at, _)| *at);
+    for (at, turn) in events {
         tokio::time::sleep(at.saturating_sub(world.now())).await;
-        if let Some(by) = by {
-            if world.deal(
-                Site::at(&[4]),
-                "clock jumps",
-                format_args!("the store's clock jumps by {by} ms"),
-            ) {
-                world.jumped.store(by, Ordering::Relaxed);
-            }
+        if let Some((nth, turn)) = turn {
+            befall_clock(&world, nth, turn).await;
         } else if world.deal(
             Site::at(&[5]),
             "store forgets",
@@ -166,6 +177,43 @@ async fn befall(world: Arc<World>) {
         ) {
             remember(&world).await;
             world.forget_all();
+        }
+    }
+}
+
+async fn befall_clock(world: &World, nth: usize, turn: Turn) {
+    // The first has the place that it had when there was one.
+    let site = match nth {
+        0 => Site::at(&[4]),
+        _ => Site::at(&[4, nth as u64]),
+    };
+    match turn {
+        Turn::Ahead(by) => {
+            let before = world.store_clock.now();
+            if world.deal(
+                site,
+                "clock jumps",
+                format_args!("the store's clock is {by} ms ahead from now on"),
+            ) {
+                world.store_clock.jump(by);
+                world.saw(if world.store_clock.now() < before {
+                    "store's clock back"
+                } else {
+                    "store's clock forward"
+                });
+            }
+        }
+        Turn::Stand(time) => {
+            if world.deal(
+                site,
+                "clock stands still",
+                format_args!("the store's clock stands still for {time:?}"),
+            ) {
+                world.store_clock.stop();
+                tokio::time::sleep(time).await;
+                world.store_clock.go_on();
+                world.saw("store's clock stands still");
+            }
         }
     }
 }
@@ -204,9 +252,10 @@ async fn remember(world: &World) {
 }
 
 /// Plays a seed that fails again and again with fewer faults, and tells what is left, for a person to read.
-pub fn minimised(kind: Kind, seed: u64) -> String {
+pub fn minimised(story: Story) -> String {
+    let Story { kind, seed, .. } = story;
     let mut muted = BTreeSet::new();
-    let mut told = play(kind, seed, &muted);
+    let mut told = play(story, &muted);
     if told.violations.is_empty() {
         return format!("{} stands with seed {seed}", kind.name());
     }
@@ -214,7 +263,7 @@ pub fn minimised(kind: Kind, seed: u64) -> String {
         let before = muted.len();
         for (site, _) in told.dealt.clone() {
             muted.insert(site);
-            let without = play(kind, seed, &muted);
+            let without = play(story, &muted);
             if without.violations.is_empty() {
                 muted.remove(&site);
             } else {
@@ -225,21 +274,21 @@ pub fn minimised(kind: Kind, seed: u64) -> String {
             break;
         }
     }
-    let mut story = format!(
+    let mut text = format!(
         "{}, seed {seed}, with {} of its faults:\n",
         kind.name(),
         told.dealt.len()
     );
     // A string takes what is written.
     for (_, fault) in &told.dealt {
-        let _ = writeln!(story, "  {fault}");
+        let _ = writeln!(text, "  {fault}");
     }
-    story.push_str("what happened:\n");
-    story.push_str(&told.log);
+    text.push_str("what happened:\n");
+    text.push_str(&told.log);
     for violation in &told.violations {
-        let _ = writeln!(story, "so: {violation}");
+        let _ = writeln!(text, "so: {violation}");
     }
-    story
+    text
 }
 
 /// How long all may take to come to an end once the faults are over.

@@ -126,6 +126,5 @@ async fn apply_one(life: &Life, store: &MemoryStore, application: &Application) 
 
 /// The time of the store.
 fn record_time(world: &World) -> Timestamp {
-    let jumped = world.jumped.load(std::sync::atomic::Ordering::Relaxed);
-    semel_core::Clock::now(&world.clock(jumped))
+    semel_core::Clock::now(&world.store_clock)
 }

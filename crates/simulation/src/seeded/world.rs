@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::{Arguments, Write};
-use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
@@ -18,6 +18,7 @@ use crate::seeded::kind::Kind;
 use crate::seeded::life::Life;
 use crate::seeded::plan::Plan;
 use crate::seeded::provider::Provider;
+use crate::seeded::story::Story;
 
 /// A story under way.
 pub(crate) struct World {
@@ -27,8 +28,8 @@ pub(crate) struct World {
     pub(crate) scope: Scope,
     muted: BTreeSet<Site>,
     origin: Instant,
-    /// What the store's clock is ahead of the world's, in milliseconds.
-    pub(crate) jumped: Arc<AtomicI64>,
+    /// What the store goes by.
+    pub(crate) store_clock: WorldClock,
     store: Mutex<Arc<MemoryStore>>,
     /// Faults are over.
     is_calm: AtomicBool,
@@ -65,11 +66,11 @@ pub(crate) struct Tally {
 }
 
 impl World {
-    pub(crate) fn new(kind: Kind, seed: u64, muted: BTreeSet<Site>) -> Arc<Self> {
-        let plan = Plan::draw(kind, seed);
+    pub(crate) fn new(story: Story, muted: BTreeSet<Site>) -> Arc<Self> {
+        let Story { kind, seed, .. } = story;
+        let plan = Plan::draw(story);
         let origin = Instant::now();
-        let jumped = Arc::new(AtomicI64::new(0));
-        let store = new_store(origin, &jumped);
+        let store_clock = WorldClock::new(origin, plan.start_millis, 0);
         let queue = Queue::new(&plan);
         let provider = Provider::new(kind, &plan);
         let disks = plan.workers.iter().map(|_| Disk::default()).collect();
@@ -80,8 +81,8 @@ impl World {
             scope: Scope::new("", "simulation").expect("the scope is well formed"),
             muted,
             origin,
-            jumped,
-            store: Mutex::new(store),
+            store: Mutex::new(new_store(&store_clock)),
+            store_clock,
             is_calm: AtomicBool::new(false),
             is_over: AtomicBool::new(false),
             ended: tokio::sync::Notify::new(),
@@ -98,10 +99,7 @@ impl World {
 
     /// A clock that is as much wrong.
     pub(crate) fn clock(&self, skew_millis: i64) -> WorldClock {
-        WorldClock {
-            origin: self.origin,
-            ahead: Arc::new(AtomicI64::new(skew_millis)),
-        }
+        WorldClock::new(self.origin, self.plan.start_millis, skew_millis)
     }
 
     pub(crate) fn store(&self) -> Arc<MemoryStore> {
@@ -110,7 +108,7 @@ impl World {
 
     /// The store loses everything.
     pub(crate) fn forget_all(&self) {
-        *lock(&self.store) = new_store(self.origin, &self.jumped);
+        *lock(&self.store) = new_store(&self.store_clock);
     }
 
     pub(crate) fn calm(&self) {
@@ -194,7 +192,7 @@ impl World {
         let befell =
             |it: &crate::seeded::plan::Outage| it.from <= now && it.to + aftermath >= since;
         let plan = &self.plan;
-        plan.jump.is_none() && plan.amnesia_at.is_none() && !plan.outages.iter().any(befell)
+        plan.turns.is_empty() && plan.amnesia_at.is_none() && !plan.outages.iter().any(befell)
     }
 
     /// Why the store cannot be reached now, if it cannot.
@@ -241,9 +239,8 @@ pub(crate) fn number_in(payload: &[u8]) -> usize {
     key.trim_start_matches('k').parse().unwrap_or_default()
 }
 
-fn new_store(origin: Instant, jumped: &Arc<AtomicI64>) -> Arc<MemoryStore> {
-    let ahead = Arc::clone(jumped);
-    Arc::new(MemoryStore::new(Arc::new(WorldClock { origin, ahead })))
+fn new_store(clock: &WorldClock) -> Arc<MemoryStore> {
+    Arc::new(MemoryStore::new(Arc::new(clock.clone())))
 }
 
 fn line(log: &mut String, now: Duration, what: Arguments<'_>) {
@@ -264,18 +261,52 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The world's time, read by a clock that is wrong by a constant or that jumps.
+/// The world's time, read by a clock that is wrong by a constant, that jumps, or that stands still.
 #[derive(Clone, Debug)]
 pub(crate) struct WorldClock {
     origin: Instant,
+    start_millis: u64,
     ahead: Arc<AtomicI64>,
+    /// How old the world was when it stopped; [`RUNS`] if it did not.
+    stopped_at: Arc<AtomicU64>,
+}
+
+impl WorldClock {
+    fn new(origin: Instant, start_millis: u64, ahead: i64) -> Self {
+        Self {
+            origin,
+            start_millis,
+            ahead: Arc::new(AtomicI64::new(ahead)),
+            stopped_at: Arc::new(AtomicU64::new(RUNS)),
+        }
+    }
+
+    fn world_millis(&self) -> u64 {
+        u64::try_from(self.origin.elapsed().as_millis()).unwrap_or(u64::MAX)
+    }
+
+    /// Is ahead of the world by so much from now on.
+    pub(crate) fn jump(&self, ahead: i64) {
+        self.ahead.store(ahead, Ordering::Relaxed);
+    }
+
+    pub(crate) fn stop(&self) {
+        self.stopped_at
+            .store(self.world_millis(), Ordering::Relaxed);
+    }
+
+    pub(crate) fn go_on(&self) {
+        self.stopped_at.store(RUNS, Ordering::Relaxed);
+    }
 }
 
 impl Clock for WorldClock {
     fn now(&self) -> Timestamp {
-        let millis = u64::try_from(self.origin.elapsed().as_millis()).unwrap_or(u64::MAX);
+        let millis = self
+            .world_millis()
+            .min(self.stopped_at.load(Ordering::Relaxed));
         let ahead = self.ahead.load(Ordering::Relaxed);
-        Timestamp::from_millis((START_MILLIS + millis).saturating_add_signed(ahead))
+        Timestamp::from_millis((self.start_millis + millis).saturating_add_signed(ahead))
     }
 
     fn monotonic(&self) -> Duration {
@@ -283,5 +314,5 @@ impl Clock for WorldClock {
     }
 }
 
-/// 2026-11-21T10:00:00Z.
-pub(crate) const START_MILLIS: u64 = 1_795_255_200_000;
+/// Later than any stop.
+const RUNS: u64 = u64::MAX;
