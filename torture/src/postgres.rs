@@ -55,7 +55,7 @@ impl Postgres {
             .expect("a free port")
             .port();
         let process = server(&programs, &data, port);
-        let this = Self {
+        let mut this = Self {
             folder,
             programs,
             port,
@@ -78,15 +78,7 @@ impl Postgres {
     pub fn kill_and_restart(&mut self) {
         self.process.kill().expect("a process");
         self.process.wait().expect("a process");
-        let data = self.folder.path().join("data");
-        for _ in 0..100 {
-            // It refuses to start beside what is left of the one before.
-            self.process = server(&self.programs, &data, self.port);
-            sleep(Duration::from_millis(200));
-            if self.process.try_wait().expect("a process").is_none() {
-                break;
-            }
-        }
+        self.process = self.server();
         self.wait_until_up();
     }
 
@@ -114,8 +106,16 @@ impl Postgres {
         text.lines().map(str::to_owned).collect()
     }
 
-    fn wait_until_up(&self) {
+    fn server(&self) -> Child {
+        server(&self.programs, &self.folder.path().join("data"), self.port)
+    }
+
+    fn wait_until_up(&mut self) {
         for _ in 0..600 {
+            // It refuses to start beside what is left of the one before.
+            if self.process.try_wait().expect("a process").is_some() {
+                self.process = self.server();
+            }
             let ready = Command::new(self.programs.join("pg_isready"))
                 .args(["-q", "-h", "127.0.0.1", "-p", &self.port.to_string()])
                 .status();

@@ -71,6 +71,21 @@ impl Server {
 
     /// Runs it again on the same files, and waits until it answers.
     pub(crate) fn run(&mut self) {
+        for _ in 0..3_000 {
+            // It refuses to start beside a process of the one before, which may take its time to die.
+            let has_ended = |it: &mut Child| it.try_wait().expect("a process").is_some();
+            if self.process.as_mut().is_none_or(has_ended) {
+                self.process = Some(self.spawn());
+            }
+            if self.answers() {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        panic!("the server does not come up: {}", self.log());
+    }
+
+    fn spawn(&self) -> Child {
         let log = fs::File::create(self.folder.path().join("log")).expect("a log");
         let mut postgres = command("postgres", self.folder.path());
         postgres
@@ -80,14 +95,7 @@ impl Server {
             .args(self.settings.iter().flat_map(|it| ["-c", it]))
             .stdout(Stdio::null())
             .stderr(log);
-        self.process = Some(postgres.spawn().expect("postgres starts"));
-        for _ in 0..3_000 {
-            if self.answers() {
-                return;
-            }
-            std::thread::sleep(Duration::from_millis(20));
-        }
-        panic!("the server does not come up: {}", self.log());
+        postgres.spawn().expect("postgres starts")
     }
 
     /// Kills it with all its processes, as a machine that loses its power does to them.
