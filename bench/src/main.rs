@@ -55,7 +55,10 @@ fn main() -> ExitCode {
             continue;
         }
         if let Err(error) = bench() {
-            eprintln!("bench {name}: {error}");
+            // A driver keeps the server's own words behind its error.
+            let causes = std::iter::successors(Some(&*error), |error| error.source());
+            let words: Vec<String> = causes.map(ToString::to_string).collect();
+            eprintln!("bench {name}: {}", words.join(": "));
             return ExitCode::from(3);
         }
     }

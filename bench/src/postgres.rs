@@ -201,7 +201,7 @@ impl Site {
 
     async fn copy(&self, count: u64) -> Result<(), Failure> {
         use futures_util::SinkExt as _;
-        let text = "COPY semel_bench.copied (at, token, created_at, scope, attempts, state, id, claim, key) FROM STDIN";
+        let text = "COPY semel_bench.copied (at, token, created_at, scope, attempts, state, id, claim, key, revision) FROM STDIN";
         for batch in 0..count / BATCH {
             let mut rows = String::with_capacity(200 * 1_000);
             for request in self.requests()? {
@@ -211,7 +211,8 @@ impl Site {
                 let now = 1_795_255_200_000_u64;
                 writeln!(
                     rows,
-                    "{now}\t{batch}\t{now}\t1\t1\t0\t\\\\x{id}\t\\\\x{claim}\t{key}"
+                    "{now}\t{batch}\t{now}\t1\t1\t0\t\\\\x{id}\t\\\\x{claim}\t{key}\t{}",
+                    batch << 20
                 )?;
             }
             let sink = self.client.copy_in(text).await?;

@@ -43,6 +43,11 @@ pub(crate) fn is_passing(failure: &impl Refuses) -> bool {
     state.is_some_and(|state| PASSING.iter().any(|it| it.code() == state))
 }
 
+/// Whether a row is there already that was to be inserted.
+pub(crate) fn is_there(failure: &impl Refuses) -> bool {
+    failure.state() == Some(SqlState::UNIQUE_VIOLATION.code())
+}
+
 /// What may be an answer of the server.
 pub(crate) trait Refuses {
     /// Its `SQLSTATE`.

@@ -27,6 +27,7 @@ mod session;
 mod sql;
 mod statements;
 mod store;
+mod streak;
 mod transaction;
 mod transfer;
 

@@ -14,16 +14,19 @@ use semel_core::{Clock, Error, Result, Scope};
 use crate::driver::Refused;
 use crate::error::{is_passing, no_connection, undone};
 use crate::sql::{Text, Texts};
+use crate::streak::Streak;
 
 /// What all calls share.
 pub(crate) struct Session {
     pub(crate) pool: Pool,
     pub(crate) texts: Texts,
+    pub(crate) claim_new: Text,
     pub(crate) schema: Box<str>,
     pub(crate) clock: Option<Arc<dyn Clock>>,
     pub(crate) patience: Duration,
     /// For how many more batches of effects every message has a savepoint.
     pub(crate) careful: AtomicU32,
+    pub(crate) streak: Streak,
     /// The numbers of scopes that are known to be stored.
     scopes: Mutex<HashMap<Scope, i32>>,
 }
@@ -101,13 +104,16 @@ impl Session {
         clock: Option<Arc<dyn Clock>>,
         patience: Duration,
     ) -> Self {
+        let texts = Texts::in_schema(&schema);
         Self {
             pool,
-            texts: Texts::in_schema(&schema),
+            claim_new: texts.claim_new(),
+            texts,
             schema,
             clock,
             patience,
             careful: AtomicU32::new(0),
+            streak: Streak::default(),
             scopes: Mutex::default(),
         }
     }

@@ -74,6 +74,20 @@ pub(crate) struct Text {
     pub(crate) types: Box<[Type]>,
 }
 
+impl Texts {
+    /// As `claim`, and undone as a whole if one of its keys is there.
+    pub(crate) fn claim_new(&self) -> Text {
+        Text {
+            sql: self
+                .claim
+                .sql
+                .replace("ON CONFLICT (id) DO NOTHING", "")
+                .into(),
+            types: self.claim.types.clone(),
+        }
+    }
+}
+
 impl Text {
     fn new(text: &str, schema: &str) -> Self {
         let sql = text.replace("semel.", &format!("{}.", quoted(schema)));
@@ -129,5 +143,7 @@ mod tests {
         assert_eq!(texts.update.types.len(), 26);
         assert_eq!(texts.insert.types.len(), 28);
         assert_eq!(texts.claim.types.len(), 13);
+        assert!(texts.claim.sql.contains("ON CONFLICT"));
+        assert!(!texts.claim_new().sql.contains("ON CONFLICT"));
     }
 }

@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 
 use deadpool_postgres::tokio_postgres::Row;
+use deadpool_postgres::tokio_postgres::types::ToSql;
 use semel_core::ledger::{Found, Ledger, first_revision};
 use semel_core::{
     Admission, ClaimRequest, Error, ErrorKind, FencingToken, OpId, Result, Timestamp,
@@ -10,8 +11,9 @@ use semel_core::{
 
 use super::{Rounds, line, unasked};
 use crate::columns::Asked;
-use crate::error::undone;
+use crate::error::{is_passing, is_there, undone};
 use crate::row;
+use crate::session::{Runs as _, Session};
 
 impl Rounds<'_, Admission> {
     pub(super) async fn claim(&mut self, batch: &[ClaimRequest]) -> Result<()> {
@@ -24,33 +26,27 @@ impl Rounds<'_, Admission> {
         asked.pack();
         let wanted = self.open.iter().any(|item| batch[*item].wants_outcome);
         let now = self.session.given_now();
-        let text = &self.session.texts.claim;
-        let rows = self
-            .session
-            .run(
-                self.client,
-                text,
-                &[
-                    &now,
-                    &wanted,
-                    &asked.scope,
-                    &asked.lease,
-                    &asked.ids,
-                    &asked.scopes,
-                    &asked.keys,
-                    &asked.claims,
-                    &asked.fingerprints,
-                    &asked.transports,
-                    &asked.young_until,
-                    &asked.leases,
-                    &asked.recoveries,
-                ],
-            )
-            .await?;
+        let parameters: &[&(dyn ToSql + Sync)] = &[
+            &now,
+            &wanted,
+            &asked.scope,
+            &asked.lease,
+            &asked.ids,
+            &asked.scopes,
+            &asked.keys,
+            &asked.claims,
+            &asked.fingerprints,
+            &asked.transports,
+            &asked.young_until,
+            &asked.leases,
+            &asked.recoveries,
+        ];
+        let rows = self.insert(keys.len(), parameters).await?;
         drop(asked);
         let mut ledger: Option<Ledger> = None;
         let mut spares = Vec::new();
         let (mut unseen, mut overtaken) = (HashSet::new(), Vec::new());
+        let mut is_new = true;
         for row in &rows {
             let (found, now) = line(row, row::COLUMNS + 2, &keys)?;
             let ledger = ledger.get_or_insert_with(|| {
@@ -67,9 +63,11 @@ impl Rounds<'_, Admission> {
             spares.extend(spare.map(|token| FencingToken::new(token.cast_unsigned())));
             self.tell(ledger, item, row)?;
             let is_absent = ledger.record(id).is_none() && !ledger.is_damaged(id);
-            if is_absent && !is_too_old(&batch[item], now) {
+            let is_too_old = is_absent && is_too_old(&batch[item], now);
+            if is_absent && !is_too_old {
                 unseen.insert(id);
             }
+            is_new &= is_too_old;
         }
         let Some(mut ledger) = ledger else {
             return Err(Error::new(
@@ -80,6 +78,11 @@ impl Rounds<'_, Admission> {
         if !overtaken.is_empty() {
             self.take_back(&overtaken).await?;
             unseen.extend(overtaken.into_iter().map(|(id, _)| id));
+        }
+        if is_new {
+            self.session.streak.goes_on(keys.len());
+        } else {
+            self.session.streak.ends();
         }
         let mut tokens = spares.into_iter();
         let mut again = Vec::new();
@@ -95,6 +98,27 @@ impl Rounds<'_, Admission> {
             }
         }
         self.write(&ledger, again).await
+    }
+
+    /// Inserts what is absent. Where all keys have been new for long, without looking them up first: if one
+    /// is there all the same, the server undoes the whole statement, and it is run as usual.
+    async fn insert(&self, keys: usize, parameters: &[&(dyn ToSql + Sync)]) -> Result<Vec<Row>> {
+        let Session {
+            texts,
+            claim_new,
+            streak,
+            ..
+        } = self.session;
+        if streak.is_worth_hoping(keys) {
+            match self.client.rows(claim_new, parameters).await {
+                Ok(rows) => return Ok(rows),
+                Err(failure) if is_passing(&failure) || is_there(&failure) => streak.ends(),
+                Err(failure) => return Err(undone(failure)),
+            }
+        }
+        self.session
+            .run(self.client, &texts.claim, parameters)
+            .await
     }
 
     /// Takes in what was inserted: the ledger decides as the statement did. Answers with those whose token

@@ -16,5 +16,6 @@ mod parts;
 mod refused;
 mod server;
 mod site;
+mod streak;
 mod sweep;
 mod values;
