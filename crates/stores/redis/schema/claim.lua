@@ -27,22 +27,37 @@ local function is_claimable(value)
     return forget > 0 and forget <= now
 end
 
+-- What is to be set, as SET and MSETNX take it.
+local pairs_ = {}
 for i = 1, count do
-    local key, value = KEYS[FIXED + i], ARGV[7 + i]
-    local own = common
+    local value = ARGV[7 + i]
+    pairs_[2 * i - 1] = KEYS[FIXED + i]
+    if common == '' then
+        pairs_[2 * i] = front .. sub(value, 1, 18) .. middle .. sub(value, 19)
+    else
+        pairs_[2 * i] = head .. value
+    end
+end
+
+-- Mostly all are absent: then one command adds them, at half of what it costs to add each by its own.
+local are_added = are_young and redis.pcall('MSETNX', unpack(pairs_))
+if type(are_added) == 'table' then
+    return are_added
+end
+
+for i = 1, count do
+    local key = pairs_[2 * i - 1]
     local found
-    if are_young or now <= unpack_('>I8', ARGV[5], i * 8 - 7) then
-        if common == '' then
-            own = sub(value, 1, 18)
-            found = redis.pcall('SET', key, front .. own .. middle .. sub(value, 19), 'NX', 'GET')
-        else
-            found = redis.pcall('SET', key, head .. value, 'NX', 'GET')
-        end
+    if are_added == 1 then
+        found = nil
+    elseif are_young or now <= unpack_('>I8', ARGV[5], i * 8 - 7) then
+        found = redis.pcall('SET', key, pairs_[2 * i], 'NX', 'GET')
     else
         found = redis.pcall('GET', key) or ''
     end
     if not found then
         added = added + 1
+        local own = common == '' and ARGV[7 + i] or common
         if byte(own, 18) >= 8 then
             watched[#watched + 1] = decimal(now + unpack_('>I8', own))
             watched[#watched + 1] = sub(key, -32)

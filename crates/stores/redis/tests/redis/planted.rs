@@ -17,9 +17,27 @@ type Bug = (&'static str, &'static str, &'static str, &'static str);
 const BUGS: &[Bug] = &[
     (
         "claim",
-        "head .. value, 'NX', 'GET')",
-        "head .. value, 'GET')",
+        "pairs_[2 * i], 'NX', 'GET')",
+        "pairs_[2 * i], 'GET')",
         "a_finished_key_replays_inside_its_window",
+    ),
+    (
+        "claim",
+        "'MSETNX'",
+        "'MSET'",
+        "a_finished_key_replays_inside_its_window",
+    ),
+    (
+        "claim",
+        "if are_added == 1 then",
+        "if are_young then",
+        "a_finished_key_replays_inside_its_window",
+    ),
+    (
+        "claim",
+        "are_young and redis.pcall(",
+        "redis.pcall(",
+        "an_old_message_without_a_record_is_too_old",
     ),
     (
         "claim",
@@ -41,8 +59,8 @@ const BUGS: &[Bug] = &[
     ),
     (
         "claim",
-        "are_young or now <=",
-        "true or now <=",
+        "elseif are_young or now <=",
+        "elseif true or now <=",
         "an_old_message_without_a_record_is_too_old",
     ),
     (
