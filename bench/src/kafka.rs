@@ -26,23 +26,29 @@ type Failure = Box<dyn std::error::Error>;
 pub(crate) fn rate() -> crate::Outcome {
     let site = Site::new()?;
     let mut rates = [const { Vec::new() }; SIDES.len()];
+    let mut processor = [const { Vec::new() }; SIDES.len()];
     for round in 0..ROUNDS {
-        for (place, (rates, (_, side, _))) in rates.iter_mut().zip(SIDES).enumerate() {
-            rates.push(site.run(side, &format!("{round}-{place}"))?);
+        for (place, (_, side, _)) in SIDES.into_iter().enumerate() {
+            let (rate, seconds) = site.run(side, &format!("{round}-{place}"))?;
+            rates[place].push(rate);
+            processor[place].push(seconds);
         }
     }
     println!(
         "Kafka to Kafka, {RECORDS} records of some 100 bytes, one in twenty a repeat, {PARTITIONS} \
          partitions, one broker on the same machine, {ROUNDS} rounds"
     );
-    println!("| side | messages/s | over its bare loop, round by round |");
-    println!("|---|---|---|");
+    println!(
+        "| side | messages/s | over its bare loop, round by round | its processor seconds, a million |"
+    );
+    println!("|---|---|---|---|");
     for (place, (name, _, bare)) in SIDES.into_iter().enumerate() {
         let ratio = bare.map(|bare| Figures::ratios(&rates[place], &rates[bare]).to_string());
         let ratio = ratio.unwrap_or_default();
         println!(
-            "| {name} | {} | {ratio} |",
-            Figures::of(rates[place].clone())
+            "| {name} | {} | {ratio} | {} |",
+            Figures::of(rates[place].clone()),
+            Figures::of(processor[place].clone())
         );
     }
     Ok(())
@@ -137,15 +143,20 @@ impl Site {
         Ok(site)
     }
 
-    /// Messages per second.
-    fn run(&self, side: Side, name: &str) -> Result<f64, Failure> {
+    /// Messages per second, and what a million of them cost of a processor, in seconds, beside the broker's.
+    fn run(&self, side: Side, name: &str) -> Result<(f64, f64), Failure> {
         let (output, group) = (
             format!("{}-out-{name}", self.input),
             format!("{}-group-{name}", self.input),
         );
         self.make(&output)?;
-        let (taken, done) = match side {
-            Side::Bare { in_transactions } => timed(|| self.copy(&output, &group, in_transactions)),
+        let (taken, seconds) = match side {
+            Side::Bare { in_transactions } => {
+                let before = processor_seconds("self")?;
+                let (taken, done) = timed(|| self.copy(&output, &group, in_transactions));
+                done?;
+                (taken, processor_seconds("self")? - before)
+            }
             Side::Semel { effect, store } => {
                 let folder = self.folder.path().join(name);
                 std::fs::create_dir(&folder)?;
@@ -160,14 +171,15 @@ impl Site {
                 self.semel(&folder, &group)?
             }
         };
-        done?;
-        Ok(f64::from(RECORDS) / taken.as_secs_f64())
+        let millions = f64::from(RECORDS) / 1e6;
+        Ok((f64::from(RECORDS) / taken.as_secs_f64(), seconds / millions))
     }
 
-    fn semel(&self, folder: &Path, group: &str) -> Result<(Duration, crate::Outcome), Failure> {
+    /// How long it took, and how much of a processor.
+    fn semel(&self, folder: &Path, group: &str) -> Result<(Duration, f64), Failure> {
         let reader = self.consumer(group)?;
         let mut child = None;
-        let timed = timed(|| {
+        let (taken, done) = timed(|| -> crate::Outcome {
             let started = Command::new(&self.semel)
                 .arg("run")
                 .current_dir(folder)
@@ -185,11 +197,14 @@ impl Site {
             }
             Ok(())
         });
+        let mut seconds = Ok(0.0);
         if let Some(mut child) = child {
+            seconds = processor_seconds(&child.id().to_string());
             child.kill()?;
             child.wait()?;
         }
-        Ok(timed)
+        done?;
+        Ok((taken, seconds?))
     }
 
     /// How far the group is.
@@ -321,6 +336,18 @@ fn drain(producer: &BaseProducer) {
     }
 }
 
+/// What a process has had of the processors, all its threads together.
+fn processor_seconds(process: &str) -> Result<f64, Failure> {
+    let stat = std::fs::read_to_string(format!("/proc/{process}/stat"))?;
+    // Behind the name, which may hold anything; then state and ten more before user and system time.
+    let (_, fields) = stat.rsplit_once(')').ok_or("no stat")?;
+    let fields = fields.split_whitespace().skip(11).take(2);
+    let ticks: Result<Vec<u32>, _> = fields.map(str::parse).collect();
+    Ok(f64::from(ticks?.into_iter().sum::<u32>()) / TICKS)
+}
+
+/// Of Linux's processor times, in a second.
+const TICKS: f64 = 100.0;
 const RECORDS: u32 = 1_000_000;
 const PARTITIONS: i32 = 6;
 const BATCH: u32 = 10_000;
