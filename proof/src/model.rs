@@ -11,6 +11,7 @@
 mod happen;
 mod judge;
 mod law;
+mod named;
 mod setup;
 mod steps;
 mod store;
@@ -48,8 +49,8 @@ pub(crate) struct Protocol {
     setup: Setup,
     operations: [Operation; MOST_OPERATIONS],
     entity: Entity,
-    met: Arc<[AtomicU64; Case::COUNT]>,
-    dealt: Arc<[AtomicU64; Fault::COUNT]>,
+    met: Arc<[AtomicU64; Case::ALL.len()]>,
+    dealt: Arc<[AtomicU64; Fault::ALL.len()]>,
 }
 
 impl Protocol {
@@ -58,8 +59,8 @@ impl Protocol {
             setup,
             operations: store::operations()?,
             entity: Entity::new("entity").ok()?,
-            met: Arc::new([const { AtomicU64::new(0) }; Case::COUNT]),
-            dealt: Arc::new([const { AtomicU64::new(0) }; Fault::COUNT]),
+            met: Arc::new([const { AtomicU64::new(0) }; Case::ALL.len()]),
+            dealt: Arc::new([const { AtomicU64::new(0) }; Fault::ALL.len()]),
         })
     }
 
@@ -95,42 +96,7 @@ impl Model for Protocol {
     }
 
     fn properties(&self) -> Vec<Property<Self>> {
-        macro_rules! always {
-            ($($law:ident),*) => {
-                vec![$(Property::always(Law::$law.name(), |_, world: &World| {
-                    world.broken & Law::$law.bit() == 0
-                })),*]
-            };
-        }
-        always![
-            SingleEffect,
-            AcknowledgedSettled,
-            NoLoss,
-            OneLiveClaim,
-            TokensRise,
-            CompletedStays,
-            DoubtStays,
-            UnresolvedStays,
-            KeptItsWindow,
-            KeyInsideWindow,
-            RepeatsCounted,
-            FencedLeavesNoTrace,
-            ResumedIsTheSame,
-            AttemptsCapped,
-            VersionsRise,
-            FirstOutcome,
-            LeaseIsItsOwn,
-            CompletedHappened,
-            DeadDidNotHappen,
-            DoubtHasACause,
-            TooOldIsNotNew,
-            FirstStartStays,
-            ParkedIsNotRerun,
-            OneHolder,
-            OnlyAttemptsCount,
-            ReuseIsConflict,
-            BackoffKept
-        ]
+        Law::properties()
     }
 }
 
@@ -235,11 +201,11 @@ fn check(setup: Setup, time: Option<Duration>) -> Row {
     row.lost = broken(Law::NoLoss).into();
     row.doubts_unexplained = broken(Law::DoubtHasACause).into();
     row.violations = told(found.broken);
-    for fault in Fault::ALL {
+    for &fault in Fault::ALL {
         let dealt = found.protocol.dealt[fault as usize].load(Ordering::Relaxed);
         row.faults.insert(fault.name().to_owned(), dealt);
     }
-    for case in Case::ALL {
+    for &case in Case::ALL {
         row.seen.insert(case.name().to_owned(), times(case));
     }
     row.seconds = since.elapsed().as_secs_f64();

@@ -4,6 +4,7 @@ use semel_core::{Admission, StateKind};
 
 use super::Protocol;
 use super::law::{Case, Law};
+use super::named::Breakable;
 use super::setup::{Class, QUIET, Wish};
 use super::store::Told;
 use super::world::{Ent, NONE, Rec, Recover, Stands, World, outcome_number};
@@ -291,6 +292,12 @@ impl Protocol {
         if after.vanished > self.setup.vanished {
             world.breaks(Law::AttemptsCapped);
         }
+    }
+}
+
+impl Breakable for World {
+    fn broken(&self) -> u32 {
+        self.broken
     }
 }
 

@@ -25,7 +25,7 @@ pub(crate) fn tell(protocol: &Protocol, path: &[(World, Option<Action>)]) -> Str
                     let _ = write!(told, " [effect {}]", next.lives[at].effects);
                 }
             }
-            for law in Law::ALL {
+            for &law in Law::ALL {
                 if next.broken & law.bit() != 0 {
                     let _ = write!(told, " <- breaks {}", law.name());
                 }

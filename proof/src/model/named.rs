@@ -1,0 +1,60 @@
+//! Enums whose variants have a name for people each, from one list.
+
+/// Makes an enum, all of it in `ALL`, and the name of each.
+macro_rules! named {
+    ($(#[$meta:meta])* $name:ident: $($variant:ident = $told:literal),* $(,)?) => {
+        $(#[$meta])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        #[repr(u8)]
+        pub(crate) enum $name {
+            $($variant),*
+        }
+
+        impl $name {
+            pub(crate) const ALL: &[Self] = &[$(Self::$variant),*];
+
+            pub(crate) const fn name(self) -> &'static str {
+                match self {
+                    $(Self::$variant => $told),*
+                }
+            }
+        }
+    };
+}
+
+/// The same, for laws: a bit each, and a property each, which is why none can be left out of a search.
+macro_rules! laws {
+    ($(#[$meta:meta])* $name:ident: $($variant:ident = $told:literal),* $(,)?) => {
+        $crate::model::named::named! {
+            $(#[$meta])* $name: $($variant = $told),*
+        }
+
+        const _: () = assert!($name::ALL.len() <= 32, "more laws than bits");
+
+        impl $name {
+            pub(crate) const fn bit(self) -> u32 {
+                1 << self as u8
+            }
+
+            /// Each as a property of the states of a model.
+            pub(crate) fn properties<M>() -> Vec<stateright::Property<M>>
+            where
+                M: stateright::Model,
+                M::State: $crate::model::named::Breakable,
+            {
+                use $crate::model::named::Breakable as _;
+                vec![$(stateright::Property::always($name::$variant.name(), |_: &M, state: &M::State| {
+                    state.broken() & $name::$variant.bit() == 0
+                })),*]
+            }
+        }
+    };
+}
+
+/// A state that knows which laws are broken in it.
+pub(crate) trait Breakable {
+    /// A bit each.
+    fn broken(&self) -> u32;
+}
+
+pub(crate) use {laws, named};
