@@ -18,24 +18,28 @@ const STORES: &[(&str, Option<&str>)] = &[
     ("redis", Some("SEMEL_TEST_REDIS_URL")),
 ];
 
-/// Histories of each kind for each store; a store whose server is not lent has no row.
+/// Histories of each kind for each store; one whose server is not lent is a failure.
 pub(crate) fn run(effort: Effort) -> Vec<Row> {
-    let lent = |variable: Option<&str>| variable.is_none_or(|it| std::env::var_os(it).is_some());
-    let stores: Vec<&str> = STORES
+    let mut rows: Vec<Row> = STORES
         .iter()
-        .filter(|(_, variable)| lent(*variable))
-        .map(|(store, _)| *store)
+        .map(|(store, _)| Row::new(*store, "histories"))
         .collect();
-    let mut rows: Vec<Row> = stores
-        .iter()
-        .map(|store| Row::new(*store, "histories"))
-        .collect();
+    let lacks = |(store, variable): &(&str, Option<&str>)| {
+        let variable = variable.filter(|it| std::env::var_os(it).is_none())?;
+        Some(format!("{variable} names no server for {store}"))
+    };
+    for (row, lacking) in rows.iter_mut().zip(STORES.iter().map(lacks)) {
+        row.violations.extend(lacking);
+    }
+    if rows.iter().any(|row| !row.violations.is_empty()) {
+        return rows;
+    }
     let budget = effort.budget(MERGE);
     let (mut tried, mut is_broken) = (0, false);
     // In turns, so that a length of time is enough for each.
     while !is_broken && budget.allows(tried) {
         let count = TURN.min(budget.most().saturating_sub(tried)).max(1);
-        for (store, row) in stores.iter().zip(&mut rows) {
+        for ((store, _), row) in STORES.iter().zip(&mut rows) {
             row.add(&turn(store, effort, tried, count));
             is_broken |= !row.violations.is_empty();
         }

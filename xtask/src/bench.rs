@@ -16,7 +16,9 @@ pub(crate) fn run(workspace: &Workspace, args: &[&str]) -> Result {
         }
     }
     if args.is_empty() || args.iter().any(|name| ON_SERVERS.contains(name)) {
-        Borrowed::beside(workspace, |servers| measure(workspace, args, Some(servers)))
+        Borrowed::beside(workspace, &[], |servers| {
+            measure(workspace, args, Some(servers))
+        })
     } else {
         measure(workspace, args, None)
     }

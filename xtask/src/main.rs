@@ -65,7 +65,7 @@ fn dispatch(args: &[String]) -> Result {
         ["readme"] => {
             let workspace = Workspace::find()?;
             let blocks = |servers: &Borrowed| readme::run(&workspace, servers);
-            Borrowed::beside(&workspace, blocks).map(drop)
+            Borrowed::beside(&workspace, &[], blocks).map(drop)
         }
         ["examples"] => examples::run(&Workspace::find()?),
         ["bench", rest @ ..] => bench::run(&Workspace::find()?, rest),

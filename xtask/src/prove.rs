@@ -35,12 +35,11 @@ pub(crate) fn run(workspace: &Workspace, words: &[&str]) -> Result {
             return Err(Failure::no("the release build fails"));
         }
     }
-    if wants_servers(&words) {
-        Borrowed::beside(workspace, |servers| {
+    match servers(&words) {
+        Some(names) => Borrowed::beside(workspace, names, |servers| {
             tried(&mut proof(workspace, servers, &words)?)
-        })?;
-    } else {
-        tried(&mut proof(workspace, &Borrowed::none(workspace), &words)?)?;
+        })?,
+        None => tried(&mut proof(workspace, &Borrowed::none(workspace), &words)?)?,
     }
     if keep {
         for report in reports(workspace)? {
@@ -90,11 +89,20 @@ fn wants(words: &[&str], tier: &str) -> bool {
     words.contains(&tier) || !words.iter().any(|word| word.starts_with('T'))
 }
 
-/// Whether a tier that is asked for tries servers.
-fn wants_servers(words: &[&str]) -> bool {
+/// The servers that a tier that is asked for tries, all of them if none is named; `None` if none does.
+fn servers(words: &[&str]) -> Option<&'static [&'static str]> {
     let is_more = words.contains(&"--seeds") || words.contains(&"--minutes");
-    let wants = |tier: &str| wants(words, tier);
-    ON_SERVERS.iter().any(|tier| wants(tier)) || (is_more && wants(ON_SERVERS_LATER))
+    let any = |on: &[On]| {
+        let mut on = on.iter();
+        on.any(|on| wants(words, on.tier) && (is_more || !on.later))
+    };
+    if any(ON_ALL) {
+        Some(&[])
+    } else if any(ON_STORES) {
+        Some(STORES)
+    } else {
+        None
+    }
 }
 
 /// What is not committed, but for what is kept: tier after tier may be kept before one commit.
@@ -170,10 +178,22 @@ fn json(folder: &Path) -> Result<Vec<PathBuf>> {
 
 /// The tier that tries the binary.
 const ON_THE_BINARY: &str = "T8";
-/// Tiers that try what runs on servers.
-const ON_SERVERS: [&str; 3] = ["T5", "T7", "T8"];
-/// The tier that does so only when it is asked for more than a merge tries.
-const ON_SERVERS_LATER: &str = "T14";
+/// A tier that tries what runs on servers.
+struct On {
+    tier: &'static str,
+    /// Only when it is asked for more than a merge tries.
+    later: bool,
+}
+
+const fn on(tier: &'static str, later: bool) -> On {
+    On { tier, later }
+}
+
+/// Those that try stores alone, which need no broker.
+const ON_STORES: &[On] = &[on("T5", false), on("T7", true)];
+const ON_ALL: &[On] = &[on("T8", false), on("T14", true)];
+/// The servers of the stores.
+const STORES: &[&str] = &["postgres", "mariadb", "redis"];
 
 #[cfg(test)]
 mod tests {
@@ -193,11 +213,15 @@ mod tests {
 
     #[test]
     fn servers_are_had_for_those_tiers_that_try_them() {
-        assert!(wants_servers(&[]));
-        assert!(wants_servers(&["T1", "T5", "--seeds", "9"]));
-        assert!(!wants_servers(&["T1", "--minutes", "5"]));
-        assert!(!wants_servers(&["T14"]));
-        assert!(wants_servers(&["T14", "--seeds", "99"]));
+        let all: Option<&[&str]> = Some(&[]);
+        assert_eq!(servers(&[]), all);
+        assert_eq!(servers(&["T1", "T5", "--seeds", "9"]), Some(STORES));
+        assert_eq!(servers(&["T5", "T8"]), all);
+        assert_eq!(servers(&["T1", "--minutes", "5"]), None);
+        for (tier, on) in [("T7", Some(STORES)), ("T14", all)] {
+            assert_eq!(servers(&[tier]), None);
+            assert_eq!(servers(&[tier, "--seeds", "99"]), on);
+        }
     }
 
     #[test]

@@ -117,13 +117,15 @@ impl Borrowed {
         }
     }
 
-    /// Does `work` beside every server, and fails where one cannot be had.
+    /// Does `work` beside the servers of these names, or all, and fails where one cannot be had.
     pub(crate) fn beside<T>(
         workspace: &Workspace,
+        names: &[&str],
         work: impl FnOnce(&Self) -> Result<T>,
     ) -> Result<T> {
+        let chosen = choose(names)?;
         let mut servers = Self::none(workspace);
-        if let Some(fault) = servers.all(workspace).into_iter().next() {
+        if let Some(fault) = servers.these(workspace, &chosen).into_iter().next() {
             return Err(fault);
         }
         let done = work(&servers);
@@ -134,8 +136,12 @@ impl Borrowed {
 
     /// Starts every server that is not up; says why those are missing that cannot be had.
     pub(crate) fn all(&mut self, workspace: &Workspace) -> Vec<Failure> {
-        let installed = ci::install(workspace, &packages());
-        let mut faults = self.up(&BUILT);
+        self.these(workspace, &BUILT)
+    }
+
+    fn these(&mut self, workspace: &Workspace, servers: &[&'static Server]) -> Vec<Failure> {
+        let installed = ci::install(workspace, &missing(servers));
+        let mut faults = self.up(servers);
         faults.extend(installed.err());
         faults
     }

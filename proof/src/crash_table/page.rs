@@ -25,16 +25,32 @@ pub(crate) fn read() -> Result<BTreeMap<Place, Said>, String> {
     parse(PAGE)
 }
 
+/// The names of the stores on which each class is played.
+pub(crate) fn stores() -> BTreeMap<&'static str, Vec<&'static str>> {
+    let rows = PAGE
+        .lines()
+        .skip_while(|line| !line.starts_with(CLASSES_HEAD));
+    let rows = rows.take_while(|line| line.starts_with('|')).skip(2);
+    let cells = rows.map(|line| line.trim_matches('|').split('|').map(str::trim));
+    let named = cells.filter_map(|mut cells| Some((cells.next()?, cells.next_back()?)));
+    named
+        .map(|(class, stores)| (class, stores.split(", ").collect()))
+        .collect()
+}
+
 /// Reads a page: every cell once, and nothing that is not a cell.
 fn parse(page: &str) -> Result<BTreeMap<Place, Said>, String> {
     let mut said = BTreeMap::new();
     let mut cell = None;
-    for line in page.lines().filter(|line| line.starts_with('|')) {
+    let table = page
+        .lines()
+        .skip_while(|line| !line.starts_with(CELLS_HEAD));
+    for line in table.filter(|line| line.starts_with('|')) {
         let columns: Vec<&str> = line.trim_matches('|').split('|').map(str::trim).collect();
         let [id, step, fault, classes, outcome @ ..] = &columns[..] else {
             continue;
         };
-        // Heads and rules; other tables of the page have fewer columns.
+        // Head and rule.
         if *id == "#" || id.starts_with("--") {
             continue;
         }
@@ -74,6 +90,10 @@ fn parse(page: &str) -> Result<BTreeMap<Place, Said>, String> {
     }
     Ok(said)
 }
+
+/// The first words of the tables.
+const CLASSES_HEAD: &str = "| Class |";
+const CELLS_HEAD: &str = "| # |";
 
 /// A scene, as the page names it.
 pub(crate) fn name(cell: &Cell) -> String {
@@ -119,9 +139,9 @@ mod tests {
 
     #[test]
     fn a_page_that_lacks_a_cell_or_has_one_too_many_is_refused() {
-        let whole = lines(&read().expect("the page is whole"));
+        let whole = CELLS_HEAD.to_owned() + "\n" + &lines(&read().expect("the page is whole"));
         assert_eq!(parse(&whole), read());
-        let first = whole.lines().next().expect("a line");
+        let first = whole.lines().nth(1).expect("a line");
         let wrong = |page: &str| parse(page).expect_err(page);
         let less = whole.replacen(first, "", 1);
         assert!(wrong(&less).contains("says nothing of S0"));

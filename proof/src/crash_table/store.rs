@@ -1,27 +1,17 @@
 //! The stores that the table is played over.
 
+use std::any::Any;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::task::{Context, Poll, Wake, Waker};
-use std::thread::Thread;
-use std::time::Duration;
 
-use semel_core::decide::{Directed, Directive};
-use semel_core::port::checkpoint::{AnyCheckpointStore, CheckpointStore, Together, Write};
-use semel_core::port::store::{Capabilities, ListQuery, Listed, Page, Stats, Swept};
-use semel_core::port::transactional::{
-    AnyTransactionalStore, Application, Applied, Statements, TransactionalStore,
-};
-use semel_core::{
-    Admission, AnyStore, Audited, ClaimRequest, Clock, Mark, Note, Operation, Parked, ParkedId,
-    Record, Renewal, Renewed, Result, Settled, Settlement, Store, Timestamp,
-};
+use semel_core::port::transactional::{AnyTransactionalStore, Statements};
 use semel_simulation::on_cue::backing::{Backing, Database};
 use semel_simulation::on_cue::stage::Kind;
 use semel_simulation::on_cue::time::PausedClock;
 use semel_store_embedded::EmbeddedStore;
 use semel_store_sqlite::SqliteStore;
-use tempfile::TempDir;
+
+use super::prompt::{Hand, Prompt};
+use super::servers::Server;
 
 /// Which store keeps the records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,52 +19,73 @@ pub(crate) enum Shelf {
     Memory,
     Sqlite,
     Embedded,
+    Beside(Server),
 }
 
+/// What goes with a store: the place where it is, which is removed when this is dropped.
+pub(crate) type Place = Box<dyn Any>;
+
 impl Shelf {
-    pub(crate) const ALL: [Self; 3] = [Self::Memory, Self::Sqlite, Self::Embedded];
+    pub(crate) const ALL: [Self; 6] = [
+        Self::Memory,
+        Self::Sqlite,
+        Self::Embedded,
+        Self::Beside(Server::Postgres),
+        Self::Beside(Server::Mysql),
+        Self::Beside(Server::Redis),
+    ];
 
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Memory => "memory",
             Self::Sqlite => "sqlite",
             Self::Embedded => "embedded",
+            Self::Beside(Server::Postgres) => "postgres",
+            Self::Beside(Server::Mysql) => "mysql",
+            Self::Beside(Server::Redis) => "redis",
         }
     }
 
     /// Whether effects of this kind can be recorded in it.
     pub(crate) fn has(self, kind: Kind) -> bool {
-        self != Self::Embedded || kind != Kind::Transaction
+        match self {
+            Self::Memory | Self::Sqlite | Self::Beside(Server::Postgres | Server::Mysql) => true,
+            Self::Embedded => kind != Kind::Transaction,
+            Self::Beside(Server::Redis) => !matches!(kind, Kind::Transaction | Kind::Output),
+        }
     }
 
-    /// An empty store in a folder of its own, which is to be kept as long as the store.
-    pub(crate) fn open(self, clock: PausedClock) -> (Backing, Option<TempDir>) {
-        if self == Self::Memory {
-            return (Backing::memory(clock), None);
-        }
-        let folder = tempfile::tempdir().expect("a folder");
-        let hand = Arc::new(Hand(AtomicU64::new(clock.now().as_millis())));
-        let backing = match self {
-            Self::Memory | Self::Sqlite => {
+    /// An empty store, in a place of its own.
+    pub(crate) fn open(self, clock: PausedClock) -> Result<(Backing, Place), String> {
+        let folder = || tempfile::tempdir().map_err(|error| error.to_string());
+        match self {
+            Self::Memory => Ok((Backing::memory(clock), Box::new(()))),
+            Self::Sqlite => {
+                let (folder, hand) = (folder()?, Hand::at(clock));
                 let path = folder.path().join("semel.db");
-                let store =
-                    SqliteStore::open(&path, hand.clone(), semel_store_sqlite::Options::default());
-                let store = Prompt::new(store.expect("a store"), clock, hand);
-                Backing {
+                let options = semel_store_sqlite::Options::default();
+                let store = SqliteStore::open(&path, hand.clone(), options);
+                let store = store.map_err(|error| error.to_string())?;
+                let store = Prompt::new(store, clock, hand);
+                let backing = Backing {
                     database: Some(ledger(&path, &store)),
                     ..store.backing()
-                }
+                };
+                Ok((backing, Box::new(folder)))
             }
             Self::Embedded => {
-                let store = EmbeddedStore::open(
-                    folder.path(),
-                    hand.clone(),
-                    semel_store_embedded::Options::default(),
-                );
-                Prompt::new(store.expect("a store"), clock, hand).backing()
+                let (folder, hand) = (folder()?, Hand::at(clock));
+                let options = semel_store_embedded::Options::default();
+                let store = EmbeddedStore::open(folder.path(), hand.clone(), options);
+                let store = store.map_err(|error| error.to_string())?;
+                let backing = Prompt::new(store, clock, hand).backing();
+                Ok((backing, Box::new(folder)))
             }
-        };
-        (backing, Some(folder))
+            Self::Beside(server) => {
+                let (backing, site) = server.open(clock)?;
+                Ok((backing, Box::new(site)))
+            }
+        }
     }
 }
 
@@ -97,161 +108,5 @@ fn ledger(path: &std::path::Path, store: &Prompt<SqliteStore>) -> Database {
             let rows = connect(&path).query_row(count, [], |row| row.get::<_, u32>(0));
             rows.expect("a count") as usize
         }),
-    }
-}
-
-/// What a store reads in place of a clock; it is set before each call.
-struct Hand(AtomicU64);
-
-impl Clock for Hand {
-    fn now(&self) -> Timestamp {
-        Timestamp::from_millis(self.0.load(Ordering::Relaxed))
-    }
-
-    fn monotonic(&self) -> Duration {
-        Duration::from_millis(self.0.load(Ordering::Relaxed))
-    }
-}
-
-/// A store with threads of its own in a world whose time only moves when nothing else does: every
-/// call is waited for on the spot, so that it takes no time and nothing comes between.
-struct Prompt<S> {
-    inner: Arc<S>,
-    clock: PausedClock,
-    hand: Arc<Hand>,
-}
-
-impl<S> Clone for Prompt<S> {
-    fn clone(&self) -> Self {
-        Self {
-            inner: Arc::clone(&self.inner),
-            clock: self.clock,
-            hand: Arc::clone(&self.hand),
-        }
-    }
-}
-
-impl<S> Prompt<S> {
-    fn new(inner: S, clock: PausedClock, hand: Arc<Hand>) -> Self {
-        Self {
-            inner: Arc::new(inner),
-            clock,
-            hand,
-        }
-    }
-
-    fn wait<T>(&self, call: impl Future<Output = T>) -> T {
-        self.hand
-            .0
-            .store(self.clock.now().as_millis(), Ordering::Relaxed);
-        // The runtime hands out turns; this thread has none to give back.
-        let mut call = std::pin::pin!(tokio::task::unconstrained(call));
-        let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
-        let mut context = Context::from_waker(&waker);
-        loop {
-            match call.as_mut().poll(&mut context) {
-                Poll::Ready(answer) => return answer,
-                Poll::Pending => std::thread::park(),
-            }
-        }
-    }
-}
-
-impl<S: Store + CheckpointStore> Prompt<S> {
-    fn backing(&self) -> Backing {
-        Backing {
-            store: AnyStore::new(self.clone()),
-            checkpoints: AnyCheckpointStore::new(self.clone()),
-            database: None,
-        }
-    }
-}
-
-struct Unpark(Thread);
-
-impl Wake for Unpark {
-    fn wake(self: Arc<Self>) {
-        self.0.unpark();
-    }
-}
-
-#[deny(clippy::missing_trait_methods)]
-impl<S: Store> Store for Prompt<S> {
-    async fn claim(&self, batch: &[ClaimRequest]) -> Result<Vec<Admission>> {
-        self.wait(self.inner.claim(batch))
-    }
-
-    async fn settle(&self, batch: &[Settlement]) -> Result<Vec<Settled>> {
-        self.wait(self.inner.settle(batch))
-    }
-
-    async fn renew(&self, batch: &[Renewal]) -> Result<Vec<Renewed>> {
-        self.wait(self.inner.renew(batch))
-    }
-
-    async fn park(&self, batch: &[Parked]) -> Result<Vec<bool>> {
-        self.wait(self.inner.park(batch))
-    }
-
-    async fn drop_parked(&self, batch: &[ParkedId], note: Option<&Note>) -> Result<Vec<bool>> {
-        self.wait(self.inner.drop_parked(batch, note))
-    }
-
-    async fn get(&self, batch: &[Operation]) -> Result<Vec<Option<Record>>> {
-        self.wait(self.inner.get(batch))
-    }
-
-    async fn list(&self, query: &ListQuery) -> Result<Page<Listed>> {
-        self.wait(self.inner.list(query))
-    }
-
-    async fn list_parked(&self, query: &ListQuery) -> Result<Page<Parked>> {
-        self.wait(self.inner.list_parked(query))
-    }
-
-    async fn operate(&self, batch: &[Directive]) -> Result<Vec<Directed>> {
-        self.wait(self.inner.operate(batch))
-    }
-
-    async fn list_audit(&self, query: &ListQuery) -> Result<Page<Audited>> {
-        self.wait(self.inner.list_audit(query))
-    }
-
-    async fn sweep(&self, limit: usize) -> Result<Swept> {
-        self.wait(self.inner.sweep(limit))
-    }
-
-    async fn stats(&self) -> Result<Stats> {
-        self.wait(self.inner.stats())
-    }
-
-    async fn preflight(&self) -> Result<Capabilities> {
-        self.wait(self.inner.preflight())
-    }
-}
-
-#[deny(clippy::missing_trait_methods)]
-impl<S: CheckpointStore> CheckpointStore for Prompt<S> {
-    async fn settle_with(&self, batch: &[Settlement], mark: &Mark) -> Result<Together> {
-        self.wait(self.inner.settle_with(batch, mark))
-    }
-
-    async fn admit_with(&self, batch: Vec<ClaimRequest>, write: Write) -> Result<Vec<Admission>> {
-        self.wait(self.inner.admit_with(batch, write))
-    }
-
-    async fn mark(&self, name: &str) -> Result<Option<u64>> {
-        self.wait(self.inner.mark(name))
-    }
-}
-
-#[deny(clippy::missing_trait_methods)]
-impl<S: TransactionalStore> TransactionalStore for Prompt<S> {
-    async fn prepare(&self, statements: &Statements) -> Result<()> {
-        self.wait(self.inner.prepare(statements))
-    }
-
-    async fn apply(&self, statements: &Statements, batch: &[Application]) -> Result<Vec<Applied>> {
-        self.wait(self.inner.apply(statements, batch))
     }
 }
