@@ -27,10 +27,19 @@ pub(crate) struct Effort {
 impl Effort {
     /// Ends a loop over tries: by number, `merge` of them where nothing was asked for, or by time.
     pub(crate) fn budget(self, merge: u64) -> Budget {
+        self.share(merge, 1)
+    }
+
+    /// The same for one of `parts` loops that run one after the other, each of so many tries: they share the time.
+    pub(crate) fn share(self, merge: u64, parts: usize) -> Budget {
+        let parts = parts.max(1) as u64;
         let (most, time) = match self.size {
             Size::Merge => (merge, None),
             Size::Seeds(seeds) => (seeds, None),
-            Size::Minutes(minutes) => (u64::MAX, Some(Duration::from_secs(minutes * 60))),
+            Size::Minutes(minutes) => {
+                let time = Duration::from_millis(minutes * 60_000 / parts);
+                (u64::MAX, Some(time))
+            }
         };
         Budget {
             most,
@@ -80,5 +89,15 @@ mod tests {
         assert!(seeds.allows(4) && !seeds.allows(5));
         let none = effort(Size::Minutes(0)).budget(3);
         assert!(none.allows(0) && !none.allows(1));
+    }
+
+    #[test]
+    fn what_runs_one_after_the_other_shares_the_time_and_not_the_number() {
+        let effort = |size| Effort { size, seed: 1 };
+        let share = effort(Size::Minutes(3)).share(3, 4);
+        assert!(share.left() <= Some(Duration::from_secs(45)));
+        assert!(share.left() > Some(Duration::from_secs(30)));
+        assert_eq!(effort(Size::Seeds(8)).share(3, 4).most(), 8);
+        assert_eq!(effort(Size::Merge).share(3, 4).most(), 3);
     }
 }

@@ -1,118 +1,19 @@
 //! T6: what is promised of any input, tried on inputs made from a corpus by a seeded mutator.
 //!
-//! Each target is a plain function over bytes, which says what it made of them or which promise they
-//! broke. A panic is a broken promise too.
+//! The promises are those of `proof/inputs`.
 
-mod birth;
-mod export;
-mod headers;
-mod json;
-mod jsonl;
-mod keys;
 mod mutator;
-mod selectors;
-mod store;
-mod units;
 
 use std::fmt::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 
+use proof_inputs::{Fate, TARGETS, Target};
+
 use crate::effort::Effort;
 use crate::report::Row;
 use crate::stopwatch::Stopwatch;
 use mutator::Mutator;
-
-/// What became of an input that broke no promise.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Fate {
-    /// It was taken for what it should be.
-    Accepted,
-    /// It was refused, with a reason.
-    Refused,
-}
-
-/// Something that takes bytes from outside.
-struct Target {
-    /// What, which is also its folder in the corpus.
-    name: &'static str,
-    check: fn(&[u8]) -> Result<Fate, String>,
-    /// What the mutator puts in, beside the corpus.
-    words: &'static [&'static [u8]],
-}
-
-const TARGETS: &[Target] = &[
-    Target {
-        name: "selector",
-        check: selectors::check,
-        words: selectors::WORDS,
-    },
-    Target {
-        name: "key",
-        check: keys::check,
-        words: keys::WORDS,
-    },
-    Target {
-        name: "operation-id",
-        check: keys::check_ids,
-        words: keys::WORDS,
-    },
-    Target {
-        name: "json",
-        check: json::check,
-        words: json::WORDS,
-    },
-    Target {
-        name: "birth",
-        check: birth::check,
-        words: birth::WORDS,
-    },
-    Target {
-        name: "duration",
-        check: units::check_duration,
-        words: units::WORDS,
-    },
-    Target {
-        name: "size",
-        check: units::check_size,
-        words: units::WORDS,
-    },
-    Target {
-        name: "headers",
-        check: headers::check,
-        words: headers::WORDS,
-    },
-    Target {
-        name: "jsonl-answer",
-        check: jsonl::check_answer,
-        words: jsonl::WORDS,
-    },
-    Target {
-        name: "jsonl-request",
-        check: jsonl::check_request,
-        words: json::WORDS,
-    },
-    Target {
-        name: "export",
-        check: export::check,
-        words: export::WORDS,
-    },
-    Target {
-        name: "store-records",
-        check: store::check_records,
-        words: store::WORDS,
-    },
-    Target {
-        name: "store-parked",
-        check: store::check_parked,
-        words: store::WORDS,
-    },
-    Target {
-        name: "store-superblock",
-        check: store::check_superblock,
-        words: store::WORDS,
-    },
-];
 
 pub(crate) fn run(effort: Effort) -> Vec<Row> {
     // What is caught below is told with its input; a backtrace of each would bury that.
@@ -120,14 +21,14 @@ pub(crate) fn run(effort: Effort) -> Vec<Row> {
     std::panic::set_hook(Box::new(|_| {}));
     let rows = TARGETS
         .iter()
-        .map(|target| row(target, effort, CASES))
+        .map(|target| row(target, effort, CASES, TARGETS.len()))
         .collect();
     std::panic::set_hook(hook);
     rows
 }
 
-/// The corpus as it is, and then what the mutator makes of it.
-fn row(target: &Target, effort: Effort, cases: u64) -> Row {
+/// The corpus as it is, and then what the mutator makes of it: so many cases, or for its share of the time.
+fn row(target: &Target, effort: Effort, cases: u64, targets: usize) -> Row {
     let since = Stopwatch::start();
     let mut row = Row::new(target.name, "inputs");
     let corpus = match corpus(target.name) {
@@ -140,7 +41,7 @@ fn row(target: &Target, effort: Effort, cases: u64) -> Row {
     for fate in ["accepted", "refused"] {
         row.seen.insert(fate.to_owned(), 0);
     }
-    let budget = effort.budget(cases.max(corpus.len() as u64));
+    let budget = effort.share(cases.max(corpus.len() as u64), targets);
     while budget.allows(row.tried) && row.violations.len() < MOST_VIOLATIONS {
         let seed = effort.seed.wrapping_add(row.tried);
         let as_it_is = usize::try_from(row.tried)
@@ -206,9 +107,7 @@ fn violation(target: &Target, seed: u64, mut input: Vec<u8>) -> String {
 
 /// The inputs in the folder of a target, by name.
 fn corpus(name: &str) -> Result<Vec<Vec<u8>>, String> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("corpus")
-        .join(name);
+    let folder = Path::new(CORPUS).join(name);
     let broken = |why: std::io::Error| format!("no corpus in proof/corpus/{name}: {why}");
     let mut paths = Vec::new();
     for entry in std::fs::read_dir(folder).map_err(broken)? {
@@ -219,6 +118,8 @@ fn corpus(name: &str) -> Result<Vec<Vec<u8>>, String> {
     inputs.collect::<Result<_, _>>().map_err(broken)
 }
 
+/// Where the inputs are that somebody has thought of, or found.
+pub(crate) const CORPUS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/corpus");
 /// Inputs per target that every merge tries.
 const CASES: u64 = 20_000;
 /// One bug fails many inputs; a few of them tell all.
@@ -237,7 +138,10 @@ mod tests {
 
     #[test]
     fn every_target_keeps_its_promises_over_its_corpus_and_a_little_more() {
-        let rows = TARGETS.iter().map(|target| row(target, FEW, 300)).collect();
+        let rows = TARGETS
+            .iter()
+            .map(|target| row(target, FEW, 300, 1))
+            .collect();
         let report = crate::report::Report {
             rows,
             ..crate::report::Report::default()
@@ -260,7 +164,7 @@ mod tests {
             check,
             words: &[],
         };
-        let found = row(&target, FEW, 300).faults_found().concat();
+        let found = row(&target, FEW, 300, 1).faults_found().concat();
         assert!(found.contains("a one; input 31"), "{found}");
         assert!(found.contains("panicked: a brace; input 7b"), "{found}");
         assert!(found.contains("never seen, so never tried: refused"));
@@ -271,7 +175,7 @@ mod tests {
         let corpus = corpus("json").expect("a corpus");
         let input = |seed| {
             let mut faults = std::collections::BTreeMap::new();
-            Mutator::new(seed).input(&corpus, json::WORDS, &mut faults)
+            Mutator::new(seed).input(&corpus, &[b"{", b"1"], &mut faults)
         };
         assert_eq!(input(7), input(7));
         assert!((0..100).any(|seed| input(seed) != input(seed + 1)));

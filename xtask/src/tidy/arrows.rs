@@ -51,6 +51,12 @@ const ALLOWED: &[Arrow] = &[
     // The proxy that cuts connections.
     Arrow("torture", "crates/conformance", Use::Tests),
     Arrow("proof", "crates/core", Use::Normal),
+    // What a fuzzer builds too, and so without the rest of the proof.
+    Arrow("proof", "proof/inputs", Use::Normal),
+    Arrow("proof/inputs", "crates/core", Use::Normal),
+    Arrow("proof/inputs", "crates/engine", Use::Normal),
+    Arrow("proof/inputs", "crates/worker", Use::Normal),
+    Arrow("proof/inputs", "crates/stores/embedded", Use::Normal),
     // The same sources, built with the locks of a scheduler.
     Arrow("proof", "proof/scheduled/*", Use::Normal),
     Arrow("proof/scheduled/*", "crates/core", Use::Normal),

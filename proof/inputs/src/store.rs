@@ -17,12 +17,12 @@ use super::Fate;
 use folder::Folder;
 
 /// The records of a store; see [`check_segment`].
-pub(super) fn check_records(data: &[u8]) -> Result<Fate, String> {
+pub(crate) fn check_records(data: &[u8]) -> Result<Fate, String> {
     check_segment(RECORDS, data)
 }
 
 /// The parked messages and the trail of a store; see [`check_segment`].
-pub(super) fn check_parked(data: &[u8]) -> Result<Fate, String> {
+pub(crate) fn check_parked(data: &[u8]) -> Result<Fate, String> {
     check_segment(PARKED, data)
 }
 
@@ -60,7 +60,7 @@ fn check_segment(name: &str, data: &[u8]) -> Result<Fate, String> {
 }
 
 /// A superblock as it is, and with its checksum made right.
-pub(super) fn check_superblock(data: &[u8]) -> Result<Fate, String> {
+pub(crate) fn check_superblock(data: &[u8]) -> Result<Fate, String> {
     let golden = golden()?;
     let mut forged = data.to_vec();
     if let Some((body, sum)) = forged.split_last_chunk_mut::<4>() {
@@ -143,7 +143,7 @@ fn golden() -> Result<&'static Golden, String> {
 
 fn read_golden() -> Result<Golden, String> {
     let folder =
-        Path::new(env!("CARGO_MANIFEST_DIR")).join("../crates/stores/embedded/tests/golden/v2");
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../crates/stores/embedded/tests/golden/v2");
     let read = |name: &str| {
         std::fs::read(folder.join(name)).map_err(|why| format!("no golden {name}: {why}"))
     };
@@ -310,7 +310,7 @@ const FRAME_LEN: usize = 16;
 const ENTRY_HEADER: usize = 12;
 const ENTRY_SEED: u32 = 0x5345_4d45;
 
-pub(super) const WORDS: &[&[u8]] = &[
+pub(crate) const WORDS: &[&[u8]] = &[
     b"\xff\xff\xff\xff\xff\xff\xff\xff",
     b"SLF1",
     b"SEMELEMB",

@@ -5,7 +5,7 @@ use semel_core::parked::{headers_from_bytes, headers_to_bytes};
 use super::Fate;
 
 /// Bytes that are headers are the only ones of these headers.
-pub(super) fn check(data: &[u8]) -> Result<Fate, String> {
+pub(crate) fn check(data: &[u8]) -> Result<Fate, String> {
     let Some(headers) = headers_from_bytes(data) else {
         return Ok(Fate::Refused);
     };
@@ -16,7 +16,7 @@ pub(super) fn check(data: &[u8]) -> Result<Fate, String> {
     }
 }
 
-pub(super) const WORDS: &[&[u8]] = &[
+pub(crate) const WORDS: &[&[u8]] = &[
     b"\0\0\0\0",
     b"\x01\0\0\0a",
     b"\x01\0\0\0\xff",

@@ -8,7 +8,7 @@ use super::Fate;
 use super::selectors::refusal;
 
 /// A duration is within its limit, and its spelling says as much in whole seconds.
-pub(super) fn check_duration(data: &[u8]) -> Result<Fate, String> {
+pub(crate) fn check_duration(data: &[u8]) -> Result<Fate, String> {
     let Ok(text) = std::str::from_utf8(data) else {
         return Ok(Fate::Refused);
     };
@@ -38,7 +38,7 @@ pub(super) fn check_duration(data: &[u8]) -> Result<Fate, String> {
 }
 
 /// A size is its number times its unit.
-pub(super) fn check_size(data: &[u8]) -> Result<Fate, String> {
+pub(crate) fn check_size(data: &[u8]) -> Result<Fate, String> {
     let Ok(text) = std::str::from_utf8(data) else {
         return Ok(Fate::Refused);
     };
@@ -61,7 +61,7 @@ pub(super) fn check_size(data: &[u8]) -> Result<Fate, String> {
     Ok(Fate::Accepted)
 }
 
-pub(super) const WORDS: &[&[u8]] = &[
+pub(crate) const WORDS: &[&[u8]] = &[
     b"ms",
     b"s",
     b"m",

@@ -7,7 +7,7 @@ use super::Fate;
 use super::selectors::refusal;
 
 /// A key that is read is shown so that it reads the same; a string that is a key is one either way.
-pub(super) fn check(data: &[u8]) -> Result<Fate, String> {
+pub(crate) fn check(data: &[u8]) -> Result<Fate, String> {
     let shared = Key::shared(Bytes::copy_from_slice(data));
     let Ok(text) = std::str::from_utf8(data) else {
         return match shared {
@@ -37,7 +37,7 @@ pub(super) fn check(data: &[u8]) -> Result<Fate, String> {
 
 /// Tenant, operation and key of two operations, separated by NUL: one id exactly where all three are
 /// the same.
-pub(super) fn check_ids(data: &[u8]) -> Result<Fate, String> {
+pub(crate) fn check_ids(data: &[u8]) -> Result<Fate, String> {
     let Ok(text) = std::str::from_utf8(data) else {
         return Ok(Fate::Refused);
     };
@@ -63,7 +63,7 @@ pub(super) fn check_ids(data: &[u8]) -> Result<Fate, String> {
     }
 }
 
-pub(super) const WORDS: &[&[u8]] = &[
+pub(crate) const WORDS: &[&[u8]] = &[
     b"json:",
     b"json:\"json:",
     b"\"",

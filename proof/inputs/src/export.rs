@@ -9,7 +9,7 @@ use super::selectors::refusal;
 
 /// As it is, and with every checksum made right, so that what is behind the checksums is tried too. A
 /// record that is not written as we write it is read by other code, and reads the same.
-pub(super) fn check(data: &[u8]) -> std::result::Result<Fate, String> {
+pub(crate) fn check(data: &[u8]) -> std::result::Result<Fate, String> {
     let fate = judge(read(data))?;
     let one = summed(data);
     let read_one = read(&one);
@@ -118,7 +118,7 @@ const KINDS: [&str; 6] = [
 /// `,"crc":"01234567"}`
 const SUM_LEN: usize = 18;
 
-pub(super) const WORDS: &[&[u8]] = &[
+pub(crate) const WORDS: &[&[u8]] = &[
     b"\n",
     b"{\"token\":1",
     b"{\"mark\":{\"name\":\"m\",\"value\":0}",

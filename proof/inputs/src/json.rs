@@ -8,7 +8,7 @@ use serde_json::{Number, Value};
 use super::Fate;
 
 /// What one takes both take; the canonical form says the same value, and is its own.
-pub(super) fn check(data: &[u8]) -> Result<Fate, String> {
+pub(crate) fn check(data: &[u8]) -> Result<Fate, String> {
     let theirs: Result<Value, _> = serde_json::from_slice(data);
     let document = match (Document::parse(data), &theirs) {
         (Ok(document), _) => document,
@@ -107,7 +107,7 @@ fn same_number(one: &Number, other: &Number) -> bool {
     (one - other).abs() <= one.abs().max(other.abs()) * 1e-15 + 1e-300
 }
 
-pub(super) const WORDS: &[&[u8]] = &[
+pub(crate) const WORDS: &[&[u8]] = &[
     b"{",
     b"}",
     b"[",

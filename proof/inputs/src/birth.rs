@@ -5,7 +5,7 @@ use semel_core::{Timestamp, birth};
 use super::Fate;
 
 /// A time that is read is the time that it is shown as; what says the same is read the same.
-pub(super) fn check(data: &[u8]) -> Result<Fate, String> {
+pub(crate) fn check(data: &[u8]) -> Result<Fate, String> {
     let Ok(text) = std::str::from_utf8(data) else {
         return Ok(Fate::Refused);
     };
@@ -72,7 +72,7 @@ fn unlike_its_text(text: &str, millis: u64) -> Option<String> {
 
 const LAST_OF_9999: u64 = 253_402_300_799_999;
 
-pub(super) const WORDS: &[&[u8]] = &[
+pub(crate) const WORDS: &[&[u8]] = &[
     b"1970-01-01",
     b"2026-11-21",
     b"2000-02-29",

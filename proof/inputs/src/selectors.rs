@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::Fate;
 
-pub(super) fn check(data: &[u8]) -> Result<Fate, String> {
+pub(crate) fn check(data: &[u8]) -> Result<Fate, String> {
     let (text, payload) = match data.iter().position(|byte| *byte == b'\n') {
         Some(end) => (&data[..end], &data[end + 1..]),
         None => (data, &data[..0]),
@@ -64,7 +64,7 @@ pub(super) fn refusal(why: &str) -> Result<Fate, String> {
     Ok(Fate::Refused)
 }
 
-pub(super) const WORDS: &[&[u8]] = &[
+pub(crate) const WORDS: &[&[u8]] = &[
     b"json:/",
     b"json:",
     b"header:",

@@ -13,7 +13,7 @@ use super::Fate;
 use super::selectors::refusal;
 
 /// What is taken for an answer says what JSON says.
-pub(super) fn check_answer(data: &[u8]) -> Result<Fate, String> {
+pub(crate) fn check_answer(data: &[u8]) -> Result<Fate, String> {
     let answer = match frame::answer(data, &mut Tape::default()) {
         Ok(answer) => answer,
         Err(why) => return refusal(&why),
@@ -52,7 +52,7 @@ pub(super) fn check_answer(data: &[u8]) -> Result<Fate, String> {
 }
 
 /// Any payload goes to the child in one line, and can be had back from it.
-pub(super) fn check_request(data: &[u8]) -> Result<Fate, String> {
+pub(crate) fn check_request(data: &[u8]) -> Result<Fate, String> {
     let name = Scope::new("", "pay\"ments").map_err(|why| why.to_string())?;
     let claim = Claim {
         operation: Operation::new(name, Key::from(1)),
@@ -123,7 +123,7 @@ fn unbase64(text: &str) -> Option<Vec<u8>> {
     Some(bytes)
 }
 
-pub(super) const WORDS: &[&[u8]] = &[
+pub(crate) const WORDS: &[&[u8]] = &[
     b"\"id\":3",
     b"\"id\":3.0",
     b"\"id\":18446744073709551615",
