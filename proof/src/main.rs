@@ -9,6 +9,7 @@
 mod cargo;
 mod crash_table;
 mod effort;
+mod fuzzed;
 mod histories;
 mod inputs;
 mod model;
@@ -80,6 +81,11 @@ const TIERS: &[Tier] = &[
         id: "T10",
         what: "the same stories with clocks that are hours off, jump and stand still",
         run: simulation::with_wild_clocks,
+    },
+    Tier {
+        id: "T11",
+        what: "the same properties, under a fuzzer that watches the code",
+        run: fuzzed::run,
     },
     Tier {
         id: "T14",
