@@ -174,6 +174,19 @@ mod tests {
     }
 
     #[test]
+    fn an_end_is_shown_by_its_name() {
+        let names = AttemptEnd::ALL.map(|end| end.to_string());
+        let expected = [
+            "not_applied",
+            "maybe_applied",
+            "failed",
+            "given_back",
+            "vanished",
+        ];
+        assert_eq!(names, expected);
+    }
+
+    #[test]
     fn past_attempts_come_back_as_they_were() {
         let errors = [None, Some(""), Some("card declined"), Some("über"), None];
         let all: Vec<_> = AttemptEnd::ALL

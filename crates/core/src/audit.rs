@@ -59,3 +59,26 @@ pub fn standing(record: Option<&Record>) -> Box<str> {
         Some(record) => record.state.kind().as_str().into(),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_order_has_a_name_in_the_trail() {
+        for (order, name) in [
+            (Order::Release, "release"),
+            (Order::Requeue, "requeue"),
+            (Order::Forget, "forget"),
+            (Order::Hold(true), "hold"),
+            (Order::Hold(false), "let-go"),
+        ] {
+            assert_eq!(order.action(), name);
+        }
+    }
+
+    #[test]
+    fn nothing_stands_as_absent() {
+        assert_eq!(&*standing(None), "absent");
+    }
+}

@@ -287,3 +287,46 @@ pub enum Admission {
     /// This item could not be decided, while others of its batch could.
     Failed(Error),
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Every byte is the one after the last.
+    struct Counts(std::sync::atomic::AtomicU8);
+
+    impl Entropy for Counts {
+        fn fill(&self, bytes: &mut [u8]) {
+            for byte in bytes {
+                *byte = self.0.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+            }
+        }
+    }
+
+    #[test]
+    fn a_claim_id_says_whose_it_is_and_is_else_by_chance() {
+        let entropy = Counts(1.into());
+        let claimant = Claimant::random(&entropy);
+        assert_eq!(claimant.to_string(), "010203040506");
+        let (one, other) = (claimant.claim(&entropy), claimant.claim(&entropy));
+        assert_eq!(one.to_string(), "0102030405060708090a0b0c0d0e0f10");
+        assert_ne!(one, other);
+        assert_eq!((one.claimant(), other.claimant()), (claimant, claimant));
+        let nobodys = ClaimId::random(&entropy);
+        assert_eq!(nobodys.to_bytes()[0], 0x1b);
+        assert_ne!(nobodys.claimant(), claimant);
+    }
+
+    #[test]
+    fn a_claim_id_is_its_bytes() {
+        let id = ClaimId::from_u128(0x0102);
+        assert_eq!(ClaimId::from_bytes(id.to_bytes()), id);
+        assert_eq!(id.to_bytes()[14..], [1, 2]);
+    }
+
+    #[test]
+    fn a_fencing_token_is_shown_as_its_number() {
+        assert_eq!(FencingToken::new(17).to_string(), "17");
+        assert_eq!(FencingToken::new(17).get(), 17);
+    }
+}

@@ -137,3 +137,21 @@ impl fmt::Display for Code {
         f.write_str(self.as_str())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn every_code_has_a_name_of_its_own_that_it_is_shown_by() {
+        let names: BTreeSet<&str> = Code::ALL.iter().map(|code| code.as_str()).collect();
+        assert_eq!(names.len(), Code::ALL.len());
+        for name in names {
+            let is_kebab = name.bytes().all(|it| it.is_ascii_lowercase() || it == b'-');
+            assert!(is_kebab && !name.starts_with('-'), "{name}");
+        }
+        assert_eq!(Code::StoreReadOnly.to_string(), "store-read-only");
+    }
+}

@@ -246,6 +246,69 @@ mod tests {
     }
 
     #[test]
+    fn each_kind_says_whether_it_was_applied_and_what_to_do() {
+        use Certainty::{MaybeApplied, NotApplied};
+        let now = Advice::Retry {
+            after: Duration::ZERO,
+        };
+        for (kind, code, certainty, advice) in [
+            (
+                ErrorKind::InvalidInput,
+                "invalid-input",
+                NotApplied,
+                Advice::Fix,
+            ),
+            (
+                ErrorKind::InvalidConfig,
+                "invalid-config",
+                NotApplied,
+                Advice::Fix,
+            ),
+            (
+                ErrorKind::Unsupported,
+                "unsupported",
+                NotApplied,
+                Advice::Fix,
+            ),
+            (ErrorKind::ClaimLost, "claim-lost", NotApplied, Advice::Stop),
+            (ErrorKind::Conflict, "conflict", NotApplied, now),
+            (ErrorKind::Throttled, "throttled", NotApplied, now),
+            (
+                ErrorKind::Unavailable,
+                "store-unavailable",
+                MaybeApplied,
+                Advice::LookUpFirst,
+            ),
+            (
+                ErrorKind::Timeout,
+                "timeout",
+                MaybeApplied,
+                Advice::LookUpFirst,
+            ),
+            (
+                ErrorKind::Corrupt,
+                "record-corrupt",
+                MaybeApplied,
+                Advice::Alarm,
+            ),
+            (
+                ErrorKind::Poisoned,
+                "store-poisoned",
+                MaybeApplied,
+                Advice::Alarm,
+            ),
+            (ErrorKind::Internal, "internal", MaybeApplied, Advice::Alarm),
+        ] {
+            let error = Error::new(kind, "why");
+            let found = (error.kind(), error.code().as_str(), error.certainty());
+            assert_eq!(found, (kind, code, certainty));
+            assert_eq!(error.advice(), advice, "{kind:?}");
+        }
+        let foreign = Error::new(ErrorKind::Corrupt, "why").with_code(Code::StoreForeign);
+        assert_eq!(foreign.code(), Code::StoreForeign);
+    }
+
+    #[test]
     fn display_leaves_the_source_to_the_report() {
         let error = Error::new(ErrorKind::Unavailable, "cannot open the store")
             .with_source(std::io::Error::other("secret detail"));

@@ -123,6 +123,16 @@ mod tests {
     }
 
     #[test]
+    fn an_empty_outcome_is_kept() {
+        let kept = Outcome::Kept {
+            codec: 0,
+            bytes: Bytes::new(),
+        };
+        assert_eq!(Outcome::empty(), kept);
+        assert_eq!(Outcome::raw(Bytes::new(), 0), kept);
+    }
+
+    #[test]
     fn a_result_that_comes_in_pieces_is_measured_whole() {
         let mut whole = Gathering::new(5);
         let mut cut = Gathering::new(4);

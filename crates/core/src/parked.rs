@@ -202,6 +202,54 @@ fn take_part<'a>(bytes: &mut &'a [u8]) -> Option<&'a [u8]> {
 mod tests {
     use super::*;
 
+    fn parked(reason: &str, key: Option<&str>, transport: Option<&'static [u8]>) -> Parked {
+        Parked {
+            scope: Scope::new("t", "charge").expect("a scope"),
+            key: key.map(|key| Key::new(key).expect("a key")),
+            reason: reason.into(),
+            detail: "".into(),
+            transport: transport.map(Bytes::from_static),
+            coordinates: "orders/3/17".into(),
+            headers: Vec::new(),
+            payload: Bytes::from_static(b"{}"),
+            since: Timestamp::EPOCH,
+        }
+    }
+
+    #[test]
+    fn one_message_is_parked_for_an_operation_and_else_one_for_a_delivery() {
+        for (reason, code) in [(Reason::Dead, "dead"), (Reason::InDoubt, "in-doubt")] {
+            let of_operation = parked(code, Some("a"), Some(b"1")).id();
+            assert_eq!(of_operation, parked(code, Some("a"), Some(b"2")).id());
+            assert_ne!(of_operation, parked(code, Some("b"), Some(b"1")).id());
+            let operation = Operation::new(
+                Scope::new("t", "charge").expect("a scope"),
+                Key::new("a").expect("a key"),
+            );
+            assert_eq!(of_operation, ParkedId::of(&operation, &reason));
+        }
+        let of_delivery = parked("conflict", Some("a"), Some(b"1")).id();
+        assert_eq!(of_delivery, parked("conflict", Some("b"), Some(b"1")).id());
+        assert_ne!(of_delivery, parked("conflict", Some("a"), Some(b"2")).id());
+        // Without an id of the broker, its place is one; and the payload belongs to it.
+        let mut placed = parked("conflict", None, None);
+        let of_place = placed.id();
+        placed.payload = Bytes::from_static(b"[]");
+        assert_ne!(of_place, placed.id());
+        placed.payload = Bytes::from_static(b"{}");
+        placed.coordinates = "orders/3/18".into();
+        assert_ne!(of_place, placed.id());
+    }
+
+    #[test]
+    fn an_id_reads_as_its_bytes() {
+        let id = parked("dead", Some("a"), None).id();
+        let text = id.to_string();
+        let digits = id.to_bytes().into_iter().map(|byte| format!("{byte:02x}"));
+        assert_eq!(text, digits.collect::<String>());
+        assert_eq!(text.len(), 32);
+    }
+
     #[test]
     fn headers_come_back_as_they_were() {
         let headers: Headers = vec![

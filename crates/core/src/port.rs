@@ -12,3 +12,6 @@ pub mod store;
 pub mod streamed;
 pub mod transactional;
 pub mod transfer;
+
+#[cfg(test)]
+mod tests;

@@ -118,6 +118,44 @@ mod tests {
         }
     }
 
+    /// Against a calendar that only counts on, from the first day to the last of the year 2800.
+    #[test]
+    fn every_day_for_centuries_has_its_date() {
+        let (mut year, mut month, mut day) = (1970, 1, 1);
+        let mut days = 0;
+        while year <= 2800 {
+            assert_eq!(civil_from_days(days), (year, month, day));
+            let is_leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
+            let last = match month {
+                2 if is_leap => 29,
+                2 => 28,
+                4 | 6 | 9 | 11 => 30,
+                _ => 31,
+            };
+            days += 1;
+            day += 1;
+            if day > last {
+                (day, month) = (1, month + 1);
+            }
+            if month > 12 {
+                (month, year) = (1, year + 1);
+            }
+        }
+    }
+
+    #[test]
+    fn every_second_of_a_day_is_shown_as_what_is_read() {
+        let midnight = 1_795_219_200_000;
+        for millis in (midnight..midnight + MILLIS_PER_DAY).step_by(999) {
+            let shown = Timestamp::from_millis(millis).to_string();
+            assert_eq!(
+                crate::birth::millis_of_text(&shown),
+                Some(millis),
+                "{shown}"
+            );
+        }
+    }
+
     #[test]
     fn arithmetic_saturates_and_rounds_a_deadline_up() {
         let late = Timestamp::from_millis(u64::MAX - 1);

@@ -21,6 +21,10 @@ fn times_are_read_as_rfc_3339_says() {
         ("9999-12-31T23:59:59.999Z", Some(253_402_300_799_999)),
         ("1970-01-01T01:00:00+01:00", Some(0)),
         ("1970-01-01T00:59:59+01:00", None),
+        ("2026-11-22T10:32:00+23:59", Some(1_795_257_180_000)),
+        ("2026-11-20T10:34:00-23:59", Some(1_795_257_180_000)),
+        ("2026-11-22T10:33:00+24:00", None),
+        ("2026-11-21T11:33:00+00:60", None),
         ("1969-12-31T23:59:59.999Z", None),
         ("0000-01-01T00:00:00Z", None),
         ("2023-02-29T00:00:00Z", None),
@@ -120,5 +124,26 @@ fn a_birth_is_missing_or_invalid_with_its_selector() {
         });
         let selector = "json:/at".parse().expect("is a selector");
         assert_eq!(of(&view, &selector), expected, "{payload}");
+    }
+}
+
+#[test]
+fn every_month_of_every_kind_of_year_begins_where_the_last_ended() {
+    for year in [1972, 1999, 2000, 2023, 2024, 2096, 2100, 2400] {
+        let mut expected = None;
+        for month in 1..=12 {
+            let first = millis_of_text(&format!("{year}-{month:02}-01T00:00:00Z"));
+            assert!(first.is_some() && (expected.is_none() || first == expected));
+            let is_there = |day: u64| {
+                millis_of_text(&format!("{year}-{month:02}-{day:02}T00:00:00Z")).is_some()
+            };
+            let days = (1..=40).filter(|day| is_there(*day)).count();
+            let is_leap = [1972, 2000, 2024, 2096, 2400].contains(&year);
+            let february = if is_leap { 29 } else { 28 };
+            let lengths = [31, february, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
+            assert_eq!(days, lengths[month - 1], "{year}-{month:02}");
+            let millis = days as u64 * 86_400_000;
+            expected = first.map(|first| first + millis);
+        }
     }
 }

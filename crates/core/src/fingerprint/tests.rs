@@ -162,3 +162,15 @@ proptest! {
         prop_assert_eq!(same, first_three(&a) == first_three(&b));
     }
 }
+
+#[test]
+fn a_fingerprint_is_shown_with_its_scheme_and_kept_as_its_bytes() {
+    let fingerprint = Fingerprint {
+        scheme: 0x0102,
+        digest: [0xab; 16],
+    };
+    let digits = "ab".repeat(16);
+    assert_eq!(fingerprint.to_string(), format!("00000102:{digits}"));
+    assert_eq!(Fingerprint::from_bytes(fingerprint.to_bytes()), fingerprint);
+    assert_eq!(fingerprint.to_bytes()[..5], [2, 1, 0, 0, 0xab]);
+}

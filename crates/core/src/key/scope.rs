@@ -225,3 +225,80 @@ fn read_part(hasher: &mut blake3::Hasher, part: &[u8]) {
 
 /// Part of the stored format: ids made under another context are other ids.
 const OP_ID_CONTEXT: &str = "semel 2026-11-21 operation id v1";
+
+#[cfg(test)]
+mod tests {
+    use std::hash::BuildHasherDefault;
+
+    use super::*;
+
+    fn scope(tenant: &str, operation: &str) -> Scope {
+        Scope::new(tenant, operation).expect("a scope")
+    }
+
+    #[test]
+    fn a_scope_is_its_tenant_and_its_operation() {
+        let one = scope("acme", "charge");
+        assert_eq!((one.tenant(), one.operation()), ("acme", "charge"));
+        assert_eq!(one, one.clone());
+        assert_eq!(one, scope("acme", "charge"));
+        assert_ne!(one, scope("acme", "refund"));
+        assert_ne!(one, scope("other", "charge"));
+        assert_ne!(scope("a", "bc"), scope("ab", "c"));
+    }
+
+    #[test]
+    fn scopes_go_by_tenant_and_then_by_operation() {
+        let mut scopes = [scope("b", "a"), scope("a", "c"), scope("a", "b")];
+        scopes.sort();
+        assert_eq!(scopes, [scope("a", "b"), scope("a", "c"), scope("b", "a")]);
+        assert!(
+            scope("a", "b")
+                .partial_cmp(&scope("a", "c"))
+                .is_some_and(|it| it.is_lt())
+        );
+    }
+
+    #[test]
+    fn equal_scopes_have_one_hash_and_others_another() {
+        let hash = |scope: &Scope| {
+            let mut hasher = std::hash::DefaultHasher::new();
+            scope.hash(&mut hasher);
+            hasher.finish()
+        };
+        assert_eq!(hash(&scope("a", "b")), hash(&scope("a", "b")));
+        assert_ne!(hash(&scope("a", "b")), hash(&scope("a", "c")));
+        assert_ne!(hash(&scope("a", "b")), hash(&scope("b", "b")));
+    }
+
+    #[test]
+    fn what_is_no_scope_is_told_in_words() {
+        let long = "x".repeat(Scope::MAX_BYTES + 1);
+        for (tenant, operation, why) in [
+            ("", "", "the operation name is empty"),
+            (&*long, "charge", "the tenant name is over 255 bytes long"),
+            ("", &*long, "the operation name is over 255 bytes long"),
+            (
+                "a\n",
+                "charge",
+                "the tenant name contains a control character",
+            ),
+            ("", "a\0", "the operation name contains a control character"),
+        ] {
+            let error = Scope::new(tenant, operation).expect_err(why);
+            assert_eq!(error.to_string(), why);
+        }
+        assert!(Scope::new(&long[1..], &long[1..]).is_ok());
+        let why = "0".parse::<OpId>().expect_err("too short").to_string();
+        assert_eq!(why, "an operation id is 64 hexadecimal digits");
+    }
+
+    #[test]
+    fn an_id_is_its_own_hash_in_a_map() {
+        use std::hash::BuildHasher;
+        let build = BuildHasherDefault::<OpIdHasher>::default();
+        let mut bytes = [0; 32];
+        bytes[24..].copy_from_slice(&7_u64.to_le_bytes());
+        assert_eq!(build.hash_one(OpId::from_bytes(bytes)), 7);
+    }
+}

@@ -141,6 +141,24 @@ mod tests {
     }
 
     #[test]
+    fn what_is_found_and_what_cannot_be_read_are_told_apart() {
+        let mut reach = Reach::unknown();
+        reach.fact("retention", "7d", "how long a message stays");
+        reach.unread("max_deliver", "not permitted");
+        let fact = Fact {
+            name: "retention".into(),
+            value: "7d".into(),
+            meaning: "how long a message stays".into(),
+        };
+        assert_eq!(reach.facts, [fact]);
+        let unread = Unread {
+            name: "max_deliver".into(),
+            why: "not permitted".into(),
+        };
+        assert_eq!(reach.unread, [unread]);
+    }
+
+    #[test]
     fn only_what_has_an_end_moves() {
         let minute = Duration::from_secs(60);
         assert_eq!(within(1).plus(minute), within(61));

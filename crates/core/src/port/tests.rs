@@ -1,0 +1,236 @@
+//! What is picked at run time, or shared, is the store or sink behind it: whatever that answers is answered.
+
+use std::future::Future;
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use super::checkpoint::{AnyCheckpointStore, CheckpointStore, Together, Write};
+use super::sink::{AnySink, Publication, Sink};
+use super::store::{AnyStore, Capabilities, ListQuery, Listed, Page, Stats, Store, Swept};
+use super::transactional::{
+    AnyTransactionalStore, Application, Applied, Backoff, Statements, TransactionalStore,
+};
+use super::transfer::{AnyTransferStore, Item, TransferStore};
+use crate::audit::{Audited, Note};
+use crate::claim::{Admission, ClaimRequest};
+use crate::decide::{Directed, Directive};
+use crate::error::{Error, ErrorKind, Result};
+use crate::operation::Operation;
+use crate::parked::{Parked, ParkedId};
+use crate::record::Record;
+use crate::settle::{Mark, Renewal, Renewed, Settled, Settlement};
+
+/// Answers each call with a refusal that names it.
+struct Refuses;
+
+fn refusal<T>(call: &str) -> Result<T> {
+    Err(Error::new(ErrorKind::Throttled, call))
+}
+
+impl Store for Refuses {
+    async fn claim(&self, _: &[ClaimRequest]) -> Result<Vec<Admission>> {
+        refusal("claim")
+    }
+
+    async fn settle(&self, _: &[Settlement]) -> Result<Vec<Settled>> {
+        refusal("settle")
+    }
+
+    async fn renew(&self, _: &[Renewal]) -> Result<Vec<Renewed>> {
+        refusal("renew")
+    }
+
+    async fn park(&self, _: &[Parked]) -> Result<Vec<bool>> {
+        refusal("park")
+    }
+
+    async fn drop_parked(&self, _: &[ParkedId], _: Option<&Note>) -> Result<Vec<bool>> {
+        refusal("drop_parked")
+    }
+
+    async fn get(&self, _: &[Operation]) -> Result<Vec<Option<Record>>> {
+        refusal("get")
+    }
+
+    async fn list(&self, _: &ListQuery) -> Result<Page<Listed>> {
+        refusal("list")
+    }
+
+    async fn list_parked(&self, _: &ListQuery) -> Result<Page<Parked>> {
+        refusal("list_parked")
+    }
+
+    async fn operate(&self, _: &[Directive]) -> Result<Vec<Directed>> {
+        refusal("operate")
+    }
+
+    async fn list_audit(&self, _: &ListQuery) -> Result<Page<Audited>> {
+        refusal("list_audit")
+    }
+
+    async fn sweep(&self, limit: usize) -> Result<Swept> {
+        refusal(&format!("sweep {limit}"))
+    }
+
+    async fn stats(&self) -> Result<Stats> {
+        refusal("stats")
+    }
+
+    async fn preflight(&self) -> Result<Capabilities> {
+        refusal("preflight")
+    }
+}
+
+impl CheckpointStore for Refuses {
+    async fn settle_with(&self, _: &[Settlement], mark: &Mark) -> Result<Together> {
+        refusal(&format!("settle_with {}", mark.name))
+    }
+
+    async fn admit_with(&self, _: Vec<ClaimRequest>, write: Write) -> Result<Vec<Admission>> {
+        write(&[]).and_then(|mark| refusal(&format!("admit_with {}", mark.name)))
+    }
+
+    async fn mark(&self, name: &str) -> Result<Option<u64>> {
+        refusal(&format!("mark {name}"))
+    }
+}
+
+impl TransactionalStore for Refuses {
+    async fn prepare(&self, _: &Statements) -> Result<()> {
+        refusal("prepare")
+    }
+
+    async fn apply(&self, _: &Statements, _: &[Application]) -> Result<Vec<Applied>> {
+        refusal("apply")
+    }
+}
+
+impl TransferStore for Refuses {
+    async fn export(&self, _: Option<&[u8]>, limit: usize) -> Result<Page<Item>> {
+        refusal(&format!("export {limit}"))
+    }
+
+    async fn import(&self, _: &[Item]) -> Result<Vec<bool>> {
+        refusal("import")
+    }
+}
+
+impl Sink for Refuses {
+    async fn publish(&self, _: &[Publication]) -> Vec<Result<()>> {
+        vec![refusal("publish"), refusal("publish too")]
+    }
+}
+
+/// Nothing here waits.
+fn now<T>(future: impl Future<Output = T>) -> T {
+    match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(answer) => answer,
+        Poll::Pending => panic!("it waits"),
+    }
+}
+
+fn refused<T>(future: impl Future<Output = Result<T>>) -> String {
+    match now(future) {
+        Ok(_) => "taken".to_owned(),
+        Err(error) => error.to_string(),
+    }
+}
+
+fn mark() -> Mark {
+    Mark {
+        name: "out".into(),
+        value: 7,
+    }
+}
+
+#[test]
+fn a_store_that_is_picked_or_shared_answers_as_it_does() {
+    fn calls(store: &impl Store) -> Vec<String> {
+        let query = ListQuery::default();
+        vec![
+            refused(store.claim(&[])),
+            refused(store.settle(&[])),
+            refused(store.renew(&[])),
+            refused(store.park(&[])),
+            refused(store.drop_parked(&[], None)),
+            refused(store.get(&[])),
+            refused(store.list(&query)),
+            refused(store.list_parked(&query)),
+            refused(store.operate(&[])),
+            refused(store.list_audit(&query)),
+            refused(store.sweep(3)),
+            refused(store.stats()),
+            refused(store.preflight()),
+        ]
+    }
+    let own = calls(&Refuses);
+    assert_eq!(own[0], "claim");
+    assert_eq!(calls(&Arc::new(Refuses)), own);
+    assert_eq!(calls(&AnyStore::new(Refuses)), own);
+}
+
+#[test]
+fn a_checkpoint_store_that_is_picked_or_shared_answers_as_it_does() {
+    fn calls(store: &impl CheckpointStore) -> Vec<String> {
+        vec![
+            refused(store.settle_with(&[], &mark())),
+            refused(store.admit_with(Vec::new(), Box::new(|_| Ok(mark())))),
+            refused(store.mark("out")),
+        ]
+    }
+    let own = ["settle_with out", "admit_with out", "mark out"];
+    assert_eq!(calls(&Refuses), own);
+    assert_eq!(calls(&Arc::new(Refuses)), own);
+    assert_eq!(calls(&AnyCheckpointStore::new(Refuses)), own);
+}
+
+#[test]
+fn a_transactional_store_that_is_picked_or_shared_answers_as_it_does() {
+    fn calls(store: &impl TransactionalStore) -> Vec<String> {
+        let statements = Statements {
+            sql: Arc::new([]),
+            params: Arc::new([]),
+        };
+        vec![
+            refused(store.prepare(&statements)),
+            refused(store.apply(&statements, &[])),
+        ]
+    }
+    let own = ["prepare", "apply"];
+    assert_eq!(calls(&Refuses), own);
+    assert_eq!(calls(&Arc::new(Refuses)), own);
+    assert_eq!(calls(&AnyTransactionalStore::new(Refuses)), own);
+}
+
+#[test]
+fn a_store_to_move_that_is_picked_or_shared_answers_as_it_does() {
+    fn calls(store: &impl TransferStore) -> Vec<String> {
+        vec![refused(store.export(None, 5)), refused(store.import(&[]))]
+    }
+    let own = ["export 5", "import"];
+    assert_eq!(calls(&Refuses), own);
+    assert_eq!(calls(&Arc::new(Refuses)), own);
+    assert_eq!(calls(&AnyTransferStore::new(Refuses)), own);
+}
+
+#[test]
+fn a_sink_that_is_picked_answers_as_it_does() {
+    let answers = now(AnySink::new(Refuses).publish(&[]));
+    let told: Vec<String> = answers
+        .into_iter()
+        .filter_map(|answer| answer.err().map(|error| error.to_string()))
+        .collect();
+    assert_eq!(told, ["publish", "publish too"]);
+}
+
+#[test]
+fn a_backoff_doubles_from_its_first_pause_to_its_longest() {
+    let backoff = Backoff {
+        first: Duration::from_millis(200),
+        most: Duration::from_secs(1),
+    };
+    let pauses = [0, 1, 2, 3, 4, 1_000].map(|failed| backoff.after(failed).as_millis());
+    assert_eq!(pauses, [200, 200, 400, 800, 1_000, 1_000]);
+}
