@@ -8,6 +8,7 @@
 //!
 //! Not for what a wire or a disk does: brokers and stores are doubles here.
 
+mod answers;
 mod broker;
 mod dice;
 mod effect;

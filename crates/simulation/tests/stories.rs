@@ -56,7 +56,29 @@ const FAILED: &[(Kind, u64, &str)] = &[
         686,
         "an append was recorded, its answer lost, its next try refused: it was cut off",
     ),
+    // From here on the judge was wrong.
+    (Kind::Output, 181_943, FORGOTTEN),
+    (Kind::Output, 249_665, FORGOTTEN),
+    (Kind::Transaction, 338_005, FORGOTTEN),
+    (Kind::Keyed, 355_720, FORGOTTEN),
+    (Kind::Park, 26_704, FORGOTTEN),
+    (Kind::Park, 63_332, TOO_EARLY),
+    (Kind::Park, 211_949, TOO_EARLY),
+    (Kind::Park, 246_486, TOO_EARLY),
+    (Kind::Repeat, 92_962, NOT_ITS_OWNER),
+    (Kind::Stream, 67_363, NOT_ITS_OWNER),
+    (
+        Kind::Keyed,
+        317_397,
+        "a worker died with a claim whose message had been handed on: the doubt was said to have no cause",
+    ),
 ];
+
+const FORGOTTEN: &str = "a record left its window between an answer and its acknowledgement, which was called too early";
+const TOO_EARLY: &str =
+    "a start that nobody had come back to was called lost before a sweep could find it";
+const NOT_ITS_OWNER: &str =
+    "a claim whose answer was lost ran out: it was blamed on an owner that had released it before";
 
 #[test]
 fn what_failed_once_stands() {

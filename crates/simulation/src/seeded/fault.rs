@@ -153,7 +153,7 @@ impl Life {
         self.world.touch(operations);
         if let StoreFault::Slow { .. } | StoreFault::Silent { .. } = fault {
             // What else it was about to do waits for the answer, and its lease runs.
-            let in_hand = self.world.queue().in_hand(self.worker);
+            let in_hand = self.in_hand();
             self.world.touch(&in_hand);
         }
         if method.reports()

@@ -12,6 +12,7 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::Sleep;
 
+use crate::seeded::answers::Answers;
 use crate::seeded::dice::{Dice, Site};
 use crate::seeded::kind::LEASE;
 use crate::seeded::world::{World, lock};
@@ -30,6 +31,7 @@ pub(crate) struct Life {
     counts: Mutex<BTreeMap<&'static str, u64>>,
     /// Operations whose effect this life applied, and of which it has not heard that they are recorded.
     open: Mutex<BTreeSet<usize>>,
+    pub(crate) answers: Mutex<Answers>,
 }
 
 impl Life {
@@ -44,6 +46,7 @@ impl Life {
             disturbed_at: Mutex::default(),
             counts: Mutex::default(),
             open: Mutex::default(),
+            answers: Mutex::default(),
         })
     }
 
@@ -102,7 +105,7 @@ impl Life {
 
     pub(crate) fn stand_still(&self, pause: Duration) {
         self.disturb();
-        let operations = self.world.queue().in_hand(self.worker);
+        let operations = self.in_hand();
         if pause > LEASE && !operations.is_empty() {
             self.world.saw("pause beyond the lease");
         }
@@ -134,7 +137,7 @@ impl Life {
         if self.is_struck.swap(true, Ordering::Relaxed) {
             return;
         }
-        let operations = self.world.queue().in_hand(self.worker);
+        let operations = self.in_hand();
         self.world.touch(&operations);
         if !lock(&self.open).is_empty() {
             self.world.saw("crash between effect and completion");

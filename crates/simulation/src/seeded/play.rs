@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use semel_core::port::store::ListQuery;
-use semel_core::{Clock, StateKind, Store};
+use semel_core::{Clock, Recovery, State, StateKind, Store};
 use tokio::task::JoinSet;
 
 use crate::seeded::dice::Site;
@@ -96,6 +96,7 @@ async fn tell(story: Story, muted: BTreeSet<Site>) -> Told {
     if ended.await.is_err() {
         world.violation("the workers do not end".to_owned());
     }
+    come_to_light(&world).await;
     judge::judge(&world).await
 }
 
@@ -112,12 +113,7 @@ fn saw_clocks(world: &World) {
 
 /// Waits until every message is acknowledged and nothing is on its way.
 async fn come_to_an_end(world: &World) {
-    // A lease ends by the store's clock, which may have gone back since it began.
-    let back = world.plan.turns.iter().map(|(_, turn)| match turn {
-        Turn::Ahead(by) => Duration::from_millis(by.unsigned_abs()) * 2,
-        Turn::Stand(_) => Duration::ZERO,
-    });
-    let end = world.now() + LIVENESS + back.max().unwrap_or_default();
+    let end = latest_end(world);
     while world.now() < end {
         if world.queue().is_done() && world.tally().in_flight == 0 {
             return;
@@ -127,6 +123,48 @@ async fn come_to_an_end(world: &World) {
     world.violation(format!(
         "not all is settled {LIVENESS:?} after the last fault"
     ));
+}
+
+/// Waits until sweeps have found whatever was started and left: a message may have been acknowledged when its record
+/// was in doubt, before a probe let it go on.
+async fn come_to_light(world: &World) {
+    let end = latest_end(world);
+    while world.now() < end {
+        if world.tally().in_flight == 0 && !has_hidden_doubt(world).await {
+            return;
+        }
+        tokio::time::sleep(secs(1)).await;
+    }
+    world.violation("a doubt does not come to light".to_owned());
+}
+
+/// When all must be over that has no more faults.
+fn latest_end(world: &World) -> Duration {
+    // A lease ends by the store's clock, which may have gone back since it began.
+    let back = world.plan.turns.iter().map(|(_, turn)| match turn {
+        Turn::Ahead(by) => Duration::from_millis(by.unsigned_abs()) * 2,
+        Turn::Stand(_) => Duration::ZERO,
+    });
+    world.now() + LIVENESS + back.max().unwrap_or_default()
+}
+
+/// Whether a start is there that a sweep finds in doubt as soon as its lease is over.
+async fn has_hidden_doubt(world: &World) -> bool {
+    let all = ListQuery {
+        limit: usize::MAX,
+        ..ListQuery::default()
+    };
+    let records = world.store().list(&all).await;
+    let records = records.map(|page| page.items).unwrap_or_default();
+    let is_hidden = |state: &State| match state {
+        State::Started { recovery, .. } => *recovery == Recovery::Park,
+        State::Claimed { .. }
+        | State::Released { .. }
+        | State::Completed { .. }
+        | State::Dead { .. }
+        | State::InDoubt { .. } => false,
+    };
+    records.iter().any(|it| is_hidden(&it.record.state))
 }
 
 /// Sweeps as a worker does beside its work.

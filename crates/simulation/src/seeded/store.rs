@@ -162,8 +162,11 @@ impl Store for SimStore {
         let batch = batch.to_vec();
         let spoil: Spoil<Vec<Admission>> =
             |answers| every_second(answers, || Admission::Failed(broken()));
+        let life = Arc::clone(&self.0);
         self.pass(Method::Claim, operations, spoil, |store| async move {
-            store.claim(&batch).await
+            let answers = store.claim(&batch).await?;
+            life.was_admitted(&batch, &answers);
+            Ok(answers)
         })
         .await
     }
@@ -176,8 +179,11 @@ impl Store for SimStore {
         let batch = batch.to_vec();
         let spoil: Spoil<Vec<Settled>> =
             |answers| every_second(answers, || Settled::Failed(broken()));
+        let life = Arc::clone(&self.0);
         self.pass(Method::Settle, operations, spoil, |store| async move {
-            store.settle(&batch).await
+            let answers = store.settle(&batch).await?;
+            life.was_settled(&batch, &answers);
+            Ok(answers)
         })
         .await
     }
@@ -294,7 +300,14 @@ impl CheckpointStore for SimStore {
             let answers = batch.iter().map(|_| Settled::Failed(broken()));
             return Ok(Together::Refused(answers.collect()));
         }
-        let call = |store: Arc<MemoryStore>| async move { store.settle_with(&batch, &mark).await };
+        let life = Arc::clone(&self.0);
+        let call = |store: Arc<MemoryStore>| async move {
+            let together = store.settle_with(&batch, &mark).await?;
+            if let Together::Applied(answers) = &together {
+                life.was_settled(&batch, answers);
+            }
+            Ok(together)
+        };
         self.befallen(fault, operations, |_| {}, call).await
     }
 

@@ -46,11 +46,15 @@ impl TransactionalStore for SimTables {
     }
 }
 
-async fn apply_one(life: &Life, store: &MemoryStore, application: &Application) -> Result<Applied> {
+async fn apply_one(
+    life: &Arc<Life>,
+    store: &MemoryStore,
+    application: &Application,
+) -> Result<Applied> {
     let world: &World = &life.world;
-    let mut admissions = store
-        .claim(std::slice::from_ref(&application.claim))
-        .await?;
+    let requests = std::slice::from_ref(&application.claim);
+    let mut admissions = store.claim(requests).await?;
+    life.was_admitted(requests, &admissions);
     let claim = match admissions.pop() {
         Some(Admission::Granted(claim)) => claim,
         Some(other) => return Ok(Applied::NotGranted(other)),
@@ -79,12 +83,14 @@ async fn apply_one(life: &Life, store: &MemoryStore, application: &Application) 
             window,
         }
     };
-    let settlement = Settlement {
+    let settlements = [Settlement {
         operation: claim.operation.clone(),
         claim_id: claim.claim_id,
         step,
-    };
-    match store.settle(&[settlement]).await?.pop() {
+    }];
+    let mut settled = store.settle(&settlements).await?;
+    life.was_settled(&settlements, &settled);
+    match settled.pop() {
         Some(Settled::Now(StateKind::Completed)) => {
             if claim.takeover {
                 world.tally().takeovers += 1;

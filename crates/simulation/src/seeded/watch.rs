@@ -29,7 +29,6 @@ impl Observer for Watch {
                     "{life} has k{number}, attempt {}{how}",
                     claim.attempt
                 ));
-                self.owned(number, claim.takeover);
                 if claim.takeover {
                     world.tally().takeovers += 1;
                     world.saw("takeover");
@@ -109,24 +108,6 @@ impl Observer for Watch {
 }
 
 impl Watch {
-    /// An operation has a new owner. One that lives and was left alone keeps its lease.
-    fn owned(&self, number: usize, is_takeover: bool) {
-        let Self(life) = self;
-        let world = &life.world;
-        let new = (Arc::downgrade(life), world.now());
-        let former = world.tally().owners.insert(number, new);
-        let Some((former, since)) = former.filter(|_| is_takeover) else {
-            return;
-        };
-        if let Some(former) = former.upgrade()
-            && former.is_well_since(since)
-        {
-            world.violation(format!(
-                "{life} took k{number} over from {former}, which was well"
-            ));
-        }
-    }
-
     /// What grants nothing, and what is about no operation.
     fn refused(&self, event: &Event<'_>) {
         let Self(life) = self;

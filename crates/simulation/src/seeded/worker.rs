@@ -104,7 +104,7 @@ fn befall(life: &Life, strike: Strike, stop: &watch::Sender<bool>) {
         Struck::Crash => life.strike(),
         Struck::Pause(pause) => life.stand_still(pause),
         Struck::Stop => {
-            let operations = world.queue().in_hand(life.worker);
+            let operations = life.in_hand();
             world.touch(&operations);
             life.disturb();
             stop.send_replace(true);

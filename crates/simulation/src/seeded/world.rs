@@ -182,7 +182,7 @@ impl World {
     }
 
     /// Something went wrong around these.
-    pub(crate) fn touch(&self, operations: &[usize]) {
+    pub(crate) fn touch<'a>(&self, operations: impl IntoIterator<Item = &'a usize>) {
         self.tally().touched.extend(operations);
     }
 
