@@ -37,7 +37,7 @@ use crate::consume::Context;
 use crate::options::Options;
 use crate::shared::{AssignmentId, Shared};
 use image::Image;
-use transact::{Item, Transactor};
+use transact::Transactor;
 
 /// Settings of the transactions of a source.
 #[derive(Clone)]
@@ -158,8 +158,8 @@ impl StreamedStore for KafkaStream {
         Ok(standing.collect())
     }
 
-    async fn commit(&self, batch: &[Finished<'_>]) -> Result<Vec<Committed>> {
-        let items: Vec<_> = batch.iter().map(Item::of).collect();
+    async fn commit(&self, batch: &Arc<[Finished]>) -> Result<Vec<Committed>> {
+        let batch = Arc::clone(batch);
         let Self {
             images,
             transactor,
@@ -167,7 +167,7 @@ impl StreamedStore for KafkaStream {
         } = self.clone();
         // librdkafka waits for the brokers in these calls.
         let committing =
-            tokio::task::spawn_blocking(move || lock(&transactor).commit(&images, &shared, &items));
+            tokio::task::spawn_blocking(move || lock(&transactor).commit(&images, &shared, &batch));
         committing
             .await
             .unwrap_or_else(|error| Err(panicked(error)))

@@ -1,6 +1,7 @@
 //! Effects that a broker commits together with their records and with how far its input was read (class E).
 
 use std::future::Future;
+use std::sync::Arc;
 
 use crate::claim::{Admission, ClaimRequest};
 use crate::error::{Error, Result};
@@ -23,15 +24,18 @@ pub trait StreamedStore: Send + Sync + 'static {
     fn admit(&self, batch: &[Claimed<'_>]) -> impl Future<Output = Result<Vec<Standing>>> + Send;
 
     /// Commits what came of these, all in one transaction but those that answer [`Committed::Gone`] or
-    /// [`Committed::Refused`].
+    /// [`Committed::Refused`]. One after the other: whoever asks has no operation in two batches, and asks for
+    /// the next batch when this one is answered.
     ///
     /// # Guarantee   a reader of committed messages sees the output of each operation once
     /// # Shape       one answer per item, in the same order
     /// # Errors      `Unavailable`, `Timeout`: maybe applied; commit the same again, and what was applied is
     /// known again
     /// # Cancel safety   as an error
-    fn commit(&self, batch: &[Finished<'_>])
-    -> impl Future<Output = Result<Vec<Committed>>> + Send;
+    fn commit(
+        &self,
+        batch: &Arc<[Finished]>,
+    ) -> impl Future<Output = Result<Vec<Committed>>> + Send;
 }
 
 /// A delivery and the claim that it asks for.
@@ -47,9 +51,13 @@ pub struct Claimed<'a> {
 
 /// A delivery whose effect is ready to be committed.
 #[derive(Clone, Debug)]
-pub struct Finished<'a> {
-    /// What was granted.
-    pub claimed: Claimed<'a>,
+pub struct Finished {
+    /// The delivery.
+    pub delivery: DeliveryId,
+    /// The identity of its operation.
+    pub id: OpId,
+    /// The claim that was granted.
+    pub request: ClaimRequest,
     /// What it puts out, in order; possibly nothing.
     pub output: Vec<Publication>,
 }

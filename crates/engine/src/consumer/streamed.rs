@@ -1,54 +1,118 @@
 //! Effects that a broker commits together with how far its input was read (class E): decide, transform,
 //! commit, batch by batch.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+mod commit;
+mod failures;
+mod output;
+
+use std::collections::BTreeSet;
+use std::convert::Infallible;
 use std::sync::Arc;
 
 use bytes::Bytes;
 use semel_core::port::sink::Publication;
-use semel_core::port::source::DeliveryId;
 use semel_core::port::streamed::{Claimed, Committed, Finished, Standing, StreamedStore};
-use semel_core::{Admission, Claim, OpId, Result, StateKind, Store};
-use tokio::task::JoinSet;
+use semel_core::{Admission, Claim, OpId, Result, Store};
 
 use super::desk::Desk;
 use super::intake::Intake;
-use super::stream::call;
-use crate::effect::{Call, Effect, Verdict};
+use crate::effect::{Effect, Verdict};
 use crate::event::Event;
 use crate::pipeline::Incoming;
 use crate::publication::foreign;
+use commit::Commit;
+use failures::Failures;
+use output::output;
 
+/// While one batch is committed the next one is gathered, decided and transformed. It is committed when the
+/// answer is here: whatever becomes of a batch, those behind it come after it.
 pub(super) async fn run<S: Store + Clone, T: StreamedStore, E: Effect>(
     desk: &mut Desk<S>,
     mut intake: Intake,
     streamed: T,
     transform: Option<Arc<E>>,
 ) -> Result<()> {
+    let streamed = Arc::new(streamed);
     let mut failures = Failures::default();
+    let mut under_way: Option<Commit<T>> = None;
+    let mut next = Vec::new();
     loop {
-        desk.gather(&mut intake).await;
-        if desk.is_done() {
-            return desk.close(intake).await;
+        if !gather(desk, &mut intake, under_way.as_ref(), next.len()).await
+            && let Some(ended) = under_way.take()
+        {
+            conclude(desk, &mut failures, ended).await?;
         }
-        let taken = desk.lanes.take(desk.pipeline.batch);
-        let granted = admit(desk, &streamed, &failures, taken).await?;
-        let Some(outputs) = output(desk, transform.as_ref(), &granted).await else {
-            // Nothing of it was committed, and all of it is given back.
-            let taken = granted.into_iter().map(|granted| granted.incoming);
-            desk.lanes.put_back(taken.collect());
-            return desk.close(intake).await;
-        };
-        let mut finished = Vec::with_capacity(granted.len());
-        for (granted, verdict) in granted.into_iter().zip(outputs) {
-            match verdict {
-                Verdict::Done(payload) => finished.push((granted, payload)),
-                verdict => failures.count(desk, granted, verdict),
+        let is_done = desk.is_done();
+        if !is_done {
+            let room = desk.pipeline.batch.saturating_sub(next.len());
+            let taken = desk.lanes.take(room);
+            let granted = admit(
+                desk,
+                &*streamed,
+                &failures,
+                taken,
+                (under_way.as_ref(), &next),
+            )
+            .await?;
+            let outputs = tokio::select! {
+                biased;
+                outputs = output(desk, transform.as_ref(), &granted) => outputs,
+                never = answered(desk, under_way.as_mut()) => match never {},
+            };
+            if let Some(outputs) = outputs {
+                finish(desk, &mut failures, granted, outputs, &mut next);
+            } else {
+                // Nothing of it was committed, and all of it is given back.
+                let taken = granted.into_iter().map(|granted| granted.incoming);
+                desk.lanes.put_back(taken.collect());
             }
         }
-        commit(desk, &streamed, &mut failures, finished).await?;
+        if under_way.is_none() && !next.is_empty() {
+            let batch = std::mem::take(&mut next);
+            under_way = Some(Commit::begin(desk, &streamed, batch));
+        }
         desk.flush(&intake).await?;
+        if is_done && under_way.is_none() {
+            return desk.close(intake).await;
+        }
     }
+}
+
+/// Takes in hand what is there, until there is something to do. Answers whether that is for another reason
+/// than that the batch that was under way has ended.
+async fn gather<S: Store + Clone, T: StreamedStore>(
+    desk: &mut Desk<S>,
+    intake: &mut Intake,
+    under_way: Option<&Commit<T>>,
+    ready: usize,
+) -> bool {
+    let Some(under_way) = under_way else {
+        desk.gather(intake).await;
+        return true;
+    };
+    if ready >= desk.pipeline.batch || desk.is_done() {
+        tokio::select! {
+            biased;
+            () = under_way.ended() => return false,
+            never = desk.keep_in_hand() => match never {},
+        }
+    }
+    tokio::select! {
+        biased;
+        () = under_way.ended() => false,
+        () = desk.gather(intake) => true,
+    }
+}
+
+/// Sees to the batch that is under way for as long as whatever runs beside it takes.
+async fn answered<S: Store + Clone, T: StreamedStore>(
+    desk: &Desk<S>,
+    under_way: Option<&mut Commit<T>>,
+) -> Infallible {
+    if let Some(under_way) = under_way {
+        under_way.answered(desk).await;
+    }
+    std::future::pending().await
 }
 
 /// A message that may be worked on.
@@ -57,12 +121,6 @@ struct Granted {
     claim: Claim,
     /// The identity of its operation.
     id: OpId,
-}
-
-impl Granted {
-    fn claimed(&self) -> Claimed<'_> {
-        claimed(&self.incoming, self.id)
-    }
 }
 
 fn claimed(incoming: &Incoming, id: OpId) -> Claimed<'_> {
@@ -79,6 +137,7 @@ async fn admit<S: Store + Clone>(
     streamed: &impl StreamedStore,
     failures: &Failures,
     taken: Vec<Incoming>,
+    (under_way, next): (Option<&Commit<impl StreamedStore>>, &[(Granted, Finished)]),
 ) -> Result<Vec<Granted>> {
     if taken.is_empty() {
         return Ok(Vec::new());
@@ -89,15 +148,20 @@ async fn admit<S: Store + Clone>(
     let asked: Vec<_> = asked.map(|(incoming, id)| claimed(incoming, *id)).collect();
     let standings = desk.ask(|| streamed.admit(&asked)).await?;
     drop(asked);
-    // A claim is nothing that is stored, so nobody else sees that a key is in this batch twice.
-    let mut seen = BTreeSet::new();
+    // A claim is nothing that is stored, so nobody else sees that a key is in this batch twice, or in the one
+    // that is being committed. Messages of one order key are taken one by one, and those of one key where that
+    // is the order.
     let has_order = desk.pipeline.order.is_some();
+    let ready = next.iter().filter(|_| has_order);
+    let mut seen: BTreeSet<_> = ready.map(|(granted, _)| granted.id).collect();
+    let is_pending = |id| under_way.is_some_and(|it| it.has(id)) && !cfg!(semel_planted = "K04");
     let mut granted = Vec::with_capacity(taken.len());
     for ((incoming, standing), id) in taken.into_iter().zip(standings).zip(ids) {
         match standing {
             Standing::Gone => desk.gone(&incoming),
-            // Messages of one order key are taken one by one, and those of one key where that is the order.
-            Standing::Ours(Admission::Granted(_)) if has_order && !seen.insert(id) => {
+            Standing::Ours(Admission::Granted(_))
+                if has_order && (is_pending(id) || !seen.insert(id)) =>
+            {
                 let now = desk.surroundings.clock.now();
                 desk.refused(incoming, Admission::Busy { until: now, now })?;
             }
@@ -116,83 +180,48 @@ async fn admit<S: Store + Clone>(
     Ok(granted)
 }
 
-/// What each puts out: the message itself, or what the transform makes of it. `None` once a shutdown has run
-/// out of patience.
-async fn output<S: Store + Clone, E: Effect>(
-    desk: &Desk<S>,
-    transform: Option<&Arc<E>>,
-    granted: &[Granted],
-) -> Option<Vec<Verdict>> {
-    let Some(transform) = transform else {
-        let payloads = granted.iter().map(|it| it.incoming.payload.clone());
-        return Some(payloads.map(Verdict::Done).collect());
-    };
-    let calls = granted
-        .iter()
-        .map(|it| call(&it.incoming, it.claim.clone()));
-    let most = desk.pipeline.concurrency;
-    tokio::select! {
-        biased;
-        verdicts = transformed(transform, calls.collect(), most) => Some(verdicts),
-        () = desk.patience_is_over() => None,
-        never = desk.keep_in_hand() => match never {},
-    }
-}
-
-/// The verdicts of all calls, at most so many of which run at once.
-async fn transformed<E: Effect>(
-    transform: &Arc<E>,
-    calls: VecDeque<Call>,
-    most: usize,
-) -> Vec<Verdict> {
-    let unknown = Verdict::MaybeApplied {
-        error: "the transform gave no verdict".into(),
-    };
-    let mut verdicts = vec![unknown; calls.len()];
-    let mut waiting = calls.into_iter().enumerate();
-    let mut running = JoinSet::new();
-    loop {
-        while running.len() < most.max(1)
-            && let Some((place, call)) = waiting.next()
-        {
-            let transform = Arc::clone(transform);
-            running.spawn(async move { (place, transform.call(call).await) });
-        }
-        match running.join_next().await {
-            None => return verdicts,
-            Some(Ok((place, verdict))) => verdicts[place] = verdict,
-            // One that panicked has given no verdict.
-            Some(Err(_)) => {}
-        }
-    }
-}
-
-/// Commits all of them at once.
-async fn commit<S: Store + Clone>(
+/// Takes what the transform has finished into the next batch, and deals with the rest.
+fn finish<S: Store + Clone>(
     desk: &mut Desk<S>,
-    streamed: &impl StreamedStore,
     failures: &mut Failures,
-    ended: Vec<(Granted, Bytes)>,
-) -> Result<()> {
-    if ended.is_empty() {
-        return Ok(());
-    }
-    let finished = ended.iter().map(|(granted, payload)| {
-        let output = Publication {
-            id: granted.id.to_string().into(),
-            order: Some(granted.incoming.request.operation.key.clone().into_bytes()),
-            payload: payload.clone(),
-            headers: foreign(&granted.incoming.headers),
-        };
-        Finished {
-            claimed: granted.claimed(),
-            output: vec![output],
+    granted: Vec<Granted>,
+    outputs: Vec<Verdict>,
+    next: &mut Vec<(Granted, Finished)>,
+) {
+    for (granted, verdict) in granted.into_iter().zip(outputs) {
+        match verdict {
+            Verdict::Done(payload) => {
+                let finished = finished(&granted, payload);
+                next.push((granted, finished));
+            }
+            verdict => failures.count(desk, granted, verdict),
         }
-    });
-    let finished: Vec<_> = finished.collect();
-    let committed = desk.ask_slow(|| streamed.commit(&finished)).await?;
-    drop(finished);
-    for ((granted, _), committed) in ended.into_iter().zip(committed) {
+    }
+}
+
+fn finished(granted: &Granted, payload: Bytes) -> Finished {
+    let Granted { incoming, id, .. } = granted;
+    let output = Publication {
+        id: id.to_string().into(),
+        order: Some(incoming.request.operation.key.clone().into_bytes()),
+        payload,
+        headers: foreign(&incoming.headers),
+    };
+    Finished {
+        delivery: incoming.delivery,
+        id: *id,
+        request: incoming.request.clone(),
+        output: vec![output],
+    }
+}
+
+/// Deals with what became of a batch.
+async fn conclude<S: Store + Clone, T: StreamedStore>(
+    desk: &mut Desk<S>,
+    failures: &mut Failures,
+    ended: Commit<T>,
+) -> Result<()> {
+    for (granted, committed) in ended.conclude(desk).await? {
         match committed {
             Committed::Done => {
                 failures.forget(granted.incoming.delivery);
@@ -209,49 +238,4 @@ async fn commit<S: Store + Clone>(
         }
     }
     Ok(())
-}
-
-/// How often the transform failed for messages in hand. Nothing of it outlives the process: a failed
-/// transform leaves nothing behind that could be repeated.
-#[derive(Default)]
-struct Failures(BTreeMap<DeliveryId, u32>);
-
-impl Failures {
-    fn of(&self, delivery: DeliveryId) -> u32 {
-        self.0.get(&delivery).copied().unwrap_or(0)
-    }
-
-    fn forget(&mut self, delivery: DeliveryId) {
-        if !self.0.is_empty() {
-            self.0.remove(&delivery);
-        }
-    }
-
-    /// Has it tried again, or gives it up.
-    fn count<S: Store + Clone>(&mut self, desk: &mut Desk<S>, granted: Granted, verdict: Verdict) {
-        let Granted {
-            incoming, claim, ..
-        } = granted;
-        let (error, after, may_again) = match verdict {
-            // Whatever a transform did outside is its own promise: it may be run again.
-            Verdict::NotApplied { error, retry_after } => (error, retry_after, true),
-            Verdict::MaybeApplied { error } => (error, None, true),
-            Verdict::Dead { error } => (error, None, false),
-            Verdict::DoneUnkept { len_bytes, .. } => {
-                let error = format!("{len_bytes} bytes are more than an output may have");
-                (error.into(), None, false)
-            }
-            Verdict::Done(_) => return,
-        };
-        let pipeline = &desk.pipeline;
-        if may_again && claim.attempt < pipeline.limits.failed.get() {
-            let backoff = desk.jittered(pipeline.backoff.after(claim.attempt));
-            let wait = after.unwrap_or_default().max(backoff);
-            self.0.insert(incoming.delivery, claim.attempt);
-            desk.released(incoming, &error, wait);
-        } else {
-            self.forget(incoming.delivery);
-            desk.given_up(&incoming, StateKind::Dead, &error);
-        }
-    }
 }

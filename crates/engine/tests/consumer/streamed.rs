@@ -8,6 +8,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use semel_core::claim::Duplicate;
 use semel_core::port::sink::Publication;
+use semel_core::port::source::DeliveryId;
 use semel_core::port::streamed::{Claimed, Committed, Finished, Standing, StreamedStore};
 use semel_core::{
     Admission, Error, ErrorKind, FencingToken, OpId, Outcome, Result, StateKind, Timestamp, decide,
@@ -32,7 +33,9 @@ struct Transactions(Arc<Mutex<Log>>);
 
 #[derive(Default)]
 struct Log {
-    committed: BTreeMap<OpId, Vec<Publication>>,
+    committed: BTreeMap<OpId, (DeliveryId, Vec<Publication>)>,
+    /// Keys that were asked about, and how often.
+    asked: BTreeMap<String, usize>,
     /// Payloads in the order in which they were committed.
     output: Vec<Bytes>,
     /// What befalls the next calls of commit.
@@ -47,6 +50,10 @@ struct Log {
 enum Answer {
     /// Nothing was committed, or nobody knows.
     Fail,
+    /// The same, once this key was asked about so often.
+    FailOnce(&'static str, usize),
+    /// It is committed once this key was asked about so often.
+    Await(&'static str, usize),
     /// It was committed, and the answer is lost.
     Lose,
     /// These payloads are never taken.
@@ -78,7 +85,11 @@ impl Transactions {
 
 impl StreamedStore for Transactions {
     async fn admit(&self, batch: &[Claimed<'_>]) -> Result<Vec<Standing>> {
-        let log = self.log();
+        let mut log = self.log();
+        for claimed in batch {
+            let key = claimed.request.operation.key.to_string();
+            *log.asked.entry(key).or_default() += 1;
+        }
         let standing = |claimed: &Claimed<'_>| {
             let key = claimed.request.operation.key.to_string();
             if log.gone.contains(&key) {
@@ -96,17 +107,25 @@ impl StreamedStore for Transactions {
         Ok(batch.iter().map(standing).collect())
     }
 
-    async fn commit(&self, batch: &[Finished<'_>]) -> Result<Vec<Committed>> {
+    async fn commit(&self, batch: &Arc<[Finished]>) -> Result<Vec<Committed>> {
+        let answer = {
+            let mut log = self.log();
+            log.commits += 1;
+            log.script.pop_front()
+        };
+        if let Some(Answer::Await(key, times) | Answer::FailOnce(key, times)) = answer {
+            while self.log().asked.get(key).is_none_or(|asked| *asked < times) {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+        }
         let mut log = self.log();
-        log.commits += 1;
-        let answer = log.script.pop_front();
         let away = || Error::new(ErrorKind::Unavailable, "no coordinator");
-        if matches!(answer, Some(Answer::Fail)) {
+        if matches!(answer, Some(Answer::Fail | Answer::FailOnce(..))) {
             return Err(away());
         }
         let mut answers = Vec::new();
-        for finished in batch {
-            let id = finished.claimed.id;
+        for finished in batch.iter() {
+            let id = finished.id;
             if let Some(Answer::Refuse(payload)) = &answer
                 && finished.output.iter().any(|it| it.payload == *payload)
             {
@@ -114,11 +133,14 @@ impl StreamedStore for Transactions {
                 answers.push(Committed::Refused(error));
                 continue;
             }
-            if log.committed.insert(id, finished.output.clone()).is_none() {
+            // It knows what it was asked for again, and nothing else: it is for the engine to commit a key once.
+            let this = (finished.delivery, finished.output.clone());
+            let before = log.committed.insert(id, this);
+            if before.is_none_or(|(delivery, _)| delivery != finished.delivery) {
                 let payloads = finished.output.iter().map(|it| it.payload.clone());
                 log.output.extend(payloads);
                 if let Some(sink) = &log.sink {
-                    sink.commit(finished.claimed.request.operation.key.as_str());
+                    sink.commit(finished.request.operation.key.as_str());
                 }
             }
             answers.push(Committed::Done);
@@ -162,6 +184,83 @@ async fn a_key_that_is_in_a_batch_twice_is_put_out_once() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn the_next_batch_is_decided_while_one_is_committed() {
+    let world = World::new();
+    let broker = broker_with(&world, &["a", "b"]);
+    let transactions = Transactions::of(&world, &broker).with([Answer::Await("b", 1)]);
+    let mut worker = world.worker(&broker);
+    worker.pipeline.batch = 1;
+    let run = worker.streamed(transactions.clone(), NONE);
+    let summary = tokio::time::timeout(Duration::from_secs(1), run).await;
+    let summary = summary.expect("nobody waits for the other").summary();
+    assert_eq!(summary.of(Fate::Applied), 2);
+    assert_eq!(transactions.log().commits, 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_key_that_is_being_committed_is_not_granted_again() {
+    let world = World::new();
+    let broker = world.broker();
+    for order in ["1", "2"] {
+        broker.publish(Message::with("a", &format!("\"order\":\"{order}\"")));
+    }
+    // The second one is asked about while the first one is being committed.
+    let transactions = Transactions::of(&world, &broker).with([Answer::Await("a", 2)]);
+    let mut worker = world.worker(&broker);
+    worker.pipeline.batch = 1;
+    worker.pipeline.order = Some("json:/order".parse().expect("a selector"));
+    let summary = worker.streamed(transactions.clone(), NONE).await.summary();
+    assert_eq!(transactions.output().len(), 1);
+    assert_eq!(summary.of(Fate::Applied), 1);
+    assert_eq!(summary.of(Fate::Replayed), 1);
+    assert_eq!(broker.acknowledged(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_batch_is_committed_behind_the_one_before_however_often_that_fails() {
+    for answers in [
+        vec![Answer::FailOnce("b", 1)],
+        vec![Answer::FailOnce("b", 1), Answer::Fail, Answer::Fail],
+        vec![Answer::FailOnce("b", 1), Answer::Lose],
+        vec![Answer::Lose, Answer::Fail, Answer::Fail],
+    ] {
+        let world = World::new();
+        let broker = broker_with(&world, &["a", "b", "c", "d"]);
+        let transactions = Transactions::of(&world, &broker).with(answers);
+        let mut worker = world.worker(&broker);
+        worker.pipeline.batch = 1;
+        let run = worker.streamed(transactions.clone(), NONE);
+        let summary = run.await.summary();
+        assert_eq!(summary.of(Fate::Applied), 4);
+        let expected = ["a", "b", "c", "d"].map(|key| Message::of(key).payload);
+        assert_eq!(transactions.output(), expected);
+        assert_eq!(broker.acknowledged(), 4);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_ready_when_a_stop_is_asked_for_is_committed() {
+    let world = World::new();
+    let broker = broker_with(&world, &["a", "b", "c"]);
+    let transactions = Transactions::of(&world, &broker).with([Answer::Await("b", 1)]);
+    let mut worker = world.worker(&broker);
+    worker.pipeline.batch = 1;
+    let (stop, log) = (worker.stop.clone(), transactions.clone());
+    let stopped = async move {
+        while log.log().asked.is_empty() {
+            tokio::task::yield_now().await;
+        }
+        stop.request();
+    };
+    let (run, ()) = tokio::join!(worker.streamed(transactions.clone(), NONE), stopped);
+    let summary = run.summary();
+    let output = transactions.output();
+    assert_eq!(summary.of(Fate::Applied), output.len() as u64);
+    assert_eq!(broker.acknowledged(), output.len());
+    assert!(!output.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
 async fn the_output_carries_the_key_the_headers_and_a_stable_id() {
     let world = World::new();
     let broker = broker_with(&world, &["a"]);
@@ -170,7 +269,7 @@ async fn the_output_carries_the_key_the_headers_and_a_stable_id() {
     let _ = run.await.summary();
 
     let log = transactions.log();
-    let (id, output) = log.committed.first_key_value().expect("one");
+    let (id, (_, output)) = log.committed.first_key_value().expect("one");
     assert_eq!(*id, world.operation("a").id());
     assert_eq!(&*output[0].id, id.to_string());
     assert_eq!(output[0].order, Some(Bytes::from_static(b"a")));

@@ -60,19 +60,14 @@ impl StreamedStore for SimStreamed {
             .await
     }
 
-    async fn commit(&self, batch: &[Finished<'_>]) -> Result<Vec<Committed>> {
+    async fn commit(&self, batch: &Arc<[Finished]>) -> Result<Vec<Committed>> {
         let operations: Vec<_> = batch
             .iter()
-            .map(|it| number_of(&it.claimed.request.operation.key))
+            .map(|it| number_of(&it.request.operation.key))
             .collect();
         let finished: Vec<_> = batch
             .iter()
-            .map(|it| {
-                (
-                    it.claimed.delivery,
-                    number_of(&it.claimed.request.operation.key),
-                )
-            })
+            .map(|it| (it.delivery, number_of(&it.request.operation.key)))
             .collect();
         let life = Arc::clone(&self.0);
         let call = |_: Arc<MemoryStore>| async move {

@@ -147,4 +147,11 @@ pub(super) const BUGS: &[Bug] = &[
             "streamed::partitions_move_between_members_without_a_repeat",
         ],
     ),
+    engine(
+        "K04",
+        "streamed",
+        "grants a key that is being committed",
+        WORLD,
+        &["consumer::streamed::a_key_that_is_being_committed_is_not_granted_again"],
+    ),
 ];

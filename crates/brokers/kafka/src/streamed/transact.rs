@@ -11,10 +11,9 @@ use rdkafka::config::ClientConfig;
 use rdkafka::consumer::{BaseConsumer, Consumer, ConsumerGroupMetadata};
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 use rdkafka::producer::{BaseProducer, BaseRecord, Producer};
-use semel_core::port::sink::Publication;
 use semel_core::port::source::DeliveryId;
 use semel_core::port::streamed::{Committed, Finished};
-use semel_core::{Error, ErrorKind, Key, Result, Timestamp};
+use semel_core::{Error, ErrorKind, Result, Timestamp};
 
 use super::block::{self, Entry};
 use super::placement::Placement;
@@ -26,28 +25,17 @@ use crate::options::{Options, client};
 use crate::record::KEY;
 use crate::shared::{AssignmentId, Place, Shared};
 
-/// One thing to commit.
-pub(super) struct Item {
-    delivery: DeliveryId,
+/// One thing to commit, what is remembered of it, and where its record was read.
+struct Item<'f> {
+    place: Place,
     entry: Entry,
-    key: Key,
-    output: Vec<Publication>,
+    finished: &'f Finished,
 }
 
-impl Item {
-    pub(super) fn of(finished: &Finished<'_>) -> Self {
-        let claimed = &finished.claimed;
-        Self {
-            delivery: claimed.delivery,
-            entry: Entry::of(claimed.id, claimed.request),
-            key: claimed.request.operation.key.clone(),
-            output: finished.output.clone(),
-        }
-    }
-
+impl Item<'_> {
     /// The key of the record that it was made of.
     fn record_key(&self) -> Option<&[u8]> {
-        let headers = self.output.first().map(|it| &it.headers)?;
+        let headers = self.finished.output.first().map(|it| &it.headers)?;
         let key = headers.iter().find(|(name, _)| &**name == KEY);
         key.map(|(_, value)| &value[..])
     }
@@ -74,7 +62,7 @@ enum Failed {
     Refused(DeliveryId, Error),
 }
 
-type Batch<'i> = BTreeMap<AssignmentId, Vec<(Place, &'i Item)>>;
+type Batch<'f> = BTreeMap<AssignmentId, Vec<Item<'f>>>;
 
 impl Transactor {
     pub(super) fn new(options: StreamOptions, source: &Options) -> Result<Self> {
@@ -86,6 +74,8 @@ impl Transactor {
         );
         for (name, value) in [
             ("linger.ms", "5"),
+            // What was taken needs no word of its own.
+            ("delivery.report.only.error", "true"),
             ("queue.buffering.max.messages", "200000"),
         ] {
             if config.get(name).is_none() {
@@ -106,13 +96,13 @@ impl Transactor {
         &mut self,
         images: &Images,
         shared: &Shared,
-        items: &[Item],
+        finished: &[Finished],
     ) -> Result<Vec<Committed>> {
         let mut refused = BTreeMap::new();
         let mut is_alone = false;
         loop {
-            let mut answers = vec![Committed::Gone; items.len()];
-            let mut batch = sort(images, shared, items, &refused, &mut answers)?;
+            let mut answers = vec![Committed::Gone; finished.len()];
+            let mut batch = sort(images, shared, finished, &refused, &mut answers)?;
             let count = batch.values().map(Vec::len).sum::<usize>();
             if count == 0 {
                 return Ok(answers);
@@ -147,9 +137,7 @@ impl Transactor {
             let mut known = images.lock();
             for (id, items) in &batch {
                 if let Some(known) = known.get_mut(id) {
-                    known
-                        .image
-                        .insert(at, items.iter().map(|(_, item)| item.entry));
+                    known.image.insert(at, items.iter().map(|item| item.entry));
                     known.image.sweep(at);
                 }
             }
@@ -166,11 +154,11 @@ impl Transactor {
             return Ok(());
         }
         let partitions = images.partitions.load(Ordering::Relaxed);
-        for (place, item) in batch.values().flatten() {
+        for item in batch.values().flatten() {
             let Place {
                 partition, offset, ..
-            } = *place;
-            let key = item.key.as_str();
+            } = item.place;
+            let key = item.finished.request.operation.key.as_str();
             let seen = self
                 .placement
                 .see(item.record_key(), key, partition, partitions);
@@ -202,14 +190,14 @@ impl Transactor {
         let done = (|| {
             producer.begin_transaction().map_err(Ended::of)?;
             for items in batch.values() {
-                for (_, item) in items {
-                    for publication in &item.output {
-                        publish(producer, &output, publication, item.delivery)
+                for Item { finished, .. } in items {
+                    for publication in &finished.output {
+                        publish(producer, &output, publication, finished.delivery)
                             .map_err(Ended::of)?;
                     }
                 }
-                let entries: Vec<_> = items.iter().map(|(_, item)| item.entry).collect();
-                let partition = items.first().map_or(0, |(place, _)| place.partition);
+                let entries: Vec<_> = items.iter().map(|item| item.entry).collect();
+                let partition = items.first().map_or(0, |item| item.place.partition);
                 for block in block::write(at, &entries) {
                     let record: BaseRecord<'_, [u8], [u8], usize> =
                         BaseRecord::with_opaque_to(&changelog, 0)
@@ -337,19 +325,19 @@ impl Transactor {
 }
 
 /// Sorts by assignment what is to be committed, and answers for what was. What is in neither is gone.
-fn sort<'i>(
+fn sort<'f>(
     images: &Images,
     shared: &Shared,
-    items: &'i [Item],
+    finished: &'f [Finished],
     refused: &BTreeMap<DeliveryId, Error>,
     answers: &mut [Committed],
-) -> Result<Batch<'i>> {
-    let ids: Vec<_> = items.iter().map(|item| item.delivery).collect();
+) -> Result<Batch<'f>> {
+    let ids: Vec<_> = finished.iter().map(|it| it.delivery).collect();
     let places = shared.lock().places(&ids);
     let now = images.clock.now();
     let known = images.lock();
     let mut batch = Batch::new();
-    for ((item, place), answer) in items.iter().zip(places).zip(answers) {
+    for ((finished, place), answer) in finished.iter().zip(places).zip(answers) {
         let Some(place) = place else {
             continue;
         };
@@ -360,17 +348,20 @@ fn sort<'i>(
             let message = "what was committed is being restored from the changelog";
             return Err(unavailable(message).not_applied());
         }
-        if let Some(error) = refused.get(&item.delivery) {
+        if let Some(error) = refused.get(&finished.delivery) {
             *answer = Committed::Refused(error.clone());
             continue;
         }
         *answer = Committed::Done;
         // It was granted, so whatever is known of it was committed since: by us.
-        if !known.image.is_committed(&item.entry, now) {
-            batch
-                .entry(place.assignment)
-                .or_default()
-                .push((place, item));
+        let entry = Entry::of(finished.id, &finished.request);
+        if !known.image.is_committed(&entry, now) {
+            let items = batch.entry(place.assignment).or_default();
+            items.push(Item {
+                place,
+                entry,
+                finished,
+            });
         }
     }
     Ok(batch)
@@ -411,8 +402,8 @@ fn positions(
     Ok((positions, metadata))
 }
 
-fn sorted(items: &[(Place, &Item)]) -> Vec<i64> {
-    let mut offsets: Vec<_> = items.iter().map(|(place, _)| place.offset).collect();
+fn sorted(items: &[Item<'_>]) -> Vec<i64> {
+    let mut offsets: Vec<_> = items.iter().map(|item| item.place.offset).collect();
     offsets.sort_unstable();
     offsets
 }

@@ -176,7 +176,7 @@ impl Member {
             .iter()
             .zip(&requests)
             .map(|(delivery, asked)| finished(delivery, asked, delivery.payload.clone()));
-        let batch: Vec<_> = batch.collect();
+        let batch: Arc<[_]> = batch.collect();
         for _ in 0..400 {
             match self.stream.commit(&batch).await {
                 Ok(committed) => return committed,
@@ -189,11 +189,7 @@ impl Member {
 }
 
 /// What is to be committed of a delivery.
-fn finished<'a>(
-    delivery: &Delivery,
-    (id, request): &'a (OpId, ClaimRequest),
-    payload: Bytes,
-) -> Finished<'a> {
+fn finished(delivery: &Delivery, (id, request): &(OpId, ClaimRequest), payload: Bytes) -> Finished {
     let output = Publication {
         id: id.to_string().into(),
         order: None,
@@ -201,11 +197,9 @@ fn finished<'a>(
         headers: Vec::new(),
     };
     Finished {
-        claimed: Claimed {
-            delivery: delivery.id,
-            id: *id,
-            request,
-        },
+        delivery: delivery.id,
+        id: *id,
+        request: request.clone(),
         output: vec![output],
     }
 }
@@ -438,7 +432,7 @@ async fn an_output_that_no_topic_takes_is_refused_and_the_rest_is_committed() {
             };
             finished(delivery, asked, payload)
         });
-    let batch: Vec<_> = batch.collect();
+    let batch: Arc<[_]> = batch.collect();
     let committed = member.stream.commit(&batch).await.expect("answers");
     match &committed[..] {
         [Committed::Done, Committed::Refused(error), Committed::Done] => {
@@ -553,7 +547,7 @@ async fn records_that_tell_nothing_of_their_place_are_refused() {
     let finished = finished(&held[0], &asked, "1".into());
     let error = member
         .stream
-        .commit(&[finished])
+        .commit(&[finished].into())
         .await
         .expect_err("a refusal");
     assert_eq!(error.kind(), ErrorKind::InvalidConfig, "{error}");

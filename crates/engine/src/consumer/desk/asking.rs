@@ -52,8 +52,13 @@ impl<S: Store + Clone> Desk<S> {
     where
         Fut: Future<Output = Result<T>> + Send,
     {
-        let within = Some(self.outage.answer_within.saturating_mul(10));
+        let within = Some(self.slow_answer_within());
         answer(self.asked(within, false, call).await)
+    }
+
+    /// How long the answer of such a call is waited for.
+    pub(in crate::consumer) fn slow_answer_within(&self) -> Duration {
+        self.outage.answer_within.saturating_mul(10)
     }
 
     /// The same for a call that must not be carried out late, behind one that was asked for after

@@ -1,0 +1,60 @@
+//! Attempts of transforms that fail, and what becomes of their messages.
+
+use std::collections::BTreeMap;
+
+use semel_core::port::source::DeliveryId;
+use semel_core::{StateKind, Store};
+
+use super::Granted;
+use crate::consumer::desk::Desk;
+use crate::effect::Verdict;
+
+/// How often the transform failed for messages in hand. Nothing of it outlives the process: a failed
+/// transform leaves nothing behind that could be repeated.
+#[derive(Default)]
+pub(super) struct Failures(BTreeMap<DeliveryId, u32>);
+
+impl Failures {
+    pub(super) fn of(&self, delivery: DeliveryId) -> u32 {
+        self.0.get(&delivery).copied().unwrap_or(0)
+    }
+
+    pub(super) fn forget(&mut self, delivery: DeliveryId) {
+        if !self.0.is_empty() {
+            self.0.remove(&delivery);
+        }
+    }
+
+    /// Has it tried again, or gives it up.
+    pub(super) fn count<S: Store + Clone>(
+        &mut self,
+        desk: &mut Desk<S>,
+        granted: Granted,
+        verdict: Verdict,
+    ) {
+        let Granted {
+            incoming, claim, ..
+        } = granted;
+        let (error, after, may_again) = match verdict {
+            // Whatever a transform did outside is its own promise: it may be run again.
+            Verdict::NotApplied { error, retry_after } => (error, retry_after, true),
+            Verdict::MaybeApplied { error } => (error, None, true),
+            Verdict::Dead { error } => (error, None, false),
+            Verdict::DoneUnkept { len_bytes, .. } => {
+                let error = format!("{len_bytes} bytes are more than an output may have");
+                (error.into(), None, false)
+            }
+            Verdict::Done(_) => return,
+        };
+        let pipeline = &desk.pipeline;
+        if may_again && claim.attempt < pipeline.limits.failed.get() {
+            let backoff = desk.jittered(pipeline.backoff.after(claim.attempt));
+            let wait = after.unwrap_or_default().max(backoff);
+            self.0.insert(incoming.delivery, claim.attempt);
+            desk.released(incoming, &error, wait);
+        } else {
+            self.forget(incoming.delivery);
+            desk.given_up(&incoming, StateKind::Dead, &error);
+        }
+    }
+}

@@ -1,0 +1,63 @@
+//! What the transform makes of messages.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use semel_core::Store;
+use tokio::task::JoinSet;
+
+use super::Granted;
+use crate::consumer::desk::Desk;
+use crate::consumer::stream::call;
+use crate::effect::{Call, Effect, Verdict};
+
+/// What each puts out: the message itself, or what the transform makes of it. `None` once a shutdown has run
+/// out of patience.
+pub(super) async fn output<S: Store + Clone, E: Effect>(
+    desk: &Desk<S>,
+    transform: Option<&Arc<E>>,
+    granted: &[Granted],
+) -> Option<Vec<Verdict>> {
+    let Some(transform) = transform else {
+        let payloads = granted.iter().map(|it| it.incoming.payload.clone());
+        return Some(payloads.map(Verdict::Done).collect());
+    };
+    let calls = granted
+        .iter()
+        .map(|it| call(&it.incoming, it.claim.clone()));
+    let most = desk.pipeline.concurrency;
+    tokio::select! {
+        biased;
+        verdicts = transformed(transform, calls.collect(), most) => Some(verdicts),
+        () = desk.patience_is_over() => None,
+        never = desk.keep_in_hand() => match never {},
+    }
+}
+
+/// The verdicts of all calls, at most so many of which run at once.
+async fn transformed<E: Effect>(
+    transform: &Arc<E>,
+    calls: VecDeque<Call>,
+    most: usize,
+) -> Vec<Verdict> {
+    let unknown = Verdict::MaybeApplied {
+        error: "the transform gave no verdict".into(),
+    };
+    let mut verdicts = vec![unknown; calls.len()];
+    let mut waiting = calls.into_iter().enumerate();
+    let mut running = JoinSet::new();
+    loop {
+        while running.len() < most.max(1)
+            && let Some((place, call)) = waiting.next()
+        {
+            let transform = Arc::clone(transform);
+            running.spawn(async move { (place, transform.call(call).await) });
+        }
+        match running.join_next().await {
+            None => return verdicts,
+            Some(Ok((place, verdict))) => verdicts[place] = verdict,
+            // One that panicked has given no verdict.
+            Some(Err(_)) => {}
+        }
+    }
+}
