@@ -39,7 +39,7 @@ pub(crate) const CLASSES: [(&str, Kind); 7] = [
 
 use Deal::{Acknowledge, Claim, ClaimOutage, Effect, Fetch, Park, Renewal, Settle, SettleOutage};
 use Fault::{CrashAfter, CrashBefore, Cut, DelayAfter, DelayBefore, Full, Items, LoseAnswer};
-use Scene::{Again, AgainLate, Alone, Beside, Evicted, Unusable};
+use Scene::{Again, AgainLate, Alone, AtOnce, Beside, Evicted, Unusable};
 
 const BEFORE: Fault = DelayBefore(LONG);
 const AFTER: Fault = DelayAfter(LONG);
@@ -168,6 +168,12 @@ pub(crate) const CELLS: &[Cell] = &[
         "pause beyond the lease",
         Beside(Effect(Moment::Long)),
     ),
+    cell(
+        "Z11",
+        "renewal",
+        "pause beyond the lease, while another is at it",
+        AtOnce(Effect(Moment::Long), Effect(Moment::Meanwhile)),
+    ),
     cell("S9a", "completion", "error before", Alone(Settle(Cut))),
     cell(
         "S9a",
@@ -198,6 +204,12 @@ pub(crate) const CELLS: &[Cell] = &[
         "completion",
         "pause beyond the lease, before it",
         Beside(Settle(BEFORE)),
+    ),
+    cell(
+        "Z10",
+        "completion",
+        "pause beyond the lease, while another is at it",
+        AtOnce(Settle(BEFORE), Effect(Moment::Meanwhile)),
     ),
     cell(
         "Z4",

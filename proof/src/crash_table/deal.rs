@@ -56,6 +56,8 @@ pub(crate) enum Moment {
     SlowAfter,
     /// Goes on for so long that a renewal is refused.
     Long,
+    /// Takes its time, and its lease is renewed: what another worker does late meets a claim that lives.
+    Meanwhile,
 }
 
 impl Deal {
@@ -68,7 +70,9 @@ impl Deal {
                 Kind::Transaction,
                 Self::Claim(Fault::LoseAnswer | Fault::CrashAfter | Fault::DelayAfter(_))
                 | Self::SettleOutage(_)
-                | Self::Effect(Moment::Refused | Moment::Known | Moment::SlowAfter),
+                | Self::Effect(
+                    Moment::Refused | Moment::Known | Moment::SlowAfter | Moment::Meanwhile,
+                ),
             ) => Err(one_step),
             (Kind::Transaction | Kind::Output, Self::Renewal(_) | Self::Effect(Moment::Long)) => {
                 Err(calls)
@@ -159,6 +163,7 @@ impl Moment {
             Self::SlowBefore => Act::Slow(PAST, Duration::ZERO),
             Self::SlowAfter => Act::Slow(Duration::ZERO, PAST),
             Self::Long => Act::Slow(LEASE * 3, Duration::ZERO),
+            Self::Meanwhile => Act::Slow(LONG, Duration::ZERO),
         }
     }
 
@@ -171,6 +176,7 @@ impl Moment {
             Self::Applied => Some(Append::DieWhole),
             Self::Known => Some(Append::DieKnowing),
             Self::SlowBefore => Some(Append::Slow(LONG)),
+            Self::Meanwhile => Some(Append::Slow(ALMOST)),
             Self::SlowAfter | Self::Long => None,
         }
     }
@@ -181,7 +187,7 @@ impl Moment {
             Self::Cut => Some(Fault::LoseAnswer),
             Self::Applied => Some(Fault::CrashAfter),
             Self::SlowBefore => Some(Fault::DelayBefore(LONG)),
-            Self::Refused | Self::Known | Self::SlowAfter | Self::Long => None,
+            Self::Refused | Self::Known | Self::SlowAfter | Self::Long | Self::Meanwhile => None,
         }
     }
 }
@@ -190,6 +196,8 @@ impl Moment {
 pub(crate) const LONG: Duration = Duration::from_secs(LEASE.as_secs() * 2);
 /// A little longer than a lease.
 const PAST: Duration = Duration::from_secs(LEASE.as_secs() + LEASE.as_secs() / 3);
+/// A little shorter: nothing is renewed while a file is written.
+const ALMOST: Duration = Duration::from_millis(LEASE.as_secs() * 1_000 - 500);
 /// Past the window of a record and its removal.
 pub(crate) const EVICTION: Duration = Duration::from_secs(WINDOW_SECONDS * 3);
 const WINDOW_SECONDS: u64 = WINDOW.duration().as_secs();
