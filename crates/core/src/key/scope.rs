@@ -255,7 +255,7 @@ mod tests {
         assert!(
             scope("a", "b")
                 .partial_cmp(&scope("a", "c"))
-                .is_some_and(|it| it.is_lt())
+                .is_some_and(std::cmp::Ordering::is_lt)
         );
     }
 
