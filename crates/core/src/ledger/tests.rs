@@ -233,3 +233,30 @@ fn an_order_with_a_note_leaves_an_entry_and_a_refused_one_does_not() {
         .collect();
     assert_eq!(entries, [("hold", "claimed", "claimed, held")]);
 }
+
+#[test]
+fn only_what_was_found_absent_and_stays_so_is_absent() {
+    let [granted, stays, there, damaged] =
+        [("a", 1), ("b", 2), ("c", 3), ("d", 4)].map(|(key, claim)| request(key, claim));
+    let record = Found::Record(7, claimed(&there));
+    let damage = Error::new(ErrorKind::Corrupt, "does not check out");
+    let mut ledger = ledger(&[
+        (&granted, Found::Absent),
+        (&stays, Found::Absent),
+        (&there, record),
+        (&damaged, Found::Damaged(damage)),
+    ]);
+    let id = granted.operation.id();
+    assert!(ledger.claim(id, &granted, &mut tokens(1)).is_some());
+    let absent: Vec<_> = ledger.absent().collect();
+    assert_eq!(absent, [stays.operation.id()]);
+    assert!(ledger.is_damaged(damaged.operation.id()));
+    assert!(!ledger.is_damaged(there.operation.id()) && !ledger.is_damaged(id));
+    assert!(ledger.knows(id) && !ledger.knows(request("e", 5).operation.id()));
+}
+
+#[test]
+fn no_two_lives_of_a_key_share_a_revision() {
+    let [one, next] = [1, 2].map(|token| first_revision(FencingToken::new(token)));
+    assert!(one > 0 && next - one >= 1_000_000);
+}
