@@ -16,6 +16,7 @@ mod source;
 mod store;
 mod streamed;
 mod suggest;
+mod tls;
 mod tree;
 mod waived;
 

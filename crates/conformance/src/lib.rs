@@ -60,6 +60,7 @@
 //! engine's promises over a store: those are the simulation's.
 
 mod catalogue;
+pub mod certificates;
 mod check;
 mod clock;
 pub mod history;

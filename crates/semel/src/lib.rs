@@ -130,14 +130,14 @@ pub mod kafka {
 #[cfg(feature = "nats")]
 pub mod nats {
     #[doc(inline)]
-    pub use semel_broker_nats::{NatsSink, NatsSource, Options, SinkOptions};
+    pub use semel_broker_nats::{NatsSink, NatsSource, Options, SinkOptions, Tls};
 }
 
 /// A RabbitMQ queue as a source.
 #[cfg(feature = "amqp")]
 pub mod amqp {
     #[doc(inline)]
-    pub use semel_broker_amqp::{AmqpSink, AmqpSource, Options, SinkOptions};
+    pub use semel_broker_amqp::{AmqpSink, AmqpSource, Options, SinkOptions, Tls};
 }
 
 /// A file or standard input as a source, line by line.

@@ -47,6 +47,11 @@ const ALLOWED: &[Arrow] = &[
     Arrow("crates/stores/*", "crates/stores/memory", Use::Tests),
     Arrow("crates/brokers/*", "crates/core", Use::Normal),
     Arrow("crates/brokers/*", "crates/conformance", Use::Tests),
+    // What encrypts a connection, and what it means when none comes about, is the same for every broker.
+    Arrow("crates/brokers/*", "crates/tls", Use::Normal),
+    Arrow("crates/cli", "crates/tls", Use::Normal),
+    Arrow("crates/tls", "crates/core", Use::Normal),
+    Arrow("crates/tls", "crates/conformance", Use::Tests),
     Arrow("torture", "crates/core", Use::Normal),
     // The proxy that cuts connections.
     Arrow("torture", "crates/conformance", Use::Tests),

@@ -49,9 +49,46 @@ pub(crate) fn of_connecting(place: &Place, error: lapin::Error) -> Error {
             };
             refused(words)
         }
-        _ => away(place, format!("the broker at {place} cannot be reached")),
+        _ => unreached(place, &error),
     };
     made.with_source(error)
+}
+
+/// Nobody answered as a broker does.
+fn unreached(place: &Place, error: &lapin::Error) -> Error {
+    if let Some(refusal) = semel_tls::refusal(error) {
+        let words = format!("the broker at {place}: {}", refusal.words);
+        return if refusal.can_pass {
+            away(place, words)
+        } else {
+            config(place, words)
+        };
+    }
+    if !place.is_encrypted() && is_cut_off(error) {
+        // It may be a balancer without a broker behind it, too.
+        return away(
+            place,
+            format!(
+                "what answers at {place} ended the connection before it spoke AMQP; if the port is for TLS, write amqps:// in the url"
+            ),
+        );
+    }
+    away(place, format!("the broker at {place} cannot be reached"))
+}
+
+/// Whether something was there, and not what was looked for: it said something else, or hung up.
+fn is_cut_off(error: &lapin::Error) -> bool {
+    match error.kind() {
+        Driver::ParsingError(_) => true,
+        Driver::IOError(error) => matches!(
+            error.kind(),
+            std::io::ErrorKind::ConnectionReset
+                | std::io::ErrorKind::ConnectionAborted
+                | std::io::ErrorKind::UnexpectedEof
+                | std::io::ErrorKind::BrokenPipe
+        ),
+        _ => false,
+    }
 }
 
 /// Why a queue cannot be consumed, or no longer.

@@ -33,5 +33,6 @@ mod tags;
 pub use look::look;
 pub use message::HEAD_BYTES;
 pub use options::{Options, SinkOptions};
+pub use semel_tls::Tls;
 pub use sink::AmqpSink;
 pub use source::AmqpSource;

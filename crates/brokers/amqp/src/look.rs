@@ -29,7 +29,7 @@ use crate::source::AmqpSource;
 /// Safe
 pub async fn look(options: &Options) -> Result<Reach> {
     AmqpSource::new(options.clone())?;
-    let place = Place::read(&options.url, Code::SourceUnavailable)?;
+    let place = Place::of(&options.url, &options.tls, Code::SourceUnavailable)?;
     let connection = place.connect("semel check").await?;
     let declared = timeout(OPEN, passively(&connection, &options.queue)).await;
     let declared = declared.map_err(|_| error::silent(&place))?;

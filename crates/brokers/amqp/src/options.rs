@@ -3,15 +3,19 @@
 use std::fmt;
 use std::time::Duration;
 
+use semel_tls::Tls;
+
 use crate::place::Place;
 
 /// How a queue is consumed.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Options {
-    /// `amqp://USER:PASSWORD@HOST:PORT/VHOST`, or `amqps://` for TLS with the system's certificates. What
+    /// `amqp://USER:PASSWORD@HOST:PORT/VHOST`, or `amqps://` for an encrypted connection. What
     /// has a meaning in a URL is percent-encoded: the virtual host `/` is `%2f`, and is taken where none is
     /// named. `?heartbeat=SECONDS` and `?connection_timeout=MILLISECONDS` are understood.
     pub url: String,
+    /// How it is encrypted, where the url says `amqps`.
+    pub tls: Tls,
     /// The queue. It has to exist.
     pub queue: String,
     /// How many messages the broker hands over ahead of their acknowledgement, at least 1. All of them may
@@ -30,6 +34,7 @@ impl Options {
     pub fn new(url: impl Into<String>, queue: impl Into<String>) -> Self {
         Self {
             url: url.into(),
+            tls: Tls::default(),
             queue: queue.into(),
             prefetch: 256,
             max_message_bytes: 8 << 20,
@@ -42,6 +47,7 @@ impl fmt::Debug for Options {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Options")
             .field("url", &Place::show(&self.url))
+            .field("tls", &self.tls)
             .field("queue", &self.queue)
             .field("prefetch", &self.prefetch)
             .field("max_message_bytes", &self.max_message_bytes)
@@ -55,6 +61,8 @@ impl fmt::Debug for Options {
 pub struct SinkOptions {
     /// As [`Options::url`].
     pub url: String,
+    /// As [`Options::tls`].
+    pub tls: Tls,
     /// The exchange, which has to exist; empty: the default one, which brings a message to the queue that its
     /// routing key names.
     pub exchange: String,
@@ -73,6 +81,7 @@ impl SinkOptions {
     ) -> Self {
         Self {
             url: url.into(),
+            tls: Tls::default(),
             exchange: exchange.into(),
             routing_key: routing_key.into(),
             confirm_timeout: Duration::from_secs(30),
@@ -84,6 +93,7 @@ impl fmt::Debug for SinkOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("SinkOptions")
             .field("url", &Place::show(&self.url))
+            .field("tls", &self.tls)
             .field("exchange", &self.exchange)
             .field("routing_key", &self.routing_key)
             .field("confirm_timeout", &self.confirm_timeout)

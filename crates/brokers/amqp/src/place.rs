@@ -3,9 +3,12 @@
 use std::fmt;
 use std::time::Duration;
 
+use lapin::runtime::default_runtime;
+use lapin::tcp::{AMQPUriTcpExt, RustlsConnector};
 use lapin::uri::{AMQPScheme, AMQPUri};
 use lapin::{Connection, ConnectionProperties};
 use semel_core::{Code, Error, ErrorKind, Result};
+use semel_tls::Tls;
 use tokio::time::timeout;
 
 use crate::error;
@@ -14,6 +17,7 @@ use crate::error;
 #[derive(Clone)]
 pub(crate) struct Place {
     uri: AMQPUri,
+    tls: Tls,
     /// The code of the errors: a source's or a sink's.
     pub(crate) code: Code,
 }
@@ -29,8 +33,20 @@ pub(crate) const OPEN: Duration = Duration::from_secs(10);
 pub(crate) const SHORT_BYTES: usize = 255;
 
 impl Place {
-    /// Reads the url; connects to nothing.
-    pub(crate) fn read(url: &str, code: Code) -> Result<Self> {
+    /// Reads the url and what goes with it; connects to nothing.
+    pub(crate) fn of(url: &str, tls: &Tls, code: Code) -> Result<Self> {
+        tls.check().map_err(|error| error.with_code(code))?;
+        let mut place = Self::read(url, code)?;
+        if !tls.is_usual() && place.uri.scheme == AMQPScheme::AMQP {
+            let message = "`tls` is set, and the broker's url is amqp://, which is not encrypted: write amqps://";
+            return Err(Error::new(ErrorKind::InvalidConfig, message).with_code(code));
+        }
+        place.tls = tls.clone();
+        Ok(place)
+    }
+
+    /// Reads the url.
+    fn read(url: &str, code: Code) -> Result<Self> {
         let refused = |words: &str| Error::new(ErrorKind::InvalidConfig, words).with_code(code);
         // What is wrong with it is not repeated: that could hold the password.
         let mut uri: AMQPUri = url.parse().map_err(|_| {
@@ -58,7 +74,8 @@ impl Place {
         }
         uri.query.heartbeat.get_or_insert(HEARTBEAT_SECS);
         uri.query.connection_timeout.get_or_insert(CONNECT_MILLIS);
-        Ok(Self { uri, code })
+        let tls = Tls::default();
+        Ok(Self { uri, tls, code })
     }
 
     /// A url without its password.
@@ -83,14 +100,50 @@ impl Place {
         &self.uri.vhost
     }
 
+    pub(crate) fn is_encrypted(&self) -> bool {
+        self.uri.scheme == AMQPScheme::AMQPS
+    }
+
     /// A connection. Nothing is made again by the driver itself.
     pub(crate) async fn connect(&self, name: &str) -> Result<Connection> {
         let name = ConnectionProperties::default().with_connection_name(name.into());
-        match timeout(OPEN, Connection::connect_uri(self.uri.clone(), name)).await {
-            Ok(Ok(connection)) => Ok(connection),
-            Ok(Err(error)) => Err(error::of_connecting(self, error)),
+        let connect = async {
+            if self.is_encrypted() {
+                let encrypted = self.tls.config();
+                let encrypted = encrypted.map_err(|error| error.with_code(self.code))?;
+                self.connect_over(encrypted.into(), name).await
+            } else {
+                Connection::connect_uri(self.uri.clone(), name).await
+            }
+            .map_err(|error| error::of_connecting(self, error))
+        };
+        match timeout(OPEN, connect).await {
+            Ok(connected) => connected,
             Err(_) => Err(error::silent(self)),
         }
+    }
+
+    /// With certificates of our choice: the driver would trust the system's beside them.
+    async fn connect_over(
+        &self,
+        connector: RustlsConnector,
+        name: ConnectionProperties,
+    ) -> lapin::Result<Connection> {
+        Connection::connector(
+            self.uri.clone(),
+            default_runtime()?,
+            async move |uri, runtime| {
+                let host = uri.authority.host.clone();
+                let plain = AMQPUri {
+                    scheme: AMQPScheme::AMQP,
+                    ..uri
+                };
+                let stream = plain.connect_async(&runtime).await?;
+                Ok(stream.into_rustls(&connector, &host).await?)
+            },
+            name,
+        )
+        .await
     }
 }
 

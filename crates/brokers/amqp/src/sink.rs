@@ -64,7 +64,7 @@ impl AmqpSink {
     ///
     /// `InvalidConfig` with code `target-unavailable`: a setting that cannot be meant
     pub fn new(options: SinkOptions) -> Result<Self> {
-        let place = Place::read(&options.url, Code::TargetUnavailable)?;
+        let place = Place::of(&options.url, &options.tls, Code::TargetUnavailable)?;
         if options.exchange.len() > SHORT_BYTES || options.routing_key.len() > SHORT_BYTES {
             let words = "the exchange or the routing key has more than 255 bytes";
             return Err(error::config(&place, words.to_owned()));

@@ -77,7 +77,7 @@ impl AmqpSource {
     ///
     /// `InvalidConfig` with code `source-unavailable`: a setting that cannot be meant
     pub fn new(options: Options) -> Result<Self> {
-        let place = Place::read(&options.url, Code::SourceUnavailable)?;
+        let place = Place::of(&options.url, &options.tls, Code::SourceUnavailable)?;
         let refused = |words: &str| Err(error::config(&place, words.to_owned()));
         if options.queue.is_empty() {
             return refused("the queue has no name");

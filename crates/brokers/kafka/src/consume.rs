@@ -23,6 +23,7 @@ use crate::options::Options;
 use crate::record::{CREATE_TIME, KEY};
 use crate::shared::{Assignment, End, Shared, State};
 use crate::streamed::Restoring;
+use crate::trouble::Trouble;
 
 /// What librdkafka calls back.
 pub(crate) struct Context {
@@ -31,13 +32,15 @@ pub(crate) struct Context {
     /// Where records are committed in transactions: what is known of a partition is restored before it is
     /// read.
     pub(crate) restoring: Option<Restoring>,
+    pub(crate) trouble: Arc<Trouble>,
 }
 
 impl ClientContext for Context {
-    fn error(&self, error: KafkaError, _reason: &str) {
+    fn error(&self, error: KafkaError, reason: &str) {
+        self.trouble.note(&error, reason);
         if let Some(code) = error.rdkafka_error_code() {
             let mut state = self.shared.lock();
-            state.away(away(code, &self.options));
+            state.away(away(code, &self.options, &self.trouble));
             drop(state);
             self.shared.tell();
         }
@@ -210,7 +213,8 @@ impl Consuming<'_> {
             KafkaError::MessageConsumptionFatal(_) => state.failed(fatal(error)),
             error => {
                 let code = error.rdkafka_error_code();
-                state.away(away(code.unwrap_or(RDKafkaErrorCode::Fail), options));
+                let code = code.unwrap_or(RDKafkaErrorCode::Fail);
+                state.away(away(code, options, &self.consumer.context().trouble));
             }
         }
         drop(state);

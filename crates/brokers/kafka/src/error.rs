@@ -6,10 +6,11 @@ use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 use semel_core::{Code, Error, ErrorKind};
 
 use crate::options::{Options, invalid};
+use crate::trouble::Trouble;
 
 /// Why the cluster, a topic or the group cannot be had now. All of these can end without us: a broker comes
 /// back, a topic is made, a right is granted.
-pub(crate) fn away(code: RDKafkaErrorCode, options: &Options) -> Error {
+pub(crate) fn away(code: RDKafkaErrorCode, options: &Options, trouble: &Trouble) -> Error {
     let what = match code {
         RDKafkaErrorCode::UnknownTopicOrPartition
         | RDKafkaErrorCode::UnknownTopic
@@ -28,17 +29,14 @@ pub(crate) fn away(code: RDKafkaErrorCode, options: &Options) -> Error {
         RDKafkaErrorCode::ClusterAuthorizationFailed => {
             "the user may not use the cluster; grant IdempotentWrite on it"
         }
-        RDKafkaErrorCode::Authentication | RDKafkaErrorCode::SaslAuthenticationFailed => {
-            "the cluster refused the user or the password; correct the sasl settings"
-        }
-        RDKafkaErrorCode::SSL => {
-            "no encrypted connection came about; compare security.protocol with the listener"
-        }
         RDKafkaErrorCode::Resolve => "the name of a broker is not known; correct `brokers`",
         RDKafkaErrorCode::FencedInstanceId => {
             "another member has the same group.instance.id; give each its own"
         }
-        _ => "no broker can be reached",
+        RDKafkaErrorCode::TransactionalIdAuthorizationFailed => {
+            "the user may not use the name of the transactions; grant Write and Describe on the transactional id"
+        }
+        code => trouble.why(code).unwrap_or(NOBODY),
     };
     Error::new(ErrorKind::Unavailable, format!("{what}: {why}"))
         .with_code(Code::SourceUnavailable)
@@ -73,6 +71,8 @@ pub(crate) fn no_thread(error: std::io::Error) -> Error {
     Error::new(ErrorKind::Unavailable, message).with_source(error)
 }
 
+/// Said where nothing better is known.
+pub(crate) const NOBODY: &str = "no broker can be reached";
 pub(crate) const NO_TOPIC: &str = "there is no such topic; create it or correct the name";
 pub(crate) const NO_RIGHT: &str = "the user may not write to the topic; grant Write on it";
 pub(crate) const TOO_LARGE: &str =

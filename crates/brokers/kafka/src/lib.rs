@@ -28,6 +28,7 @@ mod shared;
 mod sink;
 mod source;
 mod streamed;
+mod trouble;
 
 pub use look::look;
 pub use options::Options;

@@ -18,6 +18,7 @@ use tokio::runtime::Handle;
 
 use crate::error::{away, not_made};
 use crate::options::Options;
+use crate::trouble::Watch;
 
 /// How long the records of these topics can come again.
 ///
@@ -43,11 +44,14 @@ fn all(options: &Options, handle: &Handle) -> Result<Reach> {
     let mut config = options.config()?;
     config.set("enable.partition.eof", "true");
     config.set("queued.min.messages", "1");
-    let consumer: BaseConsumer = config.create().map_err(not_made)?;
+    let watch = Watch::default();
+    let consumer: Asker = config
+        .create_with_context(watch.clone())
+        .map_err(not_made)?;
     let admin: Admin = config.create().map_err(not_made)?;
     let mut reach: Option<Reach> = None;
     for topic in &options.topics {
-        let found = one(options, handle, &admin, &consumer, topic)?;
+        let found = one(options, handle, &admin, &consumer, &watch, topic)?;
         reach = Some(match reach {
             Some(reach) => both(reach, found),
             None => found,
@@ -62,18 +66,26 @@ fn one(
     options: &Options,
     handle: &Handle,
     admin: &Admin,
-    consumer: &BaseConsumer,
+    consumer: &Asker,
+    watch: &Watch,
     topic: &str,
 ) -> Result<Reach> {
     let unanswered = |error: &KafkaError| {
-        let code = error.rdkafka_error_code();
-        away(code.unwrap_or(RDKafkaErrorCode::Fail), options)
+        let code = error.rdkafka_error_code().unwrap_or(RDKafkaErrorCode::Fail);
+        // What was said meanwhile is heard by whoever polls.
+        for _ in 0..LISTEN {
+            if watch.0.why(code).is_some() {
+                break;
+            }
+            let _ = consumer.poll(Duration::from_millis(10));
+        }
+        away(code, options, &watch.0)
     };
     let metadata = consumer.fetch_metadata(Some(topic), PATIENCE);
     let metadata = metadata.map_err(|error| unanswered(&error))?;
     let found = metadata.topics().first();
     if let Some(code) = found.and_then(MetadataTopic::error) {
-        return Err(away(code.into(), options));
+        return Err(away(code.into(), options, &watch.0));
     }
     let partitions = found.map_or(&[][..], MetadataTopic::partitions);
     let partitions: Vec<_> = partitions.iter().map(MetadataPartition::id).collect();
@@ -86,6 +98,8 @@ fn one(
     Ok(reach)
 }
 
+/// A member of no group.
+type Asker = BaseConsumer<Watch>;
 type Admin = AdminClient<DefaultClientContext>;
 type Settings = BTreeMap<String, String>;
 
@@ -293,6 +307,8 @@ fn millis(settings: &Settings, name: &str) -> Option<Duration> {
 
 /// How long the cluster may take for one answer.
 const PATIENCE: Duration = Duration::from_secs(5);
+/// How many times a hundredth of a second the cause of a failure is listened for.
+const LISTEN: u32 = 30;
 /// Kafka's own, where a broker does not tell it.
 const USUAL_CHECK: Duration = Duration::from_secs(300);
 /// As good as without end.

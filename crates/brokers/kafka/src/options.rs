@@ -106,9 +106,28 @@ pub(crate) fn client(
                 format!("`{name}` decides what is settled, and is Semel's to set; remove it");
             return Err(invalid(message));
         }
+        if !cfg!(feature = "tls") && wants_tls(name, value) {
+            let message = format!(
+                "`{name}` is {value}, and this program was built without encryption for Kafka; build it with \
+                 --features kafka-tls"
+            );
+            return Err(Error::new(ErrorKind::Unsupported, message));
+        }
         config.set(&**name, &**value);
     }
     Ok(config)
+}
+
+/// What librdkafka does with OpenSSL alone.
+fn wants_tls(name: &str, value: &str) -> bool {
+    let value = value.to_ascii_lowercase();
+    match name {
+        "security.protocol" => value.ends_with("ssl"),
+        "sasl.mechanism" | "sasl.mechanisms" => {
+            value.starts_with("scram") || value == "oauthbearer"
+        }
+        _ => false,
+    }
 }
 
 pub(crate) fn invalid(message: impl Into<Box<str>>) -> Error {

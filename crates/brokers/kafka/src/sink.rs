@@ -2,17 +2,20 @@
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use rdkafka::ClientConfig;
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 use rdkafka::producer::future_producer::DeliveryFuture;
 use rdkafka::producer::{FutureProducer, FutureRecord, Producer};
 use semel_core::port::sink::{Publication, Sink};
 use semel_core::{Code, Error, ErrorKind, Result};
 
-use crate::error::{NO_RIGHT, NO_TOPIC, TOO_LARGE, not_made};
+use crate::error::{NO_RIGHT, NO_TOPIC, NOBODY, TOO_LARGE, not_made};
 use crate::options::client;
 use crate::record::parts;
+use crate::trouble::Watch;
 
 /// Settings of a sink.
 #[derive(Clone)]
@@ -58,7 +61,9 @@ impl fmt::Debug for SinkOptions {
 /// What librdkafka was given it may send any time later, so that nobody knows what became of it once its
 /// time is over. So nothing is given to it before the cluster has answered, at first and after each failure.
 pub struct KafkaSink {
-    producer: FutureProducer,
+    config: ClientConfig,
+    producer: Mutex<FutureProducer<Watch>>,
+    watch: Watch,
     brokers: Box<str>,
     topic: Box<str>,
     /// Whether the cluster answered, the last time that something was wanted of it.
@@ -86,9 +91,12 @@ impl KafkaSink {
             "message.timeout.ms",
             options.timeout.as_millis().to_string(),
         );
-        let producer = config.create().map_err(not_made)?;
+        let watch = Watch::default();
+        let producer = config.create_with_context(watch.clone());
         Ok(Self {
-            producer,
+            producer: Mutex::new(producer.map_err(not_made)?),
+            config,
+            watch,
             brokers: options.brokers,
             topic: options.topic,
             is_there: AtomicBool::new(false),
@@ -104,7 +112,7 @@ impl KafkaSink {
     /// # Cancel safety
     /// Safe
     pub async fn connect(&self) -> Result<()> {
-        let (producer, topic) = (self.producer.clone(), self.topic.clone());
+        let (producer, topic) = (self.producer()?, self.topic.clone());
         let look = move || {
             let metadata = producer.client().fetch_metadata(Some(&topic), ANSWER)?;
             let wrong = metadata
@@ -116,12 +124,11 @@ impl KafkaSink {
         let looked = tokio::task::spawn_blocking(look).await;
         let away = || {
             let brokers = &self.brokers;
-            Error::new(
-                ErrorKind::Unavailable,
-                format!("{brokers}: no broker can be reached"),
-            )
-            .with_code(Code::TargetUnavailable)
-            .not_applied()
+            let why = self.watch.0.why(RDKafkaErrorCode::AllBrokersDown);
+            let why = why.unwrap_or(NOBODY);
+            Error::new(ErrorKind::Unavailable, format!("{brokers}: {why}"))
+                .with_code(Code::TargetUnavailable)
+                .not_applied()
         };
         match looked {
             Ok(Ok(())) => Ok(()),
@@ -131,8 +138,23 @@ impl KafkaSink {
         }
     }
 
+    /// The producer, made anew where it has failed for good, as for want of a right: it sends nothing any more,
+    /// and has told of everything that it had.
+    fn producer(&self) -> Result<FutureProducer<Watch>> {
+        let mut producer = self.producer.lock().unwrap_or_else(PoisonError::into_inner);
+        if producer.client().fatal_error().is_some() {
+            let made = self.config.create_with_context(self.watch.clone());
+            *producer = made.map_err(not_made)?;
+        }
+        Ok(producer.clone())
+    }
+
     /// Hands one over to librdkafka; waits where its queue is full.
-    async fn send(&self, message: &Publication) -> Result<DeliveryFuture> {
+    async fn send(
+        &self,
+        producer: &FutureProducer<Watch>,
+        message: &Publication,
+    ) -> Result<DeliveryFuture> {
         let (key, headers) = parts(message);
         let mut record = FutureRecord::<[u8], [u8]>::to(&self.topic)
             .payload(&message.payload)
@@ -141,13 +163,13 @@ impl KafkaSink {
             record = record.key(key);
         }
         loop {
-            match self.producer.send_result(record) {
+            match producer.send_result(record) {
                 Ok(sent) => return Ok(sent),
                 Err((KafkaError::MessageProduction(RDKafkaErrorCode::QueueFull), again)) => {
                     record = again;
                     tokio::time::sleep(Duration::from_millis(5)).await;
                 }
-                Err((error, _)) => return Err(self.refused(error, false)),
+                Err((error, _)) => return Err(self.unsent(producer, error)),
             }
         }
     }
@@ -161,6 +183,23 @@ impl KafkaSink {
         }
     }
 
+    /// What it means that a message was given to librdkafka, and not confirmed.
+    fn unconfirmed(&self, producer: &FutureProducer<Watch>, error: KafkaError) -> Error {
+        match error.rdkafka_error_code() {
+            // It never left: the producer failed for good before.
+            Some(RDKafkaErrorCode::PurgeQueue) => self.unsent(producer, error),
+            _ => self.refused(error, true),
+        }
+    }
+
+    /// What it means that a message was not sent.
+    fn unsent(&self, producer: &FutureProducer<Watch>, error: KafkaError) -> Error {
+        match producer.client().fatal_error() {
+            Some((code, _)) => self.refused(KafkaError::MessageProduction(code), false),
+            None => self.refused(error, false),
+        }
+    }
+
     /// What a failure means for a message that was sent, or was not.
     fn refused(&self, error: KafkaError, is_sent: bool) -> Error {
         let topic = &self.topic;
@@ -171,9 +210,11 @@ impl KafkaSink {
             Some(RDKafkaErrorCode::UnknownTopicOrPartition | RDKafkaErrorCode::UnknownTopic) => {
                 (ErrorKind::InvalidConfig, NO_TOPIC, false)
             }
-            Some(RDKafkaErrorCode::TopicAuthorizationFailed) => {
-                (ErrorKind::InvalidConfig, NO_RIGHT, false)
-            }
+            // Whoever may write to no topic at all may not be idempotent either.
+            Some(
+                RDKafkaErrorCode::TopicAuthorizationFailed
+                | RDKafkaErrorCode::ClusterAuthorizationFailed,
+            ) => (ErrorKind::InvalidConfig, NO_RIGHT, false),
             Some(RDKafkaErrorCode::MessageTimedOut) => (
                 ErrorKind::Timeout,
                 "no broker confirmed the message in time",
@@ -209,9 +250,13 @@ impl Sink for KafkaSink {
             }
             self.is_there.store(true, Ordering::Relaxed);
         }
+        let producer = match self.producer() {
+            Ok(producer) => producer,
+            Err(error) => return vec![Err(error); batch.len()],
+        };
         let mut sent = Vec::with_capacity(batch.len());
         for message in batch {
-            sent.push(self.send(message).await);
+            sent.push(self.send(&producer, message).await);
         }
         let mut confirmed = Vec::with_capacity(batch.len());
         let mut too_large = Vec::new();
@@ -222,19 +267,19 @@ impl Sink for KafkaSink {
                     if error.rdkafka_error_code() == Some(RDKafkaErrorCode::MessageSizeTooLarge) {
                         too_large.push(place);
                     }
-                    self.refused(error, true)
+                    self.unconfirmed(&producer, error)
                 }),
             });
         }
         if too_large.len() > 1 {
             // The broker refuses what came with one that is too large, too. One by one, it tells which it is.
             for place in too_large {
-                let sent = self.send(&batch[place]).await;
+                let sent = self.send(&producer, &batch[place]).await;
                 confirmed[place] = match sent {
                     Err(error) => Err(error),
                     Ok(sent) => {
                         let confirmed = self.confirmed(sent).await;
-                        confirmed.map_err(|error| self.refused(error, true))
+                        confirmed.map_err(|error| self.unconfirmed(&producer, error))
                     }
                 };
             }

@@ -69,6 +69,7 @@ impl KafkaSource {
             shared: Arc::clone(&shared),
             options,
             restoring,
+            trouble: Arc::default(),
         };
         let consumer: BaseConsumer<Context> =
             config.create_with_context(context).map_err(not_made)?;

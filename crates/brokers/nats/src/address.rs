@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use async_nats::{ConnectOptions, ServerAddr};
 use semel_core::{Error, ErrorKind, Result};
+use semel_tls::Tls;
 
 /// Servers and credentials, checked.
 #[derive(Clone)]
@@ -11,7 +12,7 @@ pub(crate) struct Address {
     servers: Vec<ServerAddr>,
     login: Login,
     credentials_file: Option<PathBuf>,
-    ca_file: Option<PathBuf>,
+    tls: Tls,
     /// For people, without credentials.
     pub(crate) name: Box<str>,
 }
@@ -24,11 +25,8 @@ enum Login {
 }
 
 impl Address {
-    pub(crate) fn new(
-        url: &str,
-        credentials_file: Option<PathBuf>,
-        ca_file: Option<PathBuf>,
-    ) -> Result<Self> {
+    pub(crate) fn new(url: &str, credentials_file: Option<PathBuf>, tls: Tls) -> Result<Self> {
+        tls.check()?;
         let mut servers = Vec::new();
         let mut login = Login::Nobody;
         let name = redacted(url);
@@ -56,7 +54,7 @@ impl Address {
             servers,
             login,
             credentials_file,
-            ca_file,
+            tls,
             name: name.into(),
         })
     }
@@ -77,8 +75,10 @@ impl Address {
                 options.user_and_password(user.clone(), password.clone())
             }
         };
-        if let Some(path) = &self.ca_file {
-            options = options.add_root_certificates(path.clone());
+        if !self.tls.is_usual() {
+            options = options
+                .tls_client_config(self.tls.config()?)
+                .require_tls(true);
         }
         // A connection that broke is given up and made anew here; this many attempts are the least that
         // tries each server once.
@@ -149,7 +149,7 @@ mod tests {
     use super::*;
 
     fn address(url: &str) -> Result<Address> {
-        Address::new(url, None, None)
+        Address::new(url, None, Tls::default())
     }
 
     #[test]

@@ -30,6 +30,15 @@ pub(crate) fn is_for_good(error: &Error) -> bool {
 }
 
 pub(crate) fn connecting(code: Code, servers: &str, error: ConnectError) -> Error {
+    if let Some(refusal) = semel_tls::refusal(&error) {
+        let message = format!("{servers}: {}", refusal.words);
+        let made = if refusal.can_pass {
+            away(code, message)
+        } else {
+            wrong(message)
+        };
+        return made.with_source(error);
+    }
     match error.kind() {
         ConnectErrorKind::AuthorizationViolation | ConnectErrorKind::Authentication => {
             wrong(format!(

@@ -35,6 +35,7 @@ mod source;
 
 pub use look::look;
 pub use options::{Options, SinkOptions};
+pub use semel_tls::Tls;
 pub use sink::NatsSink;
 pub use source::NatsSource;
 

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use semel_core::{Error, ErrorKind, Result};
+use semel_tls::Tls;
 
 use crate::address::{Address, redacted};
 
@@ -17,8 +18,8 @@ pub struct Options {
     pub url: String,
     /// A `.creds` file with a user's token and key, instead of a user and password.
     pub credentials_file: Option<PathBuf>,
-    /// Certificates to trust, in PEM, instead of the system's.
-    pub ca_file: Option<PathBuf>,
+    /// How it is encrypted; where anything is set, a connection without TLS is refused whatever the url says.
+    pub tls: Tls,
     /// The stream; it must exist.
     pub stream: String,
     /// The durable consumer; made where there is none. Sources with the same consumer share the work.
@@ -45,7 +46,7 @@ impl Options {
         Self {
             url: url.into(),
             credentials_file: None,
-            ca_file: None,
+            tls: Tls::default(),
             stream: stream.into(),
             consumer: consumer.into(),
             filter_subject: None,
@@ -58,11 +59,7 @@ impl Options {
     /// Where the server is, of options that make sense.
     pub(crate) fn address(&self) -> Result<Address> {
         self.check()?;
-        Address::new(
-            &self.url,
-            self.credentials_file.clone(),
-            self.ca_file.clone(),
-        )
+        Address::new(&self.url, self.credentials_file.clone(), self.tls.clone())
     }
 
     fn check(&self) -> Result<()> {
@@ -86,7 +83,7 @@ impl fmt::Debug for Options {
         f.debug_struct("Options")
             .field("url", &redacted(&self.url))
             .field("credentials_file", &self.credentials_file)
-            .field("ca_file", &self.ca_file)
+            .field("tls", &self.tls)
             .field("stream", &self.stream)
             .field("consumer", &self.consumer)
             .field("filter_subject", &self.filter_subject)
@@ -104,8 +101,8 @@ pub struct SinkOptions {
     pub url: String,
     /// As [`Options::credentials_file`].
     pub credentials_file: Option<PathBuf>,
-    /// As [`Options::ca_file`].
-    pub ca_file: Option<PathBuf>,
+    /// As [`Options::tls`].
+    pub tls: Tls,
     /// The subject to publish to, which some stream must take in.
     pub subject: String,
     /// How long to wait for the confirmations of a batch.
@@ -118,7 +115,7 @@ impl SinkOptions {
         Self {
             url: url.into(),
             credentials_file: None,
-            ca_file: None,
+            tls: Tls::default(),
             subject: subject.into(),
             timeout: Duration::from_secs(10),
         }
@@ -127,11 +124,7 @@ impl SinkOptions {
     /// Where the server is, of options that make sense.
     pub(crate) fn address(&self) -> Result<Address> {
         self.check()?;
-        Address::new(
-            &self.url,
-            self.credentials_file.clone(),
-            self.ca_file.clone(),
-        )
+        Address::new(&self.url, self.credentials_file.clone(), self.tls.clone())
     }
 
     fn check(&self) -> Result<()> {
@@ -148,7 +141,7 @@ impl fmt::Debug for SinkOptions {
         f.debug_struct("SinkOptions")
             .field("url", &redacted(&self.url))
             .field("credentials_file", &self.credentials_file)
-            .field("ca_file", &self.ca_file)
+            .field("tls", &self.tls)
             .field("subject", &self.subject)
             .field("timeout", &self.timeout)
             .finish()

@@ -76,12 +76,14 @@ impl SinkSettings {
             url,
             subject,
             credentials,
+            tls,
         } = &self.place
         else {
             return Err(other());
         };
         let mut options = semel_broker_nats::SinkOptions::new(url, subject);
         options.credentials_file.clone_from(credentials);
+        options.tls.clone_from(tls);
         options.timeout = self.timeout;
         semel_broker_nats::NatsSink::new(options)
     }
@@ -101,6 +103,7 @@ impl SinkSettings {
     fn amqp_options(&self) -> Result<semel_broker_amqp::SinkOptions> {
         let SinkPlace::Amqp {
             url,
+            tls,
             exchange,
             routing_key,
         } = &self.place
@@ -109,6 +112,7 @@ impl SinkSettings {
         };
         let mut options = semel_broker_amqp::SinkOptions::new(url, exchange, routing_key);
         options.confirm_timeout = self.timeout;
+        options.tls.clone_from(tls);
         Ok(options)
     }
 }

@@ -136,11 +136,13 @@ fn nats_options(settings: &NatsSettings, lease: Duration) -> semel_broker_nats::
         consumer,
         subject,
         credentials,
+        tls,
         retention: _,
     } = settings;
     let mut options = semel_broker_nats::Options::new(url, stream, consumer);
     options.filter_subject.clone_from(subject);
     options.credentials_file.clone_from(credentials);
+    options.tls.clone_from(tls);
     options.lease = lease;
     options
 }
@@ -156,6 +158,7 @@ fn amqp(settings: &AmqpSettings, max_message_bytes: usize) -> Result<AnySource> 
 fn amqp_options(settings: &AmqpSettings) -> semel_broker_amqp::Options {
     let mut options = semel_broker_amqp::Options::new(&settings.url, &settings.queue);
     options.prefetch = settings.prefetch;
+    options.tls.clone_from(&settings.tls);
     options
 }
 

@@ -6,11 +6,13 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use semel_tls::Tls;
 use semel_worker::effect::Target;
 
 use super::fields::Fields;
 use super::source::{properties, url};
 use super::suggest::suggestion;
+use super::tls;
 use crate::secret::masked;
 
 /// Where messages are published to.
@@ -37,11 +39,13 @@ pub(crate) enum SinkPlace {
         url: String,
         subject: String,
         credentials: Option<PathBuf>,
+        tls: Tls,
     },
     /// A RabbitMQ exchange, or a queue by way of the default exchange.
     Amqp {
         /// May hold a password.
         url: String,
+        tls: Tls,
         exchange: String,
         routing_key: String,
     },
@@ -135,11 +139,13 @@ fn nats(table: &mut Fields<'_>) -> Option<SinkPlace> {
         url: url?,
         subject: subject?,
         credentials,
+        tls: tls::read(table),
     })
 }
 
 fn amqp(table: &mut Fields<'_>) -> Option<SinkPlace> {
     let url = url(table);
+    let tls = tls::read(table);
     let queue = table.text("queue").map(str::to_owned);
     let exchange = table.text("exchange").map(str::to_owned);
     let routing_key = table.text("routing_key").map(str::to_owned);
@@ -162,6 +168,7 @@ fn amqp(table: &mut Fields<'_>) -> Option<SinkPlace> {
     };
     Some(SinkPlace::Amqp {
         url: url?,
+        tls,
         exchange,
         routing_key,
     })

@@ -5,9 +5,11 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use semel_broker_file::Format;
+use semel_tls::Tls;
 
 use super::fields::Fields;
 use super::suggest::suggestion;
+use super::tls;
 use crate::secret::masked;
 
 /// Where messages come from.
@@ -48,6 +50,7 @@ pub(crate) struct NatsSettings {
     pub(crate) consumer: String,
     pub(crate) subject: Option<String>,
     pub(crate) credentials: Option<PathBuf>,
+    pub(crate) tls: Tls,
     /// As of Kafka.
     pub(crate) retention: Option<Duration>,
 }
@@ -57,6 +60,7 @@ pub(crate) struct NatsSettings {
 pub(crate) struct AmqpSettings {
     /// May hold a password.
     pub(crate) url: String,
+    pub(crate) tls: Tls,
     pub(crate) queue: String,
     pub(crate) prefetch: u16,
     /// As of Kafka.
@@ -202,6 +206,7 @@ fn nats(source: &mut Fields<'_>) -> Option<NatsSettings> {
         consumer: consumer?,
         subject,
         credentials,
+        tls: tls::read(source),
         retention: source.duration("retention"),
     })
 }
@@ -212,6 +217,7 @@ fn amqp(source: &mut Fields<'_>) -> Option<AmqpSettings> {
     let prefetch = source.count_or("prefetch", u16::MAX.into(), 1_000);
     Some(AmqpSettings {
         url: url?,
+        tls: tls::read(source),
         queue: queue?,
         prefetch: u16::try_from(prefetch).unwrap_or(u16::MAX),
         retention: source.duration("retention"),

@@ -13,3 +13,4 @@ mod message;
 mod publish;
 mod server;
 mod taken;
+mod tls;

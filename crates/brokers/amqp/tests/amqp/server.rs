@@ -6,11 +6,12 @@ use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::os::unix::fs::{MetadataExt, chown};
 use std::os::unix::process::CommandExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
+use semel_conformance::certificates::{Authority, Issued};
 use tokio::sync::{Mutex, MutexGuard};
 
 /// What the server waits for an acknowledgement.
@@ -21,6 +22,7 @@ pub(crate) const MAX_MESSAGE_BYTES: usize = 300_000;
 /// A running server. It ends with the process that runs the tests, however that ends.
 pub(crate) struct Server {
     port: u16,
+    name: &'static str,
     folder: PathBuf,
     distribution: u16,
     epmd: u16,
@@ -82,11 +84,47 @@ impl Own {
 
 impl Server {
     fn start() -> Self {
-        let folder = tempfile::tempdir().expect("a folder").keep();
         let settings = format!(
             "loopback_users = none\nconsumer_timeout = {}\nmax_message_size = {MAX_MESSAGE_BYTES}\n",
             CONSUMER_TIMEOUT.as_millis()
         );
+        let folder = tempfile::tempdir().expect("a folder").keep();
+        Self::start_in(folder, "semel-own", &settings)
+    }
+
+    /// One that also listens at the port that is given back, encrypted, to whoever has a certificate of
+    /// `authority`.
+    pub(crate) fn encrypted(
+        authority: &Authority,
+        issued: &Issued,
+        name: &'static str,
+    ) -> (Self, u16) {
+        let folder = tempfile::tempdir().expect("a folder").keep();
+        let [port, _, _] = free_ports();
+        let files = folder.display();
+        let settings = format!(
+            "loopback_users = none\nlisteners.ssl.1 = 127.0.0.1:{port}\n\
+             ssl_options.cacertfile = {files}/ca.pem\nssl_options.certfile = {files}/server.pem\n\
+             ssl_options.keyfile = {files}/server.key\nssl_options.verify = verify_peer\n\
+             ssl_options.fail_if_no_peer_cert = true\n"
+        );
+        put(&authority.path, &folder.join("ca.pem"));
+        put(&issued.cert, &folder.join("server.pem"));
+        put(&issued.key, &folder.join("server.key"));
+        (Self::start_in(folder, name, &settings), port)
+    }
+
+    /// Another certificate, from the next start on.
+    pub(crate) fn has(&self, issued: &Issued) {
+        put(&issued.cert, &self.folder.join("server.pem"));
+        put(&issued.key, &self.folder.join("server.key"));
+    }
+
+    pub(crate) fn port(&self) -> u16 {
+        self.port
+    }
+
+    fn start_in(folder: PathBuf, name: &'static str, settings: &str) -> Self {
         fs::write(folder.join("rabbitmq.conf"), settings).expect("written");
         // How often it looks for deliveries that are too old.
         let tick = "[{rabbit, [{channel_tick_interval, 1000}]}].\n";
@@ -103,9 +141,10 @@ impl Server {
         let names = names
             .spawn()
             .expect("epmd: run `cargo xtask services up rabbitmq`");
-        let node = Self::node(&folder, port, distribution, epmd);
+        let node = Self::node(&folder, name, port, distribution, epmd);
         let server = Self {
             port,
+            name,
             folder,
             distribution,
             epmd,
@@ -116,7 +155,7 @@ impl Server {
         server
     }
 
-    fn node(folder: &PathBuf, port: u16, distribution: u16, epmd: u16) -> Child {
+    fn node(folder: &PathBuf, name: &str, port: u16, distribution: u16, epmd: u16) -> Child {
         // Whoever says so keeps the files.
         let mut node = guarded(
             "read -r word; kill -9 $pid; wait $pid; [ \"$word\" = keep ] || { cd /; rm -rf \"$HOME\"; }",
@@ -126,7 +165,7 @@ impl Server {
             .current_dir(folder)
             .env("HOME", folder)
             .env("ERL_EPMD_PORT", epmd.to_string())
-            .env("RABBITMQ_NODENAME", "semel-own@localhost")
+            .env("RABBITMQ_NODENAME", format!("{name}@localhost"))
             .env("RABBITMQ_NODE_IP_ADDRESS", "127.0.0.1")
             .env("RABBITMQ_NODE_PORT", port.to_string())
             .env("RABBITMQ_DIST_PORT", distribution.to_string())
@@ -151,14 +190,22 @@ impl Server {
             .expect("rabbitmq-server: run `cargo xtask services up rabbitmq`")
     }
 
-    fn restart(&mut self) {
+    pub(crate) fn restart(&mut self) {
         let mut word = self.node.stdin.take().expect("its input");
         word.write_all(b"keep\n").expect("a word");
         drop(word);
         self.node.wait().expect("reaped");
-        self.node = Self::node(&self.folder, self.port, self.distribution, self.epmd);
         let port = self.port;
+        self.node = Self::node(&self.folder, self.name, port, self.distribution, self.epmd);
         wait("it comes up", || answers(port));
+    }
+}
+
+/// A copy for the server's eyes.
+fn put(from: &Path, to: &Path) {
+    fs::copy(from, to).expect("a copy");
+    if let Some((user, group)) = owner() {
+        chown(to, Some(user), Some(group)).expect("given away");
     }
 }
 
@@ -206,7 +253,7 @@ fn answers(port: u16) -> bool {
 }
 
 fn wait(what: &str, done: impl Fn() -> bool) {
-    for _ in 0..1_800 {
+    for _ in 0..3_600 {
         if done() {
             return;
         }

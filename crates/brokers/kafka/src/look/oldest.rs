@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use rdkafka::consumer::{BaseConsumer, Consumer};
+use rdkafka::consumer::Consumer;
 use rdkafka::error::KafkaError;
 use rdkafka::message::{Message, Timestamp as RecordTime};
 use rdkafka::{Offset, TopicPartitionList};
@@ -11,9 +11,11 @@ use semel_core::Timestamp;
 use semel_core::port::reach::Reach;
 use tokio::time::Instant;
 
+use super::Asker;
+
 /// Adds it: as evidence where the broker has stamped it, else as a fact alone, since a producer may stamp
 /// what it wants.
-pub(super) fn add(reach: &mut Reach, consumer: &BaseConsumer, topic: &str, partitions: &[i32]) {
+pub(super) fn add(reach: &mut Reach, consumer: &Asker, topic: &str, partitions: &[i32]) {
     let looked_at = &partitions[..partitions.len().min(MOST_PARTITIONS)];
     let found = first_records(consumer, topic, looked_at);
     // Whoever looks on reads nothing more.
@@ -51,7 +53,7 @@ pub(super) fn add(reach: &mut Reach, consumer: &BaseConsumer, topic: &str, parti
 
 /// The earliest time of the first record of each partition, and how many partitions said nothing in time.
 fn first_records(
-    consumer: &BaseConsumer,
+    consumer: &Asker,
     topic: &str,
     partitions: &[i32],
 ) -> Result<(Option<Timestamp>, usize), KafkaError> {

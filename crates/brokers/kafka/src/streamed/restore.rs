@@ -17,6 +17,7 @@ use super::{Images, StreamOptions, block};
 use crate::error::{away, no_thread, not_made};
 use crate::options::{Options, client};
 use crate::shared::{AssignmentId, Shared};
+use crate::trouble::Trouble;
 
 /// Starts the thread. It ends with the consumer.
 pub(super) fn spawn(
@@ -96,7 +97,9 @@ impl Restorer {
                 Ok(()) | Err(Failed::Unwanted) => {}
                 Err(Failed::Away(error)) => {
                     if let Some(code) = error.rdkafka_error_code() {
-                        self.shared.lock().away(away(code, &self.source));
+                        self.shared
+                            .lock()
+                            .away(away(code, &self.source, &Trouble::default()));
                         self.shared.tell();
                     }
                     std::thread::sleep(AGAIN);

@@ -7,6 +7,7 @@ mod place;
 mod refused;
 mod sink;
 mod source;
+mod tls;
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;

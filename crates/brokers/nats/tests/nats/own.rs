@@ -15,11 +15,17 @@ use crate::place::variable;
 pub(crate) struct Own {
     pub(crate) address: SocketAddr,
     folder: TempDir,
+    /// What it is started with besides.
+    pub(crate) more: Vec<String>,
     child: Option<Child>,
 }
 
 impl Own {
     pub(crate) async fn start() -> Self {
+        Self::start_with(Vec::new()).await
+    }
+
+    pub(crate) async fn start_with(more: Vec<String>) -> Self {
         let free = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
         let address = free.local_addr().expect("an address");
         drop(free);
@@ -27,6 +33,7 @@ impl Own {
         let mut own = Self {
             address,
             folder,
+            more,
             child: None,
         };
         own.restart().await;
@@ -58,6 +65,7 @@ impl Own {
                 "--port",
                 &self.address.port().to_string(),
             ])
+            .args(&self.more)
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::null());

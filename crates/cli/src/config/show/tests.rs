@@ -307,6 +307,13 @@ path = "out \\ 'file'"
             6 => {
                 let own = self.settings(&[
                     ("credentials", &["'a b.creds'"]),
+                    (
+                        "tls",
+                        &[
+                            "{ ca = 'a b.pem' }",
+                            "{ cert = 'c', key = 'k', server_name = 'n' }",
+                        ],
+                    ),
                     ("provider_window", &["'1m'"]),
                 ]);
                 format!("kind = 'nats'\nurl = 'nats://h'\nsubject = 's'\n{own}")

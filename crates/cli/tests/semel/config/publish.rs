@@ -81,8 +81,8 @@ fn dead_letters_go_to_a_broker_or_stay_in_the_store() {
         ),
         (
             "kind = \"nats\", url = \"nats://h\", subject = \"s\", class = \"keyed\"",
-            "class: unknown setting; known are credentials, kind, subject, timeout, url, url_file \
-             [config-unknown-key]",
+            "class: unknown setting; known are credentials, kind, subject, timeout, tls, url, \
+             url_file [config-unknown-key]",
         ),
     ] {
         assert_eq!(

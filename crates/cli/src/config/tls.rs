@@ -1,0 +1,31 @@
+//! How a connection to a broker is encrypted: `tls` of a source, an effect or dead letters.
+
+use std::path::PathBuf;
+
+use semel_tls::Tls;
+
+use super::fields::Fields;
+
+pub(super) fn read(fields: &mut Fields<'_>) -> Tls {
+    let Some(mut table) = fields.optional_sub("tls") else {
+        return Tls::default();
+    };
+    let mut path = |name| table.text(name).map(PathBuf::from);
+    let tls = Tls {
+        ca: path("ca"),
+        cert: path("cert"),
+        key: path("key"),
+        server_name: table.text("server_name").map(Into::into),
+    };
+    match (&tls.cert, &tls.key) {
+        (Some(_), None) => table.missing("key"),
+        (None, Some(_)) => table.missing("cert"),
+        (Some(_), Some(_)) | (None, None) => {
+            if let (Err(error), Some(node)) = (tls.check(), table.node("server_name")) {
+                table.fault("server_name", node, error.to_string());
+            }
+        }
+    }
+    table.finish();
+    tls
+}
