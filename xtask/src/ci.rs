@@ -1,5 +1,6 @@
 //! `cargo xtask ci`: a fresh machine first gets what the tests need.
 
+use std::path::Path;
 use std::process::Command;
 
 use crate::failure::{Failure, Result};
@@ -7,7 +8,7 @@ use crate::workspace::Workspace;
 use crate::{examples, process, services, test};
 
 /// A program, and the Debian package that brings it.
-const NEEDED: [(&str, &str); 8] = [
+const NEEDED: [(&str, &str); 9] = [
     ("sqlite3", "sqlite3"),
     ("python3", "python3"),
     ("node", "nodejs"),
@@ -17,11 +18,17 @@ const NEEDED: [(&str, &str); 8] = [
     ("zsh", "zsh"),
     ("fish", "fish"),
     ("groff", "groff"),
+    // What finds the headers below.
+    ("pkg-config", "pkg-config"),
 ];
+
+/// A header, and the Debian package that brings it: librdkafka's TLS is the system's.
+const HEADERS: [(&str, &str); 1] = [("/usr/include/openssl/ssl.h", "libssl-dev")];
 
 /// Installs, fetches, tests.
 pub(crate) fn run(workspace: &Workspace) -> Result {
     let mut packages = missing(&NEEDED, process::on_path);
+    packages.extend(missing(&HEADERS, |header| Path::new(header).exists()));
     packages.extend(services::packages());
     install(workspace, &packages)?;
     examples::run(workspace)?;
@@ -55,7 +62,7 @@ pub(crate) fn install(workspace: &Workspace, packages: &[&str]) -> Result {
     process::log(&mut install, &workspace.scratch().join("apt-install.log"))
 }
 
-/// The packages whose program is not there.
+/// The packages of what is not there.
 fn missing<'a>(needed: &[(&str, &'a str)], there: impl Fn(&str) -> bool) -> Vec<&'a str> {
     needed
         .iter()
