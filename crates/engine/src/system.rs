@@ -1,5 +1,6 @@
 //! The one real clock and the one entropy source. Nothing else here is impure.
 
+use std::cell::RefCell;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use semel_core::{Clock, Entropy, Timestamp};
@@ -40,12 +41,62 @@ impl Clock for SystemClock {
     }
 }
 
-/// The operating system's random numbers.
+/// The operating system's random numbers, of which each thread fetches some in advance: to ask for those of
+/// one claim costs more than all else that is done for its id.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SystemEntropy;
 
 impl Entropy for SystemEntropy {
     fn fill(&self, bytes: &mut [u8]) {
-        getrandom::fill(bytes).expect("the operating system hands out random bytes");
+        ADVANCE.with_borrow_mut(|advance| {
+            if advance.left < bytes.len() {
+                if bytes.len() > AT_ONCE {
+                    return from_system(bytes);
+                }
+                from_system(&mut advance.bytes);
+                advance.left = AT_ONCE;
+            }
+            let end = advance.left;
+            advance.left -= bytes.len();
+            let handed = &mut advance.bytes[advance.left..end];
+            bytes.copy_from_slice(handed);
+            // Nobody finds out what was handed out.
+            handed.fill(0);
+        });
+    }
+}
+
+fn from_system(bytes: &mut [u8]) {
+    getrandom::fill(bytes).expect("the operating system hands out random bytes");
+}
+
+thread_local! {
+    static ADVANCE: RefCell<Advance> = const { RefCell::new(Advance { bytes: [0; AT_ONCE], left: 0 }) };
+}
+
+/// Random bytes that nobody has had; handed out from the end.
+struct Advance {
+    bytes: [u8; AT_ONCE],
+    left: usize,
+}
+
+const AT_ONCE: usize = 512;
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn no_random_bytes_are_handed_out_twice() {
+        let mut seen = BTreeSet::new();
+        for length in (16..200).chain([2_000; 3]).cycle().take(3_000) {
+            let mut bytes = vec![0; length];
+            SystemEntropy.fill(&mut bytes);
+            for piece in bytes.as_chunks::<16>().0 {
+                assert!(seen.insert(*piece), "{piece:?}");
+            }
+        }
     }
 }

@@ -184,10 +184,11 @@ impl Consuming<'_> {
     fn poll(&mut self, options: &Options) {
         let mut patience = POLL;
         let mut read = Vec::new();
+        let mut names = Names::default();
         while read.len() < READ_AT_ONCE {
             match self.consumer.poll(patience) {
                 None => break,
-                Some(Ok(message)) => read.push(delivery(&message, options)),
+                Some(Ok(message)) => read.push(record(&message, options, &mut names)),
                 Some(Err(error)) => {
                     self.failed(error, options);
                     break;
@@ -257,10 +258,58 @@ fn turn(
     }
 }
 
-type Record = (Box<str>, i32, i64, Delivery);
+type Record = (Arc<str>, i32, i64, Delivery);
 
-fn delivery(message: &BorrowedMessage<'_>, options: &Options) -> Record {
-    let (topic, partition, offset) = (message.topic(), message.partition(), message.offset());
+/// Names that records of a batch have in common.
+#[derive(Default)]
+struct Names {
+    topic: Option<Arc<str>>,
+    /// Coordinates without the offset, and of which partition they are.
+    prefix: String,
+    partition: Option<i32>,
+}
+
+impl Names {
+    fn topic(&mut self, topic: &str) -> Arc<str> {
+        match &self.topic {
+            Some(known) if **known == *topic => Arc::clone(known),
+            Some(_) | None => {
+                self.partition = None;
+                Arc::clone(self.topic.insert(topic.into()))
+            }
+        }
+    }
+
+    /// Where a record of the topic is that was named last.
+    fn coordinates(&mut self, topic: &str, partition: i32, offset: i64) -> Box<str> {
+        if self.partition != Some(partition) {
+            self.partition = Some(partition);
+            self.prefix = format!("kafka:{topic}:{partition}:");
+        }
+        let mut digits = [0; 20];
+        let digits = decimal(offset.unsigned_abs(), &mut digits);
+        // In one piece of the right size.
+        [self.prefix.as_str(), digits].concat().into()
+    }
+}
+
+/// The digits of a number.
+fn decimal(number: u64, digits: &mut [u8; 20]) -> &str {
+    let (mut rest, mut from) = (number, digits.len());
+    loop {
+        from -= 1;
+        digits[from] = b'0' + u8::try_from(rest % 10).unwrap_or_default();
+        rest /= 10;
+        if rest == 0 || from == 0 {
+            break;
+        }
+    }
+    std::str::from_utf8(&digits[from..]).unwrap_or_default()
+}
+
+fn record(message: &BorrowedMessage<'_>, options: &Options, names: &mut Names) -> Record {
+    let topic = names.topic(message.topic());
+    let (partition, offset) = (message.partition(), message.offset());
     let payload = message.payload().unwrap_or_default();
     let is_long = payload.len() > options.max_message_bytes;
     let kept = if is_long {
@@ -268,19 +317,27 @@ fn delivery(message: &BorrowedMessage<'_>, options: &Options) -> Record {
     } else {
         payload
     };
-    let mut headers: Vec<(Box<str>, Bytes)> = Vec::new();
+    let sent = message.headers();
+    let count = sent.map_or(0, Headers::count);
+    let mut headers: Vec<(Box<str>, Bytes)> = Vec::with_capacity(2 + count);
     if let Some(key) = message.key() {
         headers.push((KEY.into(), Bytes::copy_from_slice(key)));
     }
     let appended_at = match message.timestamp() {
         RecordTime::LogAppendTime(millis) => Some(Timestamp::from_millis(millis.cast_unsigned())),
         RecordTime::CreateTime(millis) => {
-            headers.push((CREATE_TIME.into(), millis.to_string().into()));
+            let mut digits = [0; 20];
+            let time = match u64::try_from(millis) {
+                Ok(millis) => Bytes::copy_from_slice(decimal(millis, &mut digits).as_bytes()),
+                // Before 1970, says a producer without a clock.
+                Err(_) => millis.to_string().into(),
+            };
+            headers.push((CREATE_TIME.into(), time));
             None
         }
         RecordTime::NotAvailable => None,
     };
-    if let Some(sent) = message.headers() {
+    if let Some(sent) = sent {
         headers.extend(sent.iter().map(|header| {
             let value = Bytes::copy_from_slice(header.value.unwrap_or_default());
             (header.key.into(), value)
@@ -291,11 +348,11 @@ fn delivery(message: &BorrowedMessage<'_>, options: &Options) -> Record {
         id: DeliveryId(0),
         payload: Bytes::copy_from_slice(kept),
         headers,
-        coordinates: format!("kafka:{topic}:{partition}:{offset}").into(),
+        coordinates: names.coordinates(&topic, partition, offset),
         appended_at,
         oversize_bytes: is_long.then_some(payload.len() as u64),
     };
-    (topic.into(), partition, offset, delivery)
+    (topic, partition, offset, delivery)
 }
 
 /// How long a poll waits for the first record.
@@ -313,3 +370,27 @@ const MOST_EARLY: usize = 1_000;
 const PAUSE_AFTER: Duration = Duration::from_secs(2);
 /// What is kept of a message that is too long.
 const HEAD_BYTES: usize = 64 << 10;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn coordinates_are_those_of_each_record() {
+        let mut names = Names::default();
+        for (topic, partition, offset) in [
+            ("a", 0, 0),
+            ("a", 0, 17),
+            ("a", 12, 1_000),
+            ("b", 12, i64::MAX),
+            ("a", 12, 9),
+        ] {
+            let name = names.topic(topic);
+            assert_eq!(&*name, topic);
+            let expected = format!("kafka:{topic}:{partition}:{offset}");
+            assert_eq!(&*names.coordinates(&name, partition, offset), expected);
+        }
+        let mut digits = [0; 20];
+        assert_eq!(decimal(u64::MAX, &mut digits), u64::MAX.to_string());
+    }
+}
