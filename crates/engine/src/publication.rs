@@ -114,6 +114,14 @@ pub(crate) fn foreign(headers: &[(Box<str>, Bytes)]) -> Vec<(Box<str>, Bytes)> {
     foreign.cloned().collect()
 }
 
+/// The same of headers that are not needed any more: all of them, where none is to be left out.
+pub(crate) fn into_foreign(headers: &mut Vec<(Box<str>, Bytes)>) -> Vec<(Box<str>, Bytes)> {
+    if headers.iter().any(|(name, _)| is_ours(name)) {
+        return foreign(headers);
+    }
+    std::mem::take(headers)
+}
+
 fn is_ours(name: &str) -> bool {
     OURS.iter().any(|ours| ours.eq_ignore_ascii_case(name))
 }

@@ -19,7 +19,7 @@ use super::intake::Intake;
 use crate::effect::{Effect, Verdict};
 use crate::event::Event;
 use crate::pipeline::Incoming;
-use crate::publication::foreign;
+use crate::publication::into_foreign;
 use commit::Commit;
 use failures::Failures;
 use output::output;
@@ -188,10 +188,10 @@ fn finish<S: Store + Clone>(
     outputs: Vec<Verdict>,
     next: &mut Vec<(Granted, Finished)>,
 ) {
-    for (granted, verdict) in granted.into_iter().zip(outputs) {
+    for (mut granted, verdict) in granted.into_iter().zip(outputs) {
         match verdict {
             Verdict::Done(payload) => {
-                let finished = finished(&granted, payload);
+                let finished = finished(&mut granted, payload);
                 next.push((granted, finished));
             }
             verdict => failures.count(desk, granted, verdict),
@@ -199,13 +199,14 @@ fn finish<S: Store + Clone>(
     }
 }
 
-fn finished(granted: &Granted, payload: Bytes) -> Finished {
+/// What is to be committed. The headers go along, and come back with [`Commit::conclude`] where they are needed.
+fn finished(granted: &mut Granted, payload: Bytes) -> Finished {
     let Granted { incoming, id, .. } = granted;
     let output = Publication {
         id: id.to_string().into(),
         order: Some(incoming.request.operation.key.clone().into_bytes()),
         payload,
-        headers: foreign(&incoming.headers),
+        headers: into_foreign(&mut incoming.headers),
     };
     Finished {
         delivery: incoming.delivery,

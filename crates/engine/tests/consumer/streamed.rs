@@ -373,8 +373,9 @@ async fn an_output_that_the_broker_never_takes_is_a_dead_letter_of_its_own() {
     let world = World::new();
     let broker = broker_with(&world, &["a", "b", "c"]);
     let transactions = Transactions::of(&world, &broker).with([Answer::Refuse("{\"key\":\"b\"}")]);
-    let run = world.worker(&broker).streamed(transactions.clone(), NONE);
-    let summary = run.await.summary();
+    let mut worker = world.worker(&broker);
+    worker.feed.headers = vec![("trace".into(), "7".into())];
+    let summary = worker.streamed(transactions.clone(), NONE).await.summary();
     assert_eq!(summary.of(Fate::Applied), 2);
     assert_eq!(summary.of(Fate::Dead), 1);
     let parked = world.parked().await;
@@ -382,6 +383,11 @@ async fn an_output_that_the_broker_never_takes_is_a_dead_letter_of_its_own() {
         (&*parked[0].reason, &*parked[0].detail),
         ("dead", "too large")
     );
+    let headers = [("trace".into(), Bytes::from_static(b"7"))];
+    assert_eq!(parked[0].headers, headers);
+    for (_, output) in transactions.log().committed.values() {
+        assert_eq!(output[0].headers, headers);
+    }
     // Nothing was put out for the key, so there is nothing that its next message could repeat.
     assert_eq!(world.state("b").await, None::<StateKind>);
     assert_eq!(broker.acknowledged(), 3);

@@ -107,13 +107,21 @@ impl<T: StreamedStore> Commit<T> {
         }
     }
 
-    /// Each of the batch and what became of it.
+    /// Each of the batch and what became of it. What was refused has its headers again.
     pub(super) async fn conclude<S: Store + Clone>(
         mut self,
         desk: &Desk<S>,
     ) -> Result<impl Iterator<Item = (Granted, Committed)> + use<S, T>> {
         self.answered(desk).await;
         let answers = self.answers.take().unwrap_or_else(|| Ok(Vec::new()))?;
+        let batch = self.granted.iter_mut().zip(&*self.finished).zip(&answers);
+        for ((granted, finished), answer) in batch {
+            if let (Committed::Refused(_), Some(output)) = (answer, finished.output.first())
+                && granted.incoming.headers.is_empty()
+            {
+                granted.incoming.headers.clone_from(&output.headers);
+            }
+        }
         Ok(self.granted.into_iter().zip(answers))
     }
 }
