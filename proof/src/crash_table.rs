@@ -44,9 +44,10 @@ pub(crate) fn run(effort: Effort) -> Vec<Row> {
         Size::Merge => &Shelf::ALL[..2],
         Size::Seeds(_) | Size::Minutes(_) => &Shelf::ALL[..],
     };
-    let mut rows: Vec<Row> = stores.iter().map(|shelf| cells(*shelf, &said)).collect();
-    for (class, kind) in CLASSES {
-        rows.push(pairs(class, kind));
+    let stores = stores.iter().filter(|shelf| effort.has(shelf.name()));
+    let mut rows: Vec<Row> = stores.map(|shelf| cells(*shelf, &said)).collect();
+    if effort.has(Shelf::Memory.name()) {
+        rows.extend(CLASSES.map(|(class, kind)| pairs(class, kind)));
     }
     rows
 }

@@ -22,9 +22,16 @@ pub(crate) struct Effort {
     pub(crate) size: Size,
     /// The first seed. The same seed plays the same story.
     pub(crate) seed: u64,
+    /// The one part to try of a tier that has parts, or all.
+    pub(crate) only: Option<&'static str>,
 }
 
 impl Effort {
+    /// Whether this part of the tier is to be tried.
+    pub(crate) fn has(self, part: &str) -> bool {
+        self.only.is_none_or(|only| only == part)
+    }
+
     /// Ends a loop over tries: by number, `merge` of them where nothing was asked for, or by time.
     pub(crate) fn budget(self, merge: u64) -> Budget {
         self.share(merge, 1)
@@ -82,7 +89,11 @@ mod tests {
 
     #[test]
     fn a_budget_ends_by_number_or_by_time() {
-        let effort = |size| Effort { size, seed: 1 };
+        let effort = |size| Effort {
+            size,
+            seed: 1,
+            only: None,
+        };
         let merge = effort(Size::Merge).budget(3);
         assert!(merge.allows(2) && !merge.allows(3));
         let seeds = effort(Size::Seeds(5)).budget(3);

@@ -20,15 +20,19 @@ const STORES: &[(&str, Option<&str>)] = &[
 
 /// Histories of each kind for each store; one whose server is not lent is a failure.
 pub(crate) fn run(effort: Effort) -> Vec<Row> {
-    let mut rows: Vec<Row> = STORES
+    let stores: Vec<_> = STORES
+        .iter()
+        .filter(|(store, _)| effort.has(store))
+        .collect();
+    let mut rows: Vec<Row> = stores
         .iter()
         .map(|(store, _)| Row::new(*store, "histories"))
         .collect();
-    let lacks = |(store, variable): &(&str, Option<&str>)| {
+    let lacks = |(store, variable): &&(&str, Option<&str>)| {
         let variable = variable.filter(|it| std::env::var_os(it).is_none())?;
         Some(format!("{variable} names no server for {store}"))
     };
-    for (row, lacking) in rows.iter_mut().zip(STORES.iter().map(lacks)) {
+    for (row, lacking) in rows.iter_mut().zip(stores.iter().map(lacks)) {
         row.violations.extend(lacking);
     }
     if rows.iter().any(|row| !row.violations.is_empty()) {
@@ -39,7 +43,7 @@ pub(crate) fn run(effort: Effort) -> Vec<Row> {
     // In turns, so that a length of time is enough for each.
     while !is_broken && budget.allows(tried) {
         let count = TURN.min(budget.most().saturating_sub(tried)).max(1);
-        for ((store, _), row) in STORES.iter().zip(&mut rows) {
+        for ((store, _), row) in stores.iter().zip(&mut rows) {
             row.add(&turn(store, effort, tried, count));
             is_broken |= !row.violations.is_empty();
         }

@@ -134,6 +134,7 @@ mod tests {
     const FEW: Effort = Effort {
         size: Size::Merge,
         seed: 1,
+        only: None,
     };
 
     #[test]

@@ -95,12 +95,13 @@ const TIERS: &[Tier] = &[
 ];
 
 const USAGE: &str = "\
-usage: proof [TIER…] [--seeds N | --minutes M] [--seed S] [--json FOLDER]
+usage: proof [TIER…] [--seeds N | --minutes M] [--seed S] [--only PART] [--json FOLDER]
 
   TIER           as T1; all that are there if none is named
   --seeds N      as many of whatever the tier counts in
   --minutes M    as many as fit
   --seed S       the first seed, 1 if it is not given
+  --only PART    of T5 and T7 a store, as postgres; of T8 a store or a broker, as kafka
   --json FOLDER  where to write what was found, a file a tier";
 
 /// What the command line asks for.
@@ -137,6 +138,7 @@ fn asked(words: &[String]) -> Result<Asked, String> {
         effort: Effort {
             size: Size::Merge,
             seed: 1,
+            only: None,
         },
         json: None,
     };
@@ -154,6 +156,8 @@ fn asked(words: &[String]) -> Result<Asked, String> {
             "--seeds" => asked.effort.size = Size::Seeds(number(value()?)?),
             "--minutes" => asked.effort.size = Size::Minutes(number(value()?)?),
             "--seed" => asked.effort.seed = number(value()?)?,
+            // It lasts as long as the program, once.
+            "--only" => asked.effort.only = Some(value()?.clone().leak()),
             "--json" => asked.json = Some(value()?.clone()),
             tier if TIERS.iter().any(|known| known.id == tier) => {
                 asked.tiers.push(tier.to_owned());
@@ -167,8 +171,15 @@ fn asked(words: &[String]) -> Result<Asked, String> {
             }
         }
     }
+    let is_whole = |tier: &String| !PARTED.contains(&tier.as_str());
+    if asked.effort.only.is_some() && (asked.tiers.is_empty() || asked.tiers.iter().any(is_whole)) {
+        return Err(format!("--only goes with {}", PARTED.join(", ")));
+    }
     Ok(asked)
 }
+
+/// The tiers that have parts.
+const PARTED: &[&str] = &["T5", "T7", "T8"];
 
 /// Runs the tiers and says what they found; whether all of it stands.
 fn run(asked: &Asked, words: &[String]) -> Result<bool, String> {
@@ -183,7 +194,11 @@ fn run(asked: &Asked, words: &[String]) -> Result<bool, String> {
         let since = Stopwatch::start();
         let rows = (tier.run)(asked.effort);
         let report = Report {
-            tier: tier.id.to_owned(),
+            // A part has results of its own.
+            tier: match asked.effort.only {
+                Some(part) => format!("{}-{part}", tier.id),
+                None => tier.id.to_owned(),
+            },
             commit: commit.clone(),
             command: command(tier.id, words),
             rows,
@@ -215,7 +230,7 @@ fn command(tier: &str, words: &[String]) -> String {
     let mut typed = vec!["cargo xtask prove", tier];
     let mut words = words.iter().map(String::as_str);
     while let Some(word) = words.next() {
-        if let "--seeds" | "--minutes" | "--seed" = word {
+        if let "--seeds" | "--minutes" | "--seed" | "--only" = word {
             typed.push(word);
             typed.extend(words.next());
         } else if word == "--json" {
@@ -264,6 +279,9 @@ mod tests {
         assert!(wrong("--seeds").contains("needs a value"));
         assert!(wrong("--seeds many").contains("`many` is not a whole number"));
         assert!(wrong("--seeds 1 --minutes 1").contains("do not go together"));
+        assert!(wrong("--only redis").contains("goes with T5, T7, T8"));
+        assert!(wrong("T5 T1 --only redis").contains("goes with T5, T7, T8"));
+        assert!(asked(&words("T5 --only redis")).is_ok_and(|it| it.effort.has("redis")));
     }
 
     #[test]

@@ -35,7 +35,7 @@ usage: cargo xtask VERB
   test [--quick]                   everything that must hold: format, lints, tidy, tests, torture, README
   ci                               install what the tests need, then `test`
   tidy                             the rules of the house that no compiler knows
-  prove [TIER…] [--seeds N | --minutes M] [--seed S] [--keep]
+  prove [TIER…] [--seeds N | --minutes M] [--seed S] [--only PART] [--keep]
                                    try to break the promise, tier by tier; keep the results for the book
   prove --page                     write the book's page of the results that are kept
   readme                           run the checked examples of the README and the book

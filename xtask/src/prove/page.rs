@@ -84,7 +84,11 @@ impl Kept {
     }
 
     fn number(&self) -> u32 {
-        let number = self.tier.strip_prefix('T').and_then(|it| it.parse().ok());
+        // `T8-kafka` is a part.
+        let number = self.tier.strip_prefix('T').and_then(|it| {
+            let number = it.split('-').next()?;
+            number.parse().ok()
+        });
         number.unwrap_or(u32::MAX)
     }
 
