@@ -98,15 +98,17 @@ impl Work {
         }
         fs::create_dir_all(&self.learned)?;
         fs::create_dir_all(&self.finds)?;
-        fs::write(&self.dictionary, dictionary(words))?;
         let mut command = Command::new(&self.program);
         command
             .arg(format!("-artifact_prefix={}/", self.finds.display()))
-            .arg(format!("-dict={}", self.dictionary.display()))
             // It takes 0 for a wish to be surprised.
             .arg(format!("-seed={}", seed % u64::from(u32::MAX) + 1))
             .args(["-print_final_stats=1", "-report_slow_units=3600"])
             .args(["-timeout=30", "-rss_limit_mb=2048"]);
+        if !words.is_empty() {
+            fs::write(&self.dictionary, dictionary(words))?;
+            command.arg(format!("-dict={}", self.dictionary.display()));
+        }
         match limit {
             Limit::Inputs(most) => command.arg(format!("-runs={most}")),
             Limit::Time(time) => command.arg(format!("-max_total_time={}", time.as_secs().max(1))),
