@@ -39,6 +39,7 @@ pub mod ledger;
 pub mod operation;
 pub mod outcome;
 pub mod parked;
+pub mod partition;
 pub mod port;
 pub mod record;
 pub mod select;

@@ -22,7 +22,6 @@ mod consume;
 mod error;
 mod look;
 mod options;
-mod prefix;
 mod record;
 mod shared;
 mod sink;

@@ -6,11 +6,10 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use semel_core::Error;
+use semel_core::partition::Prefix;
 use semel_core::port::source::{Delivery, DeliveryId};
 use tokio::sync::Notify;
 use tokio::time::Instant;
-
-use crate::prefix::Prefix;
 
 /// One assignment of one partition to this member; another assignment of the same is another one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

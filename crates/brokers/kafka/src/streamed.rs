@@ -1,7 +1,7 @@
 //! Class E: outputs, what was done and how far it was read, committed in one Kafka transaction.
 //!
 //! What was done goes to a **changelog**: a topic with as many partitions as the input, to whose partition N
-//! every transaction writes which operations it committed for records of partition N. The [`image`] of a
+//! every transaction writes which operations it committed for records of partition N. The [`Image`] of a
 //! partition is what its changelog says, in memory. Whoever is given a partition first waits until no
 //! transaction over it is open, and restores its image from the changelog, up to the end that it had then;
 //! only then are records of the partition read.
@@ -17,7 +17,6 @@
 
 mod block;
 mod changelog;
-mod image;
 mod placement;
 mod producer;
 mod restore;
@@ -30,13 +29,13 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use rdkafka::consumer::BaseConsumer;
+use semel_core::partition::Image;
 use semel_core::port::streamed::{Claimed, Committed, Finished, Standing, StreamedStore};
 use semel_core::{Admission, Clock, Code, Error, ErrorKind, Result, Window};
 
 use crate::consume::Context;
 use crate::options::Options;
 use crate::shared::{AssignmentId, Shared};
-use image::Image;
 use transact::Transactor;
 
 /// Settings of the transactions of a source.
@@ -197,6 +196,8 @@ type Known = BTreeMap<AssignmentId, Partition>;
 struct Partition {
     number: i32,
     image: Image,
+    /// The offset of the changelog behind what the image holds.
+    next: i64,
     /// Whether the image has everything that was committed before.
     is_restored: bool,
 }
@@ -224,6 +225,7 @@ impl Restoring {
         let known = Partition {
             number: partition,
             image: Image::new(self.0.window),
+            next: 0,
             is_restored: false,
         };
         self.0.lock().insert(id, known);

@@ -6,17 +6,7 @@
 
 use bytes::{Buf, BufMut};
 use semel_core::Timestamp;
-
-/// One operation that was committed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Entry {
-    /// The leading half of the operation's id.
-    pub(crate) id: u128,
-    /// Scheme and half of the digest of its fingerprint.
-    pub(crate) fingerprint: Option<(u32, u64)>,
-    /// A digest of the transport id of the message that it was committed for.
-    pub(crate) transport: u64,
-}
+use semel_core::partition::Entry;
 
 /// Writes these as blocks, none with more than [`MOST`] of them.
 pub(crate) fn write(at: Timestamp, entries: &[Entry]) -> impl Iterator<Item = Vec<u8>> {

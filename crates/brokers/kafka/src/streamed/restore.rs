@@ -119,7 +119,7 @@ impl Restorer {
         loop {
             let mut all = state.iter();
             if let Some((id, known)) = all.find(|(_, known)| !known.is_restored) {
-                return Some((*id, known.number, known.image.next));
+                return Some((*id, known.number, known.next));
             }
             drop(state);
             if self.shared.lock().is_over {
@@ -196,7 +196,7 @@ impl Restorer {
         }
         let mut images = self.images.lock();
         let known = images.get_mut(&id).ok_or(Failed::Unwanted)?;
-        known.image.next = known.image.next.max(end);
+        known.next = known.next.max(end);
         known.is_restored = true;
         drop(images);
         self.shared.lock().may_be_fetched(id);
@@ -253,7 +253,7 @@ impl Restorer {
             let mut images = self.images.lock();
             let known = images.get_mut(&id).ok_or(Failed::Unwanted)?;
             known.image.insert(at, entries);
-            known.image.next = offset + 1;
+            known.next = offset + 1;
         }
         self.committed.unassign()?;
         Ok(())

@@ -11,11 +11,12 @@ use rdkafka::config::ClientConfig;
 use rdkafka::consumer::{BaseConsumer, Consumer, ConsumerGroupMetadata};
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 use rdkafka::producer::{BaseProducer, BaseRecord, Producer};
+use semel_core::partition::Entry;
 use semel_core::port::source::DeliveryId;
 use semel_core::port::streamed::{Committed, Finished};
 use semel_core::{Error, ErrorKind, Result, Timestamp};
 
-use super::block::{self, Entry};
+use super::block;
 use super::placement::Placement;
 use super::producer::{Reports, drain, publish, retried, send};
 use super::{AGAIN, Images, StreamOptions, unavailable};

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 /// The records of one assignment of one partition that were read, in the order of their offsets, from the
 /// oldest unfinished one on.
 #[derive(Debug, Default)]
-pub(crate) struct Prefix {
+pub struct Prefix {
     open: VecDeque<(i64, State)>,
     /// How many of them are [`State::Held`].
     held: usize,
@@ -26,7 +26,7 @@ enum State {
 impl Prefix {
     /// Notes that the record at this offset was read; offsets rise, not always by one. Answers `false` for
     /// one that was read before, as after a seek.
-    pub(crate) fn read(&mut self, offset: i64) -> bool {
+    pub fn read(&mut self, offset: i64) -> bool {
         let last = self.open.back().map(|(last, _)| *last);
         let last = last.or(self.finished.map(|next| next - 1));
         if last.is_some_and(|last| offset <= last) {
@@ -38,7 +38,7 @@ impl Prefix {
     }
 
     /// Notes that a record is finished. One that is not open is none of ours.
-    pub(crate) fn finish(&mut self, offset: i64) {
+    pub fn finish(&mut self, offset: i64) {
         self.change(offset, State::Finished);
         while let Some(&(offset, State::Finished)) = self.open.front() {
             self.open.pop_front();
@@ -47,7 +47,7 @@ impl Prefix {
     }
 
     /// Notes that nobody works on a record any more.
-    pub(crate) fn give_back(&mut self, offset: i64) {
+    pub fn give_back(&mut self, offset: i64) {
         self.change(offset, State::GivenBack);
     }
 
@@ -67,12 +67,12 @@ impl Prefix {
     }
 
     /// How many records are in somebody's hand.
-    pub(crate) fn held(&self) -> usize {
+    pub fn held(&self) -> usize {
         self.held
     }
 
     /// How many offsets lie between the oldest unfinished record and the newest that was read.
-    pub(crate) fn span(&self) -> u64 {
+    pub fn span(&self) -> u64 {
         match (self.open.front(), self.open.back()) {
             (Some((first, _)), Some((last, _))) => last.abs_diff(*first) + 1,
             _ => 0,
@@ -80,12 +80,12 @@ impl Prefix {
     }
 
     /// The offset to commit, if there is a new one.
-    pub(crate) fn to_commit(&self) -> Option<i64> {
+    pub fn to_commit(&self) -> Option<i64> {
         self.finished.filter(|_| self.finished != self.committed)
     }
 
     /// The offset to commit if these, in order, were finished too; where nothing is, that of the oldest record.
-    pub(crate) fn behind(&self, done: &[i64]) -> Option<i64> {
+    pub fn behind(&self, done: &[i64]) -> Option<i64> {
         let mut behind = self.finished;
         for (offset, state) in &self.open {
             if *state != State::Finished && done.binary_search(offset).is_err() {
@@ -97,7 +97,7 @@ impl Prefix {
     }
 
     /// Notes that everything before this offset is committed.
-    pub(crate) fn committed(&mut self, offset: i64) {
+    pub fn committed(&mut self, offset: i64) {
         self.committed = Some(offset);
     }
 }

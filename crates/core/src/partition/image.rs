@@ -1,33 +1,45 @@
 //! What the changelog says of one partition: which operations were committed, and when. In memory, about a
 //! hundred bytes an operation.
 
+#[expect(clippy::disallowed_types, reason = "its hasher has no seed")]
 use std::collections::HashMap;
 use std::collections::VecDeque;
 use std::hash::{BuildHasherDefault, Hasher};
 use std::time::Duration;
 
 use bytes::Bytes;
-use semel_core::fingerprint::{Comparison, Fingerprint};
-use semel_core::key::OpId;
-use semel_core::record::{Record, State};
-use semel_core::{
-    Admission, ClaimId, ClaimRequest, FencingToken, Outcome, Timestamp, Window, decide,
-};
 
-use super::block::Entry;
+use crate::claim::{Admission, ClaimId, ClaimRequest, FencingToken};
+use crate::decide;
+use crate::fingerprint::{Comparison, Fingerprint};
+use crate::key::OpId;
+use crate::outcome::Outcome;
+use crate::record::{Record, State};
+use crate::time::Timestamp;
+use crate::window::Window;
+
+/// One operation that was committed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// The leading half of the operation's id.
+    pub id: u128,
+    /// Scheme and half of the digest of its fingerprint.
+    pub fingerprint: Option<(u32, u64)>,
+    /// A digest of the transport id of the message that it was committed for.
+    pub transport: u64,
+}
 
 /// The committed operations of one partition that are still inside their window.
 #[derive(Debug)]
-pub(crate) struct Image {
+pub struct Image {
     window: Window,
     entries: Entries,
     /// The operations in the order in which they are forgotten, a sixteenth of the window at a time.
     ages: VecDeque<Age>,
-    /// The offset of the changelog behind what this image holds.
-    pub(crate) next: i64,
 }
 
 /// Keyed by digests.
+#[expect(clippy::disallowed_types, reason = "its hasher has no seed")]
 type Entries = HashMap<u128, Known, BuildHasherDefault<Leading>>;
 
 /// What is remembered of an operation.
@@ -45,23 +57,28 @@ struct Age {
 }
 
 impl Image {
-    pub(crate) fn new(window: Window) -> Self {
+    /// One of which nothing is known yet.
+    pub fn new(window: Window) -> Self {
         Self {
             window,
             entries: Entries::default(),
             ages: VecDeque::new(),
-            next: 0,
         }
     }
 
     /// How many operations are remembered.
-    pub(crate) fn len(&self) -> usize {
+    pub fn len(&self) -> usize {
         self.entries.len()
+    }
+
+    /// Whether none is.
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
     }
 
     /// Decides a claim as every store does. The token rises with the offset, by which the messages of a key
     /// are in order.
-    pub(crate) fn admit(
+    pub fn admit(
         &self,
         id: OpId,
         request: &ClaimRequest,
@@ -75,13 +92,13 @@ impl Image {
     }
 
     /// Whether what is known of an operation that was granted is that it was committed since.
-    pub(crate) fn is_committed(&self, entry: &Entry, now: Timestamp) -> bool {
+    pub fn is_committed(&self, entry: &Entry, now: Timestamp) -> bool {
         let known = self.entries.get(&entry.id);
         known.is_some_and(|known| self.window.forgotten_at(known.at) > now)
     }
 
     /// Remembers that these were committed at this time.
-    pub(crate) fn insert(&mut self, at: Timestamp, entries: impl IntoIterator<Item = Entry>) {
+    pub fn insert(&mut self, at: Timestamp, entries: impl IntoIterator<Item = Entry>) {
         let span = self.window.duration() / 16;
         let is_new = self.ages.back().is_none_or(|age| {
             let begun = age.oldest.min(at);
@@ -106,7 +123,7 @@ impl Image {
     }
 
     /// Forgets what is past its window, at the latest when it must be.
-    pub(crate) fn sweep(&mut self, now: Timestamp) {
+    pub fn sweep(&mut self, now: Timestamp) {
         while let Some(age) = self.ages.front() {
             if self.window.expires_at(age.newest).plus(GRACE) > now {
                 return;
@@ -176,7 +193,7 @@ impl Image {
 
 impl Entry {
     /// What is remembered of an operation that was committed on behalf of this request.
-    pub(crate) fn of(id: OpId, request: &ClaimRequest) -> Self {
+    pub fn of(id: OpId, request: &ClaimRequest) -> Self {
         let fingerprint = request.fingerprint.map(|it| (it.scheme, short(it.digest)));
         let transport = request.transport.as_ref().map_or(0, |it| digest(it));
         Self {
@@ -210,7 +227,7 @@ fn digest(transport: &[u8]) -> u64 {
 
 /// A hasher for keys that are digests.
 #[derive(Default)]
-pub(crate) struct Leading(u64);
+struct Leading(u64);
 
 impl Hasher for Leading {
     fn finish(&self) -> u64 {

@@ -1,7 +1,6 @@
-use semel_core::claim::Duplicate;
-use semel_core::{Key, Scope};
-
 use super::*;
+use crate::claim::Duplicate;
+use crate::key::{Key, Scope};
 
 const DAY: u64 = 86_400_000;
 

@@ -1,0 +1,11 @@
+//! An input that is read partition by partition: which offset may be committed, and which operations were
+//! committed together with one.
+//!
+//! For adapters of brokers that keep a log: they read, write and wait, and decide here. Not for stores, which
+//! keep a record of each operation: those have [`ledger`](crate::ledger).
+
+mod image;
+mod prefix;
+
+pub use image::{Entry, Image};
+pub use prefix::Prefix;
