@@ -104,7 +104,11 @@ mod tests {
 
     #[test]
     fn what_runs_one_after_the_other_shares_the_time_and_not_the_number() {
-        let effort = |size| Effort { size, seed: 1 };
+        let effort = |size| Effort {
+            size,
+            seed: 1,
+            only: None,
+        };
         let share = effort(Size::Minutes(3)).share(3, 4);
         assert!(share.left() <= Some(Duration::from_secs(45)));
         assert!(share.left() > Some(Duration::from_secs(30)));

@@ -101,7 +101,7 @@ usage: proof [TIER…] [--seeds N | --minutes M] [--seed S] [--only PART] [--jso
   --seeds N      as many of whatever the tier counts in
   --minutes M    as many as fit
   --seed S       the first seed, 1 if it is not given
-  --only PART    of T5 and T7 a store, as postgres; of T8 a store or a broker, as kafka
+  --only PART    of T5 and T7 a store, as postgres; of T8 a store or a broker, as kafka; of T14 bugs, as M07,K01
   --json FOLDER  where to write what was found, a file a tier";
 
 /// What the command line asks for.
@@ -175,11 +175,17 @@ fn asked(words: &[String]) -> Result<Asked, String> {
     if asked.effort.only.is_some() && (asked.tiers.is_empty() || asked.tiers.iter().any(is_whole)) {
         return Err(format!("--only goes with {}", PARTED.join(", ")));
     }
+    if let Some(list) = asked.effort.only
+        && asked.tiers.iter().any(|tier| tier == "T14")
+        && !planted::are_known(list)
+    {
+        return Err(format!("`{list}` is no list of bugs that can be planted"));
+    }
     Ok(asked)
 }
 
 /// The tiers that have parts.
-const PARTED: &[&str] = &["T5", "T7", "T8"];
+const PARTED: &[&str] = &["T5", "T7", "T8", "T14"];
 
 /// Runs the tiers and says what they found; whether all of it stands.
 fn run(asked: &Asked, words: &[String]) -> Result<bool, String> {
@@ -276,11 +282,12 @@ mod tests {
     fn what_is_wrong_on_the_command_line_is_said() {
         let wrong = |line| asked(&words(line)).expect_err(line);
         assert!(wrong("T99").contains("`T99` is no tier"));
+        assert!(wrong("T14 --only M07,M99").contains("is no list of bugs"));
         assert!(wrong("--seeds").contains("needs a value"));
         assert!(wrong("--seeds many").contains("`many` is not a whole number"));
         assert!(wrong("--seeds 1 --minutes 1").contains("do not go together"));
-        assert!(wrong("--only redis").contains("goes with T5, T7, T8"));
-        assert!(wrong("T5 T1 --only redis").contains("goes with T5, T7, T8"));
+        assert!(wrong("--only redis").contains("goes with T5, T7, T8, T14"));
+        assert!(wrong("T5 T1 --only redis").contains("goes with T5, T7, T8, T14"));
         assert!(asked(&words("T5 --only redis")).is_ok_and(|it| it.effort.has("redis")));
     }
 

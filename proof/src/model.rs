@@ -12,6 +12,7 @@ mod happen;
 mod judge;
 mod law;
 mod named;
+mod planted;
 mod setup;
 mod steps;
 mod store;
@@ -55,6 +56,7 @@ pub(crate) struct Protocol {
 
 impl Protocol {
     fn new(setup: Setup) -> Option<Self> {
+        let setup = planted::into(setup);
         Some(Self {
             setup,
             operations: store::operations()?,
@@ -243,7 +245,14 @@ fn gathered(mut rows: Vec<Row>) -> Vec<Row> {
 /// Every configuration; in a campaign each with more and more of everything, until there are states enough.
 pub(crate) fn run(effort: Effort) -> Vec<Row> {
     let setups = setup::all();
-    let mut rows: Vec<Row> = setups.iter().map(|setup| check(*setup, None)).collect();
+    let mut rows = Vec::new();
+    for setup in &setups {
+        rows.push(check(*setup, None));
+        // A bug that is planted is seen: no more is asked of this run.
+        if cfg!(semel_planted) && rows.iter().any(|row| !row.violations.is_empty()) {
+            return gathered(rows);
+        }
+    }
     if effort.size != Size::Merge {
         deepen(&setups, &mut rows, effort);
     }

@@ -1,5 +1,7 @@
-//! T14: bugs that are known, built into the code one at a time. The tests that must see each have to be red with
-//! it, and green without.
+//! T14: bugs that are known, one at a time. The tests that must see each have to be red with it, and green without.
+//!
+//! What must see them is built once, with all of them in it, and every run of it has one or none
+//! (`semel_core::planted`). No other build has any.
 
 mod build;
 mod compiler;
@@ -7,29 +9,51 @@ mod table;
 
 use std::collections::BTreeSet;
 
-use self::build::{Suite, Verdict};
+use self::build::{Builds, Suite, Verdict};
 pub(crate) use self::compiler::stand_in;
+#[cfg(test)]
+use self::table::ELSEWHERE;
 use self::table::{Bug, bugs};
 use crate::effort::Effort;
 use crate::report::Row;
 use crate::stopwatch::Stopwatch;
 
-/// Plants as many bugs as are asked for; those that take least time go first.
+/// Plants as many bugs as are asked for, those first that every merge plants; or those that `--only` names.
 pub(crate) fn run(effort: Effort) -> Vec<Row> {
-    let budget = effort.budget(FAST.len() as u64);
+    let only: BTreeSet<&str> = effort.only.into_iter().flat_map(named).collect();
+    let budget = effort.budget(if only.is_empty() { MERGE } else { u64::MAX });
+    let mut builds = Builds::default();
     let mut rows = Vec::new();
     let mut controlled = BTreeSet::new();
-    for (number, (bug, suite)) in (0..).zip(in_order()) {
+    let is_chosen = |bug: &Bug| only.is_empty() || only.contains(bug.name);
+    let chosen = in_order().filter(|(bug, _)| is_chosen(bug));
+    for (number, (bug, suite)) in (0..).zip(chosen) {
         if !budget.allows(number) {
             break;
         }
         // What is red without the bug proves nothing about it.
         if controlled.insert(suite) {
-            rows.push(control(suite));
+            rows.push(control(suite, &is_chosen, &mut builds));
         }
-        rows.push(planted(bug, suite));
+        let row = planted(bug, suite, &mut builds);
+        println!(
+            "  {}: {} {}, {:.1} s",
+            row.name, row.tried, row.unit, row.seconds
+        );
+        rows.push(row);
     }
     rows
+}
+
+/// The bugs of a list, as far as they are known.
+fn named(list: &str) -> impl Iterator<Item = &'static str> {
+    let of = |name: &str| bugs().find(|bug| bug.name == name);
+    list.split(',').filter_map(of).map(|bug| bug.name)
+}
+
+/// Whether all of a list are bugs that can be planted.
+pub(crate) fn are_known(list: &str) -> bool {
+    named(list).count() == list.split(',').count()
 }
 
 /// Each bug with each that must see it.
@@ -41,22 +65,28 @@ fn in_order() -> impl Iterator<Item = (&'static Bug, Suite)> {
     tests.map(|bug| (bug, bug.suite)).chain(tiers)
 }
 
-fn planted(bug: &Bug, suite: Suite) -> Row {
+fn planted(bug: &'static Bug, suite: Suite, builds: &mut Builds) -> Row {
     let name = format!("{} ({}): {}; by {suite}", bug.name, bug.class, bug.what);
-    row(name, bug.name, Some(bug), suite, bug.seen_by)
+    row(name, Some(bug.name), suite, bug.seen_by, builds)
 }
 
 /// What must see a bug there, without any.
-fn control(suite: Suite) -> Row {
-    let see = bugs().filter(|bug| bug.suite == suite);
+fn control(suite: Suite, is_chosen: impl Fn(&Bug) -> bool, builds: &mut Builds) -> Row {
+    let see = bugs().filter(|bug| bug.suite == suite && is_chosen(bug));
     let see: Vec<&str> = see.flat_map(|bug| bug.seen_by).copied().collect();
-    row(format!("none; by {suite}"), "none", None, suite, &see)
+    row(format!("none; by {suite}"), None, suite, &see, builds)
 }
 
-fn row(name: String, log: &str, bug: Option<&Bug>, suite: Suite, filters: &[&str]) -> Row {
+fn row(
+    name: String,
+    bug: Option<&'static str>,
+    suite: Suite,
+    filters: &[&str],
+    builds: &mut Builds,
+) -> Row {
     let since = Stopwatch::start();
     let mut row = Row::new(name, "tests");
-    match build::tried(log, bug, suite, filters) {
+    match builds.tried(bug, suite, filters) {
         Ok(Verdict { tried, unit, red }) => {
             (row.tried, row.unit) = (tried, unit);
             if bug.is_some() {
@@ -71,7 +101,8 @@ fn row(name: String, log: &str, bug: Option<&Bug>, suite: Suite, filters: &[&str
     row
 }
 
-/// What every merge plants.
+const MERGE: u64 = FAST.len() as u64;
+/// What every merge plants: what two programs see that are quickly built.
 const FAST: [&str; 12] = [
     "O02", "O07", "U03", "A01", "A02", "A03", "T01", "T02", "T03", "T04", "T05", "T06",
 ];

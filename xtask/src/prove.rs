@@ -91,7 +91,10 @@ fn wants(words: &[&str], tier: &str) -> bool {
 
 /// The servers that a tier that is asked for tries, all of them if none is named; `None` if none does.
 fn servers(words: &[&str]) -> Option<&'static [&'static str]> {
-    let is_more = words.contains(&"--seeds") || words.contains(&"--minutes");
+    let is_more = words.contains(&"--seeds") || words.contains(&"--minutes") || {
+        let only = words.windows(2).find(|pair| pair[0] == "--only");
+        only.is_some_and(|pair| pair[1].contains(BUG_ON_A_SERVER))
+    };
     let any = |on: &[On]| {
         let mut on = on.iter();
         on.any(|on| wants(words, on.tier) && (is_more || !on.later))
@@ -194,6 +197,8 @@ const ON_STORES: &[On] = &[on("T5", false), on("T7", true)];
 const ON_ALL: &[On] = &[on("T8", false), on("T14", true)];
 /// The servers of the stores.
 const STORES: &[&str] = &["postgres", "mariadb", "redis"];
+/// With what the names of those of T14's bugs begin that a server's tests see.
+const BUG_ON_A_SERVER: char = 'K';
 
 #[cfg(test)]
 mod tests {
@@ -222,6 +227,8 @@ mod tests {
             assert_eq!(servers(&[tier]), None);
             assert_eq!(servers(&[tier, "--seeds", "99"]), on);
         }
+        assert_eq!(servers(&["T14", "--only", "K01"]), all);
+        assert_eq!(servers(&["T14", "--only", "M07"]), None);
     }
 
     #[test]

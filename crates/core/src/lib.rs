@@ -40,6 +40,7 @@ pub mod operation;
 pub mod outcome;
 pub mod parked;
 pub mod partition;
+mod planted;
 pub mod port;
 pub mod record;
 pub mod select;
@@ -64,6 +65,8 @@ pub use law::LawId;
 pub use operation::Operation;
 pub use outcome::Outcome;
 pub use parked::{Parked, ParkedId, Reason};
+#[doc(hidden)]
+pub use planted::planted;
 pub use port::store::{AnyStore, Store};
 pub use record::{Record, Recovery, State, StateKind};
 pub use settle::{Mark, Renewal, Renewed, Settled, Settlement, Step};

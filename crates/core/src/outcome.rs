@@ -2,6 +2,8 @@
 
 use bytes::Bytes;
 
+use crate::planted;
+
 /// The result of an effect, as it was reported the first time.
 ///
 /// Guarantee: OUT-1, OUT-2. An outcome is written once and every duplicate inside the window gets
@@ -97,6 +99,7 @@ impl Gathering {
     pub fn finish(self) -> Result<Bytes, Outcome> {
         match self.measured {
             None => Ok(self.kept.into()),
+            Some(_) if planted("M37") => Ok(self.kept.into()),
             Some((len_bytes, hasher)) => Err(Outcome::TooLarge {
                 len_bytes,
                 digest: hasher.finalize().into(),

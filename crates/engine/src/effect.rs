@@ -39,10 +39,10 @@ pub enum OnDoubt {
 
 impl Class {
     /// How a claim for such an effect begins.
-    pub const fn start(self) -> Start {
+    pub fn start(self) -> Start {
         match self {
             Self::Transactional | Self::Streamed => Start::Unmarked,
-            Self::Unkeyed(OnDoubt::Park) if cfg!(semel_planted = "M10") => Start::Unmarked,
+            Self::Unkeyed(OnDoubt::Park) if semel_core::planted("M10") => Start::Unmarked,
             Self::Keyed { provider_window } => {
                 Start::Marked(Recovery::RerunWithin(provider_window))
             }
@@ -69,7 +69,7 @@ impl Call {
     /// The key to pass downstream: derived from the operation alone, so the same on every attempt.
     /// 64 hexadecimal digits.
     pub fn idempotency_key(&self) -> String {
-        if cfg!(semel_planted = "M08") {
+        if semel_core::planted("M08") {
             return format!("{}-{}", self.claim.operation.id(), self.claim.attempt);
         }
         self.claim.operation.id().to_string()

@@ -83,7 +83,7 @@ impl Fail {
     pub fn check(self, class: Class, has_gate: bool) -> semel_core::Result<()> {
         let refused = match class {
             _ if self == Self::Closed => return Ok(()),
-            Class::Unkeyed(OnDoubt::Park) if cfg!(semel_planted = "U06") => return Ok(()),
+            Class::Unkeyed(OnDoubt::Park) if semel_core::planted("U06") => return Ok(()),
             Class::Transactional => "a transactional effect",
             Class::Streamed => "a streamed effect",
             Class::Unkeyed(OnDoubt::Park) => "an effect that parks its doubts",
@@ -241,7 +241,7 @@ impl Pipeline {
             (None, None) => None,
         };
         let birth = match (delivery.appended_at, &self.birth) {
-            _ if cfg!(semel_planted = "M18") => None,
+            _ if semel_core::planted("M18") => None,
             (Some(appended_at), _) => Some(appended_at),
             (None, Some(birth)) => Some(Timestamp::from_millis(birth::of(view, birth)?)),
             (None, None) => None,

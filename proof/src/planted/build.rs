@@ -1,5 +1,8 @@
-//! Builds what must see a bug with it, or without, and runs it.
+//! Builds what must see bugs, with all of them in it, and runs it with one or without.
 
+mod seeded;
+
+use std::collections::BTreeMap;
 use std::fmt;
 use std::fs::{self, File};
 use std::io;
@@ -9,12 +12,11 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::compiler::{STANDS_IN, variable};
-use super::table::Bug;
+use super::compiler::STANDS_IN;
 use crate::report::Report;
 use crate::stopwatch::Stopwatch;
 
-/// What sees bugs: one binary.
+/// What sees bugs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Suite {
     /// The tests inside a library.
@@ -26,7 +28,15 @@ pub(super) enum Suite {
 }
 
 impl Suite {
-    /// What cargo is to build.
+    /// The package whose tests it runs.
+    pub(super) const fn package(self) -> Option<&'static str> {
+        match self {
+            Self::Library(package) | Self::Tests(package, _) => Some(package),
+            Self::Tier(_) => None,
+        }
+    }
+
+    /// What cargo is to build; one binary for all tiers.
     fn args(self) -> Vec<&'static str> {
         match self {
             Self::Library(package) => vec!["test", "--no-run", "--package", package, "--lib"],
@@ -59,45 +69,74 @@ pub(super) struct Verdict {
     pub(super) red: u64,
 }
 
-/// Runs those tests of `suite` whose names contain one of `filters`, or the tier.
-pub(super) fn tried(
-    name: &str,
-    bug: Option<&Bug>,
-    suite: Suite,
-    filters: &[&str],
-) -> Result<Verdict, String> {
-    let folder = folder()?;
-    let (program, at) = built(&folder, bug, suite)?;
-    let mut command = Command::new(program);
-    command.current_dir(at);
-    match suite {
-        Suite::Library(_) | Suite::Tests(..) => {
-            let (said, status) = ended(command.args(filters), &folder, name)?;
-            tests(&said, status)
-        }
-        Suite::Tier(id) => {
-            let report = folder.join(format!("{id}.json"));
-            // One of another bug is not to stand for this one's.
-            if report.exists() {
-                fs::remove_file(&report).map_err(told)?;
+/// Binaries that are built, by what cargo was asked for.
+#[derive(Debug, Default)]
+pub(super) struct Builds(BTreeMap<Vec<&'static str>, (PathBuf, PathBuf)>);
+
+impl Builds {
+    /// Runs those tests of `suite` whose names contain one of `filters`, or the tier.
+    pub(super) fn tried(
+        &mut self,
+        bug: Option<&'static str>,
+        suite: Suite,
+        filters: &[&str],
+    ) -> Result<Verdict, String> {
+        let folder = folder()?;
+        let args = suite.args();
+        let (program, at) = match self.0.get(&args) {
+            Some(built) => built.clone(),
+            None => {
+                let built = built(&folder, &args)?;
+                self.0.insert(args, built.clone());
+                built
             }
-            command.arg(id).args(effort(id)).arg("--json").arg(&folder);
-            let (_, status) = ended(&mut command, &folder, name)?;
-            let text = fs::read_to_string(&report).map_err(|_| format!("{id} found no end"))?;
-            tier(
-                &serde_json::from_str(&text).map_err(|error| error.to_string())?,
-                status,
-            )
+        };
+        let log = folder.join(format!("{}.log", bug.unwrap_or("none")));
+        let command = || {
+            let mut command = Command::new(&program);
+            command.current_dir(&at).env_remove(PLANTED);
+            if let Some(bug) = bug {
+                command.env(PLANTED, bug);
+            }
+            command
+        };
+        match suite {
+            Suite::Library(_) | Suite::Tests(..) => {
+                let (said, status) = ended(command().args(filters), &log)?;
+                tests(&said, status)
+            }
+            Suite::Tier(id) => {
+                let report = folder.join(format!("{id}.json"));
+                let tried = |words: &[String]| {
+                    // One of another run is not to stand for this one's.
+                    if report.exists() {
+                        fs::remove_file(&report).map_err(told)?;
+                    }
+                    let mut command = command();
+                    command.arg(id).args(words).arg("--json").arg(&folder);
+                    let (said, status) = ended(&mut command, &log)?;
+                    let text = fs::read_to_string(&report)
+                        .map_err(|_| format!("{id} found no end: {}", last_line(&said)))?;
+                    let read = serde_json::from_str(&text);
+                    Ok((read.map_err(|error| error.to_string())?, status))
+                };
+                if SEEDED.contains(&id) {
+                    seeded::tried(tried)
+                } else {
+                    let (report, status) = tried(&[])?;
+                    tier(&report, status)
+                }
+            }
         }
     }
 }
 
-/// How hard a tier tries to see a bug.
-fn effort(tier: &str) -> &'static [&'static str] {
-    match tier {
-        "T2" => &["--seeds", "500"],
-        _ => &[],
-    }
+fn last_line(said: &str) -> &str {
+    let lines = said.lines().rev().map(str::trim);
+    lines
+        .into_iter()
+        .find(|it| !it.is_empty())
+        .unwrap_or("nothing was said")
 }
 
 /// Where such builds are, apart from those of everybody else.
@@ -113,21 +152,16 @@ fn folder() -> Result<PathBuf, String> {
 }
 
 /// The binary, and where it wants to run.
-fn built(folder: &Path, bug: Option<&Bug>, suite: Suite) -> Result<(PathBuf, PathBuf), String> {
+fn built(folder: &Path, args: &[&str]) -> Result<(PathBuf, PathBuf), String> {
     let here = std::env::current_exe().map_err(told)?;
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     cargo
-        .args(suite.args())
+        .args(args)
         .arg("--message-format=json-render-diagnostics")
         .env("CARGO_TARGET_DIR", folder)
         .env("RUSTC_WORKSPACE_WRAPPER", here)
-        // What is planted is little of what is built.
-        .env("CARGO_INCREMENTAL", "1")
         .env(STANDS_IN, "1")
         .stdin(Stdio::null());
-    if let Some(bug) = bug {
-        cargo.env(variable(bug.within), bug.name);
-    }
     let said = cargo
         .output()
         .map_err(|error| format!("cannot start cargo: {error}"))?;
@@ -151,16 +185,15 @@ fn program(line: &str) -> Option<(PathBuf, PathBuf)> {
 }
 
 /// Runs a command to its end, but not for ever; gives back what it said.
-fn ended(command: &mut Command, folder: &Path, name: &str) -> Result<(String, ExitStatus), String> {
-    let log = folder.join(format!("{name}.log"));
-    let file = File::create(&log).map_err(told)?;
+fn ended(command: &mut Command, log: &Path) -> Result<(String, ExitStatus), String> {
+    let file = File::create(log).map_err(told)?;
     let child = command
         .stdin(Stdio::null())
         .stdout(file.try_clone().map_err(told)?)
         .stderr(file)
         .spawn();
     let status = waited(child.map_err(told)?)?;
-    let said = fs::read(&log).map_err(told)?;
+    let said = fs::read(log).map_err(told)?;
     Ok((String::from_utf8_lossy(&said).into_owned(), status))
 }
 
@@ -232,68 +265,13 @@ fn told(error: io::Error) -> String {
     error.to_string()
 }
 
+/// Names the bug that a program is to have.
+const PLANTED: &str = "SEMEL_PLANTED";
+/// Tiers that a seed begins.
+const SEEDED: [&str; 2] = ["T2", "T10"];
 /// As long as the longest takes, ten times over.
 const PATIENCE: Duration = Duration::from_secs(900);
 const TICK: Duration = Duration::from_millis(10);
 
 #[cfg(test)]
-mod tests {
-    use std::os::unix::process::ExitStatusExt;
-
-    use super::*;
-
-    #[test]
-    fn the_verdict_is_what_the_tests_said() {
-        let said = |result: &str, status: i32| {
-            let text = format!("\nrunning 12 tests\ntest a ... ok\n{result}");
-            tests(&text, ExitStatus::from_raw(status)).map(|it| (it.tried, it.red))
-        };
-        let ok = "\ntest result: ok. 12 passed; 0 failed; 0 ignored\n";
-        let failed = "\ntest result: FAILED. 9 passed; 3 failed; 0 ignored\n";
-        assert_eq!(said(ok, 0), Ok((12, 0)));
-        assert_eq!(said(failed, 101 << 8), Ok((12, 3)));
-        // A stack overflow, or an abort.
-        assert_eq!(said("", 6), Ok((12, 1)));
-        assert!(said(ok, 101 << 8).is_err());
-        assert!(said("", 0).is_err());
-        assert!(tests("", ExitStatus::from_raw(1 << 8)).is_err());
-    }
-
-    #[test]
-    fn a_tier_sees_a_bug_in_what_it_finds_and_not_in_what_it_misses() {
-        let with = |duplicates, status: i32| {
-            let mut row = crate::report::Row::new("park", "seeds");
-            (row.tried, row.duplicates) = (500, duplicates);
-            row.seen.insert("takeover".to_owned(), 0);
-            let rows = vec![row];
-            let report = Report {
-                rows,
-                ..Report::default()
-            };
-            tier(&report, ExitStatus::from_raw(status)).map(|it| (it.tried, it.red))
-        };
-        assert_eq!(with(0, 0), Ok((500, 0)));
-        assert_eq!(with(7, 1 << 8), Ok((500, 7)));
-        assert!(with(0, 1 << 8).is_err());
-        assert!(with(7, 0).is_err());
-        assert!(with(7, 6).is_err());
-    }
-
-    #[test]
-    fn the_binary_is_read_off_the_messages_of_cargo() {
-        let line = |test: bool| {
-            let message = serde_json::json!({
-                "reason": "compiler-artifact", "manifest_path": "/w/crates/core/Cargo.toml",
-                "profile": { "test": test }, "executable": "/t/debug/deps/semel_core-1f",
-            });
-            program(&message.to_string())
-        };
-        let expected = (
-            "/t/debug/deps/semel_core-1f".into(),
-            "/w/crates/core".into(),
-        );
-        assert_eq!(line(true), Some(expected));
-        assert_eq!(line(false), None);
-        assert_eq!(program("{}"), None);
-    }
-}
+mod tests;

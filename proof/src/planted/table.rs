@@ -2,11 +2,16 @@
 
 mod consumer;
 mod layers;
+#[cfg(test)]
+mod list;
 mod once;
+mod protocol;
 
 use super::build::Suite;
+#[cfg(test)]
+pub(super) use list::ELSEWHERE;
 
-/// A bug behind `cfg(semel_planted = "…")`.
+/// A bug behind `semel_core::planted("…")`.
 #[derive(Debug)]
 pub(super) struct Bug {
     /// As in the sources. `M` numbers are those of the list of mutants that the project began with.
@@ -15,8 +20,8 @@ pub(super) struct Bug {
     pub(super) class: &'static str,
     /// What it does.
     pub(super) what: &'static str,
-    /// The package that it is in.
-    pub(super) within: &'static str,
+    /// The packages that it is in.
+    pub(super) within: &'static [&'static str],
     /// Where the tests are that must see it, or the first tier that must.
     pub(super) suite: Suite,
     /// What their names contain; nothing of a tier.
@@ -29,17 +34,29 @@ impl Bug {
     const fn and(self, tiers: &'static [&'static str]) -> Self {
         Self { tiers, ..self }
     }
+
+    /// The same, which the model of the protocol, whose workers are its own, has as well.
+    const fn and_in_the_model(self, tiers: &'static [&'static str]) -> Self {
+        let within = WITH_MODEL;
+        Self {
+            within,
+            tiers,
+            ..self
+        }
+    }
 }
 
 /// All of them.
 pub(super) fn bugs() -> impl Iterator<Item = &'static Bug> {
-    [consumer::BUGS, once::BUGS, layers::BUGS]
+    [protocol::BUGS, consumer::BUGS, once::BUGS, layers::BUGS]
         .into_iter()
         .flatten()
 }
 
 const ENGINE: &str = "semel-engine";
 const KAFKA: &str = "semel-broker-kafka";
+const WITH_MODEL: &[&str] = &[ENGINE, MODEL];
+const MODEL: &str = "proof";
 const UNIT: Suite = Suite::Library(ENGINE);
 const WORLD: Suite = Suite::Tests(ENGINE, "engine");
 const LAYERS: Suite = Suite::Tests(ENGINE, "layers");
@@ -56,7 +73,7 @@ const fn engine(
         name,
         class,
         what,
-        within: ENGINE,
+        within: &[ENGINE],
         suite,
         seen_by,
         tiers: &[],
@@ -74,7 +91,7 @@ const fn kafka(
         name,
         class,
         what,
-        within: KAFKA,
+        within: &[KAFKA],
         suite: BROKER,
         seen_by,
         tiers: &[],

@@ -50,7 +50,7 @@ fn finished(
 ) -> Vec<(AssignmentId, Box<str>, i32, i64)> {
     let all = state.assignments(only).filter_map(|(id, assignment)| {
         let mut offset = assignment.prefix.to_commit()?;
-        if cfg!(semel_planted = "K01") {
+        if semel_core::planted("K01") {
             // Whatever is finished, as if all before it were.
             offset += i64::try_from(assignment.prefix.span()).unwrap_or(0);
         }

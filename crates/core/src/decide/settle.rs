@@ -6,6 +6,7 @@ use super::{Change, Decision};
 use crate::attempt::AttemptEnd;
 use crate::entity::EntityRecord;
 use crate::error::Certainty;
+use crate::planted;
 use crate::record::{Record, Recovery, State, StateKind};
 use crate::settle::{Renewal, Renewed, Settled, Settlement, Step};
 use crate::time::Timestamp;
@@ -25,7 +26,9 @@ pub fn settle(
     let fenced = Decision::keep(Settled::Fenced {
         found: record.map(|record| record.state.kind()),
     });
-    let Some(record) = record.filter(|record| record.claim_id == settlement.claim_id) else {
+    let is_theirs =
+        |record: &&Record| record.claim_id == settlement.claim_id || is_believed(&settlement.step);
+    let Some(record) = record.filter(is_theirs) else {
         return fenced;
     };
     let applies = match (&settlement.step, record.state) {
@@ -64,6 +67,16 @@ pub fn settle(
     }
 }
 
+/// Whether a step is taken from anybody: bugs, all of them.
+fn is_believed(step: &Step) -> bool {
+    match step {
+        Step::Start { .. } => planted("M11"),
+        Step::Complete { .. } => planted("M03"),
+        Step::Release { .. } => planted("M12"),
+        Step::Fail { .. } => false,
+    }
+}
+
 /// Decides a renewal. `entity` as in [`settle`].
 ///
 /// # Guarantee   CLM-5, VER-2
@@ -76,8 +89,10 @@ pub fn renew(
     let record = record.filter(|record| !record.is_forgotten(now));
     let until = now.plus(renewal.lease);
     let found = record.map(|record| record.state.kind());
-    let owned = record
-        .filter(|record| record.claim_id == renewal.claim_id && !has_lost_entity(record, entity));
+    let owned = record.filter(|record| {
+        let is_theirs = record.claim_id == renewal.claim_id || planted("M13");
+        is_theirs && !has_lost_entity(record, entity)
+    });
     let state = match owned.map(|record| record.state) {
         Some(State::Claimed { .. }) => State::Claimed { lease_until: until },
         Some(State::Started { recovery, .. }) => State::Started {
@@ -230,6 +245,9 @@ impl Record {
 
     /// Whether a provider's window is over, counted from the first start, whatever came between: DBT-3.
     fn is_past(&self, window: Duration, now: Timestamp) -> bool {
+        if planted("M09") {
+            return false;
+        }
         self.first_started_at
             .is_none_or(|first| first.plus(window) <= now)
     }

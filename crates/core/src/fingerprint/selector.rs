@@ -6,6 +6,7 @@ use std::sync::LazyLock;
 use super::Fingerprint;
 use crate::json::Fault;
 use crate::key::Unusable;
+use crate::planted;
 use crate::select::{InvalidSelector, Selected, Selector, View};
 
 /// What of a message its fingerprint is made of.
@@ -140,6 +141,7 @@ fn of_payload(view: &View<'_>) -> Result<blake3::Hash, Unusable> {
     let payload = view.message().payload;
     let at = || PAYLOAD.into();
     match view.document() {
+        Ok(_) if planted("M26") => Ok(blake3::hash(payload)),
         Ok(document) => {
             let mut canonical = Vec::with_capacity(payload.len());
             let written = document.root().canonical(&mut canonical);

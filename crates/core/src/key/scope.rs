@@ -6,6 +6,7 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use super::Key;
+use crate::planted;
 
 /// The namespace within which a key is unique: a tenant and an operation name.
 ///
@@ -42,7 +43,9 @@ impl Scope {
             }
         }
         let mut prefix = blake3::Hasher::new_derive_key(OP_ID_CONTEXT);
-        read_part(&mut prefix, tenant.as_bytes());
+        if !planted("M24") {
+            read_part(&mut prefix, tenant.as_bytes());
+        }
         read_part(&mut prefix, operation.as_bytes());
         Ok(Self(Arc::new(Parts {
             tenant: tenant.into(),
@@ -148,7 +151,11 @@ impl OpId {
     /// The id of the operation that `key` names within `scope`.
     pub fn of(scope: &Scope, key: &Key) -> Self {
         let mut hasher = scope.0.prefix.clone();
-        read_part(&mut hasher, key.as_bytes());
+        if planted("M29") {
+            read_part(&mut hasher, &key.as_bytes().to_ascii_lowercase());
+        } else {
+            read_part(&mut hasher, key.as_bytes());
+        }
         Self(*hasher.finalize().as_bytes())
     }
 
@@ -219,7 +226,9 @@ impl Hasher for OpIdHasher {
 }
 
 fn read_part(hasher: &mut blake3::Hasher, part: &[u8]) {
-    hasher.update(&(part.len() as u64).to_le_bytes());
+    if !planted("M25") {
+        hasher.update(&(part.len() as u64).to_le_bytes());
+    }
     hasher.update(part);
 }
 

@@ -43,7 +43,7 @@ pub(super) async fn run<S: Store + Clone, E: Effect>(
                 return desk.close(intake).await;
             }
         }
-        if cfg!(semel_planted = "M04") {
+        if semel_core::planted("M04") {
             let early = attempts
                 .finished
                 .iter()
@@ -143,7 +143,7 @@ impl Attempts {
     fn take(&mut self, joined: Option<Result<(Id, Verdict), JoinError>>) {
         let (id, verdict) = match joined {
             Some(Ok(ended)) => ended,
-            Some(Err(error)) if cfg!(semel_planted = "M38") => {
+            Some(Err(error)) if semel_core::planted("M38") => {
                 (error.id(), Verdict::Done(bytes::Bytes::new()))
             }
             // Neither a panic nor a dropped call is a success, nor surely not applied.
@@ -214,7 +214,7 @@ impl Attempts {
         for ((incoming, claim, settlement), settled) in settling.into_iter().zip(settled) {
             match settled {
                 Some(settled) => conclude(desk, incoming, &claim, &settlement.step, settled)?,
-                None if cfg!(semel_planted = "U04") => desk.completed(&incoming, false),
+                None if semel_core::planted("U04") => desk.completed(&incoming, false),
                 None => desk.away.unsettled.push((incoming, claim, settlement)),
             }
         }
@@ -225,7 +225,7 @@ impl Attempts {
             }
             Asked::NotNow { is_maybe } => {
                 for (place, incoming) in taken.into_iter().enumerate() {
-                    if (is_maybe && !cfg!(semel_planted = "U02")) || place < suspended {
+                    if (is_maybe && !semel_core::planted("U02")) || place < suspended {
                         desk.suspend(incoming);
                     } else {
                         self.begin_unprotected(desk, effect, incoming);
@@ -249,6 +249,11 @@ impl Attempts {
         for (incoming, admission) in admitted {
             match admission {
                 Admission::Granted(claim) if desk.may_begin(asked_at) => {
+                    if semel_core::planted("M01") {
+                        let done = Verdict::Done(bytes::Bytes::new());
+                        let done = settlement(&desk.pipeline, &claim, done);
+                        desk.settle_all(&[done]).await?;
+                    }
                     self.begin(desk, effect, incoming, claim);
                 }
                 Admission::Parked {

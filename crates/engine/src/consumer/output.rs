@@ -102,7 +102,8 @@ async fn append<S: Store + Clone>(
         Together::Refused(answers) => {
             // An earlier try may have been carried out and its answer lost: the mark knows.
             let found = desk.ask(|| checkpoints.mark(&mark.name)).await?;
-            (found != Some(mark.value)).then_some(answers)
+            let is_recorded = found == Some(mark.value) && !semel_core::planted("M15");
+            (!is_recorded).then_some(answers)
         }
     };
     let Some(answers) = answers else {

@@ -154,7 +154,7 @@ async fn admit<S: Store + Clone>(
     let has_order = desk.pipeline.order.is_some();
     let ready = next.iter().filter(|_| has_order);
     let mut seen: BTreeSet<_> = ready.map(|(granted, _)| granted.id).collect();
-    let is_pending = |id| under_way.is_some_and(|it| it.has(id)) && !cfg!(semel_planted = "K04");
+    let is_pending = |id| under_way.is_some_and(|it| it.has(id)) && !semel_core::planted("K04");
     let mut granted = Vec::with_capacity(taken.len());
     for ((incoming, standing), id) in taken.into_iter().zip(standings).zip(ids) {
         match standing {

@@ -195,7 +195,7 @@ impl<S: Store> Tiered<S> {
         for (place, admission) in left.into_iter().zip(claimed) {
             answers[place] = Some(admission);
         }
-        if cfg!(semel_planted = "T09") {
+        if semel_core::planted("T09") {
             answers.reverse();
         }
         let answered = answers.len();
@@ -214,7 +214,7 @@ impl<S: Store> Tiered<S> {
             let known = memory.look(id);
             let answer = match &known {
                 Some(Known::Read(entry)) => self.answer(entry, request, now),
-                Some(Known::Likely) if cfg!(semel_planted = "T12") => {
+                Some(Known::Likely) if semel_core::planted("T12") => {
                     Some(entry::unread_replay(request))
                 }
                 Some(Known::Likely) | None => None,
@@ -331,7 +331,7 @@ impl<S: Store> Tiered<S> {
             memory.evict(&id);
             return false;
         };
-        if memory.is_undisturbed(epoch) || cfg!(semel_planted = "T10") {
+        if memory.is_undisturbed(epoch) || semel_core::planted("T10") {
             let most = self.settings.outcome_bytes;
             memory.put(id, entry.detached(if wants_outcome { most } else { 0 }));
         }

@@ -120,7 +120,7 @@ impl Failure {
 impl<E: Error + Send + Sync + 'static> From<E> for Failure {
     /// Maybe applied.
     fn from(error: E) -> Self {
-        if cfg!(semel_planted = "O07") {
+        if semel_core::planted("O07") {
             return Self::not_applied(error);
         }
         Self::maybe_applied(error)

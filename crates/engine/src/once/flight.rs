@@ -99,7 +99,7 @@ impl<S> Round<S> {
         for held in flight.held {
             let verdict = verdicts.remove(&held.index).unwrap_or_else(|| {
                 Err(match cause {
-                    Some(true) if cfg!(semel_planted = "O04") => Failure::not_applied(Panicked),
+                    Some(true) if semel_core::planted("O04") => Failure::not_applied(Panicked),
                     // Neither a panic nor a dropped call is a success, nor surely not applied.
                     Some(true) => Failure::maybe_applied(Panicked),
                     Some(false) => Failure::maybe_applied(Dropped),
@@ -127,7 +127,7 @@ impl<S> Round<S> {
             flight.abort.abort();
             for held in flight.held {
                 held.stop.send_replace(true);
-                let failure = if cfg!(semel_planted = "O08") {
+                let failure = if semel_core::planted("O08") {
                     Failure::not_applied(TimedOut { limit })
                 } else {
                     Failure::maybe_applied(TimedOut { limit })

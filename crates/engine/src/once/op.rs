@@ -32,7 +32,7 @@ impl Op {
     /// on every attempt. 64 hexadecimal digits.
     pub fn idempotency_key(&self) -> &str {
         let derive = || {
-            if cfg!(semel_planted = "M08") {
+            if semel_core::planted("M08") {
                 return format!("{}-{}", self.operation_id(), self.attempt());
             }
             self.operation_id().to_string()

@@ -264,7 +264,7 @@ fn read<T: DeserializeOwned>(
             codec: TYPED_JSON,
             bytes,
         } => bytes,
-        Outcome::Kept { bytes, .. } if cfg!(semel_planted = "O02") => {
+        Outcome::Kept { bytes, .. } if semel_core::planted("O02") => {
             return serde_json::from_slice(bytes).map_err(|why| broken(why.to_string()));
         }
         Outcome::Kept { .. } => return Err(other_than(&wanted(), outcome)),
@@ -275,13 +275,13 @@ fn read<T: DeserializeOwned>(
         found: named(&read.r#type, read.version),
         wanted: wanted(),
     };
-    if read.r#type != name && !cfg!(semel_planted = "O02") {
+    if read.r#type != name && !semel_core::planted("O02") {
         return Err(refused());
     }
     let Some(value) = read.value else {
         return Err(broken("the value could not be written".to_owned()));
     };
-    if read.version != version && !cfg!(semel_planted = "O02") {
+    if read.version != version && !semel_core::planted("O02") {
         return upgrade(read.version, value.get()).ok_or_else(refused);
     }
     serde_json::from_str(value.get()).map_err(|why| broken(why.to_string()))

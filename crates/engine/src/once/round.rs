@@ -69,7 +69,7 @@ impl<S: Store + Clone> Run<S> {
                 }
                 () = sleep(nap) => {}
             }
-            if cfg!(semel_planted = "O06") && !self.is_wanted() {
+            if semel_core::planted("O06") && !self.is_wanted() {
                 round.tasks.abort_all();
             }
             round.time_out(self.hub.now(), self.settings.timeout);
@@ -87,7 +87,7 @@ impl<S: Store + Clone> Run<S> {
             return;
         }
         let is_hopeless = now >= self.hopeless_at(round);
-        if (!self.is_wanted() && !cfg!(semel_planted = "O09")) || is_hopeless {
+        if (!self.is_wanted() && !semel_core::planted("O09")) || is_hopeless {
             for held in std::mem::take(&mut round.waiting) {
                 let never_begun = Failure::new(End::GivenBack, "it was never begun");
                 round.finish(held, Err(never_begun), now);
@@ -144,7 +144,7 @@ impl<S: Store + Clone> Run<S> {
             .unzip();
         let store = self.store.clone();
         Box::pin(async move {
-            if cfg!(semel_planted = "O03") {
+            if semel_core::planted("O03") {
                 return (now, Vec::new(), Ok(Vec::new()));
             }
             // An answer that comes later is worth nothing, and the next renewal must not wait for it.
@@ -294,7 +294,7 @@ impl<S: Store + Clone> Run<S> {
             },
         );
         let operation_id = held.op.operation_id();
-        let answer = if cfg!(semel_planted = "O05") {
+        let answer = if semel_core::planted("O05") {
             Ok(Answer::ran(&held.claim, true))
         } else {
             Err(Error::ClaimLost {

@@ -275,7 +275,7 @@ impl<S: Store + Clone> Asking<S> {
             };
             let waited = self.hub.now().saturating_sub(self.since);
             let is_last = self.hub.is_closing() && waited >= self.settings.patience;
-            if is_final(&error) || is_last || cfg!(semel_planted = "O11") {
+            if is_final(&error) || is_last || semel_core::planted("O11") {
                 return Err(error);
             }
             let pause = self.hub.jittered(wait.max(hint(&error)));

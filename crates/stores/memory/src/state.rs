@@ -45,6 +45,25 @@ impl State {
         self.apply(&request.operation, id, entity, decision)
     }
 
+    /// Decides on what was there when somebody looked: a bug.
+    pub(crate) fn claim_as_seen(
+        &mut self,
+        request: &ClaimRequest,
+        seen: Option<Record>,
+        now: Timestamp,
+    ) -> Admission {
+        let id = request.operation.id();
+        match seen {
+            Some(record) => {
+                if let Some(listed) = self.records.get_mut(&id) {
+                    listed.record = record;
+                }
+            }
+            None => drop(self.records.remove(&id)),
+        }
+        self.claim(request, now)
+    }
+
     pub(crate) fn settle(&mut self, settlement: &Settlement, now: Timestamp) -> Settled {
         let id = settlement.operation.id();
         let entity = self.entity_of(id);
@@ -218,6 +237,9 @@ impl State {
                 }
                 Change::Remove => {
                     self.records.remove(&id);
+                    if semel_core::planted("M14") {
+                        self.token = 0;
+                    }
                     swept.removed += 1;
                 }
             }

@@ -47,6 +47,21 @@ impl fmt::Debug for MemoryStore {
 
 impl Store for MemoryStore {
     async fn claim(&self, batch: &[ClaimRequest]) -> Result<Vec<Admission>> {
+        if semel_core::planted("M02") {
+            let seen: Vec<_> = {
+                let (state, now) = self.locked()?;
+                let seen = batch
+                    .iter()
+                    .map(|it| state.get(&it.operation, now).cloned());
+                seen.collect()
+            };
+            others_first().await;
+            let (mut state, now) = self.locked()?;
+            let batch = batch.iter().zip(seen);
+            return Ok(batch
+                .map(|(request, seen)| state.claim_as_seen(request, seen, now))
+                .collect());
+        }
         let (mut state, now) = self.locked()?;
         Ok(batch
             .iter()
@@ -170,6 +185,19 @@ impl TransferStore for MemoryStore {
             .map(|item| transfer::import(&mut state, item, now))
             .collect())
     }
+}
+
+/// Lets every other task have a turn: the gap of a store that looks first and writes later.
+async fn others_first() {
+    let mut was_polled = false;
+    std::future::poll_fn(move |context| {
+        if std::mem::replace(&mut was_polled, true) {
+            return std::task::Poll::Ready(());
+        }
+        context.waker().wake_by_ref();
+        std::task::Poll::Pending
+    })
+    .await;
 }
 
 fn marked() -> Error {

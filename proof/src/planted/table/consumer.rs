@@ -11,34 +11,45 @@ pub(super) const BUGS: &[Bug] = &[
         &["consumer::letters"],
     ),
     engine(
+        "M01",
+        "all",
+        "settles before the effect",
+        WORLD,
+        &["consumer::"],
+    )
+    .and_in_the_model(&["T1", "T2", "T7"]),
+    engine(
         "M04",
         "all",
         "acknowledges before the outcome is settled",
         WORLD,
         &["consumer::"],
     )
-    .and(&["T2"]),
+    .and_in_the_model(&["T1", "T2"]),
     engine(
         "M06",
         "all",
         "acknowledges what was fenced",
         WORLD,
         &["consumer::lease"],
-    ),
+    )
+    .and_in_the_model(&["T1"]),
     engine(
         "M07",
         "all",
         "drops a message whose key is busy",
         WORLD,
         &["consumer::lease"],
-    ),
+    )
+    .and_in_the_model(&["T1", "T2"]),
     engine(
         "M08",
         "keyed",
         "puts the attempt into the provider's key",
         WORLD,
         &["once::effects"],
-    ),
+    )
+    .and_in_the_model(&["T1", "T2"]),
     engine(
         "M10",
         "park",
@@ -46,36 +57,56 @@ pub(super) const BUGS: &[Bug] = &[
         WORLD,
         &["consumer::doubt"],
     )
-    .and(&["T2"]),
-    engine("M16", "all", "renews no lease", WORLD, &["consumer::lease"]),
+    .and_in_the_model(&["T1", "T2", "T7"]),
+    engine(
+        "M15",
+        "output",
+        "takes a lost answer to a commit for a refusal",
+        WORLD,
+        &["consumer::"],
+    )
+    .and(&["T2", "T7"]),
+    engine("M16", "all", "renews no lease", WORLD, &["consumer::lease"]).and(&["T2"]),
     engine(
         "M18",
         "all",
         "has no age gate",
         WORLD,
         &["consumer::quarantine"],
-    ),
+    )
+    .and_in_the_model(&["T1", "T2"]),
     engine(
         "M20",
         "all",
         "counts a busy answer as an attempt",
         WORLD,
         &["consumer::retry::waiting_for_somebody_else_uses_up_no_attempts"],
-    ),
+    )
+    .and(&["T2"]),
+    engine(
+        "M34",
+        "all",
+        "asks again for a claim under another id",
+        WORLD,
+        &["consumer::"],
+    )
+    .and(&["T2"]),
     engine(
         "M35",
         "all",
         "acknowledges a dead message without keeping it",
         WORLD,
         &["consumer::retry", "consumer::quarantine"],
-    ),
+    )
+    .and(&["T7"]),
     engine(
         "M38",
         "all",
         "takes a panic for success",
         WORLD,
         &["consumer::retry"],
-    ),
+    )
+    .and(&["T7"]),
     engine(
         "U01",
         "all",

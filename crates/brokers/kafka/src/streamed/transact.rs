@@ -217,7 +217,7 @@ impl Transactor {
                     .add_partition_offset(topic, *partition, behind)
                     .map_err(Ended::of)?;
             }
-            if !cfg!(semel_planted = "K03") {
+            if !semel_core::planted("K03") {
                 retried(timeout, || {
                     producer.send_offsets_to_transaction(&offsets, &metadata, timeout)
                 })

@@ -1,5 +1,6 @@
 //! Asking the store again until it answers, and keeping leases and deliveries while it does.
 
+use std::borrow::Cow;
 use std::convert::Infallible;
 use std::future::Future;
 use std::time::Duration;
@@ -177,7 +178,7 @@ impl<S: Store + Clone> Desk<S> {
     /// Tells the source, for as long as the store is waited for, what is still worked on: a broker
     /// would hand it to others, or count it as failed.
     pub(in crate::consumer) async fn keep_in_hand(&self) -> Infallible {
-        if cfg!(semel_planted = "U07") {
+        if semel_core::planted("U07") {
             return std::future::pending().await;
         }
         loop {
@@ -206,7 +207,13 @@ impl<S: Store + Clone> Desk<S> {
 
     /// What fails for every item alike is a failure of the store.
     async fn claim_all(&self, requests: &[ClaimRequest]) -> Result<Vec<Admission>> {
-        let admissions = self.store.claim(requests).await?;
+        let mut requests = Cow::Borrowed(requests);
+        if semel_core::planted("M34") {
+            for request in requests.to_mut() {
+                request.claim_id = self.surroundings.claim_id();
+            }
+        }
+        let admissions = self.store.claim(&requests).await?;
         let failures = admissions.iter().map_while(|admission| match admission {
             Admission::Failed(error) if is_outage(error) => Some(error),
             Admission::Failed(_)

@@ -94,7 +94,7 @@ impl<S: Store + Clone> Desk<S> {
 
     /// Notes that a message was claimed, or may have been: it is not run without a claim any more.
     pub(in crate::consumer) fn note_claimed(&mut self, delivery: DeliveryId) {
-        if self.outage.fail == Fail::Open && !cfg!(semel_planted = "U08") {
+        if self.outage.fail == Fail::Open && !semel_core::planted("U08") {
             self.away.tried.entry(delivery).or_default().is_over = true;
         }
     }
@@ -170,7 +170,7 @@ impl<S: Store + Clone> Desk<S> {
         let backoff = backoff.after(tried.attempts);
         let (error, wait) = match verdict {
             Verdict::Done(_) | Verdict::DoneUnkept { .. } => {
-                let fate = if cfg!(semel_planted = "U05") {
+                let fate = if semel_core::planted("U05") {
                     Fate::Applied
                 } else {
                     Fate::Unprotected
@@ -178,7 +178,7 @@ impl<S: Store + Clone> Desk<S> {
                 return self.settle(&incoming, fate);
             }
             Verdict::NotApplied { .. } | Verdict::MaybeApplied { .. }
-                if cfg!(semel_planted = "U01") =>
+                if semel_core::planted("U01") =>
             {
                 return self.settle(&incoming, Fate::Unprotected);
             }

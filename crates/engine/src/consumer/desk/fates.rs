@@ -228,7 +228,7 @@ impl<S: Store + Clone> Desk<S> {
         token: FencingToken,
         found: Option<StateKind>,
     ) {
-        if cfg!(semel_planted = "M06") {
+        if semel_core::planted("M06") {
             return self.settle(&incoming, Fate::Replayed);
         }
         self.summary.fenced += 1;
@@ -263,10 +263,10 @@ impl<S: Store + Clone> Desk<S> {
     }
 
     fn hold_back(&mut self, mut incoming: Incoming, until: Timestamp, now: Timestamp) {
-        if cfg!(semel_planted = "M07") {
+        if semel_core::planted("M07") {
             return self.settle(&incoming, Fate::Replayed);
         }
-        if cfg!(semel_planted = "M20") {
+        if semel_core::planted("M20") {
             let failed = &mut incoming.request.limits.failed;
             *failed = NonZeroU32::new(failed.get() - 1).unwrap_or(NonZeroU32::MIN);
         }
@@ -284,7 +284,7 @@ impl<S: Store + Clone> Desk<S> {
     }
 
     fn set_aside(&mut self, incoming: &Incoming, reason: &'static str, detail: &str, fate: Fate) {
-        if cfg!(semel_planted = "M35") && fate == Fate::Dead {
+        if semel_core::planted("M35") && fate == Fate::Dead {
             return self.settle(incoming, fate);
         }
         let parked = incoming.parked(reason, detail);

@@ -116,7 +116,7 @@ impl<S: Store + Clone> Desk<S> {
         for ((operation, parked, met), record) in dead.into_iter().zip(records) {
             let publication = publication::of_dead(&operation, &parked, record.as_ref());
             let mut met = Some(met);
-            if cfg!(semel_planted = "K02") {
+            if semel_core::planted("K02") {
                 self.settled.extend(met.take());
             }
             self.letters.waiting.push_back(Letter {

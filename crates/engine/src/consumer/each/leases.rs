@@ -23,7 +23,7 @@ impl Attempts {
             return Ok(());
         }
         self.renew_at = now + lease / 3;
-        if cfg!(semel_planted = "M16") {
+        if semel_core::planted("M16") {
             return Ok(());
         }
         let renewals = self.renewals(lease);

@@ -56,11 +56,11 @@ impl Rotating {
     /// Lets go of what has been remembered long enough.
     pub(super) fn rotate(&mut self, now: Duration) {
         let age = now.saturating_sub(self.began);
-        if age < self.window || cfg!(semel_planted = "A02") {
+        if age < self.window || semel_core::planted("A02") {
             return;
         }
         let young = std::mem::take(&mut self.young);
-        if cfg!(semel_planted = "A01") || age >= self.window * 2 {
+        if semel_core::planted("A01") || age >= self.window * 2 {
             self.old = Generation::default();
             self.began = now;
         } else {

@@ -33,7 +33,7 @@ impl<S: Store> Store for Approximate<S> {
     }
 
     async fn park(&self, batch: &[Parked]) -> Result<Vec<bool>> {
-        if cfg!(semel_planted = "A06") {
+        if semel_core::planted("A06") {
             return Ok(vec![true; batch.len()]);
         }
         self.kept.park(batch).await

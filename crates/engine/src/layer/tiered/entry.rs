@@ -34,8 +34,8 @@ impl Entry {
     pub(super) fn of(record: &Record, asked: Moment) -> Option<Self> {
         let (at, window) = match record.state {
             State::Completed { at, window } => (at, window),
-            State::Dead { at, window } if cfg!(semel_planted = "T02") => (at, window),
-            State::Claimed { .. } | State::Started { .. } if cfg!(semel_planted = "T03") => {
+            State::Dead { at, window } if semel_core::planted("T02") => (at, window),
+            State::Claimed { .. } | State::Started { .. } if semel_core::planted("T03") => {
                 (asked.wall, Window::DEFAULT)
             }
             State::Claimed { .. }
@@ -63,9 +63,9 @@ impl Entry {
         let outcome = self.outcome.filter(|_| most_outcome_bytes > 0);
         let nobody = ClaimId::from_u128(0);
         Self {
-            fingerprint: self.fingerprint.filter(|_| !cfg!(semel_planted = "T04")),
-            transport: transport.filter(|_| !cfg!(semel_planted = "T05")),
-            claim_id: if cfg!(semel_planted = "T13") {
+            fingerprint: self.fingerprint.filter(|_| !semel_core::planted("T04")),
+            transport: transport.filter(|_| !semel_core::planted("T05")),
+            claim_id: if semel_core::planted("T13") {
                 nobody
             } else {
                 self.claim_id
@@ -79,7 +79,7 @@ impl Entry {
     /// prolongs nothing here.
     pub(super) fn is_inside(&self, now: Moment) -> bool {
         now.wall.plus(self.window.margin()) < self.window.expires_at(self.at)
-            || cfg!(semel_planted = "T01")
+            || semel_core::planted("T01")
     }
 
     /// Bytes that it takes besides its own size.
@@ -103,7 +103,7 @@ impl Entry {
         // A machine that was suspended has a monotonic clock that stood still meanwhile; a wall clock may
         // be set back.
         let slept = now.wall.since(self.asked.wall);
-        let slept = slept.min(if cfg!(semel_planted = "T14") {
+        let slept = slept.min(if semel_core::planted("T14") {
             Duration::ZERO
         } else {
             Duration::MAX
@@ -112,14 +112,14 @@ impl Entry {
             .monotonic
             .saturating_sub(self.asked.monotonic)
             .max(slept);
-        if age >= fresh && !cfg!(semel_planted = "T07") {
+        if age >= fresh && !semel_core::planted("T07") {
             return None;
         }
         if !self.is_inside(now) {
             return None;
         }
         let lacks_outcome = request.wants_outcome && self.outcome.is_none();
-        if lacks_outcome && !cfg!(semel_planted = "T08") {
+        if lacks_outcome && !semel_core::planted("T08") {
             return None;
         }
         // Decided as the authority would on this record.
@@ -138,7 +138,7 @@ impl Entry {
 
     /// As much of the record as a duplicate asks about.
     fn record(&self) -> Record {
-        let held = cfg!(semel_planted = "T01");
+        let held = semel_core::planted("T01");
         Record {
             state: State::Completed {
                 at: self.at,

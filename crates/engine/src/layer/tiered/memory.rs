@@ -114,7 +114,7 @@ impl Memory {
 
     fn ordered(&mut self, ids: &[OpId]) {
         self.epoch += 1;
-        if !cfg!(semel_planted = "T06") {
+        if !semel_core::planted("T06") {
             for id in ids {
                 self.evict(id);
             }
@@ -139,7 +139,7 @@ impl Memory {
         if bytes > self.most_bytes / 2 {
             return;
         }
-        if self.young.bytes + bytes > self.most_bytes / 2 && !cfg!(semel_planted = "T11") {
+        if self.young.bytes + bytes > self.most_bytes / 2 && !semel_core::planted("T11") {
             self.old = std::mem::take(&mut self.young);
         }
         self.young.bytes += bytes;

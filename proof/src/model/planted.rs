@@ -1,0 +1,37 @@
+//! What the model's own workers and store do wrong, where T14 plants it: what is of the product is planted there.
+
+use semel_core::planted;
+
+use super::setup::{Conduct, Keeping, Setup};
+
+/// The setup with the bug that this process has, if it has one.
+pub(super) fn into(setup: Setup) -> Setup {
+    let conduct = if planted("M01") {
+        Conduct::CompletesFirst
+    } else if planted("M04") {
+        Conduct::AcksFirst
+    } else if planted("M06") {
+        Conduct::AcksFenced
+    } else if planted("M07") {
+        Conduct::DropsBusy
+    } else if planted("M08") {
+        Conduct::KeysByAttempt
+    } else if planted("M10") {
+        Conduct::MarksNothing
+    } else {
+        setup.conduct
+    };
+    let keeping = if planted("M02") {
+        Keeping::ChecksThenActs
+    } else if planted("M14") {
+        Keeping::RestartsTokens
+    } else {
+        setup.keeping
+    };
+    Setup {
+        conduct,
+        keeping,
+        age_gate: setup.age_gate && !planted("M18"),
+        ..setup
+    }
+}

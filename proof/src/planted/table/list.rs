@@ -1,0 +1,21 @@
+//! Those of the 38 mutants that the project began with that are planted under another name, elsewhere, or not at all.
+
+/// The mutant, and what became of it.
+pub(crate) const ELSEWHERE: &[(&str, &str)] = &[
+    (
+        "M17",
+        "not planted: a store has one clock, which no worker of the simulation can replace",
+    ),
+    ("M19", "K01"),
+    ("M21", "T07, T10, T12"),
+    ("M22", "not there yet: the gateway"),
+    ("M23", "not there yet: the gateway"),
+    ("M27", "not there yet: the outbox"),
+    ("M28", "not planted: PostgreSQL"),
+    (
+        "M30",
+        "in `tests/redis/planted.rs` of the store, by its scripts",
+    ),
+    ("M31", "not planted: PostgreSQL"),
+    ("M36", "not planted: a replica that lags"),
+];

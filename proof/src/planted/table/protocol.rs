@@ -1,0 +1,118 @@
+//! What goes wrong in the decisions, in what is decided on, and in a store.
+
+use super::{Bug, MODEL};
+use crate::planted::build::Suite;
+
+pub(super) const BUGS: &[Bug] = &[
+    Bug {
+        within: &[MEMORY, MODEL],
+        ..laws(
+            "M02",
+            "looks at a record, and claims it a moment later",
+            &[
+                "of_64_claimants_at_once_exactly_one_is_granted",
+                "history_laws",
+            ],
+        )
+    }
+    .and(&["T1", "T2", "T4"]),
+    tiers("M03", "takes the completion of any claim", &["T2"]),
+    tiers(
+        "M05",
+        "forgets what it finished long before its window is over",
+        &["T2", "T7"],
+    ),
+    tiers("M09", "has no end of the provider's window", &["T2"]),
+    tiers("M11", "takes the start of any claim", &[]),
+    laws(
+        "M12",
+        "takes the release of any claim",
+        &["a_superseded_release_is_fenced"],
+    )
+    .and(&["T1", "T2"]),
+    laws(
+        "M13",
+        "takes the renewal of any claim",
+        &["a_renewal_after_a_takeover_is_lost"],
+    )
+    .and(&["T1"]),
+    Bug {
+        within: &[MEMORY, MODEL],
+        ..laws(
+            "M14",
+            "begins to count tokens anew when a record is removed",
+            &["tokens_rise_over_the_removal_of_a_record", "history_laws"],
+        )
+    }
+    .and(&["T1"]),
+    unit("M24", "leaves the tenant out of the id", &["key::tests"]).and(&["T6"]),
+    unit(
+        "M25",
+        "joins the parts of an id without their lengths",
+        &["key::tests"],
+    )
+    .and(&["T6"]),
+    unit(
+        "M26",
+        "takes the fingerprint of the text, whatever it says",
+        &["fingerprint::tests::the_payload_counts_by_what_it_says"],
+    ),
+    laws(
+        "M29",
+        "compares keys without regard to case",
+        &["keys_differ_by_case"],
+    )
+    .and(&["T6"]),
+    laws(
+        "M32",
+        "sweeps what is not finished",
+        &["unresolved_records_are_never_swept"],
+    )
+    .and(&["T1", "T2"]),
+    laws(
+        "M33",
+        "believes at once that an effect did not happen",
+        &["not_applied_is_refused_before_it_is_quiet"],
+    )
+    .and(&["T1", "T2"]),
+    unit(
+        "M37",
+        "cuts a long outcome, and does not say so",
+        &["outcome::tests::a_result_that_comes_in_pieces_is_measured_whole"],
+    ),
+];
+
+/// Seen by tests of the core alone.
+const fn unit(name: &'static str, what: &'static str, seen_by: &'static [&'static str]) -> Bug {
+    Bug {
+        name,
+        class: "all",
+        what,
+        within: &[CORE],
+        suite: Suite::Library(CORE),
+        seen_by,
+        tiers: &[],
+    }
+}
+
+/// Seen by the laws that the memory store is held to: by cases, and by T5's histories.
+const fn laws(name: &'static str, what: &'static str, seen_by: &'static [&'static str]) -> Bug {
+    let suite = Suite::Tests(MEMORY, "conformance");
+    Bug {
+        suite,
+        ..unit(name, what, seen_by)
+    }
+}
+
+/// Seen by the model, and by other tiers.
+const fn tiers(name: &'static str, what: &'static str, tiers: &'static [&'static str]) -> Bug {
+    let suite = Suite::Tier("T1");
+    Bug {
+        suite,
+        ..unit(name, what, &[])
+    }
+    .and(tiers)
+}
+
+const CORE: &str = "semel-core";
+const MEMORY: &str = "semel-store-memory";
