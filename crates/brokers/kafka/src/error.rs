@@ -72,7 +72,8 @@ pub(crate) fn no_thread(error: std::io::Error) -> Error {
 }
 
 /// Said where nothing better is known.
-pub(crate) const NOBODY: &str = "no broker can be reached";
+pub(crate) const NOBODY: &str =
+    "no broker can be reached; it is away, or security.protocol is not that of the listener";
 pub(crate) const NO_TOPIC: &str = "there is no such topic; create it or correct the name";
 pub(crate) const NO_RIGHT: &str = "the user may not write to the topic; grant Write on it";
 pub(crate) const TOO_LARGE: &str =

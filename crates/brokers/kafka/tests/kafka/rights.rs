@@ -34,18 +34,19 @@ fn options(own: &Own, topic: &Topic) -> Options {
 
 /// What is said instead of records, until it is about `words`; how often something was.
 pub(crate) async fn told(source: &mut KafkaSource, words: &str) -> (Error, u32) {
-    let (mut count, begun) = (0, Instant::now());
+    let (mut count, begun, mut last) = (0, Instant::now(), String::new());
     loop {
         let left = Duration::from_secs(60).saturating_sub(begun.elapsed());
         let fetched = timeout(left, source.fetch(10)).await;
-        match fetched.unwrap_or_else(|_| panic!("nobody spoke of {words}")) {
+        match fetched.unwrap_or_else(|_| panic!("nobody spoke of {words}, but of {last}")) {
             Ok(Fetched::Away(error)) => {
                 count += 1;
                 let shown = format!("{error} {error:?}");
                 assert!(!shown.contains("geheim"), "{shown}");
                 assert_eq!(error.kind(), ErrorKind::Unavailable, "{error:?}");
                 assert_eq!(error.code(), Code::SourceUnavailable, "{error:?}");
-                if error.to_string().contains(words) {
+                last = error.to_string();
+                if last.contains(words) {
                     return (error, count);
                 }
             }
