@@ -85,6 +85,7 @@ impl Broker for Nats {
         Box::new(Publisher {
             port: self.port,
             line: None,
+            attempts: 0,
         })
     }
 
@@ -119,6 +120,9 @@ impl Drop for Nats {
 struct Publisher {
     port: u16,
     line: Option<Line>,
+    /// A late answer to an earlier one, which comes on every connection, confirms nothing: the same place is another
+    /// line by then.
+    attempts: u64,
 }
 
 impl Publisher {
@@ -128,12 +132,17 @@ impl Publisher {
             Some(line) => line,
             none => none.insert(Line::open(self.port)?),
         };
+        self.attempts += 1;
+        let mine = format!("{}-", self.attempts);
         for &place in open.iter() {
-            line.send("payments", &place.to_string(), lines[place])?;
+            line.send("payments", &format!("{mine}{place}"), lines[place])?;
         }
         line.stream.get_mut().flush()?;
         while !open.is_empty() {
-            let (place, answer) = line.answer()?;
+            let (name, answer) = line.answer()?;
+            let Some(place) = name.strip_prefix(&mine) else {
+                continue;
+            };
             let answer: Value = serde_json::from_slice(&answer)?;
             if answer["seq"].is_u64() {
                 open.retain(|it| it.to_string() != place);
@@ -241,3 +250,44 @@ jetstream { store_dir: "STORE", sync_interval: always }
 /// Shorter than the window, in nanoseconds: a day.
 const STREAM: &str =
     r#"{"name":"payments","subjects":["payments"],"storage":"file","max_age":86400000000000}"#;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The line of a later attempt was never stored; a test took it for lost by Semel.
+    #[test]
+    fn a_late_answer_to_an_earlier_attempt_confirms_nothing() {
+        let server = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
+        let port = server.local_addr().expect("an address").port();
+        let answering = std::thread::spawn(move || {
+            let mut first = None;
+            for _ in 0..2 {
+                let (socket, _) = server.accept().expect("a connection");
+                let mut socket = BufReader::new(socket);
+                let mut said = |line: &str| socket.get_mut().write_all(line.as_bytes());
+                said("INFO {}\r\n").expect("a socket");
+                if let Some(name) = &first {
+                    said(&format!("MSG {name} 1 9\r\n{{\"seq\":1}}\r\n")).expect("a socket");
+                }
+                let published = socket.by_ref().lines().map(|line| line.expect("a line"));
+                let name = published
+                    .filter(|line| line.starts_with("PUB"))
+                    .find_map(|line| line.split(' ').nth(2).map(str::to_owned));
+                first = first.or(name);
+            }
+        });
+        let mut publisher = Publisher {
+            port,
+            line: None,
+            attempts: 0,
+        };
+        for line in ["one", "other"] {
+            let mut open = vec![0];
+            assert!(publisher.attempt(&[line], &mut open).is_err());
+            assert_eq!(open, [0], "{line}");
+            publisher.line = None;
+        }
+        answering.join().expect("a server");
+    }
+}
