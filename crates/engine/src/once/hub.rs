@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use semel_core::{Key, Operation, Scope, Store};
 use tokio::runtime::Handle;
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 use tokio::task::JoinSet;
 
 use super::error::Error;
@@ -26,8 +26,8 @@ pub(super) struct Hub<S> {
     closing: watch::Sender<bool>,
     /// Whoever waits for the tasks to end; one at a time.
     closer: tokio::sync::Mutex<()>,
-    /// Operations that some call of this hub runs now. The sender is dropped when that ends.
-    running: Mutex<BTreeMap<(Scope, Key), watch::Sender<()>>>,
+    /// Operations that some call of this hub runs now, and who waits for that to end, in the order in which they came.
+    running: Mutex<BTreeMap<(Scope, Key), Arc<Notify>>>,
 }
 
 /// Every task of the hub; all of them end with it.
@@ -151,7 +151,10 @@ impl<S> Hub<S> {
     /// Says that `operation` is run here, until the answer is dropped.
     pub(super) fn enter(self: &Arc<Self>, operation: &Operation) -> Presence<S> {
         let place = (operation.scope.clone(), operation.key.clone());
-        locked(&self.running).insert(place.clone(), watch::Sender::new(()));
+        let former = locked(&self.running).insert(place.clone(), Arc::default());
+        if let Some(former) = former {
+            former.notify_waiters();
+        }
         Presence {
             hub: Arc::clone(self),
             place,
@@ -163,10 +166,9 @@ impl<S> Hub<S> {
         let place = (operation.scope.clone(), operation.key.clone());
         let running = locked(&self.running)
             .get(&place)
-            .map(watch::Sender::subscribe);
+            .map(|running| Arc::clone(running).notified_owned());
         match running {
-            // Nothing is ever sent: the error says that the sender is gone.
-            Some(mut running) => while running.changed().await.is_ok() {},
+            Some(ended) => ended.await,
             None => std::future::pending().await,
         }
     }
@@ -180,7 +182,9 @@ pub(super) struct Presence<S> {
 
 impl<S> Drop for Presence<S> {
     fn drop(&mut self) {
-        locked(&self.hub.running).remove(&self.place);
+        if let Some(running) = locked(&self.hub.running).remove(&self.place) {
+            running.notify_waiters();
+        }
     }
 }
 
