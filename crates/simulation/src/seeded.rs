@@ -1,8 +1,8 @@
 //! The engine of Semel in a seeded world, to be judged from outside.
 //!
 //! A story is a handful of operations, two or three workers that run the engine's own
-//! [`Consumer`](semel_engine::consumer::Consumer), a broker, a store and a far side. A seed fixes everything: what is
-//! published, what is lost on its way there or back, what takes long, who is killed and who stands still. Time is
+//! [`Consumer`](semel_engine::consumer::Consumer) or answer callers by its `once`, a broker or those callers, a store
+//! and a far side. A seed fixes everything: what is published, what is lost on its way there or back, what takes long, who is killed and who stands still. Time is
 //! tokio's paused clock. [`play`] plays one and says what it came to; [`minimised`] tells one that fails with as few of
 //! its faults as it needs.
 //!
@@ -17,6 +17,8 @@ mod file;
 mod judge;
 mod kind;
 mod life;
+mod once;
+mod once_store;
 mod plan;
 mod play;
 mod provider;

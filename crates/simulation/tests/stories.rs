@@ -27,6 +27,8 @@ stories! {
     parked_calls_happen_at_most_once Park,
     gated_writes_end_in_their_last_version Gated,
     commits_of_a_broker_stay_exact Streamed,
+    calls_at_the_door_stay_exact Once,
+    parked_calls_at_the_door_happen_at_most_once OnceParked,
 }
 
 /// Seeds that failed once, and why.
@@ -65,6 +67,11 @@ const FAILED: &[(Kind, u64, &str)] = &[
     (Kind::Park, 63_332, TOO_EARLY),
     (Kind::Park, 211_949, TOO_EARLY),
     (Kind::Park, 246_486, TOO_EARLY),
+    (
+        Kind::Park,
+        519_119,
+        "a doubt was listed, a probe let it go on, and who found it dead was gone: it was called lost",
+    ),
     (Kind::Repeat, 92_962, NOT_ITS_OWNER),
     (Kind::Stream, 67_363, NOT_ITS_OWNER),
     (

@@ -373,7 +373,9 @@ async fn is_settled(world: &World, number: usize, payload: &Bytes) -> bool {
         | Kind::Keyed
         | Kind::Repeat
         | Kind::Stream
-        | Kind::Park => false,
+        | Kind::Park
+        | Kind::Once
+        | Kind::OnceParked => false,
     };
     if is_applied {
         return true;

@@ -20,7 +20,7 @@ impl Effect for SimEffect {
     async fn call(&self, call: Call) -> Verdict {
         let life = Arc::clone(&self.0);
         let began = life.world.now();
-        Alive::new(&self.0, run(life, call, began)).await
+        Alive::new(&self.0, run(life, Request::of(&call), began)).await
     }
 
     async fn probe(&self, call: &Call) -> Probe {
@@ -54,16 +54,31 @@ impl BatchEffect for SimEffect {
         for call in batch {
             let life = Arc::clone(&self.0);
             let began = life.world.now();
-            verdicts.push(run(life, call.clone(), began).await);
+            verdicts.push(run(life, Request::of(call), began).await);
         }
         verdicts
     }
 }
 
+/// What is sent to the provider.
+#[derive(Clone, Debug)]
+pub(crate) struct Request {
+    pub(crate) number: usize,
+    pub(crate) idempotency_key: String,
+}
+
+impl Request {
+    fn of(call: &Call) -> Self {
+        Self {
+            number: number_of(&call.claim.operation.key),
+            idempotency_key: call.idempotency_key(),
+        }
+    }
+}
+
 /// A call that began then.
-async fn run(life: Arc<Life>, call: Call, began: Duration) -> Verdict {
-    let number = number_of(&call.claim.operation.key);
-    let Some(fault) = life.call_fault(number) else {
+pub(crate) async fn run(life: Arc<Life>, call: Request, began: Duration) -> Verdict {
+    let Some(fault) = life.call_fault(call.number) else {
         let (there, back) = life.latency("effect");
         tokio::time::sleep(there).await;
         let said = arrive(&life, &call, began);
@@ -116,7 +131,7 @@ async fn run(life: Arc<Life>, call: Call, began: Duration) -> Verdict {
 /// Sends the call on a way that takes so long, and that outlives the worker; never longer than a call may live.
 fn send(
     life: &Arc<Life>,
-    call: Call,
+    call: Request,
     began: Duration,
     there: Duration,
     back: Duration,
@@ -140,14 +155,16 @@ fn send(
 }
 
 /// The effect reaches its provider, unless its process stood still for so long that it is not sent any more.
-fn arrive(life: &Life, call: &Call, began: Duration) -> Option<Said> {
+fn arrive(life: &Life, call: &Request, began: Duration) -> Option<Said> {
     let world = &life.world;
-    let number = number_of(&call.claim.operation.key);
+    let number = call.number;
     let now = world.now();
     if now > began + CALL_LIFE {
         return None;
     }
-    let said = world.provider().arrive(number, call.idempotency_key(), now);
+    let said = world
+        .provider()
+        .arrive(number, call.idempotency_key.clone(), now);
     let applied = world.provider().applied(number);
     if said == Said::Done {
         life.applied(number);

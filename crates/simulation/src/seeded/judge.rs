@@ -80,7 +80,9 @@ fn effects(world: &World, number: usize) -> u64 {
         | Kind::Stream
         | Kind::Park
         | Kind::Gated
-        | Kind::Streamed => world.provider().applied(number),
+        | Kind::Streamed
+        | Kind::Once
+        | Kind::OnceParked => world.provider().applied(number),
     }
 }
 
@@ -119,9 +121,23 @@ impl Case<'_> {
 
     /// Whether a message of it was set aside for this reason.
     fn is_listed(&self, reason: &str) -> bool {
+        if self.world.kind.is_direct() {
+            return self.was_answered(reason);
+        }
         self.parked
             .iter()
             .any(|it| &*it.reason == reason && number_in(&it.payload) == self.number)
+    }
+
+    /// Where there are only callers, the record is what tells, and the answer that they had.
+    fn was_answered(&self, reason: &str) -> bool {
+        match reason {
+            // Its record may be forgotten by now.
+            "dead" => self.world.tally().told_dead.contains(&self.number),
+            "in-doubt" => self.state() == Some(StateKind::InDoubt),
+            "too-old" => self.world.tally().told_too_old.contains(&self.number),
+            _ => false,
+        }
     }
 
     fn duplicates(&self, told: &mut Told) {
@@ -151,7 +167,8 @@ impl Case<'_> {
             return;
         }
         let is_told = match self.state() {
-            Some(StateKind::Dead) => self.is_listed("dead"),
+            // Kept in doubt, and given up after a probe by somebody who is gone: it is kept all the same.
+            Some(StateKind::Dead) => self.is_listed("dead") || self.is_listed("in-doubt"),
             // Also where a probe found that it did not happen, and whoever asked is gone: it is kept.
             Some(StateKind::InDoubt | StateKind::Released) => self.is_listed("in-doubt"),
             Some(StateKind::Claimed | StateKind::Started | StateKind::Completed) => false,
@@ -240,7 +257,9 @@ impl Case<'_> {
                 | Kind::Keyed
                 | Kind::Park
                 | Kind::Gated
-                | Kind::Streamed,
+                | Kind::Streamed
+                | Kind::Once
+                | Kind::OnceParked,
             )
             | (
                 StateKind::Claimed

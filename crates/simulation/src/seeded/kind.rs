@@ -23,11 +23,15 @@ pub enum Kind {
     Gated,
     /// E: a broker commits the effect with how far its input was read.
     Streamed,
+    /// The library's door with a provider that recognises the key: `once`, called directly.
+    Once,
+    /// The library's door with an unkeyed call, parked where in doubt.
+    OnceParked,
 }
 
 impl Kind {
     /// Every kind.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 10] = [
         Self::Output,
         Self::Transaction,
         Self::Keyed,
@@ -36,6 +40,8 @@ impl Kind {
         Self::Park,
         Self::Gated,
         Self::Streamed,
+        Self::Once,
+        Self::OnceParked,
     ];
 
     /// As it is named in tables.
@@ -49,11 +55,16 @@ impl Kind {
             Self::Park => "park",
             Self::Gated => "gated",
             Self::Streamed => "streamed",
+            Self::Once => "once",
+            Self::OnceParked => "once parked",
         }
     }
 
     /// What some story of this kind must have met, of [`Told::seen`](super::Told::seen); else too little was tried.
     pub fn hard_cases(self) -> Vec<&'static str> {
+        if self.is_direct() {
+            return self.hard_cases_of_the_door();
+        }
         let mut cases = vec![
             "pause beyond the lease",
             "store away",
@@ -79,7 +90,7 @@ impl Kind {
         }
         match self {
             Self::Output => cases.extend(["takeover", "file cut back"]),
-            Self::Transaction => {}
+            Self::Transaction | Self::Once | Self::OnceParked => {}
             Self::Keyed => cases.extend([
                 "takeover",
                 "in doubt",
@@ -114,14 +125,53 @@ impl Kind {
         cases
     }
 
+    fn hard_cases_of_the_door(self) -> Vec<&'static str> {
+        let mut cases = vec![
+            "pause beyond the lease",
+            "retry",
+            "lost answer of a report",
+            "lost answer of a claim",
+            "fenced report",
+            "crash between effect and completion",
+            "effect of a worker that is gone",
+            "callers at one key together",
+            "caller went away",
+            "replay",
+            "conflict",
+            "too old",
+            "in doubt",
+        ];
+        if self == Self::Once {
+            cases.push("takeover");
+        } else {
+            cases.push("doubt found by a sweep");
+        }
+        cases
+    }
+
+    /// Whether callers are at the library's door, without a consumer.
+    pub(crate) const fn is_direct(self) -> bool {
+        match self {
+            Self::Once | Self::OnceParked => true,
+            Self::Output
+            | Self::Transaction
+            | Self::Keyed
+            | Self::Repeat
+            | Self::Stream
+            | Self::Park
+            | Self::Gated
+            | Self::Streamed => false,
+        }
+    }
+
     /// What the engine is told.
     pub(crate) const fn class(self) -> Class {
         match self {
-            Self::Keyed => Class::Keyed {
+            Self::Keyed | Self::Once => Class::Keyed {
                 provider_window: PROVIDER_WINDOW,
             },
             Self::Repeat | Self::Stream => Class::Unkeyed(OnDoubt::Repeat),
-            Self::Park => Class::Unkeyed(OnDoubt::Park),
+            Self::Park | Self::OnceParked => Class::Unkeyed(OnDoubt::Park),
             Self::Output | Self::Transaction | Self::Gated => Class::Transactional,
             Self::Streamed => Class::Streamed,
         }
@@ -130,20 +180,21 @@ impl Kind {
     /// Whether the promise holds where the store forgets what it had said.
     pub(crate) const fn survives_amnesia(self) -> bool {
         match self {
-            Self::Keyed | Self::Gated => true,
+            Self::Keyed | Self::Gated | Self::Once => true,
             Self::Output
             | Self::Transaction
             | Self::Repeat
             | Self::Stream
             | Self::Park
-            | Self::Streamed => false,
+            | Self::Streamed
+            | Self::OnceParked => false,
         }
     }
 
     /// Whether the promise holds whatever the store's clock does inside the window: not where a provider's
     /// window is counted on it.
     pub(crate) const fn trusts_no_store_clock(self) -> bool {
-        !matches!(self, Self::Keyed)
+        !matches!(self, Self::Keyed | Self::Once)
     }
 
     /// Whether its promise is at most one effect.
@@ -155,7 +206,9 @@ impl Kind {
             | Self::Keyed
             | Self::Park
             | Self::Gated
-            | Self::Streamed => true,
+            | Self::Streamed
+            | Self::Once
+            | Self::OnceParked => true,
         }
     }
 

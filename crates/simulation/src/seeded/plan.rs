@@ -163,7 +163,7 @@ impl Plan {
         // Where repeats are listed, the list goes with its record.
         let is_late = kind.is_at_most_once() && dice.one_in(5);
         let has_probe = kind == Kind::Park && dice.one_in(2);
-        let may_jump = !(is_late || has_probe || matches!(kind, Kind::Keyed));
+        let may_jump = !(is_late || has_probe || !kind.trusts_no_store_clock());
         let operations = 2 + dice.place(4);
         let weights = Weights::draw(dice);
         Self {

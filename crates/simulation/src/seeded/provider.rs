@@ -42,15 +42,18 @@ impl Provider {
     pub(crate) fn new(kind: Kind, plan: &Plan) -> Self {
         let recognises = match kind {
             // Whoever forgets its records begins anew, whatever the window.
-            Kind::Keyed if plan.amnesia_at.is_some() => Recognises::Keys(Duration::MAX),
-            Kind::Keyed => Recognises::Keys(PROVIDER_WINDOW + LEASE + CALL_LIFE),
+            Kind::Keyed | Kind::Once if plan.amnesia_at.is_some() => {
+                Recognises::Keys(Duration::MAX)
+            }
+            Kind::Keyed | Kind::Once => Recognises::Keys(PROVIDER_WINDOW + LEASE + CALL_LIFE),
             Kind::Gated => Recognises::Versions,
             Kind::Output
             | Kind::Transaction
             | Kind::Repeat
             | Kind::Stream
             | Kind::Park
-            | Kind::Streamed => Recognises::Nothing,
+            | Kind::Streamed
+            | Kind::OnceParked => Recognises::Nothing,
         };
         Self {
             recognises,

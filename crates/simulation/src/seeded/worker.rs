@@ -20,6 +20,7 @@ use crate::seeded::effect::SimEffect;
 use crate::seeded::file::SimFile;
 use crate::seeded::kind::{Kind, LEASE};
 use crate::seeded::life::{Alive, Life};
+use crate::seeded::once::serve;
 use crate::seeded::plan::{Strike, Struck, WorkerPlan, secs};
 use crate::seeded::store::SimStore;
 use crate::seeded::streamed::{SimStreamed, Transform};
@@ -181,6 +182,7 @@ async fn live(
                 .run_each(Arc::new(SimEffect(Arc::clone(&life))), class)
                 .await
         }
+        Kind::Once | Kind::OnceParked => serve(life, plan, consumer).await,
         Kind::Streamed => {
             let transform = Arc::new(Transform(Arc::clone(&life)));
             consumer

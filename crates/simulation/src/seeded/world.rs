@@ -56,6 +56,12 @@ pub(crate) struct Tally {
     pub(crate) touched: BTreeSet<usize>,
     /// Operations that a store which forgot had carried on.
     pub(crate) remembered: BTreeSet<usize>,
+    /// Operations of which a caller was told that they are dead.
+    pub(crate) told_dead: BTreeSet<usize>,
+    /// Operations of which a caller was told that they are too old.
+    pub(crate) told_too_old: BTreeSet<usize>,
+    /// Effects that callers began.
+    pub(crate) runs: usize,
     /// Operations that somebody saw in doubt.
     pub(crate) doubted: BTreeSet<usize>,
     /// Who was last granted each operation, and when.

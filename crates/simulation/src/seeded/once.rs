@@ -1,0 +1,303 @@
+//! The library's door: callers with a key and an effect, no consumer between them and the store. Requests come from a
+//! queue of theirs, and each is made again until it has an answer that is final; some callers go away before, and
+//! several of a process may be at one key together.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::Bytes;
+use semel_core::port::source::{Delivery, DeliveryId, Fetched, Source};
+use semel_core::port::transactional::Backoff;
+use semel_core::{Outcome, Result, State, Store, Window};
+use semel_engine::consumer::{Consumer, Shutdown};
+use semel_engine::effect::Verdict;
+use semel_engine::once::{Declared, Error, Failure, Once, Op, Receipt, Settings};
+use semel_engine::pipeline::Pipeline;
+use semel_engine::summary::Summary;
+use tokio::task::JoinSet;
+use tokio::time::timeout;
+
+use crate::seeded::broker::Feed;
+use crate::seeded::effect::{Request, run};
+use crate::seeded::life::{Alive, Life};
+use crate::seeded::once_store::OnceStore;
+use crate::seeded::plan::{WorkerPlan, secs};
+use crate::seeded::store::SimStore;
+use crate::seeded::world::{number_in, number_of};
+
+/// Answers callers with what a consumer would have run with, until it is asked to stop.
+pub(crate) async fn serve(
+    life: Arc<Life>,
+    plan: &WorkerPlan,
+    consumer: Consumer<SimStore, Feed>,
+) -> Result<Summary> {
+    let Consumer {
+        pipeline,
+        store,
+        source: mut feed,
+        surroundings,
+        shutdown: Shutdown {
+            mut requested,
+            patience,
+        },
+        ..
+    } = consumer;
+    let settings = settings(&life, &pipeline);
+    let once = Once::with(OnceStore(store), surroundings, settings, None);
+    let declared = once.operation(life.world.scope.operation());
+    let mut callers = JoinSet::new();
+    loop {
+        tokio::select! {
+            biased;
+            _ = requested.wait_for(|is_requested| *is_requested) => break,
+            Some(joined) = callers.join_next(), if !callers.is_empty() => {
+                answered(&life, &joined);
+            }
+            fetched = feed.fetch(plan.batch), if callers.len() < plan.concurrency * 4 => {
+                let Fetched::Deliveries(deliveries) = fetched? else {
+                    break;
+                };
+                for delivery in deliveries {
+                    call(&life, &declared, &delivery, &mut callers);
+                }
+            }
+        }
+    }
+    let all = async {
+        while let Some(joined) = callers.join_next().await {
+            answered(&life, &joined);
+        }
+    };
+    if timeout(patience, all).await.is_err() {
+        life.world.log(format_args!("{life} is out of patience"));
+    }
+    // It ends without being closed: what still runs of it is left to its leases.
+    life.strike();
+    Ok(Summary::default())
+}
+
+fn settings(life: &Life, pipeline: &Pipeline) -> Settings {
+    let mut dice = life.dice(life.site(&[22]));
+    let mut settings = Settings::default();
+    settings.class = life.world.kind.class();
+    settings.window = Window::new(pipeline.window.duration());
+    settings.lease = pipeline.lease;
+    settings.limits = pipeline.limits;
+    settings.backoff = Backoff {
+        first: Duration::from_millis(200),
+        most: secs(8),
+    };
+    settings.timeout = dice.one_in(2).then_some(secs(20));
+    settings.wait = dice.between(Duration::ZERO, secs(20));
+    settings.patience = dice.between(secs(1), secs(30));
+    settings.outcome_limit_bytes = pipeline.outcome_limit_bytes;
+    settings
+}
+
+/// A caller with its answer, if it has a final one.
+type Answered = std::result::Result<Option<DeliveryId>, tokio::task::JoinError>;
+
+fn answered(life: &Life, joined: &Answered) {
+    // A panic of an effect that ran in its caller's task is no answer.
+    if let Ok(Some(delivery)) = joined
+        && !life.loses_acknowledgement()
+    {
+        life.world.queue().commit(*delivery);
+    }
+}
+
+/// One request, by one caller or by several at once.
+fn call(
+    life: &Arc<Life>,
+    declared: &Declared<OnceStore>,
+    delivery: &Delivery,
+    callers: &mut JoinSet<Option<DeliveryId>>,
+) {
+    let mut declared = declared
+        .clone()
+        .request_bytes(&delivery.payload)
+        .transport(delivery.coordinates.to_string());
+    if let Some(birth) = delivery.appended_at {
+        declared = declared.birth(birth);
+    }
+    let mut dice = life.dice(life.site(&[23, life.next("call of once")]));
+    let others = if dice.one_in(3) { dice.roll(4) } else { 0 };
+    for _ in 0..=others {
+        let caller = Caller {
+            life: Arc::clone(life),
+            declared: declared.clone(),
+            number: number_in(&delivery.payload),
+            delivery: delivery.id,
+            door: dice.roll(4),
+            leaves_after: dice
+                .one_in(4)
+                .then(|| dice.between(Duration::ZERO, secs(15))),
+        };
+        if others > 0 {
+            life.world.saw("callers at one key together");
+        }
+        callers.spawn(Mortal::new(life, caller.call()));
+    }
+}
+
+struct Caller {
+    life: Arc<Life>,
+    declared: Declared<OnceStore>,
+    number: usize,
+    delivery: DeliveryId,
+    door: u64,
+    leaves_after: Option<Duration>,
+}
+
+impl Caller {
+    /// The request, if its answer is final.
+    async fn call(self) -> Option<DeliveryId> {
+        let Self {
+            life,
+            declared,
+            number,
+            door,
+            ..
+        } = &self;
+        let key = format!("k{number}");
+        let effect = {
+            let life = Arc::clone(life);
+            move |op: Op| effect(Arc::clone(&life), op)
+        };
+        let answer = async {
+            match door {
+                0 => declared.once_here(&key, effect).await,
+                1 => declared.once_retrying(&key, effect).await,
+                _ => declared.once(&key, effect).await,
+            }
+        };
+        let Some(limit) = self.leaves_after else {
+            return self.conclude(answer.await).await;
+        };
+        let Ok(answer) = timeout(limit, answer).await else {
+            life.world.saw("caller went away");
+            life.world.touch(&[*number]);
+            return None;
+        };
+        self.conclude(answer).await
+    }
+
+    /// Holds an answer against the record.
+    async fn conclude(
+        &self,
+        answer: std::result::Result<Receipt<Bytes>, Error>,
+    ) -> Option<DeliveryId> {
+        let Self { life, number, .. } = self;
+        let world = &life.world;
+        match answer {
+            Ok(receipt) => {
+                if receipt.is_replay() {
+                    world.saw("replay");
+                }
+                world.log(format_args!(
+                    "{life} answers k{number}: {:?}",
+                    receipt.value()
+                ));
+                self.judge(receipt.value()).await;
+            }
+            Err(error @ (Error::Dead { .. } | Error::InDoubt { .. })) => {
+                if matches!(error, Error::Dead { .. }) {
+                    world.tally().told_dead.insert(*number);
+                }
+                world.log(format_args!("{life} answers k{number}: {error}"));
+                let has_forgotten = world.tally().remembered.contains(number);
+                if !has_forgotten && !life.was_told_of_the_end(*number) {
+                    world.violation(format!(
+                        "{life} answered k{number} without a record: {error}"
+                    ));
+                }
+            }
+            Err(error @ (Error::Conflict { .. } | Error::TooOld { .. })) => {
+                world.log(format_args!("{life} answers k{number}: {error}"));
+                if matches!(error, Error::TooOld { .. }) {
+                    world.tally().told_too_old.insert(*number);
+                }
+            }
+            // To be asked again.
+            Err(error) => {
+                world.log(format_args!("{life} has no answer to k{number}: {error}"));
+                if matches!(error, Error::Busy { .. }) {
+                    world.saw("busy to the end");
+                }
+                return None;
+            }
+        }
+        Some(self.delivery)
+    }
+
+    /// Every caller has the value that is on record.
+    async fn judge(&self, value: &Bytes) {
+        let Self { life, number, .. } = self;
+        let world = &life.world;
+        let records = world.store().get(&[world.operation(*number)]).await;
+        let record = records.ok().and_then(|mut records| records.pop().flatten());
+        let is_on_record = match record {
+            Some(record) => match (record.state, record.outcome) {
+                (State::Completed { .. }, Some(Outcome::Kept { bytes, .. })) => bytes == *value,
+                _ => false,
+            },
+            None => life.was_told_of_the_end(*number),
+        };
+        let has_forgotten = world.tally().remembered.contains(number);
+        if !is_on_record && !has_forgotten {
+            world.violation(format!(
+                "{life} answered k{number} with {value:?}, which is not on record"
+            ));
+        }
+    }
+}
+
+/// The effect, and a value that tells its runs apart.
+async fn effect(life: Arc<Life>, op: Op) -> std::result::Result<Bytes, Failure> {
+    let number = number_of(op.key());
+    let nth = {
+        let mut tally = life.world.tally();
+        tally.runs += 1;
+        tally.runs
+    };
+    let request = Request {
+        number,
+        idempotency_key: op.idempotency_key().to_owned(),
+    };
+    let began = life.world.now();
+    let ran = run(Arc::clone(&life), request, began);
+    match Mortal::new(&life, ran).await {
+        Verdict::Done(_) | Verdict::DoneUnkept { .. } => Ok(format!("k{number}, run {nth}").into()),
+        Verdict::NotApplied { error, .. } => Err(Failure::not_applied(&*error)),
+        Verdict::MaybeApplied { error } => Err(Failure::maybe_applied(&*error)),
+        Verdict::Dead { error } => Err(Failure::dead(&*error)),
+    }
+}
+
+/// A future of a process that may be on a task of its own: never polled again once that is killed.
+pub(crate) struct Mortal<F> {
+    inner: Alive<F>,
+    life: Arc<Life>,
+}
+
+impl<F: Future> Mortal<F> {
+    pub(crate) fn new(life: &Arc<Life>, inner: F) -> Self {
+        Self {
+            inner: Alive::new(life, inner),
+            life: Arc::clone(life),
+        }
+    }
+}
+
+impl<F: Future> Future for Mortal<F> {
+    type Output = F::Output;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<F::Output> {
+        if self.life.is_struck() {
+            return Poll::Pending;
+        }
+        Pin::new(&mut self.inner).poll(context)
+    }
+}
