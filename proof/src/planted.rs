@@ -33,7 +33,7 @@ pub(crate) fn run(effort: Effort) -> Vec<Row> {
         }
         // What is red without the bug proves nothing about it.
         if controlled.insert(suite) {
-            rows.push(control(suite, &is_chosen, &mut builds));
+            rows.push(control(suite, is_chosen, &mut builds));
         }
         let row = planted(bug, suite, &mut builds);
         println!(

@@ -29,6 +29,7 @@ pub(super) enum Suite {
 
 impl Suite {
     /// The package whose tests it runs.
+    #[cfg(test)]
     pub(super) const fn package(self) -> Option<&'static str> {
         match self {
             Self::Library(package) | Self::Tests(package, _) => Some(package),
@@ -83,13 +84,12 @@ impl Builds {
     ) -> Result<Verdict, String> {
         let folder = folder()?;
         let args = suite.args();
-        let (program, at) = match self.0.get(&args) {
-            Some(built) => built.clone(),
-            None => {
-                let built = built(&folder, &args)?;
-                self.0.insert(args, built.clone());
-                built
-            }
+        let (program, at) = if let Some(built) = self.0.get(&args) {
+            built.clone()
+        } else {
+            let built = built(&folder, &args)?;
+            self.0.insert(args, built.clone());
+            built
         };
         let log = folder.join(format!("{}.log", bug.unwrap_or("none")));
         let command = || {

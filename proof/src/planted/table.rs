@@ -21,6 +21,10 @@ pub(super) struct Bug {
     /// What it does.
     pub(super) what: &'static str,
     /// The packages that it is in.
+    #[cfg_attr(
+        not(test),
+        expect(dead_code, reason = "what it says is held against the sources")
+    )]
     pub(super) within: &'static [&'static str],
     /// Where the tests are that must see it, or the first tier that must.
     pub(super) suite: Suite,
