@@ -8,8 +8,8 @@ use semel_core::decide::{Directed, Directive};
 use semel_core::port::checkpoint::{CheckpointStore, Together, Write};
 use semel_core::port::store::{Capabilities, ListQuery, Listed, Page, Stats, Swept};
 use semel_core::{
-    Admission, Audited, ClaimRequest, Code, Error, ErrorKind, Mark, Note, Operation, Parked,
-    ParkedId, Record, Renewal, Renewed, Result, Settled, Settlement, Store,
+    Admission, Audited, ClaimId, ClaimRequest, Code, Error, ErrorKind, Mark, Note, Operation,
+    Parked, ParkedId, Record, Renewal, Renewed, Result, Settled, Settlement, Store,
 };
 use semel_store_memory::MemoryStore;
 
@@ -146,6 +146,21 @@ async fn on_its_way<T: Send + 'static>(
     receiver.await.unwrap_or_else(|_| Err(broken()))
 }
 
+/// The claims that own these operations now; nobody comes between this and the next call.
+async fn owners(store: &MemoryStore, operations: &[Operation]) -> Result<Vec<Option<ClaimId>>> {
+    let records = store.get(operations).await?;
+    let owners = records.into_iter().map(|it| Some(it?.claim_id));
+    Ok(owners.collect())
+}
+
+/// What came of a claim that is over was taken: CLM-3, CLM-5. Its harm may take many more chances to show.
+fn theirs(life: &Life, what: &str, operation: &Operation) {
+    let number = number_of(&operation.key);
+    life.world.violation(format!(
+        "{life}: a {what} about k{number} counts, whose claim somebody else has"
+    ));
+}
+
 async fn wait(wait: Duration) {
     if !wait.is_zero() {
         tokio::time::sleep(wait).await;
@@ -181,7 +196,16 @@ impl Store for SimStore {
             |answers| every_second(answers, || Settled::Failed(broken()));
         let life = Arc::clone(&self.0);
         self.pass(Method::Settle, operations, spoil, |store| async move {
+            let of: Vec<_> = batch.iter().map(|it| it.operation.clone()).collect();
+            let owners = owners(&store, &of).await?;
             let answers = store.settle(&batch).await?;
+            for ((settlement, owner), answer) in batch.iter().zip(owners).zip(&answers) {
+                if let Settled::Now(_) = answer
+                    && owner != Some(settlement.claim_id)
+                {
+                    theirs(&life, "report", &settlement.operation);
+                }
+            }
             life.was_settled(&batch, &answers);
             Ok(answers)
         })
@@ -196,8 +220,19 @@ impl Store for SimStore {
         let batch = batch.to_vec();
         let spoil: Spoil<Vec<Renewed>> =
             |answers| every_second(answers, || Renewed::Failed(broken()));
+        let life = Arc::clone(&self.0);
         self.pass(Method::Renew, operations, spoil, |store| async move {
-            store.renew(&batch).await
+            let of: Vec<_> = batch.iter().map(|it| it.operation.clone()).collect();
+            let owners = owners(&store, &of).await?;
+            let answers = store.renew(&batch).await?;
+            for ((renewal, owner), answer) in batch.iter().zip(owners).zip(&answers) {
+                if let Renewed::Until(_) = answer
+                    && owner != Some(renewal.claim_id)
+                {
+                    theirs(&life, "renewal", &renewal.operation);
+                }
+            }
+            Ok(answers)
         })
         .await
     }

@@ -67,7 +67,7 @@ fn median(firsts: Vec<Option<u64>>) -> Option<(u64, String)> {
 /// Where the seeds begin.
 const STARTS: [u64; 5] = [1, 100_001, 200_001, 300_001, 400_001];
 /// How many seeds of each kind of story there are from each of them.
-const SEEDS: u64 = 500;
+const SEEDS: u64 = 2_000;
 
 #[cfg(test)]
 mod tests {
@@ -102,7 +102,7 @@ mod tests {
         );
         assert_eq!(
             of([Some(7), None, Some(3), None, Some(2)]),
-            Some((7, "more than 500".to_owned()))
+            Some((7, "more than 2000".to_owned()))
         );
         assert_eq!(of([Some(7), None, None, None, Some(2)]), None);
     }

@@ -89,8 +89,7 @@ pub(super) const BUGS: &[Bug] = &[
         "asks again for a claim under another id",
         WORLD,
         &["consumer::"],
-    )
-    .and(&["T2"]),
+    ),
     engine(
         "M35",
         "all",

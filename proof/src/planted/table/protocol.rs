@@ -35,7 +35,7 @@ pub(super) const BUGS: &[Bug] = &[
         "takes the renewal of any claim",
         &["a_renewal_after_a_takeover_is_lost"],
     )
-    .and(&["T1"]),
+    .and(&["T1", "T2"]),
     Bug {
         within: &[MEMORY, MODEL],
         ..laws(
