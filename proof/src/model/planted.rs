@@ -23,8 +23,6 @@ pub(super) fn into(setup: Setup) -> Setup {
     };
     let keeping = if planted("M02") {
         Keeping::ChecksThenActs
-    } else if planted("M14") {
-        Keeping::RestartsTokens
     } else {
         setup.keeping
     };

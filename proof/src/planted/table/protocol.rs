@@ -36,15 +36,15 @@ pub(super) const BUGS: &[Bug] = &[
         &["a_renewal_after_a_takeover_is_lost"],
     )
     .and(&["T1", "T2"]),
+    // The model has it in its own tests, where the age gate is open: behind it no key comes back.
     Bug {
-        within: &[MEMORY, MODEL],
+        within: &[MEMORY],
         ..laws(
             "M14",
             "begins to count tokens anew when a record is removed",
             &["tokens_rise_over_the_removal_of_a_record", "history_laws"],
         )
-    }
-    .and(&["T1"]),
+    },
     unit("M24", "leaves the tenant out of the id", &["key::tests"]).and(&["T6"]),
     unit(
         "M25",
