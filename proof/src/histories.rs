@@ -3,7 +3,7 @@
 //!
 //! A plain test of a store plays 200 of each kind already, or 100 on a server.
 
-use crate::cargo::cargo;
+use crate::cargo::{Ran, cargo};
 use crate::effort::{Effort, Size};
 use crate::report::Row;
 use crate::stopwatch::Stopwatch;
@@ -32,6 +32,11 @@ pub(crate) fn run(effort: Effort) -> Vec<Row> {
         let variable = variable.filter(|it| std::env::var_os(it).is_none())?;
         Some(format!("{variable} names no server for {store}"))
     };
+    // Apart, so that the times are those of the histories.
+    for (row, (store, _)) in rows.iter_mut().zip(&stores) {
+        row.violations
+            .extend(tests(store, &["--no-run"], &[]).failures());
+    }
     for (row, lacking) in rows.iter_mut().zip(stores.iter().map(lacks)) {
         row.violations.extend(lacking);
     }
@@ -55,16 +60,6 @@ pub(crate) fn run(effort: Effort) -> Vec<Row> {
 /// `count` histories of each kind on one store, after the first `tried`.
 fn turn(store: &str, effort: Effort, tried: u64, count: u64) -> Row {
     let since = Stopwatch::start();
-    let package = format!("semel-store-{store}");
-    let test = [
-        "test",
-        "--release",
-        "-p",
-        &package,
-        "--test",
-        "conformance",
-        "history_laws",
-    ];
     let mut variables = vec![
         ("SEMEL_HISTORIES", count.to_string()),
         ("SEMEL_FIRST_SEED", (effort.seed + tried).to_string()),
@@ -72,7 +67,7 @@ fn turn(store: &str, effort: Effort, tried: u64, count: u64) -> Row {
     if effort.size != Size::Merge && std::env::var_os("SEMEL_RACE").is_none() {
         variables.push(("SEMEL_RACE", RACE.to_owned()));
     }
-    let ran = cargo(&test, &variables);
+    let ran = tests(store, &["history_laws"], &variables);
     let mut row = Row {
         // Each of the tests plays as many.
         tried: ran.passed() * count,
@@ -81,6 +76,13 @@ fn turn(store: &str, effort: Effort, tried: u64, count: u64) -> Row {
     };
     row.seconds = since.elapsed().as_secs_f64();
     row
+}
+
+/// The tests of a store in which its histories are.
+fn tests(store: &str, words: &[&str], variables: &[(&str, String)]) -> Ran {
+    let package = format!("semel-store-{store}");
+    let test = ["test", "--release", "-p", &package, "--test", "conformance"];
+    cargo(&[&test, words].concat(), variables)
 }
 
 /// Histories of each kind where nothing was asked for.
