@@ -196,8 +196,8 @@ type Known = BTreeMap<AssignmentId, Partition>;
 struct Partition {
     number: i32,
     image: Image,
-    /// The offset of the changelog behind what the image holds.
-    next: i64,
+    /// The offset of the changelog behind what the image holds, once something was read.
+    next: Option<i64>,
     /// Whether the image has everything that was committed before.
     is_restored: bool,
 }
@@ -225,7 +225,7 @@ impl Restoring {
         let known = Partition {
             number: partition,
             image: Image::new(self.0.window),
-            next: 0,
+            next: None,
             is_restored: false,
         };
         self.0.lock().insert(id, known);

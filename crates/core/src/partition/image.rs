@@ -91,10 +91,13 @@ impl Image {
         decide::claim(record.as_ref(), None, request, now, token).answer
     }
 
-    /// Whether what is known of an operation that was granted is that it was committed since.
-    pub fn is_committed(&self, entry: &Entry, now: Timestamp) -> bool {
+    /// Whether what is known of an operation that was granted is that it was committed since. Where its commit
+    /// was `tried` and nobody told the end, it counts past the window, too: it would be put out again.
+    pub fn is_committed(&self, entry: &Entry, tried: Option<Timestamp>, now: Timestamp) -> bool {
         let known = self.entries.get(&entry.id);
-        known.is_some_and(|known| self.window.forgotten_at(known.at) > now)
+        known.is_some_and(|known| {
+            tried == Some(known.at) || self.window.forgotten_at(known.at) > now
+        })
     }
 
     /// Remembers that these were committed at this time.

@@ -114,7 +114,7 @@ impl Restorer {
     }
 
     /// Waits for an image that is to be restored, and says from where.
-    fn wanted(&self) -> Option<(AssignmentId, i32, i64)> {
+    fn wanted(&self) -> Option<(AssignmentId, i32, Option<i64>)> {
         let mut state = self.images.lock();
         loop {
             let mut all = state.iter();
@@ -150,7 +150,7 @@ impl Restorer {
         &mut self,
         id: AssignmentId,
         partition: i32,
-        next: i64,
+        next: Option<i64>,
     ) -> std::result::Result<(), Failed> {
         let Self { runtime, .. } = self;
         if !self.is_fit {
@@ -196,7 +196,7 @@ impl Restorer {
         }
         let mut images = self.images.lock();
         let known = images.get_mut(&id).ok_or(Failed::Unwanted)?;
-        known.next = known.next.max(end);
+        known.next = known.next.max(Some(end));
         known.is_restored = true;
         drop(images);
         self.shared.lock().may_be_fetched(id);
@@ -206,9 +206,9 @@ impl Restorer {
     }
 
     /// Where to begin: behind what is known, or where what is still inside its window begins.
-    fn from(&self, partition: i32, next: i64) -> std::result::Result<Option<i64>, Failed> {
-        if next > 0 {
-            return Ok(Some(next));
+    fn from(&self, partition: i32, next: Option<i64>) -> std::result::Result<Option<i64>, Failed> {
+        if next.is_some() {
+            return Ok(next);
         }
         let window = self.options.window.duration();
         let since = self.images.clock.now().minus(window + window / 8 + SLACK);
@@ -253,7 +253,7 @@ impl Restorer {
             let mut images = self.images.lock();
             let known = images.get_mut(&id).ok_or(Failed::Unwanted)?;
             known.image.insert(at, entries);
-            known.next = offset + 1;
+            known.next = Some(offset + 1);
         }
         self.committed.unassign()?;
         Ok(())

@@ -1,6 +1,6 @@
 //! The transactional producer: everything of a batch at once, or nothing.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Weak;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -48,7 +48,18 @@ pub(super) struct Transactor {
     config: ClientConfig,
     producer: Option<BaseProducer<Reports>>,
     placement: Placement,
+    doubts: Doubts,
     pub(super) consumer: Weak<BaseConsumer<Context>>,
+}
+
+/// Deliveries of the batch that is to be committed whose transaction's end nobody told. The batch may be tried
+/// again after the window of what was committed: it must be known then, too.
+#[derive(Default)]
+struct Doubts {
+    /// When each was tried last.
+    tried: BTreeMap<DeliveryId, Timestamp>,
+    /// Those that were found committed.
+    found: BTreeSet<DeliveryId>,
 }
 
 /// Why a transaction did not come about.
@@ -88,6 +99,7 @@ impl Transactor {
             config,
             producer: None,
             placement: Placement::new(),
+            doubts: Doubts::default(),
             consumer: Weak::new(),
         })
     }
@@ -99,11 +111,29 @@ impl Transactor {
         shared: &Shared,
         finished: &[Finished],
     ) -> Result<Vec<Committed>> {
+        let answers = self.commit_all(images, shared, finished)?;
+        self.doubts = Doubts::default();
+        Ok(answers)
+    }
+
+    fn commit_all(
+        &mut self,
+        images: &Images,
+        shared: &Shared,
+        finished: &[Finished],
+    ) -> Result<Vec<Committed>> {
         let mut refused = BTreeMap::new();
         let mut is_alone = false;
         loop {
             let mut answers = vec![Committed::Gone; finished.len()];
-            let mut batch = sort(images, shared, finished, &refused, &mut answers)?;
+            let mut batch = sort(
+                images,
+                shared,
+                finished,
+                &refused,
+                &mut self.doubts,
+                &mut answers,
+            )?;
             let count = batch.values().map(Vec::len).sum::<usize>();
             if count == 0 {
                 return Ok(answers);
@@ -131,6 +161,9 @@ impl Transactor {
                 }
                 Err(Failed::Aborted(error)) => return Err(error.not_applied()),
                 Err(Failed::Unknown(error)) => {
+                    for item in batch.values().flatten() {
+                        self.doubts.tried.insert(item.finished.delivery, at);
+                    }
                     images.doubt();
                     return Err(error);
                 }
@@ -331,6 +364,7 @@ fn sort<'f>(
     shared: &Shared,
     finished: &'f [Finished],
     refused: &BTreeMap<DeliveryId, Error>,
+    doubts: &mut Doubts,
     answers: &mut [Committed],
 ) -> Result<Batch<'f>> {
     let ids: Vec<_> = finished.iter().map(|it| it.delivery).collect();
@@ -354,9 +388,17 @@ fn sort<'f>(
             continue;
         }
         *answer = Committed::Done;
+        let tried = doubts.tried.get(&finished.delivery).copied();
         // It was granted, so whatever is known of it was committed since: by us.
+        if doubts.found.contains(&finished.delivery) {
+            continue;
+        }
         let entry = Entry::of(finished.id, &finished.request);
-        if !known.image.is_committed(&entry, now) {
+        if known.image.is_committed(&entry, tried, now) {
+            if tried.is_some() {
+                doubts.found.insert(finished.delivery);
+            }
+        } else {
             let items = batch.entry(place.assignment).or_default();
             items.push(Item {
                 place,

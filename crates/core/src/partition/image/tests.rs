@@ -94,7 +94,7 @@ fn an_operation_is_forgotten_after_its_window_and_the_age_gate_takes_over() {
         Admission::Replay { .. }
     ));
     let entry = Entry::of(old.0, &old.1);
-    assert!(image.is_committed(&entry, Timestamp::from_millis(still)));
+    assert!(image.is_committed(&entry, None, Timestamp::from_millis(still)));
     let later = DAY + 8 * DAY;
     image.sweep(Timestamp::from_millis(later));
     assert_eq!(image.len(), 0);
@@ -112,7 +112,20 @@ fn what_is_past_its_window_and_not_swept_yet_counts_as_forgotten() {
         matches!(image.admit(old.0, &old.1, 3, later), Admission::Granted(claim) if claim.formerly_expired)
     );
     // Its commit is another one, not taken for the old.
-    assert!(!image.is_committed(&Entry::of(old.0, &old.1), later));
+    assert!(!image.is_committed(&Entry::of(old.0, &old.1), None, later));
+}
+
+#[test]
+fn a_commit_whose_answer_was_lost_is_known_past_its_window() {
+    let mut image = image();
+    let request = request("a", "t1", 1);
+    commit(&mut image, DAY, &request);
+    let entry = Entry::of(request.0, &request.1);
+    let (tried, later) = (Timestamp::from_millis(DAY), Timestamp::from_millis(9 * DAY));
+    assert!(!image.is_committed(&entry, None, later));
+    assert!(image.is_committed(&entry, Some(tried), later));
+    // Another one of the same operation is none of ours.
+    assert!(!image.is_committed(&entry, Some(tried.plus(Duration::from_millis(1))), later));
 }
 
 #[test]
