@@ -460,6 +460,8 @@ impl Protocol {
         };
         // What a store forgot after it had answered is not the worker's fault.
         let forgot = world.left.amnesia < self.setup.budget.amnesia;
+        // What was settled once, and forgotten by an order, may be under way anew.
+        let settled = settled || (life.ended && life.forgotten);
         if !settled && !life.listed && !life.superseded && !forgot {
             world.breaks(Law::AcknowledgedSettled);
         }
@@ -493,20 +495,21 @@ impl Protocol {
             let record = world.records[at];
             let is = |of: fn(&Rec) -> bool| record.as_ref().is_some_and(of);
             let repeats = self.setup.class == Class::Repeat;
+            let effects = life.effects - life.before;
             let most = 1 + if repeats { life.repeats } else { 0 };
             let unstarted = record.is_some_and(|record| record.first_start == NONE);
             let accounted = life.effects > 0 || life.listed || life.superseded;
             for (law, is_broken) in [
-                (Law::RepeatsCounted, repeats && life.effects > most),
-                (Law::SingleEffect, !repeats && life.effects > most),
+                (Law::RepeatsCounted, repeats && effects > most),
+                (Law::SingleEffect, !repeats && effects > most),
                 (Law::NoLoss, life.acknowledged && !accounted),
                 (
                     Law::CompletedHappened,
-                    is(Rec::is_completed) && life.effects == 0 && !life.superseded,
+                    is(Rec::is_completed) && effects == 0 && !life.superseded,
                 ),
                 (
                     Law::DeadDidNotHappen,
-                    is(Rec::is_dead) && life.effects > 0 && !life.abandoned,
+                    is(Rec::is_dead) && effects > 0 && !life.abandoned,
                 ),
                 (
                     Law::DoubtHasACause,

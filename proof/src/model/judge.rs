@@ -212,8 +212,12 @@ impl Protocol {
             world.breaks(Law::FencedLeavesNoTrace);
         }
         let Some(after) = after else {
-            if before.finished().is_none() {
+            let is_released = matches!(before.state, Stands::Released { .. });
+            let is_told = cause == Cause::Order(Wish::Forget);
+            if before.finished().is_none() && !(is_told && is_released) {
                 world.breaks(Law::UnresolvedStays);
+            } else if is_told {
+                // What comes next is new.
             } else if !before.is_expired(now, &self.setup) {
                 world.breaks(Law::KeptItsWindow);
             }

@@ -63,6 +63,8 @@ named! {
     NotQuiet = "verdict refused: not quiet",
     ResolvedApplied = "resolved as applied",
     Abandoned = "abandoned",
+    ForgottenByOrder = "forgotten by an operator",
+    ForgetRefused = "forgetting refused",
     Requeued = "requeued",
     ProviderReplayed = "provider replayed its answer",
     LostRenewal = "renewal lost",

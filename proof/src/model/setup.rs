@@ -86,6 +86,8 @@ pub(crate) enum Keeping {
     TrustsHaste,
     /// Gives a taken-over operation the first start of its latest attempt. M09
     MovesFirstStart,
+    /// Forgets whatever it is told to.
+    ForgetsAny,
     /// Reruns what is to be parked.
     RerunsParked,
     /// Resumes and starts its own claims past the provider's window.
@@ -102,6 +104,7 @@ pub(crate) enum Wish {
     Requeue,
     Hold,
     Unhold,
+    Forget,
 }
 
 /// How often each may happen.
@@ -365,6 +368,20 @@ pub(crate) fn all() -> Vec<Setup> {
             ..single("park, marked apart", Park)
         },
         resolved("park, resolved", Park),
+        Setup {
+            ticks: 3,
+            backoff: 1,
+            budget: Budget {
+                crashes: 1,
+                lost: 1,
+                redelivered: 1,
+                given_back: 1,
+                orders: 2,
+                ..Budget::default()
+            },
+            wishes: &[Wish::Forget],
+            ..Setup::of("transaction, forgotten by an operator", Transactional)
+        },
         gated("gated, one copy", &[]),
         Setup {
             broker: Broker::Multi,

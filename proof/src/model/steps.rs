@@ -278,6 +278,8 @@ impl Protocol {
             Wish::Requeue => record.is_dead() && !life.abandoned,
             Wish::Hold => !record.held && record.finished().is_some(),
             Wish::Unhold => record.held,
+            // People ask for it whatever the record is.
+            Wish::Forget => true,
         }
     }
 

@@ -212,13 +212,15 @@ impl Protocol {
             Wish::Requeue => Order::Requeue,
             Wish::Hold => Order::Hold(true),
             Wish::Unhold => Order::Hold(false),
+            Wish::Forget => Order::Forget,
         };
         let found = world.records[at];
         let record = found.map(|record| record.to_core(setup, &self.entity));
         let entity = self.entity_record(world);
         let decision =
             decide::operate(record.as_ref(), entity.as_ref(), &order, instant(world.now));
-        let after = Self::after(&decision.change, found);
+        let any = setup.keeping == Keeping::ForgetsAny && wish == Wish::Forget;
+        let after = Self::after(&decision.change, found).filter(|_| !any);
         self.write(
             world,
             at,
@@ -236,6 +238,12 @@ impl Protocol {
                     }
                     Wish::Release => self.meets(Case::EndedByOperator),
                     Wish::Requeue => self.meets(Case::Requeued),
+                    Wish::Forget => {
+                        let life = &mut world.lives[at];
+                        life.forgotten = true;
+                        life.before = life.effects;
+                        self.meets(Case::ForgottenByOrder);
+                    }
                     Wish::NotApplied => self.meets(Case::NotAppliedThenRerun),
                     Wish::Hold | Wish::Unhold => {}
                 }
@@ -245,7 +253,12 @@ impl Protocol {
                 self.meets(Case::NotQuiet);
                 false
             }
-            Directed::Refused(Refusal::Absent | Refusal::State(_)) | Directed::Failed(_) => false,
+            Directed::Refused(Refusal::Absent | Refusal::State(_)) | Directed::Failed(_) => {
+                if wish == Wish::Forget {
+                    self.meets(Case::ForgetRefused);
+                }
+                false
+            }
         }
     }
 
@@ -270,6 +283,7 @@ impl Protocol {
             | Keeping::TrustsHaste
             | Keeping::MovesFirstStart
             | Keeping::RerunsParked
+            | Keeping::ForgetsAny
             | Keeping::BeginsLate => decide::sweep(
                 &found.to_core(&self.setup, &self.entity),
                 instant(world.now),
@@ -374,6 +388,7 @@ impl Protocol {
             | Keeping::SweepsDoubts
             | Keeping::TrustsHaste
             | Keeping::MovesFirstStart
+            | Keeping::ForgetsAny
             | Keeping::BeginsLate => {}
         }
         Some(found)

@@ -106,6 +106,7 @@ fn sentence(world: &World, action: Action) -> String {
                 Wish::Requeue => "requeued",
                 Wish::Hold => "held",
                 Wish::Unhold => "held no longer",
+                Wish::Forget => "forgotten by an operator",
             };
             format!("operation {} is {wish}", operation + 1)
         }

@@ -1,7 +1,8 @@
 //! The model minds: each wrong worker, each wrong store, each wrong setting breaks a law of it.
 
+use super::Protocol;
 use super::law::Law;
-use super::search;
+use super::search::search;
 use super::setup::{Broker, Budget, Class, Conduct, Keeping, Setup, Wish};
 
 /// Two workers, one message, and time for one takeover.
@@ -25,7 +26,7 @@ fn with(setup: Setup, budget: impl FnOnce(&mut Budget)) -> Setup {
 
 #[track_caller]
 fn broken(setup: Setup) -> Vec<&'static str> {
-    let found = search(setup, 1, None).expect("a protocol");
+    let found = search::<Protocol>(setup, 1, None).expect("a protocol");
     found.broken.iter().map(|way| way.law).collect()
 }
 
@@ -172,6 +173,16 @@ fn a_sweep_that_removes_doubts_is_caught() {
 }
 
 #[test]
+fn a_store_that_forgets_whatever_it_is_told_to_is_caught() {
+    let right = Setup {
+        wishes: &[Wish::Forget],
+        ..with(small(Class::Transactional), |budget| budget.orders = 1)
+    };
+    let wrong = |setup: &mut Setup| setup.keeping = Keeping::ForgetsAny;
+    only_breaks(right, wrong, Law::UnresolvedStays);
+}
+
+#[test]
 fn a_verdict_without_quiet_is_caught() {
     let right = Setup {
         wishes: &[Wish::NotApplied],
@@ -266,7 +277,7 @@ fn a_broken_law_is_told_by_a_way_to_it() {
         conduct: Conduct::DropsBusy,
         ..small(Class::Transactional)
     };
-    let found = search(setup, 1, None).expect("a protocol");
+    let found = search::<Protocol>(setup, 1, None).expect("a protocol");
     let way = found.broken.first().expect("a broken law");
     let lines: Vec<&str> = way.story.lines().map(str::trim).collect();
     assert_eq!(

@@ -101,6 +101,10 @@ pub(crate) struct Life {
     /// It was completed, dead or in doubt at some time.
     pub(crate) ended: bool,
     pub(crate) abandoned: bool,
+    /// An operator had it forgotten.
+    pub(crate) forgotten: bool,
+    /// How often its effect had happened then: what comes after is new.
+    pub(crate) before: u8,
     /// The most possible repeats that its record has counted.
     pub(crate) repeats: u8,
 }
@@ -221,6 +225,8 @@ impl World {
             superseded: false,
             ended: false,
             abandoned: false,
+            forgotten: false,
+            before: 0,
             repeats: 0,
         };
         Self {

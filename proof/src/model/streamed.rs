@@ -1,0 +1,102 @@
+//! Class E as a model: outputs, what was done and how far the input was read, committed in one transaction of
+//! the broker.
+//!
+//! What a member decides is decided by `semel_core::partition`. Around it are the broker's two coordinators as
+//! far as the promise rests on them: the group gives the partition to one member at a time and refuses offsets of another
+//! generation; transactions are open, committed or aborted, and the markers that tell readers so come
+//! later, one by one. Members crash, are thrown out without noticing, stand still at any step, and hear nothing of
+//! what became of a commit.
+
+mod broker;
+mod happen;
+mod image;
+mod law;
+pub(crate) mod setup;
+mod steps;
+mod story;
+#[cfg(test)]
+mod tests;
+mod world;
+
+use semel_core::Operation;
+use stateright::{Model, Property};
+
+use self::law::{Case, Fault, Law};
+use self::setup::Setup;
+use self::steps::Action;
+use self::world::World;
+use super::search::{Subject, Tally};
+use super::setup::MOST_OPERATIONS;
+use crate::report::Row;
+
+/// One configuration of class E.
+#[derive(Clone)]
+pub(crate) struct Streamed {
+    setup: Setup,
+    operations: [Operation; MOST_OPERATIONS],
+    tally: Tally,
+}
+
+impl Streamed {
+    /// A hard case was met.
+    fn meets(&self, case: Case) {
+        self.tally.meets(case as usize);
+    }
+}
+
+impl Model for Streamed {
+    type State = World;
+    type Action = Action;
+
+    fn init_states(&self) -> Vec<World> {
+        vec![World::new(&self.setup)]
+    }
+
+    fn actions(&self, state: &World, actions: &mut Vec<Action>) {
+        self.possible(state, actions);
+    }
+
+    fn next_state(&self, last: &World, action: Action) -> Option<World> {
+        self.happens(last, action)
+    }
+
+    fn properties(&self) -> Vec<Property<Self>> {
+        Law::properties()
+    }
+}
+
+impl Subject for Streamed {
+    type Setup = Setup;
+
+    fn new(setup: Setup) -> Option<Self> {
+        Some(Self {
+            setup,
+            operations: super::store::operations()?,
+            tally: Tally::new(Case::ALL.len(), Fault::ALL.len()),
+        })
+    }
+
+    fn name(setup: &Setup) -> &'static str {
+        setup.name
+    }
+
+    fn tell(&self, path: &[(World, Option<Action>)]) -> String {
+        story::tell(self, path)
+    }
+
+    fn report(&self, broken: &[&str], row: &mut Row) {
+        let times = |case| self.tally.met(case as usize);
+        let fenced = [Case::FencedOffsets, Case::FencedProducer, Case::LossSeen];
+        row.fenced = fenced.map(times).iter().sum();
+        row.takeovers = self.tally.dealt(Fault::Rebalanced as usize);
+        row.duplicates = broken.contains(&Law::SingleOutput.name()).into();
+        row.lost = broken.contains(&Law::NothingLost.name()).into();
+        for &fault in Fault::ALL {
+            let dealt = self.tally.dealt(fault as usize);
+            row.faults.insert(fault.name().to_owned(), dealt);
+        }
+        for &case in Case::ALL {
+            row.seen.insert(case.name().to_owned(), times(case));
+        }
+    }
+}

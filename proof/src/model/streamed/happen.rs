@@ -1,0 +1,405 @@
+//! What comes of it in class E.
+
+use super::Streamed;
+use super::law::{Case, Law};
+use super::setup::{Conduct, Fencing, Names};
+use super::steps::{Action, Came, Net};
+use super::world::{
+    Assignment, MEMBERS, Member, RESTARTED, Restore, Stage, Stands, Transaction, Work, World,
+};
+use crate::model::steps::index;
+use crate::model::world::NONE;
+
+impl Streamed {
+    pub(crate) fn happens(&self, world: &World, action: Action) -> Option<World> {
+        let mut next = world.clone();
+        match action {
+            Action::Tick => next.now += 1,
+            Action::Take { member, came } => self.take(&mut next, usize::from(member), came)?,
+            Action::Go { member, net } => self.goes(&mut next, usize::from(member), net),
+            Action::Restore { member } => self.restore(&mut next, usize::from(member)),
+            Action::Ack { member } => self.ack(&mut next, usize::from(member)),
+            Action::Rebalance { to } => {
+                next.left.rebalances -= 1;
+                next.group.generation += 1;
+                next.group.owner = to;
+            }
+            Action::ThrownOut { member } => {
+                next.members[usize::from(member)].generation = NONE;
+            }
+            Action::Rejoin { member } => {
+                let group = next.group;
+                let is_owner = group.owner == member;
+                let member = &mut next.members[usize::from(member)];
+                member.generation = group.generation;
+                member.assignment = is_owner.then(|| Assignment::new(group.generation));
+            }
+            Action::Crash { member } => {
+                next.left.crashes -= 1;
+                next.members[usize::from(member)] = RESTARTED;
+                if self.setup.names == Names::Fresh {
+                    for transaction in &mut next.log {
+                        if transaction.name == member {
+                            transaction.name = NONE;
+                        }
+                    }
+                }
+            }
+            Action::TimeOut { at } => {
+                let works = next.members.iter().filter_map(|member| member.work);
+                if works.into_iter().any(|it| it.transaction() == Some(at)) {
+                    next.left.timeouts -= 1;
+                }
+                self.aborts(&mut next, at, Case::AbortedByTime);
+            }
+            Action::Mark { at, changelog } => self.marks(&mut next, at, changelog),
+            Action::Land => self.lands(&mut next),
+        }
+        if let Some(fault) = action.fault() {
+            self.tally.deals(fault as usize);
+        }
+        self.look(&mut next);
+        Some(next)
+    }
+
+    /// Decides what comes next, and transforms what is granted.
+    fn take(&self, world: &mut World, member: usize, came: Came) -> Option<()> {
+        let mut assignment = world.members[member].assignment?;
+        let name = Member::name(self.setup.names, index(member));
+        let mut batch = self.admit(world, name, &mut assignment);
+        match came {
+            Came::Done => {}
+            Came::Fails | Came::Refused if batch == 0 => return None,
+            Came::Fails => {
+                world.left.failures -= 1;
+                batch &= batch - 1;
+            }
+            Came::Refused => {
+                world.left.refusals -= 1;
+                let first = batch & batch.wrapping_neg();
+                batch &= !first;
+                world.listed |= first;
+                assignment.finished |= first;
+                self.meets(Case::Refused);
+            }
+        }
+        let member = &mut world.members[member];
+        if batch == 0 && member.assignment == Some(assignment) {
+            return None;
+        }
+        member.assignment = Some(assignment);
+        member.work = (batch != 0).then_some(Work {
+            assignment: assignment.id,
+            batch,
+            tried: NONE,
+            stage: Stage::Ready,
+        });
+        Some(())
+    }
+
+    /// The next step of a transaction.
+    fn goes(&self, world: &mut World, member: usize, net: Net) {
+        let at = world.members[member];
+        let Some(mut work) = at.work else {
+            return;
+        };
+        let own = at.assignment.filter(|it| it.id == work.assignment);
+        match work.stage {
+            Stage::Ready => return self.begins(world, member, own, work),
+            Stage::Wrote { at: to } if self.setup.conduct == Conduct::LooksFirst => {
+                return self.looks(world, member, own, work, to, NONE);
+            }
+            Stage::Wrote { at: to } => {
+                work.stage = Stage::Knows {
+                    at: to,
+                    generation: at.generation,
+                };
+            }
+            Stage::Knows { at: to, generation } => {
+                return self.looks(world, member, own, work, to, generation);
+            }
+            Stage::Looked {
+                at: to,
+                generation,
+                behind,
+            } => {
+                let late = self.setup.conduct == Conduct::LooksFirst;
+                let generation = if late { at.generation } else { generation };
+                work.stage = self.offers(world, member, to, generation, behind);
+            }
+            Stage::Offered { at: to } => return self.asks(world, member, work, to, net),
+        }
+        world.members[member].work = Some(work);
+    }
+
+    /// Begins a transaction over what is not known to be committed, with a producer that ends the former one.
+    fn begins(&self, world: &mut World, member: usize, own: Option<Assignment>, mut work: Work) {
+        let name = Member::name(self.setup.names, index(member));
+        let Some(mut assignment) = own else {
+            self.meets(Case::LostBefore);
+            world.members[member].work = None;
+            return;
+        };
+        let known = self.known(world, assignment, work);
+        if known != 0 {
+            self.meets(Case::KnownAgain);
+            assignment.finished |= known;
+            work.batch &= !known;
+            let it = &mut world.members[member];
+            it.assignment = Some(assignment);
+            it.work = (work.batch != 0).then_some(work);
+            return;
+        }
+        if !world.members[member].has_producer {
+            let mut open = world.transactions().iter();
+            let open = open.rposition(|it| it.name == name && it.stands == Stands::Open);
+            if let Some(open) = open {
+                self.aborts(world, index(open), Case::AbortedBySuccessor);
+            }
+            world.members[member].has_producer = true;
+            world.newest[usize::from(name)] = index(member);
+            return;
+        }
+        if usize::from(world.newest[usize::from(name)]) != member {
+            self.meets(Case::ThrownOutByTwin);
+            world.members[member].has_producer = false;
+            return;
+        }
+        let at = world.len;
+        world.log[usize::from(at)] = Transaction {
+            name,
+            records: work.batch,
+            at: world.now,
+            assignment: work.assignment,
+            behind: NONE,
+            is_older: false,
+            stands: Stands::Open,
+        };
+        world.len += 1;
+        work.stage = Stage::Wrote { at };
+        world.members[member].work = Some(work);
+    }
+
+    /// Looks whether the partition is its own, and how far it is read with this batch.
+    fn looks(
+        &self,
+        world: &mut World,
+        member: usize,
+        own: Option<Assignment>,
+        mut work: Work,
+        at: u8,
+        generation: u8,
+    ) {
+        let is_lost = world.members[member].generation == NONE
+            && self.setup.conduct != Conduct::OverlooksLoss;
+        work.stage = if let Some(own) = own.filter(|_| !is_lost) {
+            let done = own.finished | work.batch;
+            let behind = self.behind(own, work.batch).unwrap_or(own.from);
+            if u32::from(behind) < u8::BITS - done.leading_zeros() {
+                self.meets(Case::HeldBack);
+            }
+            Stage::Looked {
+                at,
+                generation,
+                behind,
+            }
+        } else {
+            self.aborts(world, at, Case::LossSeen);
+            Stage::Ready
+        };
+        world.members[member].work = Some(work);
+    }
+
+    /// Puts the offsets into the transaction; the group coordinator has a word in that.
+    fn offers(
+        &self,
+        world: &mut World,
+        member: usize,
+        at: u8,
+        generation: u8,
+        behind: u8,
+    ) -> Stage {
+        if world.log[usize::from(at)].stands != Stands::Open {
+            self.meets(Case::FencedProducer);
+            world.members[member].has_producer = false;
+            return Stage::Ready;
+        }
+        if self.setup.conduct == Conduct::LeavesOffsetsOut {
+            return Stage::Offered { at };
+        }
+        let is_taken = match self.setup.fencing {
+            // Whoever is in no generation is no member, and asked for nothing of one.
+            Fencing::Generation | Fencing::Transactions => {
+                generation == world.group.generation || generation == NONE
+            }
+            Fencing::Nothing => true,
+        };
+        if !is_taken {
+            self.aborts(world, at, Case::FencedOffsets);
+            return Stage::Ready;
+        }
+        world.log[usize::from(at)].behind = behind;
+        Stage::Offered { at }
+    }
+
+    /// Asks for the commit.
+    fn asks(&self, world: &mut World, member: usize, work: Work, at: u8, net: Net) {
+        let is_open = world.log[usize::from(at)].stands == Stands::Open;
+        if !is_open {
+            self.meets(Case::FencedProducer);
+            return self.unknown(world, member, work);
+        }
+        match net {
+            Net::Answered => {
+                self.commits(world, at);
+                self.answered(world, member, work, at);
+            }
+            Net::AnswerLost => {
+                world.left.lost -= 1;
+                self.commits(world, at);
+                self.meets(Case::CommitUnknownApplied);
+                if self.setup.conduct == Conduct::TrustsSilence {
+                    return self.answered(world, member, work, at);
+                }
+                self.unknown(world, member, work);
+            }
+            Net::Delayed => {
+                world.left.delayed -= 1;
+                world.late = Some(at);
+                if self.setup.conduct == Conduct::TrustsSilence {
+                    return self.answered(world, member, work, at);
+                }
+                self.unknown(world, member, work);
+            }
+        }
+    }
+
+    fn answered(&self, world: &mut World, member: usize, work: Work, at: u8) {
+        let behind = world.log[usize::from(at)].behind;
+        let member = &mut world.members[member];
+        member.work = None;
+        match &mut member.assignment {
+            Some(own) if own.id == work.assignment => {
+                own.finished |= work.batch;
+                own.image |= 1 << at;
+                if behind != NONE {
+                    own.acked = behind;
+                }
+            }
+            Some(_) | None => self.meets(Case::MovedMeanwhile),
+        }
+    }
+
+    /// Nobody told how it ended: another producer is made, and the image read on.
+    fn unknown(&self, world: &mut World, member: usize, mut work: Work) {
+        if let Some(at) = work.transaction() {
+            work.tried = world.log[usize::from(at)].at;
+        }
+        let member = &mut world.members[member];
+        member.has_producer = false;
+        work.stage = Stage::Ready;
+        member.work = Some(work);
+        if self.setup.conduct != Conduct::ForgetsSilence
+            && let Some(own) = &mut member.assignment
+            && own.restore != Restore::Position
+        {
+            own.restore = Restore::Offsets;
+        }
+    }
+
+    /// Offsets without a transaction.
+    fn ack(&self, world: &mut World, member: usize) {
+        let at = world.members[member];
+        let Some(mut own) = at.assignment else {
+            return;
+        };
+        let Some(behind) = self.behind(own, 0) else {
+            return;
+        };
+        let is_taken = match self.setup.fencing {
+            Fencing::Generation => at.generation == world.group.generation,
+            Fencing::Transactions | Fencing::Nothing => true,
+        };
+        if !is_taken {
+            self.meets(Case::AckFenced);
+            return;
+        }
+        self.meets(Case::AckedAlone);
+        for transaction in &mut world.log {
+            transaction.is_older |= transaction.holds_offsets();
+        }
+        own.acked = behind;
+        world.members[member].assignment = Some(own);
+        Self::moves(world, behind);
+    }
+
+    fn restore(&self, world: &mut World, member: usize) {
+        let Some(mut own) = world.members[member].assignment else {
+            return;
+        };
+        own.restore = match own.restore {
+            Restore::Position => {
+                own.from = world.group.committed;
+                own.acked = own.from;
+                Restore::Offsets
+            }
+            Restore::Offsets => Restore::End,
+            Restore::End => Restore::Until { end: world.len },
+            Restore::Until { end } => {
+                let early = self.setup.conduct == Conduct::ReadsUncommitted;
+                let to = if early { world.len } else { world.stable_end() };
+                for at in own.next..to {
+                    let transaction = &world.log[usize::from(at)];
+                    if transaction.is_committed() || early {
+                        own.image |= 1 << at;
+                    }
+                }
+                own.next = own.next.max(to).max(end);
+                Restore::Done
+            }
+            Restore::Done => Restore::Done,
+        };
+        world.members[member].assignment = Some(own);
+        self.forgets(world);
+    }
+
+    /// The laws that can be seen from how things stand.
+    fn look(&self, world: &mut World) {
+        let mut broken = 0;
+        let committed = world.transactions().iter().enumerate();
+        let committed = committed.filter(|(_, it)| it.is_committed());
+        let (mut bits, mut outputs, mut put_out) = (0_u8, 0_u8, [0_u8; 2]);
+        for (at, transaction) in committed {
+            bits |= 1 << at;
+            for record in self.records_of(transaction.records) {
+                outputs |= 1 << record;
+                put_out[usize::from(self.setup.records[record].operation)] += 1;
+            }
+        }
+        if put_out.iter().any(|count| *count > 1) {
+            broken |= Law::SingleOutput.bit();
+        }
+        for offset in 0..usize::from(world.group.committed) {
+            let post = self.setup.records[offset];
+            let same = self
+                .records_of(outputs)
+                .any(|it| self.setup.records[it] == post);
+            if !same && world.listed & (1 << offset) == 0 {
+                broken |= Law::NothingLost.bit();
+            }
+        }
+        for own in world.members[..MEMBERS]
+            .iter()
+            .filter_map(|it| it.assignment)
+        {
+            if own.image & !bits != 0 {
+                broken |= Law::OnlyCommitted.bit();
+            }
+            let decides = own.restore == Restore::Done && own.id == world.group.generation;
+            if decides && bits & !own.image != 0 {
+                broken |= Law::OwnerKnows.bit();
+            }
+        }
+        world.broken |= broken;
+    }
+}

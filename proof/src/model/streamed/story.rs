@@ -1,0 +1,91 @@
+//! A way through class E, told for people.
+
+use std::fmt::Write as _;
+
+use super::Streamed;
+use super::law::Law;
+use super::steps::{Action, Came, Net};
+use super::world::{Restore, Stage, World};
+
+/// One numbered sentence for each step, with how far the input is read afterwards.
+pub(crate) fn tell(model: &Streamed, path: &[(World, Option<Action>)]) -> String {
+    let mut told = model.setup.name.to_owned();
+    let mut worlds = path.iter().map(|(world, _)| world).skip(1);
+    for (step, (world, action)) in path.iter().enumerate() {
+        let Some(action) = action else { continue };
+        let _ = write!(told, "\n  {:>2}. {}", step + 1, sentence(world, *action));
+        let Some(next) = worlds.next() else { continue };
+        if next.group.committed != world.group.committed {
+            let _ = write!(told, " -> read up to {}", next.group.committed);
+        }
+        for &law in Law::ALL {
+            if next.broken & law.bit() != 0 {
+                let _ = write!(told, " <- breaks {}", law.name());
+            }
+        }
+    }
+    told
+}
+
+fn sentence(world: &World, action: Action) -> String {
+    let person = |member: u8| format!("member {}", member + 1);
+    let number = |at: u8| format!("transaction {}", at + 1);
+    match action {
+        Action::Tick => format!("time goes on to {}", world.now + 1),
+        Action::Take { member, came } => {
+            let came = match came {
+                Came::Done => "",
+                Came::Fails => ", and the first one fails",
+                Came::Refused => ", and the first one fails for good",
+            };
+            format!("{} takes a batch{came}", person(member))
+        }
+        Action::Go { member, net } => {
+            let work = world.members[usize::from(member)].work;
+            let what = match work.map(|work| work.stage) {
+                Some(Stage::Ready) => "begins".to_owned(),
+                Some(Stage::Wrote { at }) => format!("reads its generation for {}", number(at)),
+                Some(Stage::Knows { at, .. }) => {
+                    format!("looks at its assignment for {}", number(at))
+                }
+                Some(Stage::Looked { at, behind, .. }) => {
+                    format!("offers {behind} in {}", number(at))
+                }
+                Some(Stage::Offered { at }) => format!("asks for the commit of {}", number(at)),
+                None => "idles".to_owned(),
+            };
+            let fate = match net {
+                Net::Answered => "",
+                Net::AnswerLost => ", and the answer is lost",
+                Net::Delayed => ", and the request is on its way",
+            };
+            format!("{} {what}{fate}", person(member))
+        }
+        Action::Restore { member } => {
+            let own = world.members[usize::from(member)].assignment;
+            let what = match own.map(|own| own.restore) {
+                Some(Restore::Position) => "is told where to read on",
+                Some(Restore::Offsets) => "is told the committed offsets",
+                Some(Restore::End) => "looks up the end of the changelog",
+                Some(Restore::Until { .. }) => "has read the changelog",
+                Some(Restore::Done) | None => "idles",
+            };
+            format!("{} {what}", person(member))
+        }
+        Action::Ack { member } => format!("{} commits its offsets alone", person(member)),
+        Action::Rebalance { to } => format!("the partition goes to {}", person(to)),
+        Action::ThrownOut { member } => format!("{} hears that it is out", person(member)),
+        Action::Rejoin { member } => format!("{} is in the group again", person(member)),
+        Action::Crash { member } => format!("{} crashes", person(member)),
+        Action::TimeOut { at } => format!("the time of {} is over", number(at)),
+        Action::Mark {
+            at,
+            changelog: true,
+        } => format!("the changelog hears of {}", number(at)),
+        Action::Mark {
+            at,
+            changelog: false,
+        } => format!("the offsets of {} count", number(at)),
+        Action::Land => "the late commit arrives".to_owned(),
+    }
+}

@@ -1,0 +1,249 @@
+//! All that there is at one instant: the group, the changelog, and two members.
+
+use super::setup::{Budget, MOST_TRANSACTIONS, Names, Setup};
+use crate::model::named::Breakable;
+use crate::model::world::NONE;
+
+pub(crate) const MEMBERS: usize = 2;
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct World {
+    pub(crate) now: u8,
+    pub(crate) group: Group,
+    /// The transactions, in the order in which their blocks are in the changelog.
+    pub(crate) log: [Transaction; MOST_TRANSACTIONS],
+    pub(crate) len: u8,
+    pub(crate) members: [Member; MEMBERS],
+    /// Whose producer of each transactional id is the newest.
+    pub(crate) newest: [u8; MEMBERS],
+    /// Records that were set aside, a bit each.
+    pub(crate) listed: u8,
+    /// A transaction whose commit is on its way.
+    pub(crate) late: Option<u8>,
+    pub(crate) left: Budget,
+    pub(crate) broken: u32,
+}
+
+/// What the group coordinator knows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Group {
+    pub(crate) generation: u8,
+    pub(crate) owner: u8,
+    /// How far the partition is read.
+    pub(crate) committed: u8,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Transaction {
+    /// Its transactional id.
+    pub(crate) name: u8,
+    /// The records that it puts out, a bit each.
+    pub(crate) records: u8,
+    pub(crate) at: u8,
+    /// For which assignment.
+    pub(crate) assignment: u8,
+    /// How far the input is read with it, once its offsets were taken.
+    pub(crate) behind: u8,
+    /// Offsets were committed after its own.
+    pub(crate) is_older: bool,
+    pub(crate) stands: Stands,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Stands {
+    Open,
+    Aborted,
+    /// It is committed; where its markers are already.
+    Committed {
+        offsets: bool,
+        changelog: bool,
+    },
+}
+
+impl Transaction {
+    pub(crate) const fn is_committed(self) -> bool {
+        matches!(self.stands, Stands::Committed { .. })
+    }
+
+    /// Whether readers of the changelog still wait for it.
+    pub(crate) const fn is_pending(self) -> bool {
+        match self.stands {
+            Stands::Open => true,
+            Stands::Aborted => false,
+            Stands::Committed { changelog, .. } => !changelog,
+        }
+    }
+
+    /// Whether who asks for the committed offsets waits for it.
+    pub(crate) const fn holds_offsets(self) -> bool {
+        match self.stands {
+            Stands::Open => self.behind != NONE,
+            Stands::Aborted => false,
+            Stands::Committed { offsets, .. } => !offsets && self.behind != NONE,
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Member {
+    /// The generation that its client is in; `NONE` is thrown out, or not in yet.
+    pub(crate) generation: u8,
+    pub(crate) assignment: Option<Assignment>,
+    pub(crate) has_producer: bool,
+    pub(crate) work: Option<Work>,
+}
+
+/// What a member knows of the partition that it was given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Assignment {
+    /// The generation in which it was given.
+    pub(crate) id: u8,
+    pub(crate) restore: Restore,
+    /// Where reading began.
+    pub(crate) from: u8,
+    /// Records that are finished, a bit each.
+    pub(crate) finished: u8,
+    /// The offset that was committed last.
+    pub(crate) acked: u8,
+    /// The transactions that the image has taken in, a bit each.
+    pub(crate) image: u8,
+    /// How far the changelog was read.
+    pub(crate) next: u8,
+}
+
+/// How far the restoring of an image has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Restore {
+    /// Where reading begins is asked for.
+    Position,
+    /// The committed offsets are awaited.
+    Offsets,
+    /// The end of the changelog is looked up.
+    End,
+    /// Everything before that end is awaited, and read.
+    Until {
+        end: u8,
+    },
+    Done,
+}
+
+/// A batch on its way into a transaction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Work {
+    pub(crate) assignment: u8,
+    /// A bit for each record.
+    pub(crate) batch: u8,
+    /// When a transaction over it began of which nobody told the end.
+    pub(crate) tried: u8,
+    pub(crate) stage: Stage,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Stage {
+    /// About to begin, or to begin again.
+    Ready,
+    /// Outputs and block are written.
+    Wrote { at: u8 },
+    /// The group's metadata were read.
+    Knows { at: u8, generation: u8 },
+    /// The partition was seen to be its own.
+    Looked { at: u8, generation: u8, behind: u8 },
+    /// The offsets were taken.
+    Offered { at: u8 },
+}
+
+pub(crate) const RESTARTED: Member = Member {
+    generation: NONE,
+    assignment: None,
+    has_producer: false,
+    work: None,
+};
+
+const NOTHING: Transaction = Transaction {
+    name: NONE,
+    records: 0,
+    at: 0,
+    assignment: NONE,
+    behind: NONE,
+    is_older: false,
+    stands: Stands::Aborted,
+};
+
+impl World {
+    /// The first member has the partition, the second has none.
+    pub(crate) fn new(setup: &Setup) -> Self {
+        let mut members = [RESTARTED; MEMBERS];
+        for member in &mut members {
+            member.generation = 1;
+        }
+        members[0].assignment = Some(Assignment::new(1));
+        Self {
+            now: 0,
+            group: Group {
+                generation: 1,
+                owner: 0,
+                committed: 0,
+            },
+            log: [NOTHING; MOST_TRANSACTIONS],
+            len: 0,
+            members,
+            newest: [NONE; MEMBERS],
+            listed: 0,
+            late: None,
+            left: setup.budget,
+            broken: 0,
+        }
+    }
+
+    pub(crate) fn transactions(&self) -> &[Transaction] {
+        self.log.get(..usize::from(self.len)).unwrap_or_default()
+    }
+
+    /// Whether somebody still writes a transaction of this name, or its markers.
+    pub(crate) fn is_busy(&self, name: u8) -> bool {
+        let mut all = self.transactions().iter();
+        all.any(|it| {
+            it.name == name && it.is_committed() && (it.is_pending() || it.holds_offsets())
+        })
+    }
+
+    /// The end of what readers of committed records of the changelog get to see.
+    pub(crate) fn stable_end(&self) -> u8 {
+        let pending = self.transactions().iter().position(|it| it.is_pending());
+        pending.map_or(self.len, |at| u8::try_from(at).unwrap_or(self.len))
+    }
+
+    pub(crate) fn offsets_are_stable(&self) -> bool {
+        !self.transactions().iter().any(|it| it.holds_offsets())
+    }
+}
+
+impl Assignment {
+    pub(crate) const fn new(id: u8) -> Self {
+        Self {
+            id,
+            restore: Restore::Position,
+            from: 0,
+            finished: 0,
+            acked: 0,
+            image: 0,
+            next: 0,
+        }
+    }
+}
+
+impl Member {
+    /// The transactional id of a member.
+    pub(crate) const fn name(names: Names, member: u8) -> u8 {
+        match names {
+            Names::Kept | Names::Fresh => member,
+            Names::Shared => 0,
+        }
+    }
+}
+
+impl Breakable for World {
+    fn broken(&self) -> u32 {
+        self.broken
+    }
+}
