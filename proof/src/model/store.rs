@@ -228,6 +228,9 @@ impl Protocol {
             decision.entity.as_ref(),
             Cause::Order(wish),
         );
+        if any {
+            return true;
+        }
         match decision.answer {
             Directed::Now(_) => {
                 match wish {
