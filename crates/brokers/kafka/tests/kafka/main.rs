@@ -10,3 +10,4 @@ mod rights;
 mod secure;
 mod sink;
 mod streamed;
+mod transactions;
