@@ -169,6 +169,7 @@ fn wants_attention(event: &Event<'_>) -> bool {
         Event::Unusable { .. }
         | Event::Conflicted { .. }
         | Event::TooOld { .. }
+        | Event::LiveOnly { .. }
         | Event::Fenced { .. }
         | Event::StoreFailed { .. }
         | Event::BreakerOpened { .. }

@@ -21,6 +21,8 @@ pub enum Reason {
     Conflict,
     /// Quarantined: it has no record and is older than the window.
     TooOld,
+    /// Quarantined: somebody sends it again, it has no record, and its effect is for live messages alone.
+    LiveOnly,
     /// Its operation is dead; this is the dead letter.
     Dead,
     /// Its operation is in doubt.
@@ -34,6 +36,7 @@ impl Reason {
             Self::Unusable(unusable) => unusable.code(),
             Self::Conflict => "fingerprint-conflict",
             Self::TooOld => "too-old",
+            Self::LiveOnly => "live-only",
             Self::Dead => "dead",
             Self::InDoubt => "in-doubt",
         }
@@ -41,7 +44,10 @@ impl Reason {
 
     /// Whether the message is quarantined, as opposed to dead or in doubt.
     pub const fn is_quarantined(&self) -> bool {
-        matches!(self, Self::Unusable(_) | Self::Conflict | Self::TooOld)
+        matches!(
+            self,
+            Self::Unusable(_) | Self::Conflict | Self::TooOld | Self::LiveOnly
+        )
     }
 }
 

@@ -59,6 +59,13 @@ pub enum Event<'a> {
         /// Where the message was read.
         coordinates: &'a str,
     },
+    /// No record, and a replay id, while the effect is for live messages alone. Quarantined.
+    LiveOnly {
+        /// The operation.
+        operation: &'a Operation,
+        /// Where the message was read.
+        coordinates: &'a str,
+    },
     /// No usable key. Quarantined.
     Unusable {
         /// Where the message was read.

@@ -56,6 +56,19 @@ pub struct Pipeline {
     pub max_message_bytes: u64,
     /// Values for an effect in the store's transaction.
     pub bind: Option<Arc<dyn Bind>>,
+    /// Whether the effect is for live messages alone: one with a [`REPLAY_ID`] that has no record is set
+    /// aside, as `live-only`.
+    pub live_only: bool,
+}
+
+/// The header by which whoever sends messages again says so, and in which replay.
+pub const REPLAY_ID: &str = "semel-replay-id";
+
+/// Whether a message was sent again by somebody who says so.
+pub(crate) fn is_sent_again(headers: &[(Box<str>, Bytes)]) -> bool {
+    headers
+        .iter()
+        .any(|(name, _)| name.eq_ignore_ascii_case(REPLAY_ID))
 }
 
 /// What becomes of a pipeline's messages while its store does not answer.
@@ -242,6 +255,8 @@ impl Pipeline {
         };
         let birth = match (delivery.appended_at, &self.birth) {
             _ if semel_core::planted("M18") => None,
+            // Older than every window: without a record it is not begun, in one step with the look for one.
+            _ if self.live_only && is_sent_again(&delivery.headers) => Some(Timestamp::EPOCH),
             (Some(appended_at), _) => Some(appended_at),
             (None, Some(birth)) => Some(Timestamp::from_millis(birth::of(view, birth)?)),
             (None, None) => None,

@@ -40,6 +40,10 @@ pub struct Summary {
     /// Calls of the effect that began without a claim while the store was away, whatever became of
     /// them.
     pub unprotected_calls: u64,
+    /// Deliveries with a replay id, whatever their fate.
+    pub sent_again: u64,
+    /// Of those, what an effect for live messages alone did not get; among the quarantined.
+    pub suppressed: u64,
     /// Wall time of the run.
     pub elapsed: Duration,
 }

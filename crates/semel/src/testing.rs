@@ -137,6 +137,7 @@ impl Observer for Seen {
             Event::Conflicted { operation, .. } => of("conflicted", operation),
             Event::Stale { operation, .. } => of("stale", operation),
             Event::TooOld { operation, .. } => of("too old", operation),
+            Event::LiveOnly { operation, .. } => of("live only", operation),
             Event::Released { operation, .. } => of("released", operation),
             Event::Dead { operation, .. } => of("dead", operation),
             Event::InDoubt { operation, .. } => of("in doubt", operation),

@@ -112,6 +112,7 @@ impl World {
             concurrency: 8,
             max_message_bytes: 4096,
             bind: None,
+            live_only: false,
         }
     }
 

@@ -34,7 +34,7 @@ impl Kind {
     /// Reasons of the parked messages that may be of this kind.
     pub fn reasons(self) -> Vec<Box<str>> {
         let dead: &[&str] = &["dead", "in-doubt"];
-        let quarantined: &[&str] = &["fingerprint-conflict", "too-old"];
+        let quarantined: &[&str] = &["fingerprint-conflict", "live-only", "too-old"];
         let reasons = match self {
             Self::DeadLetters => dead.iter().chain(&[]),
             Self::Quarantined => quarantined.iter().chain(&Unusable::CODES),

@@ -203,6 +203,7 @@ const PAGES: &[(&str, &str)] = pages![
     "key-not-scalar",
     "key-null",
     "key-too-long",
+    "live-only",
     "member-duplicated",
     "message-too-large",
     "nested-too-deep",
@@ -241,7 +242,13 @@ mod tests {
             .iter()
             .map(|code| code.as_str())
             .chain(Unusable::CODES);
-        for code in codes.chain(["dead", "in-doubt", "too-old", "fingerprint-conflict"]) {
+        for code in codes.chain([
+            "dead",
+            "in-doubt",
+            "too-old",
+            "live-only",
+            "fingerprint-conflict",
+        ]) {
             let page = Page::of(code).expect(code);
             let meaning = page.meaning();
             for part in [

@@ -53,6 +53,12 @@ pub(crate) struct Json<'a> {
     /// Effects that happened without a claim; left out unless the pipeline fails open.
     #[serde(skip_serializing_if = "Option::is_none")]
     unprotected: Option<u64>,
+    /// Deliveries with a replay id, and what of them was for no effect of live messages; left out where there
+    /// is none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    sent_again: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    suppressed: Option<u64>,
     #[serde(flatten)]
     layer: LayerFigures,
     /// What is accepted by name, of the store's weaknesses and of the pipeline's own; left out where nothing
@@ -79,6 +85,8 @@ impl<'a> Json<'a> {
             takeovers: summary.takeovers,
             elapsed_seconds: (summary.elapsed.as_secs_f64() * 1_000.0).round() / 1_000.0,
             unprotected: (ended.fail == Fail::Open).then(|| summary.of(Fate::Unprotected)),
+            sent_again: (summary.sent_again > 0).then_some(summary.sent_again),
+            suppressed: (summary.suppressed > 0).then_some(summary.suppressed),
             layer: ended.layer,
             accepted: [accepted.names(), ended.waived.names()].concat(),
         }
@@ -173,6 +181,18 @@ pub(crate) fn table(name: &str, ended: &Ended, accepted: Accepted, narrator: &Na
             summary.fenced,
             false,
             "attempts that lost their claim; results discarded",
+        ),
+        (
+            "sent again",
+            summary.sent_again,
+            false,
+            "of all these, deliveries with a replay id",
+        ),
+        (
+            "suppressed",
+            summary.suppressed,
+            false,
+            "of these, kept from an effect for live messages alone; in quarantine",
         ),
     ];
     let seconds = summary.elapsed.as_secs_f64();

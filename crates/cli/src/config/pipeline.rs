@@ -93,6 +93,7 @@ pub(super) fn read(
             window: window.duration(),
         },
     );
+    let live_only = fields.boolean_or("live_only", false);
     let waived = waived::read(&mut fields);
     for not_yet in ["transport_unique", "apply_if", "guard"] {
         fields.not_yet(not_yet);
@@ -116,6 +117,7 @@ pub(super) fn read(
         concurrency: concurrency as usize,
         max_message_bytes,
         bind: None,
+        live_only,
     };
     Some(PipelineSettings {
         pipeline,

@@ -189,6 +189,14 @@ impl<'a> Decision<'a> {
                 let why = "no record, and older than the window";
                 self.quarantined(coordinates, why, "too-old");
             }
+            Event::LiveOnly {
+                operation,
+                coordinates,
+            } => {
+                self.concerns("live_only", operation);
+                let why = "no record, a replay id, and an effect for live messages alone";
+                self.quarantined(coordinates, why, "live-only");
+            }
             Event::Unusable {
                 coordinates,
                 unusable,
@@ -383,6 +391,7 @@ fn message(name: &str) -> &'static str {
         "stale" => "its entity has this version or a later one: skipped",
         "released" => "attempt failed, another follows",
         "conflict" => "the key was used with another request: quarantined",
+        "live_only" => "a replay id, and an effect for live messages alone: quarantined",
         "too_old" => "no record, and older than the window: quarantined",
         "quarantined" => "no usable key: quarantined",
         "dead" => "failed for good or out of attempts: kept as a dead letter",

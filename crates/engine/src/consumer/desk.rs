@@ -67,6 +67,8 @@ struct Met {
     delivery: DeliveryId,
     held: Option<Held>,
     fate: Fate,
+    /// Whether it carried a replay id.
+    is_sent_again: bool,
 }
 
 /// What a message in hand occupies until its fate is counted.
@@ -310,8 +312,10 @@ impl<S: Store + Clone> Desk<S> {
                 delivery,
                 held,
                 fate,
+                is_sent_again,
             } = met;
             self.summary.count(fate);
+            self.summary.sent_again += u64::from(is_sent_again);
             self.observe(&Event::Settled { delivery, fate });
             self.in_hand.remove(&delivery);
             acknowledge.push(delivery);

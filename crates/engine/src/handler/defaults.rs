@@ -26,5 +26,6 @@ pub(super) fn pipeline(name: &str, scope: Scope, settings: &Settings) -> Pipelin
         concurrency: settings.concurrency,
         max_message_bytes: 8 << 20,
         bind: None,
+        live_only: false,
     }
 }

@@ -9,7 +9,7 @@ use super::broker_with;
 use crate::world::faulty::{Fault, Method};
 use crate::world::message::Message;
 use crate::world::scripted::{Act, Scripted};
-use crate::world::worker::Run;
+use crate::world::worker::{Run, Worker};
 use crate::world::{PARK, WINDOW, World};
 
 #[tokio::test(start_paused = true)]
@@ -93,6 +93,53 @@ async fn a_message_older_than_the_window_is_never_taken_for_new() {
         (0, 1)
     );
     assert_eq!(&*world.parked().await[0].reason, "too-old");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_sent_again_is_kept_from_an_effect_for_live_messages_alone() {
+    let world = World::new();
+    let broker = world.broker();
+    let live = |world: &World| {
+        let mut worker = world.worker(&broker);
+        worker.pipeline.live_only = true;
+        worker
+    };
+    broker.publish(Message::of("done"));
+    let worker = live(&world);
+    let effect = Scripted::new(&world, &worker.crash, []);
+    let summary = worker.each(effect, PARK).await.summary();
+    assert_eq!((summary.of(Fate::Applied), summary.sent_again), (1, 0));
+
+    // All of it again, with one that nobody has seen before.
+    broker.publish(Message::of("done"));
+    broker.publish(Message::of("new"));
+    let sent_again = |mut worker: Worker| {
+        worker.feed.headers = vec![("Semel-Replay-Id".into(), "2026-11".into())];
+        worker
+    };
+    let worker = sent_again(live(&world));
+    let effect = Scripted::new(&world, &worker.crash, []);
+    let summary = worker.each(effect, PARK).await.summary();
+    assert_eq!(
+        (summary.of(Fate::Replayed), summary.of(Fate::Quarantined)),
+        (1, 1)
+    );
+    assert_eq!((summary.sent_again, summary.suppressed), (2, 1));
+    assert_eq!(summary.of(Fate::TooOld), 0);
+    assert_eq!(
+        (world.sink.applied("done"), world.sink.applied("new")),
+        (1, 0)
+    );
+    assert_eq!(&*world.parked().await[0].reason, "live-only");
+
+    // To any other effect they are messages like all, and are counted apart.
+    broker.publish(Message::of("other"));
+    let worker = sent_again(world.worker(&broker));
+    let effect = Scripted::new(&world, &worker.crash, []);
+    let summary = worker.each(effect, PARK).await.summary();
+    assert_eq!((summary.of(Fate::Applied), summary.sent_again), (1, 1));
+    assert_eq!(summary.suppressed, 0);
+    broker.check();
 }
 
 #[tokio::test(start_paused = true)]

@@ -127,6 +127,12 @@ impl Watch {
                 ));
                 world.saw("stale");
             }
+            Event::LiveOnly { operation, .. } => {
+                world.log(format_args!(
+                    "{life} keeps k{} from an effect for live messages",
+                    number_of(&operation.key)
+                ));
+            }
             Event::TooOld { operation, .. } => {
                 world.log(format_args!(
                     "{life} finds k{} too old",

@@ -225,6 +225,7 @@ fn pipeline(world: &World, plan: &WorkerPlan) -> Pipeline {
         concurrency: plan.concurrency,
         max_message_bytes: 4096,
         bind: None,
+        live_only: false,
     }
 }
 

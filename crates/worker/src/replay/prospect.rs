@@ -117,6 +117,7 @@ impl Assessor {
             pipeline.bind = Some(Arc::new(binding.clone()));
         }
         pipeline.birth = None;
+        pipeline.live_only = false;
         pipeline
     }
 

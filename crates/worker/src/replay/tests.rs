@@ -459,6 +459,7 @@ impl Desk {
             concurrency: 1,
             max_message_bytes: 1 << 20,
             bind: None,
+            live_only: false,
         }
     }
 

@@ -11,7 +11,7 @@ use semel_core::{
 use super::asking::is_final;
 use super::{Desk, Held, Met, RECHECK};
 use crate::event::{Event, Origin};
-use crate::pipeline::{Incoming, Rejected};
+use crate::pipeline::{Incoming, Rejected, is_sent_again};
 use crate::summary::Fate;
 
 impl<S: Store + Clone> Desk<S> {
@@ -33,6 +33,7 @@ impl<S: Store + Clone> Desk<S> {
             delivery,
             held: None,
             fate: Fate::Quarantined,
+            is_sent_again: is_sent_again(&parked.headers),
         };
         self.to_park.push((parked, met));
     }
@@ -96,6 +97,19 @@ impl<S: Store + Clone> Desk<S> {
                     },
                 );
                 self.parked(&incoming, state, "its operation was given up before");
+            }
+            Admission::TooOld if self.pipeline.live_only && is_sent_again(&incoming.headers) => {
+                let coordinates = &incoming.coordinates;
+                self.observe_message(
+                    &incoming,
+                    &Event::LiveOnly {
+                        operation,
+                        coordinates,
+                    },
+                );
+                self.summary.suppressed += 1;
+                let detail = "no record, a replay id, and an effect for live messages alone";
+                self.set_aside(&incoming, "live-only", detail, Fate::Quarantined);
             }
             Admission::TooOld => {
                 let coordinates = &incoming.coordinates;
@@ -312,6 +326,7 @@ impl<S: Store + Clone> Desk<S> {
             delivery: incoming.delivery,
             held: Some(held),
             fate,
+            is_sent_again: is_sent_again(&incoming.headers),
         }
     }
 }
