@@ -98,6 +98,24 @@ pub(crate) fn json(name: &str, ended: &Ended, accepted: Accepted) -> String {
     serde_json::to_string(&Json::of(name, ended, accepted)).unwrap_or_default()
 }
 
+/// How many came with a replay id, and what became of them.
+fn sent_again(summary: &Summary) -> [(&'static str, u64, bool, &'static str); 2] {
+    [
+        (
+            "sent again",
+            summary.sent_again,
+            false,
+            "of all these, deliveries with a replay id",
+        ),
+        (
+            "suppressed",
+            summary.suppressed,
+            false,
+            "of these, kept from an effect for live messages alone; in quarantine",
+        ),
+    ]
+}
+
 /// For people: what happened, and what each number means. Zeros stay out, but for the first three.
 pub(crate) fn table(name: &str, ended: &Ended, accepted: Accepted, narrator: &Narrator) -> String {
     let summary = &ended.summary;
@@ -182,25 +200,13 @@ pub(crate) fn table(name: &str, ended: &Ended, accepted: Accepted, narrator: &Na
             false,
             "attempts that lost their claim; results discarded",
         ),
-        (
-            "sent again",
-            summary.sent_again,
-            false,
-            "of all these, deliveries with a replay id",
-        ),
-        (
-            "suppressed",
-            summary.suppressed,
-            false,
-            "of these, kept from an effect for live messages alone; in quarantine",
-        ),
     ];
     let seconds = summary.elapsed.as_secs_f64();
     let mut text = format!(
         "{name}: {} deliveries in {seconds:.2} s",
         summary.deliveries()
     );
-    for (label, count, always, meaning) in rows {
+    for (label, count, always, meaning) in rows.into_iter().chain(sent_again(summary)) {
         if always || count > 0 {
             // A string takes what is written.
             let _ = write!(text, "\n  {label:<12}{count:>9}  {meaning}");
