@@ -14,8 +14,16 @@ use tokio::sync::OnceCell;
 
 /// The broker, and how it is reached.
 pub(crate) struct Own {
+    #[cfg_attr(
+        not(feature = "tls"),
+        expect(dead_code, reason = "of encrypted connections")
+    )]
     pub(crate) authority: Authority,
     /// What the encrypted listener wants to see.
+    #[cfg_attr(
+        not(feature = "tls"),
+        expect(dead_code, reason = "of encrypted connections")
+    )]
     pub(crate) ours: Issued,
     ports: [u16; 6],
     /// Kept: the broker ends when its input does.

@@ -42,9 +42,11 @@ async fn commit(
     requests: &[ClaimRequest],
 ) -> Result<Vec<Committed>> {
     let all = deliveries.iter().zip(requests);
-    let batch: Vec<_> = all
+    let batch: Arc<[_]> = all
         .map(|(delivery, request)| Finished {
-            claimed: claimed((delivery, request)),
+            delivery: delivery.id,
+            id: request.operation.id(),
+            request: request.clone(),
             output: vec![Publication {
                 id: request.operation.id().to_string().into(),
                 order: None,
