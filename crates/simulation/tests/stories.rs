@@ -79,11 +79,14 @@ const FAILED: &[(Kind, u64, &str)] = &[
         317_397,
         "a worker died with a claim whose message had been handed on: the doubt was said to have no cause",
     ),
+    (Kind::Once, 24_157, ALL_TOLD),
+    (Kind::Once, 44_422, ALL_TOLD),
 ];
 
 const FORGOTTEN: &str = "a record left its window between an answer and its acknowledgement, which was called too early";
 const TOO_EARLY: &str =
     "a start that nobody had come back to was called lost before a sweep could find it";
+const ALL_TOLD: &str = "the store forgot, a late claim of somebody who was gone came first, and all who asked were told of another request: it was called lost";
 const NOT_ITS_OWNER: &str =
     "a claim whose answer was lost ran out: it was blamed on an owner that had released it before";
 

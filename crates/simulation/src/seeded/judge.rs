@@ -176,7 +176,12 @@ impl Case<'_> {
             // its record was forgotten was set aside.
             None => self.is_listed("dead") || self.is_listed("in-doubt") || self.is_too_old(),
         };
-        let is_elsewhere = self.world.queue().gave_up(self.number)
+        // Once the store forgot, a late claim of somebody who is gone may have come before all who ask.
+        let has_forgotten = self.world.tally().faults.contains_key("store forgets");
+        let is_told_to_callers =
+            has_forgotten && self.world.tally().told_conflict.contains(&self.number);
+        let is_elsewhere = is_told_to_callers
+            || self.world.queue().gave_up(self.number)
             || self.world.tally().remembered.contains(&self.number)
             || self.is_listed("fingerprint-conflict") && self.state().is_none();
         if is_told || is_elsewhere {

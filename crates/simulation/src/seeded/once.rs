@@ -216,8 +216,11 @@ impl Caller {
             }
             Err(error @ (Error::Conflict { .. } | Error::TooOld { .. })) => {
                 world.log(format_args!("{life} answers k{number}: {error}"));
+                let mut tally = world.tally();
                 if matches!(error, Error::TooOld { .. }) {
-                    world.tally().told_too_old.insert(*number);
+                    tally.told_too_old.insert(*number);
+                } else {
+                    tally.told_conflict.insert(*number);
                 }
             }
             // To be asked again.

@@ -60,6 +60,8 @@ pub(crate) struct Tally {
     pub(crate) told_dead: BTreeSet<usize>,
     /// Operations of which a caller was told that they are too old.
     pub(crate) told_too_old: BTreeSet<usize>,
+    /// Operations whose callers were told that the key was used with another request.
+    pub(crate) told_conflict: BTreeSet<usize>,
     /// Effects that callers began.
     pub(crate) runs: usize,
     /// Operations that somebody saw in doubt.
