@@ -51,9 +51,13 @@ pub(super) enum Why {
 struct Handed {
     /// Bytes that the stream took.
     taken: AtomicUsize,
-    /// Bytes that it took or may be taking now.
+    /// Bytes that it took or may be taking now, and whether it gets no more: one word, so that what is told
+    /// of a stream that was given up stays true.
     offered: AtomicUsize,
 }
+
+/// In `offered`: nothing more is handed over.
+const ENDED: usize = 1 << (usize::BITS - 1);
 
 impl Printer {
     /// Starts the thread.
@@ -96,13 +100,17 @@ impl Printer {
         buffer
     }
 
-    /// Prints all of `buffer`. Blocks.
+    /// Prints all of `buffer`. Blocks. Once it was given up, nothing is printed any more.
     pub(super) fn print(&mut self, buffer: Vec<u8>) -> Printed {
         if buffer.is_empty() {
             return Printed::All;
         }
-        self.handed.taken.store(0, Ordering::Release);
-        self.handed.offered.store(0, Ordering::Release);
+        if !self.handed.begin() {
+            return Printed::Partly {
+                handed: 0,
+                why: Why::GaveUp,
+            };
+        }
         if self.jobs.send(buffer).is_err() {
             return self.gone();
         }
@@ -120,7 +128,7 @@ impl Printer {
                 }
                 Err(RecvTimeoutError::Timeout) if was_stopping => {
                     return Printed::Partly {
-                        handed: self.handed.offered.load(Ordering::Acquire),
+                        handed: self.handed.end(),
                         why: Why::GaveUp,
                     };
                 }
@@ -147,18 +155,43 @@ impl Printer {
     /// The thread has ended, which only a panic in the stream can bring about.
     fn gone(&self) -> Printed {
         Printed::Partly {
-            handed: self.handed.offered.load(Ordering::Acquire),
+            handed: self.handed.end(),
             why: Why::Failed(std::io::Error::other("the thread that prints has stopped")),
         }
     }
 }
 
 impl Handed {
+    /// Begins with another buffer, unless all has ended. The thread is at rest.
+    fn begin(&self) -> bool {
+        self.taken.store(0, Ordering::Release);
+        let begin = |offered| (offered & ENDED == 0).then_some(0);
+        self.offered
+            .fetch_update(Ordering::AcqRel, Ordering::Acquire, begin)
+            .is_ok()
+    }
+
+    /// Ends it all: how much was offered, which is all that ever will be.
+    fn end(&self) -> usize {
+        self.offered.fetch_or(ENDED, Ordering::AcqRel) & !ENDED
+    }
+
+    /// Whether the stream may be offered as far as `end`.
+    fn offers(&self, end: usize) -> bool {
+        let offer = |offered| (offered & ENDED == 0).then_some(end);
+        self.offered
+            .fetch_update(Ordering::AcqRel, Ordering::Acquire, offer)
+            .is_ok()
+    }
+
     fn print(&self, stream: &mut (impl Write + ?Sized), buffer: &[u8]) -> Result<()> {
         let mut taken = 0;
         while taken < buffer.len() {
             let part = &buffer[taken..buffer.len().min(taken + MOST_AT_ONCE)];
-            self.offered.store(taken + part.len(), Ordering::Release);
+            if !self.offers(taken + part.len()) {
+                // Nobody waits for this answer.
+                return Err(ErrorKind::TimedOut.into());
+            }
             match stream.write(part) {
                 Ok(0) => return Err(ErrorKind::WriteZero.into()),
                 Ok(count) => taken += count,
@@ -175,3 +208,69 @@ impl Handed {
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 /// As much as a pipe holds.
 const MOST_AT_ONCE: usize = 64 << 10;
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use super::*;
+
+    /// Takes a part, and goes on when somebody reads.
+    struct Stream {
+        took: Arc<Mutex<Vec<u8>>>,
+        asked: SyncSender<()>,
+        read: Receiver<()>,
+    }
+
+    impl Write for Stream {
+        fn write(&mut self, part: &[u8]) -> Result<usize> {
+            let _ = self.asked.send(());
+            let _ = self.read.recv();
+            self.took.lock().expect("bytes").extend_from_slice(part);
+            Ok(part.len())
+        }
+
+        fn flush(&mut self) -> Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_stream_that_was_given_up_gets_no_more_than_was_told() {
+        let took = Arc::<Mutex<Vec<u8>>>::default();
+        let (asked, was_asked) = sync_channel(9);
+        let (reads, read) = sync_channel(9);
+        let stream = Stream {
+            took: Arc::clone(&took),
+            asked,
+            read,
+        };
+        let (_stops, stop) = watch::channel(true);
+        let patience = Duration::from_millis(1);
+        let mut printer = Printer::start(Box::new(stream), stop, patience).expect("a thread");
+        let buffer = vec![7; 3 * MOST_AT_ONCE];
+        let Printed::Partly {
+            handed,
+            why: Why::GaveUp,
+        } = printer.print(buffer.clone())
+        else {
+            panic!("nobody read");
+        };
+        assert_eq!(handed, MOST_AT_ONCE);
+        // Now its reader reads on.
+        was_asked.recv().expect("a part is offered");
+        reads.send(()).expect("a stream");
+        let again = printer.print(buffer);
+        assert!(matches!(
+            again,
+            Printed::Partly {
+                handed: 0,
+                why: Why::GaveUp
+            }
+        ));
+        // The thread ends with the printer, and asks nobody before.
+        drop(printer);
+        assert!(was_asked.recv().is_err(), "another part was offered");
+        assert_eq!(took.lock().expect("bytes").len(), MOST_AT_ONCE);
+    }
+}
