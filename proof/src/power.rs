@@ -58,14 +58,26 @@ pub(crate) fn run(effort: Effort) -> Vec<Row> {
         return rows;
     }
     rows.insert(1, script::failure_row());
-    if servers::has_redis() {
-        rows.push(cuts::row(Kind::Redis, effort, 50, u64::MAX));
-        rows.push(cuts::row(Kind::RedisEverysec, effort, 50, CONTROL));
-    }
-    if servers::has_postgres() {
-        rows.push(cuts::row(Kind::Postgres, effort, 50, u64::MAX));
+    for (kind, is_there, most) in [
+        (Kind::Redis, servers::has_redis(), u64::MAX),
+        (Kind::RedisEverysec, servers::has_redis(), CONTROL),
+        (Kind::Postgres, servers::has_postgres(), u64::MAX),
+    ] {
+        rows.push(if is_there {
+            cuts::row(kind, effort, 50, most)
+        } else {
+            absent(kind)
+        });
     }
     rows
+}
+
+/// A campaign without one of its servers has failed.
+fn absent(kind: Kind) -> Row {
+    let mut row = Row::new(kind.name(), "cuts");
+    let missing = "its server is not installed; `cargo xtask services up` installs it";
+    row.violations.push(missing.to_owned());
+    row
 }
 
 /// Cuts that a control is given.

@@ -20,7 +20,7 @@ pub(crate) fn row(kind: Kind, effort: Effort, merge: u64, most: u64) -> Row {
     if kind.is_control() {
         row.seen.insert(LOST.to_owned(), 0);
     }
-    let budget = effort.budget(merge);
+    let budget = effort.share(merge, ROWS);
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .enable_all()
@@ -51,6 +51,9 @@ pub(crate) fn row(kind: Kind, effort: Effort, merge: u64, most: u64) -> Row {
     row.seconds = since.elapsed().as_secs_f64();
     row
 }
+
+/// How many such rows a campaign has.
+const ROWS: usize = 6;
 
 /// Lives of one store, each ended by a power cut.
 struct Series<'a> {
