@@ -69,7 +69,7 @@ impl StreamedStore for Nobodys {
         match *self {}
     }
 
-    async fn commit(&self, _batch: &[Finished<'_>]) -> Result<Vec<Committed>> {
+    async fn commit(&self, _batch: &std::sync::Arc<[Finished]>) -> Result<Vec<Committed>> {
         match *self {}
     }
 }
