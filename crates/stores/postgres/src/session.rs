@@ -20,7 +20,6 @@ use crate::streak::Streak;
 pub(crate) struct Session {
     pub(crate) pool: Pool,
     pub(crate) texts: Texts,
-    pub(crate) claim_new: Text,
     pub(crate) schema: Box<str>,
     pub(crate) clock: Option<Arc<dyn Clock>>,
     pub(crate) patience: Duration,
@@ -104,11 +103,9 @@ impl Session {
         clock: Option<Arc<dyn Clock>>,
         patience: Duration,
     ) -> Self {
-        let texts = Texts::in_schema(&schema);
         Self {
             pool,
-            claim_new: texts.claim_new(),
-            texts,
+            texts: Texts::in_schema(&schema),
             schema,
             clock,
             patience,

@@ -12,7 +12,7 @@ use semel_core::{
 use super::{Rounds, line, unasked};
 use crate::columns::Asked;
 use crate::error::{is_passing, is_there, undone};
-use crate::row;
+use crate::row::{self, timestamp};
 use crate::session::{Runs as _, Session};
 
 impl Rounds<'_, Admission> {
@@ -41,7 +41,13 @@ impl Rounds<'_, Admission> {
             &asked.leases,
             &asked.recoveries,
         ];
-        let rows = self.insert(keys.len(), parameters).await?;
+        let hoped = self.insert_new(keys.len(), parameters).await?;
+        if let Some(rows) = hoped {
+            drop(asked);
+            return self.take_new(batch, &keys, &rows).await;
+        }
+        let text = &self.session.texts.claim;
+        let rows = self.session.run(self.client, text, parameters).await?;
         drop(asked);
         let mut ledger: Option<Ledger> = None;
         let mut spares = Vec::new();
@@ -55,7 +61,8 @@ impl Rounds<'_, Admission> {
                 ledger
             });
             let Some(item) = found else {
-                overtaken = self.take_granted(batch, &keys, row, ledger)?;
+                let columns = [4, 5, 6].map(|column| row::COLUMNS + column);
+                overtaken = self.take_granted(batch, &keys, (row, columns), ledger)?;
                 continue;
             };
             let id = self.ids[item];
@@ -70,10 +77,7 @@ impl Rounds<'_, Admission> {
             is_new &= is_too_old;
         }
         let Some(mut ledger) = ledger else {
-            return Err(Error::new(
-                ErrorKind::Internal,
-                "a claim was answered with nothing",
-            ));
+            return Err(unanswered());
         };
         if !overtaken.is_empty() {
             self.take_back(&overtaken).await?;
@@ -100,25 +104,57 @@ impl Rounds<'_, Admission> {
         self.write(&ledger, again).await
     }
 
-    /// Inserts what is absent. Where all keys have been new for long, without looking them up first: if one
-    /// is there all the same, the server undoes the whole statement, and it is run as usual.
-    async fn insert(&self, keys: usize, parameters: &[&(dyn ToSql + Sync)]) -> Result<Vec<Row>> {
-        let Session {
-            texts,
-            claim_new,
-            streak,
-            ..
-        } = self.session;
-        if streak.is_worth_hoping(keys) {
-            match self.client.rows(claim_new, parameters).await {
-                Ok(rows) => return Ok(rows),
-                Err(failure) if is_passing(&failure) || is_there(&failure) => streak.ends(),
-                Err(failure) => return Err(undone(failure)),
+    /// Where all keys have been new for long, inserts without looking them up first. Nothing, if that is not
+    /// so, or if one is there all the same: then the server has undone the whole statement.
+    async fn insert_new(
+        &self,
+        keys: usize,
+        parameters: &[&(dyn ToSql + Sync)],
+    ) -> Result<Option<Vec<Row>>> {
+        let Session { texts, streak, .. } = self.session;
+        if self.round > 1 || !streak.is_worth_hoping(keys) {
+            return Ok(None);
+        }
+        match self.client.rows(&texts.claim_new, parameters).await {
+            Ok(rows) => Ok(Some(rows)),
+            Err(failure) if is_passing(&failure) || is_there(&failure) => {
+                streak.ends();
+                Ok(None)
+            }
+            Err(failure) => Err(undone(failure)),
+        }
+    }
+
+    /// Takes in what was inserted so. What was not, being too old, is asked for as usual.
+    async fn take_new(
+        &mut self,
+        batch: &[ClaimRequest],
+        keys: &[usize],
+        rows: &[Row],
+    ) -> Result<()> {
+        let row = rows.first().ok_or_else(unanswered)?;
+        let now: i64 = row.try_get(2).map_err(undone)?;
+        let mut ledger = Ledger::new(timestamp(now));
+        ledger.reserve(keys.len());
+        let overtaken = self.take_granted(batch, keys, (row, [0, 1, 3]), &mut ledger)?;
+        if !overtaken.is_empty() {
+            self.take_back(&overtaken).await?;
+        }
+        self.session.streak.goes_on(keys.len());
+        let mut again = Vec::new();
+        for item in &self.open {
+            if self.is_written[*item] {
+                continue;
+            }
+            let id = self.ids[*item];
+            if ledger.knows(id) {
+                self.answers[*item] = ledger.claim(id, &batch[*item], &mut std::iter::empty());
+            }
+            if self.answers[*item].is_none() {
+                again.push(*item);
             }
         }
-        self.session
-            .run(self.client, &texts.claim, parameters)
-            .await
+        self.write(&ledger, again).await
     }
 
     /// Takes in what was inserted: the ledger decides as the statement did. Answers with those whose token
@@ -127,14 +163,14 @@ impl Rounds<'_, Admission> {
         &mut self,
         batch: &[ClaimRequest],
         keys: &[usize],
-        row: &Row,
+        (row, [ids, tokens, floor]): (&Row, [usize; 3]),
         ledger: &mut Ledger,
     ) -> Result<Vec<(OpId, FencingToken)>> {
-        let floor: Option<i64> = row.try_get(row::COLUMNS + 6).map_err(undone)?;
+        let floor: Option<i64> = row.try_get(floor).map_err(undone)?;
         let floor = floor.unwrap_or_default().cast_unsigned();
         let mut overtaken = Vec::new();
-        let ids: Option<Vec<&[u8]>> = row.try_get(row::COLUMNS + 4).map_err(undone)?;
-        let tokens: Option<Vec<i64>> = row.try_get(row::COLUMNS + 5).map_err(undone)?;
+        let ids: Option<Vec<&[u8]>> = row.try_get(ids).map_err(undone)?;
+        let tokens: Option<Vec<i64>> = row.try_get(tokens).map_err(undone)?;
         let granted = ids.unwrap_or_default().into_iter();
         for (id, token) in granted.zip(tokens.unwrap_or_default()) {
             let place = keys.binary_search_by_key(&id, |item| &self.ids[*item].as_bytes()[..]);
@@ -164,6 +200,10 @@ impl Rounds<'_, Admission> {
         session.run(self.client, text, &[&ids, &revisions]).await?;
         Ok(())
     }
+}
+
+fn unanswered() -> Error {
+    Error::new(ErrorKind::Internal, "a claim was answered with nothing")
 }
 
 fn is_too_old(request: &ClaimRequest, now: Timestamp) -> bool {
