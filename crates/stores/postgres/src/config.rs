@@ -15,6 +15,9 @@ pub struct Options {
     /// The clock that decides in place of the server's. For tests only: records of two clocks do
     /// not mix.
     pub clock: Option<Arc<dyn Clock>>,
+    /// How many claimed keys in a row count as new at the start. For tests only: a store that has seen
+    /// enough of them claims as if all keys were new, and finds out if one is not.
+    pub new_keys: u64,
     /// Whether to make schema and tables where there are none.
     pub create: bool,
     /// The most connections to hold, unless the url says otherwise.
@@ -29,6 +32,7 @@ impl Default for Options {
     fn default() -> Self {
         Self {
             clock: None,
+            new_keys: 0,
             create: true,
             connections: 4,
             patience: Duration::from_secs(5),
@@ -41,6 +45,7 @@ impl fmt::Debug for Options {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Options")
             .field("clock", &self.clock.as_ref().map(|_| "given"))
+            .field("new_keys", &self.new_keys)
             .field("create", &self.create)
             .field("connections", &self.connections)
             .field("patience", &self.patience)

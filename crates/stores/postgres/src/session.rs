@@ -102,6 +102,7 @@ impl Session {
         schema: Box<str>,
         clock: Option<Arc<dyn Clock>>,
         patience: Duration,
+        streak: Streak,
     ) -> Self {
         Self {
             pool,
@@ -110,7 +111,7 @@ impl Session {
             clock,
             patience,
             careful: AtomicU32::new(0),
-            streak: Streak::default(),
+            streak,
             scopes: Mutex::default(),
         }
     }

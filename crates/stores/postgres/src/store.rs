@@ -20,6 +20,7 @@ use crate::connect;
 use crate::error::gone;
 use crate::inbox::Inbox;
 use crate::session::Session;
+use crate::streak::Streak;
 use crate::transaction::transact;
 use crate::{apply, audit, jobs, listing, parked, preflight, rounds, schema, statements, transfer};
 
@@ -82,6 +83,7 @@ pub(crate) fn session(url: &str, options: &Options) -> Result<Session> {
         place.schema,
         options.clock.clone(),
         options.patience,
+        Streak::of(options.new_keys),
     ))
 }
 

@@ -8,12 +8,19 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// without it is undone whole by one key that is there; it is tried only after so many new keys that what it
 /// saves is far more than what such a key wastes. What it answers is the same: the guard is the primary key
 /// either way. Source: decision 0021.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Streak {
     keys: AtomicU64,
 }
 
 impl Streak {
+    /// One of so many keys.
+    pub(crate) const fn of(keys: u64) -> Self {
+        Self {
+            keys: AtomicU64::new(keys),
+        }
+    }
+
     /// Whether it is worth hoping for a batch of this many keys.
     pub(crate) fn is_worth_hoping(&self, keys: usize) -> bool {
         // It only guesses, so it need not be in step with anything.
@@ -33,7 +40,7 @@ impl Streak {
 
 /// From this many new keys on. The server writes a line in its log for each insert that it undoes: a stream
 /// with more repeats than that has none.
-pub(crate) const LONG: u64 = 1 << 16;
+const LONG: u64 = 1 << 16;
 /// How many batches must have gone well for one that may be undone.
 const FAR_MORE: u64 = 64;
 
@@ -43,8 +50,7 @@ mod tests {
 
     #[test]
     fn a_batch_hopes_after_many_new_keys_and_not_after_one_that_was_there() {
-        let streak = Streak::default();
-        streak.goes_on(65_535);
+        let streak = Streak::of(65_535);
         assert!(!streak.is_worth_hoping(1));
         streak.goes_on(1);
         assert!(streak.is_worth_hoping(1_024));

@@ -20,7 +20,13 @@ struct Postgres {
 
 impl Postgres {
     async fn over(site: Site, clock: TestClock) -> Self {
+        Self::hoping(site, clock, 0).await
+    }
+
+    /// With so many new keys behind it.
+    async fn hoping(site: Site, clock: TestClock, new_keys: u64) -> Self {
         let mut options = Options::default();
+        options.new_keys = new_keys;
         options.clock = Some(Arc::new(clock.clone()));
         let store = PostgresStore::connect(&site.url(), options).await;
         Self {
@@ -113,3 +119,39 @@ semel_conformance::durable_transactional_laws!(Postgres, bare);
 semel_conformance::transfer_laws!(Postgres, bare);
 semel_conformance::durable_transfer_laws!(Postgres, bare);
 semel_conformance::checkpoint_transfer_laws!(Postgres, bare);
+
+/// The same, with claims that hope for new keys until one is there.
+mod hoping {
+    use std::sync::Arc;
+
+    use semel_conformance::{Subject, TestClock};
+    use semel_store_postgres::PostgresStore;
+
+    use super::{Postgres, Site};
+
+    struct Hoping(Postgres);
+
+    impl Subject for Hoping {
+        type Store = PostgresStore;
+
+        const HISTORIES: u64 = 20;
+
+        async fn open() -> Self {
+            Self(Postgres::hoping(Site::new(), TestClock::new(), ENOUGH).await)
+        }
+
+        fn store(&self) -> &Arc<PostgresStore> {
+            self.0.store()
+        }
+
+        fn clock(&self) -> Option<&TestClock> {
+            self.0.clock()
+        }
+    }
+
+    semel_conformance::store_laws!(Hoping, bare);
+    semel_conformance::history_laws!(Hoping, bare);
+
+    /// For a batch of any size.
+    const ENOUGH: u64 = 1 << 40;
+}

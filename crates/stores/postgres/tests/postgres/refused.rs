@@ -1,13 +1,11 @@
 //! Servers, users and tables that are not as they should be: each is told clearly, and no password.
 
-use std::path::PathBuf;
-use std::process::Command;
 use std::time::Duration;
 
+use semel_conformance::certificates::Authority;
 use semel_conformance::proxy::Proxy;
 use semel_core::{Advice, Certainty, Code, Error, ErrorKind, Store};
 use semel_store_postgres::{Options, PostgresStore, look, migrate};
-use tempfile::TempDir;
 
 use crate::lab::{Lab, at, chain, claim, completion, connect, count, proxy, request, settle, take};
 use crate::server::Server;
@@ -79,13 +77,15 @@ async fn encryption_is_used_where_it_is_asked_for_and_checked() {
     let error = refused(&format!("{plain}?sslmode=require")).await;
     to_be_fixed(&error, &["encrypted", "does not support TLS", "sslmode"]);
 
-    let right = Certificate::for_name("IP:127.0.0.1");
-    server.put("server.crt", &right.pem);
-    server.put("server.key", &right.key);
+    let authority = Authority::new();
+    let right = authority.issue_for("server", "IP:127.0.0.1", &[]);
+    let read = |path| std::fs::read(path).expect("a file");
+    server.put("server.crt", &read(&right.cert));
+    server.put("server.key", &read(&right.key));
     server.set("ssl", "on").await;
     let trusted = format!(
         "{plain}?sslmode=require&sslrootcert={}",
-        right.path.display()
+        authority.path.display()
     );
     let store = connect(&trusted, Options::default()).await;
     take(&store, &request("encrypted", 1)).await;
@@ -442,57 +442,6 @@ fn says(error: &Error, words: &[&str]) {
 /// The url with a password, which a server that trusts everybody does not look at.
 fn with_secret(url: &str) -> String {
     url.replace("semel@", &format!("semel:{SECRET}@"))
-}
-
-/// A self-signed certificate.
-struct Certificate {
-    pem: Vec<u8>,
-    key: Vec<u8>,
-    path: PathBuf,
-    _folder: TempDir,
-}
-
-impl Certificate {
-    fn for_name(name: &str) -> Self {
-        let folder = tempfile::tempdir().expect("a temporary folder");
-        let output = Command::new("openssl")
-            .current_dir(folder.path())
-            .args([
-                "req",
-                "-x509",
-                "-newkey",
-                "ec",
-                "-pkeyopt",
-                "ec_paramgen_curve:prime256v1",
-            ])
-            .args([
-                "-nodes",
-                "-days",
-                "2",
-                "-subj",
-                "/CN=semel test",
-                "-keyout",
-                "key",
-                "-out",
-                "crt",
-            ])
-            .args(["-addext", "basicConstraints=critical,CA:FALSE"])
-            .args(["-addext", &format!("subjectAltName={name}")])
-            .output()
-            .expect("the program openssl");
-        assert!(
-            output.status.success(),
-            "{}",
-            String::from_utf8_lossy(&output.stderr)
-        );
-        let read = |name: &str| std::fs::read(folder.path().join(name)).expect("a file");
-        Self {
-            pem: read("crt"),
-            key: read("key"),
-            path: folder.path().join("crt"),
-            _folder: folder,
-        }
-    }
 }
 
 const SECRET: &str = "geheim-4711";

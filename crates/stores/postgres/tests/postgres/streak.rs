@@ -1,15 +1,15 @@
 //! Claims that hope for new keys, once all keys have been new for long.
 
 use semel_core::{Admission, ClaimRequest, StateKind, Store};
-use semel_store_postgres::PostgresStore;
+use semel_store_postgres::{Options, PostgresStore};
 
-use crate::lab::{Lab, completion, request, settle, state};
+use crate::lab::{Lab, completion, connect, request, settle, state, take};
 
 #[tokio::test]
 async fn after_many_new_keys_a_repeat_is_found_and_the_rest_of_its_batch_claimed() {
     let lab = Lab::new();
-    let store = lab.store().await;
-    grow(&store, "old").await;
+    let store = hoping(&lab).await;
+    take(&store, &request("old-7", 1)).await;
     let done = settle(&store, &completion("old-7", 1, b"paid")).await;
     assert_eq!(done, StateKind::Completed);
     let batch = |round| {
@@ -34,9 +34,7 @@ async fn after_many_new_keys_a_repeat_is_found_and_the_rest_of_its_batch_claimed
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn two_who_hope_for_the_same_keys_share_them() {
     let lab = Lab::new();
-    let (one, other) = (lab.store().await, lab.store().await);
-    grow(&one, "one").await;
-    grow(&other, "other").await;
+    let (one, other) = (hoping(&lab).await, hoping(&lab).await);
     let batch = |worker| -> Vec<ClaimRequest> {
         (0..1_000)
             .map(|n| request(&format!("both-{n}"), worker))
@@ -55,15 +53,11 @@ async fn two_who_hope_for_the_same_keys_share_them() {
     }
 }
 
-/// Claims so many new keys that the next batch hopes for more.
-async fn grow(store: &PostgresStore, name: &str) {
-    for batch in 0..17_u32 {
-        let batch: Vec<_> = (0..4_096)
-            .map(|n| request(&format!("{name}-{}", batch * 4_096 + n), 1))
-            .collect();
-        let answers = store.claim(&batch).await.expect("answers");
-        assert!(answers.iter().all(|it| matches!(it, Admission::Granted(_))));
-    }
+/// A store that has seen enough new keys to hope for more.
+async fn hoping(lab: &Lab) -> PostgresStore {
+    let mut options = Options::default();
+    options.new_keys = 1 << 20;
+    connect(&lab.site.url(), options).await
 }
 
 async fn claim_around_a_repeat(store: &PostgresStore, batch: &[ClaimRequest]) {
