@@ -39,7 +39,7 @@ for i = 1, count do
     end
 end
 
--- Mostly all are absent: then one command adds them, at half of what it costs to add each by its own.
+-- Mostly all are absent: then one command adds them, which saves a fifth.
 local are_added = are_young and redis.pcall('MSETNX', unpack(pairs_))
 if type(are_added) == 'table' then
     return are_added
