@@ -76,6 +76,7 @@ mod lab;
 pub mod laws;
 mod layer;
 pub mod proxy;
+pub mod redis;
 #[expect(
     clippy::missing_panics_doc,
     reason = "a case panics where its law is broken"

@@ -1,7 +1,5 @@
 //! Places for stores on real servers, each a cell's own and gone after it.
 
-use std::io::{BufReader, Read as _, Write as _};
-use std::net::TcpStream;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock};
 
@@ -86,7 +84,7 @@ impl Site {
                 connection.query_drop(drop).await.map_err(words)?;
                 connection.disconnect().await.map_err(words)
             }
-            Server::Redis => empty(&self.url, name).map_err(words),
+            Server::Redis => semel_conformance::redis::empty(&self.url, name).map_err(words),
         }
     }
 }
@@ -215,21 +213,6 @@ async fn mysql_connection(url: &str) -> Result<mysql_async::Conn, String> {
     let opts = mysql_async::Opts::from_url(url).map_err(words)?;
     let opts = mysql_async::OptsBuilder::from_opts(opts).prefer_socket(false);
     mysql_async::Conn::new(opts).await.map_err(words)
-}
-
-/// Removes all keys that begin with `prefix`.
-fn empty(url: &str, prefix: &str) -> std::io::Result<()> {
-    const SCRIPT: &str =
-        "for _, key in ipairs(redis.call('KEYS', ARGV[1])) do redis.call('UNLINK', key) end";
-    let mut socket = TcpStream::connect(url.trim_start_matches("redis://"))?;
-    let pattern = format!("{prefix}:*");
-    let parts = ["EVAL", SCRIPT, "0", &pattern];
-    write!(socket, "*{}\r\n", parts.len())?;
-    for part in parts {
-        write!(socket, "${}\r\n{part}\r\n", part.len())?;
-    }
-    let mut answer = [0; 3];
-    BufReader::new(socket).read_exact(&mut answer)
 }
 
 fn words(error: impl std::fmt::Display) -> String {

@@ -8,12 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use semel_core::decide::{Directed, Directive};
-use semel_core::port::store::{Capabilities, ListQuery, Listed, Page, Stats, Swept};
-use semel_core::{
-    Admission, Audited, ClaimRequest, Claimant, Clock, Entropy, Note, Operation, Parked, ParkedId,
-    Record, Renewal, Renewed, Result, Settled, Settlement, Store, Timestamp,
-};
+use semel_core::{Claimant, Clock, Entropy, Result, Store, Timestamp};
 use semel_engine::consumer::Surroundings;
 use semel_engine::event::Unobserved;
 use semel_engine::once::{Declared, Error, Once, Settings};
@@ -121,21 +116,7 @@ macro_rules! hesitant {
     };
 }
 
-hesitant! {
-    claim(batch: &[ClaimRequest]) -> Vec<Admission>;
-    settle(batch: &[Settlement]) -> Vec<Settled>;
-    renew(batch: &[Renewal]) -> Vec<Renewed>;
-    park(batch: &[Parked]) -> Vec<bool>;
-    drop_parked(batch: &[ParkedId], note: Option<&Note>) -> Vec<bool>;
-    get(batch: &[Operation]) -> Vec<Option<Record>>;
-    list(query: &ListQuery) -> Page<Listed>;
-    list_parked(query: &ListQuery) -> Page<Parked>;
-    operate(batch: &[Directive]) -> Vec<Directed>;
-    list_audit(query: &ListQuery) -> Page<Audited>;
-    sweep(limit: usize) -> Swept;
-    stats() -> Stats;
-    preflight() -> Capabilities;
-}
+semel_simulation::store_methods!(hesitant);
 
 /// One process, and what its effects did.
 #[derive(Clone)]

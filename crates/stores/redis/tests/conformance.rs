@@ -1,7 +1,5 @@
 //! The laws of the store ports, on the server of `SEMEL_TEST_REDIS_URL`, each instance under a prefix of its own.
 
-use std::io::{BufReader, Read, Write};
-use std::net::TcpStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -92,24 +90,7 @@ impl Place {
 impl Drop for Place {
     fn drop(&mut self) {
         // What is left behind is in nobody's way.
-        let _ = self.empty();
-    }
-}
-
-impl Place {
-    fn empty(&self) -> std::io::Result<()> {
-        const SCRIPT: &str =
-            "for _, key in ipairs(redis.call('KEYS', ARGV[1])) do redis.call('UNLINK', key) end";
-        let address = self.server.trim_start_matches("redis://");
-        let mut socket = TcpStream::connect(address)?;
-        let pattern = format!("{}:*", self.prefix);
-        let parts = ["EVAL", SCRIPT, "0", &pattern];
-        write!(socket, "*{}\r\n", parts.len())?;
-        for part in parts {
-            write!(socket, "${}\r\n{part}\r\n", part.len())?;
-        }
-        let mut answer = [0; 3];
-        BufReader::new(socket).read_exact(&mut answer)
+        let _ = semel_conformance::redis::empty(&self.server, &self.prefix);
     }
 }
 
