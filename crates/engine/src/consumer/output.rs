@@ -11,7 +11,7 @@ use semel_core::{
 
 use super::desk::{Desk, RECHECK};
 use super::intake::Intake;
-use super::stream::{admit, conclude};
+use super::stream::{Patience, admit, conclude, settle};
 use crate::effect::Output;
 use crate::pipeline::Incoming;
 
@@ -24,6 +24,8 @@ pub(super) async fn run<S: Store + Clone>(
     let mut recorded = recover(desk, &mut output, &checkpoints).await?;
     loop {
         desk.gather(&mut intake).await;
+        // What was granted too late to be appended.
+        settle(desk, Vec::new(), Patience::Waits).await?;
         if desk.is_done() {
             return desk.close(intake).await;
         }

@@ -96,13 +96,13 @@ async fn call_all<S: Store + Clone>(
 
 /// Whether a pipeline that fails open waits for a store that is away.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Patience {
+pub(super) enum Patience {
     Waits,
     GivesWay,
 }
 
 /// Reports what has ended under a claim, now and before.
-async fn settle<S: Store + Clone>(
+pub(super) async fn settle<S: Store + Clone>(
     desk: &mut Desk<S>,
     ended: Vec<(Incoming, Claim, Settlement)>,
     patience: Patience,

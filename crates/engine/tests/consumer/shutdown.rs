@@ -9,7 +9,7 @@ use semel_engine::summary::Fate;
 use super::{broker_with, broker_with_many, many};
 use crate::world::faulty::{Fault, Method};
 use crate::world::scripted::{Act, Scripted, not_applied};
-use crate::world::{KEYED, PARK, REPEAT, World};
+use crate::world::{KEYED, LEASE, PARK, REPEAT, World};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -179,6 +179,39 @@ async fn a_retry_that_is_due_later_does_not_hold_up_the_end() {
     let summary = run.summary();
     assert_eq!(summary.of(Fate::Released), 1);
     assert!(summary.elapsed < SECOND * 3, "{:?}", summary.elapsed);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_claim_that_came_too_late_to_begin_is_given_back_at_the_end() {
+    for is_stream in [false, true] {
+        let world = World::new();
+        let broker = broker_with(&world, &["a"]);
+        let worker = world.worker(&broker);
+        let late = LEASE * 5 / 6;
+        worker.plan.nth(Method::Claim, 1, Fault::DelayAfter(late));
+        let stop = worker.stop.clone();
+        let effect = Scripted::new(&world, &worker.crash, []);
+        let run = async {
+            if is_stream {
+                worker.stream(effect, PARK).await
+            } else {
+                worker.each(effect, PARK).await
+            }
+        };
+        let (run, ()) = tokio::join!(run, stop.after(late / 2));
+
+        assert_eq!(run.summary().of(Fate::Released), 1, "stream: {is_stream}");
+        assert_eq!(world.sink.spans().len(), 0, "stream: {is_stream}");
+        let record = world.record("a").await.expect("a record");
+        assert_eq!(record.state.kind(), StateKind::Released, "no doubt of it");
+        assert_eq!(record.attempts, 0, "and no attempt: {is_stream}");
+        assert_eq!(broker.unacknowledged(), 1);
+
+        let next = world.worker(&broker);
+        let effect = Scripted::new(&world, &next.crash, []);
+        let summary = next.each(effect, PARK).await.summary();
+        assert_eq!((summary.of(Fate::Applied), summary.takeovers), (1, 0));
+    }
 }
 
 /// Finds out at the end that it could not begin.

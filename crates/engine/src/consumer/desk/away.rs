@@ -22,7 +22,7 @@ pub(in crate::consumer) struct Away {
     /// Messages that the store must be asked about: they may have been claimed, or must not be run
     /// without a claim (any more).
     suspended: Vec<Incoming>,
-    /// What ended under its claim and is not settled.
+    /// What ended under its claim, or will not begin under it, and is not settled.
     pub(in crate::consumer) unsettled: Vec<(Incoming, Claim, Settlement)>,
     /// Deliveries in hand that were attempted without a claim, or must not be.
     tried: BTreeMap<DeliveryId, Tried>,

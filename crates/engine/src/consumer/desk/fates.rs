@@ -4,8 +4,8 @@ use std::num::NonZeroU32;
 use std::time::Duration;
 
 use semel_core::{
-    Admission, Advice, Certainty, Duplicate, Error, FencingToken, Result, StateKind, Store,
-    Timestamp,
+    Admission, Advice, Certainty, Claim, Duplicate, Error, FencingToken, Result, Settlement,
+    StateKind, Step, Store, Timestamp,
 };
 
 use super::asking::is_final;
@@ -46,12 +46,7 @@ impl<S: Store + Clone> Desk<S> {
     ) -> Result<()> {
         let operation = &incoming.request.operation;
         match admission {
-            Admission::Granted(_) => {
-                // Callers keep grants to themselves; held back, it is resumed by its claim id.
-                self.note_claimed(incoming.delivery);
-                let due = self.due(RECHECK);
-                self.lanes.delay(incoming, due);
-            }
+            Admission::Granted(claim) => self.too_late(incoming, claim),
             Admission::Replay {
                 duplicate: Duplicate::Own,
                 ..
@@ -131,6 +126,25 @@ impl<S: Store + Clone> Desk<S> {
             }
         }
         Ok(())
+    }
+
+    /// Gives back a claim that was granted too late to begin under it, and asks anew: a lease that ran
+    /// out would tell of an attempt that never was.
+    fn too_late(&mut self, incoming: Incoming, claim: Claim) {
+        self.note_claimed(incoming.delivery);
+        let settlement = Settlement {
+            operation: claim.operation.clone(),
+            claim_id: claim.claim_id,
+            step: Step::Release {
+                error: "granted too late to begin".into(),
+                certainty: Certainty::NotApplied,
+                after: Duration::ZERO,
+                counted: false,
+                limits: self.pipeline.limits,
+                window: self.pipeline.window,
+            },
+        };
+        self.away.unsettled.push((incoming, claim, settlement));
     }
 
     /// Holds back an item that the store could not decide; fails if it never will.
