@@ -30,7 +30,7 @@ use std::time::Duration;
 
 use rdkafka::consumer::BaseConsumer;
 use semel_core::partition::Image;
-use semel_core::port::streamed::{Claimed, Committed, Finished, Standing, StreamedStore};
+use semel_core::port::streamed::{Claimed, Committed, Finished, Restored, Standing, StreamedStore};
 use semel_core::{Admission, Clock, Code, Error, ErrorKind, Result, Window};
 
 use crate::consume::Context;
@@ -132,6 +132,14 @@ impl KafkaStream {
         let state = self.images.lock();
         state.values().map(|known| known.image.len()).sum()
     }
+
+    /// How far the images of this member's partitions are restored, in the order of the partitions.
+    pub fn restored(&self) -> Vec<Restored> {
+        let state = self.images.lock();
+        let mut all: Vec<_> = state.values().map(Partition::restored).collect();
+        all.sort_by_key(|restored| restored.partition);
+        all
+    }
 }
 
 impl StreamedStore for KafkaStream {
@@ -198,8 +206,28 @@ struct Partition {
     image: Image,
     /// The offset of the changelog behind what the image holds, once something was read.
     next: Option<i64>,
+    /// From where to where the changelog is read, once that is known.
+    reach: Option<(i64, i64)>,
+    /// Operations that were found there.
+    operations: usize,
     /// Whether the image has everything that was committed before.
     is_restored: bool,
+}
+
+impl Partition {
+    fn restored(&self) -> Restored {
+        let (from, end) = self.reach.unwrap_or_default();
+        let records = u64::try_from(end - from).unwrap_or_default();
+        let read = self.next.map_or(0, |next| next - from);
+        let read = u64::try_from(read).unwrap_or_default().min(records);
+        Restored {
+            partition: self.number,
+            read: if self.is_restored { records } else { read },
+            records: self.reach.map(|_| records),
+            operations: self.operations as u64,
+            is_done: self.is_restored,
+        }
+    }
 }
 
 impl Images {
@@ -211,6 +239,7 @@ impl Images {
     fn doubt(&self) {
         for known in self.lock().values_mut() {
             known.is_restored = false;
+            known.reach = None;
         }
         self.changed.notify_all();
     }
@@ -226,6 +255,8 @@ impl Restoring {
             number: partition,
             image: Image::new(self.0.window),
             next: None,
+            reach: None,
+            operations: 0,
             is_restored: false,
         };
         self.0.lock().insert(id, known);

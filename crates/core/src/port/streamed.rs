@@ -81,3 +81,19 @@ pub enum Committed {
     /// The broker takes no such output, and never will: it is too large. Nothing of it was committed.
     Refused(Error),
 }
+
+/// How far it is known what was committed in one partition of the input. Before all of it is known, nothing of
+/// the partition is worked on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Restored {
+    /// The partition.
+    pub partition: i32,
+    /// Records of its changelog that were read; offsets, so the marks of transactions count, too.
+    pub read: u64,
+    /// How many there are to read, once that is known.
+    pub records: Option<u64>,
+    /// Operations that were found in them.
+    pub operations: u64,
+    /// Whether all is known.
+    pub is_done: bool,
+}

@@ -1,19 +1,20 @@
-//! The thread that restores images from the changelog.
+//! The thread that restores images from the changelog: those of all partitions that wait for it at once.
 
+mod read;
+
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::error::KafkaError;
-use rdkafka::message::Message;
-use rdkafka::topic_partition_list::TopicPartitionListElem;
 use rdkafka::{ClientConfig, Offset, TopicPartitionList};
-use semel_core::{Code, Error, ErrorKind, Result};
+use semel_core::{Error, ErrorKind, Result};
 use tokio::runtime::Handle;
 
 use super::changelog::{self, Unfit};
-use super::{Images, StreamOptions, block};
+use super::{Images, Known, StreamOptions};
 use crate::error::{away, no_thread, not_made};
 use crate::options::{Options, client};
 use crate::shared::{AssignmentId, Shared};
@@ -56,6 +57,9 @@ fn reader(source: &Options, isolation: &str) -> Result<BaseConsumer> {
     config.set("enable.auto.commit", "false");
     config.set("enable.partition.eof", "true");
     config.set("isolation.level", isolation);
+    // A block may have more than half a megabyte, and a thousand small ones are read at once.
+    config.set("fetch.queue.backoff.ms", "5");
+    config.set("fetch.message.max.bytes", "8388608");
     config.remove("group.instance.id");
     config.create().map_err(not_made)
 }
@@ -90,10 +94,21 @@ impl From<KafkaError> for Failed {
     }
 }
 
+/// An image that is to be restored.
+#[derive(Clone, Copy, Debug)]
+struct Wanted {
+    id: AssignmentId,
+    /// The offset of the changelog behind what the image holds, once something was read.
+    next: Option<i64>,
+}
+
+/// What is to be restored, by partition.
+type Batch = BTreeMap<i32, Wanted>;
+
 impl Restorer {
     fn run(mut self) {
-        while let Some((id, partition, next)) = self.wanted() {
-            match self.restore(id, partition, next) {
+        while let Some(batch) = self.wanted() {
+            match self.restore(batch) {
                 Ok(()) | Err(Failed::Unwanted) => {}
                 Err(Failed::Away(error)) => {
                     if let Some(code) = error.rdkafka_error_code() {
@@ -113,13 +128,13 @@ impl Restorer {
         }
     }
 
-    /// Waits for an image that is to be restored, and says from where.
-    fn wanted(&self) -> Option<(AssignmentId, i32, Option<i64>)> {
+    /// Waits for images that are to be restored.
+    fn wanted(&self) -> Option<Batch> {
         let mut state = self.images.lock();
         loop {
-            let mut all = state.iter();
-            if let Some((id, known)) = all.find(|(_, known)| !known.is_restored) {
-                return Some((*id, known.number, known.next));
+            let batch = batch(&state);
+            if !batch.is_empty() {
+                return Some(batch);
             }
             drop(state);
             if self.shared.lock().is_over {
@@ -136,22 +151,20 @@ impl Restorer {
         }
     }
 
-    fn is_wanted(&self, id: AssignmentId) -> std::result::Result<(), Failed> {
+    /// Leaves out what nobody wants any more.
+    fn keep_wanted(&self, batch: &mut Batch) -> std::result::Result<(), Failed> {
         // One lock at a time: the consumer takes the other one first.
-        let is_there = self.images.lock().contains_key(&id);
-        if is_there && !self.shared.lock().is_over {
-            return Ok(());
+        let known = self.images.lock();
+        batch.retain(|_, wanted| known.contains_key(&wanted.id));
+        drop(known);
+        if batch.is_empty() || self.shared.lock().is_over {
+            return Err(Failed::Unwanted);
         }
-        Err(Failed::Unwanted)
+        Ok(())
     }
 
-    /// Restores the image of one assignment, from an offset of the changelog or from where its window begins.
-    fn restore(
-        &mut self,
-        id: AssignmentId,
-        partition: i32,
-        next: Option<i64>,
-    ) -> std::result::Result<(), Failed> {
+    /// Restores images, each from an offset of the changelog or from where its window begins.
+    fn restore(&mut self, mut batch: Batch) -> std::result::Result<(), Failed> {
         let Self { runtime, .. } = self;
         if !self.is_fit {
             let look = changelog::fit(&self.source, &self.options, &self.uncommitted);
@@ -163,101 +176,108 @@ impl Restorer {
             self.images.partitions.store(partitions, Ordering::Relaxed);
             self.is_fit = true;
         }
-        // No transaction of a former owner is open over the partition: the offsets of one that is, are not
-        // answered. Whoever begins one later is not of the group's generation any more.
-        let mut asked = TopicPartitionList::new();
-        for topic in &self.source.topics {
-            asked.add_partition(topic, partition);
-        }
-        while self
-            .committed
-            .committed_offsets(asked.clone(), ASK)
-            .is_err()
-        {
-            self.is_wanted(id)?;
+        self.await_former_owners(&mut batch)?;
+        let ends = self.ends(&mut batch)?;
+        let from = self.begins(&batch)?;
+        let places = batch.into_iter().map(|(partition, Wanted { id, .. })| {
+            let end = ends.get(&partition).copied().unwrap_or_default();
+            let from = from.get(&partition).copied().unwrap_or(end).min(end);
+            (partition, read::Place { id, from, end })
+        });
+        self.read(places.collect())
+    }
+
+    /// Waits until no transaction of a former owner is open over a partition: the offsets of one that is, are
+    /// not answered. Whoever begins one later is not of the group's generation any more. Where some are, the
+    /// others need not wait for them.
+    fn await_former_owners(&self, batch: &mut Batch) -> std::result::Result<(), Failed> {
+        let is_settled = |partitions: &[i32], patience| {
+            let mut asked = TopicPartitionList::new();
+            for topic in &self.source.topics {
+                for partition in partitions {
+                    asked.add_partition(topic, *partition);
+                }
+            }
+            self.committed.committed_offsets(asked, patience).is_ok()
+        };
+        loop {
+            let all: Vec<_> = batch.keys().copied().collect();
+            if is_settled(&all, ASK) {
+                return Ok(());
+            }
+            self.keep_wanted(batch)?;
+            let settled: Vec<_> = batch.keys().copied().collect();
+            let settled = settled.into_iter();
+            let settled: Vec<_> = settled.filter(|it| is_settled(&[*it], AGAIN)).collect();
+            if !settled.is_empty() {
+                batch.retain(|partition, _| settled.contains(partition));
+                return Ok(());
+            }
             std::thread::sleep(AGAIN);
         }
-        // Whatever they wrote is in the changelog now, and has an end.
-        let changelog = &*self.options.changelog;
-        let (_, end) = self
-            .uncommitted
-            .fetch_watermarks(changelog, partition, ASK)?;
-        while self
-            .committed
-            .fetch_watermarks(changelog, partition, ASK)?
-            .1
-            < end
-        {
-            self.is_wanted(id)?;
-            std::thread::sleep(LOOK / 20);
-        }
-        if let Some(from) = self.from(partition, next)?.filter(|from| *from < end) {
-            self.read(id, partition, from)?;
-        }
-        let mut images = self.images.lock();
-        let known = images.get_mut(&id).ok_or(Failed::Unwanted)?;
-        known.next = known.next.max(Some(end));
-        known.is_restored = true;
-        drop(images);
-        self.shared.lock().may_be_fetched(id);
-        self.shared.tell();
-        self.shared.wake();
-        Ok(())
     }
 
-    /// Where to begin: behind what is known, or where what is still inside its window begins.
-    fn from(&self, partition: i32, next: Option<i64>) -> std::result::Result<Option<i64>, Failed> {
-        if next.is_some() {
-            return Ok(next);
+    /// Where the changelogs end now, once everything before that is committed or aborted: whatever a former
+    /// owner wrote is before it.
+    fn ends(&self, batch: &mut Batch) -> std::result::Result<BTreeMap<i32, i64>, Failed> {
+        let changelog = &*self.options.changelog;
+        let end_of = |reader: &BaseConsumer, partition| {
+            let found = reader.fetch_watermarks(changelog, partition, ASK);
+            found.map(|(_, end)| end)
+        };
+        let mut ends = BTreeMap::new();
+        for partition in batch.keys() {
+            ends.insert(*partition, end_of(&self.uncommitted, *partition)?);
         }
+        for (partition, end) in &ends {
+            while batch.contains_key(partition) && end_of(&self.committed, *partition)? < *end {
+                self.keep_wanted(batch)?;
+                std::thread::sleep(LOOK / 20);
+            }
+        }
+        Ok(ends)
+    }
+
+    /// Where to begin: behind what is known, or where what is still inside its window begins. Nothing where
+    /// there is nothing so young.
+    fn begins(&self, batch: &Batch) -> std::result::Result<BTreeMap<i32, i64>, Failed> {
+        let changelog = &self.options.changelog;
         let window = self.options.window.duration();
         let since = self.images.clock.now().minus(window + window / 8 + SLACK);
-        let mut times = TopicPartitionList::new();
         let since = i64::try_from(since.as_millis()).unwrap_or(i64::MAX);
-        let changelog = &self.options.changelog;
-        times.add_partition_offset(changelog, partition, Offset::Offset(since))?;
-        let found = self.committed.offsets_for_times(times, ASK)?;
-        let found = found.elements().first().map(TopicPartitionListElem::offset);
-        Ok(match found {
-            Some(Offset::Offset(offset)) => Some(offset),
-            // Nothing so young.
-            _ => None,
-        })
-    }
-
-    /// Reads what is committed, to its end.
-    fn read(&self, id: AssignmentId, partition: i32, from: i64) -> std::result::Result<(), Failed> {
-        let changelog = &*self.options.changelog;
-        let mut place = TopicPartitionList::new();
-        place.add_partition_offset(changelog, partition, Offset::Offset(from))?;
-        self.committed.assign(&place)?;
-        loop {
-            let message = match self.committed.poll(LOOK) {
-                None => {
-                    self.is_wanted(id)?;
-                    continue;
+        let mut begins = BTreeMap::new();
+        let mut times = TopicPartitionList::new();
+        for (partition, wanted) in batch {
+            match wanted.next {
+                Some(next) => {
+                    begins.insert(*partition, next);
                 }
-                Some(Err(KafkaError::PartitionEOF(_))) => break,
-                Some(Err(error)) => return Err(error.into()),
-                Some(Ok(message)) => message,
-            };
-            let (offset, payload) = (message.offset(), message.payload().unwrap_or_default());
-            let Some((at, entries)) = block::read(payload) else {
-                let message = format!(
-                    "{changelog}, partition {partition}, offset {offset}: no changelog of this \
-                     version; use the version that wrote it, or a topic of its own"
-                );
-                let error = Error::new(ErrorKind::Corrupt, message).with_code(Code::RecordCorrupt);
-                return Err(Failed::Unfit(error));
-            };
-            let mut images = self.images.lock();
-            let known = images.get_mut(&id).ok_or(Failed::Unwanted)?;
-            known.image.insert(at, entries);
-            known.next = Some(offset + 1);
+                None => {
+                    times.add_partition_offset(changelog, *partition, Offset::Offset(since))?;
+                }
+            }
         }
-        self.committed.unassign()?;
-        Ok(())
+        if times.count() > 0 {
+            for found in self.committed.offsets_for_times(times, ASK)?.elements() {
+                found.error()?;
+                if let Offset::Offset(offset) = found.offset() {
+                    begins.insert(found.partition(), offset);
+                }
+            }
+        }
+        Ok(begins)
     }
+}
+
+/// What is to be restored.
+fn batch(known: &Known) -> Batch {
+    let all = known.iter().filter(|(_, known)| !known.is_restored);
+    let wanted = |(id, known): (&AssignmentId, &super::Partition)| {
+        let next = known.next;
+        (known.number, Wanted { id: *id, next })
+    };
+    // The newest assignment of a partition counts, and is the last.
+    all.map(wanted).collect()
 }
 
 /// How long a question to the cluster may take.

@@ -6,6 +6,7 @@ mod laws;
 mod look;
 mod own;
 mod rebalance;
+mod restore;
 mod rights;
 mod secure;
 mod sink;

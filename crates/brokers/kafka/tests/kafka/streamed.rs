@@ -14,7 +14,8 @@ use semel_core::port::sink::Publication;
 use semel_core::port::source::{Delivery, Fetched, Source};
 use semel_core::port::streamed::{Claimed, Committed, Finished, Standing, StreamedStore};
 use semel_core::{
-    Admission, ClaimId, ClaimRequest, Clock, ErrorKind, Key, OpId, Scope, Timestamp, Window,
+    Admission, ClaimId, ClaimRequest, Clock, ErrorKind, Key, OpId, Operation, Scope, Timestamp,
+    Window,
 };
 use tokio::time::timeout;
 
@@ -23,15 +24,15 @@ use crate::cluster::{ADMIN, Topic};
 const WINDOW: Duration = Duration::from_secs(7 * 86_400);
 
 /// Input and output, and a clock that stands still at the present.
-struct Flow {
-    input: Topic,
+pub(crate) struct Flow {
+    pub(crate) input: Topic,
     output: Topic,
     clock: TestClock,
     partitions: i32,
 }
 
 impl Flow {
-    async fn with(partitions: i32) -> Self {
+    pub(crate) async fn with(partitions: i32) -> Self {
         let input = Topic::with(partitions, &[]).await;
         let output = Topic::with(1, &[("max.message.bytes", "10000")]).await;
         let clock = TestClock::new();
@@ -43,7 +44,11 @@ impl Flow {
         }
     }
 
-    fn changelog(&self) -> String {
+    pub(crate) fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+
+    pub(crate) fn changelog(&self) -> String {
         format!("{}-changelog", self.input.name)
     }
 
@@ -56,7 +61,7 @@ impl Flow {
         options
     }
 
-    fn member(&self, name: &str) -> Member {
+    pub(crate) fn member(&self, name: &str) -> Member {
         self.member_with(self.options(name))
     }
 
@@ -72,14 +77,14 @@ impl Flow {
     }
 
     /// The key's messages go to the partition of its last digit.
-    async fn put(&self, key: u32) {
+    pub(crate) async fn put(&self, key: u32) {
         let partition = i32::try_from(key).expect("few") % self.partitions;
         let message = Message::new(key.to_string());
         self.input.put(partition, &message).await;
     }
 
     /// How often each key is in the output.
-    fn output(&self, count: usize) -> BTreeMap<u32, usize> {
+    pub(crate) fn output(&self, count: usize) -> BTreeMap<u32, usize> {
         let mut times = BTreeMap::new();
         for payload in self.output.all(count) {
             let key = std::str::from_utf8(&payload).expect("text");
@@ -94,14 +99,14 @@ fn once(keys: std::ops::Range<u32>) -> BTreeMap<u32, usize> {
 }
 
 /// One worker.
-struct Member {
-    source: KafkaSource,
-    stream: KafkaStream,
-    replays: BTreeMap<u32, Duplicate>,
+pub(crate) struct Member {
+    pub(crate) source: KafkaSource,
+    pub(crate) stream: KafkaStream,
+    pub(crate) replays: BTreeMap<u32, Duplicate>,
 }
 
 impl Member {
-    async fn fetch(&mut self) -> Vec<Delivery> {
+    pub(crate) async fn fetch(&mut self) -> Vec<Delivery> {
         let fetched = timeout(Duration::from_secs(40), self.source.fetch(100)).await;
         match fetched.expect("something comes").expect("a source") {
             Fetched::Deliveries(some) => some,
@@ -115,7 +120,7 @@ impl Member {
     }
 
     /// Handles deliveries until at least so many have met their fate: done, or replayed.
-    async fn handle(&mut self, count: usize) {
+    pub(crate) async fn handle(&mut self, count: usize) {
         let mut fates = 0;
         while fates < count {
             let deliveries = self.fetch().await;
@@ -210,12 +215,17 @@ fn key(delivery: &Delivery) -> u32 {
 }
 
 fn request(delivery: &Delivery) -> (OpId, ClaimRequest) {
-    let scope = Scope::new("", "copy").expect("a scope");
-    let key = Key::parse(&key(delivery).to_string()).expect("a key");
+    let Operation { scope, key } = operation(key(delivery));
     let mut request = ClaimRequest::new(scope, key, ClaimId::from_u128(1));
     request.window = Window::new(WINDOW);
     request.transport = Some(Bytes::copy_from_slice(delivery.coordinates.as_bytes()));
     (request.operation.id(), request)
+}
+
+pub(crate) fn operation(key: u32) -> Operation {
+    let scope = Scope::new("", "copy").expect("a scope");
+    let key = Key::parse(&key.to_string()).expect("a key");
+    Operation::new(scope, key)
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -1,0 +1,212 @@
+//! Reading the changelog into images, all partitions beside each other.
+//!
+//! While it is read, an image is this thread's own, so that whoever asks for another partition waits for
+//! nothing. How far it is, and what comes of it, is told a batch at a time.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use rdkafka::consumer::{BaseConsumer, Consumer};
+use rdkafka::error::KafkaError;
+use rdkafka::message::{BorrowedMessage, Message};
+use rdkafka::{Offset, TopicPartitionList};
+use semel_core::partition::Image;
+use semel_core::{Code, Error, ErrorKind};
+
+use super::{Failed, LOOK, Restorer};
+use crate::shared::AssignmentId;
+use crate::streamed::block;
+
+/// What is to be read of one partition.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Place {
+    pub(super) id: AssignmentId,
+    pub(super) from: i64,
+    /// Behind the last record that counts.
+    pub(super) end: i64,
+}
+
+/// One partition that is being read.
+struct Reading {
+    place: Place,
+    image: Image,
+    next: i64,
+}
+
+type Readings = BTreeMap<i32, Reading>;
+
+impl Restorer {
+    /// Reads what is committed, each partition to its end. Comes back early when more is to be restored.
+    pub(super) fn read(&self, places: BTreeMap<i32, Place>) -> Result<(), Failed> {
+        let mut readings = self.begin(places);
+        let read = self.read_all(&mut readings);
+        let left = self.committed.unassign();
+        // Nothing that was read is read again.
+        let mut known = self.images.lock();
+        for reading in readings.into_values() {
+            if let Some(known) = known.get_mut(&reading.place.id) {
+                known.image = reading.image;
+                known.next = Some(reading.next);
+            }
+        }
+        drop(known);
+        read?;
+        Ok(left?)
+    }
+
+    /// Takes the images in hand, and says how far there is to go.
+    fn begin(&self, places: BTreeMap<i32, Place>) -> Readings {
+        let mut known = self.images.lock();
+        let mut readings = Readings::new();
+        for (partition, place) in places {
+            let Some(known) = known.get_mut(&place.id) else {
+                continue;
+            };
+            let empty = Image::new(self.options.window);
+            let image = std::mem::replace(&mut known.image, empty);
+            // Where it was broken off, it goes on.
+            let from = known.reach.map_or(place.from, |(from, _)| from);
+            known.reach = Some((from, place.end));
+            let next = place.from;
+            let reading = Reading { place, image, next };
+            readings.insert(partition, reading);
+        }
+        readings
+    }
+
+    fn read_all(&self, readings: &mut Readings) -> Result<(), Failed> {
+        let changelog = &*self.options.changelog;
+        let mut places = TopicPartitionList::new();
+        let (mut done, mut begun) = (Vec::new(), 0);
+        for (partition, reading) in &mut *readings {
+            let Place { from, end, .. } = reading.place;
+            if from < end {
+                places.add_partition_offset(changelog, *partition, Offset::Offset(from))?;
+                begun += 1;
+            } else {
+                done.push(*partition);
+            }
+        }
+        self.finish(readings, &done);
+        if begun == 0 {
+            return Ok(());
+        }
+        self.committed.assign(&places)?;
+        loop {
+            let Polled { messages, ended } = poll(&self.committed)?;
+            for message in &messages {
+                take_in(readings, message, changelog)?;
+            }
+            let is_idle = messages.is_empty() && ended.is_empty();
+            drop(messages);
+            self.finish(readings, &ended);
+            if self.tell(readings) || readings.is_empty() {
+                return Ok(());
+            }
+            if is_idle && self.shared.lock().is_over {
+                return Err(Failed::Unwanted);
+            }
+        }
+    }
+
+    /// Says how far it is, and leaves out what nobody wants any more; whether something else is wanted.
+    fn tell(&self, readings: &mut Readings) -> bool {
+        let mut known = self.images.lock();
+        readings.retain(|_, reading| match known.get_mut(&reading.place.id) {
+            Some(known) => {
+                known.next = Some(reading.next);
+                known.operations = reading.image.len();
+                true
+            }
+            None => false,
+        });
+        let mut open = known.values().filter(|known| !known.is_restored);
+        open.any(|known| !readings.contains_key(&known.number))
+    }
+
+    /// These partitions are read to their end: their records may be fetched.
+    fn finish(&self, readings: &mut Readings, partitions: &[i32]) {
+        let mut restored = Vec::new();
+        let mut known = self.images.lock();
+        for partition in partitions {
+            let Some(reading) = readings.remove(partition) else {
+                continue;
+            };
+            let Some(known) = known.get_mut(&reading.place.id) else {
+                continue;
+            };
+            known.operations = reading.image.len();
+            known.image = reading.image;
+            known.next = Some(reading.next.max(reading.place.end));
+            known.is_restored = true;
+            restored.push(reading.place.id);
+        }
+        drop(known);
+        if restored.is_empty() {
+            return;
+        }
+        let mut state = self.shared.lock();
+        for id in restored {
+            state.may_be_fetched(id);
+        }
+        drop(state);
+        self.shared.tell();
+        self.shared.wake();
+    }
+}
+
+/// What a look at the consumer brought.
+#[derive(Default)]
+struct Polled<'c> {
+    messages: Vec<BorrowedMessage<'c>>,
+    /// Partitions that have nothing more.
+    ended: Vec<i32>,
+}
+
+/// Waits a little for the first record, and takes what is there besides.
+fn poll(consumer: &BaseConsumer) -> Result<Polled<'_>, Failed> {
+    let mut polled = Polled::default();
+    let mut bytes = 0;
+    let mut patience = LOOK;
+    while polled.messages.len() < MOST && bytes < MOST_BYTES {
+        match consumer.poll(patience) {
+            None => break,
+            // What stands behind the end was not read before it.
+            Some(Err(KafkaError::PartitionEOF(partition))) => polled.ended.push(partition),
+            Some(Err(error)) => return Err(error.into()),
+            Some(Ok(message)) => {
+                bytes += message.payload_len();
+                polled.messages.push(message);
+            }
+        }
+        patience = Duration::ZERO;
+    }
+    Ok(polled)
+}
+
+fn take_in(
+    readings: &mut Readings,
+    message: &BorrowedMessage<'_>,
+    changelog: &str,
+) -> Result<(), Failed> {
+    let (partition, offset) = (message.partition(), message.offset());
+    // One that is restored has a worker, who writes what is read here.
+    let Some(reading) = readings.get_mut(&partition) else {
+        return Ok(());
+    };
+    let Some((at, entries)) = block::read(message.payload().unwrap_or_default()) else {
+        let message = format!(
+            "{changelog}, partition {partition}, offset {offset}: no changelog of this version; use the \
+             version that wrote it, or a topic of its own"
+        );
+        let error = Error::new(ErrorKind::Corrupt, message).with_code(Code::RecordCorrupt);
+        return Err(Failed::Unfit(error));
+    };
+    reading.image.insert(at, entries);
+    reading.next = offset + 1;
+    Ok(())
+}
+
+/// Records and bytes that are taken in before it is told.
+const MOST: usize = 1_000;
+const MOST_BYTES: usize = 1 << 20;
