@@ -328,6 +328,8 @@ macro_rules! __each_store_law {
                 LawId::AgeGate => a_released_message_never_grows_too_old;
                 LawId::UnresolvedKept => unresolved_records_are_never_swept;
                 LawId::UnresolvedKept => a_held_record_outlives_its_window;
+                LawId::KeptInWindow => an_extended_record_outlives_its_first_window;
+                LawId::KeptInWindow => only_a_finished_record_is_extended;
                 LawId::ForgottenInTime => a_sweep_is_bounded;
                 LawId::UnresolvedKept => a_sweep_finds_vanished_parks;
             }

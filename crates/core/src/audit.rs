@@ -21,7 +21,7 @@ pub struct Audited {
     pub at: Timestamp,
     /// Who and why.
     pub note: Note,
-    /// What was done: `release`, `requeue`, `forget`, `hold`, `let-go`, `resolve-applied`,
+    /// What was done: `release`, `requeue`, `forget`, `hold`, `let-go`, `extend`, `resolve-applied`,
     /// `resolve-not-applied`, `abandon`, `drop`, `import`.
     pub action: Box<str>,
     /// Where it belongs; none where it concerns the store as a whole.
@@ -44,6 +44,7 @@ impl Order {
             Self::Forget => "forget",
             Self::Hold(true) => "hold",
             Self::Hold(false) => "let-go",
+            Self::Extend(_) => "extend",
             Self::Resolve(Verdict::Applied { .. }) => "resolve-applied",
             Self::Resolve(Verdict::NotApplied { .. }) => "resolve-not-applied",
             Self::Resolve(Verdict::Abandon { .. }) => "abandon",
@@ -62,6 +63,8 @@ pub fn standing(record: Option<&Record>) -> Box<str> {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     #[test]
@@ -72,6 +75,7 @@ mod tests {
             (Order::Forget, "forget"),
             (Order::Hold(true), "hold"),
             (Order::Hold(false), "let-go"),
+            (Order::Extend(Duration::ZERO), "extend"),
         ] {
             assert_eq!(order.action(), name);
         }

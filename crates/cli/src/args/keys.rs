@@ -36,6 +36,13 @@ pub(crate) enum Keys {
     /// Keep keys on record beyond their window, or with --off no longer
     #[command(after_help = "Example:\n  semel keys hold pay-1 --reason 'audit 2026-11' --yes")]
     Hold(Hold),
+    /// Remember finished keys longer than their window says, never shorter
+    #[command(
+        after_help = "Examples:\n  semel keys extend pay-1 --window 30d --yes\n  \
+                            semel keys extend --all --pipeline billing --window 30d --yes",
+        mut_arg("keys", |keys| keys.required_unless_present("all"))
+    )]
+    Extend(Extend),
 }
 
 #[derive(Debug, Args)]
@@ -110,6 +117,18 @@ pub(crate) struct Hold {
     /// Let go: the window counts again
     #[arg(long)]
     pub(crate) off: bool,
+    #[command(flatten)]
+    pub(crate) change: Change,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Extend {
+    /// Remember them at least so long, counted from their end
+    #[arg(long, value_name = "DURATION", value_parser = semel_core::units::duration)]
+    pub(crate) window: Duration,
+    /// Every finished key of the pipeline
+    #[arg(long, conflicts_with_all = ["keys", "keys_from"])]
+    pub(crate) all: bool,
     #[command(flatten)]
     pub(crate) change: Change,
 }

@@ -4,6 +4,7 @@ mod change;
 mod detail;
 mod entry;
 mod explain;
+mod extend;
 mod list;
 mod show;
 mod story;
@@ -29,5 +30,6 @@ pub(crate) fn run(verb: &Keys) -> Result<Exit> {
         Keys::Release(arguments) => change::release(arguments),
         Keys::Forget(arguments) => change::forget(arguments),
         Keys::Hold(arguments) => change::hold(arguments),
+        Keys::Extend(arguments) => extend::extend(arguments),
     }
 }

@@ -6,13 +6,14 @@ use serde_json::Value;
 use crate::operator::{STORES, fresh, items, member, object, worked, worker};
 use crate::site::{Running, Site, lines, wait_for};
 
-const VERBS: [&[&str]; 6] = [
+const VERBS: [&[&str]; 7] = [
     &["keys", "show", "done-1"],
     &["keys", "explain", "done-1"],
     &["keys", "list"],
     &["keys", "release", "done-1", "--yes"],
     &["keys", "forget", "done-1", "--yes"],
     &["keys", "hold", "done-1", "--yes"],
+    &["keys", "extend", "done-1", "--window", "30d", "--yes"],
 ];
 
 #[test]

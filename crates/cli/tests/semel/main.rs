@@ -21,6 +21,7 @@ mod explain;
 mod in_doubt;
 mod init;
 mod keys;
+mod keys_extend;
 mod keys_found;
 mod keys_verbs;
 mod layers;

@@ -1,7 +1,9 @@
 //! Windows: how long a finished key is remembered, and what guards it afterwards.
 
-use semel_core::decide::Order;
-use semel_core::{Admission, Claim, ClaimRequest, Recovery, StateKind, Store, Timestamp};
+use std::time::Duration;
+
+use semel_core::decide::{Directed, Order, Refusal};
+use semel_core::{Admission, Claim, ClaimRequest, Recovery, State, StateKind, Store, Timestamp};
 
 use crate::lab::{Lab, answered};
 use crate::steps::{complete, complete_for, fail_for, outcome, release};
@@ -265,6 +267,57 @@ pub async fn a_held_record_outlives_its_window<S: Subject>(lab: Lab<S>) {
     )
     .await;
     lab.grant(&lab.request("pay-1", 3)).await.attempt_is(1);
+}
+
+/// A window that an operator made longer counts from the end, as the first one did.
+pub async fn an_extended_record_outlives_its_first_window<S: Subject>(lab: Lab<S>) {
+    let first = Lab::<S>::window();
+    let longer = first.resized(Duration::from_secs(86_400));
+    let done = lab.request("done", 1);
+    lab.finish(&done, complete_for("done", Lab::<S>::window()))
+        .await;
+    let dead = lab.grant(&lab.request("dead", 1)).await;
+    lab.settles(&dead, fail_for(Lab::<S>::window()), StateKind::Dead)
+        .await;
+    // In this order: what is shorter changes nothing.
+    for duration in [longer.duration(), first.duration() / 2] {
+        let order = Order::Extend(duration);
+        let completed = Some(StateKind::Completed);
+        lab.ordered(&done.operation, order.clone(), completed).await;
+        lab.ordered(&dead.operation, order, Some(StateKind::Dead))
+            .await;
+    }
+    lab.outlast_grace().await;
+    assert_eq!(lab.sweep().await.removed, 0);
+    lab.replays(&lab.request("done", 2), &outcome("done")).await;
+    lab.parked(&lab.request("dead", 2), StateKind::Dead).await;
+    for operation in [&done.operation, &dead.operation] {
+        let record = lab.record(operation).await;
+        let (State::Completed { window, .. } | State::Dead { window, .. }) = record.state else {
+            panic!("it stands as {:?}", record.state);
+        };
+        assert_eq!(window, longer);
+    }
+}
+
+/// What runs, waits or is in doubt has no window that could be made longer.
+pub async fn only_a_finished_record_is_extended<S: Subject>(lab: Lab<S>) {
+    let claimed = lab.grant(&lab.request("claimed", 1)).await;
+    let order = Order::Extend(Lab::<S>::window().duration() * 2);
+    let answer = lab.order(&claimed.operation, order.clone()).await;
+    assert!(
+        matches!(
+            answer,
+            Directed::Refused(Refusal::State(StateKind::Claimed))
+        ),
+        "{answer:?}"
+    );
+    let absent = lab.request("absent", 1);
+    let answer = lab.order(&absent.operation, order).await;
+    assert!(
+        matches!(answer, Directed::Refused(Refusal::Absent)),
+        "{answer:?}"
+    );
 }
 
 /// A sweep visits about as many records as it was allowed to, and says whether there are more.

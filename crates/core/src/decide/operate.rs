@@ -40,6 +40,9 @@ pub enum Order {
     Hold(bool),
     /// Remove the record of a finished or released operation before its time.
     Forget,
+    /// Remember a finished operation at least so long, counted from its end. What is remembered as long or
+    /// longer stays as it is: nothing shortens a window. WIN-1.
+    Extend(Duration),
 }
 
 /// What became of an operation in doubt, as a person or a probe found out.
@@ -124,6 +127,9 @@ pub fn operate(
         ) => {
             return end_wait(record, entity, now);
         }
+        (Order::Extend(duration), State::Completed { at, window } | State::Dead { at, window }) => {
+            return extend(record, at, window, *duration);
+        }
         (Order::Requeue, State::Dead { .. }) => State::Released { not_before: now },
         (Order::Resolve(Verdict::Applied { window, .. }), State::InDoubt { .. }) => {
             State::Completed {
@@ -163,6 +169,13 @@ pub fn operate(
             | State::InDoubt { .. }),
         )
         | (
+            Order::Extend(_),
+            state @ (State::Claimed { .. }
+            | State::Started { .. }
+            | State::Released { .. }
+            | State::InDoubt { .. }),
+        )
+        | (
             Order::Resolve(_),
             state @ (State::Claimed { .. }
             | State::Started { .. }
@@ -177,7 +190,8 @@ pub fn operate(
         | Order::Release
         | Order::Requeue
         | Order::Hold(_)
-        | Order::Forget => None,
+        | Order::Forget
+        | Order::Extend(_) => None,
     };
     // A person has spoken: no doubt is left, and attempts are counted anew.
     let (attempts, vanished) = match state {
@@ -213,6 +227,24 @@ fn hold(record: &Record, held: bool) -> Decision<Directed> {
     }
     let record = record.clone();
     Decision::put(answer, Record { held, ..record })
+}
+
+/// Remembered longer, and nothing else; nothing is written where that is no longer than it is already.
+fn extend(record: &Record, at: Timestamp, window: Window, to: Duration) -> Decision<Directed> {
+    let answer = Directed::Now(Some(record.state.kind()));
+    let window = match window.resized(to) {
+        longer if longer.expires_at(at) > window.expires_at(at) => longer,
+        _ => return Decision::keep(answer),
+    };
+    let mut record = record.clone();
+    match &mut record.state {
+        State::Completed { window: kept, .. } | State::Dead { window: kept, .. } => *kept = window,
+        State::Claimed { .. }
+        | State::Started { .. }
+        | State::Released { .. }
+        | State::InDoubt { .. } => {}
+    }
+    Decision::put(answer, record)
 }
 
 /// What the next claim would wait for ends now, for the record and the entity that it holds.

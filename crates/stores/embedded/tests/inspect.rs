@@ -229,7 +229,7 @@ impl Site {
     async fn act(&self, store: &EmbeddedStore, random: &mut Random) -> Result<()> {
         let number = random.below(30);
         let claim = random.next();
-        match random.below(12) {
+        match random.below(13) {
             0 => {
                 for fresh in 0..20 {
                     self.finish(store, 1_000 + claim % 100_000 + fresh).await?;
@@ -274,6 +274,10 @@ impl Site {
             10 => {
                 let abandon = Order::Resolve(Verdict::Abandon { window: WINDOW });
                 self.order(store, number, abandon).await?;
+            }
+            11 => {
+                let longer = WINDOW.duration() + Duration::from_secs(claim % 1_000);
+                self.order(store, number, Order::Extend(longer)).await?;
             }
             _ if claim.is_multiple_of(3) => {
                 let _ = store.drop_parked(&[parked(number).id()], None).await?;

@@ -1,4 +1,4 @@
-//! `semel keys release`, `forget` and `hold`: a plan, a word of consent, orders, and what came of them.
+//! `semel keys release`, `forget`, `hold` and `extend`: a plan, a word of consent, orders, and what came of them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
@@ -36,14 +36,15 @@ pub(crate) fn hold(arguments: &Hold) -> Result<Exit> {
 }
 
 /// An order that is planned.
-struct Planned {
-    operation: Operation,
-    order: Order,
+pub(super) struct Planned {
+    pub(super) operation: Operation,
+    pub(super) order: Order,
     /// How the record stands, as the audit trail puts it.
-    before: Box<str>,
+    pub(super) before: Box<str>,
 }
 
-fn change(arguments: &Change, name: &'static str, verb: &impl Verb) -> Result<Exit> {
+/// Plans what `verb` wants done with the keys that are named, and does it if told to.
+pub(super) fn change(arguments: &Change, name: &'static str, verb: &impl Verb) -> Result<Exit> {
     let keys = wanted(arguments)?;
     operate::plan(&arguments.common, arguments.confirm, async |ground| {
         let operations = operations(&ground.scope()?, keys);
@@ -56,20 +57,30 @@ fn change(arguments: &Change, name: &'static str, verb: &impl Verb) -> Result<Ex
         let is_refused = is_refused || !unknown.is_empty();
         tell_all_unknown(ground, &unknown).await?;
         ground.remark_on_use(&mut plan);
-        if let ControlFlow::Break(exit) = plan.confirmed(arguments.confirm) {
-            if exit == Exit::Done && arguments.format.output == Output::Json {
-                // Nothing to do is an answer, and a document.
-                list(arguments).end()?;
-            }
+        if let Some(exit) = confirmed(arguments, &plan)? {
             return Ok(if is_refused { Exit::No } else { exit });
         }
-        let is_carried_out = carry_out(ground, arguments, all).await?;
-        Ok(if is_refused || !is_carried_out {
-            Exit::No
-        } else {
-            Exit::Done
-        })
+        let mut list = list(arguments);
+        let is_carried_out = carry_out(ground, arguments, all, &mut list).await?;
+        list.end()?;
+        Ok(ended(!is_refused && is_carried_out))
     })
+}
+
+/// How the verb ends without doing anything; `None` is to do it.
+pub(super) fn confirmed(arguments: &Change, plan: &Plan) -> Result<Option<Exit>> {
+    let ControlFlow::Break(exit) = plan.confirmed(arguments.confirm) else {
+        return Ok(None);
+    };
+    if exit == Exit::Done && arguments.format.output == Output::Json {
+        // Nothing to do is an answer, and a document.
+        list(arguments).end()?;
+    }
+    Ok(Some(exit))
+}
+
+pub(super) const fn ended(is_carried_out: bool) -> Exit {
+    if is_carried_out { Exit::Done } else { Exit::No }
 }
 
 /// What came of asking a verb about every key.
@@ -182,9 +193,13 @@ fn wanted(arguments: &Change) -> Result<Vec<Key>> {
 }
 
 /// Gives the orders and prints what came of each; answers whether all were carried out.
-async fn carry_out(ground: &Ground, arguments: &Change, all: Vec<Planned>) -> Result<bool> {
+pub(super) async fn carry_out(
+    ground: &Ground,
+    arguments: &Change,
+    all: Vec<Planned>,
+    list: &mut List<Done>,
+) -> Result<bool> {
     let note = note_of(&arguments.audit);
-    let mut list = list(arguments);
     let mut failure: Option<Error> = None;
     let mut is_carried_out = true;
     for batch in all.chunks(BATCH) {
@@ -228,11 +243,10 @@ async fn carry_out(ground: &Ground, arguments: &Change, all: Vec<Planned>) -> Re
             output::note(format_args!("{key}: refused: {refused}"));
         }
     }
-    list.end()?;
     failure.map_or(Ok(is_carried_out), Err)
 }
 
-fn list(arguments: &Change) -> List<Done> {
+pub(super) fn list(arguments: &Change) -> List<Done> {
     List::new(&Listing {
         format: arguments.format,
         limit: None,
@@ -252,6 +266,7 @@ fn after_of(order: &Order, state: Option<StateKind>) -> Box<str> {
             | Order::Release
             | Order::Requeue
             | Order::Forget
+            | Order::Extend(_)
             | Order::Resolve(_),
             Some(state),
         ) => state.as_str().into(),
@@ -272,7 +287,7 @@ pub(crate) fn refusal_text(refusal: Refusal, now: Timestamp) -> String {
 
 /// What was done with one key.
 #[derive(Debug, Serialize)]
-struct Done {
+pub(super) struct Done {
     key: String,
     operation_id: String,
     pipeline: String,

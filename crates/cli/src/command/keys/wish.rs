@@ -1,4 +1,6 @@
-//! What `semel keys release`, `forget` and `hold` want done with a record, and what they refuse.
+//! What `semel keys release`, `forget`, `hold` and `extend` want done with a record, and what they refuse.
+
+use std::time::Duration;
 
 use semel_core::decide::Order;
 use semel_core::{Operation, Record, Recovery, State, Timestamp};
@@ -47,6 +49,9 @@ pub(super) struct Forget;
 
 /// Keeps a record, or lets go of it.
 pub(super) struct Holding(pub(super) bool);
+
+/// Remembers a finished record longer.
+pub(super) struct Extending(pub(super) Duration);
 
 impl Verb for Release {
     fn wish(&self, record: &Record, now: Timestamp, key: &Wording<'_>) -> Wish {
@@ -136,6 +141,28 @@ impl Verb for Holding {
             (true, true) => Wish::Already("it is held already"),
             (false, false) => Wish::Already("nobody holds it"),
             (held, _) => Wish::Do(Order::Hold(held), None),
+        }
+    }
+}
+
+impl Verb for Extending {
+    fn wish(&self, record: &Record, _: Timestamp, key: &Wording<'_>) -> Wish {
+        match record.state {
+            State::Completed { at, window } | State::Dead { at, window } => {
+                if window.resized(self.0).expires_at(at) > window.expires_at(at) {
+                    Wish::Do(Order::Extend(self.0), None)
+                } else {
+                    Wish::Already("it is remembered as long already")
+                }
+            }
+            State::Claimed { .. } | State::Started { .. } | State::Released { .. } => Wish::Refuse(
+                "it has not finished, and its window begins when it does; it will be that of its pipeline"
+                    .to_owned(),
+            ),
+            State::InDoubt { .. } => Wish::Refuse(format!(
+                "it is kept until somebody resolves it, as this tells: {}",
+                key.command("keys explain")
+            )),
         }
     }
 }

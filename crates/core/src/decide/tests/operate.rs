@@ -224,6 +224,55 @@ fn finished_and_released_can_be_forgotten() {
 }
 
 #[test]
+fn a_window_is_made_longer_and_nothing_else() {
+    for finished in [completed, dead] {
+        let before = Record {
+            past: vec![],
+            ..record(finished(EARLIER))
+        };
+        let longer = WINDOW.duration() * 2;
+        let decision = decide::operate(Some(&before), None, &Order::Extend(longer), NOW);
+        let after = written(&decision);
+        let expected = WINDOW.resized(longer).expires_at(EARLIER);
+        assert_eq!(after.expires_at(), Some(expected));
+        let state = before.state;
+        assert_eq!(
+            Record {
+                state,
+                ..after.clone()
+            },
+            before
+        );
+    }
+}
+
+#[test]
+fn no_order_makes_a_window_shorter() {
+    for shorter in [Duration::ZERO, WINDOW.duration() / 2, WINDOW.duration()] {
+        for state in [completed(EARLIER), dead(EARLIER)] {
+            let order = Order::Extend(shorter);
+            let decision = decide::operate(Some(&record(state)), None, &order, NOW);
+            let now = matches!(decision.answer, Directed::Now(Some(kind)) if kind == state.kind());
+            assert!(now, "{:?}", decision.answer);
+            unchanged(&decision);
+        }
+    }
+}
+
+#[test]
+fn what_has_not_finished_has_no_window_to_make_longer() {
+    for state in [
+        claimed(EARLIER),
+        started(EARLIER, Recovery::Park),
+        released(NOW),
+        in_doubt(EARLIER),
+    ] {
+        let order = Order::Extend(WINDOW.duration() * 2);
+        refused(record(state), &order, Refusal::State(state.kind()));
+    }
+}
+
+#[test]
 fn running_and_doubtful_cannot_be_forgotten() {
     for state in [
         claimed(EARLIER),
@@ -308,7 +357,7 @@ fn what_was_quiet_for_the_default_window_is_abandoned_from_that_very_moment() {
     }
 }
 
-fn every_order() -> [Order; 8] {
+fn every_order() -> [Order; 9] {
     [
         applied(),
         not_applied(Duration::ZERO),
@@ -318,6 +367,7 @@ fn every_order() -> [Order; 8] {
         Order::Hold(true),
         Order::Hold(false),
         Order::Forget,
+        Order::Extend(WINDOW.duration() * 2),
     ]
 }
 

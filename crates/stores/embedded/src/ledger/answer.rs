@@ -249,6 +249,15 @@ impl Ledger {
             (Some(note), Directed::Now(_)) => Some(audit(directive, note, record, &change, now)),
             (Some(_), Directed::Refused(_) | Directed::Failed(_)) | (None, _) => None,
         };
+        let before = match (before, &change) {
+            // The walk over the files takes a finished record for the only one of its key, unless an entry behind it
+            // says otherwise.
+            (before @ Before::Finished(..), Change::Put(after)) if after.expires_at().is_some() => {
+                self.remove(address, &before);
+                Before::Absent
+            }
+            (before, _) => before,
+        };
         self.apply(address, operation, &before, change, true);
         if let (Some(gate), Some(record)) = (gate, entity) {
             self.apply_entity(&operation.scope, &gate.entity, record, true);

@@ -120,14 +120,18 @@ impl Model {
                 self.records.remove(key);
                 "absent".to_owned()
             }
-            Order::Hold(_) | Order::Requeue | Order::Release | Order::Resolve(_) => {
+            Order::Hold(_)
+            | Order::Requeue
+            | Order::Release
+            | Order::Extend(_)
+            | Order::Resolve(_) => {
                 let Some(kept) = self.records.get_mut(key) else {
                     return;
                 };
                 match order {
                     Order::Hold(held) => kept.held = *held,
                     Order::Requeue => kept.kind = StateKind::Released,
-                    Order::Release | Order::Resolve(_) | Order::Forget => {}
+                    Order::Release | Order::Extend(_) | Order::Resolve(_) | Order::Forget => {}
                 }
                 let held = if kept.held { ", held" } else { "" };
                 format!("{}{held}", kept.kind)

@@ -154,6 +154,7 @@ fn of_order(entry: &Audited) -> Event {
         "requeue" => "gave the dead key another chance",
         "forget" => "had the record forgotten",
         "hold" => "had the record held beyond its window",
+        "extend" => "had its window made longer",
         "let-go" => "let go of the record",
         "resolve-applied" => "resolved the doubt: the effect happened",
         "resolve-not-applied" => "resolved the doubt: the effect did not happen",

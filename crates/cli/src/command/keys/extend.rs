@@ -1,0 +1,108 @@
+//! `semel keys extend`: finished keys are remembered longer than their window says.
+
+use semel_core::audit::standing;
+use semel_core::decide::Order;
+use semel_core::port::store::{ListQuery, Listed, Page, Store};
+use semel_core::{Result, Scope};
+
+use super::change::{Planned, carry_out, change, confirmed, ended};
+use super::entry::since;
+use super::wish::{Extending, Verb, Wish, Wording};
+use crate::Exit;
+use crate::args::keys::Extend;
+use crate::command::operate::{self, Ground};
+use crate::command::when::when;
+use crate::output::{Plan, key_text, state_text};
+
+/// Makes windows longer: those of some keys, or of all of a pipeline.
+pub(crate) fn extend(arguments: &Extend) -> Result<Exit> {
+    let verb = Extending(arguments.window);
+    if arguments.all {
+        all(arguments, &verb)
+    } else {
+        change(&arguments.change, VERB, &verb)
+    }
+}
+
+/// Every finished key of the pipeline, page by page while workers run: what finishes meanwhile has the window that its
+/// pipeline has then.
+///
+/// # Cost   holds one page; two walks over the pipeline
+fn all(arguments: &Extend, verb: &Extending) -> Result<Exit> {
+    let Extend { change, .. } = arguments;
+    operate::plan(&change.common, change.confirm, async |ground| {
+        let scope = ground.scope()?;
+        let mut plan = Plan::new(VERB, "key", "keys");
+        let mut query = of(&scope);
+        while let Some(planned) = next(ground, verb, &mut query).await? {
+            for (planned, since) in planned {
+                plan.add(format_args!(
+                    "{}  {since}",
+                    key_text(planned.operation.key.as_str())
+                ));
+            }
+        }
+        ground.remark_on_use(&mut plan);
+        if let Some(exit) = confirmed(change, &plan)? {
+            return Ok(exit);
+        }
+        let mut query = of(&scope);
+        let mut list = super::change::list(change);
+        let mut is_carried_out = true;
+        while let Some(planned) = next(ground, verb, &mut query).await? {
+            let planned = planned.into_iter().map(|(planned, _)| planned).collect();
+            is_carried_out &= carry_out(ground, change, planned, &mut list).await?;
+        }
+        list.end()?;
+        Ok(ended(is_carried_out))
+    })
+}
+
+/// The orders for the next page, each with how its record stands; nothing after the last.
+async fn next(
+    ground: &Ground,
+    verb: &Extending,
+    query: &mut Option<ListQuery>,
+) -> Result<Option<Vec<(Planned, String)>>> {
+    let Some(mut asked) = query.take() else {
+        return Ok(None);
+    };
+    let Page { items, next } = ground.store.list(&asked).await?;
+    let planned = items
+        .into_iter()
+        .filter_map(|Listed { operation, record }| {
+            let wording = Wording {
+                ground,
+                operation: &operation,
+            };
+            let Wish::Do(order @ Order::Extend(_), _) = verb.wish(&record, ground.now(), &wording)
+            else {
+                return None;
+            };
+            let state = state_text(record.state.kind());
+            let since = format!("{state} since {}", when(since(&record), ground.now()));
+            let planned = Planned {
+                operation,
+                order,
+                before: standing(Some(&record)),
+            };
+            Some((planned, since))
+        });
+    let planned = planned.collect();
+    *query = next.map(|after| {
+        asked.after = Some(after);
+        asked
+    });
+    Ok(Some(planned))
+}
+
+fn of(scope: &Scope) -> Option<ListQuery> {
+    Some(ListQuery {
+        scope: Some(scope.clone()),
+        limit: PAGE,
+        ..ListQuery::default()
+    })
+}
+
+const VERB: &str = "extend";
+const PAGE: usize = 1_000;
