@@ -4,7 +4,8 @@
 //! The code under test is the product's own source, built once more with the scheduler's locks and threads
 //! (`proof/scheduled`). A thread may be stopped wherever it takes a lock, starts or joins a thread, waits, reads
 //! the clock, or touches a file. Not tried here: what the processor reorders (everything is sequentially
-//! consistent), and what goes on inside tokio's channels, whose every step counts as one.
+//! consistent; decision 0060 says why nothing rests on it), and what goes on inside tokio's channels, whose every
+//! step counts as one.
 //!
 //! `awaits` is of another kind, and says so: tasks on one thread.
 //!
