@@ -10,7 +10,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use semel_core::port::source::{Delivery, DeliveryId, Fetched, Source};
 use semel_core::port::transactional::Backoff;
-use semel_core::{Outcome, Result, State, Store, Window};
+use semel_core::{Outcome, Record, Result, State, Store, Window};
 use semel_engine::consumer::{Consumer, Shutdown};
 use semel_engine::effect::Verdict;
 use semel_engine::once::{Declared, Error, Failure, Once, Op, Receipt, Settings};
@@ -162,6 +162,7 @@ impl Caller {
             ..
         } = &self;
         let key = format!("k{number}");
+        let before = self.kept().await;
         let effect = {
             let life = Arc::clone(life);
             move |op: Op| effect(Arc::clone(&life), op)
@@ -174,20 +175,21 @@ impl Caller {
             }
         };
         let Some(limit) = self.leaves_after else {
-            return self.conclude(answer.await).await;
+            return self.conclude(answer.await, before).await;
         };
         let Ok(answer) = timeout(limit, answer).await else {
             life.world.saw("caller went away");
             life.world.touch(&[*number]);
             return None;
         };
-        self.conclude(answer).await
+        self.conclude(answer, before).await
     }
 
-    /// Holds an answer against the record.
+    /// Holds an answer against the record, and against the value that was on it `before` the call.
     async fn conclude(
         &self,
         answer: std::result::Result<Receipt<Bytes>, Error>,
+        before: Option<Bytes>,
     ) -> Option<DeliveryId> {
         let Self { life, number, .. } = self;
         let world = &life.world;
@@ -200,7 +202,7 @@ impl Caller {
                     "{life} answers k{number}: {:?}",
                     receipt.value()
                 ));
-                self.judge(receipt.value()).await;
+                self.judge(receipt.value(), before.as_ref()).await;
             }
             Err(error @ (Error::Dead { .. } | Error::InDoubt { .. })) => {
                 if matches!(error, Error::Dead { .. }) {
@@ -235,18 +237,13 @@ impl Caller {
         Some(self.delivery)
     }
 
-    /// Every caller has the value that is on record.
-    async fn judge(&self, value: &Bytes) {
+    /// Every caller has the value that is on record. It may have been removed since the store told of it.
+    async fn judge(&self, value: &Bytes, before: Option<&Bytes>) {
         let Self { life, number, .. } = self;
         let world = &life.world;
-        let records = world.store().get(&[world.operation(*number)]).await;
-        let record = records.ok().and_then(|mut records| records.pop().flatten());
-        let is_on_record = match record {
-            Some(record) => match (record.state, record.outcome) {
-                (State::Completed { .. }, Some(Outcome::Kept { bytes, .. })) => bytes == *value,
-                _ => false,
-            },
-            None => life.was_told_of_the_end(*number),
+        let is_on_record = match self.record().await {
+            Some(record) => kept(record).as_ref() == Some(value),
+            None => before == Some(value) || life.was_told_of_the_end(*number),
         };
         let has_forgotten = world.tally().remembered.contains(number);
         if !is_on_record && !has_forgotten {
@@ -254,6 +251,24 @@ impl Caller {
                 "{life} answered k{number} with {value:?}, which is not on record"
             ));
         }
+    }
+
+    async fn kept(&self) -> Option<Bytes> {
+        self.record().await.and_then(kept)
+    }
+
+    async fn record(&self) -> Option<Record> {
+        let world = &self.life.world;
+        let records = world.store().get(&[world.operation(self.number)]).await;
+        records.ok().and_then(|mut records| records.pop().flatten())
+    }
+}
+
+/// The value on a record of what is done.
+fn kept(record: Record) -> Option<Bytes> {
+    match (record.state, record.outcome) {
+        (State::Completed { .. }, Some(Outcome::Kept { bytes, .. })) => Some(bytes),
+        _ => None,
     }
 }
 
