@@ -11,11 +11,20 @@
 //! Not here: stores that forget what they answered where the class does not survive that, which is shown to
 //! break in the tests.
 
+mod broker;
+mod configurations;
+mod effect;
 mod happen;
 mod judge;
 mod law;
+mod look;
 mod named;
+mod numbers;
+mod order;
 mod planted;
+mod record;
+mod report;
+mod requests;
 mod search;
 mod setup;
 mod steps;
@@ -25,6 +34,7 @@ mod streamed;
 #[cfg(test)]
 mod tests;
 mod world;
+mod wrong;
 
 use std::time::Duration;
 
@@ -92,7 +102,7 @@ impl Subject for Protocol {
         let setup = planted::into(setup);
         Some(Self {
             setup,
-            operations: store::operations()?,
+            operations: requests::operations()?,
             entity: Entity::new("entity").ok()?,
             tally: Tally::new(Case::ALL.len(), Fault::ALL.len()),
         })
@@ -159,7 +169,7 @@ enum Either {
 
 impl Either {
     fn all() -> Vec<Self> {
-        let stored = setup::all().into_iter().map(Self::Stored);
+        let stored = configurations::all().into_iter().map(Self::Stored);
         let streamed = streamed::setup::all().into_iter().map(Self::Streamed);
         stored.chain(streamed).collect()
     }

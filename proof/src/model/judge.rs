@@ -5,9 +5,11 @@ use semel_core::{Admission, StateKind};
 use super::Protocol;
 use super::law::{Case, Law};
 use super::named::Breakable;
+use super::numbers::{NONE, outcome_number};
+use super::record::{Ent, Rec, Recover, Stands};
 use super::setup::{Class, QUIET, Wish};
 use super::store::Told;
-use super::world::{Ent, NONE, Rec, Recover, Stands, World, outcome_number};
+use super::world::World;
 
 /// Why a record may change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

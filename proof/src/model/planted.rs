@@ -2,7 +2,8 @@
 
 use semel_core::planted;
 
-use super::setup::{Conduct, Keeping, Setup};
+use super::setup::Setup;
+use super::wrong::{Conduct, Keeping};
 
 /// The setup with the bug that this process has, if it has one.
 pub(super) fn into(setup: Setup) -> Setup {

@@ -2,8 +2,9 @@
 
 use super::Protocol;
 use super::law::Fault;
+use super::numbers::NONE;
 use super::setup::{Class, MARGIN, Wish};
-use super::world::{Late, NONE, Phase, Worker, World};
+use super::world::{Late, Phase, Worker, World};
 
 /// One thing that happens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -260,26 +261,6 @@ impl Protocol {
                 | Late::Release { .. },
             ) => true,
             None => false,
-        }
-    }
-
-    /// A person or a probe tells the truth as far as it can be seen.
-    fn may_order(&self, world: &World, operation: u8, wish: Wish) -> bool {
-        let at = usize::from(operation);
-        let life = &world.lives[at];
-        let Some(record) = world.standing(at, &self.setup) else {
-            return false;
-        };
-        match wish {
-            Wish::Applied => record.is_in_doubt() && life.effects > 0,
-            Wish::NotApplied => record.is_in_doubt() && life.effects == 0,
-            Wish::Abandon => record.is_in_doubt(),
-            Wish::Release => record.finished().is_none() && !record.is_in_doubt(),
-            Wish::Requeue => record.is_dead() && !life.abandoned,
-            Wish::Hold => !record.held && record.finished().is_some(),
-            Wish::Unhold => record.held,
-            // People ask for it whatever the record is.
-            Wish::Forget => true,
         }
     }
 

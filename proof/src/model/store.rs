@@ -1,22 +1,19 @@
 //! The store: each step is decided by `semel_core::decide`.
 
-use std::num::NonZeroU32;
-
-use semel_core::claim::{AttemptLimits, ClaimRequest, Start};
-use semel_core::decide::{self, Directed, Order, Refusal, Verdict};
+use semel_core::claim::ClaimRequest;
+use semel_core::decide;
 use semel_core::{
-    Admission, Certainty, Change, EntityRecord, FencingToken, Operation, Renewal, Renewed, Settled,
-    Settlement, StateKind, Step, VersionGate,
+    Admission, Change, EntityRecord, FencingToken, Renewal, Renewed, Settled, Settlement, StateKind,
 };
 
 use super::Protocol;
 use super::judge::Cause;
 use super::law::{Case, Law};
-use super::setup::{Class, Conduct, Keeping, QUIET, Setup, Wish};
-use super::world::{
-    Before, Ent, Rec, Recover, Stands, World, claim_id, fingerprint, instant, outcome, ticks,
-    window,
-};
+use super::numbers::{claim_id, fingerprint, instant, ticks, window};
+use super::record::{Ent, Rec};
+use super::setup::Class;
+use super::world::{Before, Phase, Worker, World};
+use super::wrong::Keeping;
 
 /// What a claim is told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -194,77 +191,6 @@ impl Protocol {
         }
     }
 
-    /// Carries out an order; whether it was accepted.
-    pub(crate) fn order(&self, world: &mut World, operation: u8, wish: Wish) -> bool {
-        let setup = &self.setup;
-        let at = usize::from(operation);
-        let window = window(setup);
-        let hasty = setup.keeping == Keeping::TrustsHaste;
-        let quiet = ticks(if hasty { 0 } else { QUIET });
-        let order = match wish {
-            Wish::Applied => Order::Resolve(Verdict::Applied {
-                outcome: outcome(world.lives[at].answer),
-                window,
-            }),
-            Wish::NotApplied => Order::Resolve(Verdict::NotApplied { quiet, asked: None }),
-            Wish::Abandon => Order::Resolve(Verdict::Abandon { window }),
-            Wish::Release => Order::Release,
-            Wish::Requeue => Order::Requeue,
-            Wish::Hold => Order::Hold(true),
-            Wish::Unhold => Order::Hold(false),
-            Wish::Forget => Order::Forget,
-        };
-        let found = world.records[at];
-        let record = found.map(|record| record.to_core(setup, &self.entity));
-        let entity = self.entity_record(world);
-        let decision =
-            decide::operate(record.as_ref(), entity.as_ref(), &order, instant(world.now));
-        let any = setup.keeping == Keeping::ForgetsAny && wish == Wish::Forget;
-        let after = Self::after(&decision.change, found).filter(|_| !any);
-        self.write(
-            world,
-            at,
-            after,
-            decision.entity.as_ref(),
-            Cause::Order(wish),
-        );
-        if any {
-            return true;
-        }
-        match decision.answer {
-            Directed::Now(_) => {
-                match wish {
-                    Wish::Applied => self.meets(Case::ResolvedApplied),
-                    Wish::Abandon => {
-                        world.lives[at].abandoned = true;
-                        self.meets(Case::Abandoned);
-                    }
-                    Wish::Release => self.meets(Case::EndedByOperator),
-                    Wish::Requeue => self.meets(Case::Requeued),
-                    Wish::Forget => {
-                        let life = &mut world.lives[at];
-                        life.forgotten = true;
-                        life.before = life.effects;
-                        self.meets(Case::ForgottenByOrder);
-                    }
-                    Wish::NotApplied => self.meets(Case::NotAppliedThenRerun),
-                    Wish::Hold | Wish::Unhold => {}
-                }
-                true
-            }
-            Directed::Refused(Refusal::NotQuiet { .. }) => {
-                self.meets(Case::NotQuiet);
-                false
-            }
-            Directed::Refused(Refusal::Absent | Refusal::State(_)) | Directed::Failed(_) => {
-                if wish == Wish::Forget {
-                    self.meets(Case::ForgetRefused);
-                }
-                false
-            }
-        }
-    }
-
     /// Sweeps one record; whether that changed it.
     pub(crate) fn sweep(&self, world: &mut World, operation: u8) -> bool {
         let at = usize::from(operation);
@@ -300,10 +226,9 @@ impl Protocol {
             if self.setup.keeping == Keeping::RestartsTokens {
                 world.next_token = 1;
             }
-            let post = |worker: &super::world::Worker| usize::from(worker.post);
-            let holds = |worker: &super::world::Worker| {
-                worker.phase != super::world::Phase::Idle
-                    && self.setup.posts[post(worker)].operation == operation
+            let post = |worker: &Worker| usize::from(worker.post);
+            let holds = |worker: &Worker| {
+                worker.phase != Phase::Idle && self.setup.posts[post(worker)].operation == operation
             };
             if world.workers.iter().any(holds) {
                 self.meets(Case::EvictedWhileHeld);
@@ -325,7 +250,7 @@ impl Protocol {
     }
 
     /// Writes what was decided, and holds it against the laws.
-    fn write(
+    pub(crate) fn write(
         &self,
         world: &mut World,
         at: usize,
@@ -360,44 +285,7 @@ impl Protocol {
         world.lives[at].ended |= after.is_some_and(ended);
     }
 
-    /// What the store knows of the provider when a claim begins.
-    fn known(&self, found: Option<Rec>, claim: u8) -> Setup {
-        let own = found.is_some_and(|record| record.claim == claim);
-        let mut known = self.setup;
-        if own && known.keeping == Keeping::BeginsLate {
-            known.provider = known.ticks + 1;
-        }
-        known
-    }
-
-    /// What the store finds of a record when a claim is asked for.
-    fn found(&self, world: &World, at: usize) -> Option<Rec> {
-        let mut found = world.records[at]?;
-        match self.setup.keeping {
-            Keeping::ChecksThenActs if found.lease().is_some() => return None,
-            Keeping::RerunsParked => {
-                if let Stands::Started { recover, .. } = &mut found.state {
-                    *recover = Recover::Rerun;
-                }
-            }
-            Keeping::Right
-            | Keeping::ChecksThenActs
-            | Keeping::CompletesAny
-            | Keeping::StartsAny
-            | Keeping::ReleasesAny
-            | Keeping::RenewsAny
-            | Keeping::RestartsTokens
-            | Keeping::ForgetsEarly
-            | Keeping::SweepsDoubts
-            | Keeping::TrustsHaste
-            | Keeping::MovesFirstStart
-            | Keeping::ForgetsAny
-            | Keeping::BeginsLate => {}
-        }
-        Some(found)
-    }
-
-    fn after(change: &Change, found: Option<Rec>) -> Option<Rec> {
+    pub(crate) fn after(change: &Change, found: Option<Rec>) -> Option<Rec> {
         match change {
             Change::Keep => found,
             Change::Put(record) => Some(Rec::of(record)),
@@ -405,81 +293,7 @@ impl Protocol {
         }
     }
 
-    fn entity_record(&self, world: &World) -> Option<EntityRecord> {
+    pub(crate) fn entity_record(&self, world: &World) -> Option<EntityRecord> {
         (self.setup.class == Class::Versioned).then(|| world.entity.to_core())
     }
-
-    pub(crate) fn gate(&self, operation: u8) -> Option<VersionGate> {
-        (self.setup.class == Class::Versioned).then(|| VersionGate {
-            entity: self.entity.clone(),
-            version: u64::from(operation) + 1,
-        })
-    }
-
-    fn recovery(&self) -> Recover {
-        match self.setup.class {
-            Class::Keyed => Recover::Within,
-            Class::Repeat => Recover::Rerun,
-            Class::Park | Class::Transactional | Class::Versioned => Recover::Park,
-        }
-    }
-
-    fn start(&self) -> Start {
-        let setup = &self.setup;
-        let unmarked = setup.marks_apart || setup.conduct == Conduct::MarksNothing;
-        if setup.class.is_atomic() || unmarked {
-            Start::Unmarked
-        } else {
-            Start::Marked(self.recovery().to_core(setup))
-        }
-    }
-
-    fn limits(&self) -> AttemptLimits {
-        let cap = |cap: u8| NonZeroU32::new(cap.into()).unwrap_or(NonZeroU32::MIN);
-        AttemptLimits {
-            failed: cap(self.setup.failed),
-            vanished: cap(self.setup.vanished),
-        }
-    }
-
-    fn step(&self, report: Report) -> Step {
-        let window = window(&self.setup);
-        match report {
-            Report::Start => Step::Start {
-                recovery: self.recovery().to_core(&self.setup),
-            },
-            Report::Complete { answer } => Step::Complete {
-                outcome: outcome(answer),
-                window,
-            },
-            Report::Release { maybe, counted } => Step::Release {
-                error: "".into(),
-                certainty: if maybe {
-                    Certainty::MaybeApplied
-                } else {
-                    Certainty::NotApplied
-                },
-                after: ticks(self.setup.backoff),
-                counted,
-                limits: self.limits(),
-                window,
-            },
-            Report::Fail => Step::Fail {
-                error: "".into(),
-                window,
-            },
-        }
-    }
-}
-
-/// The operations that the messages are about.
-pub(crate) fn operations() -> Option<[Operation; super::setup::MOST_OPERATIONS]> {
-    let scope = semel_core::Scope::new("", "model").ok()?;
-    let of = |key| {
-        Some(Operation::new(
-            scope.clone(),
-            semel_core::Key::new(key).ok()?,
-        ))
-    };
-    Some([of("1")?, of("2")?])
 }

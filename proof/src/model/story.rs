@@ -4,9 +4,10 @@ use std::fmt::Write as _;
 
 use super::Protocol;
 use super::law::Law;
+use super::record::{Rec, Stands};
 use super::setup::Wish;
 use super::steps::{Action, Came, Net};
-use super::world::{Late, Phase, Rec, Stands, World};
+use super::world::{Late, Phase, World};
 
 /// One numbered sentence for each step, with what the store has of the operation afterwards.
 pub(crate) fn tell(protocol: &Protocol, path: &[(World, Option<Action>)]) -> String {

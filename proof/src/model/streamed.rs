@@ -11,6 +11,7 @@ mod broker;
 mod happen;
 mod image;
 mod law;
+mod look;
 pub(crate) mod setup;
 mod steps;
 mod story;
@@ -71,7 +72,7 @@ impl Subject for Streamed {
     fn new(setup: Setup) -> Option<Self> {
         Some(Self {
             setup,
-            operations: super::store::operations()?,
+            operations: super::requests::operations()?,
             tally: Tally::new(Case::ALL.len(), Fault::ALL.len()),
         })
     }

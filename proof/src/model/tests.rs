@@ -1,9 +1,11 @@
 //! The model minds: each wrong worker, each wrong store, each wrong setting breaks a law of it.
 
 use super::Protocol;
+use super::configurations::{TWICE, TWO};
 use super::law::Law;
 use super::search::search;
-use super::setup::{Broker, Budget, Class, Conduct, Keeping, Setup, Wish};
+use super::setup::{Broker, Budget, Class, Setup, Wish};
+use super::wrong::{Conduct, Keeping};
 
 /// Two workers, one message, and time for one takeover.
 fn small(class: Class) -> Setup {
@@ -144,7 +146,7 @@ fn a_store_whose_tokens_begin_anew_is_caught() {
     // Its window is over while a claim of the message still comes, which only an open age gate lets in.
     let right = Setup {
         window: 2,
-        posts: super::setup::TWICE,
+        posts: TWICE,
         age_gate: true,
         ..Setup::of("small", Class::Transactional)
     };
@@ -260,7 +262,7 @@ fn calls_that_come_late_need_a_provider_that_remembers() {
 #[test]
 fn an_effect_that_does_not_look_at_the_version_may_put_an_older_one_back() {
     let right = Setup {
-        posts: super::setup::TWO,
+        posts: TWO,
         ..small(Class::Versioned)
     };
     let right = with(right, |budget| *budget = Budget::default());

@@ -3,7 +3,7 @@
 use super::Streamed;
 use super::law::{Case, Law};
 use super::world::{Assignment, Member, Restore, Stands, Work, World};
-use crate::model::world::NONE;
+use crate::model::numbers::NONE;
 
 impl Streamed {
     /// The coordinator decides that a transaction is committed.

@@ -7,7 +7,7 @@ use super::Streamed;
 use super::law::Case;
 use super::setup::Conduct;
 use super::world::{Assignment, Work, World};
-use crate::model::world::{NONE, claim_id, fingerprint, instant, ticks};
+use crate::model::numbers::{NONE, claim_id, fingerprint, instant, ticks};
 
 impl Streamed {
     /// The claim of a record.

@@ -4,8 +4,8 @@ use super::Streamed;
 use super::law::Fault;
 use super::setup::Conduct;
 use super::world::{MEMBERS, Member, Restore, Stage, Stands, Work, World};
+use crate::model::numbers::NONE;
 use crate::model::steps::index;
-use crate::model::world::NONE;
 
 /// One thing that happens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,7 +2,7 @@
 
 use super::setup::{Budget, MOST_TRANSACTIONS, Names, Setup};
 use crate::model::named::Breakable;
-use crate::model::world::NONE;
+use crate::model::numbers::NONE;
 
 pub(crate) const MEMBERS: usize = 2;
 

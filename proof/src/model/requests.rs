@@ -1,0 +1,89 @@
+//! What the store is asked, as the core has it.
+
+use std::num::NonZeroU32;
+
+use semel_core::claim::{AttemptLimits, Start};
+use semel_core::{Certainty, Operation, Step, VersionGate};
+
+use super::Protocol;
+use super::numbers::{outcome, ticks, window};
+use super::record::Recover;
+use super::setup::{Class, MOST_OPERATIONS};
+use super::store::Report;
+use super::wrong::Conduct;
+
+impl Protocol {
+    pub(crate) fn gate(&self, operation: u8) -> Option<VersionGate> {
+        (self.setup.class == Class::Versioned).then(|| VersionGate {
+            entity: self.entity.clone(),
+            version: u64::from(operation) + 1,
+        })
+    }
+
+    pub(crate) fn recovery(&self) -> Recover {
+        match self.setup.class {
+            Class::Keyed => Recover::Within,
+            Class::Repeat => Recover::Rerun,
+            Class::Park | Class::Transactional | Class::Versioned => Recover::Park,
+        }
+    }
+
+    pub(crate) fn start(&self) -> Start {
+        let setup = &self.setup;
+        let unmarked = setup.marks_apart || setup.conduct == Conduct::MarksNothing;
+        if setup.class.is_atomic() || unmarked {
+            Start::Unmarked
+        } else {
+            Start::Marked(self.recovery().to_core(setup))
+        }
+    }
+
+    pub(crate) fn limits(&self) -> AttemptLimits {
+        let cap = |cap: u8| NonZeroU32::new(cap.into()).unwrap_or(NonZeroU32::MIN);
+        AttemptLimits {
+            failed: cap(self.setup.failed),
+            vanished: cap(self.setup.vanished),
+        }
+    }
+
+    pub(crate) fn step(&self, report: Report) -> Step {
+        let window = window(&self.setup);
+        match report {
+            Report::Start => Step::Start {
+                recovery: self.recovery().to_core(&self.setup),
+            },
+            Report::Complete { answer } => Step::Complete {
+                outcome: outcome(answer),
+                window,
+            },
+            Report::Release { maybe, counted } => Step::Release {
+                error: "".into(),
+                certainty: if maybe {
+                    Certainty::MaybeApplied
+                } else {
+                    Certainty::NotApplied
+                },
+                after: ticks(self.setup.backoff),
+                counted,
+                limits: self.limits(),
+                window,
+            },
+            Report::Fail => Step::Fail {
+                error: "".into(),
+                window,
+            },
+        }
+    }
+}
+
+/// The operations that the messages are about.
+pub(crate) fn operations() -> Option<[Operation; MOST_OPERATIONS]> {
+    let scope = semel_core::Scope::new("", "model").ok()?;
+    let of = |key| {
+        Some(Operation::new(
+            scope.clone(),
+            semel_core::Key::new(key).ok()?,
+        ))
+    };
+    Some([of("1")?, of("2")?])
+}
