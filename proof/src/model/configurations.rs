@@ -136,6 +136,18 @@ pub(crate) fn all() -> Vec<Setup> {
         },
         resolved("park, resolved", Park),
         Setup {
+            calls_are_prompt: true,
+            probes: true,
+            ticks: 4,
+            budget: Budget {
+                lost: 1,
+                delayed: 1,
+                redelivered: 1,
+                ..Budget::default()
+            },
+            ..Setup::of("park, probed", Park)
+        },
+        Setup {
             ticks: 3,
             backoff: 1,
             budget: Budget {

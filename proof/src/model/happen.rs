@@ -187,6 +187,14 @@ impl Protocol {
                 self.acknowledge(world, worker);
                 world.workers[worker] = IDLE;
             }
+            Phase::Probing { told_at } => {
+                let life = &world.lives[usize::from(operation)];
+                let applied = life.effects > life.before;
+                world.workers[worker].phase = Phase::Finding { told_at, applied };
+            }
+            Phase::Finding { told_at, applied } => {
+                self.finds(world, worker, told_at, applied, net);
+            }
             Phase::HandingBack => Self::hand_back(world, worker),
             Phase::Idle => {}
         }
@@ -221,7 +229,12 @@ impl Protocol {
                 world.lives[at].superseded = true;
                 Phase::Acknowledging { lists: false }
             }
-            Told::Conflict | Told::Parked | Told::TooOld => Phase::Acknowledging { lists: true },
+            Told::Parked {
+                in_doubt_at: Some(told_at),
+            } if self.setup.probes => Phase::Probing { told_at },
+            Told::Conflict | Told::Parked { .. } | Told::TooOld => {
+                Phase::Acknowledging { lists: true }
+            }
         };
         world.workers[worker].phase = phase;
         if phase == Phase::Granted && self.setup.conduct == Conduct::AcksFirst {

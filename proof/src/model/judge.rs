@@ -5,7 +5,7 @@ use semel_core::{Admission, StateKind};
 use super::Protocol;
 use super::law::{Case, Law};
 use super::named::Breakable;
-use super::numbers::{NONE, outcome_number};
+use super::numbers::{NONE, outcome_number, tick};
 use super::record::{Ent, Rec, Recover, Stands};
 use super::setup::{Class, QUIET, Wish};
 use super::store::Told;
@@ -14,10 +14,22 @@ use super::world::World;
 /// Why a record may change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Cause {
-    Claim { granted: bool },
-    Settle { claim: u8, given_back: bool },
-    Renew { claim: u8 },
+    Claim {
+        granted: bool,
+    },
+    Settle {
+        claim: u8,
+        given_back: bool,
+    },
+    Renew {
+        claim: u8,
+    },
     Order(Wish),
+    /// What a probe found, and when it looked at the earliest.
+    Found {
+        applied: bool,
+        told_at: u8,
+    },
     Sweep,
 }
 
@@ -82,9 +94,10 @@ impl Protocol {
                 self.meets(Case::StaleVersion);
                 Told::Stale
             }
-            Admission::Parked { state, .. } => {
+            Admission::Parked { state, now, .. } => {
                 self.parked(world, before, after, *state);
-                Told::Parked
+                let in_doubt_at = (*state == StateKind::InDoubt).then(|| tick(*now));
+                Told::Parked { in_doubt_at }
             }
             Admission::TooOld => {
                 self.meets(Case::TooOld);
@@ -208,7 +221,7 @@ impl Protocol {
         let now = world.now;
         let foreign = match cause {
             Cause::Settle { claim, .. } | Cause::Renew { claim } => claim != before.claim,
-            Cause::Claim { .. } | Cause::Order(_) | Cause::Sweep => false,
+            Cause::Claim { .. } | Cause::Order(_) | Cause::Found { .. } | Cause::Sweep => false,
         };
         if foreign && (after != Some(before) || entity != world.entity) {
             world.breaks(Law::FencedLeavesNoTrace);
@@ -236,35 +249,55 @@ impl Protocol {
             world.breaks(Law::CompletedStays);
         }
         if before.is_in_doubt() && !is_same {
-            let resolved = match (cause, after.state) {
-                (Cause::Settle { claim, .. }, Stands::Completed { .. }) => claim == before.claim,
-                (Cause::Order(Wish::Applied), Stands::Completed { .. })
-                | (Cause::Order(Wish::Abandon), Stands::Dead { .. }) => true,
-                (Cause::Order(Wish::NotApplied), Stands::Released { .. }) => match before.state {
-                    Stands::InDoubt { since } => now >= since + QUIET,
-                    Stands::Claimed { .. }
-                    | Stands::Started { .. }
-                    | Stands::Released { .. }
-                    | Stands::Completed { .. }
-                    | Stands::Dead { .. } => false,
-                },
-                (
-                    Cause::Claim { .. }
-                    | Cause::Settle { .. }
-                    | Cause::Renew { .. }
-                    | Cause::Order(_)
-                    | Cause::Sweep,
-                    _,
-                ) => false,
-            };
-            if !resolved {
-                world.breaks(Law::DoubtStays);
-            }
+            Self::judge_verdict(world, before, after, cause);
         }
         if before.first_start != NONE && after.first_start != before.first_start {
             world.breaks(Law::FirstStartStays);
         }
         self.judge_claim(world, before, after, cause);
+    }
+
+    /// Whether a doubt ends rightly.
+    fn judge_verdict(world: &mut World, before: Rec, after: Rec, cause: Cause) {
+        let is_quiet = |at: u8| match before.state {
+            Stands::InDoubt { since } => at >= since + QUIET,
+            Stands::Claimed { .. }
+            | Stands::Started { .. }
+            | Stands::Released { .. }
+            | Stands::Completed { .. }
+            | Stands::Dead { .. } => false,
+        };
+        let resolved = match (cause, after.state) {
+            (Cause::Settle { claim, .. }, Stands::Completed { .. }) => claim == before.claim,
+            (Cause::Order(Wish::Applied), Stands::Completed { .. })
+            | (Cause::Found { applied: true, .. }, Stands::Completed { .. })
+            | (Cause::Order(Wish::Abandon), Stands::Dead { .. }) => true,
+            (Cause::Order(Wish::NotApplied), Stands::Released { .. }) => is_quiet(world.now),
+            (
+                Cause::Found {
+                    applied: false,
+                    told_at,
+                },
+                Stands::Released { .. },
+            ) => {
+                if !is_quiet(told_at) {
+                    world.breaks(Law::EvidenceIsQuiet);
+                }
+                is_quiet(world.now)
+            }
+            (
+                Cause::Claim { .. }
+                | Cause::Settle { .. }
+                | Cause::Renew { .. }
+                | Cause::Order(_)
+                | Cause::Found { .. }
+                | Cause::Sweep,
+                _,
+            ) => false,
+        };
+        if !resolved {
+            world.breaks(Law::DoubtStays);
+        }
     }
 
     fn judge_claim(&self, world: &mut World, before: Rec, after: Rec, cause: Cause) {
@@ -285,11 +318,13 @@ impl Protocol {
             Cause::Settle {
                 given_back: true, ..
             } => before.attempts.saturating_sub(1),
-            Cause::Order(Wish::NotApplied | Wish::Requeue) => 0,
+            Cause::Order(Wish::NotApplied | Wish::Requeue)
+            | Cause::Found { applied: false, .. } => 0,
             Cause::Claim { granted: false }
             | Cause::Settle { .. }
             | Cause::Renew { .. }
             | Cause::Order(_)
+            | Cause::Found { .. }
             | Cause::Sweep => before.attempts,
         };
         if after.attempts != attempts {

@@ -32,6 +32,7 @@ laws! {
     OnlyAttemptsCount = "I14 ATT-2 only attempts count as attempts",
     ReuseIsConflict = "FPR-1 a reused key is a conflict",
     BackoffKept = "CLM-8 a backoff is kept",
+    EvidenceIsQuiet = "O4 DBT-5 'not applied' was looked for when all was quiet",
 }
 
 named! {
@@ -86,6 +87,12 @@ named! {
     EndedByOperator = "wait ended by an operator",
     HeldBeyondWindow = "held beyond its window",
     StoreForgot = "store forgot its newest write",
+    ProbedApplied = "probe found it applied",
+    ProbedNotApplied = "probe found it not applied, and was believed",
+    ProbeTooEarly = "probe looked before it was quiet, and its verdict came after",
+    LandedAfterLook = "call that landed between a probe's look and its verdict",
+    ProbeOvertaken = "probe's verdict that came after another's",
+    ProbeAgain = "probe's verdict given again after a lost answer",
 }
 
 named! {

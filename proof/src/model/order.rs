@@ -6,9 +6,11 @@ use super::Protocol;
 use super::judge::Cause;
 use super::law::Case;
 use super::numbers::{instant, outcome, ticks, window};
+use super::record::Stands;
 use super::setup::{QUIET, Wish};
-use super::world::World;
-use super::wrong::Keeping;
+use super::steps::Net;
+use super::world::{Phase, World};
+use super::wrong::{Conduct, Keeping};
 
 impl Protocol {
     /// A person or a probe tells the truth as far as it can be seen.
@@ -51,24 +53,14 @@ impl Protocol {
             Wish::Unhold => Order::Hold(false),
             Wish::Forget => Order::Forget,
         };
-        let found = world.records[at];
-        let record = found.map(|record| record.to_core(setup, &self.entity));
-        let entity = self.entity_record(world);
-        let decision =
-            decide::operate(record.as_ref(), entity.as_ref(), &order, instant(world.now));
+        let directed = self.directs(world, at, &order, Cause::Order(wish));
         let any = setup.keeping == Keeping::ForgetsAny && wish == Wish::Forget;
-        let after = Self::after(&decision.change, found).filter(|_| !any);
-        self.write(
-            world,
-            at,
-            after,
-            decision.entity.as_ref(),
-            Cause::Order(wish),
-        );
         if any {
+            let entity = world.entity.to_core();
+            self.write(world, at, None, Some(&entity), Cause::Order(wish));
             return true;
         }
-        match decision.answer {
+        match directed {
             Directed::Now(_) => {
                 match wish {
                     Wish::Applied => self.meets(Case::ResolvedApplied),
@@ -100,5 +92,83 @@ impl Protocol {
                 false
             }
         }
+    }
+
+    /// A worker tells what its probe found, which it looked for after it was told of the doubt.
+    pub(crate) fn finds(
+        &self,
+        world: &mut World,
+        worker: usize,
+        told_at: u8,
+        applied: bool,
+        net: Net,
+    ) {
+        let setup = &self.setup;
+        let at = self.operation_of(world.workers[worker]);
+        let undated =
+            setup.conduct == Conduct::DatesLate || setup.keeping == Keeping::OverlooksAsked;
+        let verdict = if applied {
+            Verdict::Applied {
+                outcome: outcome(world.lives[at].answer),
+                window: window(setup),
+            }
+        } else {
+            Verdict::NotApplied {
+                quiet: ticks(QUIET),
+                asked: (!undated).then(|| instant(told_at)),
+            }
+        };
+        let was_quiet = world.records[at].is_some_and(|record| match record.state {
+            Stands::InDoubt { since } => world.now >= since + QUIET,
+            Stands::Claimed { .. }
+            | Stands::Started { .. }
+            | Stands::Released { .. }
+            | Stands::Completed { .. }
+            | Stands::Dead { .. } => false,
+        });
+        let life = world.lives[at];
+        if !applied && life.effects > life.before {
+            self.meets(Case::LandedAfterLook);
+        }
+        let cause = Cause::Found { applied, told_at };
+        let directed = self.directs(world, at, &Order::Resolve(verdict), cause);
+        match directed {
+            Directed::Now(_) if applied => self.meets(Case::ProbedApplied),
+            Directed::Now(_) => self.meets(Case::ProbedNotApplied),
+            Directed::Refused(Refusal::NotQuiet { .. }) if was_quiet => {
+                self.meets(Case::ProbeTooEarly);
+            }
+            Directed::Refused(Refusal::NotQuiet { .. }) | Directed::Failed(_) => {}
+            Directed::Refused(Refusal::Absent | Refusal::State(_)) => {
+                self.meets(Case::ProbeOvertaken);
+            }
+        }
+        if net != Net::Answered {
+            self.meets(Case::ProbeAgain);
+            return;
+        }
+        match directed {
+            // It is asked for again, as by somebody else.
+            Directed::Now(_) | Directed::Refused(Refusal::State(_) | Refusal::Absent) => {
+                let claim = world.fresh_claim();
+                let worker = &mut world.workers[worker];
+                worker.claim = claim;
+                worker.phase = Phase::Asking { asked: false };
+            }
+            Directed::Refused(Refusal::NotQuiet { .. }) | Directed::Failed(_) => {
+                world.workers[worker].phase = Phase::Acknowledging { lists: true };
+            }
+        }
+    }
+
+    fn directs(&self, world: &mut World, at: usize, order: &Order, cause: Cause) -> Directed {
+        let found = world.records[at];
+        let record = found.map(|record| record.to_core(&self.setup, &self.entity));
+        let entity = self.entity_record(world);
+        let now = instant(world.now);
+        let decision = decide::operate(record.as_ref(), entity.as_ref(), order, now);
+        let after = Self::after(&decision.change, found);
+        self.write(world, at, after, decision.entity.as_ref(), cause);
+        decision.answer
     }
 }

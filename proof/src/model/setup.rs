@@ -108,6 +108,8 @@ pub(crate) struct Setup {
     /// Whether the effect of a gated configuration looks at the version itself, as class D does: the completion of
     /// a claim that lost its entity counts (VER-2), so an effect that does not look may put an older version back.
     pub(crate) sink_is_gated: bool,
+    /// Whether a worker that is told of a doubt looks what became of the effect, and says so.
+    pub(crate) probes: bool,
     pub(crate) budget: Budget,
     pub(crate) wishes: &'static [Wish],
     pub(crate) conduct: Conduct,
@@ -146,6 +148,7 @@ impl Setup {
             age_gate: true,
             sink_is_gated: true,
             calls_are_prompt: matches!(class, Class::Keyed),
+            probes: false,
             budget: Budget {
                 crashes: 1,
                 lost: 1,

@@ -172,20 +172,26 @@ impl Protocol {
             | Phase::Called { .. }
             | Phase::Failed { .. }
             | Phase::Refused
+            | Phase::Probing { .. }
+            | Phase::Finding { .. }
             | Phase::Acknowledging { .. }
             | Phase::HandingBack => false,
         };
         if calls {
             self.calls(world, worker, at, actions);
         } else {
-            let asks = !matches!(at.phase, Phase::Acknowledging { .. } | Phase::HandingBack);
+            let asks = !matches!(
+                at.phase,
+                Phase::Probing { .. } | Phase::Acknowledging { .. } | Phase::HandingBack
+            );
             let net = Net::Answered;
             actions.push(Action::Go { worker, net });
             if asks && left.lost > 0 {
                 let net = Net::AnswerLost;
                 actions.push(Action::Go { worker, net });
             }
-            let can_delay = !matches!(at.phase, Phase::Refused);
+            // A verdict is waited for until it is answered or has failed.
+            let can_delay = !matches!(at.phase, Phase::Refused | Phase::Finding { .. });
             if asks && can_delay && left.delayed > 0 && world.late.is_none() {
                 let net = Net::Delayed;
                 actions.push(Action::Go { worker, net });

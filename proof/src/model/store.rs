@@ -18,12 +18,17 @@ use super::wrong::Keeping;
 /// What a claim is told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Told {
-    Granted { token: u8 },
+    Granted {
+        token: u8,
+    },
     Replay,
     Busy,
     Conflict,
     Stale,
-    Parked,
+    /// Where it is in doubt: when the store said so.
+    Parked {
+        in_doubt_at: Option<u8>,
+    },
     TooOld,
 }
 
@@ -213,6 +218,7 @@ impl Protocol {
             | Keeping::MovesFirstStart
             | Keeping::RerunsParked
             | Keeping::ForgetsAny
+            | Keeping::OverlooksAsked
             | Keeping::BeginsLate => decide::sweep(
                 &found.to_core(&self.setup, &self.entity),
                 instant(world.now),

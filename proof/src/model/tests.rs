@@ -195,6 +195,20 @@ fn a_verdict_without_quiet_is_caught() {
     only_breaks(right, wrong, Law::DoubtStays);
 }
 
+/// The hazard of O4: a call that lands between the look and the verdict.
+#[test]
+fn a_verdict_that_is_taken_for_newer_than_its_evidence_is_caught() {
+    let right = Setup {
+        probes: true,
+        calls_are_prompt: true,
+        ..with(small(Class::Park), |budget| budget.delayed = 1)
+    };
+    let dates_late = |setup: &mut Setup| setup.conduct = Conduct::DatesLate;
+    only_breaks(right, dates_late, Law::EvidenceIsQuiet);
+    let overlooks = |setup: &mut Setup| setup.keeping = Keeping::OverlooksAsked;
+    only_breaks(right, overlooks, Law::EvidenceIsQuiet);
+}
+
 #[test]
 fn a_first_start_that_moves_is_caught() {
     let wrong = |setup: &mut Setup| setup.keeping = Keeping::MovesFirstStart;

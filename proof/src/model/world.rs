@@ -93,6 +93,15 @@ pub(crate) enum Phase {
     },
     /// About to fail for good.
     Refused,
+    /// Was told of a doubt, and when; about to look what became of the effect.
+    Probing {
+        told_at: u8,
+    },
+    /// Has looked; about to tell the store.
+    Finding {
+        told_at: u8,
+        applied: bool,
+    },
     Acknowledging {
         lists: bool,
     },

@@ -26,6 +26,8 @@ pub(crate) enum Conduct {
     MarksNothing,
     /// Takes an answer that was lost for a success.
     TrustsSilence,
+    /// Says of what a probe found that it was found when the store hears of it.
+    DatesLate,
 }
 
 /// What a store does. All but the first are wrong, to see that the model minds.
@@ -61,6 +63,8 @@ pub(crate) enum Keeping {
     ForgetsAny,
     /// Reruns what is to be parked.
     RerunsParked,
+    /// Takes the evidence of a probe for as new as its arrival.
+    OverlooksAsked,
     /// Resumes and starts its own claims past the provider's window.
     BeginsLate,
 }
@@ -98,6 +102,7 @@ impl Protocol {
             | Keeping::TrustsHaste
             | Keeping::MovesFirstStart
             | Keeping::ForgetsAny
+            | Keeping::OverlooksAsked
             | Keeping::BeginsLate => {}
         }
         Some(found)
