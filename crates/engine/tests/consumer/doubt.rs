@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use semel_core::{Outcome, StateKind};
+use semel_core::decide::{Directive, Order, Verdict};
+use semel_core::{Outcome, StateKind, Store};
 use semel_engine::effect::Probe;
 use semel_engine::summary::Fate;
 use semel_engine::sweep::{sweep_once, sweep_until};
@@ -15,7 +16,7 @@ use crate::world::crash::Crash;
 use crate::world::faulty::{Fault, Faulty, Method, Plan};
 use crate::world::scripted::{Act, Scripted};
 use crate::world::watch::Seen;
-use crate::world::worker::Stop;
+use crate::world::worker::{Run, Stop};
 use crate::world::{KEYED, LEASE, PARK, PROVIDER_WINDOW, WINDOW, World};
 
 const QUIET: Duration = Duration::from_secs(600);
@@ -120,6 +121,73 @@ async fn what_a_probe_found_before_it_was_quiet_is_not_believed_later() {
         assert_eq!(summary.of(Fate::InDoubt), 1, "{fault:?}: {summary:?}");
         assert_eq!(world.sink.applied("a"), 1, "{fault:?}");
     }
+}
+
+/// The delivery that gave the occasion is not acknowledged: it comes again, whatever became of the verdict.
+#[tokio::test(start_paused = true)]
+async fn a_worker_that_dies_at_its_verdict_leaves_the_key_to_the_next() {
+    for fault in [Fault::CrashBefore, Fault::CrashAfter] {
+        let world = World::new();
+        let broker = broker_with(&world, &["a"]);
+        vanish(&world, &broker, Act::DieBefore).await;
+        sweep_once(&world.store)
+            .await
+            .expect("the memory store sweeps");
+        tokio::time::sleep(QUIET * 2).await;
+        let dies = world.worker(&broker);
+        dies.plan.nth(Method::Operate, 1, fault);
+        let effect = Scripted::probed(&world, &dies.crash, [], Probe::NotApplied, QUIET);
+        let run = dies.each(effect, PARK).await;
+        assert!(matches!(run, Run::Crashed), "{fault:?}");
+        assert_eq!(broker.unacknowledged(), 1, "{fault:?}");
+
+        let next = world.worker(&broker);
+        let effect = Scripted::probed(&world, &next.crash, [], Probe::NotApplied, QUIET);
+        let summary = next.each(effect, PARK).await.summary();
+        assert_eq!(summary.of(Fate::Applied), 1, "{fault:?}: {summary:?}");
+        assert_eq!(world.sink.applied("a"), 1, "{fault:?}");
+        assert!(world.parked().await.is_empty(), "{fault:?}");
+    }
+}
+
+/// By then the delivery was set aside: the kept message is what is left of it, and it stays.
+#[tokio::test(start_paused = true)]
+async fn a_verdict_that_arrives_after_its_message_was_set_aside_leaves_it_listed() {
+    let world = World::new();
+    let broker = broker_with(&world, &["a"]);
+    let copy = broker.copy();
+    vanish(&world, &broker, Act::DieBefore).await;
+    sweep_once(&world.store)
+        .await
+        .expect("the memory store sweeps");
+    tokio::time::sleep(QUIET * 2).await;
+    let blind = world.worker(&broker);
+    let effect = Scripted::new(&world, &blind.crash, []);
+    let summary = blind.each(effect, PARK).await.summary();
+    assert_eq!(summary.of(Fate::InDoubt), 1, "{summary:?}");
+
+    let verdict = Verdict::NotApplied {
+        quiet: QUIET,
+        asked: None,
+    };
+    let directive = Directive {
+        operation: world.operation("a"),
+        order: Order::Resolve(verdict),
+        note: None,
+    };
+    let directed = world.store.operate(&[directive]).await;
+    assert!(directed.is_ok(), "{directed:?}");
+    assert_eq!(world.state("a").await, Some(StateKind::Released));
+    assert_eq!(
+        world.parked().await.len(),
+        1,
+        "listed, and fit for a replay"
+    );
+
+    let next = world.worker(&copy);
+    let effect = Scripted::new(&world, &next.crash, []);
+    let summary = next.each(effect, PARK).await.summary();
+    assert_eq!(summary.of(Fate::Applied), 1, "any duplicate runs it");
 }
 
 #[tokio::test(start_paused = true)]
