@@ -258,7 +258,7 @@ fn keys_of_a_program_are_strings_or_numbers() -> Result<(), Box<dyn Error>> {
 
 #[test]
 fn every_reason_is_stored_and_restored() {
-    let at = || Box::from("json:/a: b + field:2");
+    let at = || Box::from("json:/a: b\n\u{1b}[2J\u{202e}\"é\" + field:2");
     let json = |fault| Unusable::NotJson(crate::json::JsonError { fault, offset: 7 });
     let mut reasons = vec![
         Unusable::KeyMissing { at: at() },
@@ -288,7 +288,14 @@ fn every_reason_is_stored_and_restored() {
         );
         let line = reason.to_string();
         assert!(
-            line.starts_with(char::is_lowercase) && !line.ends_with('.') && !line.contains('\n')
+            line.starts_with(char::is_lowercase) && !line.ends_with('.'),
+            "{line}"
+        );
+        let hidden = |c: char| c.is_control() || c == '\u{202e}';
+        assert!(!line.contains(hidden), "{line:?}");
+        assert!(
+            !line.contains("json:/a") || line.contains(r#"json:/a: b\n\u{1b}[2J\u{202e}"é" + "#),
+            "{line}"
         );
     }
     codes.sort_unstable();

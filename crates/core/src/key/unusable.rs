@@ -205,18 +205,27 @@ impl fmt::Display for Unusable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NotJson(why) => write!(f, "the payload is not JSON: {why}"),
-            Self::KeyMissing { at } => write!(f, "the message has no {at}"),
-            Self::KeyNull { at } => write!(f, "{at} is null"),
+            Self::KeyMissing { at } => write!(f, "the message has no {}", Shown(at)),
+            Self::KeyNull { at } => write!(f, "{} is null", Shown(at)),
             Self::KeyNotScalar { at, found } => {
-                write!(f, "{at} is {found}, neither a string nor a number")
+                write!(f, "{} is {found}, neither a string nor a number", Shown(at))
             }
-            Self::KeyBlank { at } => write!(f, "{at} is blank"),
+            Self::KeyBlank { at } => write!(f, "{} is blank", Shown(at)),
             Self::KeyTooLong { at } => {
-                write!(f, "the key from {at} is over {} bytes long", Key::MAX_BYTES)
+                write!(
+                    f,
+                    "the key from {} is over {} bytes long",
+                    Shown(at),
+                    Key::MAX_BYTES
+                )
             }
-            Self::KeyControlCharacter { at } => write!(f, "{at} contains a control character"),
-            Self::MemberDuplicated { at } => write!(f, "a member occurs twice in {at}"),
-            Self::NumberTooLong { at } => write!(f, "a number in {at} has over 1,000 digits"),
+            Self::KeyControlCharacter { at } => {
+                write!(f, "{} contains a control character", Shown(at))
+            }
+            Self::MemberDuplicated { at } => write!(f, "a member occurs twice in {}", Shown(at)),
+            Self::NumberTooLong { at } => {
+                write!(f, "a number in {} has over 1,000 digits", Shown(at))
+            }
             Self::NestedTooDeep => f.write_str("the payload is nested over 128 deep"),
             Self::MessageTooLarge {
                 size_bytes,
@@ -227,11 +236,28 @@ impl fmt::Display for Unusable {
                     "the message has {size_bytes} bytes, over the {limit_bytes} allowed"
                 )
             }
-            Self::BirthMissing { at } => write!(f, "the message has no birth time at {at}"),
-            Self::BirthInvalid { at } => write!(f, "{at} is not a time since 1970"),
-            Self::EntityMissing { at } => write!(f, "the message has no entity at {at}"),
-            Self::VersionInvalid { at } => write!(f, "{at} is not a version number"),
+            Self::BirthMissing { at } => {
+                write!(f, "the message has no birth time at {}", Shown(at))
+            }
+            Self::BirthInvalid { at } => write!(f, "{} is not a time since 1970", Shown(at)),
+            Self::EntityMissing { at } => write!(f, "the message has no entity at {}", Shown(at)),
+            Self::VersionInvalid { at } => write!(f, "{} is not a version number", Shown(at)),
         }
+    }
+}
+
+/// A selector as it is shown: a JSON pointer may hold what moves a cursor or breaks a line of the log.
+struct Shown<'a>(&'a str);
+
+impl fmt::Display for Shown<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for c in self.0.chars() {
+            match c {
+                '\'' | '"' | '\\' => write!(f, "{c}")?,
+                c => write!(f, "{}", c.escape_debug())?,
+            }
+        }
+        Ok(())
     }
 }
 
