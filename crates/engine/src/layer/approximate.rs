@@ -12,6 +12,7 @@
 //! for effects in the store's transaction or with a mark: it has none.
 
 mod filter;
+mod recent;
 mod rotating;
 mod statistics;
 mod store;
@@ -30,6 +31,7 @@ use semel_core::{
 
 use crate::effect::{Class, OnDoubt};
 use crate::sync::{Mutex, MutexGuard};
+use recent::Recent;
 use rotating::Rotating;
 use unfinished::Unfinished;
 
@@ -127,6 +129,7 @@ impl Settings {
 struct State {
     unfinished: Unfinished,
     finished: Rotating,
+    recent: Recent,
     counts: statistics::Counts,
 }
 
@@ -156,6 +159,7 @@ impl<S: Store> Approximate<S> {
             state: Mutex::new(State {
                 unfinished: Unfinished::default(),
                 finished,
+                recent: Recent::default(),
                 counts: statistics::Counts::default(),
             }),
         })
@@ -173,6 +177,7 @@ impl<S: Store> Approximate<S> {
             unfinished,
             finished,
             counts,
+            ..
         } = &*state;
         counts.statistics(finished, unfinished.len(), self.settings.error_rate)
     }
@@ -229,13 +234,23 @@ impl State {
         match (&settlement.step, &settled) {
             (_, Settled::Now(StateKind::Completed)) => {
                 self.finish(id);
+                self.recent.note(id, settlement.claim_id);
                 settled
             }
-            // A completion whose answer was lost is harmless to repeat.
-            (Step::Complete { .. }, Settled::Fenced { found: None })
+            (_, Settled::Fenced { found: None })
                 if self.finished.contains(self.finished.place(&id)) =>
             {
-                Settled::Now(StateKind::Completed)
+                // A completion whose answer was lost is harmless to repeat; the bits do not tell whose
+                // theirs was, so whoever is not known to have been it is superseded.
+                let is_repeated = matches!(settlement.step, Step::Complete { .. })
+                    && self.recent.is_by(&id, settlement.claim_id);
+                if is_repeated {
+                    Settled::Now(StateKind::Completed)
+                } else {
+                    Settled::Fenced {
+                        found: Some(StateKind::Completed),
+                    }
+                }
             }
             (
                 Step::Start { .. }

@@ -326,6 +326,30 @@ async fn a_completion_whose_answer_was_lost_can_be_repeated() {
 }
 
 #[tokio::test]
+async fn a_late_completion_of_a_superseded_claim_is_not_taken_for_its_own() {
+    let site = Filtered::with(Settings::new(HOUR, 1_000));
+    let (late, next) = (request("a", 1), request("a", 2));
+    for request in [&late, &next] {
+        let claim = site.store.claim(std::slice::from_ref(request)).await;
+        let claim = claim.expect("an answer");
+        assert!(matches!(claim[..], [Admission::Granted(_)]), "{claim:?}");
+        site.clock.advance(late.lease);
+    }
+    for (request, expected) in [(&next, true), (&late, false), (&next, true)] {
+        let settled = site.store.settle(&[completion(request)]).await;
+        let settled = settled.expect("an answer");
+        let is_completed = matches!(settled[..], [Settled::Now(StateKind::Completed)]);
+        let found = Some(StateKind::Completed);
+        let is_fenced = matches!(settled[..], [Settled::Fenced { found: it }] if it == found);
+        assert_eq!(
+            (is_completed, is_fenced),
+            (expected, !expected),
+            "{settled:?}"
+        );
+    }
+}
+
+#[tokio::test]
 async fn what_is_set_aside_is_kept_by_the_exact_store() {
     let site = Filtered::with(Settings::new(HOUR, 1_000));
     let parked = Parked {
