@@ -74,11 +74,7 @@ fn classify(error: rusqlite::Error) -> Error {
         )
         .not_applied()
         .retry_after(Duration::from_millis(200)),
-        Some(ErrorCode::DiskFull) => {
-            unavailable("the disk under the database file is full; free some space")
-                .with_code(Code::StoreFull)
-                .retry_after(Duration::from_secs(5))
-        }
+        Some(ErrorCode::DiskFull) => full(),
         Some(ErrorCode::ReadOnly | ErrorCode::PermissionDenied) => {
             unavailable("the database file cannot be written; check its permissions and mount")
                 .with_code(Code::StoreReadOnly)
@@ -108,6 +104,16 @@ fn classify(error: rusqlite::Error) -> Error {
         _ => Error::new(ErrorKind::Internal, "the database refused a statement of this store"),
     };
     classified.with_source(error)
+}
+
+/// There is no room for the file, or for what SQLite keeps beside it.
+pub(crate) fn full() -> Error {
+    Error::new(
+        ErrorKind::Unavailable,
+        "the disk under the database file is full; free some space",
+    )
+    .with_code(Code::StoreFull)
+    .retry_after(Duration::from_secs(5))
 }
 
 /// A file that is not ours to use.

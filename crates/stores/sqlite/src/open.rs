@@ -6,11 +6,13 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use rusqlite::types::Value;
-use rusqlite::{Connection, OpenFlags, OptionalExtension, Transaction, TransactionBehavior};
+use rusqlite::{
+    Connection, ErrorCode, OpenFlags, OptionalExtension, Transaction, TransactionBehavior,
+};
 use semel_core::{Code, Error, ErrorKind, Result};
 
 use crate::config::Options;
-use crate::error::{foreign, undone};
+use crate::error::{foreign, full, undone};
 use crate::sql;
 
 /// The newest format that this code reads, and the one that it writes.
@@ -211,11 +213,40 @@ fn not_opened(error: rusqlite::Error, path: &Path) -> Error {
         .create(true)
         .truncate(false)
         .open(path);
-    match tried.map_err(|error| error.kind()) {
-        Err(std::io::ErrorKind::PermissionDenied | std::io::ErrorKind::ReadOnlyFilesystem) => {
+    match tried.err().map(|error| error.kind()) {
+        Some(std::io::ErrorKind::PermissionDenied | std::io::ErrorKind::ReadOnlyFilesystem) => {
             read_only(path).with_source(error)
         }
-        Ok(_) | Err(_) => at_path(undone(error), path),
+        Some(std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded) => {
+            at_path(full().with_source(error), path)
+        }
+        Some(_) | None => at_path(undone(error), path),
+    }
+}
+
+/// Whether a full disk is behind a failure of SQLite, which calls it one of the disk where the index of
+/// the log cannot grow, and a file that cannot be opened where none can be made beside the database.
+fn is_for_want_of_room(failed: Option<ErrorCode>, room: impl FnOnce() -> Option<Room>) -> bool {
+    matches!(
+        failed,
+        Some(ErrorCode::SystemIoFailure | ErrorCode::CannotOpen)
+    ) && room().is_some_and(|room| room.bytes < LEAST_BYTES || room.files == Some(0))
+}
+
+/// What is left of a file system.
+struct Room {
+    bytes: u64,
+    /// Files that can still be made, where they are counted.
+    files: Option<u64>,
+}
+
+impl Room {
+    fn of(folder: &Path) -> Option<Self> {
+        let disk = rustix::fs::statvfs(folder).ok()?;
+        Some(Self {
+            bytes: disk.f_bavail.saturating_mul(disk.f_frsize),
+            files: (disk.f_files > 0).then_some(disk.f_favail),
+        })
     }
 }
 
@@ -231,6 +262,16 @@ fn read_only(path: &Path) -> Error {
 
 /// The same error, naming the file.
 pub(crate) fn at_path(error: Error, path: &Path) -> Error {
+    let folder = path.parent().unwrap_or(path);
+    let source = std::error::Error::source(&error);
+    let failed = source
+        .and_then(|source| source.downcast_ref::<rusqlite::Error>())
+        .and_then(rusqlite::Error::sqlite_error_code);
+    let error = if is_for_want_of_room(failed, || Room::of(folder)) {
+        full().with_source(error)
+    } else {
+        error
+    };
     let named = Error::new(
         error.kind(),
         format!("cannot open {}: {error}", path.display()),
@@ -246,8 +287,35 @@ pub(crate) fn at_path(error: Error, path: &Path) -> Error {
     }
 }
 
+/// Room for the index of a log, which grows by half of that.
+const LEAST_BYTES: u64 = 64 << 10;
 /// Between two tries to switch the journal.
 const PAUSE: Duration = Duration::from_millis(5);
 const MAGIC: &[u8; 16] = b"SQLite format 3\0";
 /// `PRAGMA synchronous`: every commit reaches the disk before its answer.
 pub(crate) const SYNCHRONOUS_FULL: i64 = 2;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_full_disk_is_told_from_a_missing_right() {
+        let room = |bytes, files| Some(Room { bytes, files });
+        let (failed, closed) = (ErrorCode::SystemIoFailure, ErrorCode::CannotOpen);
+        let is_full = |failed, room: Option<Room>| is_for_want_of_room(failed, || room);
+        for (expected, found) in [
+            // The index of the log cannot grow.
+            (true, is_full(Some(failed), room(4_096, Some(9)))),
+            // No file can be made beside the database.
+            (true, is_full(Some(closed), room(1 << 30, Some(0)))),
+            (false, is_full(Some(failed), room(1 << 30, Some(9)))),
+            (false, is_full(Some(closed), room(1 << 30, None))),
+            (false, is_full(Some(ErrorCode::NotADatabase), room(0, None))),
+            (false, is_full(None, room(0, None))),
+            (false, is_full(Some(closed), None)),
+        ] {
+            assert_eq!(found, expected);
+        }
+    }
+}
