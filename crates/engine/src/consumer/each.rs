@@ -1,10 +1,12 @@
 //! Effects that are called message by message, many in flight.
 //!
 //! Every turn settles what has finished and claims what there is room for, side by side, so that
-//! one durable write can carry both; whatever finishes meanwhile is the next turn's batch.
+//! one durable write can carry both; whatever finishes meanwhile is the next turn's batch. What was
+//! granted does not wait long for a slow settlement, which is then reported once more.
 
 mod leases;
 mod probe;
+mod side_by_side;
 mod unprotected;
 
 use std::collections::BTreeMap;
@@ -21,6 +23,7 @@ use crate::effect::{Effect, Verdict};
 use crate::event::Event;
 use crate::pipeline::Incoming;
 use probe::probe;
+use side_by_side::side_by_side;
 
 pub(super) async fn run<S: Store + Clone, E: Effect>(
     desk: &mut Desk<S>,
@@ -206,11 +209,13 @@ impl Attempts {
             if desk.is_away() {
                 // One probe, not two.
                 let settled = desk.try_settle(&settlements).await?;
-                return Ok((settled, desk.try_claim(&requests).await?));
+                return Ok((Some(settled), desk.try_claim(&requests).await?));
             }
-            tokio::try_join!(desk.try_settle(&settlements), desk.try_claim(&requests))
+            let settling = desk.try_settle(&settlements);
+            side_by_side(settling, desk.try_claim(&requests), desk.pipeline.lease / 6).await
         };
         let (settled, admissions) = self.beside(desk, asking).await?;
+        let settled = settled.unwrap_or_else(|| settlements.iter().map(|_| None).collect());
         for ((incoming, claim, settlement), settled) in settling.into_iter().zip(settled) {
             match settled {
                 Some(settled) => conclude(desk, incoming, &claim, &settlement.step, settled)?,

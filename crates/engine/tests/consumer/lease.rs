@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use semel_core::StateKind;
 use semel_engine::summary::Fate;
+use semel_engine::sweep::sweep_once;
 
 use super::{broker_with, broker_with_many, many};
 use crate::world::faulty::{Fault, Method};
@@ -257,6 +258,37 @@ async fn a_grant_that_comes_late_leaves_no_doubt_of_a_call_that_never_was() {
     assert_eq!((fates(Fate::Applied), fates(Fate::Replayed)), (1, 1));
     assert_eq!(world.sink.applied("a"), 1);
     assert_eq!(world.parked().await.len(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_granted_beside_a_slow_settlement_begins_at_once() {
+    let world = World::new();
+    let broker = broker_with(&world, &["a", "b"]);
+    let mut worker = world.worker(&broker);
+    worker.pipeline.concurrency = 1;
+    let slow = Fault::DelayBefore(LEASE * 2);
+    worker.plan.nth(Method::Settle, 1, slow);
+    let effect = Scripted::always(&world, &worker.crash, Act::Slow(SECOND, Duration::ZERO));
+    let (run, ()) = tokio::join!(worker.each(effect, PARK), async {
+        tokio::time::sleep(LEASE + SECOND * 5).await;
+        sweep_once(&world.store)
+            .await
+            .expect("the memory store sweeps");
+    });
+
+    let summary = run.summary();
+    assert_eq!(summary.of(Fate::Applied), 2, "{summary:?}");
+    assert_eq!((summary.fenced, summary.takeovers), (0, 0));
+    let second = world.sink.spans()[1].began;
+    assert!(
+        second < LEASE / 3,
+        "it waited for the settlement: {second:?}"
+    );
+    for key in ["a", "b"] {
+        let record = world.record(key).await.expect("a record");
+        assert_eq!((record.attempts, world.sink.applied(key)), (1, 1), "{key}");
+        assert_eq!(record.past.len(), 0, "{key}: nothing was given back");
+    }
 }
 
 /// Full disks refuse claims while renewals still go through.
