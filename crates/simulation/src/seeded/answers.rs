@@ -17,6 +17,9 @@ pub(crate) struct Answers {
     claims: BTreeMap<usize, ClaimId>,
     /// Operations whose fate the store said it carries.
     settled: BTreeSet<usize>,
+    /// Claims whose answer was lost and that it has not asked for again: of which operation, and whether it
+    /// has asked for that one under another id since.
+    unheard: BTreeMap<ClaimId, (usize, bool)>,
 }
 
 impl Life {
@@ -41,6 +44,47 @@ impl Life {
                 }
                 Admission::Conflict { .. } | Admission::Stale { .. } | Admission::Failed(_) => {}
             }
+        }
+    }
+
+    /// It asks for claims: again, where it knows their ids.
+    pub(crate) fn asks_for(&self, batch: &[ClaimRequest]) {
+        let mut told = lock(&self.answers);
+        for request in batch {
+            told.unheard.remove(&request.claim_id);
+        }
+        for request in batch {
+            let number = number_of(&request.operation.key);
+            for (_, is_passed_over) in told.unheard.values_mut().filter(|it| it.0 == number) {
+                *is_passed_over = true;
+            }
+        }
+    }
+
+    /// The store decided, and nobody heard of it.
+    pub(crate) fn was_not_heard(&self, batch: &[ClaimRequest], answers: &[Admission]) {
+        let mut told = lock(&self.answers);
+        for (request, answer) in batch.iter().zip(answers) {
+            if let Admission::Granted(_) = answer {
+                let number = number_of(&request.operation.key);
+                told.unheard.insert(request.claim_id, (number, false));
+            }
+        }
+    }
+
+    /// It lived to the end of all faults: whatever it was granted, it has heard of. Whoever asks under another
+    /// id waits for a lease of its own (CLM-4); nothing happens twice by that, so nobody else would see it.
+    pub(crate) fn heard_of_its_claims(&self) {
+        // Callers go away, and leave what they may have been granted.
+        if self.world.kind.is_direct() {
+            return;
+        }
+        let told = lock(&self.answers);
+        let passed_over = told.unheard.values().filter(|it| it.1);
+        for (number, _) in passed_over {
+            self.world.violation(format!(
+                "{self} asked for k{number} under another id: its claim is there, and it waited for itself"
+            ));
         }
     }
 

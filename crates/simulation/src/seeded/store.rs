@@ -117,6 +117,10 @@ where
         life.world.touch(&operations);
         return Err(away);
     }
+    if semel_core::planted("M17") {
+        let skew = life.world.plan.workers[life.worker].skew_millis;
+        life.world.store_clock.jump(skew);
+    }
     call(life.world.store()).await
 }
 
@@ -170,7 +174,7 @@ async fn wait(wait: Duration) {
 #[deny(clippy::missing_trait_methods)]
 impl Store for SimStore {
     async fn claim(&self, batch: &[ClaimRequest]) -> Result<Vec<Admission>> {
-        let operations = batch
+        let operations: Vec<_> = batch
             .iter()
             .map(|it| number_of(&it.operation.key))
             .collect();
@@ -178,12 +182,18 @@ impl Store for SimStore {
         let spoil: Spoil<Vec<Admission>> =
             |answers| every_second(answers, || Admission::Failed(broken()));
         let life = Arc::clone(&self.0);
-        self.pass(Method::Claim, operations, spoil, |store| async move {
+        life.asks_for(&batch);
+        let fault = life.store_fault(Method::Claim, &operations);
+        let is_lost = matches!(fault, Some(StoreFault::LostAnswer));
+        let call = move |store: Arc<MemoryStore>| async move {
             let answers = store.claim(&batch).await?;
             life.was_admitted(&batch, &answers);
+            if is_lost {
+                life.was_not_heard(&batch, &answers);
+            }
             Ok(answers)
-        })
-        .await
+        };
+        self.befallen(fault, operations, spoil, call).await
     }
 
     async fn settle(&self, batch: &[Settlement]) -> Result<Vec<Settled>> {

@@ -48,6 +48,7 @@ pub(crate) async fn work(world: Arc<World>, worker: usize) {
                 () = life.struck() => break None,
                 ended = &mut consumer => break Some(ended),
                 () = world.over(), if !*stop.borrow() => {
+                    life.heard_of_its_claims();
                     stop.send_replace(true);
                 }
                 () = tokio::time::sleep(wait), if next.is_some() => {

@@ -89,7 +89,8 @@ pub(super) const BUGS: &[Bug] = &[
         "asks again for a claim under another id",
         WORLD,
         &["consumer::"],
-    ),
+    )
+    .and(&["T2"]),
     engine(
         "M35",
         "all",

@@ -2,10 +2,6 @@
 
 /// The mutant, and what became of it.
 pub(crate) const ELSEWHERE: &[(&str, &str)] = &[
-    (
-        "M17",
-        "not planted: a store has one clock, which no worker of the simulation can replace",
-    ),
     ("M19", "K01"),
     ("M21", "T07, T10, T12"),
     ("M22", "not there yet: the gateway"),
