@@ -88,7 +88,9 @@ pub(crate) async fn check(session: &Session, client: &Object) -> Result<()> {
     }
     let is_replica: bool = row.try_get(4).map_err(undone)?;
     let read_only: String = row.try_get(5).map_err(undone)?;
-    let why = if is_replica {
+    let why = if semel_core::planted("M36") {
+        return Ok(());
+    } else if is_replica {
         "PostgreSQL at store.url is a replica; name the primary"
     } else if read_only == "on" {
         "PostgreSQL at store.url takes no writes (default_transaction_read_only is on)"

@@ -69,7 +69,11 @@ impl PostgresStore {
         T: Send + 'static,
         F: Future<Output = Result<T>> + Send + 'static,
     {
-        let running = tokio::spawn(work(Arc::clone(&self.session)));
+        let working = work(Arc::clone(&self.session));
+        if semel_core::planted("M31") {
+            return Box::pin(working).await;
+        }
+        let running = tokio::spawn(working);
         running.await.unwrap_or_else(|_| Err(gone()))
     }
 }

@@ -1,6 +1,7 @@
 //! Transactions of the store's own: begun, tried again where others were in the way, committed.
 
 use std::future::Future;
+use std::mem::ManuallyDrop;
 
 use deadpool_postgres::Transaction;
 use semel_core::Result;
@@ -45,6 +46,9 @@ async fn attempt<J: Job>(
     client: &mut deadpool_postgres::Object,
     job: &mut J,
 ) -> Result<Result<J::Answer>, Stop> {
+    if semel_core::planted("M31") {
+        return Box::pin(left_open(session, client, job)).await;
+    }
     let transaction = client.transaction().await?;
     match job.run(session, &transaction).await {
         Ok(answer) => match transaction.commit().await {
@@ -58,6 +62,18 @@ async fn attempt<J: Job>(
             Err(stop)
         }
     }
+}
+
+/// As over a driver that rolls nothing back when a call is given up.
+async fn left_open<J: Job>(
+    session: &Session,
+    client: &mut deadpool_postgres::Object,
+    job: &mut J,
+) -> Result<Result<J::Answer>, Stop> {
+    let transaction = ManuallyDrop::new(client.transaction().await?);
+    let answer = job.run(session, &transaction).await?;
+    let committed = ManuallyDrop::into_inner(transaction).commit().await;
+    Ok(committed.map(|()| answer).map_err(of_commit))
 }
 
 fn may_pass(stop: &Stop) -> bool {

@@ -7,11 +7,8 @@ pub(crate) const ELSEWHERE: &[(&str, &str)] = &[
     ("M22", "not there yet: the gateway"),
     ("M23", "not there yet: the gateway"),
     ("M27", "not there yet: the outbox"),
-    ("M28", "not planted: PostgreSQL"),
     (
         "M30",
         "in `tests/redis/planted.rs` of the store, by its scripts",
     ),
-    ("M31", "not planted: PostgreSQL"),
-    ("M36", "not planted: a replica that lags"),
 ];

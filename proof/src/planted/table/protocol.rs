@@ -64,12 +64,22 @@ pub(super) const BUGS: &[Bug] = &[
         "takes the fingerprint of the text, whatever it says",
         &["fingerprint::tests::the_payload_counts_by_what_it_says"],
     ),
+    postgres(
+        "M28",
+        "goes by the time at which a transaction began",
+        &["time::"],
+    ),
     laws(
         "M29",
         "compares keys without regard to case",
         &["keys_differ_by_case"],
     )
     .and(&["T6"]),
+    postgres(
+        "M31",
+        "returns the connection of a call that was given up to the pool, in the middle of its transaction",
+        &["given_up::"],
+    ),
     laws(
         "M32",
         "sweeps what is not finished",
@@ -82,6 +92,12 @@ pub(super) const BUGS: &[Bug] = &[
         &["not_applied_is_refused_before_it_is_quiet"],
     )
     .and(&["T1", "T2"]),
+    // No claim is read off a replica, however late it is: a claim writes, which the server refuses there.
+    postgres(
+        "M36",
+        "takes a replica for the server that it follows",
+        &["refused::a_replica_and_a_server_that_takes_no_writes_are_refused"],
+    ),
     unit(
         "M37",
         "cuts a long outcome, and does not say so",
@@ -121,6 +137,16 @@ const fn tiers(name: &'static str, what: &'static str, tiers: &'static [&'static
     .and(tiers)
 }
 
+/// Seen by tests that want a server.
+const fn postgres(name: &'static str, what: &'static str, seen_by: &'static [&'static str]) -> Bug {
+    Bug {
+        within: &[POSTGRES],
+        suite: Suite::Tests(POSTGRES, "postgres"),
+        ..unit(name, what, seen_by)
+    }
+}
+
+const POSTGRES: &str = "semel-store-postgres";
 const SIMULATION: &str = "semel-simulation";
 const CORE: &str = "semel-core";
 const MEMORY: &str = "semel-store-memory";

@@ -3,7 +3,7 @@
 //! Each call is made again and again on keys of its own, with the connection cut before its first
 //! answer, then before its second, and so on, until there is none left to cut.
 
-mod rig;
+pub(crate) mod rig;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
