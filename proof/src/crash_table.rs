@@ -45,7 +45,14 @@ pub(crate) fn run(effort: Effort) -> Vec<Row> {
         Size::Seeds(_) | Size::Minutes(_) => &Shelf::ALL[..],
     };
     let stores = stores.iter().filter(|shelf| effort.has(shelf.name()));
-    let mut rows: Vec<Row> = stores.map(|shelf| cells(*shelf, &said)).collect();
+    let mut rows = Vec::new();
+    for shelf in stores {
+        rows.push(cells(*shelf, &said));
+        // A bug that is planted is seen: no more is asked of this run.
+        if cfg!(semel_planted) && rows.iter().any(|row: &Row| !row.violations.is_empty()) {
+            return rows;
+        }
+    }
     if effort.has(Shelf::Memory.name()) {
         rows.extend(CLASSES.map(|(class, kind)| pairs(class, kind)));
     }

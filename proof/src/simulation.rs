@@ -40,6 +40,10 @@ fn stories(effort: Effort, clocks: Clocks, merge: u64) -> Vec<Row> {
             row.seconds += since.elapsed().as_secs_f64();
         }
         tried += seeds;
+        // A bug that is planted is seen: no more is asked of this run.
+        if cfg!(semel_planted) && rows.iter().any(|(_, row)| !row.violations.is_empty()) {
+            break;
+        }
     }
     for (kind, row) in &mut rows {
         // A few stories cannot meet everything.
@@ -101,7 +105,8 @@ fn one(story: Story, is_twice: bool, row: &mut Row) {
     }
     if !told.violations.is_empty() {
         let what = told.violations.join("; ");
-        let words = if row.violations.is_empty() {
+        // Nobody reads the story of a bug that is known.
+        let words = if row.violations.is_empty() && !cfg!(semel_planted) {
             format!("\n{}", minimised(story))
         } else {
             String::new()
@@ -139,6 +144,6 @@ const MERGE: u64 = 2_000;
 /// The same where clocks are wild: some stories take days.
 const MERGE_OF_CLOCKS: u64 = 300;
 /// Seeds of one kind before the next one has its turn.
-const ROUND: u64 = 2_000;
+const ROUND: u64 = if cfg!(semel_planted) { 50 } else { 2_000 };
 /// Of so many seeds one is played twice.
 const TWICE: u64 = 16;

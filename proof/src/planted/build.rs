@@ -37,6 +37,16 @@ impl Suite {
         }
     }
 
+    /// Where cargo is to build it. Tests share with every other build what they depend on from elsewhere; what
+    /// is of the workspace cargo keeps apart, since it has another compiler. A program would take the place of
+    /// the one of the same name, perhaps of this one.
+    fn target(self, folder: &Path) -> Option<&Path> {
+        match self {
+            Self::Library(_) | Self::Tests(..) => folder.parent(),
+            Self::Tier(_) => Some(folder),
+        }
+    }
+
     /// What cargo is to build; one binary for all tiers.
     fn args(self) -> Vec<&'static str> {
         match self {
@@ -70,9 +80,14 @@ pub(super) struct Verdict {
     pub(super) red: u64,
 }
 
-/// Binaries that are built, by what cargo was asked for.
+/// Binaries that are built, and how.
 #[derive(Debug, Default)]
-pub(super) struct Builds(BTreeMap<Vec<&'static str>, (PathBuf, PathBuf)>);
+pub(super) struct Builds {
+    /// A copy of this program: nobody builds it anew meanwhile.
+    compiler: Option<PathBuf>,
+    /// By what cargo was asked for.
+    programs: BTreeMap<Vec<&'static str>, (PathBuf, PathBuf)>,
+}
 
 impl Builds {
     /// Runs those tests of `suite` whose names contain one of `filters`, or the tier.
@@ -83,14 +98,7 @@ impl Builds {
         filters: &[&str],
     ) -> Result<Verdict, String> {
         let folder = folder()?;
-        let args = suite.args();
-        let (program, at) = if let Some(built) = self.0.get(&args) {
-            built.clone()
-        } else {
-            let built = built(&folder, &args)?;
-            self.0.insert(args, built.clone());
-            built
-        };
+        let (program, at) = self.program(suite, &folder)?;
         let log = folder.join(format!("{}.log", bug.unwrap_or("none")));
         let command = || {
             let mut command = Command::new(&program);
@@ -131,6 +139,34 @@ impl Builds {
     }
 }
 
+impl Builds {
+    /// The binary, and where it wants to run.
+    fn program(&mut self, suite: Suite, folder: &Path) -> Result<(PathBuf, PathBuf), String> {
+        let args = suite.args();
+        if let Some(built) = self.programs.get(&args) {
+            return Ok(built.clone());
+        }
+        let compiler = match &self.compiler {
+            Some(compiler) => compiler,
+            None => self.compiler.insert(compiler_in(folder)?),
+        };
+        let target = suite.target(folder).unwrap_or(folder);
+        let built = built(compiler, target, &args)?;
+        self.programs.insert(args, built.clone());
+        Ok(built)
+    }
+}
+
+/// A copy of this program, in the place of one that an earlier run may have left.
+fn compiler_in(folder: &Path) -> Result<PathBuf, String> {
+    let compiler = folder.join("compiler");
+    if compiler.exists() {
+        fs::remove_file(&compiler).map_err(told)?;
+    }
+    fs::copy(std::env::current_exe().map_err(told)?, &compiler).map_err(told)?;
+    Ok(compiler)
+}
+
 fn last_line(said: &str) -> &str {
     let lines = said.lines().rev().map(str::trim);
     lines
@@ -139,7 +175,7 @@ fn last_line(said: &str) -> &str {
         .unwrap_or("nothing was said")
 }
 
-/// Where such builds are, apart from those of everybody else.
+/// Where tiers are built, and everything else is kept, apart from what is of everybody else.
 fn folder() -> Result<PathBuf, String> {
     let here = std::env::current_exe().map_err(told)?;
     let target = here
@@ -151,15 +187,14 @@ fn folder() -> Result<PathBuf, String> {
     Ok(folder)
 }
 
-/// The binary, and where it wants to run.
-fn built(folder: &Path, args: &[&str]) -> Result<(PathBuf, PathBuf), String> {
-    let here = std::env::current_exe().map_err(told)?;
+/// Builds with a compiler that is this program, into `target`.
+fn built(compiler: &Path, target: &Path, args: &[&str]) -> Result<(PathBuf, PathBuf), String> {
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     cargo
         .args(args)
         .arg("--message-format=json-render-diagnostics")
-        .env("CARGO_TARGET_DIR", folder)
-        .env("RUSTC_WORKSPACE_WRAPPER", here)
+        .env("CARGO_TARGET_DIR", target)
+        .env("RUSTC_WORKSPACE_WRAPPER", compiler)
         .env(STANDS_IN, "1")
         .stdin(Stdio::null());
     let said = cargo
