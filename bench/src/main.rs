@@ -15,6 +15,7 @@ mod mysql;
 mod parts;
 mod postgres;
 mod redis;
+mod restore;
 mod rivals;
 mod sql;
 
@@ -27,7 +28,7 @@ type Bench = (&'static str, fn() -> Outcome);
 
 fn main() -> ExitCode {
     let wanted: Vec<String> = std::env::args().skip(1).collect();
-    let known: [Bench; 10] = [
+    let known: [Bench; 11] = [
         ("embedded", embedded::rate),
         ("memory", embedded::memory),
         ("sql", sql::rate),
@@ -38,6 +39,7 @@ fn main() -> ExitCode {
         ("redis", redis::rate),
         ("mysql", mysql::rate),
         ("kafka", kafka::rate),
+        ("restore", restore::rate),
     ];
     for name in &wanted {
         if !known.iter().any(|(known, _)| known == name) {

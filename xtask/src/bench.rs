@@ -42,4 +42,4 @@ fn measure(workspace: &Workspace, args: &[&str], servers: Option<&Borrowed>) -> 
 /// Benchmarks of the binary.
 const OF_THE_BINARY: [&str; 3] = ["dedup", "sql", "kafka"];
 /// Benchmarks that want servers.
-const ON_SERVERS: [&str; 4] = ["postgres", "redis", "mysql", "kafka"];
+const ON_SERVERS: [&str; 5] = ["postgres", "redis", "mysql", "kafka", "restore"];
