@@ -17,6 +17,8 @@ mod kafka;
 #[cfg(feature = "nats")]
 mod nats;
 mod publish;
+#[cfg(any(feature = "amqp", feature = "kafka-tls", feature = "nats"))]
+mod tls;
 mod window;
 
 /// A place of a broker that nobody else uses.
