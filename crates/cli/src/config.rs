@@ -1,6 +1,7 @@
 //! Configuration in two stages: what was written, where ([`tree`]), and what it means, checked
 //! across settings ([`settings`]). Every fault is found, not only the first.
 
+mod admin;
 mod effect;
 mod fields;
 mod found;

@@ -11,6 +11,7 @@ mod place;
 mod progress;
 mod retries;
 mod secret;
+mod status;
 mod window;
 
 use std::process::ExitCode;

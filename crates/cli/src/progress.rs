@@ -31,6 +31,11 @@ impl Bars {
         Self::new()
     }
 
+    /// Whether anybody sees them.
+    pub(crate) fn are_shown(&self) -> bool {
+        self.0.is_some()
+    }
+
     /// Tells something without tearing a bar apart.
     pub(crate) fn note(&self, text: &str) {
         self.tell(|| output::note(text));
@@ -126,6 +131,13 @@ impl Bar {
         }
     }
 
+    /// So much is there to do, as it turns out.
+    pub(crate) fn ends_at(&self, total: u64) {
+        if let Some(bar) = &self.0 {
+            bar.set_length(total);
+        }
+    }
+
     /// So much is done in all.
     pub(crate) fn reach(&self, count: u64) {
         if let Some(bar) = &self.0 {
@@ -194,6 +206,8 @@ mod tests {
         bar.advance(4);
         let shown = bar.0.as_ref().expect("a bar");
         assert_eq!((shown.position(), shown.length()), (7, Some(10)));
+        bar.ends_at(20);
+        assert_eq!(shown.length(), Some(20));
         bar.reach(10);
         assert_eq!(shown.position(), 10);
     }

@@ -1,24 +1,25 @@
 //! The one place that knows whose transactions commit outputs together with how far a source was read.
 
-use semel_core::Result;
 use semel_core::port::streamed::StreamedStore;
 #[cfg(not(feature = "kafka"))]
 use semel_core::port::streamed::{Claimed, Committed, Finished, Standing};
+use semel_core::Result;
 use semel_engine::consumer::Surroundings;
 use semel_engine::pipeline::Pipeline;
 use semel_worker::settings::StreamedSettings;
 
 use super::source::AnySource;
 use crate::config::SourceSettings;
+use crate::status::LookAtRestored;
 
-/// Opens a source and its transactions.
+/// Opens a source and its transactions, and says how to see how far they are restored.
 #[cfg(feature = "kafka")]
 pub(crate) fn streamed(
     source: &SourceSettings,
     settings: &StreamedSettings,
     pipeline: &Pipeline,
     around: &Surroundings,
-) -> Result<(AnySource, impl StreamedStore)> {
+) -> Result<(AnySource, impl StreamedStore, LookAtRestored)> {
     use std::sync::Arc;
 
     use semel_broker_kafka::{KafkaSource, StreamOptions};
@@ -45,7 +46,9 @@ pub(crate) fn streamed(
     stream.transaction_timeout = settings.transaction_timeout;
     stream.is_copartitioned = settings.is_copartitioned;
     let (source, stream) = KafkaSource::streamed(options, stream, Arc::clone(&around.clock))?;
-    Ok((AnySource::Kafka(source), stream))
+    let look = stream.clone();
+    let look = Arc::new(move || look.restored());
+    Ok((AnySource::Kafka(source), stream, look))
 }
 
 /// Says that this binary knows no Kafka.
@@ -55,7 +58,7 @@ pub(crate) fn streamed(
     _settings: &StreamedSettings,
     _pipeline: &Pipeline,
     _around: &Surroundings,
-) -> Result<(AnySource, Nobodys)> {
+) -> Result<(AnySource, Nobodys, LookAtRestored)> {
     Err(super::source::not_built_in("kafka"))
 }
 

@@ -1,6 +1,7 @@
 //! `semel run`: every pipeline of a configuration, until its sources end or a signal asks to stop.
 
 pub(super) mod guarded;
+mod restoring;
 mod waiting;
 
 use std::sync::Arc;
@@ -29,6 +30,7 @@ use crate::config::{self, Accepted, Cache, Front, PipelineSettings, Settings};
 use crate::narrator::Narrator;
 use crate::place::Place;
 use crate::progress::Bars;
+use crate::status::{self, Counting, Status};
 use crate::window::Gate;
 use crate::{Exit, output};
 
@@ -62,6 +64,10 @@ async fn run_all(settings: Settings, format: Output, log: Log) -> Result<Exit> {
     let narrator = Arc::new(Narrator::new(bars.clone(), log));
     let (stop, stopped) = watch::channel(false);
     let mut beside = JoinSet::new();
+    let status = Arc::new(Status::new(stopped.clone()));
+    if let Some(address) = settings.admin.listen {
+        beside.spawn(status::serve(address, Arc::clone(&status)).await?);
+    }
     // A server may be long in coming, and whoever waits can be asked to stop.
     let is_early = settings.store.is_server();
     if is_early {
@@ -87,7 +93,13 @@ async fn run_all(settings: Settings, format: Output, log: Log) -> Result<Exit> {
         clock,
         entropy: Arc::new(SystemEntropy),
         claimant,
-        observer: narrator.clone(),
+        observer: match settings.admin.listen {
+            Some(_) => Arc::new(Counting {
+                status: Arc::clone(&status),
+                beside: narrator.clone(),
+            }),
+            None => narrator.clone(),
+        },
     };
     bars.note(&format!("worker {claimant}"));
     if !is_early {
@@ -119,7 +131,10 @@ async fn run_all(settings: Settings, format: Output, log: Log) -> Result<Exit> {
             surroundings: surroundings.clone(),
             stop: stop.clone(),
             patience: settings.shutdown,
-            on_progress: Some(narrator.habits(&pipeline.pipeline.name, progress)),
+            on_progress: Some(status.counting(
+                &pipeline.pipeline.name,
+                narrator.habits(&pipeline.pipeline.name, progress),
+            )),
             dead_letters: pipeline.dead_letter.clone(),
         };
         let guard = (outlook == Outlook::Away).then(|| {
@@ -127,8 +142,27 @@ async fn run_all(settings: Settings, format: Output, log: Log) -> Result<Exit> {
             Guard::new(pipeline.clone(), clock, bars.clone())
         });
         let stores = stores.clone();
-        pipelines.spawn(run_one(pipeline, stores, run, outage, guard, bars.clone()));
+        let watched = Watched {
+            bars: bars.clone(),
+            status: Arc::clone(&status),
+        };
+        pipelines.spawn(run_one(pipeline, stores, run, outage, guard, watched));
     }
+    status.begin();
+    let (summaries, failure) = ends(pipelines, &stop, &bars).await?;
+    beside.shutdown().await;
+    bars.clear();
+    let is_stopped = *stop.borrow();
+    print(summaries, accepted, format, &narrator, is_stopped)?;
+    failure.map_or_else(|| place.check().map(|()| Exit::Done), Err)
+}
+
+/// Waits for all of them; one that fails ends the others. What came of them, and the first failure.
+async fn ends(
+    mut pipelines: JoinSet<(Box<str>, Result<Ended>)>,
+    stop: &watch::Sender<bool>,
+    bars: &Bars,
+) -> Result<(Vec<(Box<str>, Ended)>, Option<Error>)> {
     let mut failure = None;
     let mut summaries = Vec::new();
     while let Some(joined) = pipelines.join_next().await {
@@ -144,11 +178,7 @@ async fn run_all(settings: Settings, format: Output, log: Log) -> Result<Exit> {
             }
         }
     }
-    beside.shutdown().await;
-    bars.clear();
-    let is_stopped = *stop.borrow();
-    print(summaries, accepted, format, &narrator, is_stopped)?;
-    failure.map_or_else(|| place.check().map(|()| Exit::Done), Err)
+    Ok((summaries, failure))
 }
 
 /// Prints what came of each pipeline, by name.
@@ -185,16 +215,22 @@ fn never_begun(settings: &PipelineSettings) -> (Box<str>, Ended) {
     (settings.pipeline.name.clone(), ended)
 }
 
+/// Who hears of a pipeline that runs.
+struct Watched {
+    bars: Bars,
+    status: Arc<Status>,
+}
+
 async fn run_one(
     settings: PipelineSettings,
     stores: Stores,
     run: Run,
     outage: Policy,
     guard: Option<Guard>,
-    bars: Bars,
+    watched: Watched,
 ) -> (Box<str>, Result<Ended>) {
     let name = settings.pipeline.name.clone();
-    let ended = consume(settings, stores, run, outage, guard, &bars).await;
+    let ended = consume(settings, stores, run, outage, guard, &watched).await;
     (name, ended)
 }
 
@@ -204,7 +240,7 @@ async fn consume(
     run: Run,
     outage: Policy,
     guard: Option<Guard>,
-    bars: &Bars,
+    Watched { bars, status }: &Watched,
 ) -> Result<Ended> {
     let PipelineSettings {
         pipeline,
@@ -226,7 +262,11 @@ async fn consume(
         }
     }
     let summary = if let EffectSettings::Streamed(streamed) = effect {
-        let (source, stream) = assemble::streamed(&source, &streamed, &pipeline, around)?;
+        let (source, stream, look) = assemble::streamed(&source, &streamed, &pipeline, around)?;
+        status.restores(&pipeline.name, Arc::clone(&look));
+        let mut telling = JoinSet::new();
+        let name = pipeline.name.clone();
+        telling.spawn(restoring::tell(name, look, bars.clone()));
         let ends = (Guarded::new(source, guard), stream);
         run_streamed(pipeline, streamed.transform, ends, stores, run, outage).await?
     } else {

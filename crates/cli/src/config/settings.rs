@@ -10,6 +10,7 @@ use semel_engine::pipeline::Pipeline;
 use semel_worker::effect::Target;
 use semel_worker::settings::EffectSettings;
 
+use super::admin::{self, AdminSettings};
 use super::fields::Fields;
 use super::found::Found;
 use super::layers::Layers;
@@ -29,6 +30,7 @@ pub(crate) struct Settings {
     pub(crate) accepted: Accepted,
     pub(crate) pipelines: Vec<PipelineSettings>,
     pub(crate) shutdown: Duration,
+    pub(crate) admin: AdminSettings,
     /// All of it as it may be shown.
     pub(crate) effective: Effective,
 }
@@ -144,9 +146,8 @@ impl Settings {
         let shutdown = fields.duration_or("shutdown", Duration::from_secs(30));
         let url = store.as_ref().map(|(url, _)| url);
         let pipelines = pipelines(&mut fields, window, url, overrides);
-        for not_yet in ["admin", "gateway"] {
-            fields.not_yet(not_yet);
-        }
+        let admin = admin::read(&mut fields);
+        fields.not_yet("gateway");
         for stray in strays {
             look_at_stray(stray, &fields);
         }
@@ -157,6 +158,7 @@ impl Settings {
             accepted,
             pipelines,
             shutdown,
+            admin,
             effective: Effective::default(),
         })
     }

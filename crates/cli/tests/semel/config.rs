@@ -104,7 +104,8 @@ margin = "9d"
             "16: pipelines.a.dead_letter.brokers: is missing [invalid-config]",
             "16: pipelines.a.dead_letter.topic: is missing [invalid-config]",
             "17: pipelines.a.max_message: `8` is no size; write it like `512B`, `64KiB`, `8MiB` or `1GiB` [invalid-config]",
-            "18: admin: is not supported by this release; remove it [unsupported]",
+            "19: admin.listen: must be an address and a port, as in `127.0.0.1:9464`; `0.0.0.0:9464` for all \
+             addresses [invalid-config]",
             "21: window.duration: must be a string, not an integer [invalid-config]",
             "22: window.margin: must be shorter than the window [invalid-config]",
         ]

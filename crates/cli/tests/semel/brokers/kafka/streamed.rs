@@ -2,6 +2,8 @@
 //! the workers.
 
 use std::collections::BTreeMap;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::time::Duration;
 
 use rustix::process::Signal;
@@ -206,4 +208,62 @@ fn check_looks_at_the_topic_that_is_put_out_to() {
         absent.stdout.contains("absent: there is no such topic"),
         "{absent:?}"
     );
+}
+
+/// It asks over the wire, as a balancer would, from before the first moment on.
+#[test]
+fn a_worker_is_not_ready_while_it_restores_and_says_how_far_it_is() {
+    let flow = Flow::with("", &[]);
+    let free = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = free.local_addr().expect("an address");
+    drop(free);
+    let config = flow.site.text("semel.toml");
+    let config =
+        format!("{config}[admin]\nlisten = \"{address}\"\n").replace("batch = 20", "batch = 500");
+    flow.site.write("semel.toml", config);
+    flow.publish(0..5_000);
+    let running = flow.site.start(&["run"]);
+    wait_for("every message", || {
+        ask(address, "/metrics").contains("fate=\"applied\"} 5000")
+    });
+    assert!(ask(address, "/readyz").starts_with("HTTP/1.1 200"));
+    running.signal(Signal::TERM);
+    running.wait().done();
+    // All of it is to be known again.
+    let running = flow.site.start(&["run"]);
+    let mut answers = Vec::new();
+    wait_for("an answer of one that is ready", || {
+        let answer = ask(address, "/readyz");
+        answers.push(answer);
+        let answer = answers.last().map_or("", String::as_str);
+        answer.starts_with("HTTP/1.1 200") && answer.contains("\"operations\":5000")
+    });
+    let restoring: Vec<_> = answers
+        .iter()
+        .filter(|it| it.contains("{\"state\":\"restoring\""))
+        .collect();
+    assert!(!restoring.is_empty(), "{answers:?}");
+    assert!(restoring.iter().all(|it| it.starts_with("HTTP/1.1 503")));
+    let metrics = ask(address, "/metrics");
+    assert!(
+        metrics.contains("semel_restoring{pipeline=\"clean\",partition=\"0\"} 0"),
+        "{metrics}"
+    );
+    running.signal(Signal::TERM);
+    running.wait().done();
+    // Whoever cannot be asked does not begin.
+    let _taken = TcpListener::bind(address).expect("the port again");
+    let refused = flow.site.semel(&["run"]).code(3);
+    refused.says("admin.listen").says(&address.to_string());
+}
+
+/// What is answered, head and all; nothing where nobody listens.
+fn ask(address: SocketAddr, path: &str) -> String {
+    let mut answer = Vec::new();
+    if let Ok(mut stream) = TcpStream::connect(address) {
+        let asked = format!("GET {path} HTTP/1.1\r\nHost: semel\r\n\r\n");
+        let _ = stream.write_all(asked.as_bytes());
+        let _ = stream.read_to_end(&mut answer);
+    }
+    String::from_utf8_lossy(&answer).into_owned()
 }
