@@ -12,6 +12,7 @@ pub(crate) mod keys;
 mod log;
 mod man;
 pub(crate) mod quarantine;
+mod replay;
 mod run;
 mod shared;
 pub(crate) mod store;
@@ -25,6 +26,7 @@ pub(crate) use explain::Explain;
 pub(crate) use init::{EffectKind, Init, Level, SourceKind, StoreKind};
 pub(crate) use log::{Log, LogFormat, LogLevel};
 pub(crate) use man::Man;
+pub(crate) use replay::Replay;
 pub(crate) use run::Run;
 pub(crate) use shared::{Audit, Colour, Confirm, Format, Listing, Output};
 
@@ -60,6 +62,11 @@ pub(crate) enum Command {
     /// Run what the configuration declares, until the sources end or SIGTERM asks to stop
     #[command(after_help = "Example:\n  semel run examples/payments/semel.toml --output json")]
     Run(Run),
+    /// Run messages through a pipeline once more, each marked with the id of the replay
+    #[command(
+        after_help = "Examples:\n  semel replay --id 2026-11-22-outage --newer-than 6h\n  semel replay --id refund-fix --from messages.ndjson --pipeline refunds --yes"
+    )]
+    Replay(Replay),
     /// Pass on the first line of each key: a durable `uniq` for lines that need not be sorted
     #[command(
         after_help = "Examples:\n  semel dedup access.log > once.log\n  semel dedup --key json:/id --to once.ndjson events.ndjson"

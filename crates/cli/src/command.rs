@@ -14,6 +14,7 @@ pub(crate) mod operate;
 pub(crate) mod parked;
 pub(crate) mod preflight;
 pub(crate) mod quarantine;
+pub(crate) mod replay;
 pub(crate) mod run;
 pub(crate) mod store;
 pub(crate) mod summary;

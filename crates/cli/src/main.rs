@@ -26,6 +26,7 @@ fn main() -> ExitCode {
     output::set_colour(arguments.colour);
     let exit = Exit::with(|| match arguments.command {
         Command::Run(run) => command::run::run(&run),
+        Command::Replay(replay) => command::replay::replay(&replay),
         Command::Dedup(dedup) => command::dedup::dedup(&dedup),
         Command::Explain(explain) => command::explain::explain(&explain),
         Command::Init(init) => command::init::init(&init),

@@ -258,11 +258,11 @@ fn turn(
     }
 }
 
-type Record = (Arc<str>, i32, i64, Delivery);
+pub(crate) type Record = (Arc<str>, i32, i64, Delivery);
 
 /// Names that records of a batch have in common.
 #[derive(Default)]
-struct Names {
+pub(crate) struct Names {
     topic: Option<Arc<str>>,
     /// Coordinates without the offset, and of which partition they are.
     prefix: String,
@@ -307,7 +307,11 @@ fn decimal(number: u64, digits: &mut [u8; 20]) -> &str {
     std::str::from_utf8(&digits[from..]).unwrap_or_default()
 }
 
-fn record(message: &BorrowedMessage<'_>, options: &Options, names: &mut Names) -> Record {
+pub(crate) fn record(
+    message: &BorrowedMessage<'_>,
+    options: &Options,
+    names: &mut Names,
+) -> Record {
     let topic = names.topic(message.topic());
     let (partition, offset) = (message.partition(), message.offset());
     let payload = message.payload().unwrap_or_default();

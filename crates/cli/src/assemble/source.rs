@@ -5,10 +5,10 @@ use std::future::{Ready, ready};
 use std::time::Duration;
 
 use semel_broker_file::{FileSource, Format, Options, StdinSource};
-use semel_core::Result;
 use semel_core::port::reach::{Horizon, Reach};
 use semel_core::port::source::{DeliveryId, Fetched, Progress, Source};
 use semel_core::units::spelled;
+use semel_core::{Error, ErrorKind, Result, Timestamp};
 
 use crate::config::{AmqpSettings, KafkaSettings, NatsSettings, SourceSettings};
 
@@ -16,6 +16,8 @@ use crate::config::{AmqpSettings, KafkaSettings, NatsSettings, SourceSettings};
 pub(crate) enum AnySource {
     File(FileSource),
     Stdin(StdinSource),
+    #[cfg(feature = "kafka")]
+    KafkaAgain(semel_broker_kafka::KafkaAgain),
     #[cfg(feature = "kafka")]
     Kafka(semel_broker_kafka::KafkaSource),
     #[cfg(feature = "nats")]
@@ -45,6 +47,27 @@ pub(crate) async fn source(
         SourceSettings::Kafka(settings) => kafka(settings, max_message_bytes),
         SourceSettings::Nats(settings) => nats(settings, max_message_bytes, lease),
         SourceSettings::Amqp(settings) => amqp(settings, max_message_bytes),
+    }
+}
+
+/// Opens a source once more: what it has now, and then the end. Nothing is taken from whoever reads it live.
+///
+/// # Errors   those of a source that cannot be used; `Unsupported`: it cannot be read twice
+pub(crate) async fn source_again(
+    settings: &SourceSettings,
+    max_message_bytes: u64,
+    since: Option<Timestamp>,
+) -> Result<AnySource> {
+    match settings {
+        SourceSettings::File { .. } => source(settings, max_message_bytes, Duration::ZERO).await,
+        SourceSettings::Kafka(settings) => kafka_again(settings, max_message_bytes, since),
+        SourceSettings::Stdin { .. } | SourceSettings::Nats(_) | SourceSettings::Amqp(_) => {
+            let message = format!(
+                "{settings}: only files and Kafka topics are read again here; put the messages into a file, \
+                 a line each, and name it with --from FILE"
+            );
+            Err(Error::new(ErrorKind::Unsupported, message))
+        }
     }
 }
 
@@ -121,6 +144,17 @@ fn kafka(settings: &KafkaSettings, max_message_bytes: usize) -> Result<AnySource
     semel_broker_kafka::KafkaSource::new(options).map(AnySource::Kafka)
 }
 
+#[cfg(feature = "kafka")]
+fn kafka_again(
+    settings: &KafkaSettings,
+    max_message_bytes: u64,
+    since: Option<Timestamp>,
+) -> Result<AnySource> {
+    let mut options = kafka_options(settings);
+    options.max_message_bytes = usize::try_from(max_message_bytes).unwrap_or(usize::MAX);
+    semel_broker_kafka::KafkaAgain::new(options, since).map(AnySource::KafkaAgain)
+}
+
 #[cfg(feature = "nats")]
 fn nats(settings: &NatsSettings, max_message_bytes: usize, lease: Duration) -> Result<AnySource> {
     let mut options = nats_options(settings, lease);
@@ -167,6 +201,11 @@ fn kafka(_: &KafkaSettings, _: usize) -> Result<AnySource> {
     Err(not_built_in("kafka"))
 }
 
+#[cfg(not(feature = "kafka"))]
+fn kafka_again(_: &KafkaSettings, _: u64, _: Option<Timestamp>) -> Result<AnySource> {
+    Err(not_built_in("kafka"))
+}
+
 #[cfg(not(feature = "nats"))]
 fn nats(_: &NatsSettings, _: usize, _: Duration) -> Result<AnySource> {
     Err(not_built_in("nats"))
@@ -206,6 +245,8 @@ macro_rules! each {
         match $any {
             Self::File($source) => $call,
             Self::Stdin($source) => $call,
+            #[cfg(feature = "kafka")]
+            Self::KafkaAgain($source) => $call,
             #[cfg(feature = "kafka")]
             Self::Kafka($source) => $call,
             #[cfg(feature = "nats")]

@@ -200,6 +200,11 @@ impl Ground {
         self.clock.now()
     }
 
+    /// The clock that says so.
+    pub(crate) fn clock(&self) -> Arc<SystemClock> {
+        Arc::clone(&self.clock)
+    }
+
     fn names(&self) -> Vec<&str> {
         let names = self.pipelines.iter();
         names.map(|settings| &*settings.pipeline.name).collect()

@@ -2,6 +2,7 @@
 
 use semel_core::{Duplicate, Operation, StateKind};
 use semel_engine::event::{Event, Origin};
+use semel_engine::pipeline::REPLAY_ID;
 use serde::Serialize;
 
 use super::wait_text;
@@ -25,6 +26,8 @@ pub(super) struct Decision<'a> {
     coordinates: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     correlation_id: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    replay_id: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     attempt: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -74,6 +77,7 @@ impl<'a> Decision<'a> {
             pipeline,
             coordinates: origin.map(|origin| origin.coordinates),
             correlation_id: origin.and_then(correlation_id),
+            replay_id: origin.and_then(replay_id),
             ..Self::default()
         };
         let is_one = decision.goes_on(event)
@@ -408,6 +412,13 @@ fn message(name: &str) -> &'static str {
         "unprotected" => "attempt without a claim, since the store is away",
         _ => "",
     }
+}
+
+/// Which replay it belongs to, if somebody sends it again.
+fn replay_id(origin: Origin<'_>) -> Option<&str> {
+    let mut headers = origin.headers.iter();
+    let (_, value) = headers.find(|(name, _)| name.eq_ignore_ascii_case(REPLAY_ID))?;
+    std::str::from_utf8(value).ok()
 }
 
 /// What ties a message to others of the same request, by the first of the usual headers.

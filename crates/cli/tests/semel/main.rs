@@ -39,6 +39,7 @@ mod protocol;
 mod quarantine;
 #[cfg(feature = "redis")]
 mod redis;
+mod replay;
 mod secrets;
 #[cfg(any(feature = "mysql", feature = "postgres", feature = "redis"))]
 mod servers;

@@ -1,5 +1,6 @@
 //! Kafka.
 
+mod replay;
 mod streamed;
 
 use std::path::Path;

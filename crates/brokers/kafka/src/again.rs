@@ -1,0 +1,229 @@
+//! A topic once more: what it has now, without a group, and then the end.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::fmt;
+use std::time::Duration;
+
+use rdkafka::consumer::{BaseConsumer, Consumer};
+use rdkafka::error::{KafkaError, RDKafkaErrorCode};
+use rdkafka::message::Message;
+use rdkafka::topic_partition_list::TopicPartitionListElem;
+use rdkafka::{Offset, TopicPartitionList};
+use semel_core::port::source::{Delivery, DeliveryId, Fetched, Progress, Source};
+use semel_core::{Result, Timestamp};
+use tokio::sync::mpsc;
+
+use crate::consume::{Names, record};
+use crate::error::{away, no_thread, not_made};
+use crate::options::{Options, invalid};
+use crate::trouble::Trouble;
+
+/// The records that a topic has when it is opened, from some time on. It belongs to no group: nothing is
+/// committed, and nobody's partitions move.
+///
+/// # Guarantee   every record that is still there when it is read, in the order of its partition
+/// # Cost        a thread of its own, and a few thousand records read ahead
+pub struct KafkaAgain {
+    batches: mpsc::Receiver<Result<Fetched>>,
+    waiting: VecDeque<Delivery>,
+    next_id: u64,
+}
+
+impl KafkaAgain {
+    /// Reads the topics of `options` from their earliest records on, or those of `since`. The group in
+    /// `options` is not joined.
+    ///
+    /// # Errors
+    /// `InvalidConfig`: a setting that librdkafka does not take, or that is not the user's.
+    pub fn new(options: Options, since: Option<Timestamp>) -> Result<Self> {
+        if options.topics.len() != 1 {
+            return Err(invalid("one topic is read again at a time"));
+        }
+        let mut config = options.config()?;
+        config.set("enable.partition.eof", "true");
+        config.remove("group.instance.id");
+        let consumer: BaseConsumer = config.create().map_err(not_made)?;
+        let (sender, batches) = mpsc::channel(2);
+        let reading = Reading {
+            consumer,
+            options,
+            since,
+            sender,
+        };
+        let thread = std::thread::Builder::new()
+            .name("semel-kafka-again".into())
+            .spawn(move || reading.run());
+        thread.map_err(no_thread)?;
+        Ok(Self {
+            batches,
+            waiting: VecDeque::new(),
+            next_id: 0,
+        })
+    }
+}
+
+impl Source for KafkaAgain {
+    async fn fetch(&mut self, max: usize) -> Result<Fetched> {
+        while self.waiting.is_empty() {
+            match self.batches.recv().await {
+                None => return Ok(Fetched::Ended),
+                Some(Ok(Fetched::Deliveries(batch))) => self.waiting.extend(batch),
+                Some(other) => return other,
+            }
+        }
+        let count = max.max(1).min(self.waiting.len());
+        let mut deliveries: Vec<_> = self.waiting.drain(..count).collect();
+        for delivery in &mut deliveries {
+            delivery.id = DeliveryId(self.next_id);
+            self.next_id += 1;
+        }
+        Ok(Fetched::Deliveries(deliveries))
+    }
+
+    // Whoever reads it again finds what was done on record.
+    async fn acknowledge(&mut self, _batch: &[DeliveryId]) -> Result<()> {
+        Ok(())
+    }
+
+    async fn requeue(&mut self, _batch: &[DeliveryId]) -> Result<()> {
+        Ok(())
+    }
+
+    async fn extend(&mut self, _batch: &[DeliveryId]) -> Result<()> {
+        Ok(())
+    }
+
+    fn progress(&self) -> Option<Progress> {
+        None
+    }
+}
+
+impl fmt::Debug for KafkaAgain {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("KafkaAgain")
+    }
+}
+
+struct Reading {
+    consumer: BaseConsumer,
+    options: Options,
+    since: Option<Timestamp>,
+    sender: mpsc::Sender<Result<Fetched>>,
+}
+
+/// Where each partition is read to, by topic and partition.
+type Ends = BTreeMap<(String, i32), i64>;
+
+impl Reading {
+    fn run(self) {
+        let mut ends = loop {
+            match self.begin() {
+                Ok(ends) => break ends,
+                Err(error) => {
+                    if !self.tell_away(&error) {
+                        return;
+                    }
+                    std::thread::sleep(AGAIN);
+                }
+            }
+        };
+        while !ends.is_empty() && !self.sender.is_closed() {
+            let mut batch = Vec::new();
+            let mut names = Names::default();
+            let mut patience = POLL;
+            while batch.len() < MOST && !ends.is_empty() {
+                match self.consumer.poll(patience) {
+                    None => break,
+                    Some(Err(KafkaError::PartitionEOF(partition))) => {
+                        ends.retain(|(_, it), _| *it != partition);
+                    }
+                    Some(Err(error)) => {
+                        if !self.tell_away(&error) {
+                            return;
+                        }
+                        break;
+                    }
+                    Some(Ok(message)) => {
+                        let place = (message.topic().to_owned(), message.partition());
+                        let Some(end) = ends.get(&place).copied() else {
+                            continue;
+                        };
+                        if message.offset() < end {
+                            batch.push(record(&message, &self.options, &mut names).3);
+                        }
+                        if message.offset() + 1 >= end {
+                            ends.remove(&place);
+                        }
+                    }
+                }
+                patience = Duration::ZERO;
+            }
+            let fetched = Ok(Fetched::Deliveries(batch));
+            if self.sender.blocking_send(fetched).is_err() {
+                return;
+            }
+        }
+    }
+
+    /// Where it ends now, once it is assigned.
+    fn begin(&self) -> std::result::Result<Ends, KafkaError> {
+        let (mut ends, mut places) = (Ends::new(), TopicPartitionList::new());
+        for topic in &self.options.topics {
+            let metadata = self.consumer.fetch_metadata(Some(topic), ASK)?;
+            let found = metadata.topics().iter().find(|it| it.name() == &**topic);
+            let partitions = found.map_or(&[][..], |it| it.partitions());
+            if partitions.is_empty() {
+                let unknown = RDKafkaErrorCode::UnknownTopicOrPartition;
+                return Err(KafkaError::Global(unknown));
+            }
+            for partition in partitions {
+                let id = partition.id();
+                let (first, end) = self.consumer.fetch_watermarks(topic, id, ASK)?;
+                let from = match self.since {
+                    None => first,
+                    Some(since) => self.from(topic, id, since)?.unwrap_or(end),
+                };
+                if from < end {
+                    places.add_partition_offset(topic, id, Offset::Offset(from))?;
+                    ends.insert((topic.to_string(), id), end);
+                }
+            }
+        }
+        self.consumer.assign(&places)?;
+        Ok(ends)
+    }
+
+    /// The first record of a time; nothing where all are older.
+    fn from(
+        &self,
+        topic: &str,
+        partition: i32,
+        since: Timestamp,
+    ) -> std::result::Result<Option<i64>, KafkaError> {
+        let mut times = TopicPartitionList::new();
+        let millis = i64::try_from(since.as_millis()).unwrap_or(i64::MAX);
+        times.add_partition_offset(topic, partition, Offset::Offset(millis))?;
+        let found = self.consumer.offsets_for_times(times, ASK)?;
+        let found = found.elements().first().map(TopicPartitionListElem::offset);
+        Ok(match found {
+            Some(Offset::Offset(offset)) => Some(offset),
+            _ => None,
+        })
+    }
+
+    /// Whether somebody still listens.
+    fn tell_away(&self, error: &KafkaError) -> bool {
+        let code = error.rdkafka_error_code().unwrap_or(RDKafkaErrorCode::Fail);
+        let error = away(code, &self.options, &Trouble::default());
+        self.sender.blocking_send(Ok(Fetched::Away(error))).is_ok()
+    }
+}
+
+/// How long a question to the cluster may take.
+const ASK: Duration = Duration::from_secs(5);
+/// How long a poll waits for the first record.
+const POLL: Duration = Duration::from_millis(100);
+/// Between two tries to begin.
+const AGAIN: Duration = Duration::from_millis(500);
+/// Records that are handed on at once.
+const MOST: usize = 1_000;

@@ -1,0 +1,35 @@
+//! `semel replay`.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+
+use super::{Common, Confirm, Format, Log};
+use crate::command::replay;
+
+#[derive(Debug, Args)]
+pub(crate) struct Replay {
+    /// Names the replay: every message carries it as `semel-replay-id`
+    #[arg(long, value_name = "ID", value_parser = replay::id)]
+    pub(crate) id: String,
+    /// Messages from this file, a line each, instead of the pipeline's source; - is standard input
+    #[arg(long, value_name = "FILE")]
+    pub(crate) from: Option<PathBuf>,
+    /// Of a topic, only what it took in by then
+    #[arg(
+        long,
+        value_name = "DURATION",
+        conflicts_with = "from",
+        value_parser = semel_core::units::duration
+    )]
+    pub(crate) newer_than: Option<Duration>,
+    #[command(flatten)]
+    pub(crate) common: Common,
+    #[command(flatten)]
+    pub(crate) confirm: Confirm,
+    #[command(flatten)]
+    pub(crate) format: Format,
+    #[command(flatten)]
+    pub(crate) log: Log,
+}

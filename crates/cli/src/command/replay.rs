@@ -1,0 +1,278 @@
+//! `semel replay`: messages once more through their pipeline, each marked with the id of the replay.
+
+use std::ffi::OsStr;
+use std::ops::ControlFlow;
+use std::path::Path;
+use std::sync::Arc;
+
+use semel_broker_file::Format;
+use semel_core::port::source::{DeliveryId, Fetched, Progress, Source};
+use semel_core::{Claimant, Clock, Error, ErrorKind, Result};
+use semel_engine::consumer::Surroundings;
+use semel_engine::pipeline::REPLAY_ID;
+use semel_engine::system::SystemEntropy;
+use semel_worker::run::{Run, run};
+use semel_worker::settings::EffectSettings;
+use serde::Serialize;
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+
+use crate::args::{self, Output};
+use crate::assemble::{self, Layer};
+use crate::command::operate::{self, Ground, usage};
+use crate::command::preflight;
+use crate::command::run::listen;
+use crate::command::summary::{self, Ended};
+use crate::config::{PipelineSettings, SourceSettings};
+use crate::narrator::Narrator;
+use crate::output::Plan;
+use crate::place::Place;
+use crate::progress::Bars;
+use crate::window::Gate;
+use crate::{Exit, output};
+
+/// An id of a replay, as it is typed. Fit for clap.
+pub(crate) fn id(text: &str) -> Result<String, &'static str> {
+    let is_plain = |c: char| c.is_ascii_graphic() || c == ' ';
+    if text.trim().is_empty() || text.len() > MOST_BYTES || !text.chars().all(is_plain) {
+        return Err("wanted are 1 to 255 printable ASCII characters, which name this replay");
+    }
+    Ok(text.to_owned())
+}
+
+/// Says what would be run again, and with `--yes` does it.
+pub(crate) fn replay(arguments: &args::Replay) -> Result<Exit> {
+    output::set_log(arguments.log.format);
+    let verb = async |ground: &Ground| {
+        let settings = pipeline(ground)?;
+        let source = source(settings, arguments.from.as_deref());
+        refuse(settings, &source, arguments)?;
+        let mut plan = Plan::new("replay", "source", "sources");
+        plan.add(format_args!(
+            "{}  {source}{}, as {}",
+            settings.pipeline.name,
+            arguments.newer_than.map_or_else(String::new, |age| {
+                format!(", what is newer than {}", output::value::duration_text(age))
+            }),
+            arguments.id
+        ));
+        for remark in remarks(settings, &source) {
+            plan.remark(remark);
+        }
+        ground.remark_on_use(&mut plan);
+        if let ControlFlow::Break(exit) = plan.confirmed(arguments.confirm) {
+            return Ok(exit);
+        }
+        replay_one(ground, settings, &source, arguments).await
+    };
+    if arguments.confirm.yes {
+        operate::run(&arguments.common, verb)
+    } else {
+        operate::look(&arguments.common, verb)
+    }
+}
+
+/// The pipeline that is named, else the only one.
+fn pipeline(ground: &Ground) -> Result<&PipelineSettings> {
+    if ground.pipelines.is_empty() {
+        return Err(usage(
+            "to run messages again takes their pipeline: name the configuration with --config FILE",
+        ));
+    }
+    let scope = ground.scope()?;
+    ground.pipeline_of(&scope).ok_or_else(|| {
+        usage(format!(
+            "the configuration has no pipeline `{}`",
+            scope.operation()
+        ))
+    })
+}
+
+fn source(settings: &PipelineSettings, from: Option<&Path>) -> SourceSettings {
+    let format = match &settings.source {
+        SourceSettings::File { format, .. } | SourceSettings::Stdin { format } => *format,
+        SourceSettings::Kafka(_) | SourceSettings::Nats(_) | SourceSettings::Amqp(_) => {
+            Format::default()
+        }
+    };
+    match from {
+        None => settings.source.clone(),
+        Some(path) if path.as_os_str() == OsStr::new("-") => SourceSettings::Stdin { format },
+        Some(path) => SourceSettings::File {
+            path: path.to_owned(),
+            format,
+        },
+    }
+}
+
+/// What cannot be replayed, before anything begins.
+fn refuse(
+    settings: &PipelineSettings,
+    source: &SourceSettings,
+    arguments: &args::Replay,
+) -> Result<()> {
+    if let EffectSettings::Streamed(_) = &settings.effect {
+        let message = format!(
+            "{}: what a streamed pipeline did is known to the worker that has the partition, and nobody else \
+             can do it beside that worker: publish the messages to its source again, with the header {REPLAY_ID}",
+            settings.pipeline.name
+        );
+        return Err(Error::new(ErrorKind::Unsupported, message));
+    }
+    if arguments.newer_than.is_some() && !matches!(source, SourceSettings::Kafka(_)) {
+        return Err(usage(format!(
+            "--newer-than is of a Kafka topic, which knows when it took a message in; this is {source}"
+        )));
+    }
+    Ok(())
+}
+
+/// What is good to know before one says yes.
+fn remarks(settings: &PipelineSettings, source: &SourceSettings) -> Vec<String> {
+    let window = output::value::duration_text(settings.pipeline.window.duration());
+    let mut remarks = vec![format!(
+        "what was done within the window ({window}) is replayed from its record, not done again"
+    )];
+    if settings.pipeline.live_only {
+        remarks.push(
+            "the pipeline is live_only: whatever has no record is quarantined, not done".to_owned(),
+        );
+    } else if Gate::unasked(settings) == Gate::Off {
+        remarks.push(format!(
+            "age gate: off (no `birth`): what was done longer than {window} ago and is read from {source} is done \
+             again"
+        ));
+    }
+    remarks
+}
+
+async fn replay_one(
+    ground: &Ground,
+    settings: &PipelineSettings,
+    source: &SourceSettings,
+    arguments: &args::Replay,
+) -> Result<Exit> {
+    let stores = ground.stores.as_ref().ok_or_else(|| {
+        let message = "the store was not opened to run effects";
+        Error::new(ErrorKind::Internal, message)
+    })?;
+    let all = preflight::effects(std::slice::from_ref(settings));
+    preflight::preflight(&ground.url, ground.accepted, stores, all).await?;
+    let place = Place::of(&ground.url);
+    let bars = Bars::new();
+    let narrator = Arc::new(Narrator::new(bars.clone(), arguments.log));
+    let stop = watch::channel(false).0;
+    let mut beside = JoinSet::new();
+    beside.spawn(listen(stop.clone(), bars.clone())?);
+    beside.spawn(place.clone().watch(stop.clone()));
+    let clock: Arc<dyn Clock> = ground.clock();
+    let pipeline = settings.pipeline.clone();
+    let (name, limit) = (pipeline.name.clone(), pipeline.max_message_bytes);
+    let since = arguments.newer_than.map(|age| ground.now().minus(age));
+    let source = match source {
+        // Read once is enough where it is named.
+        SourceSettings::Stdin { .. } if arguments.from.is_some() => {
+            assemble::source(source, limit, pipeline.lease).await?
+        }
+        source => assemble::source_again(source, limit, since).await?,
+    };
+    let source = Marked {
+        source,
+        id: arguments.id.clone().into_bytes().into(),
+    };
+    let (stores, layer) = Layer::over(
+        &settings.layers.front,
+        stores.clone(),
+        &clock,
+        &SystemEntropy,
+    )?;
+    let around = Run {
+        surroundings: Surroundings {
+            clock,
+            entropy: Arc::new(SystemEntropy),
+            claimant: Claimant::random(&SystemEntropy),
+            observer: narrator.clone(),
+        },
+        stop,
+        patience: ground.patience,
+        on_progress: Some(bars.of(&name)),
+        dead_letters: settings.dead_letter.clone(),
+    };
+    let summary = run(pipeline, settings.effect.clone(), source, stores, around).await;
+    beside.shutdown().await;
+    bars.clear();
+    let ended = Ended {
+        layer: layer.figures(),
+        waived: settings.waived,
+        ..Ended::from(summary?)
+    };
+    let text = match arguments.format.output {
+        Output::Table => format!(
+            "{}\n{name}: replay {}",
+            summary::table(&name, &ended, ground.accepted, &narrator),
+            arguments.id
+        ),
+        Output::Json | Output::Jsonl => {
+            let json = Json {
+                summary: summary::Json::of(&name, &ended, ground.accepted),
+                replay_id: &arguments.id,
+            };
+            serde_json::to_string(&json).unwrap_or_default()
+        }
+    };
+    output::data(text).map_err(output::cannot_print)?;
+    place.check().map(|()| Exit::Done)
+}
+
+/// The summary of a run, and which replay it was.
+#[derive(Serialize)]
+struct Json<'a> {
+    #[serde(flatten)]
+    summary: summary::Json<'a>,
+    replay_id: &'a str,
+}
+
+/// A source whose messages all carry the id of a replay, whatever they carried before.
+struct Marked<S> {
+    source: S,
+    id: bytes::Bytes,
+}
+
+// A method that is not handed on would be the default one.
+#[deny(clippy::missing_trait_methods)]
+impl<S: Source> Source for Marked<S> {
+    async fn fetch(&mut self, max: usize) -> Result<Fetched> {
+        let mut fetched = self.source.fetch(max).await?;
+        if let Fetched::Deliveries(deliveries) = &mut fetched {
+            for delivery in deliveries {
+                let headers = &mut delivery.headers;
+                headers.retain(|(name, _)| !name.eq_ignore_ascii_case(REPLAY_ID));
+                headers.push((REPLAY_ID.into(), self.id.clone()));
+            }
+        }
+        Ok(fetched)
+    }
+
+    async fn acknowledge(&mut self, batch: &[DeliveryId]) -> Result<()> {
+        self.source.acknowledge(batch).await
+    }
+
+    async fn requeue(&mut self, batch: &[DeliveryId]) -> Result<()> {
+        self.source.requeue(batch).await
+    }
+
+    async fn extend(&mut self, batch: &[DeliveryId]) -> Result<()> {
+        self.source.extend(batch).await
+    }
+
+    async fn close(&mut self) -> Result<()> {
+        self.source.close().await
+    }
+
+    fn progress(&self) -> Option<Progress> {
+        self.source.progress()
+    }
+}
+
+/// Of an id.
+const MOST_BYTES: usize = 255;

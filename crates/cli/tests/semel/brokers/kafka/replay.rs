@@ -1,0 +1,57 @@
+//! A topic once more: what it has, beside the group that reads it.
+
+use super::Topic;
+use crate::brokers::{Place, each_is_there_once, payments, site, until};
+
+#[test]
+fn a_topic_is_replayed_to_its_end_and_its_group_stays_where_it_is() {
+    let topic = Topic::new();
+    let site = site(&topic, &Topic::address());
+    topic.publish(&payments(0..10));
+    until(&site, 10, || {});
+    topic.publish(&payments(5..15));
+    let plan = site.semel(&["replay", "--id", "r"]).code(1);
+    plan.says("kafka").says("as r");
+    // It ends by itself.
+    let replayed = site.semel(&["replay", "--id", "r", "--yes", "--output", "json"]);
+    let summary = replayed.done().summary();
+    summary.is(&[
+        ("deliveries", 20),
+        ("applied", 5),
+        ("replayed", 15),
+        ("sent_again", 20),
+    ]);
+    each_is_there_once(&site, 15);
+    let newer = [
+        "replay",
+        "--id",
+        "r",
+        "--newer-than",
+        "1h",
+        "--yes",
+        "--output",
+        "json",
+    ];
+    site.semel(&newer)
+        .done()
+        .summary()
+        .is(&[("deliveries", 20), ("replayed", 20)]);
+    let nothing = [
+        "replay",
+        "--id",
+        "r",
+        "--newer-than",
+        "1ms",
+        "--yes",
+        "--output",
+        "json",
+    ];
+    site.semel(&nothing)
+        .done()
+        .summary()
+        .is(&[("deliveries", 0)]);
+    // Nothing was committed for the group: it still has what came last.
+    topic.publish(&payments(15..16));
+    let summary = until(&site, 16, || {});
+    assert_eq!(summary.count("replayed"), 10, "{summary:?}");
+}
