@@ -37,4 +37,4 @@ pub use look::look;
 pub use options::Options;
 pub use sink::{KafkaSink, SinkOptions};
 pub use source::KafkaSource;
-pub use streamed::{KafkaStream, StreamOptions};
+pub use streamed::{KafkaStream, Remembered, StreamOptions, find};

@@ -17,6 +17,7 @@
 
 mod block;
 mod changelog;
+mod find;
 mod placement;
 mod producer;
 mod restore;
@@ -36,6 +37,7 @@ use semel_core::{Admission, Clock, Code, Error, ErrorKind, Result, Window};
 use crate::consume::Context;
 use crate::options::Options;
 use crate::shared::{AssignmentId, Shared};
+pub use find::{Remembered, find};
 use transact::Transactor;
 
 /// Settings of the transactions of a source.

@@ -3,7 +3,9 @@
 use semel_core::port::streamed::StreamedStore;
 #[cfg(not(feature = "kafka"))]
 use semel_core::port::streamed::{Claimed, Committed, Finished, Standing};
-use semel_core::Result;
+#[cfg(feature = "kafka")]
+use semel_core::{Error, ErrorKind};
+use semel_core::{OpId, Record, Result, Timestamp, Window};
 use semel_engine::consumer::Surroundings;
 use semel_engine::pipeline::Pipeline;
 use semel_worker::settings::StreamedSettings;
@@ -23,7 +25,6 @@ pub(crate) fn streamed(
     use std::sync::Arc;
 
     use semel_broker_kafka::{KafkaSource, StreamOptions};
-    use semel_core::{Error, ErrorKind};
 
     use super::source::{kafka_options, properties};
 
@@ -49,6 +50,73 @@ pub(crate) fn streamed(
     let look = stream.clone();
     let look = Arc::new(move || look.restored());
     Ok((AnySource::Kafka(source), stream, look))
+}
+
+/// What the changelog of a pipeline says of these operations, as a store would.
+///
+/// # Cost     reads the whole changelog
+/// # Errors   those of the cluster
+#[cfg(feature = "kafka")]
+pub(crate) async fn streamed_records(
+    source: &SourceSettings,
+    settings: &StreamedSettings,
+    window: Window,
+    operations: Vec<OpId>,
+    now: Timestamp,
+) -> Result<Vec<Option<Record>>> {
+    let SourceSettings::Kafka(source) = source else {
+        return Ok(vec![None; operations.len()]);
+    };
+    let options = super::source::kafka_options(source);
+    let changelog = settings.changelog.clone();
+    let finding = tokio::task::spawn_blocking(move || {
+        semel_broker_kafka::find(&options, &changelog, window, &operations, now)
+    });
+    let found = finding.await.unwrap_or_else(|error| {
+        let message = "the look into the changelog panicked";
+        Err(Error::new(ErrorKind::Internal, message).with_source(error))
+    })?;
+    let record = |found: semel_broker_kafka::Remembered| completed(found.at, window);
+    Ok(found.into_iter().map(|it| it.map(record)).collect())
+}
+
+/// The record of an operation of which nothing is kept but when it was done.
+#[cfg(feature = "kafka")]
+fn completed(at: Timestamp, window: Window) -> Record {
+    use semel_core::{ClaimId, FencingToken, Outcome, State};
+
+    Record {
+        state: State::Completed { at, window },
+        fingerprint: None,
+        transport: None,
+        // Nobody's.
+        claim_id: ClaimId::from_u128(0),
+        token: FencingToken::new(0),
+        claimed_at: at,
+        attempts: 1,
+        vanished: 0,
+        possible_repeats: 0,
+        doubt: None,
+        past: Vec::new(),
+        created_at: at,
+        first_started_at: None,
+        last_error: None,
+        gate: None,
+        held: false,
+        outcome: Some(Outcome::empty()),
+    }
+}
+
+/// Says that this binary knows no Kafka.
+#[cfg(not(feature = "kafka"))]
+pub(crate) async fn streamed_records(
+    _source: &SourceSettings,
+    _settings: &StreamedSettings,
+    _window: Window,
+    _operations: Vec<OpId>,
+    _now: Timestamp,
+) -> Result<Vec<Option<Record>>> {
+    std::future::ready(Err(super::source::not_built_in("kafka"))).await
 }
 
 /// Says that this binary knows no Kafka.

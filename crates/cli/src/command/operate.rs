@@ -6,6 +6,7 @@
 
 mod find;
 mod named;
+mod streamed;
 
 pub(crate) use find::Found;
 

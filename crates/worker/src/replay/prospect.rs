@@ -84,6 +84,7 @@ pub struct Assessor {
     pipeline: Pipeline,
     start: Start,
     kind: Kind,
+    is_streamed: bool,
     tape: Tape,
 }
 
@@ -106,6 +107,7 @@ impl Assessor {
             pipeline,
             start: effect.class().start(),
             kind,
+            is_streamed: matches!(effect, EffectSettings::Streamed(_)),
             tape: Tape::default(),
         }
     }
@@ -178,6 +180,7 @@ impl Assessor {
     ) -> Assessed {
         let state = record.as_ref().map(|record| record.state.kind());
         let prospect = match self.kind {
+            Kind::DeadLetters | Kind::Quarantined if self.is_streamed => refused(STREAMED),
             Kind::DeadLetters => dead_letter(&message, &read, record, now),
             Kind::Quarantined => quarantined(&message, &read, record.as_ref(), now),
         };
@@ -218,6 +221,10 @@ pub(super) fn delivery(id: DeliveryId, message: &Parked) -> Delivery {
         oversize_bytes: None,
     }
 }
+
+/// Nobody but the worker that has the partition may commit for it.
+const STREAMED: &str = "its pipeline is streamed, and only the worker that has its partition can run it: publish it to \
+                        the source again (show KEY --payload prints it), then drop it";
 
 /// The operation that a message was parked for.
 fn own_operation(message: &Parked) -> Option<Operation> {

@@ -47,7 +47,9 @@ pub(super) struct Planned {
 pub(super) fn change(arguments: &Change, name: &'static str, verb: &impl Verb) -> Result<Exit> {
     let keys = wanted(arguments)?;
     operate::plan(&arguments.common, arguments.confirm, async |ground| {
-        let operations = operations(&ground.scope()?, keys);
+        let scope = ground.scope()?;
+        ground.refuse_streamed(&scope, &keys)?;
+        let operations = operations(&scope, keys);
         let mut plan = Plan::new(name, "key", "keys");
         let Wishes {
             all,

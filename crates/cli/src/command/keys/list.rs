@@ -18,6 +18,7 @@ pub(crate) fn list(arguments: &List) -> Result<Exit> {
             repeated: arguments.repeated,
             ..ListQuery::default()
         };
+        ground.tell_of_streamed();
         let latest = arguments.older_than.map(|age| ground.now().minus(age));
         let is_wanted = |listed: &Listed| {
             let Listed { operation, record } = listed;

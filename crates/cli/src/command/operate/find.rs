@@ -21,7 +21,7 @@ impl Ground {
     /// What is on record of each key: in the pipeline that is named, else in whichever has it. A text
     /// of 64 hexadecimal digits may be an operation id, as logs and targets have it.
     ///
-    /// # Cost     one look-up; goes through the list where no pipeline is known, and for operation ids
+    /// # Cost     one look-up, and of streamed pipelines the whole changelog; goes through the list where no pipeline is known, and for operation ids
     /// # Errors   `InvalidInput`: several pipelines have a key, and none is named
     pub(crate) async fn find(&self, keys: &[Key]) -> Result<Vec<Found>> {
         let scopes = self.scopes();
@@ -29,7 +29,8 @@ impl Ground {
             .iter()
             .flat_map(|key| scopes.iter().map(|it| operation(it, key)))
             .collect();
-        let records = self.store.get(&operations).await?;
+        let mut records = self.store.get(&operations).await?;
+        self.look_in_changelogs(&operations, &mut records).await?;
         let mut known: Vec<Vec<_>> = Vec::with_capacity(keys.len());
         let mut all = operations.iter().cloned().zip(records);
         for _ in keys {

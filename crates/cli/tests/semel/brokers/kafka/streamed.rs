@@ -161,6 +161,15 @@ fn a_transform_makes_what_is_put_out() {
         .semel(&["dead-letters", "list", "--output", "jsonl"])
         .done();
     assert!(dead.stdout.contains("pay-3"), "{dead:?}");
+    for more in [&[][..], &["--yes"]] {
+        let again = [&["dead-letters", "replay", "pay-3"], more].concat();
+        let refused = flow.site.semel(&again).code(1);
+        refused.says("its pipeline is streamed").says("--payload");
+    }
+    let kept = flow
+        .site
+        .semel(&["dead-letters", "show", "pay-3", "--payload"]);
+    assert_eq!(kept.done().stdout, "{\"id\":\"pay-3\"}");
 }
 
 #[test]
@@ -208,6 +217,43 @@ fn check_looks_at_the_topic_that_is_put_out_to() {
         absent.stdout.contains("absent: there is no such topic"),
         "{absent:?}"
     );
+}
+
+#[test]
+fn operators_see_what_the_changelog_has_and_are_told_what_cannot_be_changed() {
+    let flow = Flow::with("", &[]);
+    flow.publish(0..10);
+    let running = flow.site.start(&["run"]);
+    assert_eq!(flow.output(10), once(0..10));
+    let changelog = format!("semel.{}.clean.changelog", flow.input.0);
+    // Beside the worker.
+    let shown = flow
+        .site
+        .semel(&["keys", "show", "pay-3", "--output", "json"]);
+    let shown = shown.done();
+    assert!(
+        shown.stdout.contains("\"state\":\"completed\""),
+        "{shown:?}"
+    );
+    let told = flow.site.semel(&["keys", "explain", "pay-3"]).done();
+    assert!(told.stdout.contains("completed"), "{told:?}");
+    flow.site
+        .semel(&["keys", "show", "pay-10"])
+        .code(1)
+        .says("no record of pay-10");
+    let list = flow.site.semel(&["keys", "list"]).done();
+    list.says(&changelog).says("keys show KEY --pipeline clean");
+    for verb in ["release", "forget", "hold"] {
+        let refused = flow.site.semel(&["keys", verb, "pay-3"]).code(2);
+        refused
+            .says(&changelog)
+            .says("[unsupported]")
+            .says("keys show pay-3");
+    }
+    let replay = flow.site.semel(&["replay", "--id", "r"]).code(2);
+    replay.says("semel-replay-id").says("[unsupported]");
+    running.signal(Signal::TERM);
+    running.wait().done();
 }
 
 /// It asks over the wire, as a balancer would, from before the first moment on.
