@@ -1,6 +1,6 @@
 //! `semel replay`: every message carries the id, and what was done is not done again.
 
-use crate::site::{Ended, Running, Site};
+use crate::site::{Ended, Running, Site, lines};
 
 fn site(more: &str) -> Site {
     let config = format!(
@@ -15,7 +15,7 @@ fn site(more: &str) -> Site {
 }
 
 fn messages(ids: std::ops::Range<u32>) -> String {
-    ids.map(|id| format!("{{\"id\":\"pay-{id}\"}}\n")).collect()
+    lines(ids, |id| format!("{{\"id\":\"pay-{id}\"}}"))
 }
 
 fn replayed(ended: &Ended) -> serde_json::Value {

@@ -10,7 +10,7 @@ use tempfile::TempDir;
 
 use super::{Papers, shown};
 use crate::brokers::{payments, publish, runtime, server};
-use crate::site::wait_for;
+use crate::site::{lines, wait_for};
 
 struct Server {
     open: String,
@@ -122,9 +122,8 @@ fn messages_of_an_encrypted_kafka_are_applied_once() {
          [pipelines.payments.source.properties]\n\"session.timeout.ms\" = \"6000\"\n",
         server.encrypted
     );
-    let known = properties.iter();
-    let known: String = known
-        .map(|(name, value)| format!("\"{name}\" = \"{value}\"\n"))
-        .collect();
+    let known = lines(&properties, |(name, value)| {
+        format!("\"{name}\" = \"{value}\"")
+    });
     super::each_is_applied_once(&source, &known, "security.protocol");
 }
