@@ -7,6 +7,12 @@ use crate::worker::Site;
 
 /// A broker that can be killed. Readers are told apart by their names, and each gets every message.
 pub trait Broker {
+    /// What it is called.
+    fn name(&self) -> &'static str;
+
+    /// Whether it tells a worker of deliveries that it takes away.
+    fn is_revoking(&self) -> bool;
+
     /// Makes a reader of that name, where the broker wants to know it beforehand, and says what its pipeline of
     /// the same name has for a source.
     fn reader(&mut self, name: &str) -> String;

@@ -73,6 +73,14 @@ impl Nats {
 }
 
 impl Broker for Nats {
+    fn name(&self) -> &'static str {
+        "NATS"
+    }
+
+    fn is_revoking(&self) -> bool {
+        false
+    }
+
     fn reader(&mut self, name: &str) -> String {
         // The consumer is made by whoever comes first.
         format!(

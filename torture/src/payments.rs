@@ -25,10 +25,22 @@ pub struct Payments {
     pub deliveries: u64,
 }
 
+impl Payment {
+    /// Whether whoever looks at what it carries out refuses this one for good.
+    pub fn is_refused(&self) -> bool {
+        self.amount <= REFUSED
+    }
+}
+
 impl Payments {
-    /// `count` distinct payments; each eighth message repeats an earlier one, half of them byte
+    /// `count` distinct payments; behind each eighth one an earlier one is repeated, half of them byte
     /// for byte and half under a new event id.
     pub fn generate(count: usize, moments: &mut Moments) -> Self {
+        Self::repeated(count, 8, moments)
+    }
+
+    /// The same, with a repeat behind one of `one_in`, of a payment any distance back.
+    pub fn repeated(count: usize, one_in: u64, moments: &mut Moments) -> Self {
         let mut payments: Vec<Payment> = Vec::with_capacity(count);
         let (mut ndjson, mut deliveries) = (String::new(), 0);
         let mut write = |payment: &Payment, event: u64| {
@@ -45,7 +57,7 @@ impl Payments {
             };
             write(&payment, index as u64);
             payments.push(payment);
-            if moments.below(8) == 0 {
+            if moments.below(one_in) == 0 {
                 let earlier = moments.below(payments.len() as u64);
                 let event = if moments.below(2) == 0 {
                     earlier
@@ -72,6 +84,12 @@ impl Payments {
         let wrong = self.wrong(charges);
         let some: Vec<_> = wrong.iter().take(10).collect();
         assert!(wrong.is_empty(), "{} are wrong, as {some:?}", wrong.len());
+    }
+
+    /// Those that are refused, by their ids.
+    pub fn refused(&self) -> BTreeSet<&str> {
+        let refused = self.distinct.iter().filter(|it| it.is_refused());
+        refused.map(|it| &*it.id).collect()
     }
 
     /// What was not charged once, by its id, and how often it was.
@@ -102,6 +120,9 @@ impl Payments {
         lost.chain(extra).collect()
     }
 }
+
+/// One payment in 250: they have any amount up to 10,000.
+const REFUSED: u64 = 40;
 
 #[cfg(test)]
 mod tests {

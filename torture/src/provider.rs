@@ -8,13 +8,23 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use crate::Payments;
+use crate::{Payment, Payments};
 
 /// The provider. It serves until the test process ends.
 #[derive(Debug)]
 pub struct Provider {
     address: SocketAddr,
     books: Arc<Mutex<Books>>,
+    manners: Manners,
+}
+
+/// How it deals with who comes.
+#[derive(Clone, Copy, Debug)]
+struct Manners {
+    /// Each request takes so long at least.
+    pause: Duration,
+    /// Whether it refuses payments for good that are to be refused.
+    is_choosy: bool,
 }
 
 /// What arrived, and what was done about it.
@@ -25,6 +35,8 @@ struct Books {
     keys: BTreeMap<String, BTreeSet<String>>,
     /// How often each payment was carried out.
     effects: BTreeMap<String, u32>,
+    /// What was carried out, one after the other.
+    order: Vec<String>,
     /// Idempotency keys that were honoured.
     done: BTreeSet<String>,
 }
@@ -45,18 +57,34 @@ impl Provider {
     ///
     /// If there is no port.
     pub fn slow(pause: Duration) -> Self {
+        let is_choosy = false;
+        Self::with(Manners { pause, is_choosy })
+    }
+
+    /// The same, and payments that are to be refused are refused for good.
+    ///
+    /// # Panics
+    ///
+    /// If there is no port.
+    pub fn choosy(pause: Duration) -> Self {
+        let is_choosy = true;
+        Self::with(Manners { pause, is_choosy })
+    }
+
+    fn with(manners: Manners) -> Self {
         let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a port");
         let address = listener.local_addr().expect("a port");
         let books = Arc::<Mutex<Books>>::default();
         let provider = Self {
             address,
             books: Arc::clone(&books),
+            manners,
         };
         thread::spawn(move || {
             for stream in listener.incoming().flatten() {
                 let books = Arc::clone(&books);
                 // Whoever hangs up was killed.
-                thread::spawn(move || serve(&stream, &books, pause));
+                thread::spawn(move || serve(&stream, &books, manners));
             }
         });
         provider
@@ -72,16 +100,33 @@ impl Provider {
         self.books().arrivals
     }
 
-    /// What was not carried out once and under one idempotency key, by its id, and what was done instead.
+    /// The ids of all that was carried out, in the order in which it was.
+    pub fn carried_out(&self) -> Vec<String> {
+        self.books().order.clone()
+    }
+
+    /// How much was carried out.
+    pub fn effects(&self) -> usize {
+        self.books().order.len()
+    }
+
+    /// What was not carried out once, or was though it is to be refused, and what was not asked for under
+    /// idempotency key; by its id, and what was done instead.
     pub fn wrong(&self, payments: &Payments) -> Vec<(String, String)> {
         let books = self.books();
         let asked: BTreeSet<&str> = payments.distinct.iter().map(|it| &*it.id).collect();
+        let refused = if self.manners.is_choosy {
+            payments.refused()
+        } else {
+            BTreeSet::new()
+        };
         let known = books.keys.keys().map(|id| &**id);
         let all: BTreeSet<&str> = known.chain(asked.iter().copied()).collect();
         let wrong = all.into_iter().filter_map(|id| {
             let times = books.effects.get(id).copied().unwrap_or(0);
             let keys = books.keys.get(id).map_or(0, BTreeSet::len);
-            let is_right = (times, keys) == (1, 1) && asked.contains(id);
+            let due = u32::from(!refused.contains(id));
+            let is_right = (times, keys) == (due, 1) && asked.contains(id);
             let what = format!("carried out {times} times, asked for under {keys} keys");
             (!is_right).then(|| (id.to_owned(), what))
         });
@@ -99,12 +144,17 @@ fn locked(books: &Mutex<Books>) -> MutexGuard<'_, Books> {
 
 /// Answers what comes on one connection. One request in nine is turned away, one in eleven is
 /// carried out and answered with an error, and after one in thirteen the line breaks.
-fn serve(stream: &TcpStream, books: &Mutex<Books>, pause: Duration) -> io::Result<()> {
+fn serve(stream: &TcpStream, books: &Mutex<Books>, manners: Manners) -> io::Result<()> {
     let mut reader = BufReader::new(stream);
     let mut writer = stream;
     while let Some((key, body)) = request(&mut reader)? {
         let payment: serde_json::Value = serde_json::from_slice(&body)?;
-        let id = payment["id"].as_str().unwrap_or_default().to_owned();
+        let payment = Payment {
+            id: payment["id"].as_str().unwrap_or_default().to_owned(),
+            amount: payment["amount"].as_u64().unwrap_or_default(),
+        };
+        let is_refused = manners.is_choosy && payment.is_refused();
+        let id = payment.id;
         let number = {
             let mut books = locked(books);
             books.arrivals += 1;
@@ -114,14 +164,17 @@ fn serve(stream: &TcpStream, books: &Mutex<Books>, pause: Duration) -> io::Resul
                 .entry(id.clone())
                 .or_default()
                 .insert(key.clone());
-            if !number.is_multiple_of(9) && books.done.insert(key) {
-                *books.effects.entry(id).or_default() += 1;
+            let is_carried_out = !number.is_multiple_of(9) && !is_refused;
+            if is_carried_out && books.done.insert(key) {
+                *books.effects.entry(id.clone()).or_default() += 1;
+                books.order.push(id);
             }
             number
         };
-        thread::sleep(pause);
+        thread::sleep(manners.pause);
         let status = match number {
             number if number.is_multiple_of(9) => "503 later\r\nretry-after: 0",
+            _ if is_refused => "422 refused",
             number if number.is_multiple_of(11) => "500 sorry",
             number if number.is_multiple_of(13) => return Ok(()),
             _ => "200 charged",
@@ -159,6 +212,29 @@ fn request(reader: &mut impl BufRead) -> io::Result<Option<(String, Vec<u8>)>> {
 mod tests {
     use super::*;
     use crate::Moments;
+
+    #[test]
+    fn what_is_to_be_refused_is_wrong_if_it_was_carried_out() {
+        let mut payments = Payments::generate(2, &mut Moments::seeded(1));
+        let ids: Vec<String> = payments.distinct.iter().map(|it| it.id.clone()).collect();
+        let amounts = ids.iter().zip([1, 9_000]);
+        let amounts = amounts.map(|(id, amount)| (id.clone(), amount));
+        payments.distinct = amounts.map(|(id, amount)| Payment { id, amount }).collect();
+        let provider = Provider::choosy(Duration::ZERO);
+        let note = |id: &String, times| {
+            let mut books = provider.books();
+            books.effects.insert(id.clone(), times);
+            books.keys.insert(id.clone(), ["a".to_owned()].into());
+        };
+        for id in &ids {
+            note(id, 1);
+        }
+        let wrong = provider.wrong(&payments);
+        assert_eq!(wrong.len(), 1, "{wrong:?}");
+        assert_eq!(wrong[0].0, ids[0]);
+        note(&ids[0], 0);
+        assert_eq!(provider.wrong(&payments), []);
+    }
 
     #[test]
     fn what_was_not_carried_out_once_under_one_key_is_wrong() {

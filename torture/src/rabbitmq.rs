@@ -134,6 +134,14 @@ impl RabbitMq {
 }
 
 impl Broker for RabbitMq {
+    fn name(&self) -> &'static str {
+        "RabbitMQ"
+    }
+
+    fn is_revoking(&self) -> bool {
+        true
+    }
+
     fn reader(&mut self, name: &str) -> String {
         let durable = QueueDeclareOptions {
             durable: true,

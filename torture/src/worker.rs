@@ -183,6 +183,19 @@ impl Run {
         (still_ran && !is_over, printed)
     }
 
+    /// The most memory it ever had in the machine, in bytes, by the word of the kernel.
+    ///
+    /// # Panics
+    ///
+    /// If it is gone.
+    pub fn most_memory(&self) -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.0.id()));
+        let status = status.expect("the process is there");
+        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+        let kibibytes = line.and_then(|it| it.trim().strip_suffix(" kB"));
+        kibibytes.expect("a size").parse::<u64>().expect("a number") << 10
+    }
+
     /// Sends it a signal.
     ///
     /// # Panics
@@ -262,6 +275,15 @@ impl Summary {
     /// If it is something else.
     pub fn parse(stdout: &str) -> Self {
         Self(serde_json::from_str(stdout).expect("one summary on one line"))
+    }
+
+    /// Whose it is.
+    ///
+    /// # Panics
+    ///
+    /// If it does not say.
+    pub fn pipeline(&self) -> &str {
+        self.0["pipeline"].as_str().expect("the name of a pipeline")
     }
 
     /// One of its counts.

@@ -3,46 +3,29 @@
 #![expect(clippy::print_stdout, reason = "the figures of a run")]
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
-use torture::{Broker, Crew, Kafka, Kind, Shop, Site, Storm, scaled};
+use torture::{
+    Broker, Crew, Kafka, Keep, Kind, Moments, Postgres, Provider, Site, Storm, Versions,
+    happens_once, scaled,
+};
 
 #[test]
 #[ignore = "needs the semel binary: cargo xtask test runs it"]
 fn effects_happen_once_with_a_store_in_postgresql() {
-    let happened = [Kind::Takeover, Kind::Fenced, Kind::Revoked];
-    storm(
-        "Kafka, PostgreSQL",
-        &Shop::in_postgres(),
-        61,
-        Crew::Three,
-        &happened,
-    );
+    happens_once(&mut broker(), Keep::Postgres, 61);
 }
 
 #[test]
 #[ignore = "needs the semel binary: cargo xtask test runs it"]
 fn effects_happen_once_with_a_store_in_redis() {
-    let happened = [Kind::Takeover, Kind::Fenced, Kind::Revoked];
-    storm(
-        "Kafka, Redis",
-        &Shop::in_redis(),
-        63,
-        Crew::Three,
-        &happened,
-    );
+    happens_once(&mut broker(), Keep::Redis, 63);
 }
 
 #[test]
 #[ignore = "needs the semel binary: cargo xtask test runs it"]
 fn effects_happen_once_with_the_embedded_store_and_one_worker() {
-    let happened = [Kind::Takeover];
-    storm(
-        "Kafka, embedded",
-        &Shop::embedded(),
-        64,
-        Crew::One,
-        &happened,
-    );
+    happens_once(&mut broker(), Keep::Embedded, 64);
 }
 
 #[test]
@@ -50,10 +33,16 @@ fn effects_happen_once_with_the_embedded_store_and_one_worker() {
 fn outputs_are_committed_once() {
     let mut kafka = broker();
     kafka.create("clean", 3);
-    let config = STREAMED.replace("BROKERS", &kafka.brokers()) + &kafka.reader("payments");
+    // Small transactions in a campaign, which lasts: there is to be something under way all the time.
+    let batch = scaled("2000", "50");
+    let config = STREAMED
+        .replace("BROKERS", &kafka.brokers())
+        .replace("BATCH", batch);
+    let config = config + &kafka.reader("payments");
     let site = Site::with(&[("semel.toml", &config)]);
-    let mut storm = Storm::seeded(62, scaled(60_000, 180_000), Crew::Three);
-    let figures = storm.over(&mut kafka, &site, &["payments"]);
+    let mut storm = Storm::seeded(62, scaled(60_000, 600_000), Crew::Three);
+    // Its store is memory alone.
+    let figures = storm.over(&mut kafka, &mut || false, &site, &["payments"]);
     println!("Kafka to Kafka: {figures}");
     // Read by Kafka's own consumer.
     let mut times = BTreeMap::new();
@@ -71,23 +60,69 @@ fn outputs_are_committed_once() {
     let there: BTreeSet<_> = times.into_keys().collect();
     assert_eq!(there.len(), expected.len(), "an output was lost");
     assert_eq!(there, expected);
-    figures.tell("Kafka, Kafka");
+    figures.were_a_storm(&[Kind::Revoked]);
+    figures.tell("Kafka, Kafka", &[]);
 }
 
-fn storm(name: &str, shop: &Shop, seed: u64, crew: Crew, happened: &[Kind]) {
+#[test]
+#[ignore = "needs the semel binary: cargo xtask test runs it"]
+fn versions_of_an_account_are_applied_in_their_order() {
     let mut kafka = broker();
-    let site = shop.site(&mut kafka);
-    let mut storm = Storm::seeded(seed, scaled(20_000, 180_000), crew);
-    let figures = storm.over(&mut kafka, &site, shop.readers());
-    println!("{name}: {figures}");
-    shop.assert_once(&storm.payments, &site);
-    figures.were_a_storm(happened);
-    figures.tell(name);
+    let mut server = Postgres::start();
+    let provider = Provider::slow(Duration::from_millis(scaled(20, 250)));
+    let url = format!("{}?sslmode=disable", server.url());
+    let config = ORDERED
+        .replace("STORE", &url)
+        .replace("URL", &provider.url());
+    let config = config + &kafka.reader("moves");
+    let site = Site::with(&[("semel.toml", &config)]);
+    let mut moments = Moments::seeded(65);
+    let versions = Versions::generate(500, scaled(20_000, 200_000), &mut moments);
+    let mut storm = Storm::of(versions.payments.clone(), moments, Crew::Three);
+    let mut kill_store = || {
+        server.kill_and_restart();
+        true
+    };
+    let figures = storm.over(&mut kafka, &mut kill_store, &site, &["moves"]);
+    let late = versions.out_of_order(&provider.carried_out());
+    assert_eq!(late, [""; 0], "out of order");
+    let wrong: Vec<_> = provider
+        .wrong(&storm.payments)
+        .into_iter()
+        .map(|(id, what)| format!("{id}: {what}\n{}", site.told_of(&id)))
+        .take(3)
+        .collect();
+    assert_eq!(wrong, [""; 0]);
+    let told = stale(&site);
+    let wrongly: Vec<_> = told.difference(&versions.stale).collect();
+    assert!(wrongly.is_empty(), "called stale: {wrongly:?}");
+    assert!(!told.is_empty(), "no version was stale");
+    println!(
+        "Kafka, versions of 500 accounts: {figures}; {} of {} older versions told, none applied",
+        told.len(),
+        versions.stale.len()
+    );
+    figures.were_a_storm(&[Kind::Takeover, Kind::Fenced, Kind::Revoked]);
+    let more = [("stale versions", versions.stale.len() as u64)];
+    figures.tell("Kafka, PostgreSQL, versions", &more);
+}
+
+/// The keys that workers have called stale.
+fn stale(site: &Site) -> BTreeSet<String> {
+    let said = site.text("stderr.log");
+    let lines = said
+        .lines()
+        .filter(|line| line.contains("\"decision\":\"stale\""));
+    // Whoever is killed may leave half a line.
+    let told = lines.filter_map(|line| serde_json::from_str(line).ok());
+    let key = |line: serde_json::Value| Some(line["key"].as_str()?.to_owned());
+    told.filter_map(key).collect()
 }
 
 fn broker() -> Kafka {
     let kafka = Kafka::start();
-    kafka.create("payments", 6);
+    // As many as let whoever joins take one from each of three.
+    kafka.create("payments", 12);
     kafka
 }
 
@@ -107,7 +142,7 @@ allow_volatile = true
 key = "json:/id"
 transport = "json:/event"
 fingerprint = ["json:/amount"]
-batch = 2000
+batch = BATCH
 window = "30d"
 
 [pipelines.payments.effect]
@@ -118,4 +153,29 @@ topic = "clean"
 transaction_timeout = "4s"
 
 [pipelines.payments.source]
+"#;
+
+/// Accounts are worked on beside each other, each in its order.
+const ORDERED: &str = r#"
+[store]
+url = "STORE"
+
+[pipelines.moves]
+key = "json:/id"
+order = "json:/account"
+entity = "json:/account"
+version = "json:/version"
+batch = 200
+concurrency = 64
+window = "30d"
+lease = "2s"
+retry = { attempts = 50, backoff = "5ms..20ms", crashes = 1000 }
+
+[pipelines.moves.effect]
+kind = "http"
+url = "URL"
+class = "keyed"
+provider_window = "60d"
+
+[pipelines.moves.source]
 "#;

@@ -1,49 +1,23 @@
-//! NATS: workers of one consumer killed, stopped and joined by others, the server killed and restarted. Effects of
+//! NATS: workers of one consumer killed, stopped and joined by others, the server killed and restarted, and that of
+//! the store. Effects of
 //! each payment, each once.
-#![expect(clippy::print_stdout, reason = "the figures of a run")]
 
-use torture::{Crew, Kind, Nats, Shop, Storm, scaled};
+use torture::{Keep, Nats, happens_once};
 
 #[test]
 #[ignore = "needs the semel binary: cargo xtask test runs it"]
 fn effects_happen_once_with_a_store_in_postgresql() {
-    let happened = [Kind::Takeover, Kind::Fenced];
-    storm(
-        "NATS, PostgreSQL",
-        &Shop::in_postgres(),
-        71,
-        Crew::Three,
-        &happened,
-    );
+    happens_once(&mut Nats::start(), Keep::Postgres, 71);
 }
 
 #[test]
 #[ignore = "needs the semel binary: cargo xtask test runs it"]
 fn effects_happen_once_with_a_store_in_redis() {
-    let happened = [Kind::Takeover, Kind::Fenced];
-    storm("NATS, Redis", &Shop::in_redis(), 72, Crew::Three, &happened);
+    happens_once(&mut Nats::start(), Keep::Redis, 72);
 }
 
 #[test]
 #[ignore = "needs the semel binary: cargo xtask test runs it"]
 fn effects_happen_once_with_the_embedded_store_and_one_worker() {
-    let happened = [Kind::Takeover];
-    storm(
-        "NATS, embedded",
-        &Shop::embedded(),
-        73,
-        Crew::One,
-        &happened,
-    );
-}
-
-fn storm(name: &str, shop: &Shop, seed: u64, crew: Crew, happened: &[Kind]) {
-    let mut nats = Nats::start();
-    let site = shop.site(&mut nats);
-    let mut storm = Storm::seeded(seed, scaled(20_000, 180_000), crew);
-    let figures = storm.over(&mut nats, &site, shop.readers());
-    println!("{name}: {figures}");
-    shop.assert_once(&storm.payments, &site);
-    figures.were_a_storm(happened);
-    figures.tell(name);
+    happens_once(&mut Nats::start(), Keep::Embedded, 73);
 }
