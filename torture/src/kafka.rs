@@ -19,6 +19,7 @@ pub struct Kafka {
     folder: TempDir,
     port: u16,
     process: Child,
+    is_in_pieces: bool,
 }
 
 impl Kafka {
@@ -50,9 +51,18 @@ impl Kafka {
             folder,
             port,
             process,
+            is_in_pieces: false,
         };
         this.wait_until_up();
         this
+    }
+
+    /// The same, with small batches to write and to read: else whoever has several partitions has messages of one of
+    /// them in hand, as many as come in one piece, and any other can be taken away without anybody's noticing.
+    #[must_use]
+    pub fn in_small_pieces(mut self) -> Self {
+        self.is_in_pieces = true;
+        self
     }
 
     /// `host:port`.
@@ -124,9 +134,11 @@ impl Broker for Kafka {
     }
 
     fn reader(&mut self, name: &str) -> String {
+        let properties = if self.is_in_pieces { PIECES } else { "" };
         SOURCE
             .replace("BROKERS", &self.brokers())
             .replace("NAME", name)
+            .replace(" }", &format!("{properties} }}"))
     }
 
     /// A producer of Kafka's own that is at work all the time.
@@ -141,6 +153,9 @@ impl Broker for Kafka {
             .args(["--producer-property", "acks=all"])
             .stdin(Stdio::piped())
             .stdout(Stdio::null());
+        if self.is_in_pieces {
+            command.args(["--max-partition-memory-bytes", "2048"]);
+        }
         // Not a pipe: nobody reads while messages are published, and each death of the broker has it say much.
         let log = self.folder.path().join("producer.log");
         command.stderr(File::create(&log).expect("a log"));
@@ -284,3 +299,5 @@ group = "NAME"
 drain = "2s"
 properties = { "session.timeout.ms" = "3000", "heartbeat.interval.ms" = "300" }
 "#;
+/// At most so much of a partition at once, if it is more than one batch of its producer.
+const PIECES: &str = ", \"max.partition.fetch.bytes\" = \"2048\"";

@@ -51,6 +51,8 @@ impl Storm {
     /// Publishes the payments bit by bit to workers that are killed, stopped and joined by others while they have
     /// something in hand, kills the broker in between and has `kill_store` kill the server of the store, which says
     /// whether there is one; returns when every reader has acknowledged everything and the last workers have ended.
+    /// A campaign goes on until it has met each of these kinds often enough, and publishes again what it published,
+    /// but not for ever.
     ///
     /// # Panics
     ///
@@ -61,31 +63,43 @@ impl Storm {
         kill_store: &mut dyn FnMut() -> bool,
         site: &Site,
         readers: &[&str],
+        kinds: &[Kind],
     ) -> Figures {
         let begun = now();
         let lines: Vec<&str> = self.payments.ndjson.lines().collect();
         // In the last round everything is published; in a campaign long before, so that much of it waits.
         let bits = scaled(rounds() - 1, rounds() / 2);
-        let mut bits = lines.chunks(lines.len().div_ceil(bits));
+        let bits: Vec<&[&str]> = lines.chunks(lines.len().div_ceil(bits)).collect();
+        let (mut told, mut again) = (Told::default(), 0);
         let mut publisher = broker.publisher();
         let (mut killed, mut left, mut stopped, mut restarts, mut stores) = (0, 0, 0, 0, 0);
         let mut workers: Vec<Run> = Vec::new();
         thread::scope(|scope| {
-            let (give, given) = mpsc::sync_channel(rounds());
+            let (give, given) = mpsc::sync_channel(LONGEST * rounds());
             let publishing = scope.spawn(move || {
                 for bit in given {
                     publisher.publish(bit);
                 }
                 publisher.finish();
             });
-            for round in 0..rounds() {
+            for round in 0..LONGEST * rounds() {
                 let said = site.said();
+                told.listen(site);
+                let is_longer = round >= rounds();
+                if is_longer && scaled(true, kinds.iter().all(|kind| told.of(*kind) >= LEAST)) {
+                    break;
+                }
                 // One more joins those that are at work, which takes partitions from them.
                 while workers.len() < self.crew.most() {
                     workers.push(site.start(RUN));
                 }
-                if let Some(bit) = bits.next() {
+                if let Some(bit) = bits.get(round) {
+                    give.send(*bit).expect("somebody publishes");
+                } else if is_longer {
+                    let place = self.moments.below(bits.len() as u64);
+                    let bit = bits[usize::try_from(place).expect("few")];
                     give.send(bit).expect("somebody publishes");
+                    again += bit.len() as u64;
                 }
                 wait_for_work(site, said);
                 thread::sleep(self.moments.between(MS(300), MS(1_500)));
@@ -128,19 +142,15 @@ impl Storm {
         for worker in workers {
             leave(worker, site);
         }
-        let said = site.text("stderr.log");
-        let told = |what| said.lines().filter(|line| line.contains(what)).count();
+        told.listen(site);
         Figures {
-            messages: self.payments.deliveries,
+            messages: self.payments.deliveries + again,
             killed,
             left,
             stopped,
             restarts,
             stores,
-            doubts: told("\"decision\":\"in_doubt\""),
-            takeovers: told("\"takeover\":true"),
-            fenced: told("\"decision\":\"fenced\""),
-            revoked: told("\"decision\":\"revoked\""),
+            told,
             lasted: begun.elapsed(),
         }
     }
@@ -171,11 +181,7 @@ pub struct Figures {
     stopped: u32,
     restarts: u32,
     stores: u32,
-    /// Each was a takeover, of what must not be begun again.
-    doubts: usize,
-    takeovers: usize,
-    fenced: usize,
-    revoked: usize,
+    told: Told,
     lasted: Duration,
 }
 
@@ -187,16 +193,13 @@ impl Figures {
     ///
     /// If it was not.
     pub fn were_a_storm(&self, kinds: &[Kind]) {
-        let of = |kind: &Kind| match kind {
-            Kind::Takeover => self.takeovers,
-            Kind::Fenced => self.fenced,
-            Kind::Revoked => self.revoked,
-        };
-        let sum = kinds.iter().map(of).sum::<usize>() + self.doubts;
+        let told = self.told;
+        let of_kinds = kinds.iter().map(|kind| told.of(*kind));
+        let sum = of_kinds.sum::<usize>() + told.doubts;
         assert!(sum >= 5, "hardly anything happened: {self}");
         // Not every one comes in a small run.
         for kind in scaled(&[][..], kinds) {
-            assert!(of(kind) >= LEAST, "hardly ever {kind:?}: {self}");
+            assert!(told.of(*kind) >= LEAST, "hardly ever {kind:?}: {self}");
         }
     }
 }
@@ -211,11 +214,46 @@ impl Figures {
             ("workers stopped", self.stopped.into()),
             ("brokers killed", self.restarts.into()),
             ("stores killed", self.stores.into()),
-            ("takeovers", self.takeovers as u64),
-            ("fenced", self.fenced as u64),
-            ("revoked", self.revoked as u64),
+            ("takeovers", self.told.takeovers as u64),
+            ("fenced", self.told.fenced as u64),
+            ("revoked", self.told.revoked as u64),
         ];
         tell(name, &[&figures, more].concat());
+    }
+}
+
+/// What workers have told of themselves, in whole lines.
+#[derive(Clone, Copy, Debug, Default)]
+struct Told {
+    /// So many bytes of it were heard.
+    heard: u64,
+    /// Each was a takeover, of what must not be begun again.
+    doubts: usize,
+    takeovers: usize,
+    fenced: usize,
+    revoked: usize,
+}
+
+impl Told {
+    fn listen(&mut self, site: &Site) {
+        let news = site.said_behind(self.heard);
+        let whole = news.rfind('\n').map_or(0, |end| end + 1);
+        self.heard += whole as u64;
+        for line in news[..whole].lines() {
+            let says = |what| usize::from(line.contains(what));
+            self.doubts += says("\"decision\":\"in_doubt\"");
+            self.takeovers += says("\"takeover\":true");
+            self.fenced += says("\"decision\":\"fenced\"");
+            self.revoked += says("\"decision\":\"revoked\"");
+        }
+    }
+
+    fn of(self, kind: Kind) -> usize {
+        match kind {
+            Kind::Takeover => self.takeovers,
+            Kind::Fenced => self.fenced,
+            Kind::Revoked => self.revoked,
+        }
     }
 }
 
@@ -242,9 +280,9 @@ impl fmt::Display for Figures {
             self.stopped,
             self.restarts,
             self.stores,
-            self.takeovers,
-            self.fenced,
-            self.revoked,
+            self.told.takeovers,
+            self.told.fenced,
+            self.told.revoked,
             self.lasted.as_secs()
         )
     }
@@ -277,7 +315,7 @@ fn wait_for_work(site: &Site, said: u64) {
     let begun = now();
     while begun.elapsed() < MS(10_000) {
         let news = site.said_behind(said);
-        if ["granted", "completed"]
+        if ["granted", "completed", "replayed"]
             .iter()
             .any(|it| news.contains(&format!("\"decision\":\"{it}\"")))
         {
@@ -289,6 +327,8 @@ fn wait_for_work(site: &Site, said: u64) {
 
 /// Of each kind, in a campaign.
 const LEAST: usize = 100;
+/// How many times as many rounds as it is meant to have a campaign may have until then.
+const LONGEST: usize = 5;
 
 fn rounds() -> usize {
     scaled(4, 40)

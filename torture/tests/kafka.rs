@@ -40,9 +40,10 @@ fn outputs_are_committed_once() {
         .replace("BATCH", batch);
     let config = config + &kafka.reader("payments");
     let site = Site::with(&[("semel.toml", &config)]);
-    let mut storm = Storm::seeded(62, scaled(60_000, 600_000), Crew::Three);
+    let mut storm = Storm::seeded(62, scaled(60_000, 1_000_000), Crew::Three);
     // Its store is memory alone.
-    let figures = storm.over(&mut kafka, &mut || false, &site, &["payments"]);
+    let kinds = [Kind::Revoked];
+    let figures = storm.over(&mut kafka, &mut || false, &site, &["payments"], &kinds);
     println!("Kafka to Kafka: {figures}");
     // Read by Kafka's own consumer.
     let mut times = BTreeMap::new();
@@ -60,7 +61,7 @@ fn outputs_are_committed_once() {
     let there: BTreeSet<_> = times.into_keys().collect();
     assert_eq!(there.len(), expected.len(), "an output was lost");
     assert_eq!(there, expected);
-    figures.were_a_storm(&[Kind::Revoked]);
+    figures.were_a_storm(&kinds);
     figures.tell("Kafka, Kafka", &[]);
 }
 
@@ -83,7 +84,8 @@ fn versions_of_an_account_are_applied_in_their_order() {
         server.kill_and_restart();
         true
     };
-    let figures = storm.over(&mut kafka, &mut kill_store, &site, &["moves"]);
+    let kinds = [Kind::Takeover, Kind::Fenced, Kind::Revoked];
+    let figures = storm.over(&mut kafka, &mut kill_store, &site, &["moves"], &kinds);
     let late = versions.out_of_order(&provider.carried_out());
     assert_eq!(late, [""; 0], "out of order");
     let wrong: Vec<_> = provider
@@ -102,7 +104,7 @@ fn versions_of_an_account_are_applied_in_their_order() {
         told.len(),
         versions.stale.len()
     );
-    figures.were_a_storm(&[Kind::Takeover, Kind::Fenced, Kind::Revoked]);
+    figures.were_a_storm(&kinds);
     let more = [("stale versions", versions.stale.len() as u64)];
     figures.tell("Kafka, PostgreSQL, versions", &more);
 }
@@ -120,7 +122,7 @@ fn stale(site: &Site) -> BTreeSet<String> {
 }
 
 fn broker() -> Kafka {
-    let kafka = Kafka::start();
+    let kafka = Kafka::start().in_small_pieces();
     // As many as let whoever joins take one from each of three.
     kafka.create("payments", 12);
     kafka
