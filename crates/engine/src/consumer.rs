@@ -7,6 +7,7 @@
 //! The acknowledgement rule: only what was completed by us, replayed, stale or parked is
 //! acknowledged. What is fenced, busy or failed stays in hand and is tried again.
 
+mod bulk;
 mod desk;
 mod each;
 mod intake;
@@ -27,7 +28,7 @@ use semel_core::port::transactional::{AnyTransactionalStore, Statements, Transac
 use semel_core::{ClaimId, Claimant, Clock, Entropy, Error, ErrorKind, Result, Store};
 use tokio::sync::watch;
 
-use crate::effect::{BatchEffect, Class, Effect, Output};
+use crate::effect::{BatchEffect, BulkEffect, Class, Effect, Output};
 use crate::event::Observer;
 use crate::layer::outage::Policy;
 use crate::pipeline::Pipeline;
@@ -132,6 +133,18 @@ impl<S: Store + Clone, Src: Source> Consumer<S, Src> {
     pub async fn run_stream(self, effect: impl BatchEffect, class: Class) -> Result<Summary> {
         let (mut desk, intake) = self.open(class, true)?;
         Box::pin(stream::run(&mut desk, intake, effect))
+            .await
+            .map(|()| desk.summary())
+    }
+
+    /// Runs `effect` batch by batch, several of them at once; see [`Consumer::run_each`].
+    ///
+    /// # Errors
+    ///
+    /// as [`Consumer::run_each`]
+    pub async fn run_bulk(self, effect: Arc<impl BulkEffect>, class: Class) -> Result<Summary> {
+        let (mut desk, intake) = self.open(class, true)?;
+        Box::pin(bulk::run(&mut desk, intake, effect))
             .await
             .map(|()| desk.summary())
     }

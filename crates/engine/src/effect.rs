@@ -1,7 +1,8 @@
 //! What runs under a claim, and how it reports.
 //!
 //! An effect is called message by message ([`Effect`]), or batch by batch where it is one stream
-//! ([`BatchEffect`]), or it is an output file that the store's marks keep exact ([`Output`]).
+//! ([`BatchEffect`]) or takes several batches at once ([`BulkEffect`]), or it is an output file that the
+//! store's marks keep exact ([`Output`]).
 
 use std::future::Future;
 use std::time::Duration;
@@ -154,6 +155,16 @@ pub trait Effect: Send + Sync + 'static {
 pub trait BatchEffect: Send + 'static {
     /// Runs the effect for each message; one verdict per call, in the same order.
     fn call(&mut self, batch: &[Call]) -> impl Future<Output = Vec<Verdict>> + Send;
+}
+
+/// An effect that takes whole batches, several of them at once: messages of one order key are never in two.
+///
+/// # Cancel safety
+///
+/// As [`Effect`]: a call may be dropped at any point, and all of it is taken for maybe applied then
+pub trait BulkEffect: Send + Sync + 'static {
+    /// Runs the effect for each message; one verdict per call, in the same order.
+    fn call(&self, batch: &[Call]) -> impl Future<Output = Vec<Verdict>> + Send;
 }
 
 /// An append-only output whose length the store records with each batch, so that a crash between

@@ -1,6 +1,7 @@
 //! Whole pipelines: order, retries, quarantine, leases, doubt, shutdown and outages.
 
 mod broker;
+mod bulk;
 mod doubt;
 mod lease;
 mod letters;

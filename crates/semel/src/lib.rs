@@ -42,7 +42,7 @@ pub use semel_engine::once::{
 #[doc(inline)]
 pub use semel_engine::{
     consumer::{Consumer, OnProgress, Shutdown, Surroundings},
-    effect::{BatchEffect, Call, Class, Effect, OnDoubt, Output, Probe, Verdict},
+    effect::{BatchEffect, BulkEffect, Call, Class, Effect, OnDoubt, Output, Probe, Verdict},
     handler::{IntoOutcome, Message},
     pipeline::Pipeline,
     summary::{Fate, Summary},

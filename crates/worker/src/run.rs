@@ -156,7 +156,7 @@ pub async fn run_with(
         }
         EffectSettings::Publish(settings) => {
             let effect = PublishEffect::new(settings.target.sink()?, around);
-            consumer.run_stream(effect, class).await
+            consumer.run_bulk(Arc::new(effect), class).await
         }
     }
 }

@@ -170,8 +170,10 @@ impl<S: Store + Clone> Desk<S> {
     /// Whether more messages may be taken in hand: back-pressure holds the rest in the source.
     pub(super) fn has_room(&self) -> bool {
         let most = self.pipeline.batch.max(self.pipeline.concurrency) * 2;
+        // What is finished and waits for a store that is away is not in the way of what needs no store.
+        let unsettled = self.away.unsettled.len().min(most);
         !self.ended
-            && self.lanes.len() < most
+            && self.lanes.len() < most + unsettled
             && self.lanes.bytes() < MOST_HELD_BYTES
             && self.to_park.len() < most
     }
@@ -179,13 +181,7 @@ impl<S: Store + Clone> Desk<S> {
     /// Takes in hand whatever is there, and waits for something to do if nothing is.
     pub(super) async fn gather(&mut self, intake: &mut Intake) {
         loop {
-            while self.has_room() {
-                let Some(chunk) = intake.try_next() else {
-                    break;
-                };
-                self.receive(chunk);
-            }
-            self.lanes.wake(self.now());
+            self.take_in(intake);
             self.post();
             let now = self.now();
             let may_ask = self.waits_for_store(true) && self.retry_at().is_none_or(|at| at <= now);
@@ -196,6 +192,17 @@ impl<S: Store + Clone> Desk<S> {
             self.wait(intake).await;
             self.extend_if_due().await;
         }
+    }
+
+    /// Takes in hand whatever is there, and makes ready what is due.
+    pub(super) fn take_in(&mut self, intake: &mut Intake) {
+        while self.has_room() {
+            let Some(chunk) = intake.try_next() else {
+                break;
+            };
+            self.receive(chunk);
+        }
+        self.lanes.wake(self.now());
     }
 
     /// Tells the source at a third of the lease what is still worked on.

@@ -147,7 +147,7 @@ pub(super) struct Admitted {
     /// Messages and their claims, or what stands for them.
     pub(super) messages: Vec<(Incoming, Claim)>,
     /// Whether the store knows of the claims.
-    is_protected: bool,
+    pub(super) is_protected: bool,
 }
 
 impl Admitted {
@@ -160,18 +160,46 @@ impl Admitted {
 /// Claims that took so long that they may be lost are given back. While the store is away and the
 /// pipeline fails open, the batch is one that needs no claim.
 pub(super) async fn admit<S: Store + Clone>(desk: &mut Desk<S>) -> Result<Admitted> {
-    let (taken, suspended) = desk.take_to_ask(desk.pipeline.batch);
-    let requests: Vec<_> = taken
+    let room = desk.pipeline.batch;
+    let (messages, suspended) = desk.take_to_ask(room);
+    let requests: Vec<_> = messages
         .iter()
         .map(|incoming| incoming.request.clone())
         .collect();
     let asked_at = desk.now();
-    let admissions = match desk.try_claim(&requests).await? {
-        Asked::Answered(admissions) => admissions,
-        Asked::NotNow { is_maybe } => return Ok(unprotected(desk, taken, suspended, is_maybe)),
+    let asked = desk.try_claim(&requests).await?;
+    let taken = Taken {
+        messages,
+        suspended,
+        room,
+        asked_at,
     };
-    let mut messages = Vec::with_capacity(taken.len());
-    for (incoming, admission) in taken.into_iter().zip(admissions) {
+    admitted(desk, taken, asked)
+}
+
+/// Messages whose claims were asked for.
+pub(super) struct Taken {
+    pub(super) messages: Vec<Incoming>,
+    /// How many of them, the first, were suspended before.
+    pub(super) suspended: usize,
+    /// How many there was room for.
+    pub(super) room: usize,
+    pub(super) asked_at: Duration,
+}
+
+/// Deals with what was answered to those that asked for a claim.
+pub(super) fn admitted<S: Store + Clone>(
+    desk: &mut Desk<S>,
+    taken: Taken,
+    asked: Asked<Vec<Admission>>,
+) -> Result<Admitted> {
+    let (asked_at, room) = (taken.asked_at, taken.room);
+    let admissions = match asked {
+        Asked::Answered(admissions) => admissions,
+        Asked::NotNow { is_maybe } => return Ok(unprotected(desk, taken, is_maybe)),
+    };
+    let mut messages = Vec::with_capacity(taken.messages.len());
+    for (incoming, admission) in taken.messages.into_iter().zip(admissions) {
         match admission {
             Admission::Granted(claim) if desk.may_begin(asked_at) => {
                 if claim.takeover {
@@ -190,7 +218,13 @@ pub(super) async fn admit<S: Store + Clone>(desk: &mut Desk<S>) -> Result<Admitt
         }
     }
     if messages.is_empty() && desk.is_away() {
-        return Ok(unprotected(desk, Vec::new(), 0, false));
+        let none = Taken {
+            messages: Vec::new(),
+            suspended: 0,
+            room,
+            asked_at,
+        };
+        return Ok(unprotected(desk, none, false));
     }
     Ok(Admitted {
         messages,
@@ -198,24 +232,18 @@ pub(super) async fn admit<S: Store + Clone>(desk: &mut Desk<S>) -> Result<Admitt
     })
 }
 
-/// What may run without a claim, of `taken`, of which the first were suspended before, and of what
-/// else is ready.
-fn unprotected<S: Store + Clone>(
-    desk: &mut Desk<S>,
-    taken: Vec<Incoming>,
-    suspended: usize,
-    is_maybe: bool,
-) -> Admitted {
+/// What may run without a claim, of what was taken and of what else is ready.
+fn unprotected<S: Store + Clone>(desk: &mut Desk<S>, taken: Taken, is_maybe: bool) -> Admitted {
     let mut batch = Admitted::default();
-    for (place, incoming) in taken.into_iter().enumerate() {
-        if is_maybe || place < suspended {
+    for (place, incoming) in taken.messages.into_iter().enumerate() {
+        if is_maybe || place < taken.suspended {
             desk.suspend(incoming);
         } else if let Some((incoming, claim)) = desk.begin_unprotected(incoming) {
             batch.messages.push((incoming, claim));
         }
     }
     if desk.is_away() && !desk.is_stopping() {
-        let room = desk.pipeline.batch.saturating_sub(batch.messages.len());
+        let room = taken.room.saturating_sub(batch.messages.len());
         for incoming in desk.lanes.take(room) {
             if let Some((incoming, claim)) = desk.begin_unprotected(incoming) {
                 batch.messages.push((incoming, claim));

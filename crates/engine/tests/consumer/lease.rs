@@ -10,6 +10,7 @@ use super::{broker_with, broker_with_many, many};
 use crate::world::faulty::{Fault, Method};
 use crate::world::scripted::{Act, Scripted};
 use crate::world::watch::Seen;
+use crate::world::worker::Manner;
 use crate::world::worker::Run;
 use crate::world::{KEYED, LEASE, PARK, REPEAT, World};
 
@@ -51,21 +52,23 @@ async fn a_long_effect_keeps_its_claim() {
 
 #[tokio::test(start_paused = true)]
 async fn a_long_stream_keeps_its_claims() {
-    let world = World::new();
-    let broker = broker_with(&world, &["a", "b"]);
-    let copy = broker.copy();
-    let (first, second) = (world.worker(&broker), world.worker(&copy));
-    let long = Scripted::always(&world, &first.crash, Act::Slow(LEASE * 2, LEASE * 2));
-    let effect = Scripted::new(&world, &second.crash, []);
-    let (first, second) = tokio::join!(first.stream(long, REPEAT), async {
-        tokio::time::sleep(SECOND).await;
-        second.stream(effect, REPEAT).await
-    });
+    for manner in [Manner::Stream, Manner::Bulk] {
+        let world = World::new();
+        let broker = broker_with(&world, &["a", "b"]);
+        let copy = broker.copy();
+        let (first, second) = (world.worker(&broker), world.worker(&copy));
+        let long = Scripted::always(&world, &first.crash, Act::Slow(LEASE * 2, LEASE * 2));
+        let effect = Scripted::new(&world, &second.crash, []);
+        let (first, second) = tokio::join!(first.by(manner, long, REPEAT), async {
+            tokio::time::sleep(SECOND).await;
+            second.by(manner, effect, REPEAT).await
+        });
 
-    let (first, second) = (first.summary(), second.summary());
-    assert_eq!((first.of(Fate::Applied), first.fenced), (2, 0));
-    assert_eq!((second.of(Fate::Replayed), second.takeovers), (2, 0));
-    assert_eq!((world.sink.applied("a"), world.sink.applied("b")), (1, 1));
+        let (first, second) = (first.summary(), second.summary());
+        assert_eq!((first.of(Fate::Applied), first.fenced), (2, 0));
+        assert_eq!((second.of(Fate::Replayed), second.takeovers), (2, 0));
+        assert_eq!((world.sink.applied("a"), world.sink.applied("b")), (1, 1));
+    }
 }
 
 #[tokio::test(start_paused = true)]

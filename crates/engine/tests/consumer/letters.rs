@@ -17,7 +17,7 @@ use crate::world::crash::Crash;
 use crate::world::message::Message;
 use crate::world::scripted::{Act, Scripted};
 use crate::world::watch::Seen;
-use crate::world::worker::{Run, Worker};
+use crate::world::worker::{Manner, Run, Worker};
 use crate::world::{PARK, World};
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -112,17 +112,13 @@ fn header(publication: &Publication, wanted: &str) -> Option<String> {
 
 #[tokio::test(start_paused = true)]
 async fn a_dead_letter_is_confirmed_before_its_delivery_is_acknowledged() {
-    for is_stream in [false, true] {
+    for manner in Manner::ALL {
         let world = World::new();
         let broker = broker_with(&world, &["a"]);
         let post = Post::new(&broker, []);
         let worker = post.worker(&world, &broker);
         let effect = Scripted::always(&world, &worker.crash, dead());
-        let run = if is_stream {
-            worker.stream(effect, PARK).await
-        } else {
-            worker.each(effect, PARK).await
-        };
+        let run = worker.by(manner, effect, PARK).await;
 
         assert_eq!(run.summary().of(Fate::Dead), 1);
         assert_eq!(post.ledger(|ledger| ledger.acknowledged.clone()), [(0, 0)]);

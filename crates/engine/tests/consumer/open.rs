@@ -14,7 +14,7 @@ use crate::world::file::{Disk, MemoryFile};
 use crate::world::message::Message;
 use crate::world::scripted::{Act, Scripted, maybe_applied, not_applied};
 use crate::world::watch::Seen;
-use crate::world::worker::{Run, Worker};
+use crate::world::worker::{Manner, Run, Worker};
 use crate::world::{KEYED, LEASE, PARK, PROVIDER_WINDOW, REPEAT, World};
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -36,19 +36,13 @@ fn fates(summary: &Summary) -> (u64, u64) {
 
 #[tokio::test(start_paused = true)]
 async fn while_the_store_is_away_effects_run_unprotected_and_are_counted_apart() {
-    for is_stream in [false, true] {
+    for manner in Manner::ALL {
         let world = World::new();
         let broker = broker_with_many(&world, 30);
         let worker = open(&world, &broker);
         worker.plan.away(Duration::ZERO, MINUTE, Fault::Full);
         let effect = Scripted::new(&world, &worker.crash, []);
-        let run = async {
-            if is_stream {
-                worker.stream(effect, REPEAT).await
-            } else {
-                worker.each(effect, REPEAT).await
-            }
-        };
+        let run = async { worker.by(manner, effect, REPEAT).await };
         let (run, done) = tokio::join!(run, async {
             tokio::time::sleep(OPENED).await;
             broker.acknowledged()
@@ -83,20 +77,14 @@ async fn nothing_runs_unprotected_before_the_breaker_is_open() {
 
 #[tokio::test(start_paused = true)]
 async fn a_message_whose_claim_may_have_been_granted_waits_for_its_claim() {
-    for is_stream in [false, true] {
+    for manner in Manner::ALL {
         let world = World::new();
         let broker = broker_with_many(&world, 40);
         let mut worker = open(&world, &broker);
         (worker.pipeline.batch, worker.pipeline.concurrency) = (8, 8);
         worker.plan.away(Duration::ZERO, MINUTE, Fault::LoseAnswer);
         let effect = Scripted::new(&world, &worker.crash, []);
-        let run = async {
-            if is_stream {
-                worker.stream(effect, REPEAT).await
-            } else {
-                worker.each(effect, REPEAT).await
-            }
-        };
+        let run = async { worker.by(manner, effect, REPEAT).await };
         let (run, before) = tokio::join!(run, async {
             tokio::time::sleep(SECOND * 59).await;
             world.sink.all().len()
@@ -132,18 +120,14 @@ async fn a_probe_that_may_have_claimed_costs_one_message_its_turn_and_no_more() 
 #[tokio::test(start_paused = true)]
 async fn what_was_claimed_before_waits_for_its_next_claim() {
     for verdict in [not_applied(), maybe_applied()] {
-        for is_stream in [false, true] {
+        for manner in Manner::ALL {
             let world = World::new();
             let broker = broker_with(&world, &["a"]);
             let mut worker = open(&world, &broker);
             worker.pipeline.backoff.first = OPENED;
             worker.plan.away(SECOND, MINUTE * 5, Fault::Full);
             let effect = Scripted::new(&world, &worker.crash, [Act::Say(verdict.clone())]);
-            let summary = if is_stream {
-                worker.stream(effect, REPEAT).await.summary()
-            } else {
-                worker.each(effect, REPEAT).await.summary()
-            };
+            let summary = worker.by(manner, effect, REPEAT).await.summary();
             assert_eq!(fates(&summary), (1, 0), "{verdict:?}");
             assert_eq!(summary.unprotected_calls, 0, "{verdict:?}");
             let record = world.record("a").await.expect("a record");
@@ -154,7 +138,7 @@ async fn what_was_claimed_before_waits_for_its_next_claim() {
 
 #[tokio::test(start_paused = true)]
 async fn an_item_whose_claim_may_have_been_granted_waits_like_a_batch() {
-    for is_stream in [false, true] {
+    for manner in Manner::ALL {
         let world = World::new();
         let broker = broker_with_many(&world, 8);
         let worker = open(&world, &broker);
@@ -165,11 +149,7 @@ async fn an_item_whose_claim_may_have_been_granted_waits_like_a_batch() {
             .away(Duration::from_millis(1), MINUTE, Fault::Full);
         let act = Act::Slow(SECOND, Duration::ZERO);
         let effect = Scripted::always(&world, &worker.crash, act);
-        let summary = if is_stream {
-            worker.stream(effect, REPEAT).await.summary()
-        } else {
-            worker.each(effect, REPEAT).await.summary()
-        };
+        let summary = worker.by(manner, effect, REPEAT).await.summary();
         assert_eq!(fates(&summary), (8, 0));
         for key in many(8) {
             assert_eq!(world.sink.applied(&key), 1, "{key}");
@@ -179,21 +159,15 @@ async fn an_item_whose_claim_may_have_been_granted_waits_like_a_batch() {
 
 #[tokio::test(start_paused = true)]
 async fn what_ended_under_its_claim_is_acknowledged_when_the_store_has_taken_it() {
-    for is_stream in [false, true] {
+    for manner in Manner::ALL {
         let world = World::new();
-        let broker = broker_with_many(&world, 12);
+        let broker = broker_with_many(&world, 30);
         let mut worker = open(&world, &broker);
         (worker.pipeline.batch, worker.pipeline.concurrency) = (4, 4);
         worker.plan.away(SECOND, MINUTE * 5, Fault::Full);
         let act = Act::Slow(SECOND * 2, Duration::ZERO);
         let effect = Scripted::always(&world, &worker.crash, act);
-        let run = async {
-            if is_stream {
-                worker.stream(effect, REPEAT).await
-            } else {
-                worker.each(effect, REPEAT).await
-            }
-        };
+        let run = async { worker.by(manner, effect, REPEAT).await };
         let (run, (settled, before)) = tokio::join!(run, async {
             tokio::time::sleep(MINUTE * 4).await;
             let mut settled = 0;
@@ -204,12 +178,12 @@ async fn what_ended_under_its_claim_is_acknowledged_when_the_store_has_taken_it(
         });
 
         let summary = run.summary();
-        let protected = if is_stream { 1 } else { 4 };
+        let protected = if manner == Manner::Stream { 1 } else { 4 };
         assert_eq!(settled, 0);
-        assert!(before <= 8 + 4 - protected, "{before} acknowledged");
+        assert!(before <= 30 - protected, "{before} acknowledged");
         assert!(summary.of(Fate::Applied) >= protected as u64);
         assert!(summary.of(Fate::Unprotected) > 0, "the others went on");
-        for key in many(12) {
+        for key in many(30) {
             assert_eq!(world.sink.applied(&key), 1, "{key}");
         }
     }
@@ -441,7 +415,7 @@ async fn through_outages_of_every_kind_a_message_is_protected_or_not_and_never_b
     ];
     let mut unprotected = 0;
     for seed in 0..60_u32 {
-        let is_stream = seed % 3 == 0;
+        let manner = Manner::ALL[seed as usize % Manner::ALL.len()];
         let class = if seed % 2 == 0 { REPEAT } else { KEYED };
         let world = World::new();
         let broker = broker_with_many(&world, 300);
@@ -459,11 +433,7 @@ async fn through_outages_of_every_kind_a_message_is_protected_or_not_and_never_b
         }
         let act = Act::Slow(SECOND * (seed % 4), Duration::ZERO);
         let effect = Scripted::always(&world, &worker.crash, act);
-        let run = if is_stream {
-            worker.stream(effect, class).await
-        } else {
-            worker.each(effect, class).await
-        };
+        let run = worker.by(manner, effect, class).await;
         let summary = run.summary();
         let (applied, without) = fates(&summary);
         assert_eq!(applied + without, 300, "seed {seed}: {summary:?}");

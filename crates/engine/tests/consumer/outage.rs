@@ -11,7 +11,7 @@ use crate::world::faulty::{Fault, Method};
 use crate::world::message::Message;
 use crate::world::scripted::{Act, Scripted, not_applied};
 use crate::world::watch::Seen;
-use crate::world::worker::Worker;
+use crate::world::worker::{Manner, Worker};
 use crate::world::{KEYED, PARK, World};
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -134,17 +134,13 @@ async fn when_the_source_fails_what_runs_is_finished_first() {
 
 #[tokio::test(start_paused = true)]
 async fn a_source_that_panics_has_not_ended() {
-    for is_stream in [false, true] {
+    for manner in Manner::ALL {
         let world = World::new();
         let broker = broker_with(&world, &["a"]);
         let mut worker = world.worker(&broker);
         worker.feed.on_fetch = Some(OnFetch::Panic);
         let effect = Scripted::always(&world, &worker.crash, Act::Slow(SECOND, SECOND));
-        let run = if is_stream {
-            worker.stream(effect, PARK).await
-        } else {
-            worker.each(effect, PARK).await
-        };
+        let run = worker.by(manner, effect, PARK).await;
         assert_eq!(run.error().kind(), ErrorKind::Internal);
     }
 }
@@ -306,20 +302,14 @@ async fn a_message_that_is_refused_for_load_is_held_back_as_long_as_the_store_wi
 
 #[tokio::test(start_paused = true)]
 async fn through_an_outage_the_source_is_held_back_and_kept_informed() {
-    for is_stream in [false, true] {
+    for manner in Manner::ALL {
         let world = World::new();
         let broker = broker_with_many(&world, 1_000);
         let mut worker = world.worker(&broker);
         (worker.pipeline.batch, worker.pipeline.concurrency) = (10, 4);
         worker.plan.outage(Method::Claim, MINUTE * 5, Fault::Cut);
         let effect = Scripted::new(&world, &worker.crash, []);
-        let run = async {
-            if is_stream {
-                worker.stream(effect, PARK).await
-            } else {
-                worker.each(effect, PARK).await
-            }
-        };
+        let run = async { worker.by(manner, effect, PARK).await };
         let (run, (most, extended)) = tokio::join!(run, async {
             tokio::time::sleep(MINUTE * 4).await;
             (broker.in_hand(), broker.extended().len())

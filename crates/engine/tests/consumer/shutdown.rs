@@ -9,6 +9,7 @@ use semel_engine::summary::Fate;
 use super::{broker_with, broker_with_many, many};
 use crate::world::faulty::{Fault, Method};
 use crate::world::scripted::{Act, Scripted, not_applied};
+use crate::world::worker::Manner;
 use crate::world::{KEYED, LEASE, PARK, REPEAT, World};
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -100,9 +101,13 @@ async fn out_of_patience_the_class_decides() {
 
 #[tokio::test(start_paused = true)]
 async fn a_stream_that_takes_nothing_any_more_does_not_hold_up_the_end() {
-    for (class, fate, state) in [
-        (PARK, Fate::InDoubt, StateKind::InDoubt),
-        (REPEAT, Fate::Released, StateKind::Released),
+    let park = (PARK, Fate::InDoubt, StateKind::InDoubt);
+    let repeat = (REPEAT, Fate::Released, StateKind::Released);
+    for (manner, (class, fate, state)) in [
+        (Manner::Stream, park),
+        (Manner::Stream, repeat),
+        (Manner::Bulk, park),
+        (Manner::Bulk, repeat),
     ] {
         let world = World::new();
         let broker = broker_with(&world, &["a"]);
@@ -110,7 +115,7 @@ async fn a_stream_that_takes_nothing_any_more_does_not_hold_up_the_end() {
         worker.patience = SECOND * 5;
         let stop = worker.stop.clone();
         let effect = Scripted::always(&world, &worker.crash, Act::Slow(SECOND * 3_600, SECOND));
-        let (run, ()) = tokio::join!(worker.stream(effect, class), stop.after(SECOND));
+        let (run, ()) = tokio::join!(worker.by(manner, effect, class), stop.after(SECOND));
 
         let summary = run.summary();
         assert_eq!(summary.of(fate), 1, "{class:?}: {summary:?}");
@@ -139,20 +144,14 @@ async fn unlimited_patience_waits_for_what_runs() {
 
 #[tokio::test(start_paused = true)]
 async fn an_idle_worker_stops_at_once() {
-    for is_stream in [false, true] {
+    for manner in Manner::ALL {
         let world = World::new();
         let broker = broker_with(&world, &["a"]);
         let mut worker = world.worker(&broker);
         worker.feed.stays_open = true;
         let stop = worker.stop.clone();
         let effect = Scripted::new(&world, &worker.crash, []);
-        let run = async {
-            if is_stream {
-                worker.stream(effect, REPEAT).await
-            } else {
-                worker.each(effect, REPEAT).await
-            }
-        };
+        let run = async { worker.by(manner, effect, REPEAT).await };
         let (run, ()) = tokio::join!(run, stop.after(SECOND * 60));
         let summary = run.summary();
         assert_eq!(summary.of(Fate::Applied), 1);

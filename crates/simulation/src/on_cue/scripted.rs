@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bytes::Bytes;
-use semel_engine::effect::{BatchEffect, Call, Effect, Probe, Verdict};
+use semel_engine::effect::{BatchEffect, BulkEffect, Call, Effect, Probe, Verdict};
 
 use super::World;
 use super::crash::Crash;
@@ -148,6 +148,12 @@ impl BatchEffect for OneByOne {
             verdicts.push(Effect::call(&*self.0, call.clone()).await);
         }
         verdicts
+    }
+}
+
+impl BulkEffect for OneByOne {
+    async fn call(&self, batch: &[Call]) -> Vec<Verdict> {
+        BatchEffect::call(&mut Self(Arc::clone(&self.0)), batch).await
     }
 }
 

@@ -9,7 +9,7 @@ use semel_core::port::streamed::StreamedStore;
 use semel_core::port::transactional::AnyTransactionalStore;
 use semel_core::{AnyStore, Result};
 use semel_engine::consumer::{Consumer, OnProgress, Shutdown, Surroundings};
-use semel_engine::effect::{BatchEffect, Class, Effect, Output};
+use semel_engine::effect::{BatchEffect, BulkEffect, Class, Effect, Output};
 use semel_engine::layer::outage::Policy;
 use semel_engine::pipeline::Pipeline;
 use semel_engine::summary::{Fate, Summary};
@@ -99,6 +99,18 @@ impl Stop {
     }
 }
 
+/// How an effect is called: message by message, as one stream of batches, or several batches at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Manner {
+    Each,
+    Stream,
+    Bulk,
+}
+
+impl Manner {
+    pub const ALL: [Self; 3] = [Self::Each, Self::Stream, Self::Bulk];
+}
+
 impl Worker {
     pub fn new(
         pipeline: Pipeline,
@@ -137,9 +149,23 @@ impl Worker {
         self.batches(OneByOne(effect), class).await
     }
 
+    /// Runs the same effect in one manner or another.
+    pub async fn by(self, manner: Manner, effect: Arc<Scripted>, class: Class) -> Run {
+        match manner {
+            Manner::Each => self.each(effect, class).await,
+            Manner::Stream => self.stream(effect, class).await,
+            Manner::Bulk => self.bulk(OneByOne(effect), class).await,
+        }
+    }
+
     pub async fn batches(self, effect: impl BatchEffect, class: Class) -> Run {
         let (consumer, life) = self.begin();
         life.live(consumer.run_stream(effect, class)).await
+    }
+
+    pub async fn bulk(self, effect: impl BulkEffect, class: Class) -> Run {
+        let (consumer, life) = self.begin();
+        life.live(consumer.run_bulk(Arc::new(effect), class)).await
     }
 
     pub async fn output(self, output: impl Output) -> Run {

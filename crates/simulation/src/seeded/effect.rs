@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use semel_engine::effect::{BatchEffect, Call, Effect, Probe, Verdict};
+use semel_engine::effect::{BatchEffect, BulkEffect, Call, Effect, Probe, Verdict};
 
 use crate::seeded::fault::CallFault;
 use crate::seeded::kind::CALL_LIFE;
@@ -57,6 +57,15 @@ impl BatchEffect for SimEffect {
             verdicts.push(run(life, Request::of(call), began).await);
         }
         verdicts
+    }
+}
+
+impl BulkEffect for SimEffect {
+    async fn call(&self, batch: &[Call]) -> Vec<Verdict> {
+        let mut effect = self.clone();
+        let batch = batch.to_vec();
+        let calls = async move { BatchEffect::call(&mut effect, &batch).await };
+        Alive::new(&self.0, calls).await
     }
 }
 

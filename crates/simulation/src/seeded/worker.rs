@@ -173,6 +173,12 @@ async fn live(
             };
             consumer.run_transaction(tables, statements).await
         }
+        // Half of the seeds have several batches under way.
+        Kind::Stream if world.seed % 2 == 1 => {
+            consumer
+                .run_bulk(Arc::new(SimEffect(Arc::clone(&life))), class)
+                .await
+        }
         Kind::Stream => {
             consumer
                 .run_stream(SimEffect(Arc::clone(&life)), class)

@@ -12,7 +12,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use semel_core::port::sink::{AnySink, Publication, Sink};
 use semel_core::{Certainty, Error, ErrorKind, Result};
-use semel_engine::effect::{BatchEffect, Call, Class, OnDoubt, Verdict};
+use semel_engine::effect::{BulkEffect, Call, Class, OnDoubt, Verdict};
 use semel_engine::event::{Event, Observer};
 use semel_engine::publication;
 use tokio::sync::watch;
@@ -168,11 +168,11 @@ impl fmt::Debug for PublishEffect {
     }
 }
 
-impl BatchEffect for PublishEffect {
+impl BulkEffect for PublishEffect {
     /// # Cancel safety
     ///
     /// None: some of the batch may be published
-    async fn call(&mut self, batch: &[Call]) -> Vec<Verdict> {
+    async fn call(&self, batch: &[Call]) -> Vec<Verdict> {
         let mut verdicts: Vec<Option<Verdict>> = batch.iter().map(|_| None).collect();
         let mut left: Vec<usize> = (0..batch.len()).collect();
         let mut publications: Vec<Publication> = batch.iter().map(publication::of_call).collect();

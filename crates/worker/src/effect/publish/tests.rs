@@ -141,7 +141,7 @@ async fn each_message_has_the_verdict_of_its_own_answer() {
         fails(ErrorKind::Internal),
     ]]);
     let (around, told, _stop) = around();
-    let mut effect = PublishEffect::new(AnySink::new(script.clone()), around);
+    let effect = PublishEffect::new(AnySink::new(script.clone()), around);
     let verdicts = effect.call(&calls(&["a", "b", "c", "d", "e", "f"])).await;
     let error = || "no".into();
     let maybe = || Verdict::MaybeApplied { error: error() };
@@ -176,7 +176,7 @@ async fn what_surely_is_not_there_is_published_again_until_the_broker_takes_it()
         .chain(outage),
     );
     let (around, told, _stop) = around();
-    let mut effect = PublishEffect::new(AnySink::new(script.clone()), around);
+    let effect = PublishEffect::new(AnySink::new(script.clone()), around);
     let verdicts = effect.call(&calls(&["a", "b", "c", "d"])).await;
     assert_eq!(verdicts, [done(), done(), done(), done()]);
     let made = script.calls();
@@ -194,7 +194,7 @@ async fn what_surely_is_not_there_is_published_again_until_the_broker_takes_it()
 async fn a_stop_ends_the_wait_with_what_is_known() {
     let script = Script::new((0..1_000).map(|_| vec![away(ErrorKind::Unavailable)]));
     let (around, _told, stop) = around();
-    let mut effect = PublishEffect::new(AnySink::new(script), around);
+    let effect = PublishEffect::new(AnySink::new(script), around);
     let batch = calls(&["a"]);
     let (verdicts, ()) = tokio::join!(effect.call(&batch), async {
         tokio::time::sleep(Duration::from_secs(60)).await;

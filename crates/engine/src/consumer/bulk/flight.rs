@@ -1,0 +1,163 @@
+//! Batches under way, each on a task of its own.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use semel_core::{Claim, Renewal};
+use tokio::task::{Id, JoinError, JoinSet};
+
+use crate::consumer::stream::Admitted;
+use crate::effect::{BulkEffect, Call, Verdict};
+use crate::pipeline::Incoming;
+
+/// See the module. All of them end with this.
+#[derive(Default)]
+pub(super) struct Flights {
+    tasks: JoinSet<Vec<Verdict>>,
+    aloft: BTreeMap<Id, Flight>,
+}
+
+/// One batch.
+struct Flight {
+    /// Without what their calls have of them.
+    waiting: Vec<Incoming>,
+    calls: Arc<Vec<Call>>,
+    is_protected: bool,
+}
+
+/// A batch that has ended.
+pub(super) struct Landed {
+    pub(super) messages: Vec<(Incoming, Claim, Verdict)>,
+    /// Whether the store knows of the claims.
+    pub(super) is_protected: bool,
+    /// Whether its call was dropped.
+    pub(super) is_broken_off: bool,
+}
+
+impl Flights {
+    pub(super) fn is_empty(&self) -> bool {
+        self.aloft.is_empty()
+    }
+
+    /// Whether another one may begin.
+    pub(super) fn have_room(&self) -> bool {
+        self.aloft.len() < MOST_ALOFT
+    }
+
+    /// Calls the effect for a batch, unless it is empty.
+    pub(super) fn begin<E: BulkEffect>(&mut self, effect: &Arc<E>, batch: Admitted) {
+        let Admitted {
+            messages,
+            is_protected,
+        } = batch;
+        if messages.is_empty() {
+            return;
+        }
+        let (waiting, calls): (Vec<_>, Vec<_>) = messages.into_iter().map(split).unzip();
+        let calls = Arc::new(calls);
+        let (effect, theirs) = (Arc::clone(effect), Arc::clone(&calls));
+        let task = self.tasks.spawn(async move { effect.call(&theirs).await });
+        let flight = Flight {
+            waiting,
+            calls,
+            is_protected,
+        };
+        self.aloft.insert(task.id(), flight);
+    }
+
+    /// Waits for one to end, and takes all that have. Cancel safe.
+    pub(super) async fn ended(&mut self, landed: &mut Vec<Landed>) {
+        if let Some(joined) = self.tasks.join_next_with_id().await {
+            landed.extend(self.landed(joined));
+            self.collect(landed);
+        }
+    }
+
+    /// Takes all that have ended by now.
+    pub(super) fn collect(&mut self, landed: &mut Vec<Landed>) {
+        while let Some(joined) = self.tasks.try_join_next_with_id() {
+            landed.extend(self.landed(joined));
+        }
+    }
+
+    /// Breaks off all that are under way.
+    pub(super) async fn break_off(&mut self, landed: &mut Vec<Landed>) {
+        self.tasks.abort_all();
+        while !self.tasks.is_empty() {
+            self.ended(landed).await;
+        }
+    }
+
+    /// The claims under way, to be extended.
+    pub(super) fn renewals(&self, lease: Duration) -> Vec<Renewal> {
+        let protected = self.aloft.values().filter(|flight| flight.is_protected);
+        let claims = protected.flat_map(|flight| flight.calls.iter().map(|call| &call.claim));
+        claims
+            .map(|claim| Renewal {
+                operation: claim.operation.clone(),
+                claim_id: claim.claim_id,
+                lease,
+            })
+            .collect()
+    }
+
+    fn landed(&mut self, joined: Result<(Id, Vec<Verdict>), JoinError>) -> Option<Landed> {
+        let (id, verdicts, why, is_broken_off) = match joined {
+            Ok((id, verdicts)) => (id, verdicts, "the effect gave no verdict", false),
+            // Neither a panic nor a dropped call is a success, nor surely not applied.
+            Err(error) if error.is_panic() => {
+                (error.id(), Vec::new(), "the effect panicked", false)
+            }
+            Err(error) => (error.id(), Vec::new(), "the call was dropped", true),
+        };
+        let Flight {
+            waiting,
+            calls,
+            is_protected,
+        } = self.aloft.remove(&id)?;
+        // A call without a verdict is one that nobody knows anything about.
+        let unknown = || Verdict::MaybeApplied { error: why.into() };
+        let verdicts = verdicts.into_iter().chain(std::iter::repeat_with(unknown));
+        let calls = Arc::try_unwrap(calls).unwrap_or_else(|shared| shared.to_vec());
+        let messages = waiting.into_iter().zip(calls).zip(verdicts);
+        let messages = messages.map(|((mut incoming, call), verdict)| {
+            let claim = unite(&mut incoming, call);
+            (incoming, claim, verdict)
+        });
+        Some(Landed {
+            messages: messages.collect(),
+            is_protected,
+            is_broken_off,
+        })
+    }
+}
+
+/// Hands over to the call what only the call needs for as long as it runs.
+fn split((mut incoming, claim): (Incoming, Claim)) -> (Incoming, Call) {
+    let call = Call {
+        claim,
+        payload: std::mem::take(&mut incoming.payload),
+        headers: std::mem::take(&mut incoming.headers),
+        coordinates: std::mem::take(&mut incoming.coordinates),
+    };
+    (incoming, call)
+}
+
+/// Takes it back.
+fn unite(incoming: &mut Incoming, call: Call) -> Claim {
+    let Call {
+        claim,
+        payload,
+        headers,
+        coordinates,
+    } = call;
+    incoming.payload = payload;
+    incoming.headers = headers;
+    incoming.coordinates = coordinates;
+    claim
+}
+
+/// How many are under way at most. Beyond a few there is nothing left to wait for at the same time, and what
+/// comes meanwhile makes a larger batch.
+const MOST_ALOFT: usize = 4;
