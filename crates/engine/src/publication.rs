@@ -35,12 +35,14 @@ pub const FAILED_AT: &str = "semel-failed-at";
 /// attempt, has the same of both.
 pub fn of_call(call: &Call) -> Publication {
     let operation = &call.claim.operation;
-    let id = call.idempotency_key();
-    let mut headers = foreign(&call.headers);
-    headers.retain(|(name, _)| !ADDED.contains(&&**name));
-    headers.extend(origin(operation, &call.coordinates));
+    let id = operation.id().to_string();
+    let carried = call.headers.iter();
+    let carried = carried.filter(|(name, _)| !ADDED.contains(&&**name) && !is_ours(name));
+    let mut headers = Vec::with_capacity(call.headers.len() + 3);
+    headers.extend(carried.cloned());
+    headers.extend(origin(operation, id.clone(), &call.coordinates));
     Publication {
-        id: id.into(),
+        id: call.idempotency_key_of(id).into(),
         order: Some(operation.key.clone().into_bytes()),
         payload: call.payload.clone(),
         headers,
@@ -78,7 +80,8 @@ pub(crate) fn bare(publication: &Publication) -> Publication {
 }
 
 fn dead(operation: &Operation, parked: &Parked, record: Option<&Record>) -> Vec<(Box<str>, Bytes)> {
-    let mut headers = Vec::from(origin(operation, &parked.coordinates));
+    let id = operation.id().to_string();
+    let mut headers = Vec::from(origin(operation, id, &parked.coordinates));
     let mut add = |name: &str, text: &str| headers.push((name.into(), one_line(text)));
     add(KEY, operation.key.as_str());
     let end = record.and_then(|record| record.past.last());
@@ -99,10 +102,10 @@ fn dead(operation: &Operation, parked: &Parked, record: Option<&Record>) -> Vec<
     headers
 }
 
-fn origin(operation: &Operation, coordinates: &str) -> [(Box<str>, Bytes); 3] {
+fn origin(operation: &Operation, id: String, coordinates: &str) -> [(Box<str>, Bytes); 3] {
     [
         (OPERATION.into(), one_line(operation.scope.operation())),
-        (OPERATION_ID.into(), Bytes::from(operation.id().to_string())),
+        (OPERATION_ID.into(), Bytes::from(id)),
         (ORIGIN.into(), one_line(coordinates)),
     ]
 }

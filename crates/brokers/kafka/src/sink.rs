@@ -1,14 +1,15 @@
 //! The sink: the idempotent producer, every delivery report read.
 
+mod reports;
+
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use rdkafka::ClientConfig;
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
-use rdkafka::producer::future_producer::DeliveryFuture;
-use rdkafka::producer::{FutureProducer, FutureRecord, Producer};
+use rdkafka::producer::{BaseRecord, Producer, ThreadedProducer};
 use semel_core::port::sink::{Publication, Sink};
 use semel_core::{Code, Error, ErrorKind, Result};
 
@@ -16,6 +17,7 @@ use crate::error::{NO_RIGHT, NO_TOPIC, NOBODY, TOO_LARGE, not_made};
 use crate::options::client;
 use crate::record::parts;
 use crate::trouble::Watch;
+use reports::{Failed, Reports};
 
 /// Settings of a sink.
 #[derive(Clone)]
@@ -62,13 +64,16 @@ impl fmt::Debug for SinkOptions {
 /// time is over. So nothing is given to it before the cluster has answered, at first and after each failure.
 pub struct KafkaSink {
     config: ClientConfig,
-    producer: Mutex<FutureProducer<Watch>>,
+    producer: Mutex<Arc<Out>>,
     watch: Watch,
     brokers: Box<str>,
     topic: Box<str>,
     /// Whether the cluster answered, the last time that something was wanted of it.
     is_there: AtomicBool,
 }
+
+/// A producer, and the thread that hears what the brokers say.
+type Out = ThreadedProducer<Reports>;
 
 impl KafkaSink {
     /// Makes the producer. A cluster that is away is no error here.
@@ -92,9 +97,9 @@ impl KafkaSink {
             options.timeout.as_millis().to_string(),
         );
         let watch = Watch::default();
-        let producer = config.create_with_context(watch.clone());
+        let producer = made(&config, &watch)?;
         Ok(Self {
-            producer: Mutex::new(producer.map_err(not_made)?),
+            producer: Mutex::new(producer),
             config,
             watch,
             brokers: options.brokers,
@@ -140,51 +145,83 @@ impl KafkaSink {
 
     /// The producer, made anew where it has failed for good, as for want of a right: it sends nothing any more,
     /// and has told of everything that it had.
-    fn producer(&self) -> Result<FutureProducer<Watch>> {
+    fn producer(&self) -> Result<Arc<Out>> {
         let mut producer = self.producer.lock().unwrap_or_else(PoisonError::into_inner);
         if producer.client().fatal_error().is_some() {
-            let made = self.config.create_with_context(self.watch.clone());
-            *producer = made.map_err(not_made)?;
+            *producer = made(&self.config, &self.watch)?;
         }
-        Ok(producer.clone())
+        Ok(Arc::clone(&producer))
+    }
+
+    /// Hands these over to librdkafka, and waits until the brokers have said of each what became of it.
+    async fn sent<'b>(
+        &self,
+        producer: &Out,
+        batch: impl ExactSizeIterator<Item = &'b Publication>,
+    ) -> Vec<std::result::Result<(), Unpublished>> {
+        let len = batch.len();
+        if len == 0 {
+            return Vec::new();
+        }
+        let mut answers = Vec::with_capacity(len);
+        let (mut begun, known) = producer.context().begin(len);
+        for message in batch {
+            let handed_over = self.hand_over(producer, message, begun.number()).await;
+            match &handed_over {
+                Ok(()) => begun.handed_over(),
+                Err(_) => begun.not_taken(),
+            }
+            answers.push(handed_over.map_err(Unpublished::NotSent));
+        }
+        drop(begun);
+        let gone = || {
+            let places = (0..len).map(|place| (place, KafkaError::Canceled));
+            places.collect::<Failed>()
+        };
+        for (place, error) in known.await.unwrap_or_else(|_| gone()) {
+            if let Some(answer @ Ok(())) = answers.get_mut(place) {
+                *answer = Err(Unpublished::NotConfirmed(error));
+            }
+        }
+        answers
     }
 
     /// Hands one over to librdkafka; waits where its queue is full.
-    async fn send(
+    async fn hand_over(
         &self,
-        producer: &FutureProducer<Watch>,
+        producer: &Out,
         message: &Publication,
-    ) -> Result<DeliveryFuture> {
+        number: usize,
+    ) -> std::result::Result<(), KafkaError> {
         let (key, headers) = parts(message);
-        let mut record = FutureRecord::<[u8], [u8]>::to(&self.topic)
+        let mut record = BaseRecord::<[u8], [u8], usize>::with_opaque_to(&self.topic, number)
             .payload(&message.payload)
             .headers(headers);
         if let Some(key) = key {
             record = record.key(key);
         }
         loop {
-            match producer.send_result(record) {
-                Ok(sent) => return Ok(sent),
+            match producer.send(record) {
+                Ok(()) => return Ok(()),
                 Err((KafkaError::MessageProduction(RDKafkaErrorCode::QueueFull), again)) => {
                     record = again;
                     tokio::time::sleep(Duration::from_millis(5)).await;
                 }
-                Err((error, _)) => return Err(self.unsent(producer, error)),
+                Err((error, _)) => return Err(error),
             }
         }
     }
 
-    /// Waits for what the broker says.
-    async fn confirmed(&self, sent: DeliveryFuture) -> std::result::Result<(), KafkaError> {
-        match sent.await {
-            Ok(Ok(_place)) => Ok(()),
-            Ok(Err((error, _message))) => Err(error),
-            Err(_gone) => Err(KafkaError::Canceled),
+    /// What it means that a message was not published.
+    fn unpublished(&self, producer: &Out, why: Unpublished) -> Error {
+        match why {
+            Unpublished::NotSent(error) => self.unsent(producer, error),
+            Unpublished::NotConfirmed(error) => self.unconfirmed(producer, error),
         }
     }
 
     /// What it means that a message was given to librdkafka, and not confirmed.
-    fn unconfirmed(&self, producer: &FutureProducer<Watch>, error: KafkaError) -> Error {
+    fn unconfirmed(&self, producer: &Out, error: KafkaError) -> Error {
         match error.rdkafka_error_code() {
             // It never left: the producer failed for good before.
             Some(RDKafkaErrorCode::PurgeQueue) => self.unsent(producer, error),
@@ -193,7 +230,7 @@ impl KafkaSink {
     }
 
     /// What it means that a message was not sent.
-    fn unsent(&self, producer: &FutureProducer<Watch>, error: KafkaError) -> Error {
+    fn unsent(&self, producer: &Out, error: KafkaError) -> Error {
         match producer.client().fatal_error() {
             Some((code, _)) => self.refused(KafkaError::MessageProduction(code), false),
             None => self.refused(error, false),
@@ -254,36 +291,28 @@ impl Sink for KafkaSink {
             Ok(producer) => producer,
             Err(error) => return vec![Err(error); batch.len()],
         };
-        let mut sent = Vec::with_capacity(batch.len());
-        for message in batch {
-            sent.push(self.send(&producer, message).await);
-        }
-        let mut confirmed = Vec::with_capacity(batch.len());
-        let mut too_large = Vec::new();
-        for (place, sent) in sent.into_iter().enumerate() {
-            confirmed.push(match sent {
-                Err(error) => Err(error),
-                Ok(sent) => self.confirmed(sent).await.map_err(|error| {
-                    if error.rdkafka_error_code() == Some(RDKafkaErrorCode::MessageSizeTooLarge) {
-                        too_large.push(place);
-                    }
-                    self.unconfirmed(&producer, error)
-                }),
-            });
-        }
-        if too_large.len() > 1 {
+        let mut sent = self.sent(&producer, batch.iter()).await;
+        let is_too_large = |answer: &std::result::Result<(), Unpublished>| {
+            let Err(Unpublished::NotConfirmed(error)) = answer else {
+                return false;
+            };
+            error.rdkafka_error_code() == Some(RDKafkaErrorCode::MessageSizeTooLarge)
+        };
+        if sent.iter().filter(|answer| is_too_large(answer)).count() > 1 {
             // The broker refuses what came with one that is too large, too. One by one, it tells which it is.
-            for place in too_large {
-                let sent = self.send(&producer, &batch[place]).await;
-                confirmed[place] = match sent {
-                    Err(error) => Err(error),
-                    Ok(sent) => {
-                        let confirmed = self.confirmed(sent).await;
-                        confirmed.map_err(|error| self.unconfirmed(&producer, error))
+            for (answer, message) in sent.iter_mut().zip(batch) {
+                if is_too_large(answer) {
+                    let mut one = self.sent(&producer, std::iter::once(message)).await;
+                    if let Some(one) = one.pop() {
+                        *answer = one;
                     }
-                };
+                }
             }
         }
+        let sent = sent.into_iter();
+        let confirmed: Vec<_> = sent
+            .map(|answer| answer.map_err(|why| self.unpublished(&producer, why)))
+            .collect();
         let failed = |answer: &Result<()>| {
             let error = answer.as_ref().err();
             error.is_some_and(|error| error.kind() != ErrorKind::InvalidInput)
@@ -299,6 +328,19 @@ impl fmt::Debug for KafkaSink {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "KafkaSink({})", self.topic)
     }
+}
+
+/// Why a message is not there, or nobody knows.
+enum Unpublished {
+    /// librdkafka did not take it.
+    NotSent(KafkaError),
+    /// No broker confirmed it.
+    NotConfirmed(KafkaError),
+}
+
+fn made(config: &ClientConfig, watch: &Watch) -> Result<Arc<Out>> {
+    let producer = config.create_with_context(Reports::new(watch.clone()));
+    producer.map(Arc::new).map_err(not_made)
 }
 
 /// Whether a topic is made by asking for it, where the brokers let that happen.

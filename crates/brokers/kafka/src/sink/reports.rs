@@ -1,0 +1,198 @@
+//! What the brokers say of records, told once per batch: a record is a number, and whoever published the batch
+//! is woken when the last of it is known.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use rdkafka::ClientContext;
+use rdkafka::error::KafkaError;
+use rdkafka::producer::{DeliveryResult, ProducerContext};
+use tokio::sync::oneshot;
+
+use crate::trouble::Watch;
+
+/// The records of a batch that the brokers have not taken, by their places in it, and why.
+pub(super) type Failed = Vec<(usize, KafkaError)>;
+
+/// What librdkafka calls back.
+pub(super) struct Reports {
+    watch: Watch,
+    open: Mutex<Open>,
+}
+
+#[derive(Default)]
+struct Open {
+    /// Of the next record.
+    number: usize,
+    /// By the numbers of their first records.
+    batches: BTreeMap<usize, Batch>,
+}
+
+struct Batch {
+    left: usize,
+    failed: Failed,
+    whole: oneshot::Sender<Failed>,
+}
+
+impl Reports {
+    pub(super) fn new(watch: Watch) -> Self {
+        Self {
+            watch,
+            open: Mutex::default(),
+        }
+    }
+
+    /// Opens a batch of `len` records, at least one.
+    pub(super) fn begin(&self, len: usize) -> (Begun<'_>, oneshot::Receiver<Failed>) {
+        let (whole, known) = oneshot::channel();
+        let mut open = self.lock();
+        // Whoever has used up all numbers begins again; nothing that old is under way.
+        let first = open.number.checked_add(len).map_or(0, |_| open.number);
+        open.number = first + len;
+        let batch = Batch {
+            left: len,
+            failed: Failed::new(),
+            whole,
+        };
+        open.batches.insert(first, batch);
+        drop(open);
+        let begun = Begun {
+            reports: self,
+            next: first,
+            end: first + len,
+        };
+        (begun, known)
+    }
+
+    /// Notes what became of a record.
+    fn note(&self, number: usize, failure: Option<KafkaError>) {
+        let mut open = self.lock();
+        let Some((&first, batch)) = open.batches.range_mut(..=number).next_back() else {
+            return;
+        };
+        batch
+            .failed
+            .extend(failure.map(|error| (number - first, error)));
+        batch.left = batch.left.saturating_sub(1);
+        if batch.left > 0 {
+            return;
+        }
+        let whole = open.batches.remove(&first);
+        drop(open);
+        if let Some(Batch { failed, whole, .. }) = whole {
+            // Nobody may be left to hear it.
+            let _ = whole.send(failed);
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Open> {
+        // Nothing panics with the lock in hand.
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl ClientContext for Reports {
+    fn error(&self, error: KafkaError, reason: &str) {
+        self.watch.error(error, reason);
+    }
+}
+
+impl ProducerContext for Reports {
+    /// The number of the record.
+    type DeliveryOpaque = usize;
+
+    fn delivery(&self, result: &DeliveryResult<'_>, number: usize) {
+        let failure = result.as_ref().err().map(|(error, _)| error.clone());
+        self.note(number, failure);
+    }
+}
+
+/// A batch whose records are handed over, in their order. Those that are not count as known when this is dropped.
+pub(super) struct Begun<'r> {
+    reports: &'r Reports,
+    next: usize,
+    end: usize,
+}
+
+impl Begun<'_> {
+    /// The number of the next record.
+    pub(super) const fn number(&self) -> usize {
+        self.next
+    }
+
+    /// The next record was handed over, so that something will be heard of it.
+    pub(super) const fn handed_over(&mut self) {
+        self.next += 1;
+    }
+
+    /// The next record was not taken, so that nothing will.
+    pub(super) fn not_taken(&mut self) {
+        self.reports.note(self.next, None);
+        self.next += 1;
+    }
+}
+
+impl Drop for Begun<'_> {
+    fn drop(&mut self) {
+        while self.next < self.end {
+            self.not_taken();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rdkafka::error::RDKafkaErrorCode;
+
+    use super::*;
+
+    fn refused() -> KafkaError {
+        KafkaError::MessageProduction(RDKafkaErrorCode::MessageTimedOut)
+    }
+
+    #[test]
+    fn a_batch_is_told_of_when_the_last_of_it_is_known_and_not_before() {
+        let reports = Reports::new(Watch::default());
+        let (mut begun, mut known) = reports.begin(4);
+        let (mut other, mut known_of_other) = reports.begin(1);
+        let first = begun.number();
+        for _ in 0..3 {
+            begun.handed_over();
+        }
+        begun.not_taken();
+        drop(begun);
+        reports.note(first + 2, Some(refused()));
+        reports.note(first, None);
+        known.try_recv().expect_err("one is not known");
+        reports.note(other.number(), None);
+        other.handed_over();
+        known_of_other.try_recv().expect("all of it is known");
+        reports.note(first + 1, Some(refused()));
+        let failed = known.try_recv().expect("all of it is known");
+        let failed: Vec<_> = failed.into_iter().map(|(place, _)| place).collect();
+        assert_eq!(failed, [2, 1]);
+        assert!(reports.lock().batches.is_empty());
+    }
+
+    #[test]
+    fn a_batch_whose_handing_over_was_broken_off_leaves_nothing_behind() {
+        let reports = Reports::new(Watch::default());
+        let (mut begun, known) = reports.begin(3);
+        let first = begun.number();
+        begun.handed_over();
+        drop((begun, known));
+        assert_eq!(reports.lock().batches.len(), 1, "one is under way");
+        reports.note(first, None);
+        assert!(reports.lock().batches.is_empty());
+    }
+
+    #[test]
+    fn numbers_begin_again_when_all_are_used_up() {
+        let reports = Reports::new(Watch::default());
+        reports.lock().number = usize::MAX - 1;
+        let (begun, mut known) = reports.begin(2);
+        assert_eq!(begun.number(), 0);
+        drop(begun);
+        known.try_recv().expect("nothing of it was handed over");
+    }
+}
