@@ -7,7 +7,6 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use bytes::Bytes;
 use rdkafka::TopicPartitionList;
 use rdkafka::client::ClientContext;
 use rdkafka::consumer::{BaseConsumer, Consumer, ConsumerContext, Rebalance};
@@ -20,6 +19,7 @@ use tokio::time::Instant;
 use crate::commit::{self, commit};
 use crate::error::{away, fatal, no_thread};
 use crate::options::Options;
+use crate::pack::Pack;
 use crate::record::{CREATE_TIME, KEY};
 use crate::shared::{Assignment, End, Shared, State};
 use crate::streamed::Restoring;
@@ -118,6 +118,7 @@ pub(crate) fn run(consumer: Arc<BaseConsumer<Context>>) {
             shared: &shared,
             full_since: None,
             is_paused: false,
+            pack: Pack::default(),
         };
         consuming.run()
     });
@@ -139,6 +140,8 @@ struct Consuming<'c> {
     full_since: Option<Instant>,
     /// Whether everything is paused for that.
     is_paused: bool,
+    /// Where the next records are kept.
+    pack: Pack,
 }
 
 impl Consuming<'_> {
@@ -188,7 +191,9 @@ impl Consuming<'_> {
         while read.len() < READ_AT_ONCE {
             match self.consumer.poll(patience) {
                 None => break,
-                Some(Ok(message)) => read.push(record(&message, options, &mut names)),
+                Some(Ok(message)) => {
+                    read.push(record(&message, options, &mut names, &mut self.pack));
+                }
                 Some(Err(error)) => {
                     self.failed(error, options);
                     break;
@@ -311,6 +316,7 @@ pub(crate) fn record(
     message: &BorrowedMessage<'_>,
     options: &Options,
     names: &mut Names,
+    pack: &mut Pack,
 ) -> Record {
     let topic = names.topic(message.topic());
     let (partition, offset) = (message.partition(), message.offset());
@@ -323,16 +329,16 @@ pub(crate) fn record(
     };
     let sent = message.headers();
     let count = sent.map_or(0, Headers::count);
-    let mut headers: Vec<(Box<str>, Bytes)> = Vec::with_capacity(2 + count);
+    let mut headers: Vec<_> = Vec::with_capacity(2 + count);
     if let Some(key) = message.key() {
-        headers.push((KEY.into(), Bytes::copy_from_slice(key)));
+        headers.push((KEY.into(), pack.keep(key)));
     }
     let appended_at = match message.timestamp() {
         RecordTime::LogAppendTime(millis) => Some(Timestamp::from_millis(millis.cast_unsigned())),
         RecordTime::CreateTime(millis) => {
             let mut digits = [0; 20];
             let time = match u64::try_from(millis) {
-                Ok(millis) => Bytes::copy_from_slice(decimal(millis, &mut digits).as_bytes()),
+                Ok(millis) => pack.keep(decimal(millis, &mut digits).as_bytes()),
                 // Before 1970, says a producer without a clock.
                 Err(_) => millis.to_string().into(),
             };
@@ -343,14 +349,14 @@ pub(crate) fn record(
     };
     if let Some(sent) = sent {
         headers.extend(sent.iter().map(|header| {
-            let value = Bytes::copy_from_slice(header.value.unwrap_or_default());
+            let value = pack.keep(header.value.unwrap_or_default());
             (header.key.into(), value)
         }));
     }
     let delivery = Delivery {
         // Given when it is fetched.
         id: DeliveryId(0),
-        payload: Bytes::copy_from_slice(kept),
+        payload: pack.keep(kept),
         headers,
         coordinates: names.coordinates(&topic, partition, offset),
         appended_at,

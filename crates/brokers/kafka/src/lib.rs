@@ -25,6 +25,7 @@ mod consume;
 mod error;
 mod look;
 mod options;
+mod pack;
 mod record;
 mod shared;
 mod sink;
