@@ -100,16 +100,16 @@ const SIDES: [(&str, Side, Option<usize>); 4] = [
 ];
 
 /// A backlog on a broker.
-struct Site {
-    brokers: String,
-    input: String,
-    semel: PathBuf,
-    folder: TempDir,
+pub(crate) struct Site {
+    pub(crate) brokers: String,
+    pub(crate) input: String,
+    pub(crate) semel: PathBuf,
+    pub(crate) folder: TempDir,
     runtime: Runtime,
 }
 
 impl Site {
-    fn new() -> Result<Self, Failure> {
+    pub(crate) fn new() -> Result<Self, Failure> {
         let site = Self {
             brokers: std::env::var("SEMEL_TEST_KAFKA_URL")?,
             input: format!("bench-{}", std::process::id()),
@@ -122,7 +122,7 @@ impl Site {
         for number in 0..RECORDS {
             // One in twenty comes again, at some distance.
             let id = if number % 20 == 19 {
-                number / 2
+                number / 20 * 10
             } else {
                 number
             };
@@ -208,7 +208,7 @@ impl Site {
     }
 
     /// How far the group is.
-    fn committed(&self, reader: &BaseConsumer) -> Result<i64, Failure> {
+    pub(crate) fn committed(&self, reader: &BaseConsumer) -> Result<i64, Failure> {
         let mut places = TopicPartitionList::new();
         places.add_partition_range(&self.input, 0, PARTITIONS - 1);
         let committed = reader.committed_offsets(places, PATIENCE)?;
@@ -265,7 +265,7 @@ impl Site {
         Ok(())
     }
 
-    fn make(&self, topic: &str) -> crate::Outcome {
+    pub(crate) fn make(&self, topic: &str) -> crate::Outcome {
         let admin: AdminClient<DefaultClientContext> = self.config().create()?;
         let topic = NewTopic::new(topic, PARTITIONS, TopicReplication::Fixed(1));
         let made = admin.create_topics([&topic], &AdminOptions::new());
@@ -275,13 +275,13 @@ impl Site {
         Ok(())
     }
 
-    fn config(&self) -> ClientConfig {
+    pub(crate) fn config(&self) -> ClientConfig {
         let mut config = ClientConfig::new();
         config.set("bootstrap.servers", &self.brokers);
         config
     }
 
-    fn consumer(&self, group: &str) -> Result<BaseConsumer, KafkaError> {
+    pub(crate) fn consumer(&self, group: &str) -> Result<BaseConsumer, KafkaError> {
         let mut config = self.config();
         config.set("group.id", group);
         config.set("enable.auto.commit", "false");
@@ -348,13 +348,13 @@ fn processor_seconds(process: &str) -> Result<f64, Failure> {
 
 /// Of Linux's processor times, in a second.
 const TICKS: f64 = 100.0;
-const RECORDS: u32 = 1_000_000;
-const PARTITIONS: i32 = 6;
+pub(crate) const RECORDS: u32 = 1_000_000;
+pub(crate) const PARTITIONS: i32 = 6;
 const BATCH: u32 = 10_000;
 const ROUNDS: usize = 3;
 const PATIENCE: Duration = Duration::from_secs(30);
 
-const CONFIG: &str = r#"
+pub(crate) const CONFIG: &str = r#"
 [store]
 STORE
 

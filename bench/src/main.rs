@@ -12,12 +12,17 @@ mod figures;
 mod kafka;
 mod keys;
 mod mysql;
+mod nats;
+mod pairs;
 mod parts;
 mod postgres;
+mod process;
+mod rabbitmq;
 mod redis;
 mod restore;
 mod rivals;
 mod sql;
+mod streams;
 
 use std::process::ExitCode;
 
@@ -28,7 +33,7 @@ type Bench = (&'static str, fn() -> Outcome);
 
 fn main() -> ExitCode {
     let wanted: Vec<String> = std::env::args().skip(1).collect();
-    let known: [Bench; 11] = [
+    let known: [Bench; 14] = [
         ("embedded", embedded::rate),
         ("memory", embedded::memory),
         ("sql", sql::rate),
@@ -40,6 +45,9 @@ fn main() -> ExitCode {
         ("mysql", mysql::rate),
         ("kafka", kafka::rate),
         ("restore", restore::rate),
+        ("kafka-streams", streams::rate),
+        ("nats", nats::rate),
+        ("rabbitmq", rabbitmq::rate),
     ];
     for name in &wanted {
         if !known.iter().any(|(known, _)| known == name) {

@@ -40,6 +40,15 @@ fn measure(workspace: &Workspace, args: &[&str], servers: Option<&Borrowed>) -> 
 }
 
 /// Benchmarks of the binary.
-const OF_THE_BINARY: [&str; 3] = ["dedup", "sql", "kafka"];
+const OF_THE_BINARY: [&str; 6] = ["dedup", "sql", "kafka", "kafka-streams", "nats", "rabbitmq"];
 /// Benchmarks that want servers.
-const ON_SERVERS: [&str; 5] = ["postgres", "redis", "mysql", "kafka", "restore"];
+const ON_SERVERS: [&str; 8] = [
+    "postgres",
+    "redis",
+    "mysql",
+    "kafka",
+    "kafka-streams",
+    "nats",
+    "rabbitmq",
+    "restore",
+];

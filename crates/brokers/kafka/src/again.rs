@@ -14,6 +14,7 @@ use semel_core::{Result, Timestamp};
 use tokio::sync::mpsc;
 
 use crate::consume::{Names, record};
+use crate::pack::Pack;
 use crate::error::{away, no_thread, not_made};
 use crate::options::{Options, invalid};
 use crate::trouble::Trouble;
@@ -130,6 +131,7 @@ impl Reading {
         while !ends.is_empty() && !self.sender.is_closed() {
             let mut batch = Vec::new();
             let mut names = Names::default();
+            let mut pack = Pack::default();
             let mut patience = POLL;
             while batch.len() < MOST && !ends.is_empty() {
                 match self.consumer.poll(patience) {
@@ -149,7 +151,7 @@ impl Reading {
                             continue;
                         };
                         if message.offset() < end {
-                            batch.push(record(&message, &self.options, &mut names).3);
+                            batch.push(record(&message, &self.options, &mut names, &mut pack).3);
                         }
                         if message.offset() + 1 >= end {
                             ends.remove(&place);

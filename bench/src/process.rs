@@ -1,0 +1,144 @@
+//! A program of its own that is measured from outside.
+
+use std::fs::File;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdout, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread::{JoinHandle, sleep, spawn};
+use std::time::Duration;
+
+use crate::figures::timed;
+
+type Failure = Box<dyn std::error::Error>;
+
+/// A running program, ended with its handle.
+pub(crate) struct Process {
+    child: Child,
+    log: PathBuf,
+    /// How many lines it has printed.
+    lines: Arc<AtomicUsize>,
+    /// Who counts them, until there will be no more.
+    counting: Option<JoinHandle<std::io::Result<()>>>,
+}
+
+impl Process {
+    /// Starts it; what it says to people goes to `log`.
+    pub(crate) fn start(mut command: Command, log: &Path) -> Result<Self, Failure> {
+        let mut child = command
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(File::create(log)?)
+            .spawn()?;
+        let lines = Arc::new(AtomicUsize::new(0));
+        let output = child.stdout.take().ok_or("no standard output")?;
+        let counted = Arc::clone(&lines);
+        Ok(Self {
+            child,
+            log: log.to_owned(),
+            lines,
+            counting: Some(spawn(move || count(output, &counted))),
+        })
+    }
+
+    /// Waits for `is_there`.
+    pub(crate) fn until(
+        &mut self,
+        mut is_there: impl FnMut(&Self) -> Result<bool, Failure>,
+    ) -> Result<(), Failure> {
+        let (mut waited, mut was_there) = (Duration::ZERO, false);
+        while !was_there {
+            if let Some(status) = self.child.try_wait()? {
+                let said = std::fs::read_to_string(&self.log)?;
+                return Err(format!("it ended with {status}: {said}").into());
+            }
+            if waited > PATIENCE {
+                let said = std::fs::read_to_string(&self.log)?;
+                return Err(format!("it is not done after {PATIENCE:?}: {said}").into());
+            }
+            let (taken, there) = timed(|| {
+                let there = is_there(self);
+                sleep(LOOK);
+                there
+            });
+            waited += taken;
+            was_there = there?;
+        }
+        Ok(())
+    }
+
+    /// How many lines it has printed by now.
+    pub(crate) fn lines(&self) -> usize {
+        self.lines.load(Ordering::Relaxed)
+    }
+
+    /// See [`processor_seconds`].
+    pub(crate) fn processor_seconds(&self) -> Result<f64, Failure> {
+        processor_seconds(&self.child.id().to_string())
+    }
+
+    /// The most memory that it had at once, in MB.
+    pub(crate) fn peak_megabytes(&self) -> Result<f64, Failure> {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id()))?;
+        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+        let kilobytes = line.and_then(|line| line.split_whitespace().next());
+        let kilobytes: u32 = kilobytes.ok_or("no VmHWM")?.parse()?;
+        Ok(f64::from(kilobytes) / 1e3)
+    }
+
+    /// Asks it to end in order, and waits until it has.
+    pub(crate) fn stop(mut self) -> Result<(), Failure> {
+        let asked = Command::new("kill")
+            .arg(self.child.id().to_string())
+            .status()?;
+        let ended = self.child.wait()?;
+        let counted = self
+            .counting
+            .take()
+            .and_then(|counting| counting.join().ok());
+        counted.ok_or("its output was not read")??;
+        if asked.success() && ended.success() {
+            return Ok(());
+        }
+        let said = std::fs::read_to_string(&self.log)?;
+        Err(format!("it ended with {ended}: {said}").into())
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // After `stop` there is nobody any more.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn count(mut output: ChildStdout, lines: &AtomicUsize) -> std::io::Result<()> {
+    let mut some = vec![0; 1 << 16];
+    loop {
+        let read = output.read(&mut some)?;
+        if read == 0 {
+            return Ok(());
+        }
+        let ends = some[..read].iter().filter(|byte| **byte == b'\n').count();
+        lines.fetch_add(ends, Ordering::Relaxed);
+    }
+}
+
+/// What a process has had of the processors, all its threads together.
+pub(crate) fn processor_seconds(process: &str) -> Result<f64, Failure> {
+    let stat = std::fs::read_to_string(format!("/proc/{process}/stat"))?;
+    // Behind the name, which may hold anything; then state and ten more before user and system time.
+    let (_, fields) = stat.rsplit_once(')').ok_or("no stat")?;
+    let fields = fields.split_whitespace().skip(11).take(2);
+    let ticks: Result<Vec<u32>, _> = fields.map(str::parse).collect();
+    Ok(f64::from(ticks?.into_iter().sum::<u32>()) / TICKS)
+}
+
+/// Of Linux's processor times, in a second.
+const TICKS: f64 = 100.0;
+/// Between two looks.
+const LOOK: Duration = Duration::from_millis(10);
+/// For all of it.
+const PATIENCE: Duration = Duration::from_secs(300);
