@@ -170,12 +170,14 @@ fn nats_options(settings: &NatsSettings, lease: Duration) -> semel_broker_nats::
         consumer,
         subject,
         credentials,
+        max_ack_pending,
         tls,
         retention: _,
     } = settings;
     let mut options = semel_broker_nats::Options::new(url, stream, consumer);
     options.filter_subject.clone_from(subject);
     options.credentials_file.clone_from(credentials);
+    options.max_ack_pending = *max_ack_pending;
     options.tls.clone_from(tls);
     options.lease = lease;
     options

@@ -50,6 +50,7 @@ pub(crate) struct NatsSettings {
     pub(crate) consumer: String,
     pub(crate) subject: Option<String>,
     pub(crate) credentials: Option<PathBuf>,
+    pub(crate) max_ack_pending: u32,
     pub(crate) tls: Tls,
     /// As of Kafka.
     pub(crate) retention: Option<Duration>,
@@ -200,12 +201,15 @@ fn nats(source: &mut Fields<'_>) -> Option<NatsSettings> {
     let consumer = source.required_text("consumer").map(str::to_owned);
     let subject = source.text("subject").map(str::to_owned);
     let credentials = source.text("credentials").map(PathBuf::from);
+    // Of all workers together, each of which asks for the next batch while one is worked on.
+    let max_ack_pending = source.count_or("max_ack_pending", 1_000_000, 4_000);
     Some(NatsSettings {
         url: url?,
         stream: stream?,
         consumer: consumer?,
         subject,
         credentials,
+        max_ack_pending,
         tls: tls::read(source),
         retention: source.duration("retention"),
     })
