@@ -14,9 +14,9 @@ use semel_core::{Result, Timestamp};
 use tokio::sync::mpsc;
 
 use crate::consume::{Names, record};
-use crate::pack::Pack;
 use crate::error::{away, no_thread, not_made};
 use crate::options::{Options, invalid};
+use crate::pack::Pack;
 use crate::trouble::Trouble;
 
 /// The records that a topic has when it is opened, from some time on. It belongs to no group: nothing is

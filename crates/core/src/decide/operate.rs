@@ -184,6 +184,16 @@ pub fn operate(
             | State::Dead { .. }),
         ) => return refused(Refusal::State(state.kind())),
     };
+    now_in(record, entity, order, state)
+}
+
+/// In another state, by the word of a person or a probe.
+fn now_in(
+    record: &Record,
+    entity: Option<&EntityRecord>,
+    order: &Order,
+    state: State,
+) -> Decision<Directed> {
     let outcome = match order {
         Order::Resolve(Verdict::Applied { outcome, .. }) => Some(outcome.clone()),
         Order::Resolve(Verdict::NotApplied { .. } | Verdict::Abandon { .. })
