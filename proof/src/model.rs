@@ -5,7 +5,8 @@
 //! provider that forgets keys, operators, and time. Each configuration (`setup`) is searched breadth first
 //! and to its end: what breaks a law is told by a shortest way to it.
 //!
-//! Class E, whose claims are not stored, has a model of its own (`streamed`): there the broker's transactions
+//! Files that are cut back to what was recorded have a model of their own (`output`): their store decides batches, and
+//! marks with them. Class E, whose claims are not stored, has a model of its own (`streamed`): there the broker's transactions
 //! decide, and what a worker may know of them.
 //!
 //! Not here: stores that forget what they answered where the class does not survive that, which is shown to
@@ -21,6 +22,7 @@ mod look;
 mod named;
 mod numbers;
 mod order;
+mod output;
 mod planted;
 mod record;
 mod report;
@@ -42,6 +44,7 @@ use semel_core::{Entity, Operation};
 use stateright::{Model, Property};
 
 use self::law::{Case, Fault, Law};
+use self::output::Output;
 use self::search::{Subject, Tally, check};
 use self::setup::{MOST_OPERATIONS, Setup};
 use self::steps::Action;
@@ -160,23 +163,26 @@ fn gathered(mut rows: Vec<Row>) -> Vec<Row> {
     rows
 }
 
-/// A configuration of one of the two models.
+/// A configuration of one of the three models.
 #[derive(Clone, Copy)]
-enum Either {
+enum Configuration {
     Stored(Setup),
+    Output(output::setup::Setup),
     Streamed(streamed::setup::Setup),
 }
 
-impl Either {
+impl Configuration {
     fn all() -> Vec<Self> {
         let stored = configurations::all().into_iter().map(Self::Stored);
         let streamed = streamed::setup::all().into_iter().map(Self::Streamed);
-        stored.chain(streamed).collect()
+        let output = output::setup::all().into_iter().map(Self::Output);
+        stored.chain(output).chain(streamed).collect()
     }
 
     fn deeper(self, by: u8) -> Self {
         match self {
             Self::Stored(setup) => Self::Stored(setup.deeper(by)),
+            Self::Output(setup) => Self::Output(setup.deeper(by)),
             Self::Streamed(setup) => Self::Streamed(setup.deeper(by)),
         }
     }
@@ -184,6 +190,7 @@ impl Either {
     fn check(self, time: Option<Duration>) -> Row {
         match self {
             Self::Stored(setup) => check::<Protocol>(setup, time),
+            Self::Output(setup) => check::<Output>(setup, time),
             Self::Streamed(setup) => check::<Streamed>(setup, time),
         }
     }
@@ -191,7 +198,7 @@ impl Either {
 
 /// Every configuration; in a campaign each with more and more of everything, until there are states enough.
 pub(crate) fn run(effort: Effort) -> Vec<Row> {
-    let setups = Either::all();
+    let setups = Configuration::all();
     let mut rows = Vec::new();
     for setup in &setups {
         rows.push(setup.check(None));
@@ -207,7 +214,7 @@ pub(crate) fn run(effort: Effort) -> Vec<Row> {
 }
 
 /// The states of a deeper configuration are those of the one before and more, so its row takes that one's place.
-fn deepen(setups: &[Either], rows: &mut [Row], effort: Effort) {
+fn deepen(setups: &[Configuration], rows: &mut [Row], effort: Effort) {
     let budget = effort.budget(0);
     for by in 1..=DEEPEST {
         for (at, setup) in setups.iter().enumerate() {

@@ -118,7 +118,7 @@ fn sentence(world: &World, action: Action) -> String {
     }
 }
 
-fn standing(record: Option<Rec>) -> String {
+pub(crate) fn standing(record: Option<Rec>) -> String {
     let Some(record) = record else {
         return "absent".to_owned();
     };

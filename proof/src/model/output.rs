@@ -1,0 +1,115 @@
+//! The output class as a model: lines appended to a file, their records and the length of the file recorded
+//! together, and the file cut back to what was recorded.
+//!
+//! Stores decide here by `semel_core::decide`, batch by batch, whole or not at all (MRK-1). Around them are two
+//! workers with a file each, that crash before, in the middle of and behind an append, stand still at any step
+//! while their leases end, fail to append, and do not hear what became of a batch.
+//!
+//! Assumed is that a store does not carry out a request behind what its worker asked for later, nor behind the reading of
+//! the mark by the worker's next life: that it breaks without is shown in the tests.
+
+mod happen;
+mod law;
+mod look;
+pub(crate) mod setup;
+mod steps;
+mod store;
+mod story;
+#[cfg(test)]
+mod tests;
+mod world;
+
+use semel_core::{Entity, Operation};
+use stateright::{Model, Property};
+
+use self::law::{Case, Fault, Law};
+use self::setup::Setup;
+use self::steps::Action;
+use self::world::World;
+use super::search::{Subject, Tally};
+use super::setup::{Class, MOST_OPERATIONS};
+use crate::report::Row;
+
+/// One configuration of the output class.
+#[derive(Clone)]
+pub(crate) struct Output {
+    setup: Setup,
+    /// The same, as far as records depend on it.
+    records: super::setup::Setup,
+    operations: [Operation; MOST_OPERATIONS],
+    entity: Entity,
+    tally: Tally,
+}
+
+impl Output {
+    /// A hard case was met.
+    fn meets(&self, case: Case) {
+        self.tally.meets(case as usize);
+    }
+}
+
+impl Model for Output {
+    type State = World;
+    type Action = Action;
+
+    fn init_states(&self) -> Vec<World> {
+        vec![World::new(&self.setup)]
+    }
+
+    fn actions(&self, state: &World, actions: &mut Vec<Action>) {
+        self.possible(state, actions);
+    }
+
+    fn next_state(&self, last: &World, action: Action) -> Option<World> {
+        self.happens(last, action)
+    }
+
+    fn properties(&self) -> Vec<Property<Self>> {
+        Law::properties()
+    }
+}
+
+impl Subject for Output {
+    type Setup = Setup;
+
+    fn new(setup: Setup) -> Option<Self> {
+        let setup = setup.planted();
+        let records = super::setup::Setup {
+            window: setup.window,
+            lease: setup.lease,
+            age_gate: setup.age_gate,
+            ..super::setup::Setup::of(setup.name, Class::Transactional)
+        };
+        Some(Self {
+            setup,
+            records,
+            operations: super::requests::operations()?,
+            entity: Entity::new("none").ok()?,
+            tally: Tally::new(Case::ALL.len(), Fault::ALL.len()),
+        })
+    }
+
+    fn name(setup: &Setup) -> &'static str {
+        setup.name
+    }
+
+    fn tell(&self, path: &[(World, Option<Action>)]) -> String {
+        story::tell(self, path)
+    }
+
+    fn report(&self, broken: &[&str], row: &mut Row) {
+        let times = |case| self.tally.met(case as usize);
+        let fenced = [Case::RefusedWhole, Case::RefusedPartly, Case::FencedRelease];
+        row.fenced = fenced.map(times).iter().sum();
+        row.takeovers = times(Case::Takeover);
+        row.duplicates = broken.contains(&Law::SingleLine.name()).into();
+        row.lost = broken.contains(&Law::NothingLost.name()).into();
+        for &fault in Fault::ALL {
+            let dealt = self.tally.dealt(fault as usize);
+            row.faults.insert(fault.name().to_owned(), dealt);
+        }
+        for &case in Case::ALL {
+            row.seen.insert(case.name().to_owned(), times(case));
+        }
+    }
+}

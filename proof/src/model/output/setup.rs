@@ -1,0 +1,226 @@
+//! What one configuration of the output class lets happen, and how often.
+
+use semel_core::planted;
+
+use crate::model::setup::Post;
+
+/// What a worker does. All but the first are wrong, to see that the model minds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Conduct {
+    /// As it should.
+    Right,
+    /// Takes a refusal for its word, and does not ask whether an earlier try was recorded. M15
+    CutsUnasked,
+    /// Leaves at its start whatever is behind the mark.
+    KeepsTail,
+    /// Takes at its start whatever is behind the mark for recorded.
+    AdoptsTail,
+    /// Cuts at its start an output without a mark back to nothing.
+    CutsUnmarked,
+    /// Leaves what a failed append has left.
+    KeepsHalf,
+    /// Leaves the lines of a refused batch.
+    KeepsRefused,
+    /// Acknowledges as soon as it has appended. M04
+    AcksFirst,
+    /// Records before it appends. M01
+    RecordsFirst,
+    /// Records completions first, and the mark after.
+    RecordsApart,
+    /// Takes an answer that was lost for a success.
+    TrustsSilence,
+    /// Writes to the file of the other one, which is not locked.
+    SharesFile,
+}
+
+/// What a store does. All but the first are wrong, to see that the model minds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Keeping {
+    /// A batch and its mark, whole or not at all.
+    Right,
+    /// What can be settled of a batch, without the mark if that is not all.
+    SettlesSome,
+    /// The mark in any case.
+    MarksAnyway,
+    /// No mark after it was reopened.
+    ForgetsMarks,
+}
+
+/// How often each may happen.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub(crate) struct Budget {
+    /// Crashes of workers.
+    pub(crate) crashes: u8,
+    /// Crashes in the middle of an append.
+    pub(crate) torn: u8,
+    /// Answers of the store that are lost.
+    pub(crate) lost: u8,
+    /// Deliveries that the broker hands to somebody else.
+    pub(crate) redelivered: u8,
+    /// Appends that fail, with or without half of it written.
+    pub(crate) failures: u8,
+    /// Times that the store is reopened, without the claims that were not durable.
+    pub(crate) reopened: u8,
+}
+
+/// One configuration: two workers, with a file each. Times are in ticks of eight seconds.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Setup {
+    pub(crate) name: &'static str,
+    pub(crate) posts: &'static [Post],
+    /// The most of them that are recorded together.
+    pub(crate) batch: u8,
+    pub(crate) ticks: u8,
+    pub(crate) lease: u8,
+    pub(crate) window: u8,
+    pub(crate) age_gate: bool,
+    /// Lines that the files hold before they have marks.
+    pub(crate) before: u8,
+    /// Whether what a dead worker asked of the store was carried out, or never will be, once its next life reads the
+    /// mark.
+    pub(crate) requests_end: bool,
+    pub(crate) budget: Budget,
+    pub(crate) conduct: Conduct,
+    pub(crate) keeping: Keeping,
+}
+
+const fn post(operation: u8) -> Post {
+    Post {
+        operation,
+        other_request: false,
+    }
+}
+
+const ONE: &[Post] = &[post(0)];
+const TWO: &[Post] = &[post(0), post(1)];
+const TWICE: &[Post] = &[post(0), post(0)];
+
+impl Setup {
+    /// One message, and nothing goes wrong.
+    pub(crate) const fn of(name: &'static str) -> Self {
+        Self {
+            name,
+            posts: ONE,
+            batch: 1,
+            ticks: 2,
+            lease: 1,
+            window: 20,
+            age_gate: true,
+            before: 0,
+            requests_end: true,
+            budget: Budget {
+                crashes: 0,
+                torn: 0,
+                lost: 0,
+                redelivered: 0,
+                failures: 0,
+                reopened: 0,
+            },
+            conduct: Conduct::Right,
+            keeping: Keeping::Right,
+        }
+    }
+
+    /// The same, with more of everything, turn by turn.
+    pub(crate) fn deeper(mut self, by: u8) -> Self {
+        let budget = &mut self.budget;
+        for step in 0..by {
+            match step % 4 {
+                0 => budget.lost += 1,
+                1 => budget.crashes += 1,
+                2 => budget.redelivered += 1,
+                _ => self.ticks += 1,
+            }
+        }
+        self
+    }
+
+    /// With the bug that T14 plants in this process, if it is one of the model's own.
+    pub(crate) fn planted(self) -> Self {
+        let conduct = if planted("M01") {
+            Conduct::RecordsFirst
+        } else if planted("M04") {
+            Conduct::AcksFirst
+        } else if planted("M15") {
+            Conduct::CutsUnasked
+        } else {
+            self.conduct
+        };
+        Self {
+            conduct,
+            age_gate: self.age_gate && !planted("M18"),
+            ..self
+        }
+    }
+}
+
+/// What every merge checks.
+pub(crate) fn all() -> Vec<Setup> {
+    vec![
+        Setup {
+            before: 1,
+            budget: Budget {
+                crashes: 2,
+                torn: 1,
+                lost: 1,
+                redelivered: 2,
+                ..Budget::default()
+            },
+            ..Setup::of("output, crashes")
+        },
+        Setup {
+            posts: TWO,
+            batch: 2,
+            ticks: 1,
+            budget: Budget {
+                lost: 1,
+                redelivered: 1,
+                ..Budget::default()
+            },
+            ..Setup::of("output, batches")
+        },
+        Setup {
+            posts: TWO,
+            batch: 2,
+            ticks: 1,
+            budget: Budget {
+                crashes: 1,
+                torn: 1,
+                ..Budget::default()
+            },
+            ..Setup::of("output, batches and crashes")
+        },
+        Setup {
+            posts: TWO,
+            batch: 2,
+            ticks: 1,
+            budget: Budget {
+                redelivered: 1,
+                failures: 2,
+                ..Budget::default()
+            },
+            ..Setup::of("output, appends fail")
+        },
+        Setup {
+            posts: TWICE,
+            ticks: 3,
+            window: 1,
+            budget: Budget {
+                lost: 1,
+                redelivered: 1,
+                ..Budget::default()
+            },
+            ..Setup::of("output, window over")
+        },
+        Setup {
+            posts: TWICE,
+            budget: Budget {
+                lost: 1,
+                crashes: 1,
+                reopened: 1,
+                ..Budget::default()
+            },
+            ..Setup::of("output, store reopened")
+        },
+    ]
+}
