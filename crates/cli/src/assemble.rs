@@ -203,6 +203,8 @@ pub(crate) struct Looked {
     pub(crate) capabilities: Option<Capabilities>,
     /// Why it refuses each of the statements, as far as it can be asked.
     pub(crate) refused: Vec<Option<Error>>,
+    /// Why no worker can use it as it is set up now, although it can be looked at.
+    pub(crate) unfit: Option<Error>,
 }
 
 /// Looks at a store, also while others use it.
@@ -216,6 +218,7 @@ pub(crate) async fn look(
         is_there: false,
         capabilities: None,
         refused: Vec::new(),
+        unfit: None,
     };
     match url {
         StoreUrl::Memory => Ok(Looked {
@@ -238,6 +241,7 @@ pub(crate) async fn look(
                 is_there: looked.is_store,
                 capabilities: Some(looked.capabilities),
                 refused: looked.refused,
+                unfit: None,
             }))
         }
         StoreUrl::Server(server) => {

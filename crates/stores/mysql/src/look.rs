@@ -22,6 +22,8 @@ pub struct Looked {
     pub capabilities: Capabilities,
     /// Why it refuses each of the statements, in their order.
     pub refused: Vec<Option<Error>>,
+    /// Why it takes no claims as it is set up now: a replica, or a server that takes no writes.
+    pub unfit: Option<Error>,
 }
 
 /// Looks at the store of `url`, and asks its database about `statements`.
@@ -51,6 +53,7 @@ async fn look_on(session: &Session, lease: &mut Lease, asked: &[Statements]) -> 
         format,
         capabilities: settings.capabilities(session),
         refused,
+        unfit: settings.check().err(),
     })
 }
 

@@ -18,13 +18,16 @@ pub struct Looked {
     pub capabilities: Capabilities,
     /// Why it refuses each of the statements, in their order.
     pub refused: Vec<Option<Error>>,
+    /// Why it takes no claims as it is set up now: a replica, a server that takes no writes, one that is too
+    /// old.
+    pub unfit: Option<Error>,
 }
 
 /// Looks at the store of `url`, and asks its database about `statements`.
 ///
 /// # Errors
 /// As [`PostgresStore::connect`](crate::PostgresStore::connect), but not for tables that are absent or
-/// newer.
+/// newer, nor for a server that takes no writes: that is in the answer.
 pub async fn look(url: &str, options: Options, statements: &[Statements]) -> Result<Looked> {
     let session = session(url, &options)?;
     let client = session.client().await?;
@@ -37,6 +40,7 @@ pub async fn look(url: &str, options: Options, statements: &[Statements]) -> Res
         format,
         capabilities: preflight::preflight(&session, &client).await?,
         refused,
+        unfit: preflight::check(&session, &client).await.err(),
     })
 }
 

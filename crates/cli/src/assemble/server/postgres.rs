@@ -39,6 +39,7 @@ pub(super) async fn look(
         is_there: looked.format.is_some(),
         capabilities: Some(looked.capabilities),
         refused: looked.refused,
+        unfit: looked.unfit,
     };
     Ok((formats, looked))
 }

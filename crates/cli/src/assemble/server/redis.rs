@@ -38,6 +38,8 @@ pub(super) async fn look(
         is_there: looked.format.is_some(),
         capabilities: Some(looked.capabilities),
         refused: looked.refused,
+        // A replica is an error of the look.
+        unfit: None,
     };
     Ok((formats, looked))
 }

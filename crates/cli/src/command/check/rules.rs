@@ -76,12 +76,13 @@ impl Subject<'_> {
         let looked = match self.store {
             Ok(looked) => looked,
             Err(error) => {
-                let code = error.code().as_str();
-                let advice = format!("see `semel explain {code}`");
-                findings.push(fail(code, error.to_string(), advice));
+                findings.push(of_error(error));
                 return;
             }
         };
+        if let Some(error) = &looked.unfit {
+            findings.push(of_error(error));
+        }
         let Some(found) = &looked.capabilities else {
             return;
         };
@@ -378,4 +379,11 @@ impl Subject<'_> {
             ));
         }
     }
+}
+
+/// A failure that a run would end with.
+fn of_error(error: &Error) -> Finding {
+    let code = error.code().as_str();
+    let advice = format!("see `semel explain {code}`");
+    fail(code, error.to_string(), advice)
 }

@@ -60,6 +60,32 @@ fn what_a_class_needs_is_demanded_before_anything_runs() {
 }
 
 #[test]
+fn a_check_tells_of_a_server_that_takes_no_writes() {
+    let schema = Schema::new();
+    let site = site(
+        &schema.url(),
+        "",
+        "kind = \"stdout\"\non_doubt = \"repeat\"",
+        "{\"id\":\"a\"}\n",
+    );
+    site.semel(&["store", "migrate", "--yes"]).done();
+    site.semel(&["check"]).done();
+    let config = site.text("semel.toml");
+    let read_only = format!(
+        "{}&options=-c%20default_transaction_read_only%3Don",
+        schema.url()
+    );
+    site.write("semel.toml", config.replace(&schema.url(), &read_only));
+    let check = site.semel(&["check", "--output", "json"]).code(1);
+    let findings = object(&check)["findings"].to_string();
+    assert!(
+        findings.contains("\"store-read-only\"") && findings.contains("takes no writes"),
+        "{findings}"
+    );
+    site.semel(&["keys", "list"]).done();
+}
+
+#[test]
 fn what_may_be_repeated_is_only_warned_of() {
     let schema = Schema::new();
     let site = weak(&schema, "kind = \"stdout\"\non_doubt = \"repeat\"");

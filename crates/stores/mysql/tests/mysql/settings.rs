@@ -129,8 +129,12 @@ async fn a_read_only_server_is_refused_whoever_asks() {
         assert_eq!(error.code(), Code::StoreReadOnly, "{error:?}");
         let looked = look(url, Options::default(), &[]).await.expect("a look");
         assert_eq!(looked.format, Some(semel_store_mysql::FORMAT));
+        let unfit = looked.unfit.map(|error| error.code());
+        assert_eq!(unfit, Some(Code::StoreReadOnly));
     }
     database.run("SET GLOBAL read_only = 0").await;
+    let looked = look(&url, Options::default(), &[]).await.expect("a look");
+    assert!(looked.unfit.is_none(), "{:?}", looked.unfit);
     let answers = store.claim(&[request]).await.expect("answers");
     assert!(
         matches!(answers[..], [semel_core::Admission::Granted(_)]),

@@ -298,7 +298,10 @@ async fn a_replica_and_a_server_that_takes_no_writes_are_refused() {
     let error = refused(&standby.url_of(&format!("semel:{SECRET}"), "postgres")).await;
     to_be_retried(&error, Code::StoreReadOnly, &["replica", "primary"]);
     let looked = look(&standby.url(), Options::default(), &[]).await;
-    assert_eq!(looked.expect("a look").format, Some(1));
+    let looked = looked.expect("a look");
+    assert_eq!(looked.format, Some(1));
+    let unfit = looked.unfit.expect("a replica is no store");
+    to_be_retried(&unfit, Code::StoreReadOnly, &["replica", "primary"]);
 
     // Under a store that is open already.
     server.set("default_transaction_read_only", "on").await;
@@ -309,7 +312,12 @@ async fn a_replica_and_a_server_that_takes_no_writes_are_refused() {
     to_be_retried(&error, Code::StoreReadOnly, &["read-only"]);
     let error = refused(&url).await;
     to_be_retried(&error, Code::StoreReadOnly, &["takes no writes"]);
+    let looked = look(&url, Options::default(), &[]).await.expect("a look");
+    let unfit = looked.unfit.expect("it takes no writes");
+    to_be_retried(&unfit, Code::StoreReadOnly, &["takes no writes"]);
     server.set("default_transaction_read_only", "off").await;
+    let looked = look(&url, Options::default(), &[]).await.expect("a look");
+    assert!(looked.unfit.is_none(), "{:?}", looked.unfit);
     take(&store, &request("second", 1)).await;
 }
 
