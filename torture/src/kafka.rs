@@ -108,7 +108,7 @@ impl Kafka {
 
     fn wait_until_up(&self) {
         let brokers = self.brokers();
-        for _ in 0..300 {
+        for _ in 0..1_500 {
             if TcpStream::connect((Ipv4Addr::LOCALHOST, self.port)).is_ok() {
                 let tool = "org.apache.kafka.tools.TopicCommand";
                 let asked = java(&[tool])
@@ -120,7 +120,7 @@ impl Kafka {
             }
             sleep(Duration::from_millis(200));
         }
-        panic!("Kafka did not come up within a minute");
+        panic!("Kafka did not come up within five minutes");
     }
 }
 

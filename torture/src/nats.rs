@@ -62,13 +62,13 @@ impl Nats {
     }
 
     fn wait_until(&self, answers: &str) {
-        for _ in 0..300 {
+        for _ in 0..3_000 {
             if self.ask(answers, "").is_ok_and(|it| it["error"].is_null()) {
                 return;
             }
             sleep(Duration::from_millis(100));
         }
-        panic!("NATS did not come up within thirty seconds");
+        panic!("NATS did not come up within five minutes");
     }
 }
 

@@ -111,7 +111,7 @@ impl Postgres {
     }
 
     fn wait_until_up(&mut self) {
-        for _ in 0..600 {
+        for _ in 0..6_000 {
             // It refuses to start beside what is left of the one before.
             if self.process.try_wait().expect("a process").is_some() {
                 self.process = self.server();
@@ -124,7 +124,7 @@ impl Postgres {
             }
             sleep(Duration::from_millis(50));
         }
-        panic!("PostgreSQL did not come up within thirty seconds");
+        panic!("PostgreSQL did not come up within five minutes");
     }
 }
 

@@ -112,7 +112,7 @@ impl RabbitMq {
         while !answers(self.ports.amqp) {
             let ended = self.node.try_wait().expect("a process");
             let waited = begun.elapsed();
-            if ended.is_some() || waited > Duration::from_secs(90) {
+            if ended.is_some() || waited > Duration::from_secs(300) {
                 let log = fs::read_to_string(self.folder.path().join("log.txt"));
                 panic!("RabbitMQ did not come up in {waited:?}: {ended:?}\n{log:?}");
             }

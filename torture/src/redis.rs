@@ -69,13 +69,13 @@ impl Redis {
 
     /// It answers, and has read its log.
     fn wait_until_up(&self) {
-        for _ in 0..3_000 {
+        for _ in 0..30_000 {
             if self.is_up().unwrap_or(false) {
                 return;
             }
             sleep(Duration::from_millis(10));
         }
-        panic!("Redis did not come up within thirty seconds");
+        panic!("Redis did not come up within five minutes");
     }
 
     fn is_up(&self) -> std::io::Result<bool> {
