@@ -1,6 +1,7 @@
 //! What goes wrong on the way of a message: in the consumer and at its broker.
 
 use super::{Bug, UNIT, WORLD, engine, kafka};
+use crate::planted::build::Suite;
 
 pub(super) const BUGS: &[Bug] = &[
     engine(
@@ -185,4 +186,15 @@ pub(super) const BUGS: &[Bug] = &[
         WORLD,
         &["consumer::streamed::a_key_that_is_being_committed_is_not_granted_again"],
     ),
+    Bug {
+        name: "K05",
+        class: "all",
+        what: "acknowledges by the tags of a channel that is gone",
+        within: &[AMQP],
+        suite: Suite::Tests(AMQP, "amqp"),
+        seen_by: &["cut::what_a_cut_takes_away_comes_again_under_other_ids"],
+        tiers: &[],
+    },
 ];
+
+const AMQP: &str = "semel-broker-amqp";
