@@ -33,7 +33,7 @@ fn all(arguments: &Extend, verb: &Extending) -> Result<Exit> {
     operate::plan(&change.common, change.confirm, async |ground| {
         let scope = ground.scope()?;
         let mut plan = Plan::new(VERB, "key", "keys");
-        let mut query = of(&scope);
+        let mut query = Some(of(&scope));
         while let Some(planned) = next(ground, verb, &mut query).await? {
             for (planned, since) in planned {
                 plan.add(format_args!(
@@ -46,7 +46,7 @@ fn all(arguments: &Extend, verb: &Extending) -> Result<Exit> {
         if let Some(exit) = confirmed(change, &plan)? {
             return Ok(exit);
         }
-        let mut query = of(&scope);
+        let mut query = Some(of(&scope));
         let mut list = super::change::list(change);
         let mut is_carried_out = true;
         while let Some(planned) = next(ground, verb, &mut query).await? {
@@ -96,12 +96,12 @@ async fn next(
     Ok(Some(planned))
 }
 
-fn of(scope: &Scope) -> Option<ListQuery> {
-    Some(ListQuery {
+fn of(scope: &Scope) -> ListQuery {
+    ListQuery {
         scope: Some(scope.clone()),
         limit: PAGE,
         ..ListQuery::default()
-    })
+    }
 }
 
 const VERB: &str = "extend";
