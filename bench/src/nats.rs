@@ -9,10 +9,10 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
-use async_nats::Client;
-use async_nats::client::Request;
+use async_nats::client::{Request, RequestError};
 use async_nats::jetstream::consumer::{self, pull};
 use async_nats::jetstream::{AckKind, Context, ContextBuilder, Message, stream};
+use async_nats::{Client, Subject};
 use bytes::Bytes;
 use futures_util::StreamExt;
 use futures_util::future::join_all;
@@ -210,7 +210,8 @@ impl Site {
                 }
                 std::io::Write::flush(&mut null)?;
             }
-            let told = batch.iter().map(|message| self.acknowledge(message));
+            let replies = batch.iter().filter_map(|message| message.reply.clone());
+            let told = replies.map(|reply| self.acknowledge(reply));
             for told in join_all(told).await {
                 told?;
             }
@@ -219,11 +220,9 @@ impl Site {
     }
 
     /// As the client's own `double_ack`, which subscribes anew for each message.
-    async fn acknowledge(&self, message: &Message) -> crate::Outcome {
-        let reply = message.reply.clone().ok_or("not of a stream")?;
+    async fn acknowledge(&self, reply: Subject) -> Result<(), RequestError> {
         let request = Request::new().payload(AckKind::Ack.into());
-        self.client.send_request(reply, request).await?;
-        Ok(())
+        self.client.send_request(reply, request).await.map(drop)
     }
 }
 

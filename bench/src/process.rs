@@ -121,8 +121,8 @@ fn count(mut output: ChildStdout, lines: &AtomicUsize) -> std::io::Result<()> {
         if read == 0 {
             return Ok(());
         }
-        let ends = some[..read].iter().filter(|byte| **byte == b'\n').count();
-        lines.fetch_add(ends, Ordering::Relaxed);
+        let parts = some[..read].split(|byte| *byte == b'\n').count();
+        lines.fetch_add(parts - 1, Ordering::Relaxed);
     }
 }
 

@@ -1,5 +1,5 @@
-//! `semel run` in Kafka transactions beside Kafka Streams with exactly_once_v2 and its state in RocksDB: the
-//! same records, partitions and keys. How the rival is tuned is in decision 0051.
+//! `semel run` in Kafka transactions beside Kafka Streams with `exactly_once_v2` and its state in `RocksDB`:
+//! the same records, partitions and keys. How the rival is tuned is in decision 0051.
 //!
 //! Each copies a backlog into a fresh topic, as a fresh group, whose committed offsets say how far it is. What
 //! is timed begins when a fifth of the backlog is committed, so that starting, and a virtual machine that warms
@@ -83,7 +83,7 @@ struct Measured {
 fn run(
     site: &Site,
     rival: &Rival,
-    side: Side,
+    whose: Side,
     name: &str,
     measured: &mut Measured,
 ) -> crate::Outcome {
@@ -92,7 +92,7 @@ fn run(
     site.make(&output)?;
     let folder = site.folder.path().join(name);
     std::fs::create_dir(&folder)?;
-    let command = match side {
+    let command = match whose {
         Side::Semel => {
             let config = CONFIG
                 .replace("STORE", "url = \"memory:\"\nallow_volatile = true")
@@ -242,7 +242,7 @@ const POM: &str = "<project><modelVersion>4.0.0</modelVersion><groupId>semel</gr
 </dependencies></project>
 ";
 const COPY: &str = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-dependencies";
-/// The heap holds the cache of 256 MiB over the stores; RocksDB's memory comes on top of it.
+/// The heap holds the cache of 256 MiB over the stores; `RocksDB`'s memory comes on top of it.
 const JAVA: [&str; 3] = [
     "-Xms1g",
     "-Xmx1g",
