@@ -135,11 +135,14 @@ fn sum(rows: &[Row], is_part: bool) -> Row {
     for row in rows {
         all.add(row);
     }
-    let commits = all.faults.get(COMMITS).copied().unwrap_or_default();
+    let dealt = |fault: &str| all.faults.get(fault).copied().unwrap_or_default();
+    let (commits, killed) = (dealt(COMMITS), dealt("workers killed"));
     for (case, count) in [
         ("takeover", all.takeovers),
         ("fenced", all.fenced),
+        ("in doubt, and held against what happened", all.doubts_explained),
         (COMMITS, commits),
+        ("killed at work", killed),
     ] {
         all.seen.insert(case.to_owned(), count);
     }
@@ -175,7 +178,7 @@ mod tests {
         assert_eq!(all.faults_found(), [never]);
         // What one store or broker cannot meet is for the others.
         assert_eq!(sum(&rows, true).faults_found(), [""; 0]);
-        assert_eq!(sum(&rows[1..], true).faults_found().len(), 3);
+        assert_eq!(sum(&rows[1..], true).faults_found().len(), 5);
     }
 
     #[test]
