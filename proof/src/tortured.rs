@@ -140,7 +140,10 @@ fn sum(rows: &[Row], is_part: bool) -> Row {
     for (case, count) in [
         ("takeover", all.takeovers),
         ("fenced", all.fenced),
-        ("in doubt, and held against what happened", all.doubts_explained),
+        (
+            "in doubt, and held against what happened",
+            all.doubts_explained,
+        ),
         (COMMITS, commits),
         ("killed at work", killed),
     ] {

@@ -1,1 +1,1 @@
-SELECT value FROM semel_marks WHERE name = ?
+SELECT value FROM semel_marks WHERE name = ? FOR UPDATE

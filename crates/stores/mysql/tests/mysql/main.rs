@@ -10,6 +10,7 @@ mod lab;
 mod lent;
 mod locks;
 mod look;
+mod marks;
 mod own;
 mod planted;
 mod proxy;

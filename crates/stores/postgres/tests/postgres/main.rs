@@ -13,6 +13,7 @@ mod inbox;
 mod lab;
 mod large;
 mod lost;
+mod marks;
 mod parts;
 mod refused;
 mod server;
