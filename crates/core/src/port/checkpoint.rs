@@ -44,7 +44,7 @@ pub trait CheckpointStore: Send + Sync + 'static {
         write: Write,
     ) -> impl Future<Output = Result<Vec<Admission>>> + Send;
 
-    /// Reads a mark.
+    /// Reads a mark. Where others may be about to set it, it is what they leave: a commit that is under way ends first.
     ///
     /// # Errors      as [`Store::get`](super::store::Store::get)
     fn mark(&self, name: &str) -> impl Future<Output = Result<Option<u64>>> + Send;
