@@ -20,6 +20,7 @@ use tempfile::TempDir;
 use tokio::runtime::Runtime;
 
 use crate::figures::{Figures, timed};
+use crate::process::processor_seconds;
 
 type Failure = Box<dyn std::error::Error>;
 
@@ -336,18 +337,6 @@ fn drain(producer: &BaseProducer) {
     }
 }
 
-/// What a process has had of the processors, all its threads together.
-fn processor_seconds(process: &str) -> Result<f64, Failure> {
-    let stat = std::fs::read_to_string(format!("/proc/{process}/stat"))?;
-    // Behind the name, which may hold anything; then state and ten more before user and system time.
-    let (_, fields) = stat.rsplit_once(')').ok_or("no stat")?;
-    let fields = fields.split_whitespace().skip(11).take(2);
-    let ticks: Result<Vec<u32>, _> = fields.map(str::parse).collect();
-    Ok(f64::from(ticks?.into_iter().sum::<u32>()) / TICKS)
-}
-
-/// Of Linux's processor times, in a second.
-const TICKS: f64 = 100.0;
 pub(crate) const RECORDS: u32 = 1_000_000;
 pub(crate) const PARTITIONS: i32 = 6;
 const BATCH: u32 = 10_000;
