@@ -66,7 +66,7 @@ pub(super) const BUGS: &[Bug] = &[
         WORLD,
         &["consumer::"],
     )
-    .and(&["T2", "T7"]),
+    .and_in_the_model(&["T1", "T2", "T7"]),
     engine("M16", "all", "renews no lease", WORLD, &["consumer::lease"]).and(&["T2"]),
     engine(
         "M18",
