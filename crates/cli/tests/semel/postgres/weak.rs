@@ -82,7 +82,9 @@ fn a_check_tells_of_a_server_that_takes_no_writes() {
         findings.contains("\"store-read-only\"") && findings.contains("takes no writes"),
         "{findings}"
     );
-    site.semel(&["keys", "list"]).done();
+    site.semel(&["keys", "list"])
+        .code(3)
+        .says("takes no writes");
 }
 
 #[test]

@@ -172,7 +172,7 @@ async fn silence_is_taken_for_no_answer() {
     let proxy = Proxy::start(address(&url).parse().expect("an address"));
     let near = url.replacen(address(&url), &proxy.address().to_string(), 1);
     let mut options = lab.options();
-    options.answer = Duration::from_millis(300);
+    options.answer = Duration::from_secs(2);
     let store = MysqlStore::connect(&near, options).await.expect("a store");
     proxy.hold();
     let error = store.claim(&[request("a", 1)]).await.expect_err("silence");
