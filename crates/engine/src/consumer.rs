@@ -13,6 +13,7 @@ mod each;
 mod intake;
 mod lanes;
 mod output;
+mod patience;
 mod stream;
 mod streamed;
 mod transaction;

@@ -12,11 +12,11 @@ use std::time::Duration;
 use semel_core::{Claim, Result, Settlement, Store};
 use tokio::time::sleep;
 
-use super::desk::Desk;
+use super::desk::{Desk, RECHECK};
 use super::intake::Intake;
+use super::patience::Patience;
 use super::stream::{self, Admitted, conclude, given_back, jitter, settlement};
 use crate::effect::BulkEffect;
-use crate::event::Event;
 use crate::pipeline::Incoming;
 use flight::{Flights, Landed};
 
@@ -29,12 +29,12 @@ pub(super) async fn run<S: Store + Clone, E: BulkEffect>(
         flights: Flights::default(),
         landed: Vec::new(),
         renew_at: desk.now(),
-        stopping_since: None,
+        patience: Patience::default(),
     };
     loop {
         bulk.wait(desk, &mut intake).await;
         let is_idle = bulk.flights.is_empty() && bulk.landed.is_empty();
-        if desk.is_done() && (is_idle || bulk.is_out_of_patience(desk)) {
+        if desk.is_done() && (is_idle || bulk.patience.is_over(desk)) {
             bulk.give_back(desk).await?;
             return desk.close(intake).await;
         }
@@ -49,7 +49,7 @@ struct Bulk {
     flights: Flights,
     landed: Vec<Landed>,
     renew_at: Duration,
-    stopping_since: Option<Duration>,
+    patience: Patience,
 }
 
 impl Bulk {
@@ -63,7 +63,7 @@ impl Bulk {
         if self.flights.is_empty() {
             return desk.gather(intake).await;
         }
-        let patience = self.patience_ends(desk);
+        let patience = self.patience.ends(desk);
         let wake_at = patience.map_or(self.renew_at, |end| end.min(self.renew_at));
         let nap = wake_at.saturating_sub(desk.now());
         let is_stopping = desk.is_stopping();
@@ -184,13 +184,13 @@ impl Bulk {
             return Ok(());
         }
         self.renew_at = now + lease / 3;
-        let renewals = self.flights.renewals(lease);
-        if !renewals.is_empty() {
-            // A claim that was lost is found out when it is settled.
-            desk.try_ask(|| desk.store.renew(&renewals)).await?;
-            desk.observe(&Event::Renewed {
-                count: renewals.len(),
-            });
+        // A claim that was lost is found out when it is settled.
+        if desk
+            .try_renew(&self.flights.renewals(lease))
+            .await?
+            .is_none()
+        {
+            self.renew_at = desk.now() + RECHECK.min(lease / 3);
         }
         Ok(())
     }
@@ -207,19 +207,6 @@ impl Bulk {
             done = work => done,
             never = desk.keep(first, || self.flights.renewals(desk.pipeline.lease)) => match never {},
         }
-    }
-
-    fn patience_ends<S: Store + Clone>(&mut self, desk: &Desk<S>) -> Option<Duration> {
-        if !desk.is_stopping() {
-            return None;
-        }
-        let since = *self.stopping_since.get_or_insert_with(|| desk.now());
-        Some(since.saturating_add(desk.shutdown.patience))
-    }
-
-    fn is_out_of_patience<S: Store + Clone>(&mut self, desk: &Desk<S>) -> bool {
-        self.patience_ends(desk)
-            .is_some_and(|end| end <= desk.now())
     }
 
     /// Breaks off what is still under way at the end, and reports that nobody knows how it ended.

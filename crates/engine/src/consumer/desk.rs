@@ -6,7 +6,7 @@ mod away;
 mod fates;
 mod letters;
 
-pub(super) use asking::Asked;
+pub(super) use asking::{Asked, renewals};
 pub(super) use away::past_provider;
 
 use std::collections::BTreeSet;

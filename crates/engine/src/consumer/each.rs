@@ -18,6 +18,7 @@ use tokio::task::{AbortHandle, Id, JoinError, JoinSet};
 
 use super::desk::{Asked, Desk, past_provider};
 use super::intake::{Intake, Told};
+use super::patience::Patience;
 use super::stream::{call, conclude, given_back, jitter, settlement};
 use crate::effect::{Effect, Verdict};
 use crate::event::Event;
@@ -40,7 +41,7 @@ pub(super) async fn run<S: Store + Clone, E: Effect>(
         } else {
             attempts.wait(desk, &mut intake).await;
             // Nobody waits beyond the end for a store that is away.
-            let is_over = attempts.is_idle() || attempts.is_out_of_patience(desk);
+            let is_over = attempts.is_idle() || attempts.patience.is_over(desk);
             if desk.is_stopping() && is_over {
                 attempts.give_back(desk).await?;
                 return desk.close(intake).await;
@@ -65,7 +66,7 @@ struct Attempts {
     running: BTreeMap<Id, Running>,
     finished: Vec<(Running, Verdict)>,
     renew_at: Duration,
-    stopping_since: Option<Duration>,
+    patience: Patience,
 }
 
 /// The state found where a claim was lost; `None` is absent.
@@ -88,7 +89,7 @@ impl Attempts {
             running: BTreeMap::new(),
             finished: Vec::new(),
             renew_at: now,
-            stopping_since: None,
+            patience: Patience::default(),
         }
     }
 
@@ -109,7 +110,7 @@ impl Attempts {
             return;
         }
         let next_due = desk.lanes.next_due().filter(|_| has_slot);
-        let patience = self.patience_ends(desk);
+        let patience = self.patience.ends(desk);
         let may_ask = desk.waits_for_store(has_slot);
         let retry_at = may_ask.then(|| desk.retry_at().unwrap_or(now));
         let post_at = desk.letters.next_due();
@@ -334,19 +335,6 @@ impl Attempts {
                 is_protected,
             },
         );
-    }
-
-    fn patience_ends<S: Store + Clone>(&mut self, desk: &Desk<S>) -> Option<Duration> {
-        if !desk.is_stopping() {
-            return None;
-        }
-        let since = *self.stopping_since.get_or_insert_with(|| desk.now());
-        Some(since.saturating_add(desk.shutdown.patience))
-    }
-
-    fn is_out_of_patience<S: Store + Clone>(&mut self, desk: &Desk<S>) -> bool {
-        self.patience_ends(desk)
-            .is_some_and(|end| end <= desk.now())
     }
 
     /// Stops what still runs at the end of a shutdown and reports that nobody knows how it ended.

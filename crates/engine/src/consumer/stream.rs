@@ -4,11 +4,10 @@
 use std::time::Duration;
 
 use semel_core::{
-    Admission, Certainty, Claim, Outcome, Renewal, Result, Settled, Settlement, StateKind, Step,
-    Store,
+    Admission, Certainty, Claim, Outcome, Result, Settled, Settlement, StateKind, Step, Store,
 };
 
-use super::desk::{Asked, Desk, LONGEST_WAIT, RECHECK, past_provider};
+use super::desk::{Asked, Desk, LONGEST_WAIT, RECHECK, past_provider, renewals};
 use super::intake::Intake;
 use crate::effect::{BatchEffect, Call, Verdict};
 use crate::event::Event;
@@ -58,7 +57,7 @@ async fn call_all<S: Store + Clone>(
     };
     let kept = || {
         if is_protected {
-            renewals(lease, &calls)
+            renewals(lease, calls.iter().map(|call| &call.claim))
         } else {
             Vec::new()
         }
@@ -127,18 +126,6 @@ pub(super) async fn settle<S: Store + Clone>(
         }
     }
     Ok(())
-}
-
-/// The claims of a batch, to be extended while it runs.
-fn renewals(lease: Duration, batch: &[Call]) -> Vec<Renewal> {
-    let claims = batch.iter().map(|call| &call.claim);
-    claims
-        .map(|claim| Renewal {
-            operation: claim.operation.clone(),
-            claim_id: claim.claim_id,
-            lease,
-        })
-        .collect()
 }
 
 /// A batch that may run.

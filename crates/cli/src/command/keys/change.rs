@@ -116,11 +116,7 @@ async fn wishes(
         };
         match verb.wish(&record, ground.now(), &wording) {
             Wish::Do(order, remark) => {
-                plan.add(format_args!(
-                    "{}  {key}  {state} since {}",
-                    operation.scope.operation(),
-                    when(since(&record), ground.now())
-                ));
+                plan.add(standing_of(ground, &operation, &record));
                 // A few are enough.
                 if remarks.len() < REMARKS {
                     remarks.extend(remark);
@@ -142,6 +138,17 @@ async fn wishes(
         plan.remark(remark);
     }
     Ok(wishes)
+}
+
+/// How a record stands, as a plan shows it.
+pub(super) fn standing_of(ground: &Ground, operation: &Operation, record: &Record) -> String {
+    format!(
+        "{}  {}  {} since {}",
+        operation.scope.operation(),
+        key_text(operation.key.as_str()),
+        state_text(record.state.kind()),
+        when(since(record), ground.now())
+    )
 }
 
 /// The records of these operations; nobody needs their outcomes.

@@ -5,14 +5,12 @@ use semel_core::decide::Order;
 use semel_core::port::store::{ListQuery, Listed, Page, Store};
 use semel_core::{Result, Scope};
 
-use super::change::{Planned, carry_out, change, confirmed, ended};
-use super::entry::since;
+use super::change::{Planned, carry_out, change, confirmed, ended, list, standing_of};
 use super::wish::{Extending, Verb, Wish, Wording};
 use crate::Exit;
 use crate::args::keys::Extend;
 use crate::command::operate::{self, Ground};
-use crate::command::when::when;
-use crate::output::{Plan, key_text, state_text};
+use crate::output::Plan;
 
 /// Makes windows longer: those of some keys, or of all of a pipeline.
 pub(crate) fn extend(arguments: &Extend) -> Result<Exit> {
@@ -32,14 +30,12 @@ fn all(arguments: &Extend, verb: &Extending) -> Result<Exit> {
     let Extend { change, .. } = arguments;
     operate::plan(&change.common, change.confirm, async |ground| {
         let scope = ground.scope()?;
+        ground.refuse_streamed(&scope, &[])?;
         let mut plan = Plan::new(VERB, "key", "keys");
         let mut query = Some(of(&scope));
         while let Some(planned) = next(ground, verb, &mut query).await? {
-            for (planned, since) in planned {
-                plan.add(format_args!(
-                    "{}  {since}",
-                    key_text(planned.operation.key.as_str())
-                ));
+            for (_, standing) in planned {
+                plan.add(standing);
             }
         }
         ground.remark_on_use(&mut plan);
@@ -47,7 +43,7 @@ fn all(arguments: &Extend, verb: &Extending) -> Result<Exit> {
             return Ok(exit);
         }
         let mut query = Some(of(&scope));
-        let mut list = super::change::list(change);
+        let mut list = list(change);
         let mut is_carried_out = true;
         while let Some(planned) = next(ground, verb, &mut query).await? {
             let planned = planned.into_iter().map(|(planned, _)| planned).collect();
@@ -79,14 +75,13 @@ async fn next(
             else {
                 return None;
             };
-            let state = state_text(record.state.kind());
-            let since = format!("{state} since {}", when(since(&record), ground.now()));
+            let shown = standing_of(ground, &operation, &record);
             let planned = Planned {
                 operation,
                 order,
                 before: standing(Some(&record)),
             };
-            Some((planned, since))
+            Some((planned, shown))
         });
     let planned = planned.collect();
     *query = next.map(|after| {

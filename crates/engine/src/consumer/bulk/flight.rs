@@ -7,6 +7,7 @@ use std::time::Duration;
 use semel_core::{Claim, Renewal};
 use tokio::task::{Id, JoinError, JoinSet};
 
+use crate::consumer::desk::renewals;
 use crate::consumer::stream::Admitted;
 use crate::effect::{BulkEffect, Call, Verdict};
 use crate::pipeline::Incoming;
@@ -93,13 +94,7 @@ impl Flights {
     pub(super) fn renewals(&self, lease: Duration) -> Vec<Renewal> {
         let protected = self.aloft.values().filter(|flight| flight.is_protected);
         let claims = protected.flat_map(|flight| flight.calls.iter().map(|call| &call.claim));
-        claims
-            .map(|claim| Renewal {
-                operation: claim.operation.clone(),
-                claim_id: claim.claim_id,
-                lease,
-            })
-            .collect()
+        renewals(lease, claims)
     }
 
     fn landed(&mut self, joined: Result<(Id, Vec<Verdict>), JoinError>) -> Option<Landed> {

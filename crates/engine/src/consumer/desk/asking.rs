@@ -6,7 +6,8 @@ use std::future::Future;
 use std::time::Duration;
 
 use semel_core::{
-    Admission, Advice, ClaimRequest, Error, ErrorKind, Renewal, Result, Settled, Settlement, Store,
+    Admission, Advice, Claim, ClaimRequest, Error, ErrorKind, Renewal, Renewed, Result, Settled,
+    Settlement, Store,
 };
 
 use super::Desk;
@@ -317,11 +318,43 @@ impl<S: Store + Clone> Desk<S> {
         }
     }
 
+    /// Extends leases of what runs; `None` if nothing was asked, as of [`try_ask`](Self::try_ask).
+    pub(in crate::consumer) async fn try_renew(
+        &self,
+        renewals: &[Renewal],
+    ) -> Result<Option<Vec<Renewed>>> {
+        if renewals.is_empty() || semel_core::planted("M16") {
+            return Ok(Some(Vec::new()));
+        }
+        let asked = self.try_ask(|| self.store.renew(renewals)).await?;
+        let Asked::Answered(renewed) = asked else {
+            return Ok(None);
+        };
+        self.observe(&Event::Renewed {
+            count: renewals.len(),
+        });
+        Ok(Some(renewed))
+    }
+
     /// Whether a claim that was asked for at `asked_at` is still fresh enough to begin its effect:
     /// a worker that was stopped for two thirds of its lease fences itself.
     pub(in crate::consumer) fn may_begin(&self, asked_at: Duration) -> bool {
         self.now().saturating_sub(asked_at) < self.pipeline.lease * 2 / 3
     }
+}
+
+/// These claims, to be extended while their effects run.
+pub(in crate::consumer) fn renewals<'a>(
+    lease: Duration,
+    claims: impl Iterator<Item = &'a Claim>,
+) -> Vec<Renewal> {
+    claims
+        .map(|claim| Renewal {
+            operation: claim.operation.clone(),
+            claim_id: claim.claim_id,
+            lease,
+        })
+        .collect()
 }
 
 /// The answer of a call that was waited for.

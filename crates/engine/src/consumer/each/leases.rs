@@ -4,9 +4,8 @@ use std::time::Duration;
 
 use semel_core::{Renewal, Renewed, Result, StateKind, Store};
 
-use super::super::desk::{Asked, Desk, RECHECK};
+use super::super::desk::{Desk, RECHECK, renewals};
 use super::{Attempts, Found};
-use crate::event::Event;
 
 impl Attempts {
     /// Extends the leases of everything under way, at a third of the lease.
@@ -23,21 +22,10 @@ impl Attempts {
             return Ok(());
         }
         self.renew_at = now + lease / 3;
-        if semel_core::planted("M16") {
-            return Ok(());
-        }
-        let renewals = self.renewals(lease);
-        if renewals.is_empty() {
-            return Ok(());
-        }
-        let asked = desk.try_ask(|| desk.store.renew(&renewals)).await?;
-        let Asked::Answered(renewed) = asked else {
+        let Some(renewed) = desk.try_renew(&self.renewals(lease)).await? else {
             self.renew_at = desk.now() + RECHECK.min(lease / 3);
             return Ok(());
         };
-        desk.observe(&Event::Renewed {
-            count: renewals.len(),
-        });
         let protected = self.running.values_mut().filter(|it| it.is_protected);
         for (running, renewed) in protected.zip(renewed) {
             // In doubt, nobody else runs it, and its completion is still accepted: DBT-2.
@@ -67,13 +55,6 @@ impl Attempts {
 
     fn renewals(&self, lease: Duration) -> Vec<Renewal> {
         let protected = self.running.values().filter(|it| it.is_protected);
-        protected
-            .map(|running| &running.claim)
-            .map(|claim| Renewal {
-                operation: claim.operation.clone(),
-                claim_id: claim.claim_id,
-                lease,
-            })
-            .collect()
+        renewals(lease, protected.map(|it| &it.claim))
     }
 }

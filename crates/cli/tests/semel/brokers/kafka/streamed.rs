@@ -250,6 +250,9 @@ fn operators_see_what_the_changelog_has_and_are_told_what_cannot_be_changed() {
             .says("[unsupported]")
             .says("keys show pay-3");
     }
+    let all = ["keys", "extend", "--all", "--window", "30d"];
+    let refused = flow.site.semel(&all).code(2);
+    refused.says(&changelog).says("[unsupported]");
     let replay = flow.site.semel(&["replay", "--id", "r"]).code(2);
     replay.says("semel-replay-id").says("[unsupported]");
     running.signal(Signal::TERM);

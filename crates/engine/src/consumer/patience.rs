@@ -1,0 +1,28 @@
+//! How long a shutdown still waits for what is under way.
+
+use std::time::Duration;
+
+use semel_core::Store;
+
+use super::desk::Desk;
+
+/// Begins when somebody first asks in a shutdown.
+#[derive(Default)]
+pub(super) struct Patience {
+    since: Option<Duration>,
+}
+
+impl Patience {
+    /// Until when; nothing while there is no shutdown.
+    pub(super) fn ends<S: Store + Clone>(&mut self, desk: &Desk<S>) -> Option<Duration> {
+        if !desk.is_stopping() {
+            return None;
+        }
+        let since = *self.since.get_or_insert_with(|| desk.now());
+        Some(since.saturating_add(desk.shutdown.patience))
+    }
+
+    pub(super) fn is_over<S: Store + Clone>(&mut self, desk: &Desk<S>) -> bool {
+        self.ends(desk).is_some_and(|end| end <= desk.now())
+    }
+}
