@@ -41,11 +41,10 @@ mod wrong;
 use std::time::Duration;
 
 use semel_core::{Entity, Operation};
-use stateright::{Model, Property};
 
 use self::law::{Case, Fault, Law};
 use self::output::Output;
-use self::search::{Subject, Tally, check};
+use self::search::{Subject, Tally, check, is_model};
 use self::setup::{MOST_OPERATIONS, Setup};
 use self::steps::Action;
 use self::streamed::Streamed;
@@ -77,26 +76,7 @@ impl Protocol {
     }
 }
 
-impl Model for Protocol {
-    type State = World;
-    type Action = Action;
-
-    fn init_states(&self) -> Vec<World> {
-        vec![World::new(&self.setup)]
-    }
-
-    fn actions(&self, state: &World, actions: &mut Vec<Action>) {
-        self.possible(state, actions);
-    }
-
-    fn next_state(&self, last: &World, action: Action) -> Option<World> {
-        self.happens(last, action)
-    }
-
-    fn properties(&self) -> Vec<Property<Self>> {
-        Law::properties()
-    }
-}
+is_model!(Protocol);
 
 impl Subject for Protocol {
     type Setup = Setup;

@@ -20,13 +20,12 @@ mod tests;
 mod world;
 
 use semel_core::{Entity, Operation};
-use stateright::{Model, Property};
 
 use self::law::{Case, Fault, Law};
 use self::setup::Setup;
 use self::steps::Action;
 use self::world::World;
-use super::search::{Subject, Tally};
+use super::search::{Subject, Tally, is_model};
 use super::setup::{Class, MOST_OPERATIONS};
 use crate::report::Row;
 
@@ -48,26 +47,7 @@ impl Output {
     }
 }
 
-impl Model for Output {
-    type State = World;
-    type Action = Action;
-
-    fn init_states(&self) -> Vec<World> {
-        vec![World::new(&self.setup)]
-    }
-
-    fn actions(&self, state: &World, actions: &mut Vec<Action>) {
-        self.possible(state, actions);
-    }
-
-    fn next_state(&self, last: &World, action: Action) -> Option<World> {
-        self.happens(last, action)
-    }
-
-    fn properties(&self) -> Vec<Property<Self>> {
-        Law::properties()
-    }
-}
+is_model!(Output);
 
 impl Subject for Output {
     type Setup = Setup;

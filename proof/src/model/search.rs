@@ -33,6 +33,35 @@ pub(crate) trait Subject: Model + Clone + Send + Sync + 'static {
     fn report(&self, broken: &[&str], row: &mut Row);
 }
 
+/// The names that a model goes by here: what is `possible` in a `World`, what `happens` by an `Action`, and the
+/// `Law`s.
+macro_rules! is_model {
+    ($subject:ident) => {
+        impl stateright::Model for $subject {
+            type State = World;
+            type Action = Action;
+
+            fn init_states(&self) -> Vec<World> {
+                vec![World::new(&self.setup)]
+            }
+
+            fn actions(&self, state: &World, actions: &mut Vec<Action>) {
+                self.possible(state, actions);
+            }
+
+            fn next_state(&self, last: &World, action: Action) -> Option<World> {
+                self.happens(last, action)
+            }
+
+            fn properties(&self) -> Vec<stateright::Property<Self>> {
+                Law::properties()
+            }
+        }
+    };
+}
+
+pub(crate) use is_model;
+
 /// Hard cases that were met and faults that were dealt, by number.
 #[derive(Clone)]
 pub(crate) struct Tally {
@@ -102,6 +131,34 @@ where
         found.broken = shorter.broken;
     }
     Some(found)
+}
+
+/// The laws that a setup breaks.
+#[cfg(test)]
+#[track_caller]
+pub(crate) fn broken<M>(setup: M::Setup) -> Vec<&'static str>
+where
+    M: Subject,
+    M::State: Clone + Debug + Hash + PartialEq + Send + Sync + 'static,
+    M::Action: Clone + Debug + PartialEq,
+{
+    let found = search::<M>(setup, 1, None).expect("a model");
+    found.broken.iter().map(|way| way.law).collect()
+}
+
+/// What `wrong` makes of a setup breaks `law`, whatever else it breaks.
+#[cfg(test)]
+#[track_caller]
+pub(crate) fn breaks<M>(right: M::Setup, wrong: impl FnOnce(&mut M::Setup), law: &str)
+where
+    M: Subject,
+    M::State: Clone + Debug + Hash + PartialEq + Send + Sync + 'static,
+    M::Action: Clone + Debug + PartialEq,
+{
+    let mut setup = right;
+    wrong(&mut setup);
+    let laws = broken::<M>(setup);
+    assert!(laws.contains(&law), "broke only {laws:?}");
 }
 
 /// The same, for ways of fewer than `steps` steps.

@@ -3,7 +3,7 @@
 use super::Protocol;
 use super::configurations::{TWICE, TWO};
 use super::law::Law;
-use super::search::search;
+use super::search;
 use super::setup::{Broker, Budget, Class, Setup, Wish};
 use super::wrong::{Conduct, Keeping};
 
@@ -28,18 +28,14 @@ fn with(setup: Setup, budget: impl FnOnce(&mut Budget)) -> Setup {
 
 #[track_caller]
 fn broken(setup: Setup) -> Vec<&'static str> {
-    let found = search::<Protocol>(setup, 1, None).expect("a protocol");
-    found.broken.iter().map(|way| way.law).collect()
+    search::broken::<Protocol>(setup)
 }
 
 /// Nothing is wrong with it, but with what `wrong` makes of it.
 #[track_caller]
 fn only_breaks(right: Setup, wrong: impl FnOnce(&mut Setup), law: Law) {
     assert_eq!(broken(right), [""; 0], "as it should be");
-    let mut setup = right;
-    wrong(&mut setup);
-    let laws = broken(setup);
-    assert!(laws.contains(&law.name()), "broke only {laws:?}");
+    search::breaks::<Protocol>(right, wrong, law.name());
 }
 
 #[test]
@@ -293,7 +289,7 @@ fn a_broken_law_is_told_by_a_way_to_it() {
         conduct: Conduct::DropsBusy,
         ..small(Class::Transactional)
     };
-    let found = search::<Protocol>(setup, 1, None).expect("a protocol");
+    let found = search::search::<Protocol>(setup, 1, None).expect("a protocol");
     let way = found.broken.first().expect("a broken law");
     let lines: Vec<&str> = way.story.lines().map(str::trim).collect();
     assert_eq!(

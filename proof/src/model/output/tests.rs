@@ -3,7 +3,7 @@
 use super::Output;
 use super::law::Law;
 use super::setup::{Conduct, Keeping, Setup, all};
-use crate::model::search::search;
+use crate::model::search;
 
 /// One of the configurations that every merge checks, so nothing is wrong with it.
 #[track_caller]
@@ -14,16 +14,12 @@ fn named(name: &str) -> Setup {
 
 #[track_caller]
 fn broken(setup: Setup) -> Vec<&'static str> {
-    let found = search::<Output>(setup, 1, None).expect("a model");
-    found.broken.iter().map(|way| way.law).collect()
+    search::broken::<Output>(setup)
 }
 
 #[track_caller]
 fn breaks(right: Setup, wrong: impl FnOnce(&mut Setup), law: Law) {
-    let mut setup = right;
-    wrong(&mut setup);
-    let laws = broken(setup);
-    assert!(laws.contains(&law.name()), "broke only {laws:?}");
+    search::breaks::<Output>(right, wrong, law.name());
 }
 
 fn crashes() -> Setup {

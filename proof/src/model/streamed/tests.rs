@@ -3,7 +3,7 @@
 use super::Streamed;
 use super::law::Law;
 use super::setup::{Conduct, Fencing, Setup, all};
-use crate::model::search::search;
+use crate::model::search;
 
 /// One of the configurations that every merge checks.
 #[track_caller]
@@ -14,17 +14,13 @@ fn named(name: &str) -> Setup {
 
 #[track_caller]
 fn broken(setup: Setup) -> Vec<&'static str> {
-    let found = search::<Streamed>(setup, 1, None).expect("a model");
-    found.broken.iter().map(|way| way.law).collect()
+    search::broken::<Streamed>(setup)
 }
 
 /// Every merge finds that nothing is wrong with it but what `wrong` makes of it.
 #[track_caller]
 fn breaks(right: Setup, wrong: impl FnOnce(&mut Setup), law: Law) {
-    let mut setup = right;
-    wrong(&mut setup);
-    let laws = broken(setup);
-    assert!(laws.contains(&law.name()), "broke only {laws:?}");
+    search::breaks::<Streamed>(right, wrong, law.name());
 }
 
 /// One move of the partition, and nothing else goes wrong.
