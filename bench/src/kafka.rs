@@ -133,12 +133,8 @@ impl Site {
                 id % 1_000,
                 id % 77
             );
-            send(
-                &producer,
-                &site.input,
-                Some(key.as_bytes()),
-                payload.as_bytes(),
-            )?;
+            let record = BaseRecord::to(&site.input).key(key.as_bytes());
+            send(&producer, record.payload(payload.as_bytes()))?;
         }
         drain(&producer);
         Ok(site)
@@ -240,8 +236,9 @@ impl Site {
                 let record = tries.find_map(|polled| polled);
                 let record = record.ok_or("no more records came")?;
                 let record = record?;
-                let payload = record.payload().unwrap_or_default();
-                send(&producer, output, record.key(), payload)?;
+                let mut copy = BaseRecord::to(output).payload(record.payload().unwrap_or_default());
+                copy.key = record.key();
+                send(&producer, copy)?;
                 places.insert(record.partition(), record.offset() + 1);
                 batch += 1;
             }
@@ -308,16 +305,11 @@ impl Site {
     }
 }
 
-fn send(
+/// Waits where there is no room for it.
+pub(crate) fn send(
     producer: &BaseProducer,
-    topic: &str,
-    key: Option<&[u8]>,
-    payload: &[u8],
+    mut record: BaseRecord<'_, [u8], [u8]>,
 ) -> Result<(), KafkaError> {
-    let mut record = BaseRecord::<[u8], [u8]>::to(topic).payload(payload);
-    if let Some(key) = key {
-        record = record.key(key);
-    }
     loop {
         match producer.send(record) {
             Ok(()) => return Ok(()),

@@ -8,7 +8,7 @@ use std::time::Duration;
 use rdkafka::admin::{AdminClient, AdminOptions, NewTopic, TopicReplication};
 use rdkafka::client::DefaultClientContext;
 use rdkafka::consumer::{BaseConsumer, Consumer};
-use rdkafka::error::{KafkaError, RDKafkaErrorCode};
+use rdkafka::error::KafkaError;
 use rdkafka::message::Message;
 use rdkafka::producer::{BaseProducer, BaseRecord, Producer};
 use rdkafka::{ClientConfig, Offset, TopicPartitionList};
@@ -18,6 +18,7 @@ use semel_engine::system::SystemClock;
 use tokio::runtime::Runtime;
 
 use crate::figures::{Figures, timed};
+use crate::kafka::send;
 
 type Failure = Box<dyn std::error::Error>;
 
@@ -98,7 +99,8 @@ impl Site {
                 block.extend([0; 20]);
             }
             let partition = i32::try_from(record)? % PARTITIONS;
-            send(&producer, &self.changelog, partition, &block)?;
+            let record = BaseRecord::to(&self.changelog).partition(partition);
+            send(&producer, record.payload(&block))?;
             bytes += block.len();
             if bytes > BYTES {
                 producer.commit_transaction(PATIENCE)?;
@@ -200,26 +202,6 @@ impl Site {
         let mut config = ClientConfig::new();
         config.set("bootstrap.servers", &self.brokers);
         config
-    }
-}
-
-fn send(
-    producer: &BaseProducer,
-    topic: &str,
-    partition: i32,
-    block: &[u8],
-) -> Result<(), KafkaError> {
-    let mut record: BaseRecord<'_, [u8], [u8]> =
-        BaseRecord::to(topic).partition(partition).payload(block);
-    loop {
-        match producer.send(record) {
-            Ok(()) => return Ok(()),
-            Err((KafkaError::MessageProduction(RDKafkaErrorCode::QueueFull), again)) => {
-                record = again;
-                producer.poll(Duration::from_millis(1));
-            }
-            Err((error, _)) => return Err(error),
-        }
     }
 }
 
