@@ -10,10 +10,11 @@ use rdkafka::{Offset, TopicPartitionList};
 use crate::consume::Context;
 use crate::shared::{Assignment, AssignmentId, Shared, State};
 
-/// The thread's work: commits what is finished, as often as the options say, until an end is asked for.
+/// The thread's work: commits what is finished, as often as the options say and soon after the last that is
+/// in hand, until an end is asked for.
 pub(crate) fn run(consumer: &BaseConsumer<Context>, shared: &Shared) {
     let every = consumer.context().options.commit_every;
-    while shared.goes_on_for(every) {
+    while shared.commit_is_due(every) {
         // Refused, it is asked again when the next is due.
         let _ = commit(consumer, shared, None);
     }

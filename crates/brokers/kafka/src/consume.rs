@@ -186,7 +186,7 @@ impl Consuming<'_> {
     /// Reads what is there, waiting a little for the first.
     fn poll(&mut self, options: &Options) {
         let mut patience = POLL;
-        let mut read = Vec::new();
+        let mut read = Vec::with_capacity(READ_AT_ONCE);
         let mut names = Names::default();
         while read.len() < READ_AT_ONCE {
             match self.consumer.poll(patience) {

@@ -25,7 +25,7 @@ pub struct Options {
     pub span: u32,
     /// How long a partition that is to leave waits for what has begun.
     pub drain: Duration,
-    /// How often finished prefixes are committed.
+    /// How often finished prefixes are committed, at least: ten times as often where nothing is in hand.
     pub commit_every: Duration,
 }
 

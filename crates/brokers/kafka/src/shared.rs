@@ -23,8 +23,8 @@ pub(crate) struct Shared {
     arrived: Notify,
     /// The consuming thread: something was finished, fetched or asked for.
     changed: Condvar,
-    /// Whoever waits for the end: it was asked for.
-    ends: Condvar,
+    /// The committing thread: the end was asked for, or nothing is in hand any more.
+    due: Condvar,
     /// Held by whoever commits, from the look at what is finished to the answer.
     commits: Mutex<()>,
 }
@@ -103,17 +103,43 @@ impl Shared {
     /// Asks for the end; the first to ask says how.
     pub(crate) fn end(&self, how: End) {
         self.lock().end.get_or_insert(how);
-        self.ends.notify_all();
+        self.due.notify_all();
         self.wake();
     }
 
-    /// Waits for so long, and says whether nobody asked for the end.
-    pub(crate) fn goes_on_for(&self, time: Duration) -> bool {
-        let waited = self
-            .ends
-            .wait_timeout_while(self.lock(), time, |state| state.end.is_none());
-        let (state, _) = waited.unwrap_or_else(PoisonError::into_inner);
+    /// Waits until a commit is due: `every` is over, or a tenth of it and nothing is in hand any more. Says
+    /// whether nobody asked for the end.
+    pub(crate) fn commit_is_due(&self, every: Duration) -> bool {
+        let soon = every / 10;
+        let state = self.waits_for_commit(self.lock(), soon, |_| true);
+        let state = self.waits_for_commit(state, every.saturating_sub(soon), |state| {
+            !state.is_caught_up()
+        });
         state.end.is_none()
+    }
+
+    /// Waits for so long, unless the end is asked for or there is nothing to wait for any more.
+    fn waits_for_commit<'s>(
+        &self,
+        state: MutexGuard<'s, State>,
+        time: Duration,
+        waits: impl Fn(&State) -> bool,
+    ) -> MutexGuard<'s, State> {
+        let waited = self
+            .due
+            .wait_timeout_while(state, time, |state| state.end.is_none() && waits(state));
+        waited.unwrap_or_else(PoisonError::into_inner).0
+    }
+
+    /// Notes that these are finished.
+    pub(crate) fn finish(&self, batch: &[DeliveryId]) {
+        let mut state = self.lock();
+        state.finish(batch);
+        if state.is_caught_up() {
+            self.due.notify_all();
+        }
+        drop(state);
+        self.wake();
     }
 
     /// Waits for something to fetch. Cancel safe.
@@ -267,8 +293,16 @@ impl State {
         Found::Nothing
     }
 
-    pub(crate) fn finish(&mut self, batch: &[DeliveryId]) {
+    fn finish(&mut self, batch: &[DeliveryId]) {
         self.settle(batch, Prefix::finish);
+    }
+
+    /// Whether nothing is in hand or waits for it, and something of what was is not committed.
+    fn is_caught_up(&self) -> bool {
+        let mut assignments = self.assignments.values();
+        self.handed.is_empty()
+            && self.ready.is_empty()
+            && assignments.any(|it| it.prefix.to_commit().is_some())
     }
 
     pub(crate) fn give_back(&mut self, batch: &[DeliveryId]) {
@@ -386,5 +420,48 @@ mod tests {
                 assert_eq!(assignment.is_paused, expected, "{partition}");
             }
         }
+    }
+
+    #[test]
+    fn a_commit_is_due_soon_after_the_last_that_is_in_hand() {
+        let shared = Shared::default();
+        let record = |number| Delivery {
+            id: DeliveryId(0),
+            payload: bytes::Bytes::new(),
+            headers: Vec::new(),
+            coordinates: format!("kafka:t:0:{number}").into(),
+            appended_at: None,
+            oversize_bytes: None,
+        };
+        let mut state = shared.lock();
+        let id = state.assign("t", 0, true);
+        for offset in 0..3 {
+            state.take_in("t", 0, offset, record(offset));
+        }
+        let Found::Deliveries(first) = state.fetch(2) else {
+            panic!("two are there");
+        };
+        drop(state);
+        let ids: Vec<_> = first.iter().map(|it| it.id).collect();
+        shared.finish(&ids);
+        assert!(!shared.lock().is_caught_up(), "one waits to be fetched");
+        let Found::Deliveries(last) = shared.lock().fetch(2) else {
+            panic!("one is there");
+        };
+        assert!(!shared.lock().is_caught_up(), "one is in hand");
+        let every = Duration::from_secs(10);
+        std::thread::scope(|scope| {
+            let due = scope.spawn(|| {
+                let asked = Instant::now();
+                (shared.commit_is_due(every), asked.elapsed())
+            });
+            shared.finish(&[last[0].id]);
+            let (goes_on, after) = due.join().expect("no panic");
+            assert!(goes_on && after < every, "{goes_on} {after:?}");
+        });
+        shared.lock().committed(id, &[], 3);
+        assert!(!shared.lock().is_caught_up(), "nothing is left to commit");
+        shared.end(End::AtOnce);
+        assert!(!shared.commit_is_due(every), "the end was asked for");
     }
 }

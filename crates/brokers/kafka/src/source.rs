@@ -108,8 +108,7 @@ impl Source for KafkaSource {
     }
 
     async fn acknowledge(&mut self, batch: &[DeliveryId]) -> Result<()> {
-        self.shared.lock().finish(batch);
-        self.shared.wake();
+        self.shared.finish(batch);
         Ok(())
     }
 
