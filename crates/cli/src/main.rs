@@ -21,6 +21,11 @@ use semel_core::{Code, Error, ErrorKind, Result};
 
 use args::{Arguments, Command};
 
+/// A batch is allocated by one thread and freed by another, thousands of small pieces at a time.
+#[cfg(feature = "jemalloc")]
+#[global_allocator]
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
+
 fn main() -> ExitCode {
     let arguments = Arguments::try_parse().unwrap_or_else(|error| misused(&error));
     output::set_colour(arguments.colour);
