@@ -255,4 +255,4 @@ async fn publish(
 
 /// As the binary has it.
 const PREFETCH: u16 = 1_000;
-const RECORDS: u32 = 100_000;
+const RECORDS: u32 = 200_000;

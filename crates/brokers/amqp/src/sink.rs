@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use lapin::options::{
     BasicPublishOptions, ConfirmSelectOptions, ExchangeDeclareOptions, QueueDeclareOptions,
@@ -10,7 +11,6 @@ use lapin::types::FieldTable;
 use lapin::{BasicProperties, Channel, Confirmation, Connection, ExchangeKind, PublisherConfirm};
 use semel_core::port::sink::{Publication, Sink};
 use semel_core::{Code, Error, ErrorKind, Result};
-use tokio::sync::Mutex;
 use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::error;
@@ -18,19 +18,21 @@ use crate::options::SinkOptions;
 use crate::place::{OPEN, Place, SHORT_BYTES};
 use crate::session::REPLY_SUCCESS;
 
-/// Publishes to an exchange, with one connection and channel at a time, one batch after the other.
+/// Publishes to an exchange over one connection, each of the batches that are under way on a channel of its own.
 pub struct AmqpSink {
     place: Place,
     options: SinkOptions,
-    /// Nothing while there is none, and while a batch uses it: a batch that is given up takes it along, so
-    /// that no later one is answered with its confirms.
-    line: Mutex<Option<Line>>,
+    /// The latest connection; held while another one is made.
+    connection: tokio::sync::Mutex<Option<Arc<Connection>>>,
+    /// Those that no batch uses: a batch that is given up takes its own along, so that no later one is
+    /// answered with its confirms.
+    idle: Mutex<Vec<Line>>,
 }
 
 /// A channel that confirms.
 struct Line {
     channel: Channel,
-    connection: Connection,
+    connection: Arc<Connection>,
     /// What a header frame takes.
     frame_bytes: usize,
     /// Whether the broker has confirmed anything here.
@@ -72,7 +74,8 @@ impl AmqpSink {
         Ok(Self {
             place,
             options,
-            line: Mutex::new(None),
+            connection: tokio::sync::Mutex::default(),
+            idle: Mutex::default(),
         })
     }
 
@@ -88,7 +91,8 @@ impl AmqpSink {
     /// Safe
     pub async fn connect(options: SinkOptions) -> Result<Self> {
         let sink = Self::new(options)?;
-        *sink.line.lock().await = Some(sink.open().await?);
+        let line = sink.open().await?;
+        sink.idle().push(line);
         Ok(sink)
     }
 
@@ -124,8 +128,41 @@ impl AmqpSink {
         Ok(())
     }
 
+    /// A channel that no other batch uses.
+    async fn line(&self) -> Result<Line> {
+        let free = {
+            let mut idle = self.idle();
+            idle.retain(|line| line.channel.status().connected());
+            idle.pop()
+        };
+        match free {
+            Some(line) => Ok(line),
+            None => self.open().await,
+        }
+    }
+
+    fn idle(&self) -> MutexGuard<'_, Vec<Line>> {
+        // Nothing panics with it in hand.
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Uses a connection no more that failed a batch, whatever it says of itself.
+    async fn forget(&self, failed: &Arc<Connection>) {
+        let mut latest = self.connection.lock().await;
+        latest.take_if(|latest| Arc::ptr_eq(latest, failed));
+        self.idle()
+            .retain(|line| !Arc::ptr_eq(&line.connection, failed));
+    }
+
+    /// Makes another channel, and a connection where there is none.
     async fn open(&self) -> Result<Line> {
-        let connection = self.place.connect("semel sink").await?;
+        let mut latest = self.connection.lock().await;
+        let connection = match latest.take().filter(|it| it.status().connected()) {
+            Some(connection) => connection,
+            None => Arc::new(self.place.connect("semel sink").await?),
+        };
+        *latest = Some(Arc::clone(&connection));
+        drop(latest);
         let made = timeout(OPEN, self.confirming(&connection)).await;
         let made = made.map_err(|_| error::silent(&self.place))?;
         let exchange = &self.options.exchange;
@@ -347,19 +384,15 @@ impl Sink for AmqpSink {
         if batch.is_empty() {
             return Vec::new();
         }
-        let mut place = self.line.lock().await;
-        let line = place.take();
-        let line = match line.filter(|line| line.channel.status().connected()) {
-            Some(line) => Ok(line),
-            None => self.open().await,
-        };
-        let mut line = match line {
+        let mut line = match self.line().await {
             Ok(line) => line,
             Err(error) => return vec![Err(error); batch.len()],
         };
         let (answers, is_whole) = self.publish_on(&mut line, batch).await;
         if is_whole {
-            *place = Some(line);
+            self.idle().push(line);
+        } else {
+            self.forget(&line.connection).await;
         }
         answers
     }

@@ -51,6 +51,42 @@ async fn what_is_confirmed_is_there_whole_and_in_order() {
 }
 
 #[tokio::test]
+async fn batches_side_by_side_are_each_answered_though_one_is_given_up() {
+    let queue = Queue::open().await;
+    let sink = queue.sink();
+    for round in 0..5_u32 {
+        let of = |batch: u32| round * 1_000 + batch * 100;
+        let batches = [0, 1, 2].map(|number| batch(of(number)..of(number) + 100));
+        let given_up = batch(of(9)..of(9) + 100);
+        let (one, two, three, late) = tokio::join!(
+            sink.publish(&batches[0]),
+            sink.publish(&batches[1]),
+            sink.publish(&batches[2]),
+            timeout(Duration::from_millis(1), sink.publish(&given_up)),
+        );
+        for answers in [one, two, three] {
+            assert_eq!(answers.len(), 100);
+            assert!(answers.iter().all(Result::is_ok), "{answers:?}");
+        }
+        drop(late);
+        let mut source = queue.source();
+        let mut got = std::collections::BTreeSet::new();
+        let sent: std::collections::BTreeSet<_> =
+            batches.iter().flatten().map(|it| it.id.clone()).collect();
+        while !sent.iter().all(|id| got.contains(&**id)) {
+            let some = some(&mut source, 200).await;
+            got.extend(some.iter().filter_map(|it| {
+                let id = header(it, "amqp-message-id")?;
+                Some(String::from_utf8_lossy(id).into_owned())
+            }));
+            let ids: Vec<_> = some.iter().map(|it| it.id).collect();
+            source.acknowledge(&ids).await.expect("the broker is there");
+        }
+        source.close().await.expect("the broker is there");
+    }
+}
+
+#[tokio::test]
 async fn a_message_that_no_queue_gets_is_no_success() {
     let queue = Queue::open().await;
     let sink =
