@@ -33,6 +33,30 @@ pub fn duration(text: &str) -> Result<Duration, String> {
         .ok_or_else(|| format!("`{text}` is longer than 100 years"))
 }
 
+/// Reads a window: a duration, or the name of one of the [`WINDOWS`].
+///
+/// # Errors
+///
+/// What is wrong and how to write it, one line.
+pub fn window(text: &str) -> Result<Duration, String> {
+    if let Some((_, window)) = WINDOWS.iter().find(|(name, _)| *name == text) {
+        return Ok(*window);
+    }
+    duration(text).map_err(|error| {
+        let names = WINDOWS.map(|(name, _)| format!("`{name}`"));
+        format!("{error}; windows with a name are {}", names.join(", "))
+    })
+}
+
+/// Windows that are usual for a kind of message, by their names.
+pub const WINDOWS: [(&str, Duration); 5] = [
+    ("business-events", Duration::from_secs(7 * 86_400)),
+    ("webhooks", Duration::from_secs(86_400)),
+    ("metrics", Duration::from_secs(5 * 60)),
+    ("broker-messages", Duration::from_secs(72 * 3_600)),
+    ("slo", Duration::from_secs(30 * 86_400)),
+];
+
 /// Reads a size in bytes: a whole number and `B`, `KiB`, `MiB`, `GiB`, `kB`, `MB` or `GB`.
 ///
 /// # Errors
@@ -104,6 +128,23 @@ const MAX_MILLIS: u64 = 36_525 * 86_400_000;
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_window_has_a_name_or_is_a_duration() {
+        let days = |days: u64| Duration::from_secs(days * 86_400);
+        for (text, expected) in [
+            ("business-events", days(7)),
+            ("webhooks", days(1)),
+            ("metrics", Duration::from_secs(300)),
+            ("broker-messages", days(3)),
+            ("slo", days(30)),
+            ("36h", Duration::from_secs(36 * 3_600)),
+        ] {
+            assert_eq!(window(text), Ok(expected), "{text}");
+        }
+        let said = window("webhook").expect_err("no such name");
+        assert!(said.contains("`webhook`") && said.contains("`webhooks`") && said.contains("`7d`"));
+    }
 
     #[test]
     fn durations_need_a_unit_and_have_a_limit() {

@@ -62,7 +62,7 @@ pub(crate) enum OnDoubt {
 }
 
 fn window(text: &str) -> Result<Duration, String> {
-    let duration = units::duration(text)?;
+    let duration = units::window(text)?;
     if duration.is_zero() {
         return Err("a window of zero remembers nothing; the least is `1ms`".to_owned());
     }

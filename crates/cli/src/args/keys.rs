@@ -124,7 +124,7 @@ pub(crate) struct Hold {
 #[derive(Debug, Args)]
 pub(crate) struct Extend {
     /// Remember them at least so long, counted from their end
-    #[arg(long, value_name = "DURATION", value_parser = semel_core::units::duration)]
+    #[arg(long, value_name = "DURATION", value_parser = semel_core::units::window)]
     pub(crate) window: Duration,
     /// Every finished key of the pipeline
     #[arg(long, conflicts_with_all = ["keys", "keys_from"])]

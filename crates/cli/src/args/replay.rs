@@ -24,6 +24,9 @@ pub(crate) struct Replay {
         value_parser = semel_core::units::duration
     )]
     pub(crate) newer_than: Option<Duration>,
+    /// Do messages again that are older than the window, whose records may be gone
+    #[arg(long)]
+    pub(crate) allow_expired: bool,
     #[command(flatten)]
     pub(crate) common: Common,
     #[command(flatten)]

@@ -4,6 +4,7 @@ use std::ffi::OsStr;
 use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use semel_broker_file::Format;
 use semel_core::port::source::{DeliveryId, Fetched, Progress, Source};
@@ -28,7 +29,6 @@ use crate::narrator::Narrator;
 use crate::output::Plan;
 use crate::place::Place;
 use crate::progress::Bars;
-use crate::window::Gate;
 use crate::{Exit, output};
 
 /// An id of a replay, as it is typed. Fit for clap.
@@ -47,6 +47,10 @@ pub(crate) fn replay(arguments: &args::Replay) -> Result<Exit> {
         let settings = pipeline(ground)?;
         let source = source(settings, arguments.from.as_deref());
         refuse(settings, &source, arguments)?;
+        let age = age(settings, &source, arguments.newer_than).await?;
+        if age == Age::Unknown && !settings.pipeline.live_only && !arguments.allow_expired {
+            return Err(expired(settings, &source));
+        }
         let mut plan = Plan::new("replay", "source", "sources");
         plan.add(format_args!(
             "{}  {source}{}, as {}",
@@ -56,7 +60,7 @@ pub(crate) fn replay(arguments: &args::Replay) -> Result<Exit> {
             }),
             arguments.id
         ));
-        for remark in remarks(settings, &source) {
+        for remark in remarks(settings, age, arguments.allow_expired) {
             plan.remark(remark);
         }
         ground.remark_on_use(&mut plan);
@@ -127,8 +131,61 @@ fn refuse(
     Ok(())
 }
 
+/// What is known of the age of what is read again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Age {
+    /// Each message says when it was born, and what is older than the window is set aside.
+    Told,
+    /// All of it is younger than the window.
+    Young,
+    Unknown,
+}
+
+async fn age(
+    settings: &PipelineSettings,
+    source: &SourceSettings,
+    newer_than: Option<Duration>,
+) -> Result<Age> {
+    let pipeline = &settings.pipeline;
+    if pipeline.birth.is_some() {
+        return Ok(Age::Told);
+    }
+    let (window, margin) = (pipeline.window.duration(), pipeline.window.margin());
+    if newer_than.is_some_and(|age| age <= window.saturating_sub(margin)) {
+        return Ok(Age::Young);
+    }
+    let reach = match source {
+        SourceSettings::Kafka(_) => assemble::reach(source, pipeline.lease).await?,
+        SourceSettings::File { .. }
+        | SourceSettings::Stdin { .. }
+        | SourceSettings::Nats(_)
+        | SourceSettings::Amqp(_) => None,
+    };
+    Ok(match reach {
+        Some(reach) if reach.is_stamped => Age::Told,
+        Some(_) | None => Age::Unknown,
+    })
+}
+
+/// Refuses what would do things again that were done and forgotten.
+fn expired(settings: &PipelineSettings, source: &SourceSettings) -> Error {
+    let window = output::value::duration_text(settings.pipeline.window.duration());
+    let limit = match source {
+        SourceSettings::Kafka(_) => ", read less of it with --newer-than,",
+        SourceSettings::File { .. }
+        | SourceSettings::Stdin { .. }
+        | SourceSettings::Nats(_)
+        | SourceSettings::Amqp(_) => "",
+    };
+    usage(format!(
+        "{}: messages of {source} may be older than the window ({window}), and what was done that long ago \
+         would be done again: set `birth` in the pipeline{limit} or accept it with --allow-expired",
+        settings.pipeline.name
+    ))
+}
+
 /// What is good to know before one says yes.
-fn remarks(settings: &PipelineSettings, source: &SourceSettings) -> Vec<String> {
+fn remarks(settings: &PipelineSettings, age: Age, allow_expired: bool) -> Vec<String> {
     let window = output::value::duration_text(settings.pipeline.window.duration());
     let mut remarks = vec![format!(
         "what was done within the window ({window}) is replayed from its record, not done again"
@@ -137,11 +194,16 @@ fn remarks(settings: &PipelineSettings, source: &SourceSettings) -> Vec<String> 
         remarks.push(
             "the pipeline is live_only: whatever has no record is quarantined, not done".to_owned(),
         );
-    } else if Gate::unasked(settings) == Gate::Off {
-        remarks.push(format!(
-            "age gate: off (no `birth`): what was done longer than {window} ago and is read from {source} is done \
-             again"
-        ));
+        return remarks;
+    }
+    match age {
+        Age::Told | Age::Unknown if allow_expired => remarks.push(format!(
+            "--allow-expired: what was done longer than {window} ago and has no record any more is done again"
+        )),
+        Age::Told => remarks.push(format!(
+            "what is older than {window} and has no record is quarantined, not done"
+        )),
+        Age::Young | Age::Unknown => {}
     }
     remarks
 }
@@ -166,7 +228,11 @@ async fn replay_one(
     beside.spawn(listen(stop.clone(), bars.clone())?);
     beside.spawn(place.clone().watch(stop.clone()));
     let clock: Arc<dyn Clock> = ground.clock();
-    let pipeline = settings.pipeline.clone();
+    let mut pipeline = settings.pipeline.clone();
+    if arguments.allow_expired {
+        // The gate goes by it.
+        pipeline.birth = None;
+    }
     let (name, limit) = (pipeline.name.clone(), pipeline.max_message_bytes);
     let since = arguments.newer_than.map(|age| ground.now().minus(age));
     let source = match source {
@@ -179,6 +245,7 @@ async fn replay_one(
     let source = Marked {
         source,
         id: arguments.id.clone().into_bytes().into(),
+        allow_expired: arguments.allow_expired,
     };
     let (stores, layer) = Layer::over(
         &settings.layers.front,
@@ -236,6 +303,8 @@ struct Json<'a> {
 struct Marked<S> {
     source: S,
     id: bytes::Bytes,
+    /// Whether nobody is to learn how old they are.
+    allow_expired: bool,
 }
 
 // A method that is not handed on would be the default one.
@@ -248,6 +317,9 @@ impl<S: Source> Source for Marked<S> {
                 let headers = &mut delivery.headers;
                 headers.retain(|(name, _)| !name.eq_ignore_ascii_case(REPLAY_ID));
                 headers.push((REPLAY_ID.into(), self.id.clone()));
+                if self.allow_expired {
+                    delivery.appended_at = None;
+                }
             }
         }
         Ok(fetched)

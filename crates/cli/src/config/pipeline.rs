@@ -238,7 +238,7 @@ fn gate(fields: &mut Fields<'_>, store: Option<&StoreUrl>) -> Option<(KeySelecto
 fn pipeline_window(fields: &mut Fields<'_>, window: Window) -> Window {
     let inherited = duration_text(window.duration());
     fields.default_from("window", inherited, "window.duration");
-    let Some(duration) = fields.duration("window") else {
+    let Some(duration) = fields.window("window") else {
         return window;
     };
     let window = window.resized(duration);

@@ -182,7 +182,7 @@ fn window(fields: &mut Fields<'_>) -> Window {
     let Some(mut table) = fields.optional_sub("window") else {
         return Window::DEFAULT;
     };
-    let duration = table.duration_or("duration", Window::DEFAULT.duration());
+    let duration = table.window_or("duration", Window::DEFAULT.duration());
     let margin = table.duration("margin");
     if let Some(node) = table.node("duration")
         && duration.is_zero()

@@ -26,14 +26,24 @@ fn replayed(ended: &Ended) -> serde_json::Value {
 fn what_was_done_is_not_done_again_and_every_message_carries_the_id() {
     let site = site("");
     site.write("in", messages(0..5));
-    let plan = site.semel(&["replay", "--id", "r 1"]).code(1);
+    let plan = site
+        .semel(&["replay", "--id", "r 1", "--allow-expired"])
+        .code(1);
     plan.says("file in, as r 1")
-        .says("age gate: off")
-        .says("--yes");
+        .says("longer than 7d ago")
+        .says("--allow-expired --yes");
     assert_eq!(site.sorted_lines("out").len(), 3, "nothing was changed");
     let log = ["--log", "json", "--log-level", "decisions"];
     let arguments = [
-        &["replay", "--id", "r 1", "--yes", "--output", "json"],
+        &[
+            "replay",
+            "--id",
+            "r 1",
+            "--yes",
+            "--allow-expired",
+            "--output",
+            "json",
+        ],
         &log[..],
     ]
     .concat();
@@ -70,7 +80,15 @@ fn a_file_or_standard_input_may_be_named_instead() {
     let site = site("");
     site.write("more", messages(2..4));
     let arguments = [
-        "replay", "--id", "r", "--from", "more", "--yes", "--output", "json",
+        "replay",
+        "--id",
+        "r",
+        "--from",
+        "more",
+        "--yes",
+        "--allow-expired",
+        "--output",
+        "json",
     ];
     let json = replayed(&site.semel(&arguments).done());
     assert_eq!(
@@ -79,7 +97,15 @@ fn a_file_or_standard_input_may_be_named_instead() {
     );
     let mut command = site.command();
     command.args([
-        "replay", "--id", "r", "--from", "-", "--yes", "--output", "json",
+        "replay",
+        "--id",
+        "r",
+        "--from",
+        "-",
+        "--yes",
+        "--allow-expired",
+        "--output",
+        "json",
     ]);
     let ended = Running::start_with(&mut command, messages(3..5))
         .wait()
@@ -89,6 +115,40 @@ fn a_file_or_standard_input_may_be_named_instead() {
         (&json["applied"], &json["replayed"]),
         (&1.into(), &1.into())
     );
+}
+
+#[test]
+fn what_may_be_forgotten_is_not_done_again_unless_that_is_accepted_by_name() {
+    let no_age = site("");
+    no_age.write("in", messages(0..5));
+    for more in [&["--yes"][..], &[]] {
+        let refused = no_age.semel(&[&["replay", "--id", "r"], more].concat());
+        refused
+            .code(2)
+            .says("(7d)")
+            .says("`birth`")
+            .says("--allow-expired");
+    }
+    assert_eq!(no_age.sorted_lines("out").len(), 3, "nothing was done");
+
+    let gated = site("");
+    let config = gated.text("semel.toml");
+    let key = "key = \"json:/id\"\n";
+    let with_birth = config.replace(
+        key,
+        &format!("{key}birth = \"json:/at\"\nwindow = \"1h\"\n"),
+    );
+    gated.write("semel.toml", with_birth);
+    gated.write("in", "{\"id\":\"old\",\"at\":\"2026-01-01T00:00:00Z\"}\n");
+    let plan = gated.semel(&["replay", "--id", "r"]).code(1);
+    plan.says("older than 1h").says("quarantined");
+    let arguments = ["replay", "--id", "r", "--yes", "--output", "json"];
+    let json = replayed(&gated.semel(&arguments).done());
+    assert_eq!((&json["applied"], &json["too_old"]), (&0.into(), &1.into()));
+    let accepted = [&arguments[..], &["--allow-expired"]].concat();
+    let json = replayed(&gated.semel(&accepted).done());
+    assert_eq!((&json["applied"], &json["too_old"]), (&1.into(), &0.into()));
+    assert!(gated.sorted_lines("out").contains(&"old".to_owned()));
 }
 
 #[test]
@@ -129,7 +189,15 @@ fn what_cannot_be_replayed_is_refused_before_anything_begins() {
             "other",
         ),
         (
-            &["replay", "--id", "r", "--from", "absent", "--yes"],
+            &[
+                "replay",
+                "--id",
+                "r",
+                "--from",
+                "absent",
+                "--allow-expired",
+                "--yes",
+            ],
             3,
             "absent",
         ),
@@ -146,7 +214,7 @@ fn what_cannot_be_replayed_is_refused_before_anything_begins() {
     ] {
         let other = config.replace("kind = \"file\", path = \"in\"", source);
         site.write("semel.toml", other);
-        site.semel(&["replay", "--id", "r", "--yes"])
+        site.semel(&["replay", "--id", "r", "--allow-expired", "--yes"])
             .code(2)
             .says(words);
     }

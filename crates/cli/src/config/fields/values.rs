@@ -82,6 +82,20 @@ impl<'a> Fields<'a> {
         self.parsed_with(name, units::duration)
     }
 
+    /// A duration, or the name of a usual window.
+    pub(in crate::config) fn window(&mut self, name: &'static str) -> Option<Duration> {
+        self.parsed_with(name, units::window)
+    }
+
+    pub(in crate::config) fn window_or(
+        &mut self,
+        name: &'static str,
+        default: Duration,
+    ) -> Duration {
+        let read = self.window(name);
+        self.or_default(name, read, default, |window| duration_text(*window).into())
+    }
+
     pub(in crate::config) fn duration_or(
         &mut self,
         name: &'static str,

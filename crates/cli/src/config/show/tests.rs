@@ -245,7 +245,7 @@ impl Dice {
             ("transport", selector),
             ("birth", selector),
             ("order", selectors),
-            ("window", &["'3d'", "'2h'"]),
+            ("window", &["'3d'", "'2h'", "'webhooks'"]),
             ("lease", &["'100ms'", "'1m'"]),
             ("batch", &["1", "0x10", "1_000"]),
             ("concurrency", &["7"]),
