@@ -36,7 +36,7 @@ pub(crate) fn rate() -> crate::Outcome {
          first fifth"
     );
     println!(
-        "| side | messages/s | ours over it | processor seconds a million | it over ours | memory, MB |"
+        "| side | messages/s | ours over it | processor seconds a million | it over ours | memory, GB |"
     );
     println!("|---|---|---|---|---|---|");
     let ours = &measured[0];
@@ -127,7 +127,7 @@ fn run(
     let records = f64::from(RECORDS) - f64::from(i32::try_from(begun_at)?);
     measured.rates.push(records / taken.as_secs_f64());
     measured.processor.push(processor / (records / 1e6));
-    measured.memory.push(process.peak_megabytes()?);
+    measured.memory.push(process.peak_megabytes()? / 1_000.0);
     drop(process);
     check(site, &output)
 }
