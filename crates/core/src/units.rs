@@ -43,6 +43,9 @@ pub fn window(text: &str) -> Result<Duration, String> {
         return Ok(*window);
     }
     duration(text).map_err(|error| {
+        if text.starts_with(|first: char| first.is_ascii_digit()) {
+            return error;
+        }
         let names = WINDOWS.map(|(name, _)| format!("`{name}`"));
         format!("{error}; windows with a name are {}", names.join(", "))
     })

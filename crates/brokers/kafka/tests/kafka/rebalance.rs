@@ -136,13 +136,10 @@ async fn a_commit_that_is_refused_is_asked_again() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_more_is_read_over_one_record_than_the_span() {
     let topic = Topic::with(1, &[]).await;
-    topic.number(0..400, 1).await;
+    number_in_parts(&topic, 400, 1).await;
     let mut options = topic.options();
     options.span = 100;
-    // Little at a time, so that the span is seen early.
-    options
-        .properties
-        .push(("fetch.message.max.bytes".into(), "1000".into()));
+    little_at_a_time(&mut options);
     let mut source = semel_broker_kafka::KafkaSource::new(options).expect("a source");
     let mut got = take(&mut source, 50).await;
     let mut finished = ids(&got);
@@ -173,16 +170,33 @@ async fn no_more_is_read_over_one_record_than_the_span() {
     assert_eq!(topic.committed(1), [400]);
 }
 
+/// In batches of a few records: a batch is read whole.
+async fn number_in_parts(topic: &Topic, count: u32, partitions: i32) {
+    for first in (0..count).step_by(50) {
+        topic.number(first..first + 50, partitions).await;
+    }
+}
+
+/// Hardly anything is read ahead, so that the span is seen early however late the thread is that looks.
+fn little_at_a_time(options: &mut semel_broker_kafka::Options) {
+    for (name, value) in [
+        ("fetch.message.max.bytes", "1000"),
+        ("queued.min.messages", "1"),
+        ("queued.max.messages.kbytes", "1"),
+    ] {
+        options.properties.push((name.into(), value.into()));
+    }
+}
+
 /// librdkafka keeps it paused over the time that somebody else has it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_partition_that_left_while_it_was_full_is_read_when_it_comes_back() {
     let topic = Topic::with(2, &[]).await;
-    topic.number(0..800, 2).await;
+    number_in_parts(&topic, 800, 2).await;
     let mut options = topic.options();
     options.span = 100;
     options.drain = Duration::ZERO;
-    let little = ("fetch.message.max.bytes".into(), "1000".into());
-    options.properties.push(little);
+    little_at_a_time(&mut options);
     let mut first = semel_broker_kafka::KafkaSource::new(options).expect("a source");
     // Nothing is finished, so both are full at last.
     let mut held = take(&mut first, 100).await;
