@@ -123,12 +123,17 @@ fn refuse(
         );
         return Err(Error::new(ErrorKind::Unsupported, message));
     }
-    if arguments.newer_than.is_some() && !matches!(source, SourceSettings::Kafka(_)) {
+    if arguments.newer_than.is_some() && !is_topic(source) {
         return Err(usage(format!(
             "--newer-than is of a Kafka topic, which knows when it took a message in; this is {source}"
         )));
     }
     Ok(())
+}
+
+/// A topic of Kafka, which can be read from any time on.
+const fn is_topic(source: &SourceSettings) -> bool {
+    matches!(source, SourceSettings::Kafka(_))
 }
 
 /// What is known of the age of what is read again.
@@ -154,14 +159,10 @@ async fn age(
     if newer_than.is_some_and(|age| age <= window.saturating_sub(margin)) {
         return Ok(Age::Young);
     }
-    let reach = match source {
-        SourceSettings::Kafka(_) => assemble::reach(source, pipeline.lease).await?,
-        SourceSettings::File { .. }
-        | SourceSettings::Stdin { .. }
-        | SourceSettings::Nats(_)
-        | SourceSettings::Amqp(_) => None,
-    };
-    Ok(match reach {
+    if !is_topic(source) {
+        return Ok(Age::Unknown);
+    }
+    Ok(match assemble::reach(source, pipeline.lease).await? {
         Some(reach) if reach.is_stamped => Age::Told,
         Some(_) | None => Age::Unknown,
     })
@@ -170,12 +171,10 @@ async fn age(
 /// Refuses what would do things again that were done and forgotten.
 fn expired(settings: &PipelineSettings, source: &SourceSettings) -> Error {
     let window = output::value::duration_text(settings.pipeline.window.duration());
-    let limit = match source {
-        SourceSettings::Kafka(_) => ", read less of it with --newer-than,",
-        SourceSettings::File { .. }
-        | SourceSettings::Stdin { .. }
-        | SourceSettings::Nats(_)
-        | SourceSettings::Amqp(_) => "",
+    let limit = if is_topic(source) {
+        ", read less of it with --newer-than,"
+    } else {
+        ""
     };
     usage(format!(
         "{}: messages of {source} may be older than the window ({window}), and what was done that long ago \
