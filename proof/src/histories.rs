@@ -18,22 +18,29 @@ const STORES: &[(&str, Option<&str>)] = &[
     ("redis", Some("SEMEL_TEST_REDIS_URL")),
 ];
 
+/// What a history is, and what the names of its tests contain. A store may have several tests of a kind: as it is,
+/// and in other forms.
+const KINDS: [(&str, &str); 2] = [
+    ("races", "history_laws::races"),
+    ("sequences", "history_laws::sequences"),
+];
+
 /// Histories of each kind for each store; one whose server is not lent is a failure.
 pub(crate) fn run(effort: Effort) -> Vec<Row> {
-    let stores: Vec<_> = STORES
-        .iter()
-        .filter(|(store, _)| effort.has(store))
+    let stores = STORES.iter().filter(|(store, _)| effort.has(store));
+    let stores: Vec<_> = stores
+        .flat_map(|store| KINDS.iter().map(move |kind| (store, kind)))
         .collect();
     let mut rows: Vec<Row> = stores
         .iter()
-        .map(|(store, _)| Row::new(*store, "histories"))
+        .map(|((store, _), (kind, _))| Row::new(format!("{store}, {kind}"), "histories"))
         .collect();
-    let lacks = |(store, variable): &&(&str, Option<&str>)| {
+    let lacks = |((store, variable), _): &(&(&str, Option<&str>), _)| {
         let variable = variable.filter(|it| std::env::var_os(it).is_none())?;
         Some(format!("{variable} names no server for {store}"))
     };
     // Apart, so that the times are those of the histories.
-    for (row, (store, _)) in rows.iter_mut().zip(&stores) {
+    for (row, ((store, _), _)) in rows.iter_mut().zip(&stores) {
         row.violations
             .extend(tests(store, &["--no-run"], &[]).failures());
     }
@@ -48,8 +55,8 @@ pub(crate) fn run(effort: Effort) -> Vec<Row> {
     // In turns, so that a length of time is enough for each.
     while !is_broken && budget.allows(tried) {
         let count = TURN.min(budget.most().saturating_sub(tried)).max(1);
-        for ((store, _), row) in stores.iter().zip(&mut rows) {
-            row.add(&turn(store, effort, tried, count));
+        for (((store, _), (_, filter)), row) in stores.iter().zip(&mut rows) {
+            row.add(&turn(store, filter, effort, tried, count));
             is_broken |= !row.violations.is_empty();
         }
         tried += count;
@@ -57,8 +64,8 @@ pub(crate) fn run(effort: Effort) -> Vec<Row> {
     rows
 }
 
-/// `count` histories of each kind on one store, after the first `tried`.
-fn turn(store: &str, effort: Effort, tried: u64, count: u64) -> Row {
+/// `count` histories of one kind on one store, after the first `tried`.
+fn turn(store: &str, filter: &str, effort: Effort, tried: u64, count: u64) -> Row {
     let since = Stopwatch::start();
     let mut variables = vec![
         ("SEMEL_HISTORIES", count.to_string()),
@@ -67,7 +74,7 @@ fn turn(store: &str, effort: Effort, tried: u64, count: u64) -> Row {
     if effort.size != Size::Merge && std::env::var_os("SEMEL_RACE").is_none() {
         variables.push(("SEMEL_RACE", RACE.to_owned()));
     }
-    let ran = tests(store, &["history_laws"], &variables);
+    let ran = tests(store, &[filter], &variables);
     let mut row = Row {
         // Each of the tests plays as many.
         tried: ran.passed() * count,
