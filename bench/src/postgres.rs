@@ -8,8 +8,10 @@ use semel_core::port::transactional::{
     Application, Backoff, Statements, TransactionalStore, Value,
 };
 use semel_core::{
-    Admission, ClaimId, ClaimRequest, Key, Outcome, Scope, Settlement, Step, Store, Window,
+    Admission, ClaimId, ClaimRequest, Clock as _, Key, Outcome, Scope, Settlement, Step, Store,
+    Window,
 };
+use semel_engine::system::SystemClock;
 use semel_store_postgres::{Options, PostgresStore};
 use tokio::runtime::Runtime;
 use tokio_postgres::{Client, NoTls};
@@ -111,8 +113,7 @@ impl Site {
         let sweeper = Arc::new(PostgresStore::connect(&url, Options::default()).await?);
         client
             .batch_execute(
-                "CREATE TABLE semel_bench.copied (LIKE semel_bench.records INCLUDING ALL); \
-                 CREATE TABLE bench_naive (key text PRIMARY KEY, at timestamptz NOT NULL DEFAULT now()); \
+                "CREATE TABLE bench_naive (key text PRIMARY KEY, at timestamptz NOT NULL DEFAULT now()); \
                  CREATE TABLE bench_claims (key text PRIMARY KEY, at timestamptz NOT NULL DEFAULT now()); \
                  CREATE TABLE bench_effects (account text NOT NULL, amount bigint NOT NULL); \
                  CREATE TABLE bench_theirs (account text NOT NULL, amount bigint NOT NULL)",
@@ -201,14 +202,16 @@ impl Site {
 
     async fn copy(&self, count: u64) -> Result<(), Failure> {
         use futures_util::SinkExt as _;
-        let text = "COPY semel_bench.copied (at, token, created_at, scope, attempts, state, id, claim, key, revision) FROM STDIN";
+        // The very table of the claims, so that its indexes are as large and as worn for both.
+        let text = "COPY semel_bench.records (at, token, created_at, scope, attempts, state, id, claim, key, revision) FROM STDIN";
+        let clock = SystemClock::new();
         for batch in 0..count / BATCH {
+            let now = clock.now().as_millis();
             let mut rows = String::with_capacity(200 * 1_000);
             for request in self.requests()? {
                 use std::fmt::Write as _;
                 let (id, claim) = (request.operation.id(), request.claim_id);
                 let key = request.operation.key.as_str();
-                let now = 1_795_255_200_000_u64;
                 writeln!(
                     rows,
                     "{now}\t{batch}\t{now}\t1\t1\t0\t\\\\x{id}\t\\\\x{claim}\t{key}\t{}",
