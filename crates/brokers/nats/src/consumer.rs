@@ -13,7 +13,7 @@ use crate::classify::{answered, away, wrong};
 use crate::link::Link;
 use crate::options::Options;
 
-const CODE: Code = Code::SourceUnavailable;
+pub(crate) const CODE: Code = Code::SourceUnavailable;
 
 /// What the consumer is like.
 #[derive(Clone, Debug)]
@@ -108,12 +108,21 @@ async fn make(link: &Link, stream: &Stream, options: &Options) -> Result<consume
         filter_subject: options.filter_subject.clone().unwrap_or_default(),
         ..pull::Config::default()
     };
+    let made = created(link, stream, config, &attempt("make", options)).await?;
+    Ok(made.config)
+}
+
+/// A consumer that is not there yet. `attempt` says what is tried.
+pub(crate) async fn created(
+    link: &Link,
+    stream: &Stream,
+    config: pull::Config,
+    attempt: &str,
+) -> Result<consumer::Info> {
     match link.during(stream.create_consumer_strict(config)).await? {
-        Ok(made) => Ok(made.cached_info().config.clone()),
+        Ok(made) => Ok(made.cached_info().clone()),
         Err(error) => Err(match error.kind() {
-            ConsumerCreateStrictErrorKind::JetStream(error) => {
-                answered(CODE, &attempt("make", options), error)
-            }
+            ConsumerCreateStrictErrorKind::JetStream(error) => answered(CODE, attempt, error),
             // Somebody else was faster: the next try finds it.
             ConsumerCreateStrictErrorKind::AlreadyExists
             | ConsumerCreateStrictErrorKind::TimedOut
@@ -121,8 +130,7 @@ async fn make(link: &Link, stream: &Stream, options: &Options) -> Result<consume
             | ConsumerCreateStrictErrorKind::InvalidConsumerType
             | ConsumerCreateStrictErrorKind::InvalidName
             | ConsumerCreateStrictErrorKind::Other => {
-                let message = format!("cannot {}", attempt("make", options));
-                away(CODE, message).with_source(error)
+                away(CODE, format!("cannot {attempt}")).with_source(error)
             }
         }),
     }
@@ -208,7 +216,8 @@ pub(crate) fn of_stream(config: &stream::Config) -> Option<String> {
     })
 }
 
-fn filters(there: &consumer::Config) -> Vec<&str> {
+/// The subjects of which it delivers; none where it delivers all.
+pub(crate) fn filters(there: &consumer::Config) -> Vec<&str> {
     let several = there.filter_subjects.iter().map(String::as_str);
     let one = Some(there.filter_subject.as_str()).filter(|one| !one.is_empty());
     several.chain(one).collect()

@@ -22,6 +22,7 @@
 //! ```
 
 mod address;
+mod again;
 mod classify;
 mod consumer;
 mod held;
@@ -33,6 +34,7 @@ mod settle;
 mod sink;
 mod source;
 
+pub use again::NatsAgain;
 pub use look::look;
 pub use options::{Options, SinkOptions};
 pub use semel_tls::Tls;

@@ -170,7 +170,7 @@ fn subject(what: &str, subject: &str, wildcards: bool) -> Result<()> {
     Ok(())
 }
 
-fn invalid(message: impl Into<Box<str>>) -> Error {
+pub(crate) fn invalid(message: impl Into<Box<str>>) -> Error {
     Error::new(ErrorKind::InvalidConfig, message)
 }
 

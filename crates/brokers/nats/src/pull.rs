@@ -9,18 +9,17 @@ use async_nats::{HeaderMap, StatusCode, Subject, Subscriber};
 use bytes::Bytes;
 use futures_util::{FutureExt, StreamExt};
 use semel_core::port::source::{Delivery, DeliveryId};
-use semel_core::{Code, Result, Timestamp};
+use semel_core::{Result, Timestamp};
 use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 
 use crate::HEAD_BYTES;
 use crate::address::Address;
 use crate::classify::away;
-use crate::consumer::{self, Facts};
+use crate::consumer::{self, CODE, Facts};
 use crate::held::Holding;
 use crate::link::{Link, PATIENCE};
 use crate::options::Options;
 
-const CODE: Code = Code::SourceUnavailable;
 /// How long a request waits at the server before it is made anew.
 const EXPIRES: Duration = Duration::from_secs(5);
 /// How much later a server that lives has said so.
@@ -57,6 +56,8 @@ pub(crate) struct Arrived {
     /// Whole but for its id.
     delivery: Delivery,
     pub(crate) holding: Holding,
+    /// How many more there were for the consumer when the server sent it.
+    pub(crate) behind: u64,
 }
 
 impl Arrived {
@@ -72,10 +73,20 @@ impl Pull {
     pub(crate) async fn open(address: Address, options: Options) -> Result<Self> {
         let link = Link::open(&address, CODE, PATIENCE).await?;
         let facts = consumer::ensure(&link, &options).await?;
+        Self::over(link, facts, &options.consumer, &options).await
+    }
+
+    /// Of this consumer of the stream that `options` name.
+    pub(crate) async fn over(
+        link: Link,
+        facts: Facts,
+        consumer: &str,
+        options: &Options,
+    ) -> Result<Self> {
         let inbox = Subject::from(link.client.new_inbox());
         let messages = link.client.subscribe(inbox.clone()).await;
         let messages = messages.map_err(|error| {
-            away(CODE, format!("the connection to {} broke", address.name)).with_source(error)
+            away(CODE, "the connection to the NATS server broke").with_source(error)
         })?;
         let message = async_nats::Message {
             subject: inbox.clone(),
@@ -92,10 +103,7 @@ impl Pull {
         };
         Ok(Self {
             facts,
-            subject: format!(
-                "$JS.API.CONSUMER.MSG.NEXT.{}.{}",
-                options.stream, options.consumer
-            ),
+            subject: format!("$JS.API.CONSUMER.MSG.NEXT.{}.{consumer}", options.stream),
             inbox,
             messages,
             requested: None,
@@ -225,7 +233,7 @@ impl Pull {
         self.reader.message = message;
         let info = self.reader.info().ok()?;
         let published = info.published.unix_timestamp_nanos() / 1_000_000;
-        let sequence = info.stream_sequence;
+        let (sequence, behind) = (info.stream_sequence, info.pending);
         let coordinates = format!("nats:{}:{sequence}", info.stream);
         let message = &mut self.reader.message;
         let reply = message.reply.take()?;
@@ -253,7 +261,11 @@ impl Pull {
             sequence,
             until: Instant::now() + self.facts.ack_wait,
         };
-        Some(Arrived { delivery, holding })
+        Some(Arrived {
+            delivery,
+            holding,
+            behind,
+        })
     }
 }
 

@@ -16,7 +16,7 @@ pub(crate) struct Replay {
     /// Messages from this file, a line each, instead of the pipeline's source; - is standard input
     #[arg(long, value_name = "FILE")]
     pub(crate) from: Option<PathBuf>,
-    /// Of a topic, only what it took in within this time
+    /// Of a topic or stream, only what it took in within this time
     #[arg(
         long,
         value_name = "DURATION",

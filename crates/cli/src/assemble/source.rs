@@ -21,6 +21,8 @@ pub(crate) enum AnySource {
     #[cfg(feature = "kafka")]
     Kafka(semel_broker_kafka::KafkaSource),
     #[cfg(feature = "nats")]
+    NatsAgain(semel_broker_nats::NatsAgain),
+    #[cfg(feature = "nats")]
     Nats(Box<semel_broker_nats::NatsSource>),
     #[cfg(feature = "amqp")]
     Amqp(semel_broker_amqp::AmqpSource),
@@ -56,15 +58,17 @@ pub(crate) async fn source(
 pub(crate) async fn source_again(
     settings: &SourceSettings,
     max_message_bytes: u64,
+    lease: Duration,
     since: Option<Timestamp>,
 ) -> Result<AnySource> {
     match settings {
-        SourceSettings::File { .. } => source(settings, max_message_bytes, Duration::ZERO).await,
+        SourceSettings::File { .. } => source(settings, max_message_bytes, lease).await,
         SourceSettings::Kafka(settings) => kafka_again(settings, max_message_bytes, since),
-        SourceSettings::Stdin { .. } | SourceSettings::Nats(_) | SourceSettings::Amqp(_) => {
+        SourceSettings::Nats(settings) => nats_again(settings, max_message_bytes, lease, since),
+        SourceSettings::Stdin { .. } | SourceSettings::Amqp(_) => {
             let message = format!(
-                "{settings}: only files and Kafka topics are read again here; put the messages into a file, \
-                 a line each, and name it with --from FILE"
+                "{settings}: only files, Kafka topics and NATS streams are read again here; put the messages \
+                 into a file, a line each, and name it with --from FILE"
             );
             Err(Error::new(ErrorKind::Unsupported, message))
         }
@@ -163,6 +167,18 @@ fn nats(settings: &NatsSettings, max_message_bytes: usize, lease: Duration) -> R
 }
 
 #[cfg(feature = "nats")]
+fn nats_again(
+    settings: &NatsSettings,
+    max_message_bytes: u64,
+    lease: Duration,
+    since: Option<Timestamp>,
+) -> Result<AnySource> {
+    let mut options = nats_options(settings, lease);
+    options.max_message_bytes = usize::try_from(max_message_bytes).unwrap_or(usize::MAX);
+    semel_broker_nats::NatsAgain::new(options, since).map(AnySource::NatsAgain)
+}
+
+#[cfg(feature = "nats")]
 fn nats_options(settings: &NatsSettings, lease: Duration) -> semel_broker_nats::Options {
     let NatsSettings {
         url,
@@ -213,6 +229,11 @@ fn nats(_: &NatsSettings, _: usize, _: Duration) -> Result<AnySource> {
     Err(not_built_in("nats"))
 }
 
+#[cfg(not(feature = "nats"))]
+fn nats_again(_: &NatsSettings, _: u64, _: Duration, _: Option<Timestamp>) -> Result<AnySource> {
+    Err(not_built_in("nats"))
+}
+
 #[cfg(not(feature = "amqp"))]
 fn amqp(_: &AmqpSettings, _: usize) -> Result<AnySource> {
     Err(not_built_in("amqp"))
@@ -251,6 +272,8 @@ macro_rules! each {
             Self::KafkaAgain($source) => $call,
             #[cfg(feature = "kafka")]
             Self::Kafka($source) => $call,
+            #[cfg(feature = "nats")]
+            Self::NatsAgain($source) => $call,
             #[cfg(feature = "nats")]
             Self::Nats($source) => $call,
             #[cfg(feature = "amqp")]

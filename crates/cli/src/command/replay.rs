@@ -123,17 +123,18 @@ fn refuse(
         );
         return Err(Error::new(ErrorKind::Unsupported, message));
     }
-    if arguments.newer_than.is_some() && !is_topic(source) {
+    if arguments.newer_than.is_some() && !has_times(source) {
         return Err(usage(format!(
-            "--newer-than is of a Kafka topic, which knows when it took a message in; this is {source}"
+            "--newer-than is of a Kafka topic or a NATS stream, which know when they took a message in; this \
+             is {source}"
         )));
     }
     Ok(())
 }
 
-/// A topic of Kafka, which can be read from any time on.
-const fn is_topic(source: &SourceSettings) -> bool {
-    matches!(source, SourceSettings::Kafka(_))
+/// Whether it can be read from any time on.
+const fn has_times(source: &SourceSettings) -> bool {
+    matches!(source, SourceSettings::Kafka(_) | SourceSettings::Nats(_))
 }
 
 /// What is known of the age of what is read again.
@@ -159,7 +160,7 @@ async fn age(
     if newer_than.is_some_and(|age| age <= window.saturating_sub(margin)) {
         return Ok(Age::Young);
     }
-    if !is_topic(source) {
+    if !has_times(source) {
         return Ok(Age::Unknown);
     }
     Ok(match assemble::reach(source, pipeline.lease).await? {
@@ -171,7 +172,7 @@ async fn age(
 /// Refuses what would do things again that were done and forgotten.
 fn expired(settings: &PipelineSettings, source: &SourceSettings) -> Error {
     let window = output::value::duration_text(settings.pipeline.window.duration());
-    let limit = if is_topic(source) {
+    let limit = if has_times(source) {
         ", read less of it with --newer-than,"
     } else {
         ""
@@ -239,7 +240,7 @@ async fn replay_one(
         SourceSettings::Stdin { .. } if arguments.from.is_some() => {
             assemble::source(source, limit, pipeline.lease).await?
         }
-        source => assemble::source_again(source, limit, since).await?,
+        source => assemble::source_again(source, limit, pipeline.lease, since).await?,
     };
     let source = Marked {
         source,

@@ -1,5 +1,6 @@
 //! What NATS does to a source and a sink that other brokers do not, on the server of `SEMEL_TEST_NATS_URL`.
 
+mod again;
 mod look;
 mod outage;
 mod own;

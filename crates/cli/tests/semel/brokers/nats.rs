@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use semel_broker_nats::{NatsSink, SinkOptions};
 
-use super::{Place, behind, name, publish, runtime, server};
+use super::{
+    Place, behind, each_is_there_once, name, payments, publish, runtime, server, site, until,
+};
 
 /// A stream and its one subject.
 pub(super) struct Stream(pub(super) String);
@@ -61,4 +63,31 @@ impl Place for Stream {
             publish(NatsSink::new(options).expect("a sink"), payloads).await;
         });
     }
+}
+
+#[test]
+fn a_stream_is_replayed_to_its_end_and_its_consumer_stays_where_it_is() {
+    let stream = Stream::new();
+    let site = site(&stream, &Stream::address());
+    stream.publish(&payments(0..10));
+    until(&site, 10, || {});
+    stream.publish(&payments(5..15));
+    let again = |more: &[&str]| {
+        let all = ["replay", "--id", "r", "--yes", "--output", "json"];
+        site.semel(&[&all[..], more].concat()).done().summary()
+    };
+    site.semel(&["replay", "--id", "r"]).code(1).says("as r");
+    // It says itself when it took each of them in, and ends by itself.
+    again(&[]).is(&[
+        ("deliveries", 20),
+        ("applied", 5),
+        ("replayed", 15),
+        ("sent_again", 20),
+    ]);
+    again(&["--newer-than", "1h"]).is(&[("deliveries", 20), ("replayed", 20)]);
+    again(&["--newer-than", "1ms"]).is(&[("deliveries", 0)]);
+    // Nothing was acknowledged for the workers: they still get what came last.
+    let summary = until(&site, 15, || {});
+    summary.is(&[("deliveries", 10), ("replayed", 10)]);
+    each_is_there_once(&site, 15);
 }
