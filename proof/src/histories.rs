@@ -27,9 +27,13 @@ const KINDS: [(&str, &str); 2] = [
 
 /// Histories of each kind for each store; one whose server is not lent is a failure.
 pub(crate) fn run(effort: Effort) -> Vec<Row> {
-    let stores = STORES.iter().filter(|(store, _)| effort.has(store));
-    let stores: Vec<_> = stores
-        .flat_map(|store| KINDS.iter().map(move |kind| (store, kind)))
+    let all = STORES
+        .iter()
+        .flat_map(|store| KINDS.iter().map(move |kind| (store, kind)));
+    let stores: Vec<_> = all
+        .filter(|((store, _), (kind, _))| {
+            effort.has(store) || effort.has(&format!("{store}-{kind}"))
+        })
         .collect();
     let mut rows: Vec<Row> = stores
         .iter()

@@ -22,14 +22,15 @@ use semel_core::LawId;
 
 use crate::subject::{Subject, TransferSubject};
 
-/// Races on fresh instances of `S`, one per seed from `first`; the first one that is broken.
+/// Races on empty instances of `S`, one per seed from `first`; the first one that is broken.
 ///
 /// # Errors
 ///
 /// The seed, the law, and the shortest part of the history that no order explains.
 pub async fn race<S: Subject>(first: u64, count: u64) -> Result<(), Broken> {
+    let mut subject = S::open().await;
     for seed in first..first + count {
-        race::run::<S>(seed).await?;
+        subject = race::run(subject, seed).await?.renew().await;
     }
     Ok(())
 }

@@ -29,6 +29,15 @@ pub trait Subject: Sized + Send + Sync + 'static {
     /// Makes an empty instance.
     fn open() -> impl Future<Output = Self> + Send;
 
+    /// An empty instance after this one, which nobody uses any more: another, or the same without what is in it,
+    /// where to open one takes longer than what is done with it.
+    fn renew(self) -> impl Future<Output = Self> + Send {
+        async move {
+            drop(self);
+            Self::open().await
+        }
+    }
+
     /// The store of this instance.
     fn store(&self) -> &Arc<Self::Store>;
 

@@ -16,9 +16,9 @@ use super::search::{Event, shown, unexplained};
 use super::trail::check_race;
 use crate::subject::Subject;
 
-/// Runs one race and searches for an order that explains it.
-pub(super) async fn run<S: Subject>(seed: u64) -> Result<(), Broken> {
-    let subject = Arc::new(S::open().await);
+/// Runs one race on an empty instance, and searches for an order that explains it.
+pub(super) async fn run<S: Subject>(subject: S, seed: u64) -> Result<S, Broken> {
+    let subject = Arc::new(subject);
     let (now, times) = match subject.clock() {
         Some(clock) => (clock.now(), Times::Exact),
         None => (STILL, Times::Ignored),
@@ -38,7 +38,8 @@ pub(super) async fn run<S: Subject>(seed: u64) -> Result<(), Broken> {
             return broken(format!("about {name}:\n{}", shown(&history)));
         }
     }
-    Ok(())
+    let subject = Arc::into_inner(subject);
+    Ok(subject.expect("the tasks have ended"))
 }
 
 /// Lets the tasks loose, and notes what they called and were answered, when.

@@ -45,6 +45,12 @@ impl Subject for Mysql {
         Self::over(Lent::on(&server_url()).await, TestClock::new()).await
     }
 
+    /// With the same connections.
+    async fn renew(self) -> Self {
+        self.database.database().run(CLEAR).await;
+        self
+    }
+
     fn store(&self) -> &Arc<MysqlStore> {
         &self.store
     }
@@ -105,6 +111,12 @@ impl TransactionalSubject for Mysql {
         rows
     }
 }
+
+/// Tokens go on, which a store has drawn in advance.
+const CLEAR: &str = "\
+    SET SESSION sql_safe_updates = 0, completion_type = 0; START TRANSACTION; \
+    DELETE FROM semel_records; DELETE FROM semel_entities; DELETE FROM semel_parked; \
+    DELETE FROM semel_audit; DELETE FROM semel_marks; COMMIT";
 
 semel_conformance::store_laws!(Mysql, bare);
 semel_conformance::durable_laws!(Mysql, bare);

@@ -46,6 +46,13 @@ impl Subject for Postgres {
         Self::over(Site::new(), TestClock::new()).await
     }
 
+    /// With the same connections, whose server processes take long to be made.
+    async fn renew(self) -> Self {
+        let cleared = self.site.client().await.batch_execute(CLEAR).await;
+        cleared.expect("empty tables");
+        self
+    }
+
     fn store(&self) -> &Arc<PostgresStore> {
         &self.store
     }
@@ -109,6 +116,10 @@ impl TransactionalSubject for Postgres {
     }
 }
 
+/// What a store knows by heart stays: its scopes, and which tokens were drawn.
+const CLEAR: &str = "DELETE FROM records; DELETE FROM entities; DELETE FROM parked; DELETE FROM audit; \
+                     DELETE FROM marks";
+
 semel_conformance::store_laws!(Postgres, bare);
 semel_conformance::durable_laws!(Postgres, bare);
 semel_conformance::checkpoint_laws!(Postgres, bare);
@@ -138,6 +149,11 @@ mod hoping {
 
         async fn open() -> Self {
             Self(Postgres::hoping(Site::new(), TestClock::new(), ENOUGH).await)
+        }
+
+        async fn renew(self) -> Self {
+            let Postgres { site, clock, .. } = self.0.renew().await;
+            Self(Postgres::hoping(site, clock, ENOUGH).await)
         }
 
         fn store(&self) -> &Arc<PostgresStore> {
