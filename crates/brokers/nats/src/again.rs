@@ -46,8 +46,8 @@ impl NatsAgain {
     pub fn new(options: Options, since: Option<Timestamp>) -> Result<Self> {
         let address = options.address()?;
         let from = match since {
-            None => From::First,
-            Some(since) => From::Time(since),
+            None => Start::First,
+            Some(since) => Start::Time(since),
         };
         from.policy()?;
         let (sender, batches) = mpsc::channel(2);
@@ -117,13 +117,13 @@ impl fmt::Debug for NatsAgain {
 
 /// Where it goes on.
 #[derive(Clone, Copy, Debug)]
-enum From {
+enum Start {
     First,
     Time(Timestamp),
     Sequence(u64),
 }
 
-impl From {
+impl Start {
     fn policy(self) -> Result<DeliverPolicy> {
         Ok(match self {
             Self::First => DeliverPolicy::All,
@@ -141,7 +141,7 @@ impl From {
 struct Reading {
     address: Address,
     options: Options,
-    from: From,
+    from: Start,
     /// The newest message that the stream had when it was first reached.
     last: Option<u64>,
     sender: mpsc::Sender<Result<Fetched>>,
@@ -196,20 +196,19 @@ impl Reading {
                 return Ok(());
             }
             if let Some(next) = next {
-                self.from = From::Sequence(next);
+                self.from = Start::Sequence(next);
             }
         }
     }
 
     /// A consumer of its own: what it is called, and how much there is for it.
     async fn make(&self, link: &Link, stream: &Stream) -> Result<(String, u64)> {
-        let subjects = match &self.options.filter_subject {
-            Some(subject) => vec![subject.clone()],
-            None => {
-                let there = found(link, stream, &self.options).await?;
-                let there = there.iter().flat_map(filters);
-                there.map(str::to_owned).collect()
-            }
+        let subjects = if let Some(subject) = &self.options.filter_subject {
+            vec![subject.clone()]
+        } else {
+            let there = found(link, stream, &self.options).await?;
+            let there = there.iter().flat_map(filters);
+            there.map(str::to_owned).collect()
         };
         let (filter_subject, filter_subjects) = match <[String; 1]>::try_from(subjects) {
             Ok([one]) => (one, Vec::new()),

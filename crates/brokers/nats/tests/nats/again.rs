@@ -25,7 +25,7 @@ async fn rest(source: &mut NatsAgain) -> Result<Vec<Delivery>, Error> {
             Fetched::Deliveries(some) => all.extend(some),
             Fetched::Away(_) => {}
             Fetched::Ended => return Ok(all),
-            other => panic!("{other:?}"),
+            other @ Fetched::Revoked(_) => panic!("{other:?}"),
         }
     }
 }
