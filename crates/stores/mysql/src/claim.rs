@@ -13,8 +13,8 @@ use std::sync::atomic::Ordering;
 use semel_core::ledger::{Found, Ledger, first_revision};
 use semel_core::{Admission, ClaimRequest, FencingToken, OpId, Result, Timestamp};
 
-use crate::answer::{Set, number, only, some_number, time};
-use crate::error::{Failure, IS_NULL, contended};
+use crate::answer::{Set, number, only, time};
+use crate::error::{Failure, IS_NULL, SEVERAL_ROWS, contended};
 use crate::parts::parts;
 use crate::pool::Lease;
 use crate::row::{self, push_assignments, push_claim, young_until};
@@ -66,9 +66,6 @@ struct Round {
     inserted: HashMap<OpId, FencingToken>,
     /// Tokens for takeovers.
     spares: Vec<FencingToken>,
-    /// Insertions that came too late, for their token or for the age gate, since they had to wait: a record
-    /// was there before and is gone. They are taken back.
-    overtaken: Vec<(OpId, FencingToken)>,
     /// The highest token of the records that were there, and the first that was drawn.
     highest: u64,
     first: Option<u64>,
@@ -119,7 +116,6 @@ impl<'b> Claims<'b> {
         if is_first && keys.len() >= MANY {
             self.learn(&round, &keys);
         }
-        self.take_back(lease, &round.overtaken).await?;
         let (granted, again) = self.answer(&mut round);
         self.write(lease, &round.ledger, &granted, again).await?;
         self.trim(lease, round.first).await;
@@ -154,7 +150,8 @@ impl<'b> Claims<'b> {
         }
     }
 
-    /// Asks the server; `None` where the age gate closed meanwhile.
+    /// Asks the server; `None` where an insertion came too late, for its token or for the age gate, since it had
+    /// to wait: a record was there before and is gone. Nothing was written then.
     async fn ask(
         &mut self,
         lease: &mut Lease,
@@ -180,6 +177,7 @@ impl<'b> Claims<'b> {
                     self.see_age(lease, fresh).await?;
                     return Ok(None);
                 }
+                Some(SEVERAL_ROWS) if Some(failure.at) == places.in_time => return Ok(None),
                 Some(_) if failure.may_pass(tries) => {
                     tries += 1;
                     pause(tries).await;
@@ -199,15 +197,14 @@ impl<'b> Claims<'b> {
             tokens::raise(&session.texts, &mut script, self.above);
         }
         tokens::draw(&session.texts, &mut script, fresh.len() + self.extra);
-        let mut claim = None;
+        let (mut claim, mut in_time) = (None, None);
         if !fresh.is_empty() {
             // One guard for all: the first row cannot be written once any message is too old.
             let young = fresh
                 .iter()
                 .filter_map(|item| young_until(&self.batch[*item]));
-            let guard = young
-                .min()
-                .map(|until| format!("IF(@semel.now>{},NULL,1)", until.as_millis()));
+            let until = young.min();
+            let guard = until.map(|until| format!("IF(@semel.now>{},NULL,1)", until.as_millis()));
             let mut rows = Literal::default();
             for (place, item) in fresh.iter().enumerate() {
                 let attempts = guard.as_deref().filter(|_| place == 0).unwrap_or("1");
@@ -224,8 +221,11 @@ impl<'b> Claims<'b> {
                 rows.push_code(")");
             }
             claim = Some(script.add(&texts.claim, &[&rows]));
+            let until = until.map_or(u64::MAX, Timestamp::as_millis);
+            let values = [&session.given_now(), &Literal::number(until)];
+            in_time = Some(script.add(&texts.in_time, &values));
         }
-        let drawn = script.add(&texts.drawn, &[&session.given_now()]);
+        let drawn = script.add(&texts.drawn, &[]);
         let wanted = self.open.iter().any(|item| self.batch[*item].wants_outcome);
         let wanted = Literal::number(wanted.into());
         let ids = Literal::list(keys.iter().map(|item| self.ids[*item].as_bytes()));
@@ -238,6 +238,7 @@ impl<'b> Claims<'b> {
         let commit = script.add(&texts.commit, &[]);
         let places = Places {
             claim,
+            in_time,
             drawn,
             read,
             commit,
@@ -276,7 +277,6 @@ impl<'b> Claims<'b> {
         let now = time(row, 0)?;
         self.session.saw(now);
         let first = number(row, 1)?;
-        let (floor, later) = (some_number(row, 2)?, time(row, 3)?);
         let mut found = HashMap::with_capacity(keys.len());
         for row in &answer.sets[answer.places.read].rows {
             let (id, record) = row::found(row)?;
@@ -286,7 +286,6 @@ impl<'b> Claims<'b> {
             ledger: Ledger::new(now),
             inserted: HashMap::with_capacity(fresh.len()),
             spares: Vec::new(),
-            overtaken: Vec::new(),
             highest: 0,
             first,
         };
@@ -299,14 +298,9 @@ impl<'b> Claims<'b> {
                 round.spares.push(token);
                 continue;
             }
-            let has_aged = young_until(&self.batch[*item]).is_some_and(|until| until < later);
-            if token.get() > floor && !has_aged {
-                round.inserted.insert(id, token);
-                if recurring.contains(&id) {
-                    round.highest = round.highest.max(token.get());
-                }
-            } else {
-                round.overtaken.push((id, token));
+            round.inserted.insert(id, token);
+            if recurring.contains(&id) {
+                round.highest = round.highest.max(token.get());
             }
         }
         let beyond = first.map_or(0, |first| first + fresh.len() as u64);
@@ -361,7 +355,7 @@ impl<'b> Claims<'b> {
             }
         }
         let mut again = Vec::new();
-        let mut left: HashSet<_> = round.overtaken.iter().map(|(id, _)| *id).collect();
+        let mut left = HashSet::new();
         let mut spares = round.spares.iter().copied();
         self.extra = 0;
         for item in self.open.iter().copied() {
@@ -391,22 +385,6 @@ impl<'b> Claims<'b> {
             0
         };
         (granted, again)
-    }
-
-    /// Undoes insertions that came too late.
-    async fn take_back(&self, lease: &mut Lease, late: &[(OpId, FencingToken)]) -> Result<()> {
-        if late.is_empty() {
-            return Ok(());
-        }
-        let texts = &self.session.texts;
-        let mut script = Script::default();
-        script.add(&texts.begin, &[]);
-        for (id, token) in late {
-            let id = Literal::bytes(id.as_bytes());
-            script.add(&texts.take_back, &[&id, &Literal::number(token.get())]);
-        }
-        script.add(&texts.commit, &[]);
-        run_through(self.session, lease, &script).await.map(drop)
     }
 
     /// Writes what was decided. Items of keys that somebody else has written meanwhile stay open, beside
@@ -478,6 +456,7 @@ struct Sets {
 #[derive(Clone, Copy)]
 struct Places {
     claim: Option<usize>,
+    in_time: Option<usize>,
     drawn: usize,
     read: usize,
     commit: usize,

@@ -363,6 +363,8 @@ pub(crate) const DEADLOCK: u16 = 1213;
 const CHANGED_SINCE: u16 = 1020;
 /// A NULL where none may be.
 pub(crate) const IS_NULL: u16 = 1048;
+/// Several rows where one may be.
+pub(crate) const SEVERAL_ROWS: u16 = 1242;
 /// A key that is there already.
 pub(crate) const DUPLICATE: u16 = 1062;
 

@@ -249,7 +249,7 @@ impl Inbox {
         let mut script = Script::default();
         tokens::raise(&self.texts, &mut script, token.get());
         tokens::draw(&self.texts, &mut script, 1);
-        let drawn = script.add(&self.texts.drawn, &[&self.given_now()]);
+        let drawn = script.add(&self.texts.drawn, &[]);
         let sets = transaction.rows(&script).await?;
         Ok(number(only_of(&sets[drawn])?, 1)?.unwrap_or(0))
     }
@@ -288,7 +288,7 @@ impl Inbox {
             let entity = Literal::list([OpId::of(scope, &gate.entity).as_bytes()]);
             script.add(&texts.entity_lock, &[&entity])
         });
-        let drawn = script.add(&texts.drawn, &[&self.given_now()]);
+        let drawn = script.add(&texts.drawn, &[]);
         let places = Places {
             drawn,
             read,

@@ -82,7 +82,7 @@ impl<'t> Locked<'t> {
         tokens::draw(texts, &mut script, wanted.tokens);
         // After the locks: nobody who held one before can have been later than this.
         session.add_now(&mut script);
-        let drawn = script.add(&texts.drawn, &[&session.given_now()]);
+        let drawn = script.add(&texts.drawn, &[]);
         let sets = lease.run(&script).await?;
         let row = only(&sets[drawn])?;
         let (now, mut first) = (time(row, 0)?, number(row, 1)?);
@@ -194,7 +194,7 @@ async fn draw_above(
     let mut script = Script::default();
     tokens::raise(&session.texts, &mut script, highest);
     tokens::draw(&session.texts, &mut script, count);
-    let drawn = script.add(&session.texts.drawn, &[&session.given_now()]);
+    let drawn = script.add(&session.texts.drawn, &[]);
     let sets = lease.run(&script).await?;
     Ok(number(only(&sets[drawn])?, 1)?)
 }

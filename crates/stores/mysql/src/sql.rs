@@ -57,6 +57,7 @@ texts! {
     mark_export,
     mark_get,
     mark_set,
+    in_time,
     message_begin,
     message_undo,
     meta_get,

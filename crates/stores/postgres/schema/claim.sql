@@ -1,6 +1,7 @@
 -- Claims what is absent and young enough, and reads what is there. Line 0 has the ids of what was
--- claimed with a token each, so that the usual answer is one row, and the floor under tokens, read after all
--- of that; every other key has a line of its own.
+-- claimed with a token each, so that the usual answer is one row; every other key has a line of its own.
+-- Fails, dividing by zero, where one of those tokens was overtaken: the floor under tokens, read after the insertion, is
+-- as high. So the server undoes it all, and nobody sees a claim that is not one.
 -- $1 now or NULL, $2 whether outcomes are wanted, $3 and $4 scope and lease where all keys have the same,
 -- then per key, in the order of the ids; a list without values may be left empty.
 -- A line without a state is of a key that is too old, or appeared after this statement began.
@@ -33,11 +34,12 @@ WITH clock AS MATERIALIZED (
     ON CONFLICT (id) DO NOTHING
     RETURNING id, token
 )
-SELECT found.*, line.n, clock.now, line.ids, line.tokens, CASE WHEN line.n = 0 THEN semel.floor() END
+SELECT found.*, line.n, clock.now, line.ids, line.tokens, 
+       CASE WHEN line.first IS NOT NULL THEN 1 / (semel.floor() < line.first)::integer END
 FROM (
-    SELECT NULL AS id, 0 AS n, array_agg(id) AS ids, array_agg(token) AS tokens FROM fresh
+    SELECT NULL AS id, 0 AS n, array_agg(id) AS ids, array_agg(token) AS tokens, min(token) AS first FROM fresh
     UNION ALL
-    SELECT id, n, NULL, NULL FROM asked WHERE NOT EXISTS (SELECT FROM fresh WHERE fresh.id = asked.id)
+    SELECT id, n, NULL, NULL, NULL FROM asked WHERE NOT EXISTS (SELECT FROM fresh WHERE fresh.id = asked.id)
 ) AS line
 CROSS JOIN clock
 LEFT JOIN LATERAL (

@@ -1,6 +1,6 @@
 -- As `claim.sql`, with the same parameters, for keys that are all hoped to be new: one that is there fails the
--- whole statement. Its one row has the ids of what was claimed, their tokens, the time, and the floor under tokens,
--- read after all of that. What is too old is in no list. $2::boolean is not needed.
+-- whole statement. Its one row has the ids of what was claimed, their tokens and the time.
+-- What is too old is in no list. $2::boolean is not needed.
 WITH clock AS MATERIALIZED (
     SELECT coalesce($1::bigint, (extract(epoch FROM clock_timestamp()) * 1000)::bigint) AS now
 ), fresh AS (
@@ -27,6 +27,6 @@ WITH clock AS MATERIALIZED (
     ) AS drawn
     RETURNING id, token
 ), claimed AS MATERIALIZED (
-    SELECT array_agg(id) AS ids, array_agg(token) AS tokens FROM fresh
+    SELECT array_agg(id) AS ids, array_agg(token) AS tokens, min(token) AS first FROM fresh
 )
-SELECT ids, tokens, now, CASE WHEN ids IS NOT NULL THEN semel.floor() END FROM claimed, clock
+SELECT ids, tokens, now, CASE WHEN first IS NOT NULL THEN 1 / (semel.floor() < first)::integer END FROM claimed, clock

@@ -43,6 +43,11 @@ pub(crate) fn is_passing(failure: &impl Refuses) -> bool {
     state.is_some_and(|state| PASSING.iter().any(|it| it.code() == state))
 }
 
+/// Whether a claim was undone since its token was overtaken: `claim.sql` divides by zero then.
+pub(crate) fn is_overtaken(failure: &impl Refuses) -> bool {
+    failure.state() == Some(SqlState::DIVISION_BY_ZERO.code())
+}
+
 /// Whether a row is there already that was to be inserted.
 pub(crate) fn is_there(failure: &impl Refuses) -> bool {
     failure.state() == Some(SqlState::UNIQUE_VIOLATION.code())

@@ -135,11 +135,22 @@ impl Session {
         text: &Text,
         parameters: &[&(dyn ToSql + Sync)],
     ) -> Result<Vec<C::Row>> {
+        self.run_where(client, text, parameters, is_passing).await
+    }
+
+    /// [`Session::run`], for which others are in the way where `passes` says so.
+    pub(crate) async fn run_where<C: Runs>(
+        &self,
+        client: &C,
+        text: &Text,
+        parameters: &[&(dyn ToSql + Sync)],
+        passes: impl Fn(&Failure) -> bool,
+    ) -> Result<Vec<C::Row>> {
         let mut tries = 0;
         loop {
             match client.rows(text, parameters).await {
                 Ok(rows) => return Ok(rows),
-                Err(error) if is_passing(&error) && tries < TRIES => {
+                Err(error) if passes(&error) && tries < TRIES => {
                     tries += 1;
                     pause(tries).await;
                 }

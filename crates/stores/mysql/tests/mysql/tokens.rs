@@ -1,11 +1,13 @@
 //! Fencing tokens: drawn before the lock, and never given out below one that was.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use mysql_async::prelude::Queryable;
 use semel_core::{Admission, Store};
 
 use crate::lab::{Lab, claim, complete, forget, grant, id_of, in_lock_order, request};
+use crate::proxy::{Proxy, holds};
 
 /// Keys of which a call meets the first one before the others.
 const KEYS: [&str; 3] = ["a", "b", "c"];
@@ -57,6 +59,38 @@ async fn a_token_drawn_before_a_removal_is_not_given_out_after_it() {
     let lab = Lab::new().await;
     let store = Arc::new(lab.store().await);
     overtaken_by_a_removal(&lab, &store).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nobody_sees_an_insertion_whose_token_was_overtaken() {
+    let lab = Lab::new().await;
+    drop(lab.store().await);
+    let url = lab.database.url();
+    // Whatever removes a record that was inserted gives everybody time to look at it.
+    let proxy = Proxy::before(&url, |packet| {
+        if holds(packet, "token << 20") {
+            std::thread::sleep(Duration::from_millis(500));
+        }
+    });
+    let store = Arc::new(lab.store_at(&proxy.url(&url)).await);
+    let mut looking = lab.database.connect().await;
+    let looked = tokio::spawn(async move {
+        let select = format!(
+            "SELECT token FROM semel_records WHERE id = {} \
+             AND token <= (SELECT number FROM semel_meta WHERE name = 'floor')",
+            id_of(in_lock_order(&KEYS)[2])
+        );
+        let mut seen = None::<u64>;
+        // It goes on until the test ends it.
+        while seen.is_none() {
+            seen = looking.query_first(&*select).await.expect("an answer");
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+        seen
+    });
+    overtaken_by_a_removal(&lab, &store).await;
+    assert!(!looked.is_finished(), "{:?}", looked.await);
+    looked.abort();
 }
 
 /// Claims a key that is claimed, finished and removed while the call waits at another key.

@@ -5,13 +5,11 @@ use std::collections::HashSet;
 use deadpool_postgres::tokio_postgres::Row;
 use deadpool_postgres::tokio_postgres::types::ToSql;
 use semel_core::ledger::{Found, Ledger, first_revision};
-use semel_core::{
-    Admission, ClaimRequest, Error, ErrorKind, FencingToken, OpId, Result, Timestamp,
-};
+use semel_core::{Admission, ClaimRequest, Error, ErrorKind, FencingToken, Result, Timestamp};
 
 use super::{Rounds, line, unasked};
 use crate::columns::Asked;
-use crate::error::{is_passing, is_there, undone};
+use crate::error::{is_overtaken, is_passing, is_there, undone};
 use crate::row::{self, timestamp};
 use crate::session::{Runs as _, Session};
 
@@ -47,11 +45,15 @@ impl Rounds<'_, Admission> {
             return self.take_new(batch, &keys, &rows).await;
         }
         let text = &self.session.texts.claim;
-        let rows = self.session.run(self.client, text, parameters).await?;
+        let passes = |failure: &_| is_passing(failure) || is_overtaken(failure);
+        let rows = self
+            .session
+            .run_where(self.client, text, parameters, passes)
+            .await?;
         drop(asked);
         let mut ledger: Option<Ledger> = None;
         let mut spares = Vec::new();
-        let (mut unseen, mut overtaken) = (HashSet::new(), Vec::new());
+        let mut unseen = HashSet::new();
         let mut is_new = true;
         for row in &rows {
             let (found, now) = line(row, row::COLUMNS + 2, &keys)?;
@@ -61,8 +63,8 @@ impl Rounds<'_, Admission> {
                 ledger
             });
             let Some(item) = found else {
-                let columns = [4, 5, 6].map(|column| row::COLUMNS + column);
-                overtaken = self.take_granted(batch, &keys, (row, columns), ledger)?;
+                let columns = [4, 5].map(|column| row::COLUMNS + column);
+                self.take_granted(batch, &keys, (row, columns), ledger)?;
                 continue;
             };
             let id = self.ids[item];
@@ -79,10 +81,6 @@ impl Rounds<'_, Admission> {
         let Some(mut ledger) = ledger else {
             return Err(unanswered());
         };
-        if !overtaken.is_empty() {
-            self.take_back(&overtaken).await?;
-            unseen.extend(overtaken.into_iter().map(|(id, _)| id));
-        }
         if is_new {
             self.session.streak.goes_on(keys.len());
         } else {
@@ -117,7 +115,9 @@ impl Rounds<'_, Admission> {
         }
         match self.client.rows(&texts.claim_new, parameters).await {
             Ok(rows) => Ok(Some(rows)),
-            Err(failure) if is_passing(&failure) || is_there(&failure) => {
+            Err(failure)
+                if is_passing(&failure) || is_there(&failure) || is_overtaken(&failure) =>
+            {
                 streak.ends();
                 Ok(None)
             }
@@ -136,10 +136,7 @@ impl Rounds<'_, Admission> {
         let now: i64 = row.try_get(2).map_err(undone)?;
         let mut ledger = Ledger::new(timestamp(now));
         ledger.reserve(keys.len());
-        let overtaken = self.take_granted(batch, keys, (row, [0, 1, 3]), &mut ledger)?;
-        if !overtaken.is_empty() {
-            self.take_back(&overtaken).await?;
-        }
+        self.take_granted(batch, keys, (row, [0, 1]), &mut ledger)?;
         self.session.streak.goes_on(keys.len());
         let mut again = Vec::new();
         for item in &self.open {
@@ -157,18 +154,14 @@ impl Rounds<'_, Admission> {
         self.write(&ledger, again).await
     }
 
-    /// Takes in what was inserted: the ledger decides as the statement did. Answers with those whose token
-    /// may have been overtaken: it was drawn before a record was removed that has a later one.
+    /// Takes in what was inserted: the ledger decides as the statement did.
     fn take_granted(
         &mut self,
         batch: &[ClaimRequest],
         keys: &[usize],
-        (row, [ids, tokens, floor]): (&Row, [usize; 3]),
+        (row, [ids, tokens]): (&Row, [usize; 2]),
         ledger: &mut Ledger,
-    ) -> Result<Vec<(OpId, FencingToken)>> {
-        let floor: Option<i64> = row.try_get(floor).map_err(undone)?;
-        let floor = floor.unwrap_or_default().cast_unsigned();
-        let mut overtaken = Vec::new();
+    ) -> Result<()> {
         let ids: Option<Vec<&[u8]>> = row.try_get(ids).map_err(undone)?;
         let tokens: Option<Vec<i64>> = row.try_get(tokens).map_err(undone)?;
         let granted = ids.unwrap_or_default().into_iter();
@@ -176,28 +169,11 @@ impl Rounds<'_, Admission> {
             let place = keys.binary_search_by_key(&id, |item| &self.ids[*item].as_bytes()[..]);
             let item = place.map(|place| keys[place]).map_err(|_| unasked())?;
             let (id, token) = (self.ids[item], FencingToken::new(token.cast_unsigned()));
-            if token.get() <= floor {
-                overtaken.push((id, token));
-                continue;
-            }
             ledger.found(id, self.operations[item], Found::Absent);
             self.answers[item] = ledger.claim(id, &batch[item], &mut std::iter::once(token));
             ledger.wrote(id, first_revision(token));
             self.is_written[item] = true;
         }
-        Ok(overtaken)
-    }
-
-    /// Removes what was inserted with these tokens, unless somebody took it over meanwhile.
-    async fn take_back(&self, inserted: &[(OpId, FencingToken)]) -> Result<()> {
-        let ids: Vec<_> = inserted.iter().map(|(id, _)| &id.as_bytes()[..]).collect();
-        let revisions = inserted
-            .iter()
-            .map(|(_, token)| first_revision(*token).cast_signed());
-        let revisions: Vec<_> = revisions.collect();
-        let text = &self.session.texts.delete;
-        let session = self.session;
-        session.run(self.client, text, &[&ids, &revisions]).await?;
         Ok(())
     }
 }

@@ -60,7 +60,11 @@ async fn a_token_that_was_overtaken_by_a_removal_is_not_given_out() {
         "CREATE FUNCTION {schema}.slow() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN \
          PERFORM pg_advisory_xact_lock(4082); RETURN NEW; END $$; \
          CREATE TRIGGER slow BEFORE INSERT ON {schema}.records FOR EACH ROW \
-         WHEN (current_setting('application_name') = 'slow') EXECUTE FUNCTION {schema}.slow()"
+         WHEN (current_setting('application_name') = 'slow') EXECUTE FUNCTION {schema}.slow(); \
+         CREATE FUNCTION {schema}.slow_delete() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN \
+         PERFORM pg_advisory_xact_lock(4083); RETURN OLD; END $$; \
+         CREATE TRIGGER slow_delete BEFORE DELETE ON {schema}.records FOR EACH ROW \
+         WHEN (current_setting('application_name') = 'slow') EXECUTE FUNCTION {schema}.slow_delete()"
     );
     user.batch_execute(&slow_inserts).await.expect("a trigger");
     let mut options = Options::default();
@@ -68,7 +72,7 @@ async fn a_token_that_was_overtaken_by_a_removal_is_not_given_out() {
     let url = format!("{}&application_name=slow", lab.site.url());
     let slow = Arc::new(connect(&url, options).await);
     // Sessions and scopes are there already.
-    let hold = "SELECT pg_advisory_lock(4082)";
+    let hold = "SELECT pg_advisory_lock(4082), pg_advisory_lock(4083)";
     user.batch_execute(hold).await.expect("a lock");
     let calling = Arc::clone(&slow);
     let call = tokio::spawn(async move { claim(&calling, &request("a", 1)).await });
@@ -85,8 +89,15 @@ async fn a_token_that_was_overtaken_by_a_removal_is_not_given_out() {
     settle(&store, &completion("a", 2, b"done")).await;
     clock.advance(HOUR * 24 * 365);
     assert_eq!(store.sweep(10).await.expect("a sweep").removed, 1);
-    let release = "SELECT pg_advisory_unlock_all()";
+    let release = "SELECT pg_advisory_unlock(4082)";
     user.batch_execute(release).await.expect("no lock");
+    // Nor does anybody see it: it is not there until somebody removes it.
+    let removes = format!("{waits} AND query LIKE '%DELETE%'");
+    while !call.is_finished() {
+        let removing: i64 = user.query_one(&removes, &[]).await.expect("it").get(0);
+        assert_eq!(removing, 0, "it was inserted, and is being removed");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
     let granted = call.await.expect("a task");
     assert!(
         granted.token > other.token,
