@@ -205,17 +205,9 @@ fn what_cannot_be_replayed_is_refused_before_anything_begins() {
         site.semel(arguments).code(code).says(words);
     }
     let config = site.text("semel.toml");
-    for (source, words) in [
-        ("kind = \"stdin\"", "--from FILE"),
-        (
-            "kind = \"nats\", url = \"nats://127.0.0.1:1\", stream = \"s\", consumer = \"c\"",
-            "--from FILE",
-        ),
-    ] {
-        let other = config.replace("kind = \"file\", path = \"in\"", source);
-        site.write("semel.toml", other);
-        site.semel(&["replay", "--id", "r", "--allow-expired", "--yes"])
-            .code(2)
-            .says(words);
-    }
+    let other = config.replace("kind = \"file\", path = \"in\"", "kind = \"stdin\"");
+    site.write("semel.toml", other);
+    site.semel(&["replay", "--id", "r", "--allow-expired", "--yes"])
+        .code(2)
+        .says("--from FILE");
 }
