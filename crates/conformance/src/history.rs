@@ -28,9 +28,13 @@ use crate::subject::{Subject, TransferSubject};
 ///
 /// The seed, the law, and the shortest part of the history that no order explains.
 pub async fn race<S: Subject>(first: u64, count: u64) -> Result<(), Broken> {
-    let mut subject = S::open().await;
+    let mut last: Option<S> = None;
     for seed in first..first + count {
-        subject = race::run(subject, seed).await?.renew().await;
+        let subject = match last.take() {
+            None => S::open().await,
+            Some(last) => last.renew().await,
+        };
+        last = Some(race::run(subject, seed).await?);
     }
     Ok(())
 }

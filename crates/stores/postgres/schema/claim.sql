@@ -34,7 +34,7 @@ WITH clock AS MATERIALIZED (
     ON CONFLICT (id) DO NOTHING
     RETURNING id, token
 )
-SELECT found.*, line.n, clock.now, line.ids, line.tokens, 
+SELECT found.*, line.n, clock.now, line.ids, line.tokens,
        CASE WHEN line.first IS NOT NULL THEN 1 / (semel.floor() < line.first)::integer END
 FROM (
     SELECT NULL AS id, 0 AS n, array_agg(id) AS ids, array_agg(token) AS tokens, min(token) AS first FROM fresh
