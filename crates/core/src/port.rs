@@ -3,6 +3,7 @@
 //! Implementors write plain `async fn`; callers get `Send` futures. Each store port has one erased
 //! form (`Any…`) for whoever picks the backend at run time, and the conformance suite runs over both.
 
+pub mod again;
 pub mod checkpoint;
 mod erased;
 pub mod reach;

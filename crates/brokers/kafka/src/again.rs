@@ -1,7 +1,6 @@
 //! A topic once more: what it has now, without a group, and then the end.
 
-use std::collections::{BTreeMap, VecDeque};
-use std::fmt;
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use rdkafka::consumer::{BaseConsumer, Consumer};
@@ -9,7 +8,8 @@ use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 use rdkafka::message::Message;
 use rdkafka::topic_partition_list::TopicPartitionListElem;
 use rdkafka::{Offset, TopicPartitionList};
-use semel_core::port::source::{Delivery, DeliveryId, Fetched, Progress, Source};
+use semel_core::port::again::Again;
+use semel_core::port::source::Fetched;
 use semel_core::{Result, Timestamp};
 use tokio::sync::mpsc;
 
@@ -19,90 +19,32 @@ use crate::options::{Options, invalid};
 use crate::pack::Pack;
 use crate::trouble::Trouble;
 
-/// The records that a topic has when it is opened, from some time on. It belongs to no group: nothing is
-/// committed, and nobody's partitions move.
+/// The records that a topic has when it is opened, from its earliest on, or those of `since`. It belongs to no group,
+/// also not to that of `options`: nothing is committed, and nobody's partitions move.
 ///
 /// # Guarantee   every record that is still there when it is read, in the order of its partition
 /// # Cost        a thread of its own, and a few thousand records read ahead
-pub struct KafkaAgain {
-    batches: mpsc::Receiver<Result<Fetched>>,
-    waiting: VecDeque<Delivery>,
-    next_id: u64,
-}
-
-impl KafkaAgain {
-    /// Reads the topics of `options` from their earliest records on, or those of `since`. The group in
-    /// `options` is not joined.
-    ///
-    /// # Errors
-    /// `InvalidConfig`: a setting that librdkafka does not take, or that is not the user's.
-    pub fn new(options: Options, since: Option<Timestamp>) -> Result<Self> {
-        if options.topics.len() != 1 {
-            return Err(invalid("one topic is read again at a time"));
-        }
-        let mut config = options.config()?;
-        config.set("enable.partition.eof", "true");
-        config.remove("group.instance.id");
-        let consumer: BaseConsumer = config.create().map_err(not_made)?;
-        let (sender, batches) = mpsc::channel(2);
-        let reading = Reading {
-            consumer,
-            options,
-            since,
-            sender,
-        };
-        let thread = std::thread::Builder::new()
-            .name("semel-kafka-again".into())
-            .spawn(move || reading.run());
-        thread.map_err(no_thread)?;
-        Ok(Self {
-            batches,
-            waiting: VecDeque::new(),
-            next_id: 0,
-        })
+/// # Errors      `InvalidConfig`: a setting that librdkafka does not take, or that is not the user's
+pub fn again(options: Options, since: Option<Timestamp>) -> Result<Again> {
+    if options.topics.len() != 1 {
+        return Err(invalid("one topic is read again at a time"));
     }
-}
-
-impl Source for KafkaAgain {
-    async fn fetch(&mut self, max: usize) -> Result<Fetched> {
-        while self.waiting.is_empty() {
-            match self.batches.recv().await {
-                None => return Ok(Fetched::Ended),
-                Some(Ok(Fetched::Deliveries(batch))) => self.waiting.extend(batch),
-                Some(other) => return other,
-            }
-        }
-        let count = max.max(1).min(self.waiting.len());
-        let mut deliveries: Vec<_> = self.waiting.drain(..count).collect();
-        for delivery in &mut deliveries {
-            delivery.id = DeliveryId(self.next_id);
-            self.next_id += 1;
-        }
-        Ok(Fetched::Deliveries(deliveries))
-    }
-
-    // Whoever reads it again finds what was done on record.
-    async fn acknowledge(&mut self, _batch: &[DeliveryId]) -> Result<()> {
-        Ok(())
-    }
-
-    async fn requeue(&mut self, _batch: &[DeliveryId]) -> Result<()> {
-        Ok(())
-    }
-
-    async fn extend(&mut self, _batch: &[DeliveryId]) -> Result<()> {
-        Ok(())
-    }
-
-    fn progress(&self) -> Option<Progress> {
-        None
-    }
-}
-
-impl fmt::Debug for KafkaAgain {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("KafkaAgain")
-    }
+    let mut config = options.config()?;
+    config.set("enable.partition.eof", "true");
+    config.remove("group.instance.id");
+    let consumer: BaseConsumer = config.create().map_err(not_made)?;
+    let (sender, mut batches) = mpsc::channel(2);
+    let reading = Reading {
+        consumer,
+        options,
+        since,
+        sender,
+    };
+    let thread = std::thread::Builder::new()
+        .name("semel-kafka-again".into())
+        .spawn(move || reading.run());
+    thread.map_err(no_thread)?;
+    Ok(Again::new(move |context| batches.poll_recv(context)))
 }
 
 struct Reading {

@@ -13,7 +13,7 @@
 //!
 //! [`KafkaSource::streamed`] commits outputs, what was done and how far it was read in one Kafka transaction.
 //!
-//! [`KafkaAgain`] reads what a topic has once more, without a group, and ends.
+//! [`again`] reads what a topic has once more, without a group, and ends.
 //!
 //! The coordinates of a record are `kafka:TOPIC:PARTITION:OFFSET`. Two headers are the source's own:
 //! `kafka-key`, the record's key, and `kafka-create-time`, the producer's time in milliseconds, where the
@@ -33,7 +33,7 @@ mod source;
 mod streamed;
 mod trouble;
 
-pub use again::KafkaAgain;
+pub use again::again;
 pub use look::look;
 pub use options::Options;
 pub use sink::{KafkaSink, SinkOptions};

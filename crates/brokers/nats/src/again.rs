@@ -1,16 +1,15 @@
 //! A stream once more: what it has now, beside the durable consumer, and then the end.
 
 use std::collections::VecDeque;
-use std::fmt;
 use std::time::Duration;
 
 use async_nats::datetime::from_nanos;
 use async_nats::jetstream::consumer::{AckPolicy, DeliverPolicy, pull};
 use async_nats::jetstream::stream::{RetentionPolicy, Stream};
-use semel_core::port::source::{Delivery, DeliveryId, Fetched, Progress, Source};
+use semel_core::port::again::Again;
+use semel_core::port::source::{DeliveryId, Fetched};
 use semel_core::{Error, ErrorKind, Result, Timestamp};
 use tokio::sync::mpsc;
-use tokio::task::AbortHandle;
 use tokio::time::sleep;
 
 use crate::address::Address;
@@ -20,99 +19,40 @@ use crate::link::{Link, PATIENCE};
 use crate::options::{Options, invalid};
 use crate::pull::Pull;
 
-/// The messages that a stream has when it is opened, from some time on. The durable consumer is not asked: nothing
-/// is acknowledged, and whoever works behind it goes on undisturbed. A consumer of its own reads, which the server
-/// forgets soon after.
+/// The messages that a stream has when it is opened, from its first on, or those of `since`: on the subject of
+/// `options`, else on those of its consumer, where there is one, else on all. The durable consumer is not asked:
+/// nothing is acknowledged, and whoever works behind it goes on undisturbed. A consumer of its own reads, which the
+/// server forgets soon after.
 ///
 /// # Guarantee   every message that is still there when it is read, in the order of the stream, once per opening
 /// # Cost        a task of its own, and up to three thousand messages read ahead
-pub struct NatsAgain {
-    batches: mpsc::Receiver<Result<Fetched>>,
-    reading: AbortHandle,
-    waiting: VecDeque<Delivery>,
-    next_id: u64,
-}
-
-impl NatsAgain {
-    /// Reads the stream of `options` from its first message on, or from those of `since`: on the subject of
-    /// `options`, else on those of its consumer, where there is one, else on all.
-    ///
-    /// # Errors
-    /// `InvalidConfig`: the options make no sense. While it reads also, as of
-    /// [`NatsSource::connect`](crate::NatsSource::connect); `Unsupported`: the stream deletes what is acknowledged
-    ///
-    /// # Panics
-    /// Outside a Tokio runtime.
-    pub fn new(options: Options, since: Option<Timestamp>) -> Result<Self> {
-        let address = options.address()?;
-        let from = match since {
-            None => Start::First,
-            Some(since) => Start::Time(since),
-        };
-        from.policy()?;
-        let (sender, batches) = mpsc::channel(2);
-        let reading = Reading {
-            address,
-            options,
-            from,
-            last: None,
-            sender,
-        };
-        Ok(Self {
-            batches,
-            reading: tokio::spawn(reading.run()).abort_handle(),
-            waiting: VecDeque::new(),
-            next_id: 0,
-        })
-    }
-}
-
-impl Source for NatsAgain {
-    async fn fetch(&mut self, max: usize) -> Result<Fetched> {
-        while self.waiting.is_empty() {
-            match self.batches.recv().await {
-                None => return Ok(Fetched::Ended),
-                Some(Ok(Fetched::Deliveries(batch))) => self.waiting.extend(batch),
-                Some(other) => return other,
-            }
+/// # Errors      `InvalidConfig`: the options make no sense. While it reads also, as of
+/// [`NatsSource::connect`](crate::NatsSource::connect); `Unsupported`: the stream deletes what is acknowledged
+///
+/// # Panics
+/// Outside a Tokio runtime.
+pub fn again(options: Options, since: Option<Timestamp>) -> Result<Again> {
+    let address = options.address()?;
+    let from = match since {
+        None => Start::First,
+        Some(since) => Start::Time(since),
+    };
+    from.policy()?;
+    let (sender, mut batches) = mpsc::channel(2);
+    let reading = Reading {
+        address,
+        options,
+        from,
+        last: None,
+        sender: sender.clone(),
+    };
+    tokio::spawn(async move {
+        tokio::select! {
+            () = sender.closed() => {}
+            () = reading.run() => {}
         }
-        let count = max.max(1).min(self.waiting.len());
-        let mut deliveries: Vec<_> = self.waiting.drain(..count).collect();
-        for delivery in &mut deliveries {
-            delivery.id = DeliveryId(self.next_id);
-            self.next_id += 1;
-        }
-        Ok(Fetched::Deliveries(deliveries))
-    }
-
-    // Whoever reads it again finds what was done on record.
-    async fn acknowledge(&mut self, _batch: &[DeliveryId]) -> Result<()> {
-        Ok(())
-    }
-
-    async fn requeue(&mut self, _batch: &[DeliveryId]) -> Result<()> {
-        Ok(())
-    }
-
-    async fn extend(&mut self, _batch: &[DeliveryId]) -> Result<()> {
-        Ok(())
-    }
-
-    fn progress(&self) -> Option<Progress> {
-        None
-    }
-}
-
-impl Drop for NatsAgain {
-    fn drop(&mut self) {
-        self.reading.abort();
-    }
-}
-
-impl fmt::Debug for NatsAgain {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("NatsAgain")
-    }
+    });
+    Ok(Again::new(move |context| batches.poll_recv(context)))
 }
 
 /// Where it goes on.

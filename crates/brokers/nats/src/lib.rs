@@ -34,7 +34,7 @@ mod settle;
 mod sink;
 mod source;
 
-pub use again::NatsAgain;
+pub use again::again;
 pub use look::look;
 pub use options::{Options, SinkOptions};
 pub use semel_tls::Tls;

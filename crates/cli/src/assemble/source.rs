@@ -16,12 +16,10 @@ use crate::config::{AmqpSettings, KafkaSettings, NatsSettings, SourceSettings};
 pub(crate) enum AnySource {
     File(FileSource),
     Stdin(StdinSource),
-    #[cfg(feature = "kafka")]
-    KafkaAgain(semel_broker_kafka::KafkaAgain),
+    #[cfg(any(feature = "kafka", feature = "nats"))]
+    Again(semel_core::port::again::Again),
     #[cfg(feature = "kafka")]
     Kafka(semel_broker_kafka::KafkaSource),
-    #[cfg(feature = "nats")]
-    NatsAgain(semel_broker_nats::NatsAgain),
     #[cfg(feature = "nats")]
     Nats(Box<semel_broker_nats::NatsSource>),
     #[cfg(feature = "amqp")]
@@ -156,7 +154,7 @@ fn kafka_again(
 ) -> Result<AnySource> {
     let mut options = kafka_options(settings);
     options.max_message_bytes = usize::try_from(max_message_bytes).unwrap_or(usize::MAX);
-    semel_broker_kafka::KafkaAgain::new(options, since).map(AnySource::KafkaAgain)
+    semel_broker_kafka::again(options, since).map(AnySource::Again)
 }
 
 #[cfg(feature = "nats")]
@@ -175,7 +173,7 @@ fn nats_again(
 ) -> Result<AnySource> {
     let mut options = nats_options(settings, lease);
     options.max_message_bytes = usize::try_from(max_message_bytes).unwrap_or(usize::MAX);
-    semel_broker_nats::NatsAgain::new(options, since).map(AnySource::NatsAgain)
+    semel_broker_nats::again(options, since).map(AnySource::Again)
 }
 
 #[cfg(feature = "nats")]
@@ -268,12 +266,10 @@ macro_rules! each {
         match $any {
             Self::File($source) => $call,
             Self::Stdin($source) => $call,
-            #[cfg(feature = "kafka")]
-            Self::KafkaAgain($source) => $call,
+            #[cfg(any(feature = "kafka", feature = "nats"))]
+            Self::Again($source) => $call,
             #[cfg(feature = "kafka")]
             Self::Kafka($source) => $call,
-            #[cfg(feature = "nats")]
-            Self::NatsAgain($source) => $call,
             #[cfg(feature = "nats")]
             Self::Nats($source) => $call,
             #[cfg(feature = "amqp")]

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use async_nats::jetstream::consumer::pull;
 use async_nats::jetstream::stream::RetentionPolicy;
-use semel_broker_nats::{NatsAgain, Options};
+use semel_broker_nats::Options;
+use semel_core::port::again::Again;
 use semel_core::port::source::{Delivery, Fetched, Source};
 use semel_core::{Error, ErrorKind, Timestamp};
 use tokio::time::{sleep, timeout};
@@ -12,12 +13,12 @@ use tokio::time::{sleep, timeout};
 use crate::place::{CONSUMER, Place};
 use crate::{ids, in_front_of, numbers, take};
 
-fn again(options: Options, since: Option<Timestamp>) -> NatsAgain {
-    NatsAgain::new(options, since).expect("good options")
+fn again(options: Options, since: Option<Timestamp>) -> Again {
+    semel_broker_nats::again(options, since).expect("good options")
 }
 
 /// All that comes until the end, whatever is away meanwhile.
-async fn rest(source: &mut NatsAgain) -> Result<Vec<Delivery>, Error> {
+async fn rest(source: &mut Again) -> Result<Vec<Delivery>, Error> {
     let mut all = Vec::new();
     loop {
         let fetched = timeout(Duration::from_secs(40), source.fetch(300));

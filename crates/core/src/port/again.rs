@@ -1,0 +1,76 @@
+//! A source that is read once more, to its end.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::future::poll_fn;
+use std::task::{Context, Poll};
+
+use super::source::{Delivery, DeliveryId, Fetched, Progress, Source};
+use crate::error::Result;
+
+/// What somebody else reads ahead, as a source. Nothing of it is acknowledged or comes again: whoever reads it once
+/// more finds on record what was done.
+pub struct Again {
+    next: Box<Next>,
+    waiting: VecDeque<Delivery>,
+    next_id: u64,
+}
+
+type Next = dyn FnMut(&mut Context<'_>) -> Poll<Option<Result<Fetched>>> + Send;
+
+impl Again {
+    /// The batches of `next`, as a channel's receiver polls them, up to `None`. Their ids are not looked at.
+    pub fn new(
+        next: impl FnMut(&mut Context<'_>) -> Poll<Option<Result<Fetched>>> + Send + 'static,
+    ) -> Self {
+        Self {
+            next: Box::new(next),
+            waiting: VecDeque::new(),
+            next_id: 0,
+        }
+    }
+}
+
+impl Source for Again {
+    async fn fetch(&mut self, max: usize) -> Result<Fetched> {
+        while self.waiting.is_empty() {
+            match poll_fn(&mut self.next).await {
+                None => return Ok(Fetched::Ended),
+                Some(Ok(Fetched::Deliveries(batch))) => self.waiting.extend(batch),
+                Some(other) => return other,
+            }
+        }
+        let count = max.max(1).min(self.waiting.len());
+        let mut deliveries: Vec<_> = self.waiting.drain(..count).collect();
+        for delivery in &mut deliveries {
+            delivery.id = DeliveryId(self.next_id);
+            self.next_id += 1;
+        }
+        Ok(Fetched::Deliveries(deliveries))
+    }
+
+    async fn acknowledge(&mut self, _batch: &[DeliveryId]) -> Result<()> {
+        Ok(())
+    }
+
+    async fn requeue(&mut self, _batch: &[DeliveryId]) -> Result<()> {
+        Ok(())
+    }
+
+    async fn extend(&mut self, _batch: &[DeliveryId]) -> Result<()> {
+        Ok(())
+    }
+
+    fn progress(&self) -> Option<Progress> {
+        None
+    }
+}
+
+impl fmt::Debug for Again {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Again")
+            .field("waiting", &self.waiting.len())
+            .field("next_id", &self.next_id)
+            .finish_non_exhaustive()
+    }
+}
