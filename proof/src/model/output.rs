@@ -1,13 +1,15 @@
 //! The output class as a model: lines appended to a file, their records and the length of the file recorded
-//! together, and the file cut back to what was recorded.
+//! together, and the file cut back to what was recorded. A worker claims, appends and records, as `run` does; or it has
+//! the store admit a batch and appends in the middle of that step, as `dedup` does.
 //!
-//! Stores decide here by `semel_core::decide`, batch by batch, whole or not at all (MRK-1). Around them are two
+//! Stores decide here by `semel_core::decide`, batch by batch, whole or not at all (MRK-1, MRK-2). Around them are two
 //! workers with a file each, that crash before, in the middle of and behind an append, stand still at any step
 //! while their leases end, fail to append, and do not hear what became of a batch.
 //!
 //! Assumed is that a store does not carry out a request behind what its worker asked for later, nor behind the reading of
 //! the mark by the worker's next life: that it breaks without is shown in the tests.
 
+mod admit;
 mod happen;
 mod law;
 mod look;

@@ -2,7 +2,7 @@
 
 use super::Output;
 use super::law::{Case, Law};
-use super::setup::Conduct;
+use super::setup::{Conduct, Keeping};
 use super::steps::{Action, Came, Net};
 use super::store::{Report, Told};
 use super::world::{Batch, HALF, Item, Phase, STARTED, World};
@@ -38,6 +38,7 @@ impl Output {
             }
             Action::Go { worker, net } => {
                 next.left.lost -= u8::from(net == Net::AnswerLost);
+                next.left.refused -= u8::from(net == Net::Refused);
                 self.goes(&mut next, usize::from(worker), net);
             }
             Action::Crash { worker } => {
@@ -50,11 +51,20 @@ impl Output {
                 if let Phase::Recording { value, .. } = next.workers[at].phase {
                     next.late = Some(self.batch(&next, at, value));
                 }
+                if let Some(open) = &mut next.open[at] {
+                    open.is_left = true;
+                }
                 self.crash(&mut next, at);
             }
             Action::Land => {
                 let batch = next.late.take()?;
                 self.settle_with(&mut next, batch);
+            }
+            Action::LandCommit { worker } => {
+                let at = usize::from(worker);
+                let value = next.open[at]?.value;
+                self.commits(&mut next, at, value)?;
+                self.meets(Case::CommittedAfterCrash);
             }
             Action::Sweep { operation } => {
                 if !self.sweep(&mut next, operation) {
@@ -78,6 +88,7 @@ impl Output {
         let answered = net == Net::Answered;
         match world.workers[worker].phase {
             Phase::Opening => self.opens(world, worker, answered),
+            Phase::Ready if self.is_admitting(worker) => self.admits(world, worker),
             Phase::Ready => self.claims(world, worker, answered),
             Phase::Undoing => self.undoes(world, worker, answered),
             Phase::Recording { value, asked } => {
@@ -89,6 +100,7 @@ impl Output {
                     self.is_recorded(world, worker, value);
                 }
             }
+            Phase::Committing { value } => self.concludes(world, worker, value, net),
             Phase::Writing => {}
         }
     }
@@ -161,15 +173,22 @@ impl Output {
     /// Appends what is granted.
     fn appended(&self, world: &mut World, worker: usize, came: Came) -> Option<()> {
         let file = self.file_of(worker);
-        let granted: Vec<_> = world.workers[worker].granted().collect();
+        let mut granted: Vec<_> = world.workers[worker].granted().collect();
         let conduct = self.setup.conduct;
         if conduct == Conduct::RecordsFirst {
             let value = world.files[file].len + index(granted.len());
-            let batch = self.batch(world, worker, value);
-            self.settle_with(world, batch);
+            if self.is_admitting(worker) {
+                self.commits(world, worker, value)?;
+            } else {
+                let batch = self.batch(world, worker, value);
+                self.settle_with(world, batch);
+            }
             return Some(());
         }
         let is_half = matches!(came, Came::FailsHalf | Came::CrashesHalf);
+        if self.setup.keeping == Keeping::WritesTwice {
+            granted.extend_from_within(..);
+        }
         for (number, item) in granted.iter().enumerate() {
             let is_last = number + 1 == granted.len();
             let line = index(self.operation_of(item.post)) + 1;
@@ -181,9 +200,14 @@ impl Output {
         match came {
             Came::Whole => {
                 let value = world.files[file].len;
-                world.workers[worker].phase = Phase::Recording {
-                    value,
-                    asked: false,
+                world.workers[worker].phase = if let Some(open) = &mut world.open[worker] {
+                    open.value = value;
+                    Phase::Committing { value }
+                } else {
+                    Phase::Recording {
+                        value,
+                        asked: false,
+                    }
                 };
                 if conduct == Conduct::AcksFirst {
                     for place in 0..granted.len() {
@@ -193,7 +217,11 @@ impl Output {
             }
             Came::FailsWhole | Came::FailsHalf => {
                 world.left.failures -= 1;
-                world.workers[worker].phase = Phase::Undoing;
+                if self.is_admitting(worker) {
+                    self.gives_up(world, worker);
+                } else {
+                    world.workers[worker].phase = Phase::Undoing;
+                }
             }
             Came::CrashesHalf => {
                 world.left.torn -= 1;
@@ -292,7 +320,7 @@ impl Output {
         worker.phase = Phase::Ready;
     }
 
-    fn cut_back(&self, world: &mut World, file: usize, len: u8) {
+    pub(crate) fn cut_back(&self, world: &mut World, file: usize, len: u8) {
         if world.files[file].len < len {
             return world.breaks(Law::CoversMark);
         }
@@ -320,7 +348,7 @@ impl Output {
         }
     }
 
-    fn crash(&self, world: &mut World, worker: usize) {
+    pub(crate) fn crash(&self, world: &mut World, worker: usize) {
         let at = world.workers[worker];
         let mark = world.marks[self.file_of(worker)];
         if matches!(at.phase, Phase::Recording { value, .. } if value == mark) {
@@ -330,6 +358,10 @@ impl Output {
             Self::hand_back(world, worker, place);
         }
         world.workers[worker] = STARTED;
+        // Its connection ends, and what was not to be committed with it.
+        if world.open[worker].is_some_and(|open| !open.is_left) {
+            world.open[worker] = None;
+        }
     }
 
     fn hand_back(world: &mut World, worker: usize, place: usize) {
@@ -340,7 +372,7 @@ impl Output {
     }
 
     /// The broker hears an acknowledgement, which must rest on what is durable.
-    fn acknowledge(&self, world: &mut World, worker: usize, place: usize) {
+    pub(crate) fn acknowledge(&self, world: &mut World, worker: usize, place: usize) {
         let Some(item) = world.workers[worker].hand[place].take() else {
             return;
         };
@@ -360,7 +392,7 @@ impl Phase {
     /// Whether lines of this batch are in the file.
     pub(crate) fn has_appended(self) -> bool {
         match self {
-            Self::Recording { .. } | Self::Marking { .. } => true,
+            Self::Recording { .. } | Self::Marking { .. } | Self::Committing { .. } => true,
             Self::Opening | Self::Ready | Self::Writing | Self::Undoing => false,
         }
     }

@@ -6,8 +6,8 @@ laws! {
     /// A law of the output class. A line is recorded if it lies before the mark of its file.
     Law:
     SingleLine = "O1 one recorded line per operation",
-    LineForRecord = "O2 MRK-1 what is completed has its recorded line",
-    RecordForLine = "O3 MRK-1 a recorded line is of an operation that was completed",
+    LineForRecord = "O2 MRK-1 MRK-2 what is completed has its recorded line",
+    RecordForLine = "O3 MRK-1 MRK-2 a recorded line is of an operation that was completed",
     CoversMark = "O4 an output is never shorter than its mark",
     WholeLines = "O5 what is recorded is whole",
     BeforeStays = "O6 what an output held before it had a mark stays",
@@ -40,6 +40,12 @@ named! {
     StaleAck = "output: stale acknowledgement",
     ClaimsForgotten = "output: claims forgotten by a store that was reopened",
     EvictedWhileHeld = "output: evicted while a delivery was held",
+    AdmittedTwo = "output: two admitted together",
+    AdmissionUndone = "output: append failed, and what was admitted taken back",
+    CommitRefused = "output: commit of what was admitted refused",
+    CommittedUnheard = "output: admitted, and its answer lost",
+    CommittedAfterCrash = "output: admitted after its worker had crashed",
+    WaitsWhole = "output: admission waited for a key that was busy",
 }
 
 named! {
@@ -51,4 +57,5 @@ named! {
     AppendFailed = "append failed",
     CrashedInAppend = "crash in the middle of an append",
     StoreReopened = "store reopened without its claims",
+    CommitRefused = "commit refused",
 }

@@ -31,6 +31,8 @@ pub(crate) enum Conduct {
     TrustsSilence,
     /// Writes to the file of the other one, which is not locked.
     SharesFile,
+    /// Cuts off what was admitted, although the answer was lost.
+    UndoesUnknown,
 }
 
 /// What a store does. All but the first are wrong, to see that the model minds.
@@ -44,6 +46,16 @@ pub(crate) enum Keeping {
     MarksAnyway,
     /// No mark after it was reopened.
     ForgetsMarks,
+    /// The mark as it is, while a commit that will change it is under way.
+    MarkAtOnce,
+    /// Serves others while the lines of an admitted batch are appended.
+    ServesOthers,
+    /// Decides each item of an admitted batch as if it were alone.
+    DecidesApart,
+    /// Has the lines of an admitted batch appended twice.
+    WritesTwice,
+    /// Commits an admitted batch whose lines could not be appended.
+    CommitsFailed,
 }
 
 /// How often each may happen.
@@ -61,6 +73,8 @@ pub(crate) struct Budget {
     pub(crate) failures: u8,
     /// Times that the store is reopened, without the claims that were not durable.
     pub(crate) reopened: u8,
+    /// Commits that the store refuses.
+    pub(crate) refused: u8,
 }
 
 /// One configuration: two workers, with a file each. Times are in ticks of eight seconds.
@@ -70,6 +84,8 @@ pub(crate) struct Setup {
     pub(crate) posts: &'static [Post],
     /// The most of them that are recorded together.
     pub(crate) batch: u8,
+    /// How many of the workers have the store admit what they take; the others claim it.
+    pub(crate) admitting: u8,
     pub(crate) ticks: u8,
     pub(crate) lease: u8,
     pub(crate) window: u8,
@@ -102,6 +118,7 @@ impl Setup {
             name,
             posts: ONE,
             batch: 1,
+            admitting: 0,
             ticks: 2,
             lease: 1,
             window: 20,
@@ -115,6 +132,7 @@ impl Setup {
                 redelivered: 0,
                 failures: 0,
                 reopened: 0,
+                refused: 0,
             },
             conduct: Conduct::Right,
             keeping: Keeping::Right,
@@ -221,6 +239,49 @@ pub(crate) fn all() -> Vec<Setup> {
                 ..Budget::default()
             },
             ..Setup::of("output, store reopened")
+        },
+        Setup {
+            posts: TWO,
+            batch: 2,
+            admitting: 2,
+            ticks: 1,
+            before: 1,
+            budget: Budget {
+                crashes: 2,
+                torn: 1,
+                lost: 1,
+                redelivered: 1,
+                failures: 1,
+                refused: 1,
+                ..Budget::default()
+            },
+            ..Setup::of("output, admitted")
+        },
+        Setup {
+            posts: TWICE,
+            batch: 2,
+            admitting: 2,
+            ticks: 3,
+            window: 1,
+            budget: Budget {
+                crashes: 1,
+                lost: 1,
+                redelivered: 1,
+                ..Budget::default()
+            },
+            ..Setup::of("output, admitted twice")
+        },
+        Setup {
+            posts: TWO,
+            batch: 2,
+            admitting: 1,
+            budget: Budget {
+                crashes: 1,
+                lost: 1,
+                redelivered: 1,
+                ..Budget::default()
+            },
+            ..Setup::of("output, admitted beside claims")
         },
     ]
 }

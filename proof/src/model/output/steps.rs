@@ -37,6 +37,10 @@ pub(crate) enum Action {
     },
     /// What a dead worker asked for arrives.
     Land,
+    /// The commit that a dead worker asked for is carried out.
+    LandCommit {
+        worker: u8,
+    },
     Sweep {
         operation: u8,
     },
@@ -49,6 +53,8 @@ pub(crate) enum Action {
 pub(crate) enum Net {
     Answered,
     AnswerLost,
+    /// A commit that did not come about.
+    Refused,
 }
 
 /// How an append fares.
@@ -76,8 +82,13 @@ impl Action {
             Self::Go { net, .. } => match net {
                 Net::Answered => None,
                 Net::AnswerLost => Some(Fault::AnswerLost),
+                Net::Refused => Some(Fault::CommitRefused),
             },
-            Self::Tick | Self::Take { .. } | Self::Land | Self::Sweep { .. } => None,
+            Self::Tick
+            | Self::Take { .. }
+            | Self::Land
+            | Self::LandCommit { .. }
+            | Self::Sweep { .. } => None,
         }
     }
 }
@@ -92,18 +103,32 @@ impl Output {
         }
         for at in 0..WORKERS {
             // As long as both are new, they are the same.
-            if at == 0 || !world.are_alike() {
+            let is_like = self.is_admitting(0) == self.is_admitting(1) && world.are_alike();
+            if at == 0 || !is_like {
                 self.works(world, index(at), &world.workers[at], actions);
             }
         }
+        if world.late.is_some() {
+            actions.push(Action::Land);
+        }
+        for (worker, open) in world.open.iter().enumerate() {
+            if open.is_some_and(|open| open.is_left) {
+                let worker = index(worker);
+                actions.push(Action::LandCommit { worker });
+            }
+        }
+        if world.open == [None; WORKERS] {
+            self.keeps_house(world, actions);
+        }
+    }
+
+    /// What a store does by itself, or has done to it.
+    fn keeps_house(&self, world: &World, actions: &mut Vec<Action>) {
         for (operation, record) in world.records.iter().enumerate() {
             if record.is_some_and(|record| record.finished().is_some()) {
                 let operation = index(operation);
                 actions.push(Action::Sweep { operation });
             }
-        }
-        if world.late.is_some() {
-            actions.push(Action::Land);
         }
         if world.left.reopened > 0 {
             actions.push(Action::Reopen);
@@ -121,17 +146,14 @@ impl Output {
                 self.takes(world, worker, at, actions);
                 at.hand.iter().flatten().next().is_some()
             }
-            Phase::Opening | Phase::Undoing | Phase::Recording { .. } | Phase::Marking { .. } => {
-                true
-            }
+            Phase::Opening
+            | Phase::Undoing
+            | Phase::Recording { .. }
+            | Phase::Marking { .. }
+            | Phase::Committing { .. } => true,
         };
-        if asks {
-            let net = Net::Answered;
-            actions.push(Action::Go { worker, net });
-            if left.lost > 0 {
-                let net = Net::AnswerLost;
-                actions.push(Action::Go { worker, net });
-            }
+        if asks && !self.waits(world, worker.into()) {
+            self.asks(world, worker, at, actions);
         }
         for (place, item) in at.hand.iter().enumerate() {
             if left.redelivered > 0 && item.is_some_and(|item| !item.stale) {
@@ -143,9 +165,25 @@ impl Output {
         if left.crashes > 0 && at.phase != Phase::Opening {
             actions.push(Action::Crash { worker });
             let is_recording = matches!(at.phase, Phase::Recording { .. });
-            if is_recording && !self.setup.requests_end && world.late.is_none() {
+            let outlives = is_recording && !self.setup.requests_end && world.late.is_none();
+            if outlives || matches!(at.phase, Phase::Committing { .. }) {
                 actions.push(Action::CrashAsking { worker });
             }
+        }
+    }
+
+    /// Asks the store, and how that fares.
+    fn asks(&self, world: &World, worker: u8, at: &Worker, actions: &mut Vec<Action>) {
+        let left = &world.left;
+        let mut push = |net| actions.push(Action::Go { worker, net });
+        push(Net::Answered);
+        // A batch whose decisions are not heard is taken back, as after a crash.
+        let is_deciding = at.phase == Phase::Ready && self.is_admitting(worker.into());
+        if left.lost > 0 && !is_deciding {
+            push(Net::AnswerLost);
+        }
+        if left.refused > 0 && matches!(at.phase, Phase::Committing { .. }) {
+            push(Net::Refused);
         }
     }
 
@@ -166,11 +204,12 @@ impl Output {
 
     fn takes(&self, world: &World, worker: u8, at: &Worker, actions: &mut Vec<Action>) {
         let in_hand = at.hand.iter().flatten();
-        // Those of one key wait for each other.
+        // Those of one key wait for each other, but where the store admits a batch.
         let operations: Vec<_> = in_hand.map(|item| self.operation_of(item.post)).collect();
         if operations.len() < self.setup.batch.into() {
             for post in 0..self.setup.posts.len() {
-                let is_free = !operations.contains(&self.operation_of(index(post)));
+                let is_free = !operations.contains(&self.operation_of(index(post)))
+                    || self.is_admitting(worker.into());
                 if world.queued[post] > 0 && is_free {
                     let post = index(post);
                     actions.push(Action::Take { worker, post });

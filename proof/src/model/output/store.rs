@@ -208,7 +208,7 @@ impl Output {
         (after(&decision.change, found), settled)
     }
 
-    fn write(world: &mut World, at: usize, record: Option<Rec>) {
+    pub(crate) fn write(world: &mut World, at: usize, record: Option<Rec>) {
         world.records[at] = record;
         if record.is_some_and(|record| record.is_completed()) {
             world.ended |= 1 << at;

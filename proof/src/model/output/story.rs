@@ -66,16 +66,18 @@ fn sentence(world: &World, action: Action) -> String {
         Action::Go { worker, net } => {
             let what = match world.workers[usize::from(worker)].phase {
                 Phase::Opening => "reads its mark and cuts its file back",
-                Phase::Ready => "claims",
+                Phase::Ready => "claims, or has what it took admitted",
                 Phase::Undoing => "cuts its file back and gives its claims back",
                 Phase::Recording { asked: false, .. } => "records its lines",
                 Phase::Recording { asked: true, .. } => "records its lines again",
                 Phase::Marking { .. } => "sets the mark",
+                Phase::Committing { .. } => "has what was admitted committed",
                 Phase::Writing => "idles",
             };
             let fate = match net {
                 Net::Answered => "",
                 Net::AnswerLost => ", and the answer is lost",
+                Net::Refused => ", and that is refused",
             };
             format!("{} {what}{fate}", person(worker))
         }
@@ -87,6 +89,12 @@ fn sentence(world: &World, action: Action) -> String {
             )
         }
         Action::Land => "what a dead worker asked for arrives".to_owned(),
+        Action::LandCommit { worker } => {
+            format!(
+                "the commit that a dead {} asked for is carried out",
+                person(worker)
+            )
+        }
         Action::Sweep { operation } => format!("operation {} is swept", operation + 1),
         Action::Reopen => "the store is opened anew, without its claims".to_owned(),
     }

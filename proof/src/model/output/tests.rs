@@ -124,6 +124,64 @@ fn a_window_without_an_age_gate_is_caught() {
     breaks(named("output, window over"), wrong, Law::SingleLine);
 }
 
+fn admitted() -> Setup {
+    named("output, admitted")
+}
+
+#[test]
+fn batches_that_are_admitted_as_they_should_break_nothing() {
+    assert_eq!(broken(named("output, admitted twice")), [""; 0]);
+    assert_eq!(broken(named("output, admitted beside claims")), [""; 0]);
+}
+
+#[test]
+fn a_mark_that_is_read_while_a_commit_is_under_way_is_caught() {
+    let wrong = |setup: &mut Setup| setup.keeping = Keeping::MarkAtOnce;
+    breaks(admitted(), wrong, Law::CoversMark);
+}
+
+#[test]
+fn a_store_that_serves_others_while_lines_are_appended_is_caught() {
+    let wrong = |setup: &mut Setup| setup.keeping = Keeping::ServesOthers;
+    breaks(admitted(), wrong, Law::SingleLine);
+}
+
+#[test]
+fn a_store_that_does_not_see_its_own_batch_is_caught() {
+    let wrong = |setup: &mut Setup| setup.keeping = Keeping::DecidesApart;
+    breaks(named("output, admitted twice"), wrong, Law::SingleLine);
+}
+
+#[test]
+fn a_store_that_has_lines_appended_twice_is_caught() {
+    let wrong = |setup: &mut Setup| setup.keeping = Keeping::WritesTwice;
+    breaks(admitted(), wrong, Law::SingleLine);
+}
+
+#[test]
+fn a_store_that_commits_what_was_not_appended_is_caught() {
+    let wrong = |setup: &mut Setup| setup.keeping = Keeping::CommitsFailed;
+    breaks(admitted(), wrong, Law::LineForRecord);
+}
+
+#[test]
+fn a_worker_that_undoes_what_may_be_admitted_is_caught() {
+    let wrong = |setup: &mut Setup| setup.conduct = Conduct::UndoesUnknown;
+    breaks(admitted(), wrong, Law::CoversMark);
+}
+
+#[test]
+fn a_worker_that_acknowledges_before_what_is_admitted_is_committed_is_caught() {
+    let wrong = |setup: &mut Setup| setup.conduct = Conduct::AcksFirst;
+    breaks(admitted(), wrong, Law::AcknowledgedRecorded);
+}
+
+#[test]
+fn a_worker_that_commits_before_it_appends_is_caught() {
+    let wrong = |setup: &mut Setup| setup.conduct = Conduct::RecordsFirst;
+    breaks(admitted(), wrong, Law::CoversMark);
+}
+
 /// What is assumed of stores: a dead worker's batch that is recorded after its next life has read the mark has no lines
 /// any more.
 #[test]

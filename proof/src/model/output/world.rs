@@ -29,6 +29,8 @@ pub(crate) struct World {
     pub(crate) workers: [Worker; WORKERS],
     /// A batch of a dead worker that is on its way.
     pub(crate) late: Option<Batch>,
+    /// What the store has decided for each worker, and not committed.
+    pub(crate) open: [Option<Open>; WORKERS],
     /// Operations that were completed at some time, that were acknowledged, that were set aside: a bit each.
     pub(crate) ended: u8,
     pub(crate) acknowledged: u8,
@@ -78,6 +80,8 @@ pub(crate) enum Phase {
     Recording { value: u8, asked: bool },
     /// Has recorded that apart, and is about to set the mark. Wrong.
     Marking { value: u8 },
+    /// Has appended what is admitted: the store is about to commit it.
+    Committing { value: u8 },
 }
 
 /// Completions and a mark, to be written together.
@@ -85,6 +89,19 @@ pub(crate) enum Phase {
 pub(crate) struct Batch {
     pub(crate) file: u8,
     pub(crate) items: [Option<Item>; HAND],
+    pub(crate) value: u8,
+}
+
+/// A batch that is admitted: decided and completed, and seen by nobody before its commit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Open {
+    /// Its worker is dead, and its commit on the way.
+    pub(crate) is_left: bool,
+    pub(crate) file: u8,
+    pub(crate) records: [Option<Rec>; MOST_OPERATIONS],
+    /// Places of the hand that are set aside, a bit each.
+    pub(crate) aside: u8,
+    /// The length of the file, once it is known.
     pub(crate) value: u8,
 }
 
@@ -108,6 +125,7 @@ impl World {
             marks: [NONE; WORKERS],
             workers: [STARTED; WORKERS],
             late: None,
+            open: [None; WORKERS],
             ended: 0,
             acknowledged: 0,
             listed: 0,
@@ -121,7 +139,9 @@ impl World {
         let late = self.late.iter().flat_map(|batch| &batch.items);
         let hands = self.workers.iter().flat_map(|worker| &worker.hand);
         let items = hands.chain(late).flatten().map(|item| item.claim);
-        let records = self.records.iter().flatten().map(|record| record.claim);
+        let open = self.open.iter().flatten().flat_map(|open| &open.records);
+        let records = self.records.iter().chain(open).flatten();
+        let records = records.map(|record| record.claim);
         let used = items
             .chain(records)
             .filter(|&claim| claim != NONE)
@@ -131,7 +151,14 @@ impl World {
 
     /// Whether nothing tells the workers apart.
     pub(crate) fn are_alike(&self) -> bool {
-        let all = |at: usize| (self.workers[at], self.files[at], self.marks[at]);
+        let all = |at: usize| {
+            (
+                self.workers[at],
+                self.files[at],
+                self.marks[at],
+                self.open[at],
+            )
+        };
         all(0) == all(1)
     }
 

@@ -1,0 +1,150 @@
+//! A batch that is decided, written and completed in one step of the store (MRK-2): while its lines are appended, the
+//! store serves nobody else.
+
+use super::Output;
+use super::law::Case;
+use super::setup::{Conduct, Keeping};
+use super::steps::Net;
+use super::store::{Report, Told};
+use super::world::{HAND, Open, Phase, World};
+use crate::model::steps::index;
+
+impl Output {
+    /// Whether a worker does without claims of its own.
+    pub(crate) fn is_admitting(&self, worker: usize) -> bool {
+        worker < self.setup.admitting.into()
+    }
+
+    /// Whether the store keeps a worker waiting.
+    pub(crate) fn waits(&self, world: &World, worker: usize) -> bool {
+        if world.workers[worker].phase == Phase::Opening
+            && self.setup.keeping == Keeping::MarkAtOnce
+        {
+            return false;
+        }
+        let serves_others = self.setup.keeping == Keeping::ServesOthers;
+        let holds = |(at, open): (usize, &Option<Open>)| {
+            open.as_ref()
+                .is_some_and(|open| open.is_left || (at != worker && !serves_others))
+        };
+        world.open.iter().enumerate().any(holds)
+    }
+
+    /// The store decides a batch, and leaves it to the worker to append what is granted.
+    pub(crate) fn admits(&self, world: &mut World, worker: usize) {
+        let mut decided = world.clone();
+        let mut told = [None; HAND];
+        for (place, told) in told.iter_mut().enumerate() {
+            let Some(item) = world.workers[worker].hand[place] else {
+                continue;
+            };
+            let mut seen = if self.setup.keeping == Keeping::DecidesApart {
+                world.clone()
+            } else {
+                decided.clone()
+            };
+            let answer = self.claim(&mut seen, worker, item);
+            if answer == Told::Granted {
+                self.settle(&mut seen, item, Report::Complete);
+            }
+            let at = self.operation_of(item.post);
+            decided.records[at] = seen.records[at];
+            *told = Some(answer);
+        }
+        // A batch that meets a key that somebody else is at waits whole.
+        if told.contains(&Some(Told::Busy)) {
+            return self.meets(Case::WaitsWhole);
+        }
+        let of = |wanted: Told| {
+            let places = (0..HAND).filter(|&place| told[place] == Some(wanted));
+            places.fold(0, |bits, place| bits | 1 << place)
+        };
+        let open = Open {
+            is_left: false,
+            file: index(self.file_of(worker)),
+            records: decided.records,
+            aside: of(Told::SetAside),
+            value: 0,
+        };
+        let granted: u8 = of(Told::Granted);
+        // Where nothing is new, nothing is written.
+        if granted == 0 {
+            return self.answers(world, worker, open.aside);
+        }
+        for (place, item) in world.workers[worker].hand.iter_mut().enumerate() {
+            if let Some(item) = item {
+                item.granted = granted & 1 << place != 0;
+            }
+        }
+        world.open[worker] = Some(open);
+        world.workers[worker].phase = Phase::Writing;
+    }
+
+    /// The append failed: the store takes all of it back, and the worker ends. What it has left in its file is for its
+    /// next life.
+    pub(crate) fn gives_up(&self, world: &mut World, worker: usize) {
+        if self.setup.keeping == Keeping::CommitsFailed {
+            let value = world.workers[worker].recorded;
+            self.commits(world, worker, value);
+        }
+        self.meets(Case::AdmissionUndone);
+        self.crash(world, worker);
+    }
+
+    /// The store is asked to commit.
+    pub(crate) fn concludes(&self, world: &mut World, worker: usize, value: u8, net: Net) {
+        let before = world.workers[worker].recorded;
+        let aside = match net {
+            Net::Answered | Net::AnswerLost => self.commits(world, worker, value),
+            Net::Refused => {
+                world.open[worker] = None;
+                self.meets(Case::CommitRefused);
+                None
+            }
+        };
+        match (net, aside) {
+            (Net::Answered, Some(aside)) => {
+                world.workers[worker].recorded = value;
+                self.answers(world, worker, aside);
+            }
+            (Net::Refused, _) => {
+                self.cut_back(world, self.file_of(worker), before);
+                self.crash(world, worker);
+            }
+            // What may be recorded stays, and the next life knows.
+            (Net::AnswerLost | Net::Answered, _) => {
+                if self.setup.conduct == Conduct::UndoesUnknown {
+                    self.cut_back(world, self.file_of(worker), before);
+                }
+                self.meets(Case::CommittedUnheard);
+                self.crash(world, worker);
+            }
+        }
+    }
+
+    /// Records and mark are written together; which places of the hand were set aside.
+    pub(crate) fn commits(&self, world: &mut World, worker: usize, value: u8) -> Option<u8> {
+        let open = world.open[worker].take()?;
+        for (at, record) in open.records.into_iter().enumerate() {
+            Self::write(world, at, record);
+        }
+        world.marks[usize::from(open.file)] = value;
+        Some(open.aside)
+    }
+
+    /// Everything in hand has its answer.
+    fn answers(&self, world: &mut World, worker: usize, aside: u8) {
+        let hand = world.workers[worker].hand;
+        if hand.iter().flatten().filter(|item| item.granted).count() > 1 {
+            self.meets(Case::AdmittedTwo);
+        }
+        for (place, item) in hand.iter().enumerate() {
+            let Some(item) = item else { continue };
+            if aside & 1 << place != 0 {
+                world.listed |= 1 << self.operation_of(item.post);
+            }
+            self.acknowledge(world, worker, place);
+        }
+        world.workers[worker].phase = Phase::Ready;
+    }
+}
