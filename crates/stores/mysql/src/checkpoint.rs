@@ -8,12 +8,12 @@ use semel_core::{
 
 use crate::answer::some_number;
 use crate::error::gone;
-use crate::jobs::{claim_one, lock, wanted_claims};
+use crate::jobs::{claim_one, wanted_claims};
 use crate::locked::{Locked, Wanted};
 use crate::pool::Lease;
 use crate::script::{Literal, Script};
 use crate::session::Session;
-use crate::transaction::{Job, Stop};
+use crate::transaction::{Job, Stop, commit};
 
 /// Settles all of a batch and sets the mark, or changes nothing. MRK-1.
 pub(crate) struct SettleWith<'b>(pub(crate) &'b [Settlement], pub(crate) &'b Mark);
@@ -22,8 +22,12 @@ impl Job for SettleWith<'_> {
     type Answer = Together;
 
     async fn run(&mut self, session: &Session, lease: &mut Lease) -> Result<Self::Answer, Stop> {
-        let operations = self.0.iter().map(|it| &it.operation);
-        let mut locked = lock(session, lease, operations, false).await?;
+        let wanted = Wanted {
+            operations: self.0.iter().map(|it| &it.operation).collect(),
+            first: set(session, self.1),
+            ..Wanted::default()
+        };
+        let mut locked = Locked::begin(session, lease, wanted).await?;
         let settle = |it: &Settlement| locked.ledger.settle(it.operation.id(), it);
         let answers: Vec<_> = self.0.iter().map(settle).collect();
         if !answers
@@ -32,9 +36,7 @@ impl Job for SettleWith<'_> {
         {
             return Ok(Together::Refused(answers));
         }
-        let mut writes = locked.writes();
-        add_mark(session, &mut writes, self.1);
-        writes.commit(locked.lease).await?;
+        locked.finish().await?;
         Ok(Together::Applied(answers))
     }
 }
@@ -94,10 +96,12 @@ impl Job for AdmitWith {
             let message = "the output of an admission panicked while it was written";
             Error::new(ErrorKind::Internal, message).not_applied()
         })?;
-        let mut writes = crate::locked::Writes::new(session, locked.lease.most_bytes());
-        add_mark(session, &mut writes, &mark?);
+        let set = locked.lease.run(&set(session, &mark?)).await;
+        let done = match set {
+            Ok(_) => commit(session, locked.lease).await,
+            Err(failure) => Err(failure.into()),
+        };
         // Nothing of this is tried again: the output is written.
-        let done = writes.commit(locked.lease).await;
         done.map_err(|stop| Stop::Failed(stop.into_error()))?;
         Ok(answers)
     }
@@ -115,8 +119,12 @@ pub(crate) async fn mark(session: &Session, name: &str) -> Result<Option<u64>> {
         .transpose()
 }
 
-fn add_mark(session: &Session, writes: &mut crate::locked::Writes<'_>, mark: &Mark) {
+/// Sets a mark, which must have an answer before the commit is sent. Otherwise whoever reads it next to find out what became
+/// of a worker that is gone does not wait, and that commit arrives after.
+fn set(session: &Session, mark: &Mark) -> Script {
     let value = Literal::number(mark.value);
     let name = Literal::bytes(mark.name.as_bytes());
-    writes.add(&session.texts.mark_set, &[&name, &value, &value]);
+    let mut script = Script::default();
+    script.add(&session.texts.mark_set, &[&name, &value, &value]);
+    script
 }
