@@ -4,10 +4,10 @@
 //!
 //! Stores decide here by `semel_core::decide`, batch by batch, whole or not at all (MRK-1, MRK-2). Around them are two
 //! workers with a file each, that crash before, in the middle of and behind an append, stand still at any step
-//! while their leases end, fail to append, and do not hear what became of a batch.
+//! while their leases end, fail to append, and do not hear what became of a batch. What a worker asked for last may be
+//! carried out after its death; its next life, which reads the mark, is kept waiting for that.
 //!
-//! Assumed is that a store does not carry out a request behind what its worker asked for later, nor behind the reading of
-//! the mark by the worker's next life: that it breaks without is shown in the tests.
+//! Assumed is that a store does not carry out a request behind what the same life of its worker asked for later.
 
 mod admit;
 mod happen;

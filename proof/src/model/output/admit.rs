@@ -17,10 +17,14 @@ impl Output {
 
     /// Whether the store keeps a worker waiting.
     pub(crate) fn waits(&self, world: &World, worker: usize) -> bool {
-        if world.workers[worker].phase == Phase::Opening
-            && self.setup.keeping == Keeping::MarkAtOnce
-        {
-            return false;
+        if world.workers[worker].phase == Phase::Opening {
+            if self.setup.keeping == Keeping::MarkAtOnce {
+                return false;
+            }
+            let file = index(self.file_of(worker));
+            if world.late.is_some_and(|batch| batch.file == file) {
+                return true;
+            }
         }
         let serves_others = self.setup.keeping == Keeping::ServesOthers;
         let holds = |(at, open): (usize, &Option<Open>)| {

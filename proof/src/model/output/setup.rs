@@ -92,9 +92,6 @@ pub(crate) struct Setup {
     pub(crate) age_gate: bool,
     /// Lines that the files hold before they have marks.
     pub(crate) before: u8,
-    /// Whether what a dead worker asked of the store was carried out, or never will be, once its next life reads the
-    /// mark.
-    pub(crate) requests_end: bool,
     pub(crate) budget: Budget,
     pub(crate) conduct: Conduct,
     pub(crate) keeping: Keeping,
@@ -124,7 +121,6 @@ impl Setup {
             window: 20,
             age_gate: true,
             before: 0,
-            requests_end: true,
             budget: Budget {
                 crashes: 0,
                 torn: 0,

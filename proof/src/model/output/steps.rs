@@ -108,9 +108,6 @@ impl Output {
                 self.works(world, index(at), &world.workers[at], actions);
             }
         }
-        if world.late.is_some() {
-            actions.push(Action::Land);
-        }
         for (worker, open) in world.open.iter().enumerate() {
             if open.is_some_and(|open| open.is_left) {
                 let worker = index(worker);
@@ -118,12 +115,15 @@ impl Output {
             }
         }
         if world.open == [None; WORKERS] {
-            self.keeps_house(world, actions);
+            self.goes_on(world, actions);
         }
     }
 
-    /// What a store does by itself, or has done to it.
-    fn keeps_house(&self, world: &World, actions: &mut Vec<Action>) {
+    /// What happens in a store where nobody holds it.
+    fn goes_on(&self, world: &World, actions: &mut Vec<Action>) {
+        if world.late.is_some() {
+            actions.push(Action::Land);
+        }
         for (operation, record) in world.records.iter().enumerate() {
             if record.is_some_and(|record| record.finished().is_some()) {
                 let operation = index(operation);
@@ -165,8 +165,8 @@ impl Output {
         if left.crashes > 0 && at.phase != Phase::Opening {
             actions.push(Action::Crash { worker });
             let is_recording = matches!(at.phase, Phase::Recording { .. });
-            let outlives = is_recording && !self.setup.requests_end && world.late.is_none();
-            if outlives || matches!(at.phase, Phase::Committing { .. }) {
+            if is_recording && world.late.is_none() || matches!(at.phase, Phase::Committing { .. })
+            {
                 actions.push(Action::CrashAsking { worker });
             }
         }

@@ -138,6 +138,8 @@ fn batches_that_are_admitted_as_they_should_break_nothing() {
 fn a_mark_that_is_read_while_a_commit_is_under_way_is_caught() {
     let wrong = |setup: &mut Setup| setup.keeping = Keeping::MarkAtOnce;
     breaks(admitted(), wrong, Law::CoversMark);
+    let wrong = |setup: &mut Setup| setup.keeping = Keeping::MarkAtOnce;
+    breaks(crashes(), wrong, Law::LineForRecord);
 }
 
 #[test]
@@ -180,12 +182,4 @@ fn a_worker_that_acknowledges_before_what_is_admitted_is_committed_is_caught() {
 fn a_worker_that_commits_before_it_appends_is_caught() {
     let wrong = |setup: &mut Setup| setup.conduct = Conduct::RecordsFirst;
     breaks(admitted(), wrong, Law::CoversMark);
-}
-
-/// What is assumed of stores: a dead worker's batch that is recorded after its next life has read the mark has no lines
-/// any more.
-#[test]
-fn a_request_that_outlives_its_worker_would_lose_lines() {
-    let wrong = |setup: &mut Setup| setup.requests_end = false;
-    breaks(crashes(), wrong, Law::LineForRecord);
 }
