@@ -201,8 +201,17 @@ mod tests {
 
     #[test]
     fn sizes_tell_binary_from_decimal() {
-        assert_eq!(size_bytes("8MiB"), Ok(8 << 20));
-        assert_eq!(size_bytes("8MB"), Ok(8_000_000));
+        for (text, bytes) in [
+            ("8B", 8),
+            ("8KiB", 8 << 10),
+            ("8MiB", 8 << 20),
+            ("8GiB", 8 << 30),
+            ("8kB", 8_000),
+            ("8MB", 8_000_000),
+            ("8GB", 8_000_000_000),
+        ] {
+            assert_eq!(size_bytes(text), Ok(bytes), "{text}");
+        }
         assert!(size_bytes("8").is_err());
         assert!(size_bytes("99999999999GiB").is_err());
     }
