@@ -120,10 +120,8 @@ mod tests {
         let (hour, day) = (Duration::from_secs(3_600), Duration::from_secs(86_400));
         let half = Duration::from_secs(1_800);
         assert_eq!(Window::new(day).resized(hour), Window::new(hour));
-        assert_eq!(
-            Window::new(day).with_margin(half).resized(hour).margin(),
-            half
-        );
+        let resized = Window::new(day).with_margin(half).resized(hour);
+        assert_eq!((resized.duration(), resized.margin()), (hour, half));
     }
 
     #[test]

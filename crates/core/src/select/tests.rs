@@ -4,6 +4,7 @@ use std::error::Error;
 
 use bytes::Bytes;
 
+use crate::json::Tape;
 use crate::key::Unusable;
 
 type Headers = [(Box<str>, Bytes)];
@@ -141,6 +142,25 @@ fn json_is_scanned_once_and_only_when_asked_for() -> Result<(), Box<dyn Error>> 
         panic!("{text:?}")
     };
     assert!(payload.as_ptr_range().contains(&text.as_ptr()), "no copy");
+    Ok(())
+}
+
+#[test]
+fn a_view_gives_back_the_memory_that_it_scanned_into() -> Result<(), Box<dyn Error>> {
+    let payload = Bytes::from_static(b"[1,2,3,4]");
+    let message = Message {
+        payload: &payload,
+        headers: &[],
+        coordinates: "",
+    };
+    let shown = |tape: &Tape| format!("{tape:?}");
+    let view = View::new(message);
+    view.select(&"json:/0".parse()?)?;
+    let tape = view.into_tape();
+    let scanned = shown(&tape);
+    assert_ne!(scanned, shown(&Tape::default()));
+    // Also where nothing was scanned since.
+    assert_eq!(shown(&View::onto(message, tape).into_tape()), scanned);
     Ok(())
 }
 
