@@ -89,7 +89,7 @@ impl Output {
     pub(crate) fn gives_up(&self, world: &mut World, worker: usize) {
         if self.setup.keeping == Keeping::CommitsFailed {
             let value = world.workers[worker].recorded;
-            self.commits(world, worker, value);
+            Self::commits(world, worker, value);
         }
         self.meets(Case::AdmissionUndone);
         self.crash(world, worker);
@@ -99,7 +99,7 @@ impl Output {
     pub(crate) fn concludes(&self, world: &mut World, worker: usize, value: u8, net: Net) {
         let before = world.workers[worker].recorded;
         let aside = match net {
-            Net::Answered | Net::AnswerLost => self.commits(world, worker, value),
+            Net::Answered | Net::AnswerLost => Self::commits(world, worker, value),
             Net::Refused => {
                 world.open[worker] = None;
                 self.meets(Case::CommitRefused);
@@ -127,7 +127,7 @@ impl Output {
     }
 
     /// Records and mark are written together; which places of the hand were set aside.
-    pub(crate) fn commits(&self, world: &mut World, worker: usize, value: u8) -> Option<u8> {
+    pub(crate) fn commits(world: &mut World, worker: usize, value: u8) -> Option<u8> {
         let open = world.open[worker].take()?;
         for (at, record) in open.records.into_iter().enumerate() {
             Self::write(world, at, record);

@@ -63,7 +63,7 @@ impl Output {
             Action::LandCommit { worker } => {
                 let at = usize::from(worker);
                 let value = next.open[at]?.value;
-                self.commits(&mut next, at, value)?;
+                Self::commits(&mut next, at, value)?;
                 self.meets(Case::CommittedAfterCrash);
             }
             Action::Sweep { operation } => {
@@ -178,7 +178,7 @@ impl Output {
         if conduct == Conduct::RecordsFirst {
             let value = world.files[file].len + index(granted.len());
             if self.is_admitting(worker) {
-                self.commits(world, worker, value)?;
+                Self::commits(world, worker, value)?;
             } else {
                 let batch = self.batch(world, worker, value);
                 self.settle_with(world, batch);

@@ -170,6 +170,13 @@ impl Setup {
 
 /// What every merge checks.
 pub(crate) fn all() -> Vec<Setup> {
+    let mut all = recorded();
+    all.extend(admitted());
+    all
+}
+
+/// With workers that claim and record.
+fn recorded() -> Vec<Setup> {
     vec![
         Setup {
             before: 1,
@@ -236,6 +243,12 @@ pub(crate) fn all() -> Vec<Setup> {
             },
             ..Setup::of("output, store reopened")
         },
+    ]
+}
+
+/// With workers that have a batch admitted.
+fn admitted() -> Vec<Setup> {
+    vec![
         Setup {
             posts: TWO,
             batch: 2,

@@ -115,12 +115,12 @@ impl Output {
             }
         }
         if world.open == [None; WORKERS] {
-            self.goes_on(world, actions);
+            Self::goes_on(world, actions);
         }
     }
 
     /// What happens in a store where nobody holds it.
-    fn goes_on(&self, world: &World, actions: &mut Vec<Action>) {
+    fn goes_on(world: &World, actions: &mut Vec<Action>) {
         if world.late.is_some() {
             actions.push(Action::Land);
         }
