@@ -96,13 +96,11 @@ impl Job for AdmitWith {
             let message = "the output of an admission panicked while it was written";
             Error::new(ErrorKind::Internal, message).not_applied()
         })?;
-        let set = locked.lease.run(&set(session, &mark?)).await;
-        let done = match set {
-            Ok(_) => commit(session, locked.lease).await,
-            Err(failure) => Err(failure.into()),
-        };
         // Nothing of this is tried again: the output is written.
-        done.map_err(|stop| Stop::Failed(stop.into_error()))?;
+        let is_over = |stop: Stop| Stop::Failed(stop.into_error());
+        let ran = locked.lease.run(&set(session, &mark?)).await;
+        ran.map_err(|failure| is_over(failure.into()))?;
+        commit(session, locked.lease).await.map_err(is_over)?;
         Ok(answers)
     }
 }

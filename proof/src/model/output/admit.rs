@@ -68,7 +68,7 @@ impl Output {
             file: index(self.file_of(worker)),
             records: decided.records,
             aside: of(Told::SetAside),
-            value: 0,
+            value: world.workers[worker].recorded,
         };
         let granted: u8 = of(Told::Granted);
         // Where nothing is new, nothing is written.
@@ -88,28 +88,28 @@ impl Output {
     /// next life.
     pub(crate) fn gives_up(&self, world: &mut World, worker: usize) {
         if self.setup.keeping == Keeping::CommitsFailed {
-            let value = world.workers[worker].recorded;
-            Self::commits(world, worker, value);
+            // Its value is still that of the mark.
+            Self::commits(world, worker);
         }
         self.meets(Case::AdmissionUndone);
         self.crash(world, worker);
     }
 
     /// The store is asked to commit.
-    pub(crate) fn concludes(&self, world: &mut World, worker: usize, value: u8, net: Net) {
+    pub(crate) fn concludes(&self, world: &mut World, worker: usize, net: Net) {
         let before = world.workers[worker].recorded;
-        let aside = match net {
-            Net::Answered | Net::AnswerLost => Self::commits(world, worker, value),
+        let committed = match net {
+            Net::Answered | Net::AnswerLost => Self::commits(world, worker),
             Net::Refused => {
                 world.open[worker] = None;
                 self.meets(Case::CommitRefused);
                 None
             }
         };
-        match (net, aside) {
-            (Net::Answered, Some(aside)) => {
-                world.workers[worker].recorded = value;
-                self.answers(world, worker, aside);
+        match (net, committed) {
+            (Net::Answered, Some(open)) => {
+                world.workers[worker].recorded = open.value;
+                self.answers(world, worker, open.aside);
             }
             (Net::Refused, _) => {
                 self.cut_back(world, self.file_of(worker), before);
@@ -126,14 +126,14 @@ impl Output {
         }
     }
 
-    /// Records and mark are written together; which places of the hand were set aside.
-    pub(crate) fn commits(world: &mut World, worker: usize, value: u8) -> Option<u8> {
+    /// Records and mark are written together.
+    pub(crate) fn commits(world: &mut World, worker: usize) -> Option<Open> {
         let open = world.open[worker].take()?;
         for (at, record) in open.records.into_iter().enumerate() {
             Self::write(world, at, record);
         }
-        world.marks[usize::from(open.file)] = value;
-        Some(open.aside)
+        world.marks[usize::from(open.file)] = open.value;
+        Some(open)
     }
 
     /// Everything in hand has its answer.

@@ -61,9 +61,7 @@ impl Output {
                 self.settle_with(&mut next, batch);
             }
             Action::LandCommit { worker } => {
-                let at = usize::from(worker);
-                let value = next.open[at]?.value;
-                Self::commits(&mut next, at, value)?;
+                Self::commits(&mut next, worker.into())?;
                 self.meets(Case::CommittedAfterCrash);
             }
             Action::Sweep { operation } => {
@@ -100,7 +98,7 @@ impl Output {
                     self.is_recorded(world, worker, value);
                 }
             }
-            Phase::Committing { value } => self.concludes(world, worker, value, net),
+            Phase::Committing => self.concludes(world, worker, net),
             Phase::Writing => {}
         }
     }
@@ -178,7 +176,8 @@ impl Output {
         if conduct == Conduct::RecordsFirst {
             let value = world.files[file].len + index(granted.len());
             if self.is_admitting(worker) {
-                Self::commits(world, worker, value)?;
+                world.open[worker].as_mut()?.value = value;
+                Self::commits(world, worker)?;
             } else {
                 let batch = self.batch(world, worker, value);
                 self.settle_with(world, batch);
@@ -202,7 +201,7 @@ impl Output {
                 let value = world.files[file].len;
                 world.workers[worker].phase = if let Some(open) = &mut world.open[worker] {
                     open.value = value;
-                    Phase::Committing { value }
+                    Phase::Committing
                 } else {
                     Phase::Recording {
                         value,
@@ -392,7 +391,7 @@ impl Phase {
     /// Whether lines of this batch are in the file.
     pub(crate) fn has_appended(self) -> bool {
         match self {
-            Self::Recording { .. } | Self::Marking { .. } | Self::Committing { .. } => true,
+            Self::Recording { .. } | Self::Marking { .. } | Self::Committing => true,
             Self::Opening | Self::Ready | Self::Writing | Self::Undoing => false,
         }
     }

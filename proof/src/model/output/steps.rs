@@ -150,7 +150,7 @@ impl Output {
             | Phase::Undoing
             | Phase::Recording { .. }
             | Phase::Marking { .. }
-            | Phase::Committing { .. } => true,
+            | Phase::Committing => true,
         };
         if asks && !self.waits(world, worker.into()) {
             self.asks(world, worker, at, actions);
@@ -165,8 +165,7 @@ impl Output {
         if left.crashes > 0 && at.phase != Phase::Opening {
             actions.push(Action::Crash { worker });
             let is_recording = matches!(at.phase, Phase::Recording { .. });
-            if is_recording && world.late.is_none() || matches!(at.phase, Phase::Committing { .. })
-            {
+            if is_recording && world.late.is_none() || matches!(at.phase, Phase::Committing) {
                 actions.push(Action::CrashAsking { worker });
             }
         }
@@ -182,7 +181,7 @@ impl Output {
         if left.lost > 0 && !is_deciding {
             push(Net::AnswerLost);
         }
-        if left.refused > 0 && matches!(at.phase, Phase::Committing { .. }) {
+        if left.refused > 0 && matches!(at.phase, Phase::Committing) {
             push(Net::Refused);
         }
     }

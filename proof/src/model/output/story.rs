@@ -71,7 +71,7 @@ fn sentence(world: &World, action: Action) -> String {
                 Phase::Recording { asked: false, .. } => "records its lines",
                 Phase::Recording { asked: true, .. } => "records its lines again",
                 Phase::Marking { .. } => "sets the mark",
-                Phase::Committing { .. } => "has what was admitted committed",
+                Phase::Committing => "has what was admitted committed",
                 Phase::Writing => "idles",
             };
             let fate = match net {

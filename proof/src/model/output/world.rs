@@ -81,7 +81,7 @@ pub(crate) enum Phase {
     /// Has recorded that apart, and is about to set the mark. Wrong.
     Marking { value: u8 },
     /// Has appended what is admitted: the store is about to commit it.
-    Committing { value: u8 },
+    Committing,
 }
 
 /// Completions and a mark, to be written together.
@@ -101,7 +101,7 @@ pub(crate) struct Open {
     pub(crate) records: [Option<Rec>; MOST_OPERATIONS],
     /// Places of the hand that are set aside, a bit each.
     pub(crate) aside: u8,
-    /// The length of the file, once it is known.
+    /// What the mark is set to: the length of the file, once its lines are appended.
     pub(crate) value: u8,
 }
 
