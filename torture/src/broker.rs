@@ -23,6 +23,12 @@ pub trait Broker {
     /// Kills it as `kill -9` does, and starts it again on what it has written.
     fn kill_and_restart(&mut self);
 
+    /// Has it close every connection, and says whether it can: one that speaks of deliveries taken away by no other
+    /// means than that is seldom killed often enough.
+    fn close_connections(&self) -> bool {
+        false
+    }
+
     /// How many messages a reader has still to acknowledge, by the word of the broker; `None` while it does not
     /// know.
     fn left(&self, reader: &str) -> Option<u64>;

@@ -123,11 +123,14 @@ impl RabbitMq {
     /// Each queue with its messages, and how many of them are in somebody's hand.
     fn queues(&self) -> Output {
         let columns = ["name", "messages", "messages_unacknowledged"];
+        self.control(&[&["--no-table-headers", "list_queues"][..], &columns].concat())
+    }
+
+    fn control(&self, args: &[&str]) -> Output {
         let mut ask = run_as_owner("/usr/lib/rabbitmq/bin/rabbitmqctl", self.folder.path());
         settle_in(&mut ask, self.folder.path(), self.ports);
-        ask.args(["--quiet", "--no-table-headers", "--timeout", "20"])
-            .args(["--node", NODE, "list_queues"])
-            .args(columns);
+        ask.args(["--quiet", "--timeout", "20", "--node", NODE])
+            .args(args);
         ask.stdout(Stdio::piped()).stderr(Stdio::piped());
         ask.output().expect("rabbitmqctl")
     }
@@ -178,6 +181,11 @@ impl Broker for RabbitMq {
         self.node.wait().expect("a process");
         self.node = node(self.folder.path(), self.ports);
         self.wait_until_up();
+    }
+
+    fn close_connections(&self) -> bool {
+        let told = self.control(&["close_all_connections", "--global", "torture"]);
+        told.status.success()
     }
 
     fn left(&self, reader: &str) -> Option<u64> {

@@ -72,7 +72,8 @@ impl Storm {
         let bits: Vec<&[&str]> = lines.chunks(lines.len().div_ceil(bits)).collect();
         let (mut told, mut again) = (Told::default(), 0);
         let mut publisher = broker.publisher();
-        let (mut killed, mut left, mut stopped, mut restarts, mut stores) = (0, 0, 0, 0, 0);
+        let (mut killed, mut left, mut stopped) = (0, 0, 0);
+        let (mut restarts, mut closings, mut stores) = (0, 0, 0);
         let mut workers: Vec<Run> = Vec::new();
         thread::scope(|scope| {
             let (give, given) = mpsc::sync_channel(LONGEST * rounds());
@@ -103,6 +104,9 @@ impl Storm {
                 }
                 wait_for_work(site, said);
                 thread::sleep(self.moments.between(MS(300), MS(1_500)));
+                if round % scaled(4, 1) == 0 {
+                    closings += u32::from(broker.close_connections());
+                }
                 if self.crew == Crew::Three && round % scaled(2, 1) == 0 {
                     // And one comes and goes in peace.
                     let guest = site.start(RUN);
@@ -149,6 +153,7 @@ impl Storm {
             left,
             stopped,
             restarts,
+            closings,
             stores,
             told,
             lasted: begun.elapsed(),
@@ -180,6 +185,8 @@ pub struct Figures {
     left: u32,
     stopped: u32,
     restarts: u32,
+    /// How often it closed all connections.
+    closings: u32,
     stores: u32,
     told: Told,
     lasted: Duration,
@@ -222,6 +229,7 @@ impl Figures {
             ("workers that left", self.left.into()),
             ("workers stopped", self.stopped.into()),
             ("brokers killed", self.restarts.into()),
+            ("all connections closed", self.closings.into()),
             ("stores killed", self.stores.into()),
             ("takeovers", self.told.takeovers as u64),
             ("fenced", self.told.fenced as u64),
@@ -282,12 +290,14 @@ impl fmt::Display for Figures {
         write!(
             f,
             "{} messages, {} workers killed at work, {} that left, {} stopped beyond lease and session, {} restarts of a killed \
-             broker, {} of a killed store, {} takeovers, {} fenced completions, {} revocations, {} s",
+             broker, {} closings of all its connections, {} restarts of a killed store, {} takeovers, {} fenced completions, \
+             {} revocations, {} s",
             self.messages,
             self.killed,
             self.left,
             self.stopped,
             self.restarts,
+            self.closings,
             self.stores,
             self.told.takeovers,
             self.told.fenced,
