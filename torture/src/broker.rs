@@ -3,6 +3,7 @@
 use std::thread::sleep;
 use std::time::Duration;
 
+use crate::scaled;
 use crate::worker::Site;
 
 /// A broker that can be killed. Readers are told apart by their names, and each gets every message.
@@ -22,6 +23,12 @@ pub trait Broker {
 
     /// Kills it as `kill -9` does, and starts it again on what it has written.
     fn kill_and_restart(&mut self);
+
+    /// How long a worker stands still until others have come to what it had in hand: longer than every lease and
+    /// session timeout, and in a campaign so much longer that they are at work on it.
+    fn stopped_for(&self) -> Duration {
+        scaled(Duration::from_millis(4_500), Duration::from_secs(7))
+    }
 
     /// Has it close every connection, and says whether it can: one that speaks of deliveries taken away by no other
     /// means than that is seldom killed often enough.

@@ -12,6 +12,7 @@ use std::time::Duration;
 use tempfile::TempDir;
 
 use crate::broker::{Broker, Publish};
+use crate::scaled;
 
 /// A broker on ports of its own; gone when dropped. Everything about it is asked with Kafka's own tools.
 #[derive(Debug)]
@@ -168,6 +169,12 @@ impl Broker for Kafka {
         self.process.wait().expect("a process");
         self.process = broker(&self.folder);
         self.wait_until_up();
+    }
+
+    /// A group that others join and leave has a rebalance before it already, and whoever takes over has up to 4,000
+    /// records of its own to do first.
+    fn stopped_for(&self) -> Duration {
+        scaled(Duration::from_millis(4_500), Duration::from_secs(40))
     }
 
     /// `None` also while the group rebalances.

@@ -118,7 +118,7 @@ impl Storm {
                     // Beyond its lease, and beyond its session: the broker goes on without it.
                     workers[0].signal(Signal::STOP);
                     stopped += 1;
-                    thread::sleep(stopped_for());
+                    thread::sleep(self.crew.stopped_for(broker));
                     workers[0].signal(Signal::CONT);
                 }
                 if round % 8 == 3 {
@@ -162,6 +162,14 @@ impl Storm {
 }
 
 impl Crew {
+    /// How long one of them stands still. Nobody comes to what the only worker has in hand.
+    fn stopped_for(self, broker: &dyn Broker) -> Duration {
+        match self {
+            Self::Three => broker.stopped_for(),
+            Self::One => MS(7_000),
+        }
+    }
+
     fn most(self) -> usize {
         match self {
             Self::Three => 4,
@@ -351,12 +359,6 @@ const LONGEST: usize = 5;
 
 fn rounds() -> usize {
     scaled(4, 40)
-}
-
-/// Longer than every lease and session timeout; in a campaign so much longer that others have come to what the one
-/// that stands still had in hand: a group takes its time to rebalance.
-fn stopped_for() -> Duration {
-    scaled(MS(4_500), MS(7_000))
 }
 
 const MS: fn(u64) -> Duration = Duration::from_millis;

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use rusqlite::Connection;
-use torture::{LineKey, Lines, Moments, Run, Site, Summary, scaled};
+use torture::{LineKey, Lines, Moments, Run, Site, Summary, scaled, tell};
 
 const MS: fn(u64) -> Duration = Duration::from_millis;
 const EMBEDDED: &str = "embedded:data";
@@ -41,10 +41,11 @@ fn exact(
     longest: Duration,
     moments: &mut Moments,
 ) {
-    let (mut struck, mut inputs, mut midway) = (0, 0, 0);
+    let (mut struck, mut inputs, mut midway, mut deliveries) = (0, 0, 0, 0);
     while struck < kills {
         inputs += 1;
         let lines = Lines::generate(count, key, moments);
+        deliveries += lines.deliveries;
         let (site, file) = (site(&lines), lines.file());
         loop {
             let run = start(&site, store, key, &["--to", "out"]);
@@ -85,6 +86,16 @@ fn exact(
     }
     println!("{store}, {key:?}: {struck} kills over {inputs} inputs, {midway} between two lines");
     assert!(midway * 5 > kills, "hardly a kill struck in the middle");
+    let kept_in = if store == SQLITE {
+        "SQLite"
+    } else {
+        "embedded"
+    };
+    let figures = [
+        ("operations", deliveries),
+        ("workers killed", struck.into()),
+    ];
+    tell(&format!("lines, {kept_in}"), &figures);
 }
 
 #[test]
