@@ -39,7 +39,7 @@ pub use rabbitmq::RabbitMq;
 pub use redis::{Log, Redis};
 pub use scale::scaled;
 pub use shop::{Listed, Shop};
-pub use storm::{Crew, Figures, Kind, Storm};
+pub use storm::{Crew, Figures, Kind, Storm, Stream};
 pub use told::tell;
 pub use versions::Versions;
 pub use worker::{Run, Site, Summary};

@@ -38,7 +38,7 @@ pub fn happens_once(broker: &mut dyn Broker, keep: Keep, seed: u64) {
     let mut storm = Storm::seeded(seed, scaled(20_000, 195_000), crew);
     let mut kill_store = || shop.kill_store();
     let figures = storm.over(broker, &mut kill_store, &site, readers, &happened);
-    let listed = shop.assert_once(&storm.payments, &site);
+    let listed = shop.assert_once(&storm.stream, &site);
     println!(
         "{name}: {figures}; {} refused, each a dead letter, {} in doubt, listed",
         listed.dead, listed.doubts

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
-use crate::Moments;
+use crate::{Moments, Stream};
 
 /// One payment.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -23,6 +23,19 @@ pub struct Payments {
     pub distinct: BTreeSet<Payment>,
     /// Lines in the stream.
     pub deliveries: u64,
+}
+
+impl Stream for Payments {
+    fn payments(&self) -> &Payments {
+        self
+    }
+
+    fn extend(&mut self, count: usize, moments: &mut Moments) {
+        let more = Self::repeated(count, 20, moments);
+        self.ndjson += &more.ndjson;
+        self.distinct.extend(more.distinct);
+        self.deliveries += more.deliveries;
+    }
 }
 
 impl Payment {

@@ -1,5 +1,6 @@
 //! Workers that come and go, by `kill -9` too, and servers that are killed: the broker's and the store's.
 
+use std::collections::VecDeque;
 use std::fmt;
 use std::os::unix::process::ExitStatusExt;
 use std::sync::mpsc;
@@ -15,11 +16,20 @@ use crate::{Moments, Payments, scaled, tell};
 
 /// What befalls the workers of a site, and the messages they get meanwhile.
 #[derive(Debug)]
-pub struct Storm {
+pub struct Storm<S> {
     /// The messages.
-    pub payments: Payments,
+    pub stream: S,
     moments: Moments,
     crew: Crew,
+}
+
+/// Messages, as many as a storm takes.
+pub trait Stream {
+    /// All of them so far, and what they come to.
+    fn payments(&self) -> &Payments;
+
+    /// So many new ones behind them, with repeats.
+    fn extend(&mut self, count: usize, moments: &mut Moments);
 }
 
 /// Who is at work.
@@ -31,18 +41,20 @@ pub enum Crew {
     One,
 }
 
-impl Storm {
+impl Storm<Payments> {
     /// A storm of `count` payments, one of twenty of which is published again.
     pub fn seeded(seed: u64, count: usize, crew: Crew) -> Self {
         let mut moments = Moments::seeded(seed);
         let payments = Payments::repeated(count, 20, &mut moments);
         Self::of(payments, moments, crew)
     }
+}
 
+impl<S: Stream> Storm<S> {
     /// A storm of those messages.
-    pub fn of(payments: Payments, moments: Moments, crew: Crew) -> Self {
+    pub fn of(stream: S, moments: Moments, crew: Crew) -> Self {
         Self {
-            payments,
+            stream,
             moments,
             crew,
         }
@@ -51,8 +63,7 @@ impl Storm {
     /// Publishes the payments bit by bit to workers that are killed, stopped and joined by others while they have
     /// something in hand, kills the broker in between and has `kill_store` kill the server of the store, which says
     /// whether there is one; returns when every reader has acknowledged everything and the last workers have ended.
-    /// A campaign goes on until it has met each of these kinds often enough, and publishes again what it published,
-    /// but not for ever.
+    /// A campaign goes on until it has met each of these kinds often enough, and publishes more, but not for ever.
     ///
     /// # Panics
     ///
@@ -66,20 +77,20 @@ impl Storm {
         kinds: &[Kind],
     ) -> Figures {
         let begun = now();
-        let lines: Vec<&str> = self.payments.ndjson.lines().collect();
         // In the last round everything is published; in a campaign long before, so that much of it waits.
         let bits = scaled(rounds() - 1, rounds() / 2);
-        let bits: Vec<&[&str]> = lines.chunks(lines.len().div_ceil(bits)).collect();
-        let (mut told, mut again) = (Told::default(), 0);
+        let mut bits = cut(&self.stream.payments().ndjson, bits);
+        let more = self.stream.payments().distinct.len() / bits.len() / 2;
+        let mut told = Told::default();
         let mut publisher = broker.publisher();
         let (mut killed, mut left, mut stopped) = (0, 0, 0);
         let (mut restarts, mut closings, mut stores) = (0, 0, 0);
         let mut workers: Vec<Run> = Vec::new();
         thread::scope(|scope| {
-            let (give, given) = mpsc::sync_channel(LONGEST * rounds());
+            let (give, given) = mpsc::sync_channel::<String>(LONGEST * rounds());
             let publishing = scope.spawn(move || {
                 for bit in given {
-                    publisher.publish(bit);
+                    publisher.publish(&bit.lines().collect::<Vec<_>>());
                 }
                 publisher.finish();
             });
@@ -94,13 +105,13 @@ impl Storm {
                 while workers.len() < self.crew.most() {
                     workers.push(site.start(RUN));
                 }
-                if let Some(bit) = bits.get(round) {
-                    give.send(*bit).expect("somebody publishes");
-                } else if is_longer {
-                    let place = self.moments.below(bits.len() as u64);
-                    let bit = bits[usize::try_from(place).expect("few")];
+                if bits.is_empty() && scaled(false, true) {
+                    let before = self.stream.payments().ndjson.len();
+                    self.stream.extend(more, &mut self.moments);
+                    bits.push_back(self.stream.payments().ndjson[before..].to_owned());
+                }
+                if let Some(bit) = bits.pop_front() {
                     give.send(bit).expect("somebody publishes");
-                    again += bit.len() as u64;
                 }
                 wait_for_work(site, said);
                 thread::sleep(self.moments.between(MS(300), MS(1_500)));
@@ -148,7 +159,7 @@ impl Storm {
         }
         told.listen(site);
         Figures {
-            messages: self.payments.deliveries + again,
+            messages: self.stream.payments().deliveries,
             killed,
             left,
             stopped,
@@ -159,6 +170,13 @@ impl Storm {
             lasted: begun.elapsed(),
         }
     }
+}
+
+/// About as many pieces of as many lines each.
+fn cut(ndjson: &str, pieces: usize) -> VecDeque<String> {
+    let lines: Vec<&str> = ndjson.lines().collect();
+    let pieces = lines.chunks(lines.len().div_ceil(pieces));
+    pieces.map(|piece| piece.join("\n")).collect()
 }
 
 impl Crew {

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
-use crate::{Moments, Payment, Payments};
+use crate::{Moments, Payment, Payments, Stream};
 
 /// A seeded stream in which each account's versions rise, with older ones and repeats in between.
 #[derive(Clone, Debug)]
@@ -15,13 +15,17 @@ pub struct Versions {
     pub stale: BTreeSet<String>,
     /// Account and version of each id.
     of: BTreeMap<String, (u64, u64)>,
+    accounts: u64,
+    /// The newest version of each account.
+    newest: BTreeMap<u64, u64>,
+    /// The moves, each once.
+    lines: Vec<String>,
 }
 
 impl Versions {
     /// `count` moves of so many accounts: one of twenty is older than what came before it, and behind one of twenty
     /// an earlier one is repeated byte for byte, any distance back.
     pub fn generate(accounts: u64, count: usize, moments: &mut Moments) -> Self {
-        let mut newest: BTreeMap<u64, u64> = BTreeMap::new();
         let mut this = Self {
             payments: Payments {
                 ndjson: String::new(),
@@ -30,38 +34,11 @@ impl Versions {
             },
             stale: BTreeSet::new(),
             of: BTreeMap::new(),
+            accounts,
+            newest: BTreeMap::new(),
+            lines: Vec::with_capacity(count),
         };
-        let mut lines: Vec<String> = Vec::with_capacity(count);
-        for index in 0..count {
-            let account = moments.below(accounts);
-            let newest = newest.entry(account).or_default();
-            let is_stale = *newest > 0 && moments.below(20) == 0;
-            let version = if is_stale {
-                1 + moments.below(*newest)
-            } else {
-                *newest + 1 + moments.below(3)
-            };
-            let id = format!("move-{index:06}-{:08x}", moments.below(1 << 32));
-            if is_stale {
-                this.stale.insert(id.clone());
-            } else {
-                *newest = version;
-                this.payments.distinct.insert(Payment {
-                    id: id.clone(),
-                    amount: version,
-                });
-            }
-            let line = format!(
-                r#"{{"id":"{id}","account":"acc-{account}","version":{version},"amount":{version}}}"#
-            );
-            this.of.insert(id, (account, version));
-            this.put(&line);
-            lines.push(line);
-            if moments.below(20) == 0 {
-                let earlier = moments.below(lines.len() as u64);
-                this.put(&lines[usize::try_from(earlier).unwrap_or(0)]);
-            }
-        }
+        this.extend(count, moments);
         this
     }
 
@@ -88,6 +65,46 @@ impl Versions {
             *newest = (*newest).max(*version);
         }
         late
+    }
+}
+
+impl Stream for Versions {
+    fn payments(&self) -> &Payments {
+        &self.payments
+    }
+
+    fn extend(&mut self, count: usize, moments: &mut Moments) {
+        for index in self.lines.len()..self.lines.len() + count {
+            let account = moments.below(self.accounts);
+            let newest = self.newest.entry(account).or_default();
+            let is_stale = *newest > 0 && moments.below(20) == 0;
+            let version = if is_stale {
+                1 + moments.below(*newest)
+            } else {
+                *newest + 1 + moments.below(3)
+            };
+            let id = format!("move-{index:06}-{:08x}", moments.below(1 << 32));
+            if is_stale {
+                self.stale.insert(id.clone());
+            } else {
+                *newest = version;
+                self.payments.distinct.insert(Payment {
+                    id: id.clone(),
+                    amount: version,
+                });
+            }
+            let line = format!(
+                r#"{{"id":"{id}","account":"acc-{account}","version":{version},"amount":{version}}}"#
+            );
+            self.of.insert(id, (account, version));
+            self.put(&line);
+            self.lines.push(line);
+            if moments.below(20) == 0 {
+                let earlier = moments.below(self.lines.len() as u64);
+                let line = self.lines[usize::try_from(earlier).unwrap_or(0)].clone();
+                self.put(&line);
+            }
+        }
     }
 }
 

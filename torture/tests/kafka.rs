@@ -53,7 +53,7 @@ fn outputs_are_committed_once() {
     let repeated: Vec<_> = times.iter().filter(|(_, times)| **times > 1).collect();
     assert!(repeated.is_empty(), "put out twice: {repeated:?}");
     let expected: BTreeSet<_> = storm
-        .payments
+        .stream
         .distinct
         .iter()
         .map(|it| it.id.clone())
@@ -79,17 +79,18 @@ fn versions_of_an_account_are_applied_in_their_order() {
     let site = Site::with(&[("semel.toml", &config)]);
     let mut moments = Moments::seeded(65);
     let versions = Versions::generate(500, scaled(20_000, 200_000), &mut moments);
-    let mut storm = Storm::of(versions.payments.clone(), moments, Crew::Three);
+    let mut storm = Storm::of(versions, moments, Crew::Three);
     let mut kill_store = || {
         server.kill_and_restart();
         true
     };
     let kinds = [Kind::Takeover, Kind::Fenced, Kind::Revoked];
     let figures = storm.over(&mut kafka, &mut kill_store, &site, &["moves"], &kinds);
+    let versions = storm.stream;
     let late = versions.out_of_order(&provider.carried_out());
     assert_eq!(late, [""; 0], "out of order");
     let wrong: Vec<_> = provider
-        .wrong(&storm.payments)
+        .wrong(&versions.payments)
         .into_iter()
         .map(|(id, what)| format!("{id}: {what}\n{}", site.told_of(&id)))
         .take(3)
