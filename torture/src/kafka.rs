@@ -61,9 +61,21 @@ impl Kafka {
     /// The same, with small batches to write and to read: else whoever has several partitions has messages of one of
     /// them in hand, as many as come in one piece, and any other can be taken away without anybody's noticing.
     #[must_use]
-    pub fn in_small_pieces(mut self) -> Self {
+    fn in_small_pieces(mut self) -> Self {
         self.is_in_pieces = true;
         self
+    }
+
+    /// A broker for a storm: one in small pieces, with the topic `payments`, which has as many partitions as let
+    /// whoever joins take one from each of three.
+    ///
+    /// # Panics
+    ///
+    /// As for [`Kafka::start`].
+    pub fn with_payments() -> Self {
+        let kafka = Self::start().in_small_pieces();
+        kafka.create("payments", 12);
+        kafka
     }
 
     /// `host:port`.
