@@ -184,7 +184,7 @@ impl Crew {
     fn stopped_for(self, broker: &dyn Broker) -> Duration {
         match self {
             Self::Three => broker.stopped_for(),
-            Self::One => MS(7_000),
+            Self::One => scaled(MS(4_500), MS(7_000)),
         }
     }
 

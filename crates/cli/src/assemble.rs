@@ -23,7 +23,7 @@ use semel_worker::run::Stores;
 pub(crate) use self::layered::{Layer, LayerFigures};
 use self::server::Terms;
 pub(crate) use self::source::{reach, source, source_again};
-pub(crate) use self::streamed::{streamed, streamed_records};
+pub(crate) use self::streamed::{publish_again, streamed, streamed_records};
 use crate::config::{Accepted, ServerUrl, StoreUrl};
 use crate::output::quoted;
 

@@ -84,7 +84,7 @@ pub struct Tally {
     pub dropped: u64,
     /// Are where they were.
     pub kept: u64,
-    /// Were not run at all; see [`Prospect::Refused`].
+    /// Were not run at all; see [`Prospect::Refused`] and [`Prospect::Published`].
     pub refused: u64,
 }
 

@@ -298,6 +298,13 @@ impl Names {
     }
 }
 
+/// The partition of a record of `topic` that has these coordinates; `None` if it is none of that topic's.
+pub fn partition_of(coordinates: &str, topic: &str) -> Option<i32> {
+    let rest = coordinates.strip_prefix("kafka:")?.strip_prefix(topic)?;
+    let (partition, _offset) = rest.strip_prefix(':')?.split_once(':')?;
+    partition.parse().ok()
+}
+
 /// The digits of a number.
 fn decimal(number: u64, digits: &mut [u8; 20]) -> &str {
     let (mut rest, mut from) = (number, digits.len());
@@ -399,6 +406,8 @@ mod tests {
             assert_eq!(&*name, topic);
             let expected = format!("kafka:{topic}:{partition}:{offset}");
             assert_eq!(&*names.coordinates(&name, partition, offset), expected);
+            assert_eq!(partition_of(&expected, topic), Some(partition));
+            assert_eq!(partition_of(&expected, "other"), None);
         }
         let mut digits = [0; 20];
         assert_eq!(decimal(u64::MAX, &mut digits), u64::MAX.to_string());

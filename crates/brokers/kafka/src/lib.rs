@@ -34,6 +34,7 @@ mod streamed;
 mod trouble;
 
 pub use again::again;
+pub use consume::partition_of;
 pub use look::look;
 pub use options::Options;
 pub use sink::{KafkaSink, SinkOptions};

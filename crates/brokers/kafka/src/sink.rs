@@ -30,6 +30,8 @@ pub struct SinkOptions {
     pub properties: Vec<(Box<str>, Box<str>)>,
     /// How long a message is tried before nobody knows what became of it.
     pub timeout: Duration,
+    /// The one partition that everything goes to; where a partitioner puts each by its key, if it is none.
+    pub partition: Option<i32>,
 }
 
 impl SinkOptions {
@@ -40,6 +42,7 @@ impl SinkOptions {
             topic: topic.into(),
             properties: Vec::new(),
             timeout: Duration::from_secs(30),
+            partition: None,
         }
     }
 }
@@ -68,6 +71,7 @@ pub struct KafkaSink {
     watch: Watch,
     brokers: Box<str>,
     topic: Box<str>,
+    partition: Option<i32>,
     /// Whether the cluster answered, the last time that something was wanted of it.
     is_there: AtomicBool,
 }
@@ -104,6 +108,7 @@ impl KafkaSink {
             watch,
             brokers: options.brokers,
             topic: options.topic,
+            partition: options.partition,
             is_there: AtomicBool::new(false),
         })
     }
@@ -199,6 +204,9 @@ impl KafkaSink {
             .headers(headers);
         if let Some(key) = key {
             record = record.key(key);
+        }
+        if let Some(partition) = self.partition {
+            record = record.partition(partition);
         }
         loop {
             match producer.send(record) {

@@ -3,9 +3,9 @@
 use semel_core::port::streamed::StreamedStore;
 #[cfg(not(feature = "kafka"))]
 use semel_core::port::streamed::{Claimed, Committed, Finished, Standing};
+use semel_core::{ClaimRequest, OpId, Parked, Record, Result, Timestamp, Window};
 #[cfg(feature = "kafka")]
-use semel_core::{Error, ErrorKind};
-use semel_core::{OpId, Record, Result, Timestamp, Window};
+use semel_core::{Error, ErrorKind, FencingToken};
 use semel_engine::consumer::Surroundings;
 use semel_engine::pipeline::Pipeline;
 use semel_worker::settings::StreamedSettings;
@@ -52,7 +52,8 @@ pub(crate) fn streamed(
     Ok((AnySource::Kafka(source), stream, look))
 }
 
-/// What the changelog of a pipeline says of these operations, as a store would.
+/// What the changelog of a pipeline says of these operations, as a store would: each beside the request that is made
+/// of it now, if there is one.
 ///
 /// # Cost     reads the whole changelog
 /// # Errors   those of the cluster
@@ -62,6 +63,7 @@ pub(crate) async fn streamed_records(
     settings: &StreamedSettings,
     window: Window,
     operations: Vec<OpId>,
+    requests: &[Option<&ClaimRequest>],
     now: Timestamp,
 ) -> Result<Vec<Option<Record>>> {
     let SourceSettings::Kafka(source) = source else {
@@ -76,35 +78,67 @@ pub(crate) async fn streamed_records(
         let message = "the look into the changelog panicked";
         Err(Error::new(ErrorKind::Internal, message).with_source(error))
     })?;
-    let record = |found: semel_broker_kafka::Remembered| completed(found.at, window);
-    Ok(found.into_iter().map(|it| it.map(record)).collect())
+    let found = found.into_iter().zip(requests).map(|(found, request)| {
+        // Whoever asks claims nothing.
+        let token = FencingToken::new(0);
+        found.map(|it| it.entry.record(it.at, window, *request, token))
+    });
+    Ok(found.collect())
 }
 
-/// The record of an operation of which nothing is kept but when it was done.
+/// Publishes these messages to the partitions in which they were read, with their own keys and headers, and waits
+/// until the brokers have confirmed all of them.
+///
+/// # Errors   those of the cluster; `InvalidInput`: a message is not of the source's topic. Some may be there then
 #[cfg(feature = "kafka")]
-fn completed(at: Timestamp, window: Window) -> Record {
-    use semel_core::{ClaimId, FencingToken, Outcome, State};
+pub(crate) async fn publish_again(source: &SourceSettings, messages: &[Parked]) -> Result<()> {
+    use std::collections::BTreeMap;
 
-    Record {
-        state: State::Completed { at, window },
-        fingerprint: None,
-        transport: None,
-        // Nobody's.
-        claim_id: ClaimId::from_u128(0),
-        token: FencingToken::new(0),
-        claimed_at: at,
-        attempts: 1,
-        vanished: 0,
-        possible_repeats: 0,
-        doubt: None,
-        past: Vec::new(),
-        created_at: at,
-        first_started_at: None,
-        last_error: None,
-        gate: None,
-        held: false,
-        outcome: Some(Outcome::empty()),
+    use semel_broker_kafka::{KafkaSink, SinkOptions, partition_of};
+    use semel_core::Operation;
+    use semel_core::port::sink::{Publication, Sink};
+
+    let SourceSettings::Kafka(source) = source else {
+        return Ok(());
+    };
+    let mut partitions: BTreeMap<i32, Vec<Publication>> = BTreeMap::new();
+    for message in messages {
+        let (topic, coordinates) = (&source.topic, &message.coordinates);
+        let Some(partition) = partition_of(coordinates, topic) else {
+            let message = format!(
+                "{coordinates} is no record of the topic {topic}, so its partition is not known"
+            );
+            return Err(Error::new(ErrorKind::InvalidInput, message));
+        };
+        // The id that a stage before gave it may be its key.
+        let mut headers = message.headers.iter();
+        let given = headers.find(|(name, _)| &**name == "semel-id");
+        let given = given.and_then(|(_, id)| std::str::from_utf8(id).ok());
+        let key = message.key.clone();
+        let own = key.map(|key| Operation::new(message.scope.clone(), key).id().to_string());
+        let id = given.map(str::to_owned).or(own).unwrap_or_default();
+        partitions.entry(partition).or_default().push(Publication {
+            id: id.into(),
+            order: None,
+            payload: message.payload.clone(),
+            headers: message.headers.clone(),
+        });
     }
+    for (partition, batch) in partitions {
+        let mut options = SinkOptions::new(&source.brokers, &source.topic);
+        options.properties = super::source::properties(&source.properties);
+        options.partition = Some(partition);
+        for confirmed in KafkaSink::new(options)?.publish(&batch).await {
+            confirmed?;
+        }
+    }
+    Ok(())
+}
+
+/// Says that this binary knows no Kafka.
+#[cfg(not(feature = "kafka"))]
+pub(crate) async fn publish_again(_source: &SourceSettings, _messages: &[Parked]) -> Result<()> {
+    std::future::ready(Err(super::source::not_built_in("kafka"))).await
 }
 
 /// Says that this binary knows no Kafka.
@@ -114,6 +148,7 @@ pub(crate) async fn streamed_records(
     _settings: &StreamedSettings,
     _window: Window,
     _operations: Vec<OpId>,
+    _requests: &[Option<&ClaimRequest>],
     _now: Timestamp,
 ) -> Result<Vec<Option<Record>>> {
     std::future::ready(Err(super::source::not_built_in("kafka"))).await

@@ -9,6 +9,7 @@ mod named;
 mod streamed;
 
 pub(crate) use find::Found;
+pub(crate) use streamed::streamed;
 
 use std::ffi::OsStr;
 use std::io::Read;

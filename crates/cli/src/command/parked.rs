@@ -5,6 +5,7 @@ mod detail;
 mod dropping;
 mod forecast;
 mod name;
+mod publishing;
 mod running;
 
 pub(crate) use detail::show;

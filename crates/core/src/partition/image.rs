@@ -87,7 +87,7 @@ impl Image {
     ) -> Admission {
         let token = FencingToken::new(offset.unsigned_abs());
         let known = self.entries.get(&leading(id));
-        let record = known.map(|known| self.record(known, request, token));
+        let record = known.map(|it| it.entry.record(it.at, self.window, Some(request), token));
         decide::claim(record.as_ref(), None, request, now, token).answer
     }
 
@@ -144,54 +144,6 @@ impl Image {
             }
         }
     }
-
-    /// The record that stands for an operation. What is kept of fingerprint and transport id are digests, so
-    /// what equals the request's is taken for it, and what does not for another one.
-    fn record(&self, known: &Known, request: &ClaimRequest, token: FencingToken) -> Record {
-        let Known { at, entry } = known;
-        let fingerprint = entry.fingerprint.map(|(scheme, digest)| {
-            let requested = request.fingerprint;
-            let same = requested.filter(|it| (it.scheme, short(it.digest)) == (scheme, digest));
-            let mut other = Fingerprint {
-                scheme,
-                digest: [0; 16],
-            };
-            if requested.is_some_and(|it| it.compare(other) == Comparison::Same) {
-                other.digest = [1; 16];
-            }
-            same.unwrap_or(other)
-        });
-        let transport = request.transport.as_ref().map(|requested| {
-            if digest(requested) == entry.transport {
-                requested.clone()
-            } else {
-                Bytes::new()
-            }
-        });
-        Record {
-            state: State::Completed {
-                at: *at,
-                window: self.window,
-            },
-            fingerprint,
-            transport,
-            // Nobody's: whoever asks has another one.
-            claim_id: ClaimId::from_u128(0),
-            token,
-            claimed_at: *at,
-            attempts: 1,
-            vanished: 0,
-            possible_repeats: 0,
-            doubt: None,
-            past: Vec::new(),
-            created_at: *at,
-            first_started_at: None,
-            last_error: None,
-            gate: None,
-            held: false,
-            outcome: Some(Outcome::empty()),
-        }
-    }
 }
 
 impl Entry {
@@ -204,6 +156,60 @@ impl Entry {
             fingerprint,
             transport,
         }
+    }
+
+    /// The record that stands for an operation that was committed at `at`. What is kept of fingerprint and transport
+    /// id are digests, so what equals the request's is taken for it, and what does not for another one; without a
+    /// request neither is known.
+    pub fn record(
+        &self,
+        at: Timestamp,
+        window: Window,
+        request: Option<&ClaimRequest>,
+        token: FencingToken,
+    ) -> Record {
+        let fingerprint = request.and_then(|request| self.fingerprint_beside(request.fingerprint));
+        let transport = request.and_then(|request| request.transport.as_ref());
+        let transport = transport.map(|requested| {
+            if digest(requested) == self.transport {
+                requested.clone()
+            } else {
+                Bytes::new()
+            }
+        });
+        Record {
+            state: State::Completed { at, window },
+            fingerprint,
+            transport,
+            // Nobody's: whoever asks has another one.
+            claim_id: ClaimId::from_u128(0),
+            token,
+            claimed_at: at,
+            attempts: 1,
+            vanished: 0,
+            possible_repeats: 0,
+            doubt: None,
+            past: Vec::new(),
+            created_at: at,
+            first_started_at: None,
+            last_error: None,
+            gate: None,
+            held: false,
+            outcome: Some(Outcome::empty()),
+        }
+    }
+
+    fn fingerprint_beside(&self, requested: Option<Fingerprint>) -> Option<Fingerprint> {
+        let (scheme, digest) = self.fingerprint?;
+        let same = requested.filter(|it| (it.scheme, short(it.digest)) == (scheme, digest));
+        let mut other = Fingerprint {
+            scheme,
+            digest: [0; 16],
+        };
+        if requested.is_some_and(|it| it.compare(other) == Comparison::Same) {
+            other.digest = [1; 16];
+        }
+        Some(same.unwrap_or(other))
     }
 }
 

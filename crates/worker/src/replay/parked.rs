@@ -231,10 +231,11 @@ impl Pager {
         let messages = messages
             .filter(|message| message.since <= until && wanted(message))
             .collect();
-        let now = self.clock.now();
-        let mut assessed = self.assessor.assess(&self.store, messages, now).await?;
+        let (store, now) = (&self.store, self.clock.now());
+        let look_up = |operations: Vec<_>, _| async move { store.get(&operations).await };
+        let mut assessed = self.assessor.assess(look_up, messages, now).await?;
         let all = assessed.len();
-        assessed.retain(|it| !matches!(it.prospect, Prospect::Refused(_)));
+        assessed.retain(|it| !matches!(it.prospect, Prospect::Refused(_) | Prospect::Published));
         let refused = (all - assessed.len()) as u64;
         self.tally
             .lock()

@@ -8,8 +8,8 @@ use semel_core::decide::{self, Change, Order};
 use semel_core::json::Tape;
 use semel_core::port::source::{Delivery, DeliveryId};
 use semel_core::{
-    Admission, ClaimId, FencingToken, Operation, Parked, Record, Result, Start, StateKind, Store,
-    Timestamp,
+    Admission, ClaimId, ClaimRequest, FencingToken, Operation, Parked, Record, Result, Start,
+    StateKind, Timestamp,
 };
 use semel_engine::pipeline::{Incoming, Pipeline, Rejected};
 
@@ -26,6 +26,8 @@ pub enum Prospect {
         /// Its operation was given up, and its record has been forgotten since.
         forgotten: bool,
     },
+    /// It goes to its source again, for the worker that has its partition, and is kept until that is done.
+    Published,
     /// Its operation is completed: nothing is called, and the message is dropped.
     Done,
     /// Its operation is claimed, or in its backoff, until then; what follows depends on that.
@@ -46,6 +48,7 @@ impl Prospect {
     pub const fn as_str(&self) -> &'static str {
         match self {
             Self::Runs { .. } => "runs",
+            Self::Published => "published",
             Self::Done => "done",
             Self::Waits { .. } => "waits",
             Self::Stays(_) => "stays",
@@ -68,6 +71,9 @@ impl fmt::Display for Prospect {
             } => f.write_str("its effect is called as if new: its record has been forgotten"),
             Self::Runs { .. } => {
                 f.write_str("its effect is called; an earlier attempt may have happened")
+            }
+            Self::Published => {
+                f.write_str("goes to its partition again, and is kept until it is done")
             }
             Self::Done => f.write_str("completed already: nothing is called, the message goes"),
             Self::Waits { until } => write!(f, "somebody is at it, or it rests, until {until}"),
@@ -132,20 +138,25 @@ impl Assessor {
     }
 
     /// Foretells what would become of each message at `now`, in order; leaves out what is not of
-    /// the kind.
+    /// the kind. `look_up` says what is on record of operations, one answer for each, as
+    /// [`Store::get`](semel_core::Store::get) does, and is told the request that each of the messages makes.
     ///
-    /// # Cost   one look-up in the store for all of them
+    /// # Cost   one look-up for all of them
     ///
     /// # Errors
     ///
-    /// Those of [`Store::get`].
-    pub async fn assess(
+    /// Those of `look_up`.
+    pub async fn assess<F>(
         &mut self,
-        store: &impl Store,
+        look_up: impl FnOnce(Vec<Operation>, Vec<Option<ClaimRequest>>) -> F,
         messages: Vec<Parked>,
         now: Timestamp,
-    ) -> Result<Vec<Assessed>> {
+    ) -> Result<Vec<Assessed>>
+    where
+        F: Future<Output = Result<Vec<Option<Record>>>>,
+    {
         let mut operations = Vec::with_capacity(messages.len());
+        let mut requests = Vec::with_capacity(messages.len());
         let mut known = Vec::with_capacity(messages.len());
         for message in messages {
             let read = self.read(&message);
@@ -153,13 +164,17 @@ impl Assessor {
                 Kind::DeadLetters => own_operation(&message),
                 Kind::Quarantined => read.as_ref().ok().map(|it| it.request.operation.clone()),
             };
-            known.push((message, read, operation.is_some()));
-            operations.extend(operation);
+            let has_operation = operation.is_some();
+            if let Some(operation) = operation {
+                operations.push(operation);
+                requests.push(read.as_ref().ok().map(|it| it.request.clone()));
+            }
+            known.push((message, read, has_operation));
         }
         let records = if operations.is_empty() {
             Vec::new()
         } else {
-            store.get(&operations).await?
+            look_up(operations, requests).await?
         };
         let mut records = records.into_iter();
         let mut assessed = Vec::with_capacity(known.len());
@@ -180,8 +195,11 @@ impl Assessor {
     ) -> Assessed {
         let state = record.as_ref().map(|record| record.state.kind());
         let prospect = match self.kind {
-            Kind::DeadLetters | Kind::Quarantined if self.is_streamed => refused(STREAMED),
-            Kind::DeadLetters => dead_letter(&message, &read, record, now),
+            Kind::Quarantined if self.is_streamed => refused(STREAMED),
+            Kind::DeadLetters => match dead_letter(&message, &read, record, now) {
+                Prospect::Runs { .. } if self.is_streamed => Prospect::Published,
+                prospect => prospect,
+            },
             Kind::Quarantined => quarantined(&message, &read, record.as_ref(), now),
         };
         Assessed {

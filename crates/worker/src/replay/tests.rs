@@ -6,13 +6,17 @@ use semel_core::claim::AttemptLimits;
 use semel_core::decide::{Directed, Directive, Order, Verdict};
 use semel_core::fingerprint::FingerprintSelector;
 use semel_core::key::KeySelector;
+use semel_core::partition::Entry;
 use semel_core::port::checkpoint::AnyCheckpointStore;
 use semel_core::port::source::{Delivery, DeliveryId, Fetched, Progress, Source};
 use semel_core::port::store::ListQuery;
 use semel_core::port::transactional::Backoff;
 use semel_core::port::transfer::{Item, TransferStore};
 use semel_core::select::Selector;
-use semel_core::{AnyStore, Claimant, Clock, Key, Operation, Outcome, Scope, State, Store, Window};
+use semel_core::{
+    AnyStore, ClaimRequest, Claimant, Clock, FencingToken, Key, Operation, Outcome, Record, Scope,
+    State, Store, Window,
+};
 use semel_engine::consumer::Surroundings;
 use semel_engine::effect::{Class, OnDoubt};
 use semel_engine::event::Unobserved;
@@ -24,6 +28,7 @@ use tokio::sync::watch;
 
 use super::*;
 use crate::effect::exec::Settings;
+use crate::settings::StreamedSettings;
 
 #[tokio::test]
 async fn a_dead_letter_whose_effect_happens_now_is_dropped() {
@@ -232,6 +237,40 @@ async fn many_pages_are_gone_through_once() {
     assert!(desk.parked().await.is_empty());
 }
 
+/// What was done of a streamed pipeline is in no store: whoever looks says what is on record.
+#[tokio::test]
+async fn a_streamed_dead_letter_goes_to_its_worker_until_it_is_done() {
+    let desk = Desk::new();
+    desk.deliver(&["pay-1", "pay-2", "pay-3"], "exit 3").await;
+    let effect = EffectSettings::Streamed(Box::new(StreamedSettings {
+        topic: "clean".into(),
+        changelog: "changelog".into(),
+        transactional_id: None,
+        transaction_timeout: Duration::from_secs(10),
+        properties: Vec::new(),
+        is_copartitioned: false,
+        transform: None,
+    }));
+    let (now, token) = (SystemClock::new().now(), FencingToken::new(0));
+    // Done by a request like its own, or by another one of that key.
+    let done = |operation: &Operation, request: &ClaimRequest, by: &ClaimRequest| {
+        let entry = Entry::of(operation.id(), by);
+        Some(entry.record(now, Window::DEFAULT, Some(request), token))
+    };
+    let foretold = desk.assess(Kind::DeadLetters, &effect, |operations, requests| {
+        let requests: Vec<_> = requests.into_iter().map(|it| it.expect("read")).collect();
+        let records = vec![
+            None,
+            done(&operations[1], &requests[1], &requests[1]),
+            done(&operations[2], &requests[2], &requests[0]),
+        ];
+        std::future::ready(Ok(records))
+    });
+    let [published, dropped] = [Prospect::Published, Prospect::Done].map(|it| it.to_string());
+    let refused = "its key belongs to another request by now";
+    assert_eq!(foretold.await, [&*published, &*dropped, refused]);
+}
+
 #[tokio::test]
 async fn a_released_message_goes_where_its_pipeline_sends_it_now() {
     let mut desk = Desk::new();
@@ -412,8 +451,21 @@ impl Desk {
 
     async fn prospects(&self, kind: Kind) -> Vec<String> {
         let effect = self.exec("exit 1", UNKEYED);
-        let pipeline = Assessor::prepared(self.pipeline(), &effect);
-        let mut assessor = Assessor::new(pipeline, &effect, kind);
+        let look_up = |operations: Vec<_>, _| async move { self.store.get(&operations).await };
+        self.assess(kind, &effect, look_up).await
+    }
+
+    async fn assess<F>(
+        &self,
+        kind: Kind,
+        effect: &EffectSettings,
+        look_up: impl FnOnce(Vec<Operation>, Vec<Option<ClaimRequest>>) -> F,
+    ) -> Vec<String>
+    where
+        F: Future<Output = semel_core::Result<Vec<Option<Record>>>>,
+    {
+        let pipeline = Assessor::prepared(self.pipeline(), effect);
+        let mut assessor = Assessor::new(pipeline, effect, kind);
         let query = ListQuery {
             reasons: kind.reasons(),
             limit: 100,
@@ -421,7 +473,7 @@ impl Desk {
         };
         let page = self.store.list_parked(&query).await.expect("a page");
         let now = Clock::now(&SystemClock::new());
-        let assessed = assessor.assess(&self.store, page.items, now).await;
+        let assessed = assessor.assess(look_up, page.items, now).await;
         assessed
             .expect("a store")
             .iter()

@@ -7,6 +7,7 @@ use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 use rdkafka::message::Message;
 use rdkafka::{ClientConfig, Offset, TopicPartitionList};
+use semel_core::partition::Entry;
 use semel_core::{Code, Error, ErrorKind, OpId, Result, Timestamp, Window};
 
 use super::block;
@@ -23,6 +24,8 @@ pub struct Remembered {
     pub partition: i32,
     /// The record of the changelog.
     pub offset: i64,
+    /// What it keeps.
+    pub entry: Entry,
 }
 
 /// Reads the changelog of a pipeline, whose source has these options, up to its last stable offset: what is
@@ -135,6 +138,7 @@ impl Search<'_> {
                     at,
                     partition,
                     offset,
+                    entry,
                 });
             }
         }

@@ -29,8 +29,7 @@ impl Ground {
             .iter()
             .flat_map(|key| scopes.iter().map(|it| operation(it, key)))
             .collect();
-        let mut records = self.store.get(&operations).await?;
-        self.look_in_changelogs(&operations, &mut records).await?;
+        let records = self.records(&operations, &[]).await?;
         let mut known: Vec<Vec<_>> = Vec::with_capacity(keys.len());
         let mut all = operations.iter().cloned().zip(records);
         for _ in keys {

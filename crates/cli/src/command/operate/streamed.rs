@@ -1,7 +1,8 @@
 //! Records of pipelines of class `streamed`, which are in no store: verbs that look read the changelog, and
 //! what changes a record is refused.
 
-use semel_core::{Error, ErrorKind, Key, Operation, Record, Result, Scope};
+use semel_core::port::store::Store;
+use semel_core::{ClaimRequest, Error, ErrorKind, Key, Operation, Record, Result, Scope};
 use semel_engine::pipeline::Pipeline;
 use semel_worker::settings::{EffectSettings, StreamedSettings};
 
@@ -11,14 +12,32 @@ use crate::config::PipelineSettings;
 use crate::output;
 
 impl Ground {
+    /// What is on record of these operations, in the store or in a changelog, which keeps no more of what was asked
+    /// than whether `requests` ask the same: one per operation, or nothing.
+    ///
+    /// # Shape    one answer per operation, in the same order
+    /// # Cost     one look-up, and of streamed pipelines the whole changelog
+    /// # Errors   those of the store, and of the cluster where its pipeline is the only one that is meant
+    pub(crate) async fn records(
+        &self,
+        operations: &[Operation],
+        requests: &[Option<ClaimRequest>],
+    ) -> Result<Vec<Option<Record>>> {
+        let mut records = self.store.get(operations).await?;
+        let looking = self.look_in_changelogs(operations, requests, &mut records);
+        looking.await?;
+        Ok(records)
+    }
+
     /// Fills in what the changelogs have of operations that are not in the store. A cluster that is away is no
     /// failure where other pipelines may have the key.
     ///
     /// # Cost     reads the changelog of each streamed pipeline that is asked for
     /// # Errors   those of the cluster, where its pipeline is the only one that is meant
-    pub(super) async fn look_in_changelogs(
+    async fn look_in_changelogs(
         &self,
         operations: &[Operation],
+        requests: &[Option<ClaimRequest>],
         records: &mut [Option<Record>],
     ) -> Result<()> {
         for settings in &self.pipelines {
@@ -40,8 +59,12 @@ impl Ground {
                 continue;
             }
             let ids = asked.iter().map(|(_, id)| *id).collect();
-            let found =
-                assemble::streamed_records(&settings.source, streamed, *window, ids, self.now());
+            let requests: Vec<_> = asked
+                .iter()
+                .map(|(at, _)| requests.get(*at)?.as_ref())
+                .collect();
+            let (source, now) = (&settings.source, self.now());
+            let found = assemble::streamed_records(source, streamed, *window, ids, &requests, now);
             let found = match found.await {
                 Ok(found) => found,
                 Err(error) if self.named.is_none() && self.pipelines.len() > 1 => {
@@ -102,7 +125,8 @@ impl Ground {
     }
 }
 
-fn streamed(settings: &PipelineSettings) -> Option<&StreamedSettings> {
+/// What is streamed of a pipeline, if it is.
+pub(crate) fn streamed(settings: &PipelineSettings) -> Option<&StreamedSettings> {
     match &settings.effect {
         EffectSettings::Streamed(streamed) => Some(streamed),
         EffectSettings::Sql(_)

@@ -85,7 +85,7 @@ impl Forecast {
 }
 
 /// Assesses a page, in which messages of several pipelines may stand.
-async fn assess(
+pub(super) async fn assess(
     ground: &Ground,
     kind: Kind,
     assessors: &mut BTreeMap<Scope, Assessor>,
@@ -109,9 +109,10 @@ async fn assess(
             Assessor::new(pipeline, effect, kind)
         });
         let messages = group.into_iter().map(|it| it.message).collect();
-        let assessed = assessor
-            .assess(&ground.store, messages, ground.now())
-            .await?;
+        let look_up = |operations: Vec<_>, requests: Vec<_>| async move {
+            ground.records(&operations, &requests).await
+        };
+        let assessed = assessor.assess(look_up, messages, ground.now()).await?;
         all.extend(assessed.into_iter().map(|it| {
             let found = Found {
                 message: it.message,

@@ -14,6 +14,7 @@ use tokio::task::JoinSet;
 
 use super::Search;
 use super::forecast::Forecast;
+use super::publishing::publish;
 use crate::args::{Common, Confirm, Format, Log, Output};
 use crate::command::operate::{self, Ground, usage};
 use crate::command::summary::{self, Ended};
@@ -104,12 +105,23 @@ async fn run_all(
         observer: narrator.clone(),
     };
     let mut failure = None;
-    let mut reports = Vec::new();
+    let (mut reports, mut published) = (Vec::new(), Vec::new());
     for (scope, &bytes) in &forecast.bytes {
         let Some(settings) = ground.pipeline_of(scope).filter(|_| !*stop.borrow()) else {
             continue;
         };
         let name = settings.pipeline.name.clone();
+        if operate::streamed(settings).is_some() {
+            let (until, note) = (forecast.until, &running.note);
+            match publish(ground, settings, search, until, note, &stop).await {
+                Ok(done) => published.push((name, done)),
+                Err(error) => {
+                    failure = Some(error);
+                    break;
+                }
+            }
+            continue;
+        }
         let around = Run {
             surroundings: surroundings.clone(),
             stop: stop.clone(),
@@ -146,6 +158,9 @@ async fn run_all(
             accepted: ground.accepted,
         };
         print.report(name, report, &narrator)?;
+    }
+    for (name, done) in published {
+        done.print(&name, running.format.output)?;
     }
     failure.map_or_else(|| place.check().map(|()| Exit::Done), Err)
 }

@@ -40,13 +40,17 @@ impl Flow {
 
     /// Publishes a payment for each id, under its own key.
     fn publish(&self, ids: impl IntoIterator<Item = usize>) {
-        let batch: Vec<_> = ids
-            .into_iter()
+        let payments = ids.into_iter();
+        self.put(payments.map(|id| (id, format!("{{\"id\":\"pay-{id}\"}}"))));
+    }
+
+    fn put(&self, payments: impl Iterator<Item = (usize, String)>) {
+        let batch: Vec<_> = payments
             .enumerate()
-            .map(|(place, id)| Publication {
+            .map(|(place, (id, payload))| Publication {
                 id: place.to_string().into(),
                 order: Some(format!("pay-{id}").into()),
-                payload: format!("{{\"id\":\"pay-{id}\"}}").into(),
+                payload: payload.into(),
                 headers: Vec::new(),
             })
             .collect();
@@ -130,19 +134,21 @@ fn killed_workers_put_out_nothing_twice_and_lose_nothing() {
     running.wait().done();
 }
 
+/// Refuses one payment, and makes something of the others.
+const NO_THREES: &str = "import json, sys\n\
+                         for line in sys.stdin:\n\
+                         \x20   asked = json.loads(line)\n\
+                         \x20   if asked['payload']['id'] == 'pay-3':\n\
+                         \x20       answer = {'id': asked['id'], 'status': 'dead', 'error': 'no threes'}\n\
+                         \x20   else:\n\
+                         \x20       made = {'made of': asked['payload']['id']}\n\
+                         \x20       answer = {'id': asked['id'], 'status': 'done', 'result': made}\n\
+                         \x20   print(json.dumps(answer), flush=True)\n";
+const TRANSFORM: &str = "effect:transform = { command = [\"python3\", \"made.py\"] }";
+
 #[test]
 fn a_transform_makes_what_is_put_out() {
-    let script = "import json, sys\n\
-                  for line in sys.stdin:\n\
-                  \x20   asked = json.loads(line)\n\
-                  \x20   if asked['payload']['id'] == 'pay-3':\n\
-                  \x20       answer = {'id': asked['id'], 'status': 'dead', 'error': 'no threes'}\n\
-                  \x20   else:\n\
-                  \x20       made = {'made of': asked['payload']['id']}\n\
-                  \x20       answer = {'id': asked['id'], 'status': 'done', 'result': made}\n\
-                  \x20   print(json.dumps(answer), flush=True)\n";
-    let transform = "effect:transform = { command = [\"python3\", \"made.py\"] }";
-    let flow = Flow::with(transform, &[("made.py", script)]);
+    let flow = Flow::with(TRANSFORM, &[("made.py", NO_THREES)]);
     flow.publish(0..10);
     let running = flow.site.start(&["run", "--output", "json"]);
     let output = flow.output(9);
@@ -161,10 +167,81 @@ fn a_transform_makes_what_is_put_out() {
         .semel(&["dead-letters", "list", "--output", "jsonl"])
         .done();
     assert!(dead.stdout.contains("pay-3"), "{dead:?}");
+}
+
+/// Nobody but the worker that has its partition can do it, so that is where it goes, with its key and its headers.
+#[test]
+fn a_dead_letter_goes_to_its_partition_again_and_is_dropped_once_it_is_done() {
+    let flow = Flow::with(TRANSFORM, &[("made.py", NO_THREES)]);
+    flow.publish(0..10);
+    let replay = |more: &[&str]| {
+        let words = ["dead-letters", "replay", "pay-3", "--output", "json"];
+        flow.site.semel(&[&words, more].concat())
+    };
+    let kept = || {
+        let shown = ["dead-letters", "show", "pay-3", "--payload"];
+        assert_eq!(flow.site.semel(&shown).done().stdout, "{\"id\":\"pay-3\"}");
+    };
+    let work = |until: &str, count: usize| {
+        let mut running = flow.site.start(&["run", "--output", "json"]);
+        wait_for("a word of it", || running.stderr().contains(until));
+        let output = flow.output(count);
+        running.signal(Signal::TERM);
+        (output, running.wait().done().summary())
+    };
+    let (_, summary) = work("no threes", 9);
+    assert_eq!(summary.count("dead"), 1, "{summary:?}");
+    let planned = replay(&[]).code(1);
+    assert!(planned.stdout.contains("published"), "{planned:?}");
+    let published = replay(&["--yes"]).done();
+    assert!(
+        published.stdout.contains("\"published\":1,\"dropped\":0"),
+        "{published:?}"
+    );
+    kept();
+    // Refused again: the same message is set aside, and is still there.
+    let (output, summary) = work("no threes", 9);
+    assert_eq!((output.len(), summary.count("dead")), (9, 1), "{summary:?}");
+    kept();
+    replay(&["--yes"]).done();
+    flow.site
+        .write("made.py", NO_THREES.replace("'pay-3'", "'pay-x'"));
+    let (output, _) = work("streamed", 10);
+    assert!(
+        output.keys().any(|it| it.contains("\"pay-3\"")),
+        "{output:?}"
+    );
+    let planned = replay(&[]).code(1);
+    assert!(planned.stdout.contains("done"), "{planned:?}");
+    let dropped = replay(&["--yes"]).done();
+    assert!(
+        dropped.stdout.contains("\"published\":0,\"dropped\":1"),
+        "{dropped:?}"
+    );
+    let none = ["dead-letters", "list", "--output", "jsonl"];
+    assert_eq!(flow.site.semel(&none).done().stdout, "");
+}
+
+/// What is done is not what it asks for: to drop it as done would lose it.
+#[test]
+fn a_dead_letter_whose_key_was_done_for_another_request_is_left_alone() {
+    let flow = Flow::with(TRANSFORM, &[("made.py", NO_THREES)]);
+    flow.publish([3]);
+    let mut running = flow.site.start(&["run"]);
+    wait_for("a word of it", || running.stderr().contains("no threes"));
+    running.signal(Signal::TERM);
+    running.wait().done();
+    flow.site
+        .write("made.py", NO_THREES.replace("'pay-3'", "'pay-x'"));
+    flow.put([(3, r#"{"id":"pay-3","amount":2}"#.to_owned())].into_iter());
+    let running = flow.site.start(&["run"]);
+    assert_eq!(flow.output(1).len(), 1);
+    running.signal(Signal::TERM);
+    running.wait().done();
     for more in [&[][..], &["--yes"]] {
-        let again = [&["dead-letters", "replay", "pay-3"], more].concat();
-        let refused = flow.site.semel(&again).code(1);
-        refused.says("its pipeline is streamed").says("--payload");
+        let replay = [&["dead-letters", "replay", "pay-3"], more].concat();
+        let refused = flow.site.semel(&replay).code(1);
+        refused.says("its key belongs to another request by now");
     }
     let kept = flow
         .site

@@ -1,0 +1,107 @@
+//! Dead letters of a streamed pipeline: back to its source, for the worker that has their partition, and
+//! dropped once that has done them.
+
+use std::collections::BTreeMap;
+
+use semel_core::port::store::Store;
+use semel_core::{Note, Result, Timestamp};
+use semel_worker::replay::Prospect;
+use serde::Serialize;
+use tokio::sync::watch;
+
+use super::forecast::assess;
+use super::{Found, Search};
+use crate::args::Output;
+use crate::assemble;
+use crate::command::operate::Ground;
+use crate::config::PipelineSettings;
+use crate::output::{self, Go};
+
+/// What became of dead letters that nobody but their worker can run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub(super) struct Sent {
+    /// Are with the broker once more, and kept.
+    published: u64,
+    /// Were done by now.
+    dropped: u64,
+    /// Were left alone.
+    refused: u64,
+}
+
+#[derive(Serialize)]
+struct Json<'a> {
+    pipeline: &'a str,
+    #[serde(flatten)]
+    sent: Sent,
+}
+
+/// Publishes what `search` answers of the pipeline and was kept by `until` to where it was read, unless it was done
+/// since: that is dropped, in the name of `note`. What is published is kept until somebody asks again, since its
+/// worker may set it aside again, which changes nothing here.
+///
+/// # Cancel safety   dropping the future loses nothing: a message that is published twice is done once
+/// # Errors   those of the store and of the cluster; what was not reached is as it was
+pub(super) async fn publish(
+    ground: &Ground,
+    settings: &PipelineSettings,
+    search: &Search,
+    until: Timestamp,
+    note: &Note,
+    stop: &watch::Sender<bool>,
+) -> Result<Sent> {
+    let scope = &settings.pipeline.scope;
+    let (mut done, mut assessors) = (Sent::default(), BTreeMap::new());
+    search
+        .pages(ground, async |mut found: Vec<Found>| {
+            found.retain(|it| it.message.scope == *scope && it.message.since <= until);
+            let (mut again, mut over) = (Vec::new(), Vec::new());
+            for (found, prospect) in assess(ground, search.kind, &mut assessors, found).await? {
+                match prospect {
+                    Prospect::Published => again.push(found.message),
+                    Prospect::Done => over.push(found.message.id()),
+                    Prospect::Runs { .. }
+                    | Prospect::Waits { .. }
+                    | Prospect::Stays(_)
+                    | Prospect::GivenUp(_)
+                    | Prospect::Refused(_) => done.refused += 1,
+                }
+            }
+            if !over.is_empty() {
+                let dropped = ground.store.drop_parked(&over, Some(note)).await?;
+                done.dropped += dropped.iter().filter(|&&was_there| was_there).count() as u64;
+            }
+            assemble::publish_again(&settings.source, &again).await?;
+            done.published += again.len() as u64;
+            Ok(if *stop.borrow() {
+                Go::Break(())
+            } else {
+                Go::Continue(())
+            })
+        })
+        .await?;
+    Ok(done)
+}
+
+impl Sent {
+    pub(super) fn print(self, name: &str, format: Output) -> Result<()> {
+        let Self {
+            published,
+            dropped,
+            refused,
+        } = self;
+        let text = match format {
+            Output::Table => format!(
+                "{name}: dead letters: {published} published to their partitions again and kept, {dropped} done since \
+                 and dropped, {refused} left alone"
+            ),
+            Output::Json | Output::Jsonl => {
+                let json = Json {
+                    pipeline: name,
+                    sent: self,
+                };
+                serde_json::to_string(&json).unwrap_or_default()
+            }
+        };
+        output::data(text).map_err(output::cannot_print)
+    }
+}
