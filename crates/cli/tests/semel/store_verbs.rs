@@ -101,7 +101,7 @@ fn stats_count_what_the_store_holds() {
 fn a_sweep_removes_what_has_passed_its_window_and_says_how_much() {
     for store in STORES {
         let site = fresh(store);
-        let config = site.text("semel.toml") + "[window]\nduration = \"200ms\"\n";
+        let config = site.text("semel.toml") + "[window]\nduration = \"1s\"\n";
         site.write(
             "semel.toml",
             config.replace("retry =", "lease = \"100ms\"\nretry ="),
@@ -109,7 +109,8 @@ fn a_sweep_removes_what_has_passed_its_window_and_says_how_much() {
         site.write("in", "{\"id\":\"a\"}\n{\"id\":\"b\"}\n");
         site.run().is(&[("applied", 2)]);
         // Forgotten a second after its window at the latest.
-        crate::site::wait_for("the end of the window", || site.state("a").is_none());
+        let are_over = || ["a", "b"].iter().all(|key| site.state(key).is_none());
+        crate::site::wait_for("the end of the window", are_over);
         let swept = site.semel(&["store", "sweep", "--output", "json"]).done();
         let swept = object(&swept);
         let counts = ["removed", "doubted", "abandoned"].map(|name| swept[name].as_u64());
