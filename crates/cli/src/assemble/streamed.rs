@@ -11,6 +11,8 @@ use semel_engine::pipeline::Pipeline;
 use semel_worker::settings::StreamedSettings;
 
 use super::source::AnySource;
+#[cfg(feature = "kafka")]
+use crate::config::KafkaSettings;
 use crate::config::SourceSettings;
 use crate::status::LookAtRestored;
 
@@ -28,10 +30,7 @@ pub(crate) fn streamed(
 
     use super::source::{kafka_options, properties};
 
-    let SourceSettings::Kafka(source) = source else {
-        let message = "a streamed effect commits how far a Kafka source was read";
-        return Err(Error::new(ErrorKind::InvalidConfig, message));
-    };
+    let source = kafka(source)?;
     let mut options = kafka_options(source);
     options.max_message_bytes = usize::try_from(pipeline.max_message_bytes).unwrap_or(usize::MAX);
     let id = settings.transactional_id.clone().unwrap_or_else(|| {
@@ -52,6 +51,16 @@ pub(crate) fn streamed(
     Ok((AnySource::Kafka(source), stream, look))
 }
 
+/// The source of a streamed pipeline.
+#[cfg(feature = "kafka")]
+fn kafka(source: &SourceSettings) -> Result<&KafkaSettings> {
+    let SourceSettings::Kafka(source) = source else {
+        let message = "a streamed effect commits how far a Kafka source was read";
+        return Err(Error::new(ErrorKind::InvalidConfig, message));
+    };
+    Ok(source)
+}
+
 /// What the changelog of a pipeline says of these operations, as a store would: each beside the request that is made
 /// of it now, if there is one.
 ///
@@ -66,9 +75,7 @@ pub(crate) async fn streamed_records(
     requests: &[Option<&ClaimRequest>],
     now: Timestamp,
 ) -> Result<Vec<Option<Record>>> {
-    let SourceSettings::Kafka(source) = source else {
-        return Ok(vec![None; operations.len()]);
-    };
+    let source = kafka(source)?;
     let options = super::source::kafka_options(source);
     let changelog = settings.changelog.clone();
     let finding = tokio::task::spawn_blocking(move || {
@@ -98,9 +105,7 @@ pub(crate) async fn publish_again(source: &SourceSettings, messages: &[Parked]) 
     use semel_core::Operation;
     use semel_core::port::sink::{Publication, Sink};
 
-    let SourceSettings::Kafka(source) = source else {
-        return Ok(());
-    };
+    let source = kafka(source)?;
     let mut partitions: BTreeMap<i32, Vec<Publication>> = BTreeMap::new();
     for message in messages {
         let (topic, coordinates) = (&source.topic, &message.coordinates);

@@ -24,8 +24,8 @@ impl Ground {
         requests: &[Option<ClaimRequest>],
     ) -> Result<Vec<Option<Record>>> {
         let mut records = self.store.get(operations).await?;
-        let looking = self.look_in_changelogs(operations, requests, &mut records);
-        looking.await?;
+        self.look_in_changelogs(operations, requests, &mut records)
+            .await?;
         Ok(records)
     }
 

@@ -3,9 +3,9 @@
 
 use std::collections::BTreeMap;
 
+use semel_core::Result;
 use semel_core::port::store::Store;
-use semel_core::{Note, Result, Timestamp};
-use semel_worker::replay::Prospect;
+use semel_worker::replay::{Job, Prospect};
 use serde::Serialize;
 use tokio::sync::watch;
 
@@ -35,8 +35,8 @@ struct Json<'a> {
     sent: Sent,
 }
 
-/// Publishes what `search` answers of the pipeline and was kept by `until` to where it was read, unless it was done
-/// since: that is dropped, in the name of `note`. What is published is kept until somebody asks again, since its
+/// Publishes what `search` answers of the pipeline, as far as the job goes, to where it was read, unless it was done
+/// since: that is dropped. What is published is kept until somebody asks again, since its
 /// worker may set it aside again, which changes nothing here.
 ///
 /// # Cancel safety   dropping the future loses nothing: a message that is published twice is done once
@@ -45,17 +45,16 @@ pub(super) async fn publish(
     ground: &Ground,
     settings: &PipelineSettings,
     search: &Search,
-    until: Timestamp,
-    note: &Note,
+    job: &Job,
     stop: &watch::Sender<bool>,
 ) -> Result<Sent> {
     let scope = &settings.pipeline.scope;
     let (mut done, mut assessors) = (Sent::default(), BTreeMap::new());
     search
         .pages(ground, async |mut found: Vec<Found>| {
-            found.retain(|it| it.message.scope == *scope && it.message.since <= until);
+            found.retain(|it| it.message.scope == *scope && it.message.since <= job.until);
             let (mut again, mut over) = (Vec::new(), Vec::new());
-            for (found, prospect) in assess(ground, search.kind, &mut assessors, found).await? {
+            for (found, prospect) in assess(ground, job.kind, &mut assessors, found).await? {
                 match prospect {
                     Prospect::Published => again.push(found.message),
                     Prospect::Done => over.push(found.message.id()),
@@ -67,7 +66,7 @@ pub(super) async fn publish(
                 }
             }
             if !over.is_empty() {
-                let dropped = ground.store.drop_parked(&over, Some(note)).await?;
+                let dropped = ground.store.drop_parked(&over, Some(&job.note)).await?;
                 done.dropped += dropped.iter().filter(|&&was_there| was_there).count() as u64;
             }
             assemble::publish_again(&settings.source, &again).await?;
@@ -83,12 +82,12 @@ pub(super) async fn publish(
 }
 
 impl Sent {
-    pub(super) fn print(self, name: &str, format: Output) -> Result<()> {
+    pub(super) fn print(&self, name: &str, format: Output) -> Result<()> {
         let Self {
             published,
             dropped,
             refused,
-        } = self;
+        } = *self;
         let text = match format {
             Output::Table => format!(
                 "{name}: dead letters: {published} published to their partitions again and kept, {dropped} done since \
@@ -97,7 +96,7 @@ impl Sent {
             Output::Json | Output::Jsonl => {
                 let json = Json {
                     pipeline: name,
-                    sent: self,
+                    sent: *self,
                 };
                 serde_json::to_string(&json).unwrap_or_default()
             }

@@ -14,7 +14,7 @@ use tokio::task::JoinSet;
 
 use super::Search;
 use super::forecast::Forecast;
-use super::publishing::publish;
+use super::publishing::{Sent, publish};
 use crate::args::{Common, Confirm, Format, Log, Output};
 use crate::command::operate::{self, Ground, usage};
 use crate::command::summary::{self, Ended};
@@ -105,23 +105,12 @@ async fn run_all(
         observer: narrator.clone(),
     };
     let mut failure = None;
-    let (mut reports, mut published) = (Vec::new(), Vec::new());
+    let mut reports = Vec::new();
     for (scope, &bytes) in &forecast.bytes {
         let Some(settings) = ground.pipeline_of(scope).filter(|_| !*stop.borrow()) else {
             continue;
         };
         let name = settings.pipeline.name.clone();
-        if operate::streamed(settings).is_some() {
-            let (until, note) = (forecast.until, &running.note);
-            match publish(ground, settings, search, until, note, &stop).await {
-                Ok(done) => published.push((name, done)),
-                Err(error) => {
-                    failure = Some(error);
-                    break;
-                }
-            }
-            continue;
-        }
         let around = Run {
             surroundings: surroundings.clone(),
             stop: stop.clone(),
@@ -140,8 +129,14 @@ async fn run_all(
             total_bytes: bytes,
             note: running.note.clone(),
         };
-        match run_one(settings, stores, around, job).await {
-            Ok(report) => reports.push((name, report)),
+        let done = if operate::streamed(settings).is_some() {
+            let sent = publish(ground, settings, search, &job, &stop).await;
+            sent.map(Done::Sent)
+        } else {
+            run_one(settings, stores, around, job).await.map(Done::Ran)
+        };
+        match done {
+            Ok(done) => reports.push((name, done)),
             Err(error) => {
                 bars.note(&format!("{name}: stopped by an error"));
                 failure = Some(error);
@@ -151,18 +146,26 @@ async fn run_all(
     }
     beside.shutdown().await;
     bars.clear();
-    for (name, report) in &reports {
+    for (name, done) in &reports {
         let print = Print {
             kind: search.kind,
             format: running.format.output,
             accepted: ground.accepted,
         };
-        print.report(name, report, &narrator)?;
-    }
-    for (name, done) in published {
-        done.print(&name, running.format.output)?;
+        match done {
+            Done::Ran(report) => print.report(name, report, &narrator)?,
+            Done::Sent(sent) => sent.print(name, print.format)?,
+        }
     }
     failure.map_or_else(|| place.check().map(|()| Exit::Done), Err)
+}
+
+/// What was done about the messages of one pipeline.
+enum Done {
+    /// They were run here.
+    Ran(Report),
+    /// They went to the worker that alone can run them.
+    Sent(Sent),
 }
 
 async fn run_one(
