@@ -129,7 +129,7 @@ impl Builds {
                     Ok((read.map_err(|error| error.to_string())?, status))
                 };
                 if SEEDED.contains(&id) {
-                    seeded::tried(tried)
+                    seeded::tried(bug.is_some(), tried)
                 } else {
                     let (report, status) = tried(&[])?;
                     tier(&report, status)

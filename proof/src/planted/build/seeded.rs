@@ -5,13 +5,20 @@ use std::process::ExitStatus;
 use super::{Verdict, tier};
 use crate::report::Report;
 
-/// Runs a tier from each beginning, by what is to be typed for it.
+/// Runs a tier from each beginning, by what is to be typed for it. Without a bug, which takes all seeds and has no
+/// median, from the first alone.
 pub(super) fn tried(
+    is_planted: bool,
     tried: impl Fn(&[String]) -> Result<(Report, ExitStatus), String>,
 ) -> Result<Verdict, String> {
     let mut firsts = Vec::new();
     let (mut all, mut red) = (0, 0);
-    for start in STARTS {
+    let starts = if is_planted {
+        &STARTS[..]
+    } else {
+        &STARTS[..1]
+    };
+    for &start in starts {
         let words = ["--seeds", &SEEDS.to_string(), "--seed", &start.to_string()];
         let (report, status) = tried(&words.map(str::to_owned))?;
         let verdict = tier(&report, status)?;
