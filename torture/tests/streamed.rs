@@ -11,8 +11,9 @@ use torture::{Broker, Crew, Kafka, Kind, Site, Storm, scaled};
 fn outputs_are_committed_once() {
     let mut kafka = Kafka::with_payments();
     kafka.create("clean", 3);
-    // Small and slow transactions in a campaign, which lasts: there is to be something under way all the time.
-    let (batch, transform) = scaled(("2000", ""), ("50", TRANSFORM));
+    // Slow transactions in a campaign, which lasts: there is to be something under way all the time, and of every
+    // partition that a worker has.
+    let (batch, transform) = scaled(("2000", ""), ("500", TRANSFORM));
     let config = STREAMED
         .replace("BROKERS", &kafka.brokers())
         .replace("BATCH", batch)
