@@ -129,7 +129,7 @@ impl<S: Stream> Storm<S> {
                     // Beyond its lease, and beyond its session: the broker goes on without it.
                     workers[0].signal(Signal::STOP);
                     stopped += 1;
-                    thread::sleep(self.crew.stopped_for(broker));
+                    thread::sleep(self.crew.stopped_for(broker, kinds));
                     workers[0].signal(Signal::CONT);
                 }
                 if round % 8 == 3 {
@@ -180,11 +180,12 @@ fn cut(ndjson: &str, pieces: usize) -> VecDeque<String> {
 }
 
 impl Crew {
-    /// How long one of them stands still. Nobody comes to what the only worker has in hand.
-    fn stopped_for(self, broker: &dyn Broker) -> Duration {
+    /// How long one of them stands still. Nobody comes to what the only worker has in hand, and nobody has to where
+    /// no completion comes too late.
+    fn stopped_for(self, broker: &dyn Broker, kinds: &[Kind]) -> Duration {
         match self {
-            Self::Three => broker.stopped_for(),
-            Self::One => scaled(MS(4_500), MS(7_000)),
+            Self::Three if kinds.contains(&Kind::Fenced) => broker.stopped_for(),
+            Self::Three | Self::One => scaled(MS(4_500), MS(7_000)),
         }
     }
 
