@@ -248,6 +248,22 @@ mod tests {
     }
 
     #[test]
+    fn what_is_dead_or_in_doubt_is_not_quarantined() {
+        let quarantined = [
+            Reason::Unusable(Unusable::KeyMissing {
+                at: "json:/id".into(),
+            }),
+            Reason::Conflict,
+            Reason::TooOld,
+            Reason::LiveOnly,
+        ];
+        assert!(quarantined.iter().all(Reason::is_quarantined));
+        for reason in [Reason::Dead, Reason::InDoubt] {
+            assert!(!reason.is_quarantined(), "{reason:?}");
+        }
+    }
+
+    #[test]
     fn an_id_reads_as_its_bytes() {
         let id = parked("dead", Some("a"), None).id();
         let text = id.to_string();

@@ -194,7 +194,7 @@ impl Scan<'_, '_> {
         digits
             .iter()
             .try_fold(0, |unit, &digit| {
-                Some(unit << 4 | char::from(digit).to_digit(16)?)
+                Some(unit * 16 + char::from(digit).to_digit(16)?)
             })
             .ok_or(JsonError::new(Fault::InvalidEscape, at))
     }
