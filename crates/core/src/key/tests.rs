@@ -180,6 +180,11 @@ fn a_key_shares_the_memory_of_its_message() -> Result<(), Box<dyn Error>> {
         shared.as_bytes().as_ptr()
     );
     assert_eq!(shared.detached(), shared);
+    let whole = line.into_bytes();
+    assert_eq!(
+        (whole.as_ptr(), whole.len()),
+        (payload.as_ptr(), payload.len())
+    );
     Ok(())
 }
 
