@@ -143,11 +143,12 @@ fn share<'a>(shelf: Shelf, said: impl Iterator<Item = (&'a Place, &'a Said)>) ->
                     row.violations
                         .push(format!("{name}: it is not acknowledged"));
                 }
-                let befalls = !matches!(
-                    cell.scene,
-                    Scene::Unusable(None) | Scene::Again | Scene::AgainLate(_)
-                );
-                if befalls && played.dealt[0] == 0 {
+                let faults = match cell.scene {
+                    Scene::Unusable(None) | Scene::Again | Scene::AgainLate(_) => 0,
+                    Scene::Twice(..) => 2,
+                    _ => 1,
+                };
+                if played.dealt[0] < faults {
                     row.violations.push(format!("{name}: the fault never came"));
                 }
             }

@@ -39,10 +39,11 @@ pub(crate) const CLASSES: [(&str, Kind); 7] = [
 
 use Deal::{Acknowledge, Claim, ClaimOutage, Effect, Fetch, Park, Renewal, Settle, SettleOutage};
 use Fault::{CrashAfter, CrashBefore, Cut, DelayAfter, DelayBefore, Full, Items, LoseAnswer};
-use Scene::{Again, AgainLate, Alone, AtOnce, Beside, Evicted, Unusable};
+use Scene::{Again, AgainLate, Alone, AtOnce, Beside, Evicted, Twice, Unusable};
 
 const BEFORE: Fault = DelayBefore(LONG);
 const AFTER: Fault = DelayAfter(LONG);
+const DEAD: Deal = Effect(Moment::Dead);
 const LATE: Deal = Claim(DelayBefore(EVICTION));
 const SOON: Moment = Moment::InFlight(Duration::from_secs(5));
 const AFTERWARDS: Moment = Moment::InFlight(Duration::from_secs(45));
@@ -120,6 +121,32 @@ pub(crate) const CELLS: &[Cell] = &[
         "effect",
         "error before",
         Alone(Effect(Moment::Refused)),
+    ),
+    cell("S5", "effect", "panic before", Alone(Effect(Moment::Panic))),
+    cell("S5'", "effect", "refused for good", Alone(DEAD)),
+    cell(
+        "S5'",
+        "effect, refused for good; set aside",
+        "error before",
+        Twice(DEAD, Park(Cut)),
+    ),
+    cell(
+        "S5'",
+        "effect, refused for good; set aside",
+        "crash before",
+        Twice(DEAD, Park(CrashBefore)),
+    ),
+    cell(
+        "S5'",
+        "effect, refused for good; set aside",
+        "answer lost",
+        Twice(DEAD, Park(LoseAnswer)),
+    ),
+    cell(
+        "S5'",
+        "effect, refused for good; set aside",
+        "crash after",
+        Twice(DEAD, Park(CrashAfter)),
     ),
     cell(
         "S6",

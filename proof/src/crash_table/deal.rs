@@ -5,7 +5,7 @@ use std::time::Duration;
 use semel_simulation::on_cue::broker::{OnAcknowledge, OnFetch};
 use semel_simulation::on_cue::faulty::{Fault, Method};
 use semel_simulation::on_cue::file::Append;
-use semel_simulation::on_cue::scripted::{Act, maybe_applied, not_applied};
+use semel_simulation::on_cue::scripted::{Act, dead, maybe_applied, not_applied};
 use semel_simulation::on_cue::stage::{Cue, Kind, Stage};
 use semel_simulation::on_cue::worker::Worker;
 use semel_simulation::on_cue::{LEASE, WINDOW};
@@ -42,6 +42,10 @@ pub(crate) enum Moment {
     Before,
     /// Refused; the worker knows that nothing happened.
     Refused,
+    /// Refused for good, as the worker knows: nothing happened and never will.
+    Dead,
+    /// Nothing was sent; the code of the effect panics.
+    Panic,
     /// On its way, lands this much later; crash.
     InFlight(Duration),
     /// Applied, the answer was lost.
@@ -71,12 +75,19 @@ impl Deal {
                 Self::Claim(Fault::LoseAnswer | Fault::CrashAfter | Fault::DelayAfter(_))
                 | Self::SettleOutage(_)
                 | Self::Effect(
-                    Moment::Refused | Moment::Known | Moment::SlowAfter | Moment::Meanwhile,
+                    Moment::Refused
+                    | Moment::Dead
+                    | Moment::Known
+                    | Moment::SlowAfter
+                    | Moment::Meanwhile,
                 ),
             ) => Err(one_step),
-            (Kind::Transaction | Kind::Output, Self::Renewal(_) | Self::Effect(Moment::Long)) => {
-                Err(calls)
-            }
+            (
+                Kind::Transaction | Kind::Output,
+                Self::Renewal(_) | Self::Effect(Moment::Long | Moment::Panic),
+            )
+            | (Kind::Output, Self::Effect(Moment::Dead)) => Err(calls),
+            (Kind::Stream, Self::Effect(Moment::Panic)) => Err("the worker ends with it"),
             (Kind::Output, Self::Effect(Moment::SlowAfter)) => {
                 Err("a write that has ended is not waited for")
             }
@@ -156,6 +167,8 @@ impl Moment {
         match self {
             Self::Before => Act::DieBefore,
             Self::Refused => Act::Say(not_applied()),
+            Self::Dead => Act::Say(dead()),
+            Self::Panic => Act::Panic,
             Self::InFlight(after) => Act::DieInFlight(after),
             Self::Cut => Act::DoAndSay(maybe_applied()),
             Self::Applied => Act::DieApplied,
@@ -177,7 +190,7 @@ impl Moment {
             Self::Known => Some(Append::DieKnowing),
             Self::SlowBefore => Some(Append::Slow(LONG)),
             Self::Meanwhile => Some(Append::Slow(ALMOST)),
-            Self::SlowAfter | Self::Long => None,
+            Self::Dead | Self::Panic | Self::SlowAfter | Self::Long => None,
         }
     }
 
@@ -187,7 +200,13 @@ impl Moment {
             Self::Cut => Some(Fault::LoseAnswer),
             Self::Applied => Some(Fault::CrashAfter),
             Self::SlowBefore => Some(Fault::DelayBefore(LONG)),
-            Self::Refused | Self::Known | Self::SlowAfter | Self::Long | Self::Meanwhile => None,
+            Self::Refused
+            | Self::Dead
+            | Self::Panic
+            | Self::Known
+            | Self::SlowAfter
+            | Self::Long
+            | Self::Meanwhile => None,
         }
     }
 }

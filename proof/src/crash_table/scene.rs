@@ -124,7 +124,10 @@ pub(crate) async fn play(stage: &Stage, scene: Scene) -> Played {
         Scene::AtOnce(one, other) => play.beside(&broker, one, Some(other)).await,
     }
     match scene {
-        Scene::Again => drop(broker.publish(first)),
+        Scene::Again => {
+            tokio::time::sleep(WINDOW.duration() / 2).await;
+            broker.publish(first);
+        }
         Scene::AgainLate(_) => {
             play.evict().await;
             broker.publish(first);

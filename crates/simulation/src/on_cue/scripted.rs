@@ -174,6 +174,13 @@ pub fn not_applied() -> Verdict {
     }
 }
 
+/// Surely not applied, and never will be.
+pub fn dead() -> Verdict {
+    Verdict::Dead {
+        error: "refused for good".into(),
+    }
+}
+
 /// Nobody knows.
 pub fn maybe_applied() -> Verdict {
     Verdict::MaybeApplied {
