@@ -199,7 +199,7 @@ const ON_SOME: &[On] = &[on("T14", true)];
 /// The servers of the stores.
 const STORES: &[&str] = &["postgres", "mariadb", "redis"];
 /// Those whose tests see bugs of T14.
-const SOME: &[&str] = &["postgres", "kafka"];
+const SOME: &[&str] = &["postgres", "kafka", "rabbitmq"];
 /// With what the names of those bugs begin.
 const BUGS_ON_SERVERS: &[&str] = &["K", "M28", "M31", "M36"];
 
