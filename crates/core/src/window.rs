@@ -124,6 +124,12 @@ mod tests {
         assert_eq!((resized.duration(), resized.margin()), (hour, half));
     }
 
+    /// The number is in print: README, the book and the reference.
+    #[test]
+    fn the_window_of_a_pipeline_that_sets_none_is_seven_days() {
+        assert_eq!(Window::default().duration(), Duration::from_secs(604_800));
+    }
+
     #[test]
     fn a_birth_in_the_future_counts_as_now() {
         assert!(!Window::new(Duration::from_secs(8)).is_too_old(at(9_999), at(10)));
