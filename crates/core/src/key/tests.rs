@@ -238,6 +238,18 @@ fn typed_keys_are_read_as_they_are_shown() {
 }
 
 #[test]
+fn what_is_no_key_says_what_one_is() {
+    let said = |typed| Key::parse(typed).map_err(|error| error.to_string());
+    let words = "a typed key is json: and a string, a number or a list";
+    assert_eq!(said("json:true"), Err(words.to_owned()));
+    let not_json = said("json:{").expect_err("it is no JSON");
+    assert!(
+        not_json.starts_with("what follows json: is not JSON ("),
+        "{not_json}"
+    );
+}
+
+#[test]
 fn keys_of_a_program_are_strings_or_numbers() -> Result<(), Box<dyn Error>> {
     assert_eq!(Key::new("json:1")?.as_str(), r#"json:"json:1""#);
     assert_eq!(Key::from(u64::MAX).as_str(), "json:18446744073709551615");

@@ -105,7 +105,7 @@ impl Effect for Scripted {
                 self.sink.arrive(&call);
                 return verdict;
             }
-            Act::Panic => panic!("the effect panics on cue"),
+            Act::Panic => std::panic::resume_unwind(Box::new("the effect panics on cue")),
             Act::DieBefore => return self.crash.now().await,
             Act::DieInFlight(after) => {
                 let sink = Arc::clone(&self.sink);
