@@ -238,6 +238,13 @@ fn typed_keys_are_read_as_they_are_shown() {
 }
 
 #[test]
+fn a_selector_of_keys_shows_its_parts_in_order() {
+    let both = selector("json:/a\nheader:b");
+    let parts: Vec<String> = both.selectors().iter().map(ToString::to_string).collect();
+    assert_eq!(parts, ["json:/a", "header:b"]);
+}
+
+#[test]
 fn what_is_no_key_says_what_one_is() {
     let said = |typed| Key::parse(typed).map_err(|error| error.to_string());
     let words = "a typed key is json: and a string, a number or a list";
