@@ -15,8 +15,8 @@ use std::future::Future;
 use std::time::Duration;
 
 use bytes::Bytes;
-use semel_core::LawId;
 use semel_core::port::source::{Fetched, Source};
+use semel_core::{ByteString, LawId};
 
 use crate::check::run;
 
@@ -50,7 +50,7 @@ pub struct Message {
     /// Byte for byte.
     pub payload: Bytes,
     /// In this order.
-    pub headers: Vec<(Box<str>, Bytes)>,
+    pub headers: Vec<(ByteString, Bytes)>,
 }
 
 impl Message {

@@ -49,6 +49,9 @@ pub mod time;
 pub mod units;
 pub mod window;
 
+/// Text that is shared, or part of what was read, without a copy.
+pub use bytestring::ByteString;
+
 pub use attempt::{AttemptEnd, PastAttempt};
 pub use audit::{Audited, Note};
 pub use claim::{

@@ -17,6 +17,12 @@ impl Operation {
         Self { scope, key }
     }
 
+    /// The same in memory of its own; see [`Key::detached`].
+    #[must_use]
+    pub fn detached(&self) -> Self {
+        Self::new(self.scope.clone(), self.key.detached())
+    }
+
     /// Its fixed-size identity, the primary key in every server store. Costs one BLAKE3.
     pub fn id(&self) -> OpId {
         OpId::of(&self.scope, &self.key)

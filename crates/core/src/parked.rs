@@ -6,6 +6,7 @@
 use std::fmt;
 
 use bytes::Bytes;
+use bytestring::ByteString;
 
 use crate::audit::{Audited, Note};
 use crate::key::{Key, Scope, Unusable};
@@ -88,7 +89,7 @@ impl fmt::Debug for ParkedId {
 }
 
 /// Names and values, in the order of the broker.
-pub type Headers = Vec<(Box<str>, Bytes)>;
+pub type Headers = Vec<(ByteString, Bytes)>;
 
 /// A message set aside, whole.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -104,7 +105,7 @@ pub struct Parked {
     /// Identity of the delivery at its broker.
     pub transport: Option<Bytes>,
     /// Where it was read: topic, partition and offset, or file and line.
-    pub coordinates: Box<str>,
+    pub coordinates: ByteString,
     /// Its headers, in the order of the broker.
     pub headers: Headers,
     /// The message, byte for byte.
@@ -130,6 +131,21 @@ impl Parked {
             }
         }
         id.finish()
+    }
+
+    /// The same in memory of its own; see [`Record::detached`](crate::Record::detached).
+    #[must_use]
+    pub fn detached(&self) -> Self {
+        let headers = self.headers.iter();
+        let headers = headers.map(|(name, value)| ((**name).into(), Bytes::copy_from_slice(value)));
+        Self {
+            key: self.key.as_ref().map(Key::detached),
+            transport: self.transport.as_deref().map(Bytes::copy_from_slice),
+            coordinates: (*self.coordinates).into(),
+            headers: headers.collect(),
+            payload: Bytes::copy_from_slice(&self.payload),
+            ..self.clone()
+        }
     }
 
     /// The entry of the audit trail that says that it was dropped. AUD-1.
@@ -174,7 +190,7 @@ impl Identity {
 
 /// Headers as stores keep them: the length of each name and value in four bytes, least significant
 /// first, and its bytes.
-pub fn headers_to_bytes(headers: &[(Box<str>, Bytes)]) -> Vec<u8> {
+pub fn headers_to_bytes(headers: &[(ByteString, Bytes)]) -> Vec<u8> {
     let mut bytes = Vec::new();
     for (name, value) in headers {
         for part in [name.as_bytes(), value] {
@@ -219,6 +235,35 @@ mod tests {
             headers: Vec::new(),
             payload: Bytes::from_static(b"{}"),
             since: Timestamp::EPOCH,
+        }
+    }
+
+    #[test]
+    fn a_detached_one_keeps_no_memory_of_what_it_was_cut_from() {
+        let read = Bytes::from_static(b"pay-1 x 7");
+        let text = |range| ByteString::try_from(read.slice(range)).expect("text");
+        let message = Parked {
+            key: Some(Key::shared(read.slice(..5)).expect("a key")),
+            transport: Some(read.slice(..5)),
+            coordinates: text(..5),
+            headers: vec![(text(..5), read.slice(6..))],
+            payload: read.slice(..),
+            ..parked("dead", None, None)
+        };
+        let detached = message.detached();
+        assert_eq!(detached, message);
+        let (name, value) = &detached.headers[0];
+        let key = detached.key.as_ref().map(Key::as_bytes);
+        let parts = [
+            key.expect("a key"),
+            detached.transport.as_deref().expect("an id"),
+            detached.coordinates.as_bytes(),
+            name.as_bytes(),
+            value,
+            &detached.payload,
+        ];
+        for part in parts {
+            assert!(!read.as_ptr_range().contains(&part.as_ptr()), "{part:?}");
         }
     }
 

@@ -175,6 +175,21 @@ impl Record {
         self.attempts.saturating_sub(self.vanished)
     }
 
+    /// The same in memory of its own. The transport id and the entity may be slices of a message, and a slice
+    /// keeps all that it was cut from, so whatever is kept for long is detached first.
+    #[must_use]
+    pub fn detached(self) -> Self {
+        let gate = self.gate.map(|gate| VersionGate {
+            entity: gate.entity.detached(),
+            ..gate
+        });
+        Self {
+            transport: self.transport.as_deref().map(Bytes::copy_from_slice),
+            gate,
+            ..self
+        }
+    }
+
     /// When the record may be removed, if it ever may on its own. WIN-1, WIN-3.
     pub fn expires_at(&self) -> Option<Timestamp> {
         match self.state {
@@ -200,6 +215,44 @@ impl Record {
             | State::Started { .. }
             | State::Released { .. }
             | State::InDoubt { .. } => false,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::claim::ClaimRequest;
+    use crate::decide::{self, Change};
+    use crate::key::{Key, Scope};
+
+    #[test]
+    fn a_detached_record_keeps_no_memory_of_its_message() {
+        let read = Bytes::from_static(b"cart-7 17");
+        let entity = Key::shared(read.slice(..6)).expect("a key");
+        let scope = Scope::new("", "charge").expect("a scope");
+        let request = ClaimRequest {
+            transport: Some(read.slice(7..)),
+            gate: Some(VersionGate {
+                entity: entity.clone(),
+                version: 1,
+            }),
+            ..ClaimRequest::new(scope, entity, ClaimId::from_u128(1))
+        };
+        let token = FencingToken::new(1);
+        let decision = decide::claim(None, None, &request, Timestamp::EPOCH, token);
+        let Change::Put(record) = decision.change else {
+            panic!("a grant writes its record");
+        };
+        let (detached, operation) = (record.clone().detached(), request.operation.detached());
+        assert_eq!((&detached, &operation), (&record, &request.operation));
+        let gate = detached.gate.as_ref().expect("a gate");
+        for part in [
+            detached.transport.as_deref().expect("an id"),
+            gate.entity.as_bytes(),
+            operation.key.as_bytes(),
+        ] {
+            assert!(!read.as_ptr_range().contains(&part.as_ptr()), "{part:?}");
         }
     }
 }

@@ -32,10 +32,13 @@ use tokio::sync::watch;
 use crate::effect::{BatchEffect, BulkEffect, Class, Effect, Output};
 use crate::event::Observer;
 use crate::layer::outage::Policy;
-use crate::pipeline::Pipeline;
+use crate::pipeline::{Incoming, Pipeline};
 use crate::summary::Summary;
 use desk::Desk;
 use intake::Intake;
+
+/// A message in hand. It moves from one list to the next many times, so it is small to move.
+type InHand = Box<Incoming>;
 
 /// The clock, the entropy and whoever watches.
 #[derive(Clone)]

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use semel_core::outcome::Gathering;
-use semel_core::{Claim, Outcome, Recovery, Result, Start};
+use semel_core::{ByteString, Claim, Outcome, Recovery, Result, Start};
 
 /// How an effect takes part in the proof that it happens once. Names the guarantee; see the
 /// README's table.
@@ -61,9 +61,9 @@ pub struct Call {
     /// The message, byte for byte.
     pub payload: Bytes,
     /// Its headers.
-    pub headers: Vec<(Box<str>, Bytes)>,
+    pub headers: Vec<(ByteString, Bytes)>,
     /// Where it was read.
-    pub coordinates: Box<str>,
+    pub coordinates: ByteString,
 }
 
 impl Call {

@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use semel_core::port::source::DeliveryId;
-use semel_core::{Claim, Duplicate, Error, FencingToken, Operation, StateKind, Unusable};
+use semel_core::{
+    ByteString, Claim, Duplicate, Error, FencingToken, Operation, StateKind, Unusable,
+};
 
 use crate::summary::Fate;
 
@@ -201,12 +203,12 @@ pub struct Origin<'a> {
     /// Where it was read.
     pub coordinates: &'a str,
     /// Its headers, in the order of the broker.
-    pub headers: &'a [(Box<str>, Bytes)],
+    pub headers: &'a [(ByteString, Bytes)],
 }
 
 impl<'a> Origin<'a> {
     /// The message with these headers, read there.
-    pub const fn new(coordinates: &'a str, headers: &'a [(Box<str>, Bytes)]) -> Self {
+    pub const fn new(coordinates: &'a str, headers: &'a [(ByteString, Bytes)]) -> Self {
         Self {
             coordinates,
             headers,

@@ -13,8 +13,8 @@ use semel_core::port::source::{Delivery, DeliveryId};
 use semel_core::port::transactional::{Backoff, Value};
 use semel_core::select::{Message, Selected, Selector, View};
 use semel_core::{
-    ClaimId, ClaimRequest, Error, ErrorKind, Operation, Parked, Scope, Start, Timestamp, Unusable,
-    VersionGate, Window,
+    ByteString, ClaimId, ClaimRequest, Error, ErrorKind, Operation, Parked, Scope, Start,
+    Timestamp, Unusable, VersionGate, Window,
 };
 
 use crate::effect::{Class, OnDoubt};
@@ -65,7 +65,7 @@ pub struct Pipeline {
 pub const REPLAY_ID: &str = "semel-replay-id";
 
 /// Whether a message was sent again by somebody who says so.
-pub(crate) fn is_sent_again(headers: &[(Box<str>, Bytes)]) -> bool {
+pub(crate) fn is_sent_again(headers: &[(ByteString, Bytes)]) -> bool {
     headers
         .iter()
         .any(|(name, _)| name.eq_ignore_ascii_case(REPLAY_ID))
@@ -127,9 +127,9 @@ pub struct Incoming {
     /// The message.
     pub payload: Bytes,
     /// Its headers.
-    pub headers: Vec<(Box<str>, Bytes)>,
+    pub headers: Vec<(ByteString, Bytes)>,
     /// Where it was read.
-    pub coordinates: Box<str>,
+    pub coordinates: ByteString,
     /// Its order key, where that is not the key.
     pub order: Option<Bytes>,
     /// The claim to ask for.
@@ -140,10 +140,9 @@ pub struct Incoming {
 
 impl Incoming {
     /// Its order key.
-    pub fn order(&self) -> Bytes {
-        self.order
-            .clone()
-            .unwrap_or_else(|| self.request.operation.key.clone().into_bytes())
+    pub fn order(&self) -> &[u8] {
+        let key = || self.request.operation.key.as_bytes();
+        self.order.as_deref().unwrap_or_else(key)
     }
 
     /// The message to be set aside with its operation, for `reason`.
@@ -295,7 +294,7 @@ impl Pipeline {
             Some(Selected::Bytes(bytes)) => Bytes::copy_from_slice(bytes),
             // A message without the id falls back to where it was read.
             Some(Selected::Null | Selected::Bool(_) | Selected::Nested(_)) | None => {
-                Bytes::copy_from_slice(delivery.coordinates.as_bytes())
+                delivery.coordinates.as_bytes().clone()
             }
         };
         Ok(if text.len() > MAX_TRANSPORT_BYTES {

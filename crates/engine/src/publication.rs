@@ -5,7 +5,7 @@ use std::fmt::Write;
 
 use bytes::Bytes;
 use semel_core::port::sink::Publication;
-use semel_core::{Operation, Parked, Record, State, Timestamp};
+use semel_core::{ByteString, Operation, Parked, Record, State, Timestamp};
 
 use crate::effect::Call;
 
@@ -72,14 +72,18 @@ pub(crate) fn of_dead(
 
 /// The same with our own headers alone, for a broker that cannot carry the others.
 pub(crate) fn bare(publication: &Publication) -> Publication {
-    let ours = |(name, _): &&(Box<str>, Bytes)| is_ours(name);
+    let ours = |(name, _): &&(ByteString, Bytes)| is_ours(name);
     Publication {
         headers: publication.headers.iter().filter(ours).cloned().collect(),
         ..publication.clone()
     }
 }
 
-fn dead(operation: &Operation, parked: &Parked, record: Option<&Record>) -> Vec<(Box<str>, Bytes)> {
+fn dead(
+    operation: &Operation,
+    parked: &Parked,
+    record: Option<&Record>,
+) -> Vec<(ByteString, Bytes)> {
     let id = operation.id().to_string();
     let mut headers = Vec::from(origin(operation, id, &parked.coordinates));
     let mut add = |name: &str, text: &str| headers.push((name.into(), one_line(text)));
@@ -102,7 +106,7 @@ fn dead(operation: &Operation, parked: &Parked, record: Option<&Record>) -> Vec<
     headers
 }
 
-fn origin(operation: &Operation, id: String, coordinates: &str) -> [(Box<str>, Bytes); 3] {
+fn origin(operation: &Operation, id: String, coordinates: &str) -> [(ByteString, Bytes); 3] {
     [
         (OPERATION.into(), one_line(operation.scope.operation())),
         (OPERATION_ID.into(), Bytes::from(id)),
@@ -112,13 +116,13 @@ fn origin(operation: &Operation, id: String, coordinates: &str) -> [(Box<str>, B
 
 /// The headers that a message came with, without those that say of an earlier stage what ours say of this
 /// one.
-pub(crate) fn foreign(headers: &[(Box<str>, Bytes)]) -> Vec<(Box<str>, Bytes)> {
+pub(crate) fn foreign(headers: &[(ByteString, Bytes)]) -> Vec<(ByteString, Bytes)> {
     let foreign = headers.iter().filter(|(name, _)| !is_ours(name));
     foreign.cloned().collect()
 }
 
 /// The same of headers that are not needed any more: all of them, where none is to be left out.
-pub(crate) fn into_foreign(headers: &mut Vec<(Box<str>, Bytes)>) -> Vec<(Box<str>, Bytes)> {
+pub(crate) fn into_foreign(headers: &mut Vec<(ByteString, Bytes)>) -> Vec<(ByteString, Bytes)> {
     if headers.iter().any(|(name, _)| is_ours(name)) {
         return foreign(headers);
     }

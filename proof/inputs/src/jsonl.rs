@@ -70,7 +70,7 @@ pub(crate) fn check_request(data: &[u8]) -> Result<Fate, String> {
         claim,
         payload: Bytes::copy_from_slice(data),
         headers: Vec::new(),
-        coordinates: String::from_utf8_lossy(data).into(),
+        coordinates: String::from_utf8_lossy(data).into_owned().into(),
     };
     let line = frame::request(5, &call);
     let Some(body) = line.strip_suffix(b"\n") else {

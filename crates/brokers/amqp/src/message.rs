@@ -6,7 +6,7 @@ use lapin::message::Delivery as Raw;
 use lapin::types::{AMQPValue, FieldTable, LongString, ShortString};
 use semel_core::port::sink::Publication;
 use semel_core::port::source::{Delivery, DeliveryId};
-use semel_core::{Error, ErrorKind, Result};
+use semel_core::{ByteString, Error, ErrorKind, Result};
 use serde_json::{Value, json};
 
 use crate::place::SHORT_BYTES;
@@ -58,7 +58,7 @@ fn coordinates(queue: &str, raw: &Raw) -> String {
 }
 
 /// The properties first, then the table, which has an order of its own: that of its names.
-fn headers(properties: &BasicProperties) -> Vec<(Box<str>, Bytes)> {
+fn headers(properties: &BasicProperties) -> Vec<(ByteString, Bytes)> {
     let named = [
         ("message-id", properties.message_id()),
         ("correlation-id", properties.correlation_id()),

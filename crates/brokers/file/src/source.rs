@@ -9,7 +9,7 @@ use std::path::Path;
 use std::vec;
 
 use semel_core::port::source::{Delivery, DeliveryId, Fetched, Progress, Source};
-use semel_core::{Error, Result};
+use semel_core::{ByteString, Error, Result};
 use tokio::sync::mpsc::error::TryRecvError;
 
 use crate::Options;
@@ -205,7 +205,7 @@ impl LineSource {
 }
 
 /// The coordinates of a line, in one allocation of just their length.
-fn coordinates(prefix: &str, number: u64) -> Box<str> {
+fn coordinates(prefix: &str, number: u64) -> ByteString {
     let digits = number.checked_ilog10().unwrap_or_default() as usize + 1;
     let mut text = String::with_capacity(prefix.len() + digits);
     text.push_str(prefix);

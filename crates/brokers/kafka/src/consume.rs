@@ -12,8 +12,8 @@ use rdkafka::client::ClientContext;
 use rdkafka::consumer::{BaseConsumer, Consumer, ConsumerContext, Rebalance};
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 use rdkafka::message::{BorrowedMessage, Headers, Message, Timestamp as RecordTime};
-use semel_core::Timestamp;
 use semel_core::port::source::{Delivery, DeliveryId};
+use semel_core::{ByteString, Timestamp};
 use tokio::time::Instant;
 
 use crate::commit::{self, commit};
@@ -286,15 +286,19 @@ impl Names {
     }
 
     /// Where a record of the topic is that was named last.
-    fn coordinates(&mut self, topic: &str, partition: i32, offset: i64) -> Box<str> {
+    fn coordinates(
+        &mut self,
+        topic: &str,
+        partition: i32,
+        offset: i64,
+        pack: &mut Pack,
+    ) -> ByteString {
         if self.partition != Some(partition) {
             self.partition = Some(partition);
             self.prefix = format!("kafka:{topic}:{partition}:");
         }
         let mut digits = [0; 20];
-        let digits = decimal(offset.unsigned_abs(), &mut digits);
-        // In one piece of the right size.
-        [self.prefix.as_str(), digits].concat().into()
+        pack.keep_texts([&self.prefix, decimal(offset.unsigned_abs(), &mut digits)])
     }
 }
 
@@ -338,7 +342,7 @@ pub(crate) fn record(
     let count = sent.map_or(0, Headers::count);
     let mut headers: Vec<_> = Vec::with_capacity(2 + count);
     if let Some(key) = message.key() {
-        headers.push((KEY.into(), pack.keep(key)));
+        headers.push((ByteString::from_static(KEY), pack.keep(key)));
     }
     let appended_at = match message.timestamp() {
         RecordTime::LogAppendTime(millis) => Some(Timestamp::from_millis(millis.cast_unsigned())),
@@ -349,7 +353,7 @@ pub(crate) fn record(
                 // Before 1970, says a producer without a clock.
                 Err(_) => millis.to_string().into(),
             };
-            headers.push((CREATE_TIME.into(), time));
+            headers.push((ByteString::from_static(CREATE_TIME), time));
             None
         }
         RecordTime::NotAvailable => None,
@@ -357,7 +361,7 @@ pub(crate) fn record(
     if let Some(sent) = sent {
         headers.extend(sent.iter().map(|header| {
             let value = pack.keep(header.value.unwrap_or_default());
-            (header.key.into(), value)
+            (pack.keep_text(header.key), value)
         }));
     }
     let delivery = Delivery {
@@ -365,7 +369,7 @@ pub(crate) fn record(
         id: DeliveryId(0),
         payload: pack.keep(kept),
         headers,
-        coordinates: names.coordinates(&topic, partition, offset),
+        coordinates: names.coordinates(&topic, partition, offset, pack),
         appended_at,
         oversize_bytes: is_long.then_some(payload.len() as u64),
     };
@@ -394,7 +398,7 @@ mod tests {
 
     #[test]
     fn coordinates_are_those_of_each_record() {
-        let mut names = Names::default();
+        let (mut names, mut pack) = (Names::default(), Pack::default());
         for (topic, partition, offset) in [
             ("a", 0, 0),
             ("a", 0, 17),
@@ -405,7 +409,8 @@ mod tests {
             let name = names.topic(topic);
             assert_eq!(&*name, topic);
             let expected = format!("kafka:{topic}:{partition}:{offset}");
-            assert_eq!(&*names.coordinates(&name, partition, offset), expected);
+            let coordinates = names.coordinates(&name, partition, offset, &mut pack);
+            assert_eq!(coordinates, expected);
             assert_eq!(partition_of(&expected, topic), Some(partition));
             assert_eq!(partition_of(&expected, "other"), None);
         }

@@ -1,7 +1,8 @@
-//! Memory for records that are read one behind the other, cut from larger pieces: one by one, payload, key and
-//! time of a small record would each be allocated, counted and freed.
+//! Memory for records that are read one behind the other, cut from larger pieces: one by one, payload, key, time
+//! and coordinates of a small record would each be allocated and freed.
 
 use bytes::{Bytes, BytesMut};
+use semel_core::ByteString;
 
 /// A piece of memory that is being filled. What was cut from it keeps all of it, so it is small, and what is
 /// not small has its own.
@@ -11,13 +12,33 @@ pub(crate) struct Pack(BytesMut);
 impl Pack {
     /// Keeps a copy of these bytes.
     pub(crate) fn keep(&mut self, bytes: &[u8]) -> Bytes {
-        if bytes.is_empty() || bytes.len() > LARGEST {
-            return Bytes::copy_from_slice(bytes);
+        self.keep_all([bytes])
+    }
+
+    /// Keeps a copy of this text.
+    pub(crate) fn keep_text(&mut self, text: &str) -> ByteString {
+        self.keep_texts([text])
+    }
+
+    /// Keeps a copy of these texts as one.
+    pub(crate) fn keep_texts<const N: usize>(&mut self, texts: [&str; N]) -> ByteString {
+        match ByteString::try_from(self.keep_all(texts.map(str::as_bytes))) {
+            Ok(text) => text,
+            Err(_) => unreachable!("texts one behind the other are a text"),
         }
-        if self.0.capacity() < bytes.len() {
+    }
+
+    fn keep_all<const N: usize>(&mut self, parts: [&[u8]; N]) -> Bytes {
+        let len = parts.iter().map(|part| part.len()).sum();
+        if len == 0 || len > LARGEST {
+            return parts.concat().into();
+        }
+        if self.0.capacity() < len {
             self.0 = BytesMut::with_capacity(PIECE);
         }
-        self.0.extend_from_slice(bytes);
+        for part in parts {
+            self.0.extend_from_slice(part);
+        }
         self.0.split().freeze()
     }
 }
@@ -28,6 +49,19 @@ const LARGEST: usize = 1 << 10;
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn texts_are_kept_as_one() {
+        let mut pack = Pack::default();
+        let long = "é".repeat(LARGEST);
+        assert_eq!(pack.keep_text("naïve"), "naïve");
+        assert_eq!(
+            pack.keep_texts(["kafka:t:", "1:", "", "17"]),
+            "kafka:t:1:17"
+        );
+        assert_eq!(pack.keep_texts(["a", &long]), format!("a{long}"));
+        assert_eq!(pack.keep_texts(["", ""]), "");
+    }
 
     #[test]
     fn each_keeps_its_own_bytes() {

@@ -9,7 +9,7 @@ use async_nats::{HeaderMap, StatusCode, Subject, Subscriber};
 use bytes::Bytes;
 use futures_util::{FutureExt, StreamExt};
 use semel_core::port::source::{Delivery, DeliveryId};
-use semel_core::{Result, Timestamp};
+use semel_core::{ByteString, Result, Timestamp};
 use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 
 use crate::HEAD_BYTES;
@@ -270,15 +270,15 @@ impl Pull {
 }
 
 /// By their names: the driver keeps no order but that of values under one name.
-fn headers(map: &HeaderMap) -> Vec<(Box<str>, Bytes)> {
+fn headers(map: &HeaderMap) -> Vec<(ByteString, Bytes)> {
     let each = map.iter().flat_map(|(name, values)| {
         let value = |value: &async_nats::HeaderValue| {
             let bytes = Bytes::copy_from_slice(value.as_str().as_bytes());
-            (Box::from(name.as_ref()), bytes)
+            (ByteString::from(name.as_ref()), bytes)
         };
         values.iter().map(value)
     });
-    let mut headers: Vec<(Box<str>, Bytes)> = each.collect();
+    let mut headers: Vec<_> = each.collect();
     headers.sort_by(|(one, _), (other, _)| one.cmp(other));
     headers
 }

@@ -141,7 +141,7 @@ impl DeadLetter {
             reason: message.reason,
             since: Time(message.since),
             error: message.detail,
-            coordinates: message.coordinates,
+            coordinates: (*message.coordinates).into(),
             size_bytes: message.payload.len(),
         }
     }

@@ -112,7 +112,7 @@ impl Quarantined {
             reason: message.reason,
             since: Time(message.since),
             detail: message.detail,
-            coordinates: message.coordinates,
+            coordinates: (*message.coordinates).into(),
             size_bytes: message.payload.len(),
         }
     }

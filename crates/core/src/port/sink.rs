@@ -6,6 +6,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use bytestring::ByteString;
 
 use crate::error::Result;
 
@@ -68,5 +69,5 @@ pub struct Publication {
     /// The message, byte for byte.
     pub payload: Bytes,
     /// Headers, in this order.
-    pub headers: Vec<(Box<str>, Bytes)>,
+    pub headers: Vec<(ByteString, Bytes)>,
 }

@@ -3,6 +3,7 @@
 use std::future::Future;
 
 use bytes::Bytes;
+use bytestring::ByteString;
 
 use crate::error::{Error, Result};
 use crate::time::Timestamp;
@@ -77,9 +78,9 @@ pub struct Delivery {
     /// The message, byte for byte; empty where `oversize` is set.
     pub payload: Bytes,
     /// Headers in the order of the broker.
-    pub headers: Vec<(Box<str>, Bytes)>,
+    pub headers: Vec<(ByteString, Bytes)>,
     /// Topic, partition and offset, or file and line: the same for each redelivery.
-    pub coordinates: Box<str>,
+    pub coordinates: ByteString,
     /// When the broker took it in, if it says so.
     pub appended_at: Option<Timestamp>,
     /// The message exceeded the limit: its length. The payload holds its beginning.

@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use crate::claim::{Admission, ClaimRequest};
 use crate::error::{Error, Result};
-use crate::key::OpId;
+use crate::key::{Key, OpId};
+use crate::partition::Entry;
 use crate::port::sink::Publication;
 use crate::port::source::DeliveryId;
 
@@ -54,10 +55,10 @@ pub struct Claimed<'a> {
 pub struct Finished {
     /// The delivery.
     pub delivery: DeliveryId,
-    /// The identity of its operation.
-    pub id: OpId,
-    /// The claim that was granted.
-    pub request: ClaimRequest,
+    /// The key of its operation.
+    pub key: Key,
+    /// What is remembered of its operation.
+    pub entry: Entry,
     /// What it puts out, in order; possibly nothing.
     pub output: Vec<Publication>,
 }

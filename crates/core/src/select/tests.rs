@@ -3,11 +3,12 @@ use super::*;
 use std::error::Error;
 
 use bytes::Bytes;
+use bytestring::ByteString;
 
 use crate::json::Tape;
 use crate::key::Unusable;
 
-type Headers = [(Box<str>, Bytes)];
+type Headers = [(ByteString, Bytes)];
 
 /// What `selector` finds, in a form that is easy to compare: its type and its text.
 fn found(

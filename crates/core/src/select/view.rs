@@ -6,6 +6,7 @@ use std::num::NonZeroUsize;
 use std::ops::Range;
 
 use bytes::Bytes;
+use bytestring::ByteString;
 
 use super::{Selected, Selector};
 use crate::json::{Document, Fault, JsonError, Kind, Node, Pointer, Tape};
@@ -17,7 +18,7 @@ pub struct Message<'a> {
     /// The payload, without a line's terminator.
     pub payload: &'a Bytes,
     /// The headers, in the order of the source.
-    pub headers: &'a [(Box<str>, Bytes)],
+    pub headers: &'a [(ByteString, Bytes)],
     /// Where the message lies in its source.
     pub coordinates: &'a str,
 }

@@ -16,8 +16,8 @@ use super::desk::{Desk, RECHECK};
 use super::intake::Intake;
 use super::patience::Patience;
 use super::stream::{self, Admitted, conclude, given_back, jitter, settlement};
+use crate::consumer::InHand;
 use crate::effect::BulkEffect;
-use crate::pipeline::Incoming;
 use flight::{Flights, Landed};
 
 pub(super) async fn run<S: Store + Clone, E: BulkEffect>(
@@ -152,7 +152,7 @@ impl Bulk {
         &mut self,
         desk: &mut Desk<S>,
         is_stopping: bool,
-    ) -> Vec<(Incoming, Claim, Settlement)> {
+    ) -> Vec<(InHand, Claim, Settlement)> {
         let mut settling = std::mem::take(&mut desk.away.unsettled);
         for landed in self.landed.drain(..) {
             let is_broken_off = landed.is_broken_off;

@@ -19,7 +19,7 @@ use semel_core::port::source::{DeliveryId, Progress};
 use semel_core::{Error, Parked, Result, Store};
 
 use super::intake::{Chunk, Intake, Teller, Told};
-use super::lanes::Lanes;
+use super::lanes::{LaneId, Lanes};
 use super::{OnProgress, Shutdown, Surroundings};
 use crate::effect::Class;
 use crate::event::{Event, Origin};
@@ -73,7 +73,7 @@ struct Met {
 
 /// What a message in hand occupies until its fate is counted.
 struct Held {
-    order: bytes::Bytes,
+    lane: LaneId,
     payload_bytes: usize,
 }
 
@@ -327,7 +327,7 @@ impl<S: Store + Clone> Desk<S> {
             self.in_hand.remove(&delivery);
             acknowledge.push(delivery);
             if let Some(held) = held {
-                self.lanes.finish(&held.order, held.payload_bytes);
+                self.lanes.finish(held.lane, held.payload_bytes);
             }
         }
         if !acknowledge.is_empty() {

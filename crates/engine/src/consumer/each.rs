@@ -20,9 +20,9 @@ use super::desk::{Asked, Desk, past_provider};
 use super::intake::{Intake, Told};
 use super::patience::Patience;
 use super::stream::{call, conclude, given_back, jitter, settlement};
+use crate::consumer::InHand;
 use crate::effect::{Effect, Verdict};
 use crate::event::Event;
-use crate::pipeline::Incoming;
 use probe::probe;
 use side_by_side::side_by_side;
 
@@ -73,7 +73,7 @@ struct Attempts {
 struct Found(Option<StateKind>);
 
 struct Running {
-    incoming: Incoming,
+    incoming: InHand,
     claim: Claim,
     abort: AbortHandle,
     /// What was found when the lease was lost while the effect ran; what it says is discarded.
@@ -248,7 +248,7 @@ impl Attempts {
         &mut self,
         desk: &mut Desk<S>,
         effect: &Arc<E>,
-        admitted: Vec<(Incoming, Admission)>,
+        admitted: Vec<(InHand, Admission)>,
         asked_at: Duration,
     ) -> Result<()> {
         let mut doubts = Vec::new();
@@ -292,7 +292,7 @@ impl Attempts {
         &mut self,
         desk: &mut Desk<S>,
         effect: &Arc<E>,
-        incoming: Incoming,
+        incoming: InHand,
         claim: Claim,
     ) {
         if claim.takeover {
@@ -311,7 +311,7 @@ impl Attempts {
     /// Calls the effect, unless its provider would not recognise what it may have seen before.
     fn spawn<E: Effect>(
         &mut self,
-        incoming: Incoming,
+        incoming: InHand,
         claim: Claim,
         is_protected: bool,
         effect: &Arc<E>,

@@ -9,14 +9,15 @@ use semel_core::{Error, ErrorKind, Result, Start};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
+use crate::consumer::InHand;
 use crate::consumer::Surroundings;
-use crate::pipeline::{Incoming, Pipeline, Rejected};
+use crate::pipeline::{Pipeline, Rejected};
 
 /// What the source brought, read.
 pub(super) enum Chunk {
     /// Deliveries in source order; those without a usable key apart.
     Messages {
-        incoming: Vec<Incoming>,
+        incoming: Vec<InHand>,
         rejected: Vec<Rejected>,
         progress: Option<Progress>,
     },
@@ -192,7 +193,7 @@ impl<Src: Source> Reader<Src> {
                 &mut self.tape,
             );
             match read {
-                Ok(message) => incoming.push(message),
+                Ok(message) => incoming.push(Box::new(message)),
                 Err(unusable) => rejected.push(*unusable),
             }
         }

@@ -3,61 +3,97 @@
 //! A lane is open while a message of its order key is ready, running or held back; later messages
 //! of that key wait in it. Not for deciding anything about keys.
 
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 #[expect(
     clippy::disallowed_types,
-    reason = "keyed below; its order decides nothing"
+    reason = "its keys are hashes already; its order decides nothing"
 )]
-use std::collections::HashMap;
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::hash::BuildHasher;
+use std::collections::{HashMap, hash_map::Entry};
+use std::hash::{BuildHasherDefault, Hasher};
 use std::time::Duration;
 
-use bytes::Bytes;
 use semel_core::Entropy;
+use semel_core::key::OpIdHasher;
 use semel_core::port::source::DeliveryId;
 use siphasher::sip::SipHasher13;
 
+use crate::consumer::InHand;
 use crate::pipeline::Incoming;
 
 /// Messages in hand, by what they wait for.
 pub(super) struct Lanes {
-    ready: VecDeque<Incoming>,
+    ready: VecDeque<InHand>,
     open: Open,
     /// Held back until a monotonic time.
-    delayed: BTreeMap<(Duration, u64), Incoming>,
+    delayed: BTreeMap<(Duration, u64), InHand>,
     sequence: u64,
     len: usize,
     /// Payload bytes of those.
     bytes: usize,
     /// Whether every message opens a lane, or only one that is held back.
     every: bool,
+    /// Chosen once per run, so that senders cannot choose collisions.
+    seed: (u64, u64),
 }
+
+/// Which lane a message is in: a hash of its order key. Two keys that share a lane wait for each other, no more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct LaneId(u64);
 
 #[expect(
     clippy::disallowed_types,
-    reason = "keyed below; its order decides nothing"
+    reason = "its keys are hashes already; its order decides nothing"
 )]
-type Open = HashMap<Bytes, Lane, Keyed>;
+type Open = HashMap<LaneId, Lane, BuildHasherDefault<OpIdHasher>>;
 
-/// One order key of which a message is ready, running or held back.
+/// One order key of which a message is ready, running or held back. Small, since there are as many as messages.
 #[derive(Default)]
 struct Lane {
-    waiting: VecDeque<Incoming>,
+    #[expect(
+        clippy::box_collection,
+        reason = "a quarter of the size, and next to no lane has one"
+    )]
+    waiting: Option<Box<VecDeque<InHand>>>,
     /// Whether its first message is held back.
     held_back: bool,
 }
 
+impl Lane {
+    fn push(&mut self, incoming: InHand) {
+        self.waiting.get_or_insert_default().push_back(incoming);
+    }
+
+    fn pop(&mut self) -> Option<InHand> {
+        self.waiting.as_mut()?.pop_front()
+    }
+
+    fn len(&self) -> usize {
+        self.waiting.as_ref().map_or(0, |waiting| waiting.len())
+    }
+}
+
 impl Lanes {
     pub(super) fn new(every: bool, entropy: &dyn Entropy) -> Self {
+        let (mut low, mut high) = ([0; 8], [0; 8]);
+        entropy.fill(&mut low);
+        entropy.fill(&mut high);
         Self {
             ready: VecDeque::new(),
-            open: Open::with_hasher(Keyed::random(entropy)),
+            open: Open::default(),
             delayed: BTreeMap::new(),
             sequence: 0,
             len: 0,
             bytes: 0,
             every,
+            seed: (u64::from_le_bytes(low), u64::from_le_bytes(high)),
         }
+    }
+
+    /// The lane of a message.
+    pub(super) fn lane(&self, incoming: &Incoming) -> LaneId {
+        let mut hasher = SipHasher13::new_with_keys(self.seed.0, self.seed.1);
+        hasher.write(incoming.order());
+        LaneId(hasher.finish())
     }
 
     /// Messages in hand: ready, waiting, held back or running.
@@ -79,17 +115,17 @@ impl Lanes {
     }
 
     /// Takes a message in hand, behind those of its order key.
-    pub(super) fn admit(&mut self, incoming: Incoming) {
+    pub(super) fn admit(&mut self, incoming: InHand) {
         self.len += 1;
         self.bytes += incoming.payload.len();
         if self.every || !self.open.is_empty() {
-            let order = incoming.order();
-            if let Some(lane) = self.open.get_mut(&order) {
-                lane.waiting.push_back(incoming);
+            let lane = self.lane(&incoming);
+            if let Some(lane) = self.open.get_mut(&lane) {
+                lane.push(incoming);
                 return;
             }
             if self.every {
-                self.open.insert(order, Lane::default());
+                self.open.insert(lane, Lane::default());
             }
         }
         self.ready.push_back(incoming);
@@ -97,23 +133,23 @@ impl Lanes {
 
     /// Takes out at most `max` messages to be tried now. Each must come back by [`Lanes::delay`]
     /// or [`Lanes::finish`].
-    pub(super) fn take(&mut self, max: usize) -> Vec<Incoming> {
+    pub(super) fn take(&mut self, max: usize) -> Vec<InHand> {
         let count = max.min(self.ready.len());
         self.ready.drain(..count).collect()
     }
 
     /// Puts messages back to be tried first, in their order.
-    pub(super) fn put_back(&mut self, batch: Vec<Incoming>) {
+    pub(super) fn put_back(&mut self, batch: Vec<InHand>) {
         for incoming in batch.into_iter().rev() {
             self.ready.push_front(incoming);
         }
     }
 
     /// Holds a message back until `due`; those of its order key wait behind it.
-    pub(super) fn delay(&mut self, incoming: Incoming, due: Duration) {
-        let lane = self.open.entry(incoming.order()).or_default();
+    pub(super) fn delay(&mut self, incoming: InHand, due: Duration) {
+        let lane = self.open.entry(self.lane(&incoming)).or_default();
         if lane.held_back {
-            lane.waiting.push_back(incoming);
+            lane.push(incoming);
             return;
         }
         lane.held_back = true;
@@ -128,7 +164,8 @@ impl Lanes {
                 break;
             }
             let incoming = entry.remove();
-            if let Some(lane) = self.open.get_mut(&incoming.order()) {
+            let lane = self.lane(&incoming);
+            if let Some(lane) = self.open.get_mut(&lane) {
                 lane.held_back = false;
             }
             self.ready.push_back(incoming);
@@ -141,20 +178,20 @@ impl Lanes {
     }
 
     /// Lets a message go that met its fate; the next of its order key becomes ready.
-    pub(super) fn finish(&mut self, order: &Bytes, payload_bytes: usize) {
+    pub(super) fn finish(&mut self, lane: LaneId, payload_bytes: usize) {
         self.len -= 1;
         self.bytes -= payload_bytes;
         if self.open.is_empty() {
             return;
         }
-        let Some(lane) = self.open.get_mut(order) else {
+        let Entry::Occupied(mut lane) = self.open.entry(lane) else {
             return;
         };
-        match lane.waiting.pop_front() {
+        match lane.get_mut().pop() {
             Some(next) => self.ready.push_back(next),
-            None if lane.held_back => {}
+            None if lane.get().held_back => {}
             None => {
-                self.open.remove(order);
+                lane.remove();
             }
         }
     }
@@ -162,8 +199,9 @@ impl Lanes {
     /// Lets go of those of `deliveries` that are not running, and says which.
     pub(super) fn withdraw(&mut self, deliveries: &BTreeSet<DeliveryId>) -> Vec<DeliveryId> {
         let mut gone = Vec::new();
-        for lane in self.open.values_mut() {
-            lane.waiting.retain(|incoming| {
+        let waiting = self.open.values_mut().filter_map(|it| it.waiting.as_mut());
+        for waiting in waiting {
+            waiting.retain(|incoming| {
                 let stays = !deliveries.contains(&incoming.delivery);
                 if !stays {
                     gone.push(incoming.delivery);
@@ -173,14 +211,15 @@ impl Lanes {
                 stays
             });
         }
-        let is_gone = |incoming: &Incoming| deliveries.contains(&incoming.delivery);
+        let is_gone = |incoming: &InHand| deliveries.contains(&incoming.delivery);
         let (held_back, stays): (BTreeMap<_, _>, _) = std::mem::take(&mut self.delayed)
             .into_iter()
             .partition(|(_, incoming)| is_gone(incoming));
         self.delayed = stays;
         let mut first: Vec<_> = held_back.into_values().collect();
         for incoming in &first {
-            if let Some(lane) = self.open.get_mut(&incoming.order()) {
+            let lane = self.lane(incoming);
+            if let Some(lane) = self.open.get_mut(&lane) {
                 lane.held_back = false;
             }
         }
@@ -190,40 +229,19 @@ impl Lanes {
         first.extend(out);
         for incoming in first {
             gone.push(incoming.delivery);
-            self.finish(&incoming.order(), incoming.payload.len());
+            self.finish(self.lane(&incoming), incoming.payload.len());
         }
         gone
     }
 
     /// Lets go of everything that is not running.
     pub(super) fn abandon(&mut self) -> usize {
-        let waiting: usize = self.open.values().map(|lane| lane.waiting.len()).sum();
+        let waiting: usize = self.open.values().map(Lane::len).sum();
         let abandoned = self.ready.len() + self.delayed.len() + waiting;
         self.ready.clear();
         self.delayed.clear();
         self.open.clear();
         self.len -= abandoned;
         abandoned
-    }
-}
-
-/// A hash map keyed once per run, so that senders cannot choose collisions; its iteration order
-/// decides nothing.
-struct Keyed(u64, u64);
-
-impl Keyed {
-    fn random(entropy: &dyn Entropy) -> Self {
-        let (mut low, mut high) = ([0; 8], [0; 8]);
-        entropy.fill(&mut low);
-        entropy.fill(&mut high);
-        Self(u64::from_le_bytes(low), u64::from_le_bytes(high))
-    }
-}
-
-impl BuildHasher for Keyed {
-    type Hasher = SipHasher13;
-
-    fn build_hasher(&self) -> SipHasher13 {
-        SipHasher13::new_with_keys(self.0, self.1)
     }
 }

@@ -12,8 +12,8 @@ use semel_core::{
 use super::desk::{Desk, RECHECK};
 use super::intake::Intake;
 use super::stream::{Patience, admit, conclude, settle};
+use crate::consumer::InHand;
 use crate::effect::Output;
-use crate::pipeline::Incoming;
 
 pub(super) async fn run<S: Store + Clone>(
     desk: &mut Desk<S>,
@@ -67,11 +67,11 @@ async fn recover<S: Store + Clone>(
 /// Appends a batch and records it; answers with what is to be tried again without the rest.
 async fn append<S: Store + Clone>(
     desk: &mut Desk<S>,
-    granted: Vec<(Incoming, Claim)>,
+    granted: Vec<(InHand, Claim)>,
     output: &mut impl Output,
     checkpoints: &AnyCheckpointStore,
     recorded: &mut Mark,
-) -> Result<Vec<(Incoming, Claim)>> {
+) -> Result<Vec<(InHand, Claim)>> {
     let payloads: Vec<_> = granted
         .iter()
         .map(|(incoming, _)| incoming.payload.clone())
@@ -134,11 +134,11 @@ async fn append<S: Store + Clone>(
 /// whoever comes next, after a shutdown too, does not wait for their leases.
 async fn give_back<S: Store + Clone>(
     desk: &mut Desk<S>,
-    granted: Vec<(Incoming, Claim)>,
+    granted: Vec<(InHand, Claim)>,
     output: &mut impl Output,
     recorded: &Mark,
     error: Error,
-) -> Result<Vec<(Incoming, Claim)>> {
+) -> Result<Vec<(InHand, Claim)>> {
     output.cut_back(recorded.value).await?;
     let why: Box<str> = error.to_string().into();
     desk.failed(error)?;

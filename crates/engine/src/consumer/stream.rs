@@ -9,6 +9,7 @@ use semel_core::{
 
 use super::desk::{Asked, Desk, LONGEST_WAIT, RECHECK, past_provider, renewals};
 use super::intake::Intake;
+use crate::consumer::InHand;
 use crate::effect::{BatchEffect, Call, Verdict};
 use crate::event::Event;
 use crate::pipeline::{Incoming, Pipeline};
@@ -103,7 +104,7 @@ pub(super) enum Patience {
 /// Reports what has ended under a claim, now and before.
 pub(super) async fn settle<S: Store + Clone>(
     desk: &mut Desk<S>,
-    ended: Vec<(Incoming, Claim, Settlement)>,
+    ended: Vec<(InHand, Claim, Settlement)>,
     patience: Patience,
 ) -> Result<()> {
     let mut settling = std::mem::take(&mut desk.away.unsettled);
@@ -132,7 +133,7 @@ pub(super) async fn settle<S: Store + Clone>(
 #[derive(Default)]
 pub(super) struct Admitted {
     /// Messages and their claims, or what stands for them.
-    pub(super) messages: Vec<(Incoming, Claim)>,
+    pub(super) messages: Vec<(InHand, Claim)>,
     /// Whether the store knows of the claims.
     pub(super) is_protected: bool,
 }
@@ -166,7 +167,7 @@ pub(super) async fn admit<S: Store + Clone>(desk: &mut Desk<S>) -> Result<Admitt
 
 /// Messages whose claims were asked for.
 pub(super) struct Taken {
-    pub(super) messages: Vec<Incoming>,
+    pub(super) messages: Vec<InHand>,
     /// How many of them, the first, were suspended before.
     pub(super) suspended: usize,
     /// How many there was room for.
@@ -310,7 +311,7 @@ pub(super) fn given_back(mut settlement: Settlement, is_broken_off: bool) -> Set
 /// Deals with the answer to a settlement.
 pub(super) fn conclude<S: Store + Clone>(
     desk: &mut Desk<S>,
-    incoming: Incoming,
+    incoming: InHand,
     claim: &Claim,
     step: &Step,
     settled: Settled,

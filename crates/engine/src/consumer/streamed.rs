@@ -10,12 +10,14 @@ use std::convert::Infallible;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use semel_core::partition::Entry;
 use semel_core::port::sink::Publication;
 use semel_core::port::streamed::{Claimed, Committed, Finished, Standing, StreamedStore};
 use semel_core::{Admission, Claim, OpId, Result, Store};
 
 use super::desk::Desk;
 use super::intake::Intake;
+use crate::consumer::InHand;
 use crate::effect::{Effect, Verdict};
 use crate::event::Event;
 use crate::pipeline::Incoming;
@@ -117,7 +119,7 @@ async fn answered<S: Store + Clone, T: StreamedStore>(
 
 /// A message that may be worked on.
 struct Granted {
-    incoming: Incoming,
+    incoming: InHand,
     claim: Claim,
     /// The identity of its operation.
     id: OpId,
@@ -136,7 +138,7 @@ async fn admit<S: Store + Clone>(
     desk: &mut Desk<S>,
     streamed: &impl StreamedStore,
     failures: &Failures,
-    taken: Vec<Incoming>,
+    taken: Vec<InHand>,
     (under_way, next): (Option<&Commit<impl StreamedStore>>, &[(Granted, Finished)]),
 ) -> Result<Vec<Granted>> {
     if taken.is_empty() {
@@ -188,6 +190,7 @@ fn finish<S: Store + Clone>(
     outputs: Vec<Verdict>,
     next: &mut Vec<(Granted, Finished)>,
 ) {
+    next.reserve(granted.len());
     for (mut granted, verdict) in granted.into_iter().zip(outputs) {
         match verdict {
             Verdict::Done(payload) => {
@@ -210,8 +213,8 @@ fn finished(granted: &mut Granted, payload: Bytes) -> Finished {
     };
     Finished {
         delivery: incoming.delivery,
-        id: *id,
-        request: incoming.request.clone(),
+        key: incoming.request.operation.key.clone(),
+        entry: Entry::of(*id, &incoming.request),
         output: vec![output],
     }
 }

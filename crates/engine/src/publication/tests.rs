@@ -1,4 +1,4 @@
-use semel_core::{Claim, ClaimId, FencingToken, Key, Scope};
+use semel_core::{ByteString, Claim, ClaimId, FencingToken, Key, Scope};
 
 use super::*;
 
@@ -7,14 +7,14 @@ fn operation() -> Operation {
     Operation::new(scope, Key::new("pay-1").expect("a key"))
 }
 
-fn headers(names: &[&str]) -> Vec<(Box<str>, Bytes)> {
+fn headers(names: &[&str]) -> Vec<(ByteString, Bytes)> {
     let headers = names.iter();
     headers
         .map(|name| ((*name).into(), Bytes::from_static(b"theirs")))
         .collect()
 }
 
-fn call(headers: Vec<(Box<str>, Bytes)>) -> Call {
+fn call(headers: Vec<(ByteString, Bytes)>) -> Call {
     Call {
         claim: Claim {
             operation: operation(),
@@ -34,7 +34,7 @@ fn call(headers: Vec<(Box<str>, Bytes)>) -> Call {
     }
 }
 
-fn parked(headers: Vec<(Box<str>, Bytes)>) -> Parked {
+fn parked(headers: Vec<(ByteString, Bytes)>) -> Parked {
     Parked {
         scope: operation().scope,
         key: Some(operation().key),

@@ -7,11 +7,12 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use semel_core::claim::Duplicate;
+use semel_core::partition::Entry;
 use semel_core::port::sink::Publication;
 use semel_core::port::source::DeliveryId;
 use semel_core::port::streamed::{Claimed, Committed, Finished, Standing, StreamedStore};
 use semel_core::{
-    Admission, Error, ErrorKind, FencingToken, OpId, Outcome, Result, StateKind, Timestamp, decide,
+    Admission, Error, ErrorKind, FencingToken, Outcome, Result, StateKind, Timestamp, decide,
 };
 use semel_engine::effect::{Effect, Verdict};
 use semel_engine::summary::Fate;
@@ -33,7 +34,7 @@ struct Transactions(Arc<Mutex<Log>>);
 
 #[derive(Default)]
 struct Log {
-    committed: BTreeMap<OpId, (DeliveryId, Vec<Publication>)>,
+    committed: BTreeMap<u128, (DeliveryId, Vec<Publication>)>,
     /// Keys that were asked about, and how often.
     asked: BTreeMap<String, usize>,
     /// Payloads in the order in which they were committed.
@@ -95,7 +96,10 @@ impl StreamedStore for Transactions {
             if log.gone.contains(&key) {
                 return Standing::Gone;
             }
-            if log.committed.contains_key(&claimed.id) {
+            if log
+                .committed
+                .contains_key(&Entry::of(claimed.id, claimed.request).id)
+            {
                 return Standing::Ours(Admission::Replay {
                     outcome: Some(Outcome::empty()),
                     duplicate: Duplicate::Republish,
@@ -125,7 +129,7 @@ impl StreamedStore for Transactions {
         }
         let mut answers = Vec::new();
         for finished in batch.iter() {
-            let id = finished.id;
+            let id = finished.entry.id;
             if let Some(Answer::Refuse(payload)) = &answer
                 && finished.output.iter().any(|it| it.payload == *payload)
             {
@@ -140,7 +144,7 @@ impl StreamedStore for Transactions {
                 let payloads = finished.output.iter().map(|it| it.payload.clone());
                 log.output.extend(payloads);
                 if let Some(sink) = &log.sink {
-                    sink.commit(finished.request.operation.key.as_str());
+                    sink.commit(finished.key.as_str());
                 }
             }
             answers.push(Committed::Done);
@@ -269,9 +273,8 @@ async fn the_output_carries_the_key_the_headers_and_a_stable_id() {
     let _ = run.await.summary();
 
     let log = transactions.log();
-    let (id, (_, output)) = log.committed.first_key_value().expect("one");
-    assert_eq!(*id, world.operation("a").id());
-    assert_eq!(&*output[0].id, id.to_string());
+    let (_, output) = log.committed.values().next().expect("one");
+    assert_eq!(*output[0].id, world.operation("a").id().to_string());
     assert_eq!(output[0].order, Some(Bytes::from_static(b"a")));
 }
 

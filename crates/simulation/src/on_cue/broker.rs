@@ -9,7 +9,9 @@ use std::time::Duration;
 use bytes::Bytes;
 use semel_core::port::source::{Delivery, DeliveryId, Fetched, Progress, Source};
 use semel_core::port::store::ListQuery;
-use semel_core::{AnyStore, Error, ErrorKind, Key, Operation, Result, Scope, StateKind, Store};
+use semel_core::{
+    AnyStore, ByteString, Error, ErrorKind, Key, Operation, Result, Scope, StateKind, Store,
+};
 
 use super::crash::Crash;
 use super::message::{Message, member};
@@ -227,7 +229,7 @@ pub struct Feed {
     /// Wait before each fetch.
     pub pause: Duration,
     /// Headers of each delivery.
-    pub headers: Vec<(Box<str>, Bytes)>,
+    pub headers: Vec<(ByteString, Bytes)>,
     /// Whether it waits for ever, where it would end.
     pub stays_open: bool,
     pub on_fetch: Option<OnFetch>,

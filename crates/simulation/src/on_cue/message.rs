@@ -1,14 +1,14 @@
 //! Messages: small JSON objects with a key, and whatever a test adds.
 
 use bytes::Bytes;
-use semel_core::Timestamp;
+use semel_core::{ByteString, Timestamp};
 
 /// What a producer publishes.
 #[derive(Clone, Debug)]
 pub struct Message {
     pub payload: Bytes,
     /// The same for each redelivery; a republished message has its own.
-    pub coordinates: Box<str>,
+    pub coordinates: ByteString,
     pub appended_at: Option<Timestamp>,
     pub oversize_bytes: Option<u64>,
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use semel_core::port::source::{Delivery, DeliveryId, Fetched, Progress, Source};
 use semel_core::port::store::ListQuery;
-use semel_core::{Error, ErrorKind, Parked, Result, StateKind, Store, Timestamp};
+use semel_core::{ByteString, Error, ErrorKind, Parked, Result, StateKind, Store, Timestamp};
 use tokio::sync::Notify;
 
 use crate::seeded::dice::Dice;
@@ -30,7 +30,7 @@ pub(crate) struct Queue {
 pub(crate) struct Message {
     pub(crate) operation: usize,
     payload: Bytes,
-    coordinates: Box<str>,
+    coordinates: ByteString,
     pub(crate) born: Duration,
     deliveries: Vec<DeliveryId>,
     pub(crate) place: Place,

@@ -61,13 +61,10 @@ impl StreamedStore for SimStreamed {
     }
 
     async fn commit(&self, batch: &Arc<[Finished]>) -> Result<Vec<Committed>> {
-        let operations: Vec<_> = batch
-            .iter()
-            .map(|it| number_of(&it.request.operation.key))
-            .collect();
+        let operations: Vec<_> = batch.iter().map(|it| number_of(&it.key)).collect();
         let finished: Vec<_> = batch
             .iter()
-            .map(|it| (it.delivery, number_of(&it.request.operation.key)))
+            .map(|it| (it.delivery, number_of(&it.key)))
             .collect();
         let life = Arc::clone(&self.0);
         let call = |_: Arc<MemoryStore>| async move {

@@ -25,7 +25,6 @@ pub(crate) use list::foreign_cursor;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use bytes::Bytes;
 use semel_core::{
     Change, EntityRecord, Error, ErrorKind, FencingToken, Key, Mark, Operation, Record, Result,
     Scope, State,
@@ -239,24 +238,21 @@ impl Ledger {
             known.is_some_and(|kept| kept.has_foreign_lease && kept.record.state == record.state);
         let (stored, operation) = if is_durable {
             // What stays long must not hold on to the message that it came in.
-            let own = Operation::new(operation.scope.clone(), operation.key.detached());
             let stored = self.append_record(address.identity, &record, has_foreign_lease);
-            (Some(stored), own)
+            (Some(stored), operation.detached())
         } else {
             let operation = known.map_or(operation, |kept| &kept.operation);
             (known.and_then(|kept| kept.stored), operation.clone())
         };
         let has_outcome = record.outcome.is_some();
-        let transport = record.transport.as_ref();
-        let transport = if is_durable {
-            transport.map(|id| Bytes::copy_from_slice(id))
-        } else {
-            transport.cloned()
-        };
         let record = Record {
             outcome: None,
-            transport,
             ..record
+        };
+        let record = if is_durable {
+            record.detached()
+        } else {
+            record
         };
         let kept = Box::new(Kept {
             operation,

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::Arc;
 
-use bytes::Bytes;
 use semel_core::decide::{self, Change, Decision, Directed, Directive};
 use semel_core::port::checkpoint::{Together, Write};
 use semel_core::port::store::{Listed, Stats, Swept};
@@ -178,10 +177,8 @@ impl State {
             return false;
         }
         let message = Parked {
-            key: message.key.as_ref().map(semel_core::Key::detached),
-            payload: Bytes::copy_from_slice(&message.payload),
             since: now,
-            ..message.clone()
+            ..message.detached()
         };
         self.parked.insert(id, message);
         true
@@ -305,7 +302,7 @@ impl State {
         match decision.change {
             Change::Keep => {}
             Change::Put(record) => {
-                let operation = Operation::new(operation.scope.clone(), operation.key.detached());
+                let (operation, record) = (operation.detached(), record.detached());
                 self.records.insert(id, Listed { operation, record });
             }
             Change::Remove => {

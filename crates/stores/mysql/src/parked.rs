@@ -183,7 +183,7 @@ fn message(row: &Row) -> Result<Parked> {
         reason: some_text(row, 4)?,
         detail: some_text(row, 5)?,
         transport: owned(row, 6)?,
-        coordinates: some_text(row, 7)?,
+        coordinates: some_text(row, 7)?.into(),
         since: time(row, 8)?,
         payload: owned(row, 9)?.unwrap_or_default(),
         headers: headers_from_bytes(&headers).ok_or_else(|| corrupt("parked message"))?,

@@ -192,7 +192,7 @@ fn message(row: &Row) -> Result<Parked> {
         reason: text(4)?,
         detail: text(5)?,
         transport: bytes(6)?,
-        coordinates: text(7)?,
+        coordinates: text(7)?.into(),
         since: timestamp(row.try_get(8).map_err(undone)?),
         payload: bytes(9)?.unwrap_or_default(),
         headers: headers_from_bytes(&bytes(10)?.unwrap_or_default())

@@ -205,7 +205,7 @@ fn parked_message(row: &Row<'_>, reason: Box<str>) -> Result<Parked> {
         reason,
         detail: row.get(5).map_err(undone)?,
         transport: bytes(6)?,
-        coordinates: row.get(7).map_err(undone)?,
+        coordinates: row.get::<_, Box<str>>(7).map_err(undone)?.into(),
         since: row::timestamp(row.get(8).map_err(undone)?),
         payload: bytes(9)?.unwrap_or_default(),
         headers: headers_from_bytes(&bytes(10)?.unwrap_or_default())

@@ -28,7 +28,7 @@ pub(crate) fn park(
         message.reason,
         message.detail,
         message.transport.as_deref(),
-        message.coordinates,
+        &*message.coordinates,
         row::millis(since),
         &message.payload[..],
         headers,

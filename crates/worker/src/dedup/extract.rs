@@ -7,7 +7,8 @@ use bytes::Bytes;
 use semel_core::json::Tape;
 use semel_core::select::{Message, Selector, View};
 use semel_core::{
-    ClaimId, ClaimRequest, Error, ErrorKind, Key, Parked, Result, Scope, Start, Timestamp, Unusable,
+    ByteString, ClaimId, ClaimRequest, Error, ErrorKind, Key, Parked, Result, Scope, Start,
+    Timestamp, Unusable,
 };
 
 use super::Dedup;
@@ -157,7 +158,7 @@ impl Extractor {
         let coordinates = if self.takes_coordinates {
             self.coordinates(number)
         } else {
-            Box::default()
+            ByteString::new()
         };
         let message = Message {
             payload: seen,
@@ -216,7 +217,7 @@ impl Extractor {
     }
 
     /// As the file source has them.
-    fn coordinates(&self, number: u64) -> Box<str> {
+    fn coordinates(&self, number: u64) -> ByteString {
         format!("{}{number}", self.prefix).into()
     }
 }

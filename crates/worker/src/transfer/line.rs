@@ -10,7 +10,8 @@ use bytes::Bytes;
 use semel_core::parked::Headers;
 use semel_core::port::transfer::Item;
 use semel_core::{
-    Audited, ClaimId, EntityRecord, FencingToken, Key, Mark, Note, Parked, Scope, Timestamp,
+    Audited, ByteString, ClaimId, EntityRecord, FencingToken, Key, Mark, Note, Parked, Scope,
+    Timestamp,
 };
 use serde::{Deserialize, Serialize};
 
@@ -195,7 +196,7 @@ impl<'a> ParkedLine<'a> {
             reason: self.reason.boxed(),
             detail: self.detail.boxed(),
             transport: bytes(self.transport.as_ref(), self.transport_base64.as_ref())?,
-            coordinates: self.coordinates.boxed(),
+            coordinates: self.coordinates.boxed().into(),
             headers: headers.collect::<Result<Headers, Fault>>()?,
             payload: bytes(self.payload.as_ref(), self.payload_base64.as_ref())?
                 .ok_or("a message needs a payload")?,
@@ -205,7 +206,7 @@ impl<'a> ParkedLine<'a> {
 }
 
 impl<'a> HeaderLine<'a> {
-    fn of((name, value): &'a (Box<str>, Bytes)) -> Self {
+    fn of((name, value): &'a (ByteString, Bytes)) -> Self {
         let (value, value_base64) = either(Some(value));
         Self {
             name: Text::of(name),
@@ -214,9 +215,12 @@ impl<'a> HeaderLine<'a> {
         }
     }
 
-    fn header(&self) -> Result<(Box<str>, Bytes), Fault> {
+    fn header(&self) -> Result<(ByteString, Bytes), Fault> {
         let value = bytes(self.value.as_ref(), self.value_base64.as_ref())?;
-        Ok((self.name.boxed(), value.ok_or("a header needs a value")?))
+        Ok((
+            self.name.boxed().into(),
+            value.ok_or("a header needs a value")?,
+        ))
     }
 }
 

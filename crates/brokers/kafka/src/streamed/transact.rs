@@ -11,7 +11,6 @@ use rdkafka::config::ClientConfig;
 use rdkafka::consumer::{BaseConsumer, Consumer, ConsumerGroupMetadata};
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 use rdkafka::producer::{BaseProducer, BaseRecord, Producer};
-use semel_core::partition::Entry;
 use semel_core::port::source::DeliveryId;
 use semel_core::port::streamed::{Committed, Finished};
 use semel_core::{Error, ErrorKind, Result, Timestamp};
@@ -26,10 +25,9 @@ use crate::options::{Options, client};
 use crate::record::KEY;
 use crate::shared::{AssignmentId, Place, Shared};
 
-/// One thing to commit, what is remembered of it, and where its record was read.
+/// One thing to commit, and where its record was read.
 struct Item<'f> {
     place: Place,
-    entry: Entry,
     finished: &'f Finished,
 }
 
@@ -171,7 +169,9 @@ impl Transactor {
             let mut known = images.lock();
             for (id, items) in &batch {
                 if let Some(known) = known.get_mut(id) {
-                    known.image.insert(at, items.iter().map(|item| item.entry));
+                    known
+                        .image
+                        .insert(at, items.iter().map(|item| item.finished.entry));
                     known.image.sweep(at);
                 }
             }
@@ -192,7 +192,7 @@ impl Transactor {
             let Place {
                 partition, offset, ..
             } = item.place;
-            let key = item.finished.request.operation.key.as_str();
+            let key = item.finished.key.as_str();
             let seen = self
                 .placement
                 .see(item.record_key(), key, partition, partitions);
@@ -230,7 +230,7 @@ impl Transactor {
                             .map_err(Ended::of)?;
                     }
                 }
-                let entries: Vec<_> = items.iter().map(|item| item.entry).collect();
+                let entries: Vec<_> = items.iter().map(|item| item.finished.entry).collect();
                 let partition = items.first().map_or(0, |item| item.place.partition);
                 for block in block::write(at, &entries) {
                     let record: BaseRecord<'_, [u8], [u8], usize> =
@@ -393,18 +393,13 @@ fn sort<'f>(
         if doubts.found.contains(&finished.delivery) {
             continue;
         }
-        let entry = Entry::of(finished.id, &finished.request);
-        if known.image.is_committed(&entry, tried, now) {
+        if known.image.is_committed(&finished.entry, tried, now) {
             if tried.is_some() {
                 doubts.found.insert(finished.delivery);
             }
         } else {
             let items = batch.entry(place.assignment).or_default();
-            items.push(Item {
-                place,
-                entry,
-                finished,
-            });
+            items.push(Item { place, finished });
         }
     }
     Ok(batch)

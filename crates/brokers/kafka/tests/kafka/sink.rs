@@ -39,7 +39,7 @@ async fn what_is_confirmed_is_there_whole_and_in_order() {
         ("reason", "dead"),
         ("kafka-key", "cart-1"),
     ] {
-        let header = (Box::from(name), Bytes::from(value));
+        let header = (name.into(), Bytes::from(value));
         assert!(
             got[0].headers.contains(&header),
             "{name}: {:?}",

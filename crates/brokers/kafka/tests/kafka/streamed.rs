@@ -10,6 +10,7 @@ use semel_broker_kafka::{KafkaSource, KafkaStream, StreamOptions};
 use semel_conformance::TestClock;
 use semel_conformance::source::Message;
 use semel_core::claim::Duplicate;
+use semel_core::partition::Entry;
 use semel_core::port::sink::Publication;
 use semel_core::port::source::{Delivery, Fetched, Source};
 use semel_core::port::streamed::{Claimed, Committed, Finished, Standing, StreamedStore};
@@ -203,8 +204,8 @@ fn finished(delivery: &Delivery, (id, request): &(OpId, ClaimRequest), payload: 
     };
     Finished {
         delivery: delivery.id,
-        id: *id,
-        request: request.clone(),
+        key: request.operation.key.clone(),
+        entry: Entry::of(*id, request),
         output: vec![output],
     }
 }

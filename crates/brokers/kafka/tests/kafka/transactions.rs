@@ -6,6 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use semel_broker_kafka::{KafkaSource, KafkaStream, StreamOptions};
 use semel_conformance::TestClock;
+use semel_core::partition::Entry;
 use semel_core::port::sink::Publication;
 use semel_core::port::source::Delivery;
 use semel_core::port::streamed::{Claimed, Committed, Finished, Standing, StreamedStore};
@@ -45,8 +46,8 @@ async fn commit(
     let batch: Arc<[_]> = all
         .map(|(delivery, request)| Finished {
             delivery: delivery.id,
-            id: request.operation.id(),
-            request: request.clone(),
+            key: request.operation.key.clone(),
+            entry: Entry::of(request.operation.id(), request),
             output: vec![Publication {
                 id: request.operation.id().to_string().into(),
                 order: None,

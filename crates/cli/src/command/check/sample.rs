@@ -186,7 +186,9 @@ impl Reading {
                         let unusable = self.sample.unusable.entry(code).or_default();
                         unusable.count += 1;
                         if unusable.first_at.len() < MOST_SHOWN {
-                            unusable.first_at.push(rejected.parked.coordinates.clone());
+                            unusable
+                                .first_at
+                                .push((*rejected.parked.coordinates).into());
                         }
                     }
                 }
@@ -205,7 +207,7 @@ impl Reading {
                 vacant.insert(First {
                     fingerprint: request.fingerprint,
                     transport: request.transport.as_deref().map(<[u8]>::to_vec),
-                    coordinates: incoming.coordinates.clone(),
+                    coordinates: (*incoming.coordinates).into(),
                 });
             }
             Entry::Occupied(seen) => {
@@ -220,7 +222,7 @@ impl Reading {
                         sample.first_conflicts.push(Conflict {
                             key: seen.key().to_string(),
                             first_at: first.coordinates.clone(),
-                            again_at: incoming.coordinates.clone(),
+                            again_at: (*incoming.coordinates).into(),
                         });
                     }
                 } else if first.transport.as_deref() == request.transport.as_deref() {

@@ -7,6 +7,7 @@ use std::time::Duration;
 use semel_core::{Claim, Renewal};
 use tokio::task::{Id, JoinError, JoinSet};
 
+use crate::consumer::InHand;
 use crate::consumer::desk::renewals;
 use crate::consumer::stream::Admitted;
 use crate::effect::{BulkEffect, Call, Verdict};
@@ -22,14 +23,14 @@ pub(super) struct Flights {
 /// One batch.
 struct Flight {
     /// Without what their calls have of them.
-    waiting: Vec<Incoming>,
+    waiting: Vec<InHand>,
     calls: Arc<Vec<Call>>,
     is_protected: bool,
 }
 
 /// A batch that has ended.
 pub(super) struct Landed {
-    pub(super) messages: Vec<(Incoming, Claim, Verdict)>,
+    pub(super) messages: Vec<(InHand, Claim, Verdict)>,
     /// Whether the store knows of the claims.
     pub(super) is_protected: bool,
     /// Whether its call was dropped.
@@ -129,7 +130,7 @@ impl Flights {
 }
 
 /// Hands over to the call what only the call needs for as long as it runs.
-fn split((mut incoming, claim): (Incoming, Claim)) -> (Incoming, Call) {
+fn split((mut incoming, claim): (InHand, Claim)) -> (InHand, Call) {
     let call = Call {
         claim,
         payload: std::mem::take(&mut incoming.payload),

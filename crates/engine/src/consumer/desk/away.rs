@@ -11,9 +11,10 @@ use semel_core::port::source::DeliveryId;
 use semel_core::{Claim, FencingToken, Settlement, Store, Timestamp};
 
 use super::{Desk, LONGEST_WAIT, RECHECK};
+use crate::consumer::InHand;
 use crate::effect::{Class, Verdict};
 use crate::event::Event;
-use crate::pipeline::{Fail, Incoming};
+use crate::pipeline::Fail;
 use crate::summary::Fate;
 
 /// What waits for the store.
@@ -21,9 +22,9 @@ use crate::summary::Fate;
 pub(in crate::consumer) struct Away {
     /// Messages that the store must be asked about: they may have been claimed, or must not be run
     /// without a claim (any more).
-    suspended: Vec<Incoming>,
+    suspended: Vec<InHand>,
     /// What ended under its claim, or will not begin under it, and is not settled.
-    pub(in crate::consumer) unsettled: Vec<(Incoming, Claim, Settlement)>,
+    pub(in crate::consumer) unsettled: Vec<(InHand, Claim, Settlement)>,
     /// Deliveries in hand that were attempted without a claim, or must not be.
     tried: BTreeMap<DeliveryId, Tried>,
 }
@@ -74,7 +75,7 @@ impl<S: Store + Clone> Desk<S> {
     /// Messages to ask the store about, at most `max`, and how many of them were suspended before.
     /// While the store is away, these alone; if there are none, one that is ready, to find out
     /// whether the store is back.
-    pub(in crate::consumer) fn take_to_ask(&mut self, max: usize) -> (Vec<Incoming>, usize) {
+    pub(in crate::consumer) fn take_to_ask(&mut self, max: usize) -> (Vec<InHand>, usize) {
         let count = max.min(self.away.suspended.len());
         let mut asking: Vec<_> = self.away.suspended.drain(..count).collect();
         let further = if self.is_away() {
@@ -88,7 +89,7 @@ impl<S: Store + Clone> Desk<S> {
     }
 
     /// Keeps a message until the store can be asked about it.
-    pub(in crate::consumer) fn suspend(&mut self, incoming: Incoming) {
+    pub(in crate::consumer) fn suspend(&mut self, incoming: InHand) {
         self.away.suspended.push(incoming);
     }
 
@@ -109,8 +110,8 @@ impl<S: Store + Clone> Desk<S> {
     /// for the store.
     pub(in crate::consumer) fn begin_unprotected(
         &mut self,
-        incoming: Incoming,
-    ) -> Option<(Incoming, Claim)> {
+        incoming: InHand,
+    ) -> Option<(InHand, Claim)> {
         let now = self.now();
         let request = &incoming.request;
         let is_too_old = request.birth.is_some_and(|birth| {
@@ -162,7 +163,7 @@ impl<S: Store + Clone> Desk<S> {
 
     /// Deals with the end of an attempt without a claim. Only a success is a fate: everything else
     /// is tried again, with a claim as soon as the store is back.
-    pub(in crate::consumer) fn end_unprotected(&mut self, incoming: Incoming, verdict: Verdict) {
+    pub(in crate::consumer) fn end_unprotected(&mut self, incoming: InHand, verdict: Verdict) {
         let most = self.pipeline.limits.failed.get();
         let backoff = self.pipeline.backoff;
         let tried = self.away.tried.entry(incoming.delivery).or_default();

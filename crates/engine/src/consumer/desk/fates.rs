@@ -10,6 +10,7 @@ use semel_core::{
 
 use super::asking::is_final;
 use super::{Desk, Held, Met, RECHECK};
+use crate::consumer::InHand;
 use crate::event::{Event, Origin};
 use crate::pipeline::{Incoming, Rejected, is_sent_again};
 use crate::summary::Fate;
@@ -41,7 +42,7 @@ impl<S: Store + Clone> Desk<S> {
     /// Deals with an admission that grants nothing.
     pub(in crate::consumer) fn refused(
         &mut self,
-        incoming: Incoming,
+        incoming: InHand,
         admission: Admission,
     ) -> Result<()> {
         let operation = &incoming.request.operation;
@@ -130,7 +131,7 @@ impl<S: Store + Clone> Desk<S> {
 
     /// Gives back a claim that was granted too late to begin under it, and asks anew: a lease that ran
     /// out would tell of an attempt that never was.
-    fn too_late(&mut self, incoming: Incoming, claim: Claim) {
+    fn too_late(&mut self, incoming: InHand, claim: Claim) {
         self.note_claimed(incoming.delivery);
         let settlement = Settlement {
             operation: claim.operation.clone(),
@@ -150,7 +151,7 @@ impl<S: Store + Clone> Desk<S> {
     /// Holds back an item that the store could not decide; fails if it never will.
     pub(in crate::consumer) fn hold_failed(
         &mut self,
-        incoming: Incoming,
+        incoming: InHand,
         error: Error,
     ) -> Result<()> {
         let wait = match error.advice() {
@@ -194,7 +195,7 @@ impl<S: Store + Clone> Desk<S> {
     /// Another attempt follows at `not_before`.
     pub(in crate::consumer) fn released(
         &mut self,
-        mut incoming: Incoming,
+        mut incoming: InHand,
         error: &str,
         wait: Duration,
     ) {
@@ -252,7 +253,7 @@ impl<S: Store + Clone> Desk<S> {
     /// The claim was lost: discard the result, acknowledge nothing, ask again.
     pub(in crate::consumer) fn fenced(
         &mut self,
-        mut incoming: Incoming,
+        mut incoming: InHand,
         token: FencingToken,
         found: Option<StateKind>,
     ) {
@@ -280,7 +281,7 @@ impl<S: Store + Clone> Desk<S> {
         self.in_hand.remove(&met.delivery);
         self.summary.count(met.fate);
         if let Some(held) = met.held {
-            self.lanes.finish(&held.order, held.payload_bytes);
+            self.lanes.finish(held.lane, held.payload_bytes);
         }
         self.revoked.push(incoming.delivery);
     }
@@ -290,7 +291,7 @@ impl<S: Store + Clone> Desk<S> {
         self.summary.takeovers += 1;
     }
 
-    fn hold_back(&mut self, mut incoming: Incoming, until: Timestamp, now: Timestamp) {
+    fn hold_back(&mut self, mut incoming: InHand, until: Timestamp, now: Timestamp) {
         if semel_core::planted("M07") {
             return self.settle(&incoming, Fate::Replayed);
         }
@@ -333,7 +334,7 @@ impl<S: Store + Clone> Desk<S> {
     fn met(&mut self, incoming: &Incoming, fate: Fate) -> Met {
         self.away.forget(incoming.delivery);
         let held = Held {
-            order: incoming.order(),
+            lane: self.lanes.lane(incoming),
             payload_bytes: incoming.payload.len(),
         };
         Met {

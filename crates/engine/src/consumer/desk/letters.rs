@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use semel_core::port::sink::{AnySink, Publication, Sink};
-use semel_core::{Error, ErrorKind, Operation, Parked, Result, Store};
+use semel_core::{ByteString, Error, ErrorKind, Operation, Parked, Result, Store};
 use tokio::task::{JoinError, JoinSet};
 
 use super::{Asked, Desk, Met};
@@ -38,7 +38,7 @@ type Answers = Vec<Result<()>>;
 /// A dead letter, and the fate that counts once it is confirmed.
 struct Letter {
     publication: Publication,
-    coordinates: Box<str>,
+    coordinates: ByteString,
     met: Option<Met>,
     /// It goes out without the headers that it came with, which the broker did not take.
     is_bare: bool,

@@ -6,8 +6,8 @@ use semel_core::Store;
 
 use super::super::desk::Desk;
 use super::Attempts;
+use crate::consumer::InHand;
 use crate::effect::Effect;
-use crate::pipeline::Incoming;
 
 impl Attempts {
     /// Runs what is ready without a claim, as far as there is room, while the store is away and the
@@ -30,7 +30,7 @@ impl Attempts {
         &mut self,
         desk: &mut Desk<S>,
         effect: &Arc<E>,
-        incoming: Incoming,
+        incoming: InHand,
     ) {
         if let Some((incoming, claim)) = desk.begin_unprotected(incoming) {
             self.spawn(incoming, claim, false, effect, false);

@@ -133,7 +133,7 @@ impl Unfinished {
         match decision.change {
             Change::Keep => {}
             Change::Put(record) => {
-                let operation = Operation::new(operation.scope.clone(), operation.key.detached());
+                let (operation, record) = (operation.detached(), record.detached());
                 self.records.insert(id, Listed { operation, record });
             }
             Change::Remove => {

@@ -55,19 +55,16 @@ impl Ledger {
             return Ok(false);
         }
         let Listed { operation, record } = listed;
-        let operation =
-            semel_core::Operation::new(operation.scope.clone(), operation.key.detached());
         let stored = self.append_record(address.identity, record, true);
-        let transport = record.transport.as_deref();
+        let own = Record {
+            outcome: None,
+            ..record.clone()
+        };
         let kept = Kept {
-            operation,
+            operation: operation.detached(),
             has_outcome: record.outcome.is_some(),
             has_foreign_lease: true,
-            record: Record {
-                outcome: None,
-                transport: transport.map(bytes::Bytes::copy_from_slice),
-                ..record.clone()
-            },
+            record: own.detached(),
             stored: Some(stored),
         };
         self.put_kept(address.place, Some(Box::new(kept)));
