@@ -153,7 +153,8 @@ impl Consuming<'_> {
                 return end;
             }
             let (count, bytes) = state.ready();
-            let is_full = count >= MOST_READY || bytes >= MOST_READY_BYTES;
+            let is_full =
+                count >= MOST_READY || bytes >= MOST_READY_BYTES || state.all_are_early(MOST_EARLY);
             if is_full && !self.is_paused {
                 let since = *self.full_since.get_or_insert_with(Instant::now);
                 if since.elapsed() < PAUSE_AFTER {
@@ -384,7 +385,9 @@ const READ_AT_ONCE: usize = 1_000;
 const MOST_READY: usize = 4_000;
 const MOST_READY_BYTES: usize = 32 << 20;
 /// Records of a partition that were read before they may be fetched, beyond which no more of it are read. Not
-/// paused from the start: librdkafka loses its way when that meets the search for the first offset.
+/// paused from the start: librdkafka loses its way when that meets the search for the first offset. Where no
+/// partition may be fetched from yet, nothing is read at all: one that was paused is fetched again up to a second
+/// after it was resumed.
 const MOST_EARLY: usize = 1_000;
 /// How long reading may stand still before the partitions are paused, so that polling goes on: to pause them
 /// throws away what librdkafka has read ahead, and not to poll throws the member out of its group.

@@ -196,6 +196,13 @@ impl State {
         }
     }
 
+    /// Whether nothing may be fetched yet, and of one partition so much was read before.
+    pub(crate) fn all_are_early(&self, much: usize) -> bool {
+        let mut assignments = self.assignments.values();
+        assignments.all(|it| !it.is_ready)
+            && self.assignments.values().any(|it| it.early.len() >= much)
+    }
+
     /// Where these deliveries belong, `None` for those that are settled or not this member's any more.
     pub(crate) fn places(&self, batch: &[DeliveryId]) -> Vec<Option<Place>> {
         let place = |id: &DeliveryId| {
@@ -422,17 +429,38 @@ mod tests {
         }
     }
 
-    #[test]
-    fn a_commit_is_due_soon_after_the_last_that_is_in_hand() {
-        let shared = Shared::default();
-        let record = |number| Delivery {
+    fn record(number: i64) -> Delivery {
+        Delivery {
             id: DeliveryId(0),
             payload: bytes::Bytes::new(),
             headers: Vec::new(),
             coordinates: format!("kafka:t:0:{number}").into(),
             appended_at: None,
             oversize_bytes: None,
-        };
+        }
+    }
+
+    #[test]
+    fn all_are_early_until_one_may_be_fetched() {
+        let mut state = State::default();
+        assert!(!state.all_are_early(2), "there is none");
+        let (first, second) = (state.assign("t", 0, false), state.assign("t", 1, false));
+        state.take_in("t", 0, 0, record(0));
+        state.take_in("t", 1, 0, record(0));
+        assert!(!state.all_are_early(2), "one of each");
+        state.take_in("t", 1, 1, record(1));
+        assert!(state.all_are_early(2));
+        state.may_be_fetched(first);
+        assert!(!state.all_are_early(2), "the first may be fetched from");
+        state.left(&[first]);
+        assert!(state.all_are_early(2));
+        state.may_be_fetched(second);
+        assert!(!state.all_are_early(0));
+    }
+
+    #[test]
+    fn a_commit_is_due_soon_after_the_last_that_is_in_hand() {
+        let shared = Shared::default();
         let mut state = shared.lock();
         let id = state.assign("t", 0, true);
         for offset in 0..3 {

@@ -40,8 +40,13 @@ pub(super) async fn run<S: Store + Clone, T: StreamedStore, E: Effect>(
     let mut next = Vec::new();
     loop {
         if !gather(desk, &mut intake, under_way.as_ref(), next.len()).await
-            && let Some(ended) = under_way.take()
+            && let Some(mut ended) = under_way.take()
         {
+            ended.answered(desk).await;
+            // The broker goes on with the next one while this one is dealt with.
+            if ended.is_committed() {
+                under_way = begin(desk, &streamed, &mut next);
+            }
             conclude(desk, &mut failures, ended).await?;
         }
         let is_done = desk.is_done();
@@ -69,15 +74,24 @@ pub(super) async fn run<S: Store + Clone, T: StreamedStore, E: Effect>(
                 desk.lanes.put_back(taken.collect());
             }
         }
-        if under_way.is_none() && !next.is_empty() {
-            let batch = std::mem::take(&mut next);
-            under_way = Some(Commit::begin(desk, &streamed, batch));
+        if under_way.is_none() {
+            under_way = begin(desk, &streamed, &mut next);
         }
         desk.flush(&intake).await?;
         if is_done && under_way.is_none() {
             return desk.close(intake).await;
         }
     }
+}
+
+/// Begins to commit what is ready, if anything is.
+fn begin<S: Store + Clone, T: StreamedStore>(
+    desk: &Desk<S>,
+    streamed: &Arc<T>,
+    next: &mut Vec<(Granted, Finished)>,
+) -> Option<Commit<T>> {
+    let batch = std::mem::take(next);
+    (!batch.is_empty()).then(|| Commit::begin(desk, streamed, batch))
 }
 
 /// Takes in hand what is there, until there is something to do. Answers whether that is for another reason

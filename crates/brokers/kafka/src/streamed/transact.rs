@@ -305,6 +305,10 @@ impl Transactor {
                 .map_err(|error| Failed::Aborted(not_made(error)))?;
             let begun = retried(INIT, || made.init_transactions(INIT));
             begun.map_err(|error| Failed::Aborted(self.refused(error)))?;
+            for topic in [&self.options.output, &self.options.changelog] {
+                // Else the first record of each waits for its topic to be looked up. Without an answer, it does.
+                let _ = made.client().fetch_metadata(Some(topic), LOOK_UP);
+            }
             self.producer = Some(made);
         }
         self.producer
@@ -472,6 +476,9 @@ impl Ended {
 
 /// How long a producer may take to begin, which ends what its predecessor left open.
 const INIT: Duration = Duration::from_secs(30);
+
+/// How long a producer may take to look a topic up before anything is sent there.
+const LOOK_UP: Duration = Duration::from_secs(1);
 
 /// Settings of the producer that the user cannot have.
 const OURS: &[&str] = &[
