@@ -53,6 +53,8 @@ enum Answer {
     Fail,
     /// The same, once this key was asked about so often.
     FailOnce(&'static str, usize),
+    /// Nothing was committed and never will be, it says once this key was asked about so often.
+    FailForGood(&'static str, usize),
     /// It is committed once this key was asked about so often.
     Await(&'static str, usize),
     /// It was committed, and the answer is lost.
@@ -117,13 +119,22 @@ impl StreamedStore for Transactions {
             log.commits += 1;
             log.script.pop_front()
         };
-        if let Some(Answer::Await(key, times) | Answer::FailOnce(key, times)) = answer {
+        if let Some(
+            Answer::Await(key, times)
+            | Answer::FailOnce(key, times)
+            | Answer::FailForGood(key, times),
+        ) = answer
+        {
             while self.log().asked.get(key).is_none_or(|asked| *asked < times) {
                 tokio::time::sleep(Duration::from_millis(1)).await;
             }
         }
         let mut log = self.log();
         let away = || Error::new(ErrorKind::Unavailable, "no coordinator");
+        if matches!(answer, Some(Answer::FailForGood(..))) {
+            let error = Error::new(ErrorKind::InvalidConfig, "no such topic");
+            return Err(error.not_applied());
+        }
         if matches!(answer, Some(Answer::Fail | Answer::FailOnce(..))) {
             return Err(away());
         }
@@ -350,6 +361,20 @@ async fn what_somebody_else_has_is_given_back_and_not_acknowledged() {
     assert_eq!(summary.of(Fate::Applied), 1);
     assert!(summary.of(Fate::Released) > 0, "{summary:?}");
     assert!(broker.requeued() > 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn behind_a_batch_that_fails_for_good_nothing_is_committed() {
+    let world = World::new();
+    let broker = broker_with(&world, &["a", "b"]);
+    let answer = Answer::FailForGood("b", 1);
+    let transactions = Transactions::of(&world, &broker).with([answer]);
+    let mut worker = world.worker(&broker);
+    worker.pipeline.batch = 1;
+    let error = worker.streamed(transactions.clone(), NONE).await.error();
+    assert_eq!(error.kind(), ErrorKind::InvalidConfig);
+    assert_eq!(transactions.log().commits, 1);
+    assert_eq!(broker.acknowledged(), 0);
 }
 
 #[tokio::test(start_paused = true)]
