@@ -29,7 +29,7 @@ type Failure = Box<dyn std::error::Error>;
 pub(crate) fn rate() -> crate::Outcome {
     let site = Site::new()?;
     let what =
-        "RabbitMQ, quorum queues, persistent messages, publisher confirms, a prefetch of 1,000";
+        "RabbitMQ, quorum queues, persistent messages, publisher confirms, a prefetch of 4,000";
     pairs::compare(what, RECORDS, ["to a queue", "to standard output"], |run| {
         site.run(run)
     })
@@ -254,5 +254,5 @@ async fn publish(
 }
 
 /// As the binary has it.
-const PREFETCH: u16 = 1_000;
+const PREFETCH: u16 = 4_000;
 const RECORDS: u32 = 200_000;

@@ -218,7 +218,7 @@ fn nats(source: &mut Fields<'_>) -> Option<NatsSettings> {
 fn amqp(source: &mut Fields<'_>) -> Option<AmqpSettings> {
     let url = url(source);
     let queue = source.required_text("queue").map(str::to_owned);
-    let prefetch = source.count_or("prefetch", u16::MAX.into(), 1_000);
+    let prefetch = source.count_or("prefetch", u16::MAX.into(), 4_000);
     Some(AmqpSettings {
         url: url?,
         tls: tls::read(source),
