@@ -123,3 +123,13 @@ impl fmt::Display for LawId {
         f.write_str(self.id())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_law_shows_as_its_id() {
+        assert_eq!(LawId::VersionGate.to_string(), "VER-1");
+    }
+}

@@ -34,11 +34,6 @@ impl Pointer {
         })
     }
 
-    /// The pointer as it was written.
-    pub fn as_str(&self) -> &str {
-        &self.text
-    }
-
     pub(super) fn tokens(&self) -> &[Token] {
         &self.tokens
     }

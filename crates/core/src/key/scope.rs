@@ -205,14 +205,14 @@ impl fmt::Display for InvalidOpId {
 
 impl std::error::Error for InvalidOpId {}
 
-/// Hashes [`OpId`]s for a map in memory: they are hashes already, so eight of their bytes will do.
+/// Hashes [`OpId`]s and other digests for a map in memory: they are hashes already, so eight of their bytes will do.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct OpIdHasher(u64);
 
 impl Hasher for OpIdHasher {
     fn write(&mut self, bytes: &[u8]) {
         if let Some(chunk) = bytes.last_chunk() {
-            self.0 ^= u64::from_le_bytes(*chunk);
+            self.0 = u64::from_le_bytes(*chunk);
         }
     }
 
@@ -309,5 +309,6 @@ mod tests {
         let mut bytes = [0; 32];
         bytes[24..].copy_from_slice(&7_u64.to_le_bytes());
         assert_eq!(build.hash_one(OpId::from_bytes(bytes)), 7);
+        assert_eq!(build.hash_one(7_u128 << 64 | 5), 7);
     }
 }

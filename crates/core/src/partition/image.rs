@@ -4,7 +4,7 @@
 #[expect(clippy::disallowed_types, reason = "its hasher has no seed")]
 use std::collections::HashMap;
 use std::collections::VecDeque;
-use std::hash::{BuildHasherDefault, Hasher};
+use std::hash::BuildHasherDefault;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -12,7 +12,7 @@ use bytes::Bytes;
 use crate::claim::{Admission, ClaimId, ClaimRequest, FencingToken};
 use crate::decide;
 use crate::fingerprint::{Comparison, Fingerprint};
-use crate::key::OpId;
+use crate::key::{OpId, OpIdHasher};
 use crate::outcome::Outcome;
 use crate::record::{Record, State};
 use crate::time::Timestamp;
@@ -40,7 +40,7 @@ pub struct Image {
 
 /// Keyed by digests.
 #[expect(clippy::disallowed_types, reason = "its hasher has no seed")]
-type Entries = HashMap<u128, Known, BuildHasherDefault<Leading>>;
+type Entries = HashMap<u128, Known, BuildHasherDefault<OpIdHasher>>;
 
 /// What is remembered of an operation.
 #[derive(Clone, Copy, Debug)]
@@ -232,30 +232,6 @@ fn digest(transport: &[u8]) -> u64 {
     transport.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
         (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
     })
-}
-
-/// A hasher for keys that are digests.
-#[derive(Default)]
-struct Leading(u64);
-
-impl Hasher for Leading {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-
-    fn write(&mut self, bytes: &[u8]) {
-        for byte in bytes {
-            self.0 = self.0.rotate_left(8) ^ u64::from(*byte);
-        }
-    }
-
-    #[expect(
-        clippy::cast_possible_truncation,
-        reason = "half of a digest is a digest"
-    )]
-    fn write_u128(&mut self, id: u128) {
-        self.0 = id as u64;
-    }
 }
 
 /// How much longer than its window an operation is remembered.

@@ -156,14 +156,3 @@ fn transport_ids_have_the_digest_of_the_published_algorithm() {
     assert_eq!(digest(b"a"), 0xaf63_dc4c_8601_ec8c);
     assert_eq!(digest(b"foobar"), 0x8594_4171_f739_67e8);
 }
-
-#[test]
-fn an_id_is_hashed_by_its_own_bits() {
-    let hash = |write: &dyn Fn(&mut Leading)| {
-        let mut hasher = Leading::default();
-        write(&mut hasher);
-        hasher.finish()
-    };
-    assert_eq!(hash(&|it| it.write_u128(7 << 64 | 5)), 5);
-    assert_eq!(hash(&|it| it.write(&[1, 2, 3])), 0x01_02_03);
-}
