@@ -113,6 +113,11 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_mebibyte_is_kept_unless_told_otherwise() {
+        assert_eq!(Outcome::DEFAULT_LIMIT_BYTES, 1_048_576);
+    }
+
+    #[test]
     fn a_result_over_the_limit_is_never_cut() {
         let bytes = Bytes::from_static(b"12345");
         assert!(matches!(

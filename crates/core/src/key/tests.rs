@@ -163,6 +163,13 @@ fn what_cannot_be_a_key_says_why() {
 }
 
 #[test]
+fn what_was_kept_of_a_key_is_one_again() {
+    let kept = Bytes::from_static(b"json:7");
+    assert_eq!(Key::from_canonical(kept), Some(Key::from(7)));
+    assert_eq!(Key::from_canonical(Bytes::from_static(b"\xff")), None);
+}
+
+#[test]
 fn a_key_shares_the_memory_of_its_message() -> Result<(), Box<dyn Error>> {
     let payload = Bytes::from_static(br#"{"k":"pay-1"}"#);
     let view = View::new(Message {

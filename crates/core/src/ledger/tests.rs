@@ -57,6 +57,18 @@ fn claimed(request: &ClaimRequest) -> Record {
 }
 
 #[test]
+fn a_claim_that_is_resumed_needs_no_token() {
+    let request = request("a", 1);
+    let before = Found::Record(1, claimed(&request));
+    let mut ledger = ledger(&[(&request, before)]);
+    let answer = ledger.claim(request.operation.id(), &request, &mut tokens(0));
+    let Some(Admission::Granted(claim)) = answer else {
+        panic!("its own claim: {answer:?}");
+    };
+    assert_eq!((claim.resumed, claim.token.get()), (true, 1));
+}
+
+#[test]
 fn a_token_is_drawn_only_by_what_is_granted() {
     let (first, second) = (request("a", 1), request("b", 2));
     let busy = ClaimRequest {

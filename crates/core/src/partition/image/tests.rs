@@ -124,6 +124,9 @@ fn a_commit_whose_answer_was_lost_is_known_past_its_window() {
     let (tried, later) = (Timestamp::from_millis(DAY), Timestamp::from_millis(9 * DAY));
     assert!(!image.is_committed(&entry, None, later));
     assert!(image.is_committed(&entry, Some(tried), later));
+    let end = image.window.forgotten_at(tried);
+    assert!(!image.is_committed(&entry, None, end));
+    assert!(image.is_committed(&entry, None, end.minus(Duration::from_millis(1))));
     // Another one of the same operation is none of ours.
     assert!(!image.is_committed(&entry, Some(tried.plus(Duration::from_millis(1))), later));
 }
