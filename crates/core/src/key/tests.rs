@@ -163,6 +163,15 @@ fn what_cannot_be_a_key_says_why() {
 }
 
 #[test]
+fn a_key_selector_shows_as_it_was_written() -> Result<(), Box<dyn Error>> {
+    let one: KeySelector = "json:/a".parse()?;
+    assert_eq!(one.to_string(), "json:/a");
+    let two = KeySelector::try_from(vec!["json:/a".parse()?, "header:b".parse()?])?;
+    assert_eq!(two.to_string(), "json:/a + header:b");
+    Ok(())
+}
+
+#[test]
 fn what_was_kept_of_a_key_is_one_again() {
     let kept = Bytes::from_static(b"json:7");
     assert_eq!(Key::from_canonical(kept), Some(Key::from(7)));
