@@ -40,14 +40,12 @@ pub(super) async fn run<S: Store + Clone, T: StreamedStore, E: Effect>(
     let mut next = Vec::new();
     loop {
         if !gather(desk, &mut intake, under_way.as_ref(), next.len()).await
-            && let Some(mut ended) = under_way.take()
+            && let Some(ended) = under_way.take()
         {
-            ended.answered(desk).await;
+            let committed = ended.conclude(desk).await?;
             // The broker goes on with the next one while this one is dealt with.
-            if ended.is_committed() {
-                under_way = begin(desk, &streamed, &mut next);
-            }
-            conclude(desk, &mut failures, ended).await?;
+            under_way = begin(desk, &streamed, &mut next);
+            conclude(desk, &mut failures, committed);
         }
         let is_done = desk.is_done();
         if !is_done {
@@ -234,12 +232,12 @@ fn finished(granted: &mut Granted, payload: Bytes) -> Finished {
 }
 
 /// Deals with what became of a batch.
-async fn conclude<S: Store + Clone, T: StreamedStore>(
+fn conclude<S: Store + Clone>(
     desk: &mut Desk<S>,
     failures: &mut Failures,
-    ended: Commit<T>,
-) -> Result<()> {
-    for (granted, committed) in ended.conclude(desk).await? {
+    batch: impl Iterator<Item = (Granted, Committed)>,
+) {
+    for (granted, committed) in batch {
         match committed {
             Committed::Done => {
                 failures.forget(granted.incoming.delivery);
@@ -255,5 +253,4 @@ async fn conclude<S: Store + Clone, T: StreamedStore>(
             }
         }
     }
-    Ok(())
 }

@@ -237,7 +237,6 @@ impl Ledger {
         let has_foreign_lease =
             known.is_some_and(|kept| kept.has_foreign_lease && kept.record.state == record.state);
         let (stored, operation) = if is_durable {
-            // What stays long must not hold on to the message that it came in.
             let stored = self.append_record(address.identity, &record, has_foreign_lease);
             (Some(stored), operation.detached())
         } else {
@@ -250,6 +249,7 @@ impl Ledger {
             ..record
         };
         let record = if is_durable {
+            // What stays long must not hold on to the message that it came in.
             record.detached()
         } else {
             record

@@ -107,11 +107,6 @@ impl<T: StreamedStore> Commit<T> {
         }
     }
 
-    /// Whether it was answered, and not by an error.
-    pub(super) fn is_committed(&self) -> bool {
-        matches!(self.answers, Some(Ok(_)))
-    }
-
     /// Each of the batch and what became of it. What was refused has its headers again.
     pub(super) async fn conclude<S: Store + Clone>(
         mut self,
