@@ -102,7 +102,8 @@ usage: proof [TIER…] [--seeds N | --minutes M] [--seed S] [--only PART] [--jso
   --minutes M    as many as fit
   --seed S       the first seed, 1 if it is not given
   --only PART    of T5 and T7 a store, as postgres; of T5 also its races or sequences, as postgres-races;
-                 of T8 a store or a broker, as kafka; of T14 bugs, as M07,K01
+                 of T8 a store or a broker, as kafka, or a broker with one store, as kafka-postgres;
+                 of T14 bugs, as M07,K01
   --json FOLDER  where to write what was found, a file a tier";
 
 /// What the command line asks for.

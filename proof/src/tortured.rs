@@ -17,11 +17,12 @@ pub(crate) fn run(effort: Effort) -> Vec<Row> {
     let mut tests = Row::new("tests", "tests");
     let told = tempfile::tempdir().and_then(|folder| {
         let path = folder.path().join("figures.ndjson");
-        let names = names(effort)?;
+        let part = Part::of(effort.only);
+        let names = names(&part)?;
         let budget = effort.budget(1);
         let mut rounds = 0;
         while tests.violations.is_empty() && budget.allows(rounds) {
-            tests.add(&round(effort, rounds, &names, &path));
+            tests.add(&round(effort, rounds, (&names, part.tests), &path));
             rounds += 1;
         }
         // Where there is no file, nobody told anything: the sum is a failure then.
@@ -47,26 +48,52 @@ pub(crate) fn run(effort: Effort) -> Vec<Row> {
     }
 }
 
+/// What is asked for of all that is there.
+#[derive(Debug, PartialEq, Eq)]
+struct Part {
+    /// The program of tests; all where none is named.
+    program: Option<&'static str>,
+    /// What the names of its tests have in them.
+    tests: Option<&'static str>,
+}
+
+impl Part {
+    /// Reads `kafka`, or `kafka-postgres`.
+    fn of(only: Option<&'static str>) -> Self {
+        let (program, tests) = match only.and_then(|only| only.split_once('-')) {
+            Some((program, tests)) => (Some(program), Some(tests)),
+            None => (only, None),
+        };
+        Self { program, tests }
+    }
+}
+
 /// The programs of tests, by the store or the broker that they torture.
-fn names(effort: Effort) -> std::io::Result<Vec<String>> {
+fn names(part: &Part) -> std::io::Result<Vec<String>> {
     let mut names = Vec::new();
     for entry in fs::read_dir(PROGRAMS)? {
         let path = entry?.path();
         let name = path.file_stem().and_then(|name| name.to_str());
-        names.extend(name.filter(|name| effort.has(name)).map(str::to_owned));
+        let chosen = name.filter(|name| part.program.is_none_or(|only| only == *name));
+        names.extend(chosen.map(str::to_owned));
     }
     names.sort();
     if names.is_empty() {
         return Err(std::io::Error::other(format!(
             "{PROGRAMS} has no {}",
-            effort.only.unwrap_or("test")
+            part.program.unwrap_or("test")
         )));
     }
     Ok(names)
 }
 
-/// One run of these programs, which tell their figures to `path`.
-fn round(effort: Effort, round: u64, names: &[String], path: &Path) -> Row {
+/// One run of these programs, or of those of their tests, which tell their figures to `path`.
+fn round(
+    effort: Effort,
+    round: u64,
+    (names, tests): (&[String], Option<&str>),
+    path: &Path,
+) -> Row {
     let since = Stopwatch::start();
     let mut variables = vec![("SEMEL_TORTURE_FIGURES", path.display().to_string())];
     if effort.size != Size::Merge {
@@ -78,6 +105,7 @@ fn round(effort: Effort, round: u64, names: &[String], path: &Path) -> Row {
     let mut args = BUILT.to_vec();
     args.extend(names.iter().flat_map(|name| ["--test", name]));
     args.extend(["--", "--include-ignored"]);
+    args.extend(tests);
     let ran = cargo(&args, &variables);
     Row {
         tried: ran.passed(),
@@ -182,6 +210,18 @@ mod tests {
         // What one store or broker cannot meet is for the others.
         assert_eq!(sum(&rows, true).faults_found(), [""; 0]);
         assert_eq!(sum(&rows[1..], true).faults_found().len(), 5);
+    }
+
+    #[test]
+    fn a_part_is_a_program_or_some_of_its_tests() {
+        let part = |only| {
+            let Part { program, tests } = Part::of(only);
+            (program, tests)
+        };
+        assert_eq!(part(None), (None, None));
+        assert_eq!(part(Some("kafka")), (Some("kafka"), None));
+        let some = (Some("kafka"), Some("postgres"));
+        assert_eq!(part(Some("kafka-postgres")), some);
     }
 
     #[test]
