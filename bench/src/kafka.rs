@@ -1,8 +1,8 @@
 //! `semel run` from one Kafka topic to another, in transactions and without, beside bare loops over librdkafka
 //! that copy the same records and know of no key.
 //!
-//! A backlog is copied by a fresh group into a fresh topic each time. What is timed is from the start of the
-//! process until its group has committed everything.
+//! A backlog is copied by a fresh group into a fresh topic each time, which is deleted then. What is timed is from
+//! the start of the process until its group has committed everything.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -28,16 +28,19 @@ pub(crate) fn rate() -> crate::Outcome {
     let site = Site::new()?;
     let mut rates = [const { Vec::new() }; SIDES.len()];
     let mut processor = [const { Vec::new() }; SIDES.len()];
-    for round in 0..ROUNDS {
+    for round in 0..=ROUNDS {
         for (place, (_, side, _)) in SIDES.into_iter().enumerate() {
             let (rate, seconds) = site.run(side, &format!("{round}-{place}"))?;
-            rates[place].push(rate);
-            processor[place].push(seconds);
+            // In the first, the broker's own machine warms up.
+            if round > 0 {
+                rates[place].push(rate);
+                processor[place].push(seconds);
+            }
         }
     }
     println!(
-        "Kafka to Kafka, {RECORDS} records of some 100 bytes, one in twenty a repeat, {PARTITIONS} \
-         partitions, one broker on the same machine, {ROUNDS} rounds"
+        "Kafka to Kafka, {BACKLOG}, one broker on the same machine, {ROUNDS} rounds, of which the first is not \
+         counted"
     );
     println!(
         "| side | messages/s | over its bare loop, round by round | its processor seconds, a million |"
@@ -120,19 +123,21 @@ impl Site {
         };
         site.make(&site.input)?;
         let producer = site.producer(None)?;
-        for number in 0..RECORDS {
-            // One in twenty comes again, at some distance.
-            let id = if number % 20 == 19 {
-                number / 20 * 10
+        let mut ids: Vec<u32> = Vec::with_capacity(RECORDS as usize);
+        for (number, chance) in (0..RECORDS).zip(chances()) {
+            let id = if number % REPEATED == REPEATED - 1 {
+                ids[ids.len() - 1 - chance % ids.len().min(FARTHEST)]
             } else {
                 number
             };
+            ids.push(id);
             let key = format!("pay-{id}");
             let payload = format!(
-                "{{\"id\":\"{key}\",\"amount\":{},\"currency\":\"EUR\",\"customer\":\"customer-{}\",\"note\":\"of a benchmark\"}}",
+                "{{\"id\":\"{key}\",\"amount\":{},\"currency\":\"EUR\",\"customer\":\"customer-{}\",\"note\":\"",
                 id % 1_000,
                 id % 77
             );
+            let payload = format!("{payload:x<0$}\"}}", RECORD_BYTES - 2);
             let record = BaseRecord::to(&site.input).key(key.as_bytes());
             send(&producer, record.payload(payload.as_bytes()))?;
         }
@@ -168,6 +173,7 @@ impl Site {
                 self.semel(&folder, &group)?
             }
         };
+        self.delete(&[&output])?;
         let millions = f64::from(RECORDS) / 1e6;
         Ok((f64::from(RECORDS) / taken.as_secs_f64(), seconds / millions))
     }
@@ -273,6 +279,16 @@ impl Site {
         Ok(())
     }
 
+    /// Deletes topics, so that benchmarks do not fill the disk.
+    pub(crate) fn delete(&self, topics: &[&str]) -> crate::Outcome {
+        let admin: AdminClient<DefaultClientContext> = self.config().create()?;
+        let deleted = admin.delete_topics(topics, &AdminOptions::new());
+        for deleted in self.runtime.block_on(deleted)? {
+            deleted.map_err(|(name, code)| format!("{name}: {code}"))?;
+        }
+        Ok(())
+    }
+
     pub(crate) fn config(&self) -> ClientConfig {
         let mut config = ClientConfig::new();
         config.set("bootstrap.servers", &self.brokers);
@@ -329,8 +345,32 @@ fn drain(producer: &BaseProducer) {
     }
 }
 
-pub(crate) const RECORDS: u32 = 1_000_000;
-pub(crate) const PARTITIONS: i32 = 6;
+/// Numbers as if by chance, the same each time.
+fn chances() -> impl Iterator<Item = usize> {
+    let mut state = 0x9E37_79B9_7F4A_7C15_u64;
+    std::iter::repeat_with(move || {
+        state ^= state >> 12;
+        state ^= state << 25;
+        state ^= state >> 27;
+        usize::try_from(state >> 11).unwrap_or_default()
+    })
+}
+
+impl Drop for Site {
+    fn drop(&mut self) {
+        // A topic that stays is only in the way.
+        let _ = self.delete(&[&self.input]);
+    }
+}
+
+pub(crate) const RECORDS: u32 = 2_000_000;
+/// One in so many repeats another, at most so many before it.
+const REPEATED: u32 = 5;
+const FARTHEST: usize = 100_000;
+pub(crate) const DISTINCT: u32 = RECORDS - RECORDS / REPEATED;
+pub(crate) const BACKLOG: &str = "2,000,000 records of 200 bytes, one in five a repeat of one up to 100,000 before it, 3 partitions";
+const RECORD_BYTES: usize = 200;
+pub(crate) const PARTITIONS: i32 = 3;
 const BATCH: u32 = 10_000;
 const ROUNDS: usize = 3;
 const PATIENCE: Duration = Duration::from_secs(30);

@@ -15,7 +15,7 @@ use rdkafka::message::Message;
 use rdkafka::{Offset, TopicPartitionList};
 
 use crate::figures::{Figures, timed};
-use crate::kafka::{CONFIG, PARTITIONS, RECORDS, Site};
+use crate::kafka::{BACKLOG, CONFIG, DISTINCT, PARTITIONS, RECORDS, Site};
 use crate::process::Process;
 
 type Failure = Box<dyn std::error::Error>;
@@ -31,9 +31,8 @@ pub(crate) fn rate() -> crate::Outcome {
         }
     }
     println!(
-        "Kafka to Kafka, each key once, in transactions; {RECORDS} records of some 100 bytes, one in twenty a \
-         repeat, {PARTITIONS} partitions, one broker on the same machine, {ROUNDS} rounds, each without its \
-         first fifth"
+        "Kafka to Kafka, each key once, in transactions; {BACKLOG}, one broker on the same machine, {ROUNDS} \
+         rounds, each without its first fifth"
     );
     println!(
         "| side | messages/s | ours over it | processor seconds a million | it over ours | memory, GB |"
@@ -129,7 +128,8 @@ fn run(
     measured.processor.push(processor / (records / 1e6));
     measured.memory.push(process.peak_megabytes()? / 1_000.0);
     drop(process);
-    check(site, &output)
+    check(site, &output)?;
+    site.delete(&[&output])
 }
 
 /// How far the group is. A broker whose coordinator is not ready yet says that it is nowhere.
@@ -164,8 +164,7 @@ fn check(site: &Site, output: &str) -> crate::Outcome {
             None => return Err("the output cannot be read".into()),
         }
     }
-    // One in twenty repeats another's key.
-    let wanted = usize::try_from(RECORDS - RECORDS / 20)?;
+    let wanted = usize::try_from(DISTINCT)?;
     if (keys.len(), records) != (wanted, wanted) {
         let found = keys.len();
         return Err(
