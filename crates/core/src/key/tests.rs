@@ -370,13 +370,18 @@ fn an_operation_id_never_changes() -> Result<(), Box<dyn Error>> {
     let id = OpId::of(&Scope::new("acme", "payments")?, &Key::parse("pay-1")?);
     let hex = "34c9b6bb96444560113ab55481ba0ce98765d5c81b23737bcf34c2007e40c910";
     assert_eq!(id.to_string(), hex, "this is a stored format");
-    let mut prefixed = Vec::new();
-    for part in ["acme", "payments", "pay-1"] {
-        prefixed.extend_from_slice(&(part.len() as u64).to_le_bytes());
-        prefixed.extend_from_slice(part.as_bytes());
+    // Lengths around those at which another way is taken to the same.
+    for len in [1, 60, 64, 215, 216, 217, 218, 1_023, 1_024, 5_000] {
+        let key = "k".repeat(len);
+        let mut prefixed = Vec::new();
+        for part in ["acme", "payments", &key] {
+            prefixed.extend_from_slice(&(part.len() as u64).to_le_bytes());
+            prefixed.extend_from_slice(part.as_bytes());
+        }
+        let derived = blake3::derive_key("semel 2026-11-21 operation id v1", &prefixed);
+        let id = OpId::of(&Scope::new("acme", "payments")?, &Key::parse(&key)?);
+        assert_eq!(*id.as_bytes(), derived, "{len}");
     }
-    let derived = blake3::derive_key("semel 2026-11-21 operation id v1", &prefixed);
-    assert_eq!(*id.as_bytes(), derived);
     assert_eq!(hex.parse::<OpId>()?, id);
     assert_eq!(OpId::from_bytes(*id.as_bytes()), id);
     assert_eq!("xyz".parse::<OpId>(), Err(InvalidOpId));
