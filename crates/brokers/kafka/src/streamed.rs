@@ -90,7 +90,7 @@ impl fmt::Debug for StreamOptions {
 /// The transactions of a [`KafkaSource`](crate::KafkaSource), made together with it.
 ///
 /// # Guarantee   those of [`StreamedStore`], where all records of a key are in one partition
-/// # Cost        about a hundred bytes of memory for each operation inside its window; one transaction a batch
+/// # Cost        about sixty bytes of memory for each operation inside its window; one transaction a batch
 #[derive(Clone)]
 pub struct KafkaStream {
     images: Arc<Images>,

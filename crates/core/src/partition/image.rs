@@ -1,10 +1,9 @@
-//! What the changelog says of one partition: which operations were committed, and when. In memory, about a
-//! hundred bytes an operation.
+//! What the changelog says of one partition: which operations were committed, and when. In memory, about sixty
+//! bytes an operation.
 
-#[expect(clippy::disallowed_types, reason = "its hasher has no seed")]
-use std::collections::HashMap;
+mod committed;
+
 use std::collections::VecDeque;
-use std::hash::BuildHasherDefault;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -12,11 +11,12 @@ use bytes::Bytes;
 use crate::claim::{Admission, ClaimId, ClaimRequest, FencingToken};
 use crate::decide;
 use crate::fingerprint::{Comparison, Fingerprint};
-use crate::key::{OpId, OpIdHasher};
+use crate::key::OpId;
 use crate::outcome::Outcome;
 use crate::record::{Record, State};
 use crate::time::Timestamp;
 use crate::window::Window;
+use committed::Operations;
 
 /// One operation that was committed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,27 +33,25 @@ pub struct Entry {
 #[derive(Debug)]
 pub struct Image {
     window: Window,
-    entries: Entries,
+    operations: Operations,
     /// The operations in the order in which they are forgotten, a sixteenth of the window at a time.
     ages: VecDeque<Age>,
 }
 
-/// Keyed by digests.
-#[expect(clippy::disallowed_types, reason = "its hasher has no seed")]
-type Entries = HashMap<u128, Known, BuildHasherDefault<OpIdHasher>>;
-
 /// What is remembered of an operation.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Known {
     at: Timestamp,
     entry: Entry,
 }
 
+/// Operations that are forgotten together: all up to one of them.
 #[derive(Debug)]
 struct Age {
     oldest: Timestamp,
     newest: Timestamp,
-    ids: Vec<u128>,
+    /// The number of the first operation behind them.
+    end: u64,
 }
 
 impl Image {
@@ -61,19 +59,19 @@ impl Image {
     pub fn new(window: Window) -> Self {
         Self {
             window,
-            entries: Entries::default(),
+            operations: Operations::default(),
             ages: VecDeque::new(),
         }
     }
 
     /// How many operations are remembered.
     pub fn len(&self) -> usize {
-        self.entries.len()
+        self.operations.len()
     }
 
     /// Whether none is.
     pub fn is_empty(&self) -> bool {
-        self.entries.is_empty()
+        self.len() == 0
     }
 
     /// Decides a claim as every store does. The token rises with the offset, by which the messages of a key
@@ -86,7 +84,7 @@ impl Image {
         now: Timestamp,
     ) -> Admission {
         let token = FencingToken::new(offset.unsigned_abs());
-        let known = self.entries.get(&leading(id));
+        let known = self.operations.get(leading(id));
         let record = known.map(|it| it.entry.record(it.at, self.window, Some(request), token));
         decide::claim(record.as_ref(), None, request, now, token).answer
     }
@@ -94,7 +92,7 @@ impl Image {
     /// Whether what is known of an operation that was granted is that it was committed since. Where its commit
     /// was `tried` and nobody told the end, it counts past the window, too: it would be put out again.
     pub fn is_committed(&self, entry: &Entry, tried: Option<Timestamp>, now: Timestamp) -> bool {
-        let known = self.entries.get(&entry.id);
+        let known = self.operations.get(entry.id);
         known.is_some_and(|known| {
             tried == Some(known.at) || self.window.forgotten_at(known.at) > now
         })
@@ -111,7 +109,7 @@ impl Image {
             self.ages.push_back(Age {
                 oldest: at,
                 newest: at,
-                ids: Vec::new(),
+                end: 0,
             });
         }
         let Some(age) = self.ages.back_mut() else {
@@ -120,9 +118,9 @@ impl Image {
         age.oldest = age.oldest.min(at);
         age.newest = age.newest.max(at);
         for entry in entries {
-            self.entries.insert(entry.id, Known { at, entry });
-            age.ids.push(entry.id);
+            self.operations.insert(Known { at, entry });
         }
+        age.end = self.operations.end();
     }
 
     /// Forgets what is past its window, at the latest when it must be.
@@ -131,17 +129,8 @@ impl Image {
             if self.window.expires_at(age.newest).plus(GRACE) > now {
                 return;
             }
-            let Some(age) = self.ages.pop_front() else {
-                return;
-            };
-            for id in age.ids {
-                // It may have been committed again since, and be in a later age too.
-                if let Some(known) = self.entries.get(&id)
-                    && known.at <= age.newest
-                {
-                    self.entries.remove(&id);
-                }
-            }
+            self.operations.forget_before(age.end);
+            self.ages.pop_front();
         }
     }
 }
