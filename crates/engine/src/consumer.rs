@@ -36,6 +36,8 @@ use crate::pipeline::{Incoming, Pipeline};
 use crate::summary::Summary;
 use desk::Desk;
 use intake::Intake;
+pub(crate) use lanes::LaneId;
+use lanes::Laning;
 
 /// A message in hand. It moves from one list to the next many times, so it is small to move.
 type InHand = Box<Incoming>;
@@ -225,6 +227,7 @@ impl<S: Store + Clone, Src: Source> Consumer<S, Src> {
             self.source,
             Arc::clone(&self.pipeline),
             class.start(),
+            Laning::new(&*self.surroundings.entropy),
             self.surroundings.clone(),
         );
         let around = desk::Around {

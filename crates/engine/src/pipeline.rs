@@ -17,6 +17,7 @@ use semel_core::{
     Timestamp, Unusable, VersionGate, Window,
 };
 
+use crate::consumer::LaneId;
 use crate::effect::{Class, OnDoubt};
 
 /// How messages of one source become operations.
@@ -136,6 +137,8 @@ pub struct Incoming {
     pub request: ClaimRequest,
     /// Values for an effect in the store's transaction.
     pub values: Vec<Value>,
+    /// Which messages it waits for, told by whoever runs it.
+    pub(crate) lane: LaneId,
 }
 
 impl Incoming {
@@ -211,6 +214,7 @@ impl Pipeline {
                 order,
                 request,
                 values,
+                lane: LaneId::default(),
             }),
             Err(unusable) => {
                 let parked = Parked {

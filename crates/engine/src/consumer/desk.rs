@@ -3,6 +3,7 @@
 
 mod asking;
 mod away;
+mod deliveries;
 mod fates;
 mod letters;
 
@@ -27,6 +28,7 @@ use crate::layer::outage::Policy;
 use crate::pipeline::{Fail, Incoming, Pipeline};
 use crate::summary::{Fate, Summary};
 use away::Away;
+use deliveries::Deliveries;
 use letters::Letters;
 
 pub(super) struct Desk<S> {
@@ -45,7 +47,7 @@ pub(super) struct Desk<S> {
     on_progress: Option<OnProgress>,
     progress: Option<Progress>,
     /// Deliveries that the source has handed over and was not yet told the fate of.
-    in_hand: BTreeSet<DeliveryId>,
+    in_hand: Deliveries,
     /// When to tell the source next that these are still worked on, in milliseconds.
     extend_at: AtomicU64,
     reported_at: Duration,
@@ -100,7 +102,7 @@ impl<S: Store + Clone> Desk<S> {
             class,
         } = around;
         let started_at = surroundings.clock.monotonic();
-        let lanes = Lanes::new(every_lane, &*surroundings.entropy);
+        let lanes = Lanes::new(every_lane);
         let extend_at = started_at + pipeline.lease / 3;
         Self {
             pipeline,
@@ -115,7 +117,7 @@ impl<S: Store + Clone> Desk<S> {
             source,
             on_progress,
             progress: None,
-            in_hand: BTreeSet::new(),
+            in_hand: Deliveries::default(),
             extend_at: AtomicU64::new(millis(extend_at)),
             reported_at: started_at,
             started_at,
@@ -169,7 +171,9 @@ impl<S: Store + Clone> Desk<S> {
 
     /// Whether more messages may be taken in hand: back-pressure holds the rest in the source.
     pub(super) fn has_room(&self) -> bool {
-        let most = self.pipeline.batch.max(self.pipeline.concurrency) * 2;
+        // One that is under way and one that is gathered; of class streamed, one more that waits to be committed.
+        let batches = if self.class == Class::Streamed { 3 } else { 2 };
+        let most = self.pipeline.batch.max(self.pipeline.concurrency) * batches;
         // What is finished and waits for a store that is away is not in the way of what needs no store.
         let unsettled = self.away.unsettled.len().min(most);
         !self.ended
@@ -219,7 +223,7 @@ impl<S: Store + Clone> Desk<S> {
         }
         // A source that has stopped is met when it is told of a fate.
         if let Some(source) = self.source.upgrade() {
-            let in_hand = self.in_hand.iter().copied().collect();
+            let in_hand = self.in_hand.in_order();
             let _ = source.send(Told::Extend(in_hand)).await;
         }
     }
@@ -294,7 +298,7 @@ impl<S: Store + Clone> Desk<S> {
         });
         for delivery in withdrawn {
             self.away.forget(delivery);
-            self.in_hand.remove(&delivery);
+            self.in_hand.remove(delivery);
             self.summary.count(Fate::Released);
             self.revoked.push(delivery);
         }
@@ -324,7 +328,7 @@ impl<S: Store + Clone> Desk<S> {
             self.summary.count(fate);
             self.summary.sent_again += u64::from(is_sent_again);
             self.observe(&Event::Settled { delivery, fate });
-            self.in_hand.remove(&delivery);
+            self.in_hand.remove(delivery);
             acknowledge.push(delivery);
             if let Some(held) = held {
                 self.lanes.finish(held.lane, held.payload_bytes);
@@ -361,7 +365,7 @@ impl<S: Store + Clone> Desk<S> {
         let unconfirmed = self.last_letters().await;
         self.flush(&intake).await?;
         if !self.in_hand.is_empty() {
-            let in_hand = std::mem::take(&mut self.in_hand).into_iter().collect();
+            let in_hand = std::mem::take(&mut self.in_hand).in_order();
             self.tell(&intake, Told::Requeue(in_hand)).await;
         }
         for _ in 0..self.lanes.abandon() + unconfirmed + intake.close().await {

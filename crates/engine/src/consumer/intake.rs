@@ -11,6 +11,7 @@ use tokio::task::JoinSet;
 
 use crate::consumer::InHand;
 use crate::consumer::Surroundings;
+use crate::consumer::lanes::Laning;
 use crate::pipeline::{Pipeline, Rejected};
 
 /// What the source brought, read.
@@ -104,6 +105,7 @@ pub(super) fn open(
     source: impl Source,
     pipeline: Arc<Pipeline>,
     start: Start,
+    laning: Laning,
     surroundings: Surroundings,
 ) -> Intake {
     // Two chunks ahead keep the store busy; more would only hold memory.
@@ -114,6 +116,7 @@ pub(super) fn open(
         source,
         pipeline,
         start,
+        laning,
         surroundings,
         tape: Tape::default(),
         ended: false,
@@ -130,6 +133,7 @@ struct Reader<Src> {
     source: Src,
     pipeline: Arc<Pipeline>,
     start: Start,
+    laning: Laning,
     surroundings: Surroundings,
     tape: Tape,
     ended: bool,
@@ -193,7 +197,11 @@ impl<Src: Source> Reader<Src> {
                 &mut self.tape,
             );
             match read {
-                Ok(message) => incoming.push(Box::new(message)),
+                Ok(message) => {
+                    let mut message = Box::new(message);
+                    message.lane = self.laning.lane(&message);
+                    incoming.push(message);
+                }
                 Err(unusable) => rejected.push(*unusable),
             }
         }

@@ -4,16 +4,12 @@
 //! of that key wait in it. Not for deciding anything about keys.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-#[expect(
-    clippy::disallowed_types,
-    reason = "its keys are hashes already; its order decides nothing"
-)]
-use std::collections::{HashMap, hash_map::Entry};
-use std::hash::{BuildHasherDefault, Hasher};
+use std::hash::Hasher;
 use std::time::Duration;
 
+use hashbrown::HashTable;
+use hashbrown::hash_table::Entry;
 use semel_core::Entropy;
-use semel_core::key::OpIdHasher;
 use semel_core::port::source::DeliveryId;
 use siphasher::sip::SipHasher13;
 
@@ -23,7 +19,7 @@ use crate::pipeline::Incoming;
 /// Messages in hand, by what they wait for.
 pub(super) struct Lanes {
     ready: VecDeque<InHand>,
-    open: Open,
+    open: HashTable<Lane>,
     /// Held back until a monotonic time.
     delayed: BTreeMap<(Duration, u64), InHand>,
     sequence: u64,
@@ -32,33 +28,65 @@ pub(super) struct Lanes {
     bytes: usize,
     /// Whether every message opens a lane, or only one that is held back.
     every: bool,
-    /// Chosen once per run, so that senders cannot choose collisions.
-    seed: (u64, u64),
 }
 
 /// Which lane a message is in: a hash of its order key. Two keys that share a lane wait for each other, no more.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct LaneId(u64);
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct LaneId(u32);
 
-#[expect(
-    clippy::disallowed_types,
-    reason = "its keys are hashes already; its order decides nothing"
-)]
-type Open = HashMap<LaneId, Lane, BuildHasherDefault<OpIdHasher>>;
+impl LaneId {
+    /// Where a table looks for it.
+    fn spread(self) -> u64 {
+        u64::from(self.0).wrapping_mul(0x9E37_79B9_7F4A_7C15)
+    }
+}
+
+/// Tells messages their lanes. Its seed is chosen once per run, so that senders cannot choose collisions.
+#[derive(Clone, Copy)]
+pub(super) struct Laning {
+    seed: (u64, u64),
+}
+
+impl Laning {
+    pub(super) fn new(entropy: &dyn Entropy) -> Self {
+        let (mut low, mut high) = ([0; 8], [0; 8]);
+        entropy.fill(&mut low);
+        entropy.fill(&mut high);
+        Self {
+            seed: (u64::from_le_bytes(low), u64::from_le_bytes(high)),
+        }
+    }
+
+    /// The lane of a message.
+    pub(super) fn lane(self, incoming: &Incoming) -> LaneId {
+        let mut hasher = SipHasher13::new_with_keys(self.seed.0, self.seed.1);
+        hasher.write(incoming.order());
+        let hash = hasher.finish();
+        LaneId(u32::try_from(hash >> 32).unwrap_or_default())
+    }
+}
 
 /// One order key of which a message is ready, running or held back. Small, since there are as many as messages.
-#[derive(Default)]
 struct Lane {
+    id: LaneId,
+    /// Whether its first message is held back.
+    held_back: bool,
     #[expect(
         clippy::box_collection,
         reason = "a quarter of the size, and next to no lane has one"
     )]
     waiting: Option<Box<VecDeque<InHand>>>,
-    /// Whether its first message is held back.
-    held_back: bool,
 }
 
 impl Lane {
+    const fn new(id: LaneId) -> Self {
+        Self {
+            id,
+            held_back: false,
+            waiting: None,
+        }
+    }
+
     fn push(&mut self, incoming: InHand) {
         self.waiting.get_or_insert_default().push_back(incoming);
     }
@@ -73,27 +101,25 @@ impl Lane {
 }
 
 impl Lanes {
-    pub(super) fn new(every: bool, entropy: &dyn Entropy) -> Self {
-        let (mut low, mut high) = ([0; 8], [0; 8]);
-        entropy.fill(&mut low);
-        entropy.fill(&mut high);
+    pub(super) fn new(every: bool) -> Self {
         Self {
             ready: VecDeque::new(),
-            open: Open::default(),
+            open: HashTable::new(),
             delayed: BTreeMap::new(),
             sequence: 0,
             len: 0,
             bytes: 0,
             every,
-            seed: (u64::from_le_bytes(low), u64::from_le_bytes(high)),
         }
     }
 
-    /// The lane of a message.
-    pub(super) fn lane(&self, incoming: &Incoming) -> LaneId {
-        let mut hasher = SipHasher13::new_with_keys(self.seed.0, self.seed.1);
-        hasher.write(incoming.order());
-        LaneId(hasher.finish())
+    fn entry(&mut self, id: LaneId) -> Entry<'_, Lane> {
+        let is_it = |lane: &Lane| lane.id == id;
+        self.open.entry(id.spread(), is_it, |lane| lane.id.spread())
+    }
+
+    fn open_lane(&mut self, id: LaneId) -> Option<&mut Lane> {
+        self.open.find_mut(id.spread(), |lane| lane.id == id)
     }
 
     /// Messages in hand: ready, waiting, held back or running.
@@ -118,15 +144,15 @@ impl Lanes {
     pub(super) fn admit(&mut self, incoming: InHand) {
         self.len += 1;
         self.bytes += incoming.payload.len();
-        if self.every || !self.open.is_empty() {
-            let lane = self.lane(&incoming);
-            if let Some(lane) = self.open.get_mut(&lane) {
-                lane.push(incoming);
-                return;
+        if self.every {
+            match self.entry(incoming.lane) {
+                Entry::Occupied(mut lane) => return lane.get_mut().push(incoming),
+                Entry::Vacant(place) => {
+                    place.insert(Lane::new(incoming.lane));
+                }
             }
-            if self.every {
-                self.open.insert(lane, Lane::default());
-            }
+        } else if let Some(lane) = self.open_lane(incoming.lane) {
+            return lane.push(incoming);
         }
         self.ready.push_back(incoming);
     }
@@ -147,10 +173,12 @@ impl Lanes {
 
     /// Holds a message back until `due`; those of its order key wait behind it.
     pub(super) fn delay(&mut self, incoming: InHand, due: Duration) {
-        let lane = self.open.entry(self.lane(&incoming)).or_default();
+        let mut lane = self
+            .entry(incoming.lane)
+            .or_insert_with(|| Lane::new(incoming.lane));
+        let lane = lane.get_mut();
         if lane.held_back {
-            lane.push(incoming);
-            return;
+            return lane.push(incoming);
         }
         lane.held_back = true;
         self.sequence += 1;
@@ -164,8 +192,7 @@ impl Lanes {
                 break;
             }
             let incoming = entry.remove();
-            let lane = self.lane(&incoming);
-            if let Some(lane) = self.open.get_mut(&lane) {
+            if let Some(lane) = self.open_lane(incoming.lane) {
                 lane.held_back = false;
             }
             self.ready.push_back(incoming);
@@ -181,10 +208,8 @@ impl Lanes {
     pub(super) fn finish(&mut self, lane: LaneId, payload_bytes: usize) {
         self.len -= 1;
         self.bytes -= payload_bytes;
-        if self.open.is_empty() {
-            return;
-        }
-        let Entry::Occupied(mut lane) = self.open.entry(lane) else {
+        let found = self.open.find_entry(lane.spread(), |open| open.id == lane);
+        let Ok(mut lane) = found else {
             return;
         };
         match lane.get_mut().pop() {
@@ -199,7 +224,7 @@ impl Lanes {
     /// Lets go of those of `deliveries` that are not running, and says which.
     pub(super) fn withdraw(&mut self, deliveries: &BTreeSet<DeliveryId>) -> Vec<DeliveryId> {
         let mut gone = Vec::new();
-        let waiting = self.open.values_mut().filter_map(|it| it.waiting.as_mut());
+        let waiting = self.open.iter_mut().filter_map(|it| it.waiting.as_mut());
         for waiting in waiting {
             waiting.retain(|incoming| {
                 let stays = !deliveries.contains(&incoming.delivery);
@@ -218,8 +243,7 @@ impl Lanes {
         self.delayed = stays;
         let mut first: Vec<_> = held_back.into_values().collect();
         for incoming in &first {
-            let lane = self.lane(incoming);
-            if let Some(lane) = self.open.get_mut(&lane) {
+            if let Some(lane) = self.open_lane(incoming.lane) {
                 lane.held_back = false;
             }
         }
@@ -229,14 +253,14 @@ impl Lanes {
         first.extend(out);
         for incoming in first {
             gone.push(incoming.delivery);
-            self.finish(self.lane(&incoming), incoming.payload.len());
+            self.finish(incoming.lane, incoming.payload.len());
         }
         gone
     }
 
     /// Lets go of everything that is not running.
     pub(super) fn abandon(&mut self) -> usize {
-        let waiting: usize = self.open.values().map(Lane::len).sum();
+        let waiting: usize = self.open.iter().map(Lane::len).sum();
         let abandoned = self.ready.len() + self.delayed.len() + waiting;
         self.ready.clear();
         self.delayed.clear();

@@ -278,7 +278,7 @@ impl<S: Store + Clone> Desk<S> {
     /// Somebody else has the message by now: it is none of ours any more.
     pub(in crate::consumer) fn gone(&mut self, incoming: &Incoming) {
         let met = self.met(incoming, Fate::Released);
-        self.in_hand.remove(&met.delivery);
+        self.in_hand.remove(met.delivery);
         self.summary.count(met.fate);
         if let Some(held) = met.held {
             self.lanes.finish(held.lane, held.payload_bytes);
@@ -334,7 +334,7 @@ impl<S: Store + Clone> Desk<S> {
     fn met(&mut self, incoming: &Incoming, fate: Fate) -> Met {
         self.away.forget(incoming.delivery);
         let held = Held {
-            lane: self.lanes.lane(incoming),
+            lane: incoming.lane,
             payload_bytes: incoming.payload.len(),
         };
         Met {
