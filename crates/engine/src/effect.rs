@@ -70,15 +70,11 @@ impl Call {
     /// The key to pass downstream: derived from the operation alone, so the same on every attempt.
     /// 64 hexadecimal digits.
     pub fn idempotency_key(&self) -> String {
-        self.idempotency_key_of(self.claim.operation.id().to_string())
-    }
-
-    /// The same, where the id of the operation is known.
-    pub(crate) fn idempotency_key_of(&self, id: String) -> String {
+        let id = self.claim.operation.id();
         if semel_core::planted("M08") {
             return format!("{id}-{}", self.claim.attempt);
         }
-        id
+        id.to_string()
     }
 }
 

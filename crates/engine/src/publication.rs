@@ -1,5 +1,5 @@
-//! What goes out to a broker: a message as it came, an id that is the same at every try, and headers that
-//! say where it comes from. Not for sending it.
+//! What goes out to a broker: a message as it came and an id that is the same at every try; with a dead letter
+//! headers that say where it comes from. Not for sending it.
 
 use std::fmt::Write;
 
@@ -9,11 +9,11 @@ use semel_core::{ByteString, Operation, Parked, Record, State, Timestamp};
 
 use crate::effect::Call;
 
-/// The operation name: the pipeline.
+/// Of a dead letter: the operation name: the pipeline.
 pub const OPERATION: &str = "semel-operation";
-/// The id of the operation, 64 hexadecimal digits.
+/// Of a dead letter: the id of the operation, 64 hexadecimal digits.
 pub const OPERATION_ID: &str = "semel-operation-id";
-/// Where the message was read.
+/// Of a dead letter: where the message was read.
 pub const ORIGIN: &str = "semel-origin";
 /// Of a dead letter: the key.
 pub const KEY: &str = "semel-key";
@@ -32,20 +32,16 @@ pub const FAILED_AT: &str = "semel-failed-at";
 /// The message of a call, as its effect publishes it.
 ///
 /// Its id is the operation's idempotency key, and its order the key: every copy of it, from whichever
-/// attempt, has the same of both.
+/// attempt, has the same of both. What else is known of it, the record of that key says.
 pub fn of_call(call: &Call) -> Publication {
     let operation = &call.claim.operation;
-    let id = operation.id().to_string();
     let carried = call.headers.iter();
     let carried = carried.filter(|(name, _)| !ADDED.contains(&&**name) && !is_ours(name));
-    let mut headers = Vec::with_capacity(call.headers.len() + 3);
-    headers.extend(carried.cloned());
-    headers.extend(origin(operation, id.clone(), &call.coordinates));
     Publication {
-        id: call.idempotency_key_of(id).into(),
+        id: call.idempotency_key().into(),
         order: Some(operation.key.clone().into_bytes()),
         payload: call.payload.clone(),
-        headers,
+        headers: carried.cloned().collect(),
     }
 }
 
@@ -84,9 +80,11 @@ fn dead(
     parked: &Parked,
     record: Option<&Record>,
 ) -> Vec<(ByteString, Bytes)> {
-    let id = operation.id().to_string();
-    let mut headers = Vec::from(origin(operation, id, &parked.coordinates));
+    let mut headers = Vec::new();
     let mut add = |name: &str, text: &str| headers.push((name.into(), one_line(text)));
+    add(OPERATION, operation.scope.operation());
+    add(OPERATION_ID, &operation.id().to_string());
+    add(ORIGIN, &parked.coordinates);
     add(KEY, operation.key.as_str());
     let end = record.and_then(|record| record.past.last());
     add(
@@ -106,14 +104,6 @@ fn dead(
     headers
 }
 
-fn origin(operation: &Operation, id: String, coordinates: &str) -> [(ByteString, Bytes); 3] {
-    [
-        (OPERATION.into(), one_line(operation.scope.operation())),
-        (OPERATION_ID.into(), Bytes::from(id)),
-        (ORIGIN.into(), one_line(coordinates)),
-    ]
-}
-
 /// The headers that a message came with, without those that say of an earlier stage what ours say of this
 /// one.
 pub(crate) fn foreign(headers: &[(ByteString, Bytes)]) -> Vec<(ByteString, Bytes)> {
@@ -130,7 +120,10 @@ pub(crate) fn into_foreign(headers: &mut Vec<(ByteString, Bytes)>) -> Vec<(ByteS
 }
 
 fn is_ours(name: &str) -> bool {
-    OURS.iter().any(|ours| ours.eq_ignore_ascii_case(name))
+    let prefix: Option<&[u8; 6]> = name.as_bytes().first_chunk();
+    // Next to no name has it.
+    prefix.is_some_and(|prefix| PREFIX.eq_ignore_ascii_case(prefix))
+        && OURS.iter().any(|ours| ours.eq_ignore_ascii_case(name))
 }
 
 /// Fit for a header of every broker: some take no line breaks.
@@ -154,6 +147,8 @@ fn millis(time: Timestamp) -> String {
     time.as_millis().to_string()
 }
 
+/// What all of those begin with.
+const PREFIX: [u8; 6] = *b"semel-";
 /// Every header that only we set, and the one in which Kafka's sink puts the id.
 const OURS: &[&str] = &[
     "semel-id",

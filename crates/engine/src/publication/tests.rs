@@ -41,7 +41,7 @@ fn parked(headers: Vec<(ByteString, Bytes)>) -> Parked {
         reason: "dead".into(),
         detail: "given up before".into(),
         transport: None,
-        coordinates: "file:1".into(),
+        coordinates: "file\n:1".into(),
         headers,
         payload: Bytes::from_static(b"{}"),
         since: Timestamp::EPOCH,
@@ -54,7 +54,7 @@ fn names(publication: &Publication) -> Vec<&str> {
 }
 
 #[test]
-fn a_message_keeps_its_headers_and_says_where_it_comes_from() {
+fn a_message_keeps_its_headers_and_has_an_id() {
     let theirs = [
         "traceparent",
         "semel-replay-id",
@@ -72,20 +72,16 @@ fn a_message_keeps_its_headers_and_says_where_it_comes_from() {
     assert_eq!(publication.payload, call.payload);
     assert_eq!(
         names(&publication),
-        [
-            "traceparent",
-            "semel-replay-id",
-            "traceparent",
-            OPERATION,
-            OPERATION_ID,
-            ORIGIN
-        ]
+        ["traceparent", "semel-replay-id", "traceparent"]
     );
-    let (_, origin) = &publication.headers[5];
-    assert_eq!(
-        origin, "file\\n:1",
-        "no line break, which NATS cannot carry"
-    );
+}
+
+#[test]
+fn every_header_of_ours_has_our_prefix() {
+    for name in OURS {
+        assert!(is_ours(name) && is_ours(&name.to_uppercase()), "{name}");
+    }
+    assert!(!is_ours("semel-") && !is_ours("semel-idx") && !is_ours("id"));
 }
 
 #[test]
@@ -102,6 +98,11 @@ fn without_its_record_a_dead_letter_says_what_is_known() {
     let letter = of_dead(&operation(), &parked, None);
     let ours = [OPERATION, OPERATION_ID, ORIGIN, KEY, REASON, ERROR];
     assert_eq!(names(&letter), [&["a"][..], &ours].concat());
+    let (_, origin) = &letter.headers[3];
+    assert_eq!(
+        origin, "file\\n:1",
+        "no line break, which NATS cannot carry"
+    );
     assert_eq!(letter.headers[6].1, "given up before");
     assert_eq!(names(&bare(&letter)), ours);
 }

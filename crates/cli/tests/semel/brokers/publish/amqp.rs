@@ -59,7 +59,9 @@ fn message(delivery: &lapin::message::Delivery) -> Message {
         }
         _ => None,
     });
+    let id = delivery.properties.message_id().as_ref();
     Message {
+        id: id.expect("an id").to_string(),
         payload: String::from_utf8(delivery.data.clone()).expect("text"),
         headers: headers.collect(),
     }

@@ -1,5 +1,6 @@
 //! Kafka, read back by its console consumer.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Command;
 
@@ -38,11 +39,12 @@ impl Target for Topic {
 fn message(line: &str) -> Message {
     let (headers, payload) = line.split_once('\t').expect("headers and a payload");
     let headers = headers.split(',').filter_map(|it| it.split_once(':'));
+    let headers = headers.map(|(name, value)| (name.to_owned(), value.to_owned()));
+    let headers: BTreeMap<_, _> = headers.collect();
     Message {
+        id: headers["semel-id"].clone(),
         payload: payload.to_owned(),
-        headers: headers
-            .map(|(name, value)| (name.to_owned(), value.to_owned()))
-            .collect(),
+        headers,
     }
 }
 

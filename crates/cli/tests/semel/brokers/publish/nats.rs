@@ -1,5 +1,7 @@
 //! NATS JetStream, read back message by message.
 
+use std::collections::BTreeMap;
+
 use super::super::nats::Stream;
 use super::super::{Place, runtime};
 use super::{Message, Target, killed, payloads, publishing, site, sorted};
@@ -32,9 +34,11 @@ impl Target for Stream {
                     let value = values.first().map_or("", |value| value.as_str());
                     (name.to_string(), value.to_owned())
                 });
+                let headers: BTreeMap<_, _> = headers.collect();
                 messages.push(Message {
+                    id: headers["Nats-Msg-Id"].clone(),
                     payload: String::from_utf8(raw.payload.to_vec()).expect("text"),
-                    headers: headers.collect(),
+                    headers,
                 });
             }
             messages
