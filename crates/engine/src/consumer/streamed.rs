@@ -22,47 +22,39 @@ use crate::effect::{Effect, Verdict};
 use crate::event::Event;
 use crate::pipeline::Incoming;
 use crate::publication::into_foreign;
-use commit::Commit;
+use commit::{Commit, Commits};
 use failures::Failures;
 use output::output;
 
-/// While one batch is committed the next one is gathered, decided and transformed. It is committed when the
-/// answer is here: whatever becomes of a batch, those behind it come after it.
+/// While batches are committed, one behind the other, the next one is gathered, decided and transformed. Whatever
+/// becomes of a batch, those behind it come after it.
 pub(super) async fn run<S: Store + Clone, T: StreamedStore, E: Effect>(
     desk: &mut Desk<S>,
     mut intake: Intake,
     streamed: T,
     transform: Option<Arc<E>>,
 ) -> Result<()> {
-    let streamed = Arc::new(streamed);
     let mut failures = Failures::default();
-    let mut under_way: Option<Commit<T>> = None;
+    let mut under_way = Commits::new(streamed);
     let mut next = Vec::new();
     loop {
-        if !gather(desk, &mut intake, under_way.as_ref(), next.len()).await
-            && let Some(ended) = under_way.take()
+        if !gather(desk, &mut intake, under_way.first(), next.len()).await
+            && let Some(ended) = under_way.take_first()
         {
             let committed = ended.conclude(desk).await?;
             // The broker goes on with the next one while this one is dealt with.
-            under_way = begin(desk, &streamed, &mut next);
+            under_way.begin(desk, &mut next);
             conclude(desk, &mut failures, committed);
         }
         let is_done = desk.is_done();
         if !is_done {
             let room = desk.pipeline.batch.saturating_sub(next.len());
             let taken = desk.lanes.take(room);
-            let granted = admit(
-                desk,
-                &*streamed,
-                &failures,
-                taken,
-                (under_way.as_ref(), &next),
-            )
-            .await?;
+            let granted = admit(desk, &failures, taken, (&under_way, &next)).await?;
             let outputs = tokio::select! {
                 biased;
                 outputs = output(desk, transform.as_ref(), &granted) => outputs,
-                never = answered(desk, under_way.as_mut()) => match never {},
+                never = answered(desk, under_way.first_mut()) => match never {},
             };
             if let Some(outputs) = outputs {
                 finish(desk, &mut failures, granted, outputs, &mut next);
@@ -72,59 +64,47 @@ pub(super) async fn run<S: Store + Clone, T: StreamedStore, E: Effect>(
                 desk.lanes.put_back(taken.collect());
             }
         }
-        if under_way.is_none() {
-            under_way = begin(desk, &streamed, &mut next);
-        }
+        under_way.begin(desk, &mut next);
         desk.flush(&intake).await?;
-        if is_done && under_way.is_none() {
+        if is_done && under_way.first().is_none() {
             return desk.close(intake).await;
         }
     }
 }
 
-/// Begins to commit what is ready, if anything is.
-fn begin<S: Store + Clone, T: StreamedStore>(
-    desk: &Desk<S>,
-    streamed: &Arc<T>,
-    next: &mut Vec<(Granted, Finished)>,
-) -> Option<Commit<T>> {
-    let batch = std::mem::take(next);
-    (!batch.is_empty()).then(|| Commit::begin(desk, streamed, batch))
-}
-
 /// Takes in hand what is there, until there is something to do. Answers whether that is for another reason
-/// than that the batch that was under way has ended.
+/// than that the first batch that was under way has ended.
 async fn gather<S: Store + Clone, T: StreamedStore>(
     desk: &mut Desk<S>,
     intake: &mut Intake,
-    under_way: Option<&Commit<T>>,
+    first: Option<&Commit<T>>,
     ready: usize,
 ) -> bool {
-    let Some(under_way) = under_way else {
+    let Some(first) = first else {
         desk.gather(intake).await;
         return true;
     };
     if ready >= desk.pipeline.batch || desk.is_done() {
         tokio::select! {
             biased;
-            () = under_way.ended() => return false,
+            () = first.ended() => return false,
             never = desk.keep_in_hand() => match never {},
         }
     }
     tokio::select! {
         biased;
-        () = under_way.ended() => false,
+        () = first.ended() => false,
         () = desk.gather(intake) => true,
     }
 }
 
-/// Sees to the batch that is under way for as long as whatever runs beside it takes.
+/// Sees to the first batch that is under way for as long as whatever runs beside it takes.
 async fn answered<S: Store + Clone, T: StreamedStore>(
     desk: &Desk<S>,
-    under_way: Option<&mut Commit<T>>,
+    first: Option<&mut Commit<T>>,
 ) -> Infallible {
-    if let Some(under_way) = under_way {
-        under_way.answered(desk).await;
+    if let Some(first) = first {
+        first.answered(desk).await;
     }
     std::future::pending().await
 }
@@ -148,10 +128,9 @@ fn claimed(incoming: &Incoming, id: OpId) -> Claimed<'_> {
 /// Deals with those that are not granted.
 async fn admit<S: Store + Clone>(
     desk: &mut Desk<S>,
-    streamed: &impl StreamedStore,
     failures: &Failures,
     taken: Vec<InHand>,
-    (under_way, next): (Option<&Commit<impl StreamedStore>>, &[(Granted, Finished)]),
+    (under_way, next): (&Commits<impl StreamedStore>, &[(Granted, Finished)]),
 ) -> Result<Vec<Granted>> {
     if taken.is_empty() {
         return Ok(Vec::new());
@@ -160,15 +139,15 @@ async fn admit<S: Store + Clone>(
     let ids: Vec<_> = ids.collect();
     let asked = taken.iter().zip(&ids);
     let asked: Vec<_> = asked.map(|(incoming, id)| claimed(incoming, *id)).collect();
-    let standings = desk.ask(|| streamed.admit(&asked)).await?;
+    let standings = desk.ask(|| under_way.streamed.admit(&asked)).await?;
     drop(asked);
-    // A claim is nothing that is stored, so nobody else sees that a key is in this batch twice, or in the one
+    // A claim is nothing that is stored, so nobody else sees that a key is in this batch twice, or in one
     // that is being committed. Messages of one order key are taken one by one, and those of one key where that
     // is the order.
     let has_order = desk.pipeline.order.is_some();
     let ready = next.iter().filter(|_| has_order);
     let mut seen: BTreeSet<_> = ready.map(|(granted, _)| granted.id).collect();
-    let is_pending = |id| under_way.is_some_and(|it| it.has(id)) && !semel_core::planted("K04");
+    let is_pending = |id| under_way.have(id) && !semel_core::planted("K04");
     let mut granted = Vec::with_capacity(taken.len());
     for ((incoming, standing), id) in taken.into_iter().zip(standings).zip(ids) {
         match standing {

@@ -212,6 +212,36 @@ async fn the_next_batch_is_decided_while_one_is_committed() {
     assert_eq!(transactions.log().commits, 2);
 }
 
+/// Makes nothing of the message `c` before `b` is put out.
+struct BehindB(Transactions);
+
+impl Effect for BehindB {
+    async fn call(&self, call: semel_engine::effect::Call) -> Verdict {
+        let (b, c) = (Message::of("b").payload, Message::of("c").payload);
+        while call.payload == c && !self.0.output().contains(&b) {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        Verdict::Done(call.payload)
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_batch_follows_the_one_before_while_the_next_one_is_worked_on() {
+    let world = World::new();
+    let broker = broker_with(&world, &["a", "b", "c"]);
+    // Committed once the third one is in hand.
+    let transactions = Transactions::of(&world, &broker).with([Answer::Await("c", 1)]);
+    let mut worker = world.worker(&broker);
+    worker.pipeline.batch = 1;
+    let transform = Arc::new(BehindB(transactions.clone()));
+    let run = worker.streamed(transactions.clone(), Some(transform));
+    let summary = tokio::time::timeout(Duration::from_secs(5), run).await;
+    let summary = summary.expect("the second waits for nobody").summary();
+    assert_eq!(summary.of(Fate::Applied), 3);
+    let expected = ["a", "b", "c"].map(|key| Message::of(key).payload);
+    assert_eq!(transactions.output(), expected);
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_key_that_is_being_committed_is_not_granted_again() {
     let world = World::new();

@@ -186,6 +186,16 @@ pub(super) const BUGS: &[Bug] = &[
         WORLD,
         &["consumer::streamed::a_key_that_is_being_committed_is_not_granted_again"],
     ),
+    engine(
+        "K06",
+        "streamed",
+        "commits a batch before the one before it is committed",
+        WORLD,
+        &[
+            "consumer::streamed::a_batch_is_committed_behind_the_one_before_however_often_that_fails",
+            "consumer::streamed::behind_a_batch_that_fails_for_good_nothing_is_committed",
+        ],
+    ),
     Bug {
         name: "K05",
         class: "all",

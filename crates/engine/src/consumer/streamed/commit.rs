@@ -1,18 +1,76 @@
-//! A batch that is being committed while the next one is decided.
+//! Batches that are being committed, one behind the other, while the next one is decided.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
 use semel_core::port::streamed::{Committed, Finished, StreamedStore};
 use semel_core::{Error, ErrorKind, OpId, Result, Store};
-use tokio::sync::Mutex;
+use tokio::sync::{Mutex, watch};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout_at};
 
 use super::Granted;
 use crate::consumer::desk::Desk;
 use crate::layer::outage::unanswered;
+
+/// The batches that are under way, the oldest first. The one behind it waits where that one ends, and for nothing
+/// else: whoever decides may be at something else then.
+pub(super) struct Commits<T> {
+    pub(super) streamed: Arc<T>,
+    under_way: VecDeque<Commit<T>>,
+}
+
+impl<T: StreamedStore> Commits<T> {
+    /// None yet.
+    pub(super) fn new(streamed: T) -> Self {
+        Self {
+            streamed: Arc::new(streamed),
+            under_way: VecDeque::new(),
+        }
+    }
+
+    pub(super) fn first(&self) -> Option<&Commit<T>> {
+        self.under_way.front()
+    }
+
+    pub(super) fn first_mut(&mut self) -> Option<&mut Commit<T>> {
+        self.under_way.front_mut()
+    }
+
+    /// Takes out the first one; from now on the next one may take too long.
+    pub(super) fn take_first(&mut self) -> Option<Commit<T>> {
+        let first = self.under_way.pop_front();
+        if let Some(next) = self.under_way.front_mut() {
+            next.is_first();
+        }
+        first
+    }
+
+    /// Whether an operation is in one of them.
+    pub(super) fn have(&self, id: OpId) -> bool {
+        self.under_way.iter().any(|it| it.ids.contains(&id))
+    }
+
+    /// Begins to commit what is ready: at once if nothing is under way, else once it is a whole batch, and behind
+    /// the one that is.
+    pub(super) fn begin<S: Store + Clone>(
+        &mut self,
+        desk: &Desk<S>,
+        next: &mut Vec<(Granted, Finished)>,
+    ) {
+        let last = self.under_way.back();
+        let has_room = last.is_none()
+            || (self.under_way.len() < MOST_UNDER_WAY && next.len() >= desk.pipeline.batch);
+        if next.is_empty() || !has_room {
+            return;
+        }
+        let behind = last.map(|last| last.done.subscribe());
+        let batch = std::mem::take(next);
+        let begun = Commit::begin(desk, &self.streamed, batch, behind);
+        self.under_way.push_back(begun);
+    }
+}
 
 /// Commits all of a batch at once, on a task of its own; it ends with this.
 ///
@@ -24,8 +82,14 @@ pub(super) struct Commit<T> {
     /// The operations of it.
     ids: BTreeSet<OpId>,
     attempt: Mutex<Attempt>,
-    /// When the first attempt has taken too long, and how long that is.
-    late: (Instant, Duration),
+    /// Whether the one before is committed, if there was one.
+    behind: Option<watch::Receiver<bool>>,
+    /// Whether this one is.
+    done: watch::Sender<bool>,
+    /// How long an attempt may take.
+    within: Duration,
+    /// When the first one has taken too long, once nothing is before it.
+    late_at: Option<Instant>,
     answers: Option<Result<Vec<Committed>>>,
 }
 
@@ -38,51 +102,75 @@ struct Attempt {
 }
 
 impl<T: StreamedStore> Commit<T> {
-    /// Begins to commit a batch.
-    pub(super) fn begin<S: Store + Clone>(
+    /// Begins to commit a batch, once the one before is committed.
+    fn begin<S: Store + Clone>(
         desk: &Desk<S>,
         streamed: &Arc<T>,
         batch: Vec<(Granted, Finished)>,
+        behind: Option<watch::Receiver<bool>>,
     ) -> Self {
         // Where the key is the order, nobody asks for it.
         let with_ids = desk.pipeline.order.is_some();
-        let within = desk.slow_answer_within();
         let (granted, finished): (Vec<_>, Vec<_>) = batch.into_iter().unzip();
         let ids = granted.iter().filter(|_| with_ids).map(|it| it.id);
+        let is_first = behind.is_none();
         let mut begun = Self {
             streamed: Arc::clone(streamed),
             ids: ids.collect(),
             granted,
             finished: finished.into(),
             attempt: Mutex::default(),
-            late: (Instant::now() + within, within),
+            behind,
+            done: watch::Sender::new(false),
+            within: desk.slow_answer_within(),
+            late_at: None,
             answers: None,
         };
+        if is_first {
+            begun.is_first();
+        }
         let commit = begun.commit();
         begun.attempt.get_mut().running.spawn(commit);
         begun
     }
 
+    /// Nothing is before it any more.
+    fn is_first(&mut self) {
+        self.late_at = Some(Instant::now() + self.within);
+    }
+
     fn commit(&self) -> impl Future<Output = Result<Vec<Committed>>> + Send + 'static {
         let (streamed, finished) = (Arc::clone(&self.streamed), Arc::clone(&self.finished));
-        async move { streamed.commit(&finished).await }
+        let (behind, done) = (self.behind.clone(), self.done.clone());
+        async move {
+            if let Some(mut behind) = behind
+                && !semel_core::planted("K06")
+                && behind.wait_for(|is_done| *is_done).await.is_err()
+            {
+                let message = "the batch before was not committed";
+                return Err(Error::new(ErrorKind::Unavailable, message).not_applied());
+            }
+            let answers = streamed.commit(&finished).await;
+            if answers.is_ok() {
+                done.send_replace(true);
+            }
+            answers
+        }
     }
 
-    /// Whether an operation is in it.
-    pub(super) fn has(&self, id: OpId) -> bool {
-        self.ids.contains(&id)
-    }
-
-    /// Waits until the first attempt has ended, whichever way, or has taken too long. Cancel safe.
+    /// Waits until the first attempt has ended, whichever way, or has taken too long. Cancel safe. For the first of
+    /// those that are under way.
     pub(super) async fn ended(&self) {
         if self.answers.is_some() {
             return;
         }
         let mut attempt = self.attempt.lock().await;
         if attempt.first.is_none() && !attempt.is_asked_again {
-            let (at, within) = self.late;
-            let ended = timeout_at(at, joined(&mut attempt.running)).await;
-            attempt.first = Some(ended.unwrap_or_else(|_| Err(unanswered(within))));
+            let ended = match self.late_at {
+                Some(at) => timeout_at(at, joined(&mut attempt.running)).await,
+                None => Ok(joined(&mut attempt.running).await),
+            };
+            attempt.first = Some(ended.unwrap_or_else(|_| Err(unanswered(self.within))));
         }
     }
 
@@ -137,3 +225,6 @@ async fn joined(running: &mut JoinSet<Result<Vec<Committed>>>) -> Result<Vec<Com
         None => Err(Error::new(ErrorKind::Internal, "no commit is under way")),
     }
 }
+
+/// As many as keep the broker at it: one that it commits, and one that waits.
+const MOST_UNDER_WAY: usize = 2;
