@@ -17,6 +17,7 @@ mod patience;
 mod stream;
 mod streamed;
 mod transaction;
+mod unsettled;
 
 use std::sync::Arc;
 use std::time::Duration;

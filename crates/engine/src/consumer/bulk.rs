@@ -9,14 +9,14 @@ mod flight;
 use std::sync::Arc;
 use std::time::Duration;
 
-use semel_core::{Claim, Result, Settlement, Store};
+use semel_core::{Result, Store};
 use tokio::time::sleep;
 
 use super::desk::{Desk, RECHECK};
 use super::intake::Intake;
 use super::patience::Patience;
-use super::stream::{self, Admitted, conclude, given_back, jitter, settlement};
-use crate::consumer::InHand;
+use super::stream::{self, Admitted, given_back, jitter, settlement};
+use super::unsettled::Unsettled;
 use crate::effect::BulkEffect;
 use flight::{Flights, Landed};
 
@@ -103,26 +103,20 @@ impl Bulk {
             .iter()
             .map(|incoming| incoming.request.clone())
             .collect();
-        let settlements: Vec<_> = settling
-            .iter()
-            .map(|(.., settlement)| settlement.clone())
-            .collect();
         let asked_at = desk.now();
         let asking = async {
             if desk.is_away() {
                 // One probe, not two.
-                let settled = desk.try_settle(&settlements).await?;
+                let settled = desk.try_settle(settling.settlements()).await?;
                 return Ok((settled, desk.try_claim(&requests).await?));
             }
-            tokio::try_join!(desk.try_settle(&settlements), desk.try_claim(&requests))
+            tokio::try_join!(
+                desk.try_settle(settling.settlements()),
+                desk.try_claim(&requests)
+            )
         };
         let (settled, asked) = self.beside(desk, asking).await?;
-        for ((incoming, claim, settlement), settled) in settling.into_iter().zip(settled) {
-            match settled {
-                Some(settled) => conclude(desk, incoming, &claim, &settlement.step, settled)?,
-                None => desk.away.unsettled.push((incoming, claim, settlement)),
-            }
-        }
+        settling.conclude(desk, settled)?;
         let taken = stream::Taken {
             messages: taken,
             suspended,
@@ -148,11 +142,7 @@ impl Bulk {
     }
 
     /// What has ended and is to be reported, with what was left over from before.
-    fn ended<S: Store + Clone>(
-        &mut self,
-        desk: &mut Desk<S>,
-        is_stopping: bool,
-    ) -> Vec<(InHand, Claim, Settlement)> {
+    fn ended<S: Store + Clone>(&mut self, desk: &mut Desk<S>, is_stopping: bool) -> Unsettled {
         let mut settling = std::mem::take(&mut desk.away.unsettled);
         for landed in self.landed.drain(..) {
             let is_broken_off = landed.is_broken_off;
@@ -161,13 +151,14 @@ impl Bulk {
                     desk.end_unprotected(incoming, verdict);
                     continue;
                 }
-                let settlement = settlement(&desk.pipeline, &claim, verdict);
+                let token = claim.token;
+                let settlement = settlement(&desk.pipeline, claim, verdict);
                 let settlement = if is_stopping {
                     given_back(settlement, is_broken_off)
                 } else {
                     jitter(desk, settlement)
                 };
-                settling.push((incoming, claim, settlement));
+                settling.push(incoming, token, settlement);
             }
         }
         settling
@@ -213,14 +204,8 @@ impl Bulk {
     async fn give_back<S: Store + Clone>(&mut self, desk: &mut Desk<S>) -> Result<()> {
         self.flights.break_off(&mut self.landed).await;
         let settling = self.ended(desk, true);
-        let settlements: Vec<_> = settling
-            .iter()
-            .map(|(.., settlement)| settlement.clone())
-            .collect();
-        let settled = desk.settle_all(&settlements).await?;
-        for ((incoming, claim, settlement), settled) in settling.into_iter().zip(settled) {
-            conclude(desk, incoming, &claim, &settlement.step, settled)?;
-        }
+        let settled = desk.settle_all(settling.settlements()).await?;
+        settling.conclude(desk, settled.into_iter().map(Some))?;
         desk.put_back_suspended();
         Ok(())
     }

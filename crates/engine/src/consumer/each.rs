@@ -19,7 +19,7 @@ use tokio::task::{AbortHandle, Id, JoinError, JoinSet};
 use super::desk::{Asked, Desk, past_provider};
 use super::intake::{Intake, Told};
 use super::patience::Patience;
-use super::stream::{call, conclude, given_back, jitter, settlement};
+use super::stream::{call, given_back, jitter, settlement};
 use crate::consumer::InHand;
 use crate::effect::{Effect, Verdict};
 use crate::event::Event;
@@ -186,8 +186,9 @@ impl Attempts {
             } else if let Some(Found(found)) = lost {
                 desk.fenced(incoming, claim.token, found);
             } else {
-                let settlement = jitter(desk, settlement(&desk.pipeline, &claim, verdict));
-                settling.push((incoming, claim, settlement));
+                let token = claim.token;
+                let settlement = jitter(desk, settlement(&desk.pipeline, claim, verdict));
+                settling.push(incoming, token, settlement);
             }
         }
         let free = desk.pipeline.concurrency.saturating_sub(self.running.len());
@@ -201,29 +202,20 @@ impl Attempts {
             .iter()
             .map(|incoming| incoming.request.clone())
             .collect();
-        let settlements: Vec<_> = settling
-            .iter()
-            .map(|(.., settlement)| settlement.clone())
-            .collect();
         let asked_at = desk.now();
         let asking = async {
             if desk.is_away() {
                 // One probe, not two.
-                let settled = desk.try_settle(&settlements).await?;
+                let settled = desk.try_settle(settling.settlements()).await?;
                 return Ok((Some(settled), desk.try_claim(&requests).await?));
             }
-            let settling = desk.try_settle(&settlements);
-            side_by_side(settling, desk.try_claim(&requests), desk.pipeline.lease / 6).await
+            let settled = desk.try_settle(settling.settlements());
+            side_by_side(settled, desk.try_claim(&requests), desk.pipeline.lease / 6).await
         };
         let (settled, admissions) = self.beside(desk, asking).await?;
-        let settled = settled.unwrap_or_else(|| settlements.iter().map(|_| None).collect());
-        for ((incoming, claim, settlement), settled) in settling.into_iter().zip(settled) {
-            match settled {
-                Some(settled) => conclude(desk, incoming, &claim, &settlement.step, settled)?,
-                None if semel_core::planted("U04") => desk.completed(&incoming, false),
-                None => desk.away.unsettled.push((incoming, claim, settlement)),
-            }
-        }
+        let settled =
+            settled.unwrap_or_else(|| settling.settlements().iter().map(|_| None).collect());
+        settling.conclude(desk, settled)?;
         match admissions {
             Asked::Answered(admissions) => {
                 let admitted = taken.into_iter().zip(admissions).collect();
@@ -257,7 +249,7 @@ impl Attempts {
                 Admission::Granted(claim) if desk.may_begin(asked_at) => {
                     if semel_core::planted("M01") {
                         let done = Verdict::Done(bytes::Bytes::new());
-                        let done = settlement(&desk.pipeline, &claim, done);
+                        let done = settlement(&desk.pipeline, claim.clone(), done);
                         desk.settle_all(&[done]).await?;
                     }
                     self.begin(desk, effect, incoming, claim);
@@ -347,21 +339,15 @@ impl Attempts {
         let mut settling = std::mem::take(&mut desk.away.unsettled);
         for (running, verdict) in std::mem::take(&mut self.finished) {
             if running.is_protected {
+                let token = running.claim.token;
                 let settlement =
-                    given_back(settlement(&desk.pipeline, &running.claim, verdict), true);
-                settling.push((running.incoming, running.claim, settlement));
+                    given_back(settlement(&desk.pipeline, running.claim, verdict), true);
+                settling.push(running.incoming, token, settlement);
             } else {
                 desk.end_unprotected(running.incoming, verdict);
             }
         }
-        let settlements: Vec<_> = settling
-            .iter()
-            .map(|(.., settlement)| settlement.clone())
-            .collect();
-        let settled = desk.settle_all(&settlements).await?;
-        for ((incoming, claim, settlement), settled) in settling.into_iter().zip(settled) {
-            conclude(desk, incoming, &claim, &settlement.step, settled)?;
-        }
-        Ok(())
+        let settled = desk.settle_all(settling.settlements()).await?;
+        settling.conclude(desk, settled.into_iter().map(Some))
     }
 }

@@ -11,7 +11,7 @@ use semel_core::{
 
 use super::desk::{Desk, RECHECK};
 use super::intake::Intake;
-use super::stream::{Patience, admit, conclude, settle};
+use super::stream::{Patience, admit, conclude, settle_left};
 use crate::consumer::InHand;
 use crate::effect::Output;
 
@@ -25,7 +25,7 @@ pub(super) async fn run<S: Store + Clone>(
     loop {
         desk.gather(&mut intake).await;
         // What was granted too late to be appended.
-        settle(desk, Vec::new(), Patience::Waits).await?;
+        settle_left(desk, Patience::Waits).await?;
         if desk.is_done() {
             return desk.close(intake).await;
         }
@@ -123,7 +123,7 @@ async fn append<S: Store + Clone>(
         match answer {
             Settled::Now(_) => again.push((incoming, claim)),
             Settled::Fenced { .. } | Settled::Failed(_) => {
-                conclude(desk, incoming, &claim, &settlement.step, answer)?;
+                conclude(desk, incoming, claim.token, &settlement.step, answer)?;
             }
         }
     }
@@ -163,7 +163,7 @@ async fn give_back<S: Store + Clone>(
     for (((incoming, claim), settlement), settled) in
         granted.into_iter().zip(settlements).zip(settled)
     {
-        conclude(desk, incoming, &claim, &settlement.step, settled)?;
+        conclude(desk, incoming, claim.token, &settlement.step, settled)?;
     }
     Ok(Vec::new())
 }

@@ -4,11 +4,13 @@
 use std::time::Duration;
 
 use semel_core::{
-    Admission, Certainty, Claim, Outcome, Result, Settled, Settlement, StateKind, Step, Store,
+    Admission, Certainty, Claim, FencingToken, Outcome, Result, Settled, Settlement, StateKind,
+    Step, Store,
 };
 
 use super::desk::{Asked, Desk, LONGEST_WAIT, RECHECK, past_provider, renewals};
 use super::intake::Intake;
+use super::unsettled::Unsettled;
 use crate::consumer::InHand;
 use crate::effect::{BatchEffect, Call, Verdict};
 use crate::event::Event;
@@ -22,11 +24,11 @@ pub(super) async fn run<S: Store + Clone>(
     loop {
         desk.gather(&mut intake).await;
         if desk.is_done() {
-            settle(desk, Vec::new(), Patience::Waits).await?;
+            settle_left(desk, Patience::Waits).await?;
             desk.put_back_suspended();
             return desk.close(intake).await;
         }
-        settle(desk, Vec::new(), Patience::GivesWay).await?;
+        settle_left(desk, Patience::GivesWay).await?;
         let batch = admit(desk).await?;
         if !batch.is_empty() {
             call_all(desk, &mut effect, batch).await?;
@@ -77,19 +79,20 @@ async fn call_all<S: Store + Clone>(
         error: "the effect gave no verdict".into(),
     };
     verdicts.resize(calls.len(), unknown);
-    let mut settling = Vec::with_capacity(messages.len());
+    let mut settling = std::mem::take(&mut desk.away.unsettled);
     for ((incoming, claim), verdict) in messages.into_iter().zip(verdicts) {
         if !is_protected {
             desk.end_unprotected(incoming, verdict);
             continue;
         }
-        let settlement = settlement(&desk.pipeline, &claim, verdict);
+        let token = claim.token;
+        let settlement = settlement(&desk.pipeline, claim, verdict);
         let settlement = if is_given_back || desk.is_stopping() {
             given_back(settlement, is_given_back)
         } else {
             jitter(desk, settlement)
         };
-        settling.push((incoming, claim, settlement));
+        settling.push(incoming, token, settlement);
     }
     settle(desk, settling, Patience::GivesWay).await
 }
@@ -101,32 +104,29 @@ pub(super) enum Patience {
     GivesWay,
 }
 
-/// Reports what has ended under a claim, now and before.
-pub(super) async fn settle<S: Store + Clone>(
+/// Reports what is left over from before.
+pub(super) async fn settle_left<S: Store + Clone>(
     desk: &mut Desk<S>,
-    ended: Vec<(InHand, Claim, Settlement)>,
     patience: Patience,
 ) -> Result<()> {
-    let mut settling = std::mem::take(&mut desk.away.unsettled);
-    settling.extend(ended);
-    let settlements: Vec<_> = settling
-        .iter()
-        .map(|(.., settlement)| settlement.clone())
-        .collect();
+    let left = std::mem::take(&mut desk.away.unsettled);
+    settle(desk, left, patience).await
+}
+
+/// Reports what has ended under a claim.
+async fn settle<S: Store + Clone>(
+    desk: &mut Desk<S>,
+    ended: Unsettled,
+    patience: Patience,
+) -> Result<()> {
     let settled = match patience {
         Patience::Waits => {
-            let settled = desk.settle_all(&settlements).await?;
+            let settled = desk.settle_all(ended.settlements()).await?;
             settled.into_iter().map(Some).collect()
         }
-        Patience::GivesWay => desk.try_settle(&settlements).await?,
+        Patience::GivesWay => desk.try_settle(ended.settlements()).await?,
     };
-    for ((incoming, claim, settlement), settled) in settling.into_iter().zip(settled) {
-        match settled {
-            Some(settled) => conclude(desk, incoming, &claim, &settlement.step, settled)?,
-            None => desk.away.unsettled.push((incoming, claim, settlement)),
-        }
-    }
-    Ok(())
+    ended.conclude(desk, settled)
 }
 
 /// A batch that may run.
@@ -196,8 +196,9 @@ pub(super) fn admitted<S: Store + Clone>(
                 desk.note_claimed(incoming.delivery);
                 desk.observe_message(&incoming, &Event::Granted { claim: &claim });
                 if desk.is_past_provider(incoming.delivery) {
-                    let settlement = settlement(&desk.pipeline, &claim, past_provider());
-                    desk.away.unsettled.push((incoming, claim, settlement));
+                    let fencing = claim.token;
+                    let settlement = settlement(&desk.pipeline, claim, past_provider());
+                    desk.away.unsettled.push(incoming, fencing, settlement);
                 } else {
                     messages.push((incoming, claim));
                 }
@@ -252,7 +253,7 @@ pub(super) fn call(incoming: &Incoming, claim: Claim) -> Call {
 }
 
 /// What a verdict has the claim report.
-pub(super) fn settlement(pipeline: &Pipeline, claim: &Claim, verdict: Verdict) -> Settlement {
+pub(super) fn settlement(pipeline: &Pipeline, claim: Claim, verdict: Verdict) -> Settlement {
     let window = pipeline.window;
     let release = |error, certainty, after| Step::Release {
         error,
@@ -280,7 +281,7 @@ pub(super) fn settlement(pipeline: &Pipeline, claim: &Claim, verdict: Verdict) -
         Verdict::Dead { error } => Step::Fail { error, window },
     };
     Settlement {
-        operation: claim.operation.clone(),
+        operation: claim.operation,
         claim_id: claim.claim_id,
         step,
     }
@@ -312,7 +313,7 @@ pub(super) fn given_back(mut settlement: Settlement, is_broken_off: bool) -> Set
 pub(super) fn conclude<S: Store + Clone>(
     desk: &mut Desk<S>,
     incoming: InHand,
-    claim: &Claim,
+    token: FencingToken,
     step: &Step,
     settled: Settled,
 ) -> Result<()> {
@@ -329,9 +330,9 @@ pub(super) fn conclude<S: Store + Clone>(
         }
         // No step that is reported here leads to these; ask again.
         Settled::Now(state @ (StateKind::Claimed | StateKind::Started)) => {
-            desk.fenced(incoming, claim.token, Some(state));
+            desk.fenced(incoming, token, Some(state));
         }
-        Settled::Fenced { found } => desk.fenced(incoming, claim.token, found),
+        Settled::Fenced { found } => desk.fenced(incoming, token, found),
         Settled::Failed(error) => desk.hold_failed(incoming, error)?,
     }
     Ok(())

@@ -8,10 +8,11 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use semel_core::port::source::DeliveryId;
-use semel_core::{Claim, FencingToken, Settlement, Store, Timestamp};
+use semel_core::{Claim, FencingToken, Store, Timestamp};
 
 use super::{Desk, LONGEST_WAIT, RECHECK};
 use crate::consumer::InHand;
+use crate::consumer::unsettled::Unsettled;
 use crate::effect::{Class, Verdict};
 use crate::event::Event;
 use crate::pipeline::Fail;
@@ -24,7 +25,7 @@ pub(in crate::consumer) struct Away {
     /// without a claim (any more).
     suspended: Vec<InHand>,
     /// What ended under its claim, or will not begin under it, and is not settled.
-    pub(in crate::consumer) unsettled: Vec<(InHand, Claim, Settlement)>,
+    pub(in crate::consumer) unsettled: Unsettled,
     /// Deliveries in hand that were attempted without a claim, or must not be.
     tried: BTreeMap<DeliveryId, Tried>,
 }

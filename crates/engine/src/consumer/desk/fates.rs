@@ -133,8 +133,9 @@ impl<S: Store + Clone> Desk<S> {
     /// out would tell of an attempt that never was.
     fn too_late(&mut self, incoming: InHand, claim: Claim) {
         self.note_claimed(incoming.delivery);
+        let token = claim.token;
         let settlement = Settlement {
-            operation: claim.operation.clone(),
+            operation: claim.operation,
             claim_id: claim.claim_id,
             step: Step::Release {
                 error: "granted too late to begin".into(),
@@ -145,7 +146,7 @@ impl<S: Store + Clone> Desk<S> {
                 window: self.pipeline.window,
             },
         };
-        self.away.unsettled.push((incoming, claim, settlement));
+        self.away.unsettled.push(incoming, token, settlement);
     }
 
     /// Holds back an item that the store could not decide; fails if it never will.

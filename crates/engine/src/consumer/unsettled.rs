@@ -1,0 +1,52 @@
+//! What has ended under its claim, or will not begin under it, for as long as the store has not taken that.
+
+use semel_core::{FencingToken, Result, Settled, Settlement, Store};
+
+use super::InHand;
+use super::desk::Desk;
+use super::stream::conclude;
+
+/// Messages and what their claims report. The reports lie by themselves, as the store is given them.
+#[derive(Debug, Default)]
+pub(super) struct Unsettled {
+    messages: Vec<(InHand, FencingToken)>,
+    settlements: Vec<Settlement>,
+}
+
+impl Unsettled {
+    pub(super) fn is_empty(&self) -> bool {
+        self.messages.is_empty()
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.messages.len()
+    }
+
+    /// Adds a message whose claim had this token.
+    pub(super) fn push(&mut self, incoming: InHand, token: FencingToken, settlement: Settlement) {
+        self.messages.push((incoming, token));
+        self.settlements.push(settlement);
+    }
+
+    /// What is to be reported.
+    pub(super) fn settlements(&self) -> &[Settlement] {
+        &self.settlements
+    }
+
+    /// Deals with the answers, one for each; what has none goes on waiting.
+    pub(super) fn conclude<S: Store + Clone>(
+        self,
+        desk: &mut Desk<S>,
+        answers: impl IntoIterator<Item = Option<Settled>>,
+    ) -> Result<()> {
+        let reported = self.messages.into_iter().zip(self.settlements);
+        for (((incoming, token), settlement), answer) in reported.zip(answers) {
+            match answer {
+                Some(settled) => conclude(desk, incoming, token, &settlement.step, settled)?,
+                None if semel_core::planted("U04") => desk.completed(&incoming, false),
+                None => desk.away.unsettled.push(incoming, token, settlement),
+            }
+        }
+        Ok(())
+    }
+}
