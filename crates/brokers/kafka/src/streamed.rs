@@ -36,7 +36,7 @@ use semel_core::{Admission, Clock, Code, Error, ErrorKind, Result, Window};
 
 use crate::consume::Context;
 use crate::options::Options;
-use crate::shared::{AssignmentId, Shared};
+use crate::shared::{AssignmentId, Place, Shared};
 pub use find::{Remembered, find};
 use transact::Transactor;
 
@@ -150,21 +150,33 @@ impl StreamedStore for KafkaStream {
         let places = self.shared.lock().places(&ids);
         let now = self.images.clock.now();
         let images = self.images.lock();
-        let standing = batch.iter().zip(places).map(|(claimed, place)| {
-            let known = place.and_then(|place| Some((place, images.get(&place.assignment)?)));
-            match known {
-                None => Standing::Gone,
-                Some((_, known)) if !known.is_restored => Standing::Ours(Admission::Busy {
-                    until: now.plus(AGAIN),
-                    now,
-                }),
-                Some((place, known)) => {
-                    let Claimed { id, request, .. } = *claimed;
-                    Standing::Ours(known.image.admit(id, request, place.offset, now))
+        let known = |place: Option<Place>| {
+            let place = place?;
+            Some((place, images.get(&place.assignment)?))
+        };
+        let mut standings = Vec::with_capacity(batch.len());
+        for (batch, places) in batch.chunks(AT_HAND).zip(places.chunks(AT_HAND)) {
+            for (claimed, place) in batch.iter().zip(places) {
+                if let Some((_, known)) = known(*place) {
+                    known.image.warm(claimed.id);
                 }
             }
-        });
-        Ok(standing.collect())
+            let standing = batch.iter().zip(places).map(|(claimed, place)| {
+                let Claimed { id, request, .. } = *claimed;
+                match known(*place) {
+                    None => Standing::Gone,
+                    Some((_, known)) if !known.is_restored => Standing::Ours(Admission::Busy {
+                        until: now.plus(AGAIN),
+                        now,
+                    }),
+                    Some((place, known)) => {
+                        Standing::Ours(known.image.admit(id, request, place.offset, now))
+                    }
+                }
+            });
+            standings.extend(standing);
+        }
+        Ok(standings)
     }
 
     async fn commit(&self, batch: &Arc<[Finished]>) -> Result<Vec<Committed>> {
@@ -290,5 +302,7 @@ fn panicked(error: tokio::task::JoinError) -> Error {
     Error::new(ErrorKind::Internal, "committing to Kafka panicked").with_source(error)
 }
 
+/// Of how many operations what is known is brought close at once: few enough to stay in the cache.
+const AT_HAND: usize = 64;
 /// When a partition is looked at again whose image is being restored.
 const AGAIN: Duration = Duration::from_millis(50);

@@ -52,10 +52,7 @@ impl Prefix {
     }
 
     fn change(&mut self, offset: i64, to: State) {
-        let place = self
-            .open
-            .binary_search_by_key(&offset, |(offset, _)| *offset);
-        if let Ok(place) = place {
+        if let Some(place) = self.place(offset) {
             let state = &mut self.open[place].1;
             if *state == State::Held {
                 self.held -= 1;
@@ -64,6 +61,18 @@ impl Prefix {
                 *state = to;
             }
         }
+    }
+
+    /// Where the record at this offset is, if it is open.
+    fn place(&self, offset: i64) -> Option<usize> {
+        let (first, _) = self.open.front()?;
+        // Without gaps in the log it is at once where it must be.
+        let guess = usize::try_from(offset.checked_sub(*first)?).ok()?;
+        if self.open.get(guess).is_some_and(|(at, _)| *at == offset) {
+            return Some(guess);
+        }
+        let found = self.open.binary_search_by_key(&offset, |(at, _)| *at);
+        found.ok()
     }
 
     /// How many records are in somebody's hand.

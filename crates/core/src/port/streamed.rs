@@ -59,8 +59,8 @@ pub struct Finished {
     pub key: Key,
     /// What is remembered of its operation.
     pub entry: Entry,
-    /// What it puts out, in order; possibly nothing.
-    pub output: Vec<Publication>,
+    /// What it puts out; possibly nothing.
+    pub output: Option<Publication>,
 }
 
 /// Where a delivery stands.

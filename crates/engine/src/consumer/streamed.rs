@@ -206,7 +206,7 @@ fn finished(granted: &mut Granted, payload: Bytes) -> Finished {
         delivery: incoming.delivery,
         key: incoming.request.operation.key.clone(),
         entry: Entry::of(*id, &incoming.request),
-        output: vec![output],
+        output: Some(output),
     }
 }
 

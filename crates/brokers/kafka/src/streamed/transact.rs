@@ -34,7 +34,7 @@ struct Item<'f> {
 impl Item<'_> {
     /// The key of the record that it was made of.
     fn record_key(&self) -> Option<&[u8]> {
-        let headers = self.finished.output.first().map(|it| &it.headers)?;
+        let headers = self.finished.output.as_ref().map(|it| &it.headers)?;
         let key = headers.iter().find(|(name, _)| &**name == KEY);
         key.map(|(_, value)| &value[..])
     }
@@ -225,7 +225,7 @@ impl Transactor {
             producer.begin_transaction().map_err(Ended::of)?;
             for items in batch.values() {
                 for Item { finished, .. } in items {
-                    for publication in &finished.output {
+                    if let Some(publication) = &finished.output {
                         publish(producer, &output, publication, finished.delivery)
                             .map_err(Ended::of)?;
                     }

@@ -206,7 +206,7 @@ fn finished(delivery: &Delivery, (id, request): &(OpId, ClaimRequest), payload: 
         delivery: delivery.id,
         key: request.operation.key.clone(),
         entry: Entry::of(*id, request),
-        output: vec![output],
+        output: Some(output),
     }
 }
 

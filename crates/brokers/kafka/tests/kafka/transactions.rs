@@ -48,12 +48,12 @@ async fn commit(
             delivery: delivery.id,
             key: request.operation.key.clone(),
             entry: Entry::of(request.operation.id(), request),
-            output: vec![Publication {
+            output: Some(Publication {
                 id: request.operation.id().to_string().into(),
                 order: None,
                 payload: delivery.payload.clone(),
                 headers: Vec::new(),
-            }],
+            }),
         })
         .collect();
     stream.commit(&batch).await

@@ -210,7 +210,7 @@ mod tests {
     use super::*;
 
     fn known(id: u128, at: u64) -> Known {
-        let fingerprint = (id % 3 > 0).then_some((u32::MAX, u64::MAX - at));
+        let fingerprint = (!id.is_multiple_of(3)).then_some((u32::MAX, u64::MAX - at));
         Known {
             at: Timestamp::from_millis(at),
             entry: Entry {

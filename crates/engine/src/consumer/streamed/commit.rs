@@ -204,7 +204,7 @@ impl<T: StreamedStore> Commit<T> {
         let answers = self.answers.take().unwrap_or_else(|| Ok(Vec::new()))?;
         let batch = self.granted.iter_mut().zip(&*self.finished).zip(&answers);
         for ((granted, finished), answer) in batch {
-            if let (Committed::Refused(_), Some(output)) = (answer, finished.output.first())
+            if let (Committed::Refused(_), Some(output)) = (answer, &finished.output)
                 && granted.incoming.headers.is_empty()
             {
                 granted.incoming.headers.clone_from(&output.headers);
