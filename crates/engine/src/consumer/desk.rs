@@ -317,22 +317,24 @@ impl<S: Store + Clone> Desk<S> {
             }
         }
         self.post();
-        let mut acknowledge = Vec::with_capacity(self.settled.len());
-        for met in std::mem::take(&mut self.settled) {
+        let settled = std::mem::take(&mut self.settled);
+        // In a loop of its own: each looks somewhere else, and so they are waited for together.
+        for held in settled.iter().filter_map(|met| met.held.as_ref()) {
+            self.lanes.finish(held.lane, held.payload_bytes);
+        }
+        let mut acknowledge = Vec::with_capacity(settled.len());
+        for met in settled {
             let Met {
                 delivery,
-                held,
                 fate,
                 is_sent_again,
+                ..
             } = met;
             self.summary.count(fate);
             self.summary.sent_again += u64::from(is_sent_again);
             self.observe(&Event::Settled { delivery, fate });
             self.in_hand.remove(delivery);
             acknowledge.push(delivery);
-            if let Some(held) = held {
-                self.lanes.finish(held.lane, held.payload_bytes);
-            }
         }
         if !acknowledge.is_empty() {
             self.tell(intake, Told::Acknowledge(acknowledge)).await;
