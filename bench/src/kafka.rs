@@ -357,9 +357,17 @@ fn chances() -> impl Iterator<Item = usize> {
 }
 
 impl Drop for Site {
+    /// Deletes what is left of the benchmark: the input, and changelogs, whose names have that of a group.
     fn drop(&mut self) {
+        let names = self.consumer(&self.input).and_then(|reader| {
+            let metadata = reader.fetch_metadata(None, PATIENCE)?;
+            let names = metadata.topics().iter().map(|it| it.name().to_owned());
+            let ours = names.filter(|name| name.contains(&self.input));
+            Ok(ours.collect::<Vec<_>>())
+        });
         // A topic that stays is only in the way.
-        let _ = self.delete(&[&self.input]);
+        let names = names.unwrap_or_default();
+        let _ = self.delete(&names.iter().map(String::as_str).collect::<Vec<_>>());
     }
 }
 

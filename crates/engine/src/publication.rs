@@ -9,7 +9,7 @@ use semel_core::{ByteString, Operation, Parked, Record, State, Timestamp};
 
 use crate::effect::Call;
 
-/// Of a dead letter: the operation name: the pipeline.
+/// Of a dead letter: the operation name, which is the pipeline's.
 pub const OPERATION: &str = "semel-operation";
 /// Of a dead letter: the id of the operation, 64 hexadecimal digits.
 pub const OPERATION_ID: &str = "semel-operation-id";
