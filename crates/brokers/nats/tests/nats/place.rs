@@ -6,7 +6,7 @@ use std::time::Duration;
 use async_nats::HeaderMap;
 use async_nats::jetstream::message::PublishMessage;
 use async_nats::jetstream::stream::{self, Stream};
-use async_nats::jetstream::{self, Context};
+use async_nats::jetstream::{self, Context, ContextBuilder};
 use bytes::Bytes;
 use futures_util::future::join_all;
 use semel_broker_nats::{NatsSource, Options};
@@ -31,9 +31,11 @@ impl Place {
         let next = NEXT.fetch_add(1, Ordering::Relaxed);
         let name = format!("test-{}-{next}", std::process::id());
         let client = async_nats::connect(url).await.expect("the server is there");
+        // The driver's own five seconds are too few on a machine that is busy with other tests.
+        let context = ContextBuilder::new().timeout(Duration::from_secs(60));
         let place = Self {
             url: url.to_owned(),
-            context: jetstream::new(client),
+            context: context.build(client),
             name,
         };
         place.make(|_| {}).await;
