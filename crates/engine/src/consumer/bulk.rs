@@ -1,9 +1,11 @@
 //! Effects that take whole batches, several of them at once.
 //!
-//! Every turn settles the batches that have ended and claims another one, side by side, so that one durable
-//! write can carry both; meanwhile the others are under way. A message of each order key is in hand at a time,
-//! so no batch can overtake another where that would matter.
+//! Every turn reports the batches that have ended and asks for the claims of another one, side by side, so that one
+//! durable write can carry both. The store is at that while the answers to the turn before are dealt with, and
+//! meanwhile batches are under way. A message of each order key is in hand at a time, so no batch can overtake
+//! another where that would matter.
 
+mod asks;
 mod flight;
 
 use std::sync::Arc;
@@ -12,12 +14,13 @@ use std::time::Duration;
 use semel_core::{Result, Store};
 use tokio::time::sleep;
 
-use super::desk::{Desk, RECHECK};
+use super::desk::{Asked, Desk, RECHECK};
 use super::intake::Intake;
 use super::patience::Patience;
-use super::stream::{self, Admitted, given_back, jitter, settlement};
+use super::stream::{self, Admitted, Taken, given_back, jitter, settlement};
 use super::unsettled::Unsettled;
 use crate::effect::BulkEffect;
+use asks::{Ask, Asks};
 use flight::{Flights, Landed};
 
 pub(super) async fn run<S: Store + Clone, E: BulkEffect>(
@@ -25,27 +28,30 @@ pub(super) async fn run<S: Store + Clone, E: BulkEffect>(
     mut intake: Intake,
     effect: Arc<E>,
 ) -> Result<()> {
+    // Two that the store is asked about, one that is under way and one that is gathered.
+    desk.batches = 4;
     let mut bulk = Bulk {
+        asks: Asks::default(),
         flights: Flights::default(),
         landed: Vec::new(),
         renew_at: desk.now(),
         patience: Patience::default(),
     };
     loop {
-        bulk.wait(desk, &mut intake).await;
-        let is_idle = bulk.flights.is_empty() && bulk.landed.is_empty();
-        if desk.is_done() && (is_idle || bulk.patience.is_over(desk)) {
-            bulk.give_back(desk).await?;
+        let ended = bulk.wait(desk, &mut intake).await;
+        if desk.is_done() && (bulk.is_idle(ended.as_ref()) || bulk.patience.is_over(desk)) {
+            bulk.give_back(desk, ended).await?;
             return desk.close(intake).await;
         }
         bulk.renew_if_due(desk).await?;
-        bulk.turn(desk, &effect).await?;
+        bulk.turn(desk, &effect, ended).await?;
         desk.flush(&intake).await?;
     }
 }
 
-/// Batches under way and those that wait to be settled.
+/// Batches under way, those that wait to be settled, and what the store is at.
 struct Bulk {
+    asks: Asks,
     flights: Flights,
     landed: Vec<Landed>,
     renew_at: Duration,
@@ -53,79 +59,131 @@ struct Bulk {
 }
 
 impl Bulk {
-    /// Waits until a batch ends, there is one to begin, leases want renewing, or the store may be asked again.
-    async fn wait<S: Store + Clone>(&mut self, desk: &mut Desk<S>, intake: &mut Intake) {
+    fn is_idle(&self, ended: Option<&Ask>) -> bool {
+        let nothing_is_asked = self.asks.is_empty() && ended.is_none();
+        nothing_is_asked && self.flights.is_empty() && self.landed.is_empty()
+    }
+
+    /// Whether another batch may be claimed beside those that are.
+    fn may_claim<S: Store + Clone>(&self, desk: &Desk<S>, ended: Option<&Ask>) -> bool {
+        let claiming = self.asks.claiming() + usize::from(ended.is_some_and(Ask::is_claiming));
+        let has_room = self.asks.have_room(desk.leaves_store_alone());
+        has_room && !desk.is_stopping() && self.flights.have_room(claiming)
+    }
+
+    /// Waits until the store has answered, a batch ends, there is one to begin, leases want renewing, or the store
+    /// may be asked again. Answers with what the store has answered.
+    async fn wait<S: Store + Clone>(
+        &mut self,
+        desk: &mut Desk<S>,
+        intake: &mut Intake,
+    ) -> Option<Ask> {
         self.flights.collect(&mut self.landed);
-        if !self.landed.is_empty() {
+        if !self.landed.is_empty() && self.asks.have_room(desk.leaves_store_alone()) {
             desk.take_in(intake);
-            return;
+            return self.asks.take_ended().await;
         }
-        if self.flights.is_empty() {
-            return desk.gather(intake).await;
+        if self.flights.is_empty() && self.asks.is_empty() {
+            desk.gather(intake).await;
+            return None;
         }
         let patience = self.patience.ends(desk);
         let wake_at = patience.map_or(self.renew_at, |end| end.min(self.renew_at));
         let nap = wake_at.saturating_sub(desk.now());
         let is_stopping = desk.is_stopping();
-        if is_stopping || !self.flights.have_room() {
-            let mut shutdown = desk.shutdown.clone();
+        let may_claim = self.may_claim(desk, None);
+        let has_ended = if is_stopping {
             tokio::select! {
                 biased;
-                () = self.flights.ended(&mut self.landed) => {}
-                () = shutdown.request(), if !is_stopping => {}
-                () = sleep(nap) => {}
+                () = self.asks.ended() => true,
+                () = self.flights.ended(&mut self.landed) => false,
+                () = sleep(nap) => false,
                 never = desk.keep_in_hand() => match never {},
             }
         } else {
+            let mut shutdown = desk.shutdown.clone();
             tokio::select! {
                 biased;
-                () = self.flights.ended(&mut self.landed) => {}
-                () = desk.gather(intake) => {}
-                () = sleep(nap) => {}
+                () = self.asks.ended() => true,
+                () = self.flights.ended(&mut self.landed) => false,
+                () = shutdown.request() => false,
+                () = desk.gather_where(intake, may_claim) => false,
+                () = sleep(nap) => false,
             }
+        };
+        if has_ended {
+            return self.asks.take_first();
         }
+        None
     }
 
-    /// Settles what has ended and claims what there is room for, side by side.
+    /// Asks the store about another turn, then deals with what it has answered to the one before: so it has
+    /// something to do meanwhile.
     async fn turn<S: Store + Clone, E: BulkEffect>(
         &mut self,
         desk: &mut Desk<S>,
         effect: &Arc<E>,
+        ended: Option<Ask>,
     ) -> Result<()> {
-        let settling = self.ended(desk, desk.is_stopping());
-        let room = if desk.is_stopping() || !self.flights.have_room() {
-            0
-        } else {
-            desk.pipeline.batch
+        // What a store that is away does not take is to be asked about again, but not at once.
+        if ended.is_none() || !desk.leaves_store_alone() {
+            self.ask(desk, ended.as_ref());
+        }
+        let Some(ask) = ended.or_else(|| self.asks.take_unbegun()) else {
+            return Ok(());
         };
-        let (taken, suspended) = desk.take_to_ask(room);
-        let requests: Vec<_> = taken
-            .iter()
-            .map(|incoming| incoming.request.clone())
-            .collect();
-        let asked_at = desk.now();
-        let asking = async {
-            if desk.is_away() {
-                // One probe, not two.
-                let settled = desk.try_settle(settling.settlements()).await?;
-                return Ok((settled, desk.try_claim(&requests).await?));
+        if desk.is_stopping() {
+            return self.conclude_only(desk, ask).await;
+        }
+        let answered = self.beside(desk, ask.answered(desk)).await?;
+        // A batch is under way while what has ended is dealt with.
+        let admitted = stream::admitted(desk, answered.taken, answered.admitted)?;
+        self.begin(desk, effect, admitted);
+        answered.settling.conclude(desk, answered.settled)
+    }
+
+    /// Deals with what the store has answered in a shutdown: what was claimed is to be given back, and does not
+    /// begin.
+    async fn conclude_only<S: Store + Clone>(&self, desk: &mut Desk<S>, ask: Ask) -> Result<()> {
+        let answered = self.beside(desk, ask.answered(desk)).await?;
+        match answered.admitted {
+            Asked::Answered(admissions) => {
+                for (incoming, admission) in answered.taken.messages.into_iter().zip(admissions) {
+                    desk.refused(incoming, admission)?;
+                }
             }
-            tokio::try_join!(
-                desk.try_settle(settling.settlements()),
-                desk.try_claim(&requests)
-            )
+            Asked::NotNow { .. } => {
+                for incoming in answered.taken.messages {
+                    desk.suspend(incoming);
+                }
+            }
+        }
+        answered.settling.conclude(desk, answered.settled)
+    }
+
+    /// Asks the store about what has ended and what there is room for.
+    fn ask<S: Store + Clone>(&mut self, desk: &mut Desk<S>, ended: Option<&Ask>) {
+        if !self.asks.have_room(desk.leaves_store_alone()) {
+            return;
+        }
+        let room = if self.may_claim(desk, ended) {
+            desk.pipeline.batch
+        } else {
+            0
         };
-        let (settled, asked) = self.beside(desk, asking).await?;
-        settling.conclude(desk, settled)?;
-        let taken = stream::Taken {
-            messages: taken,
+        let settling = self.ended(desk, desk.is_stopping());
+        let (messages, suspended) = desk.take_to_ask(room);
+        let begins_unprotected = room > 0 && desk.is_away() && desk.lanes.has_ready();
+        if settling.is_empty() && messages.is_empty() && !begins_unprotected {
+            return;
+        }
+        let taken = Taken {
+            messages,
             suspended,
             room,
-            asked_at,
+            asked_at: desk.now(),
         };
-        let admitted = stream::admitted(desk, taken, asked)?;
-        self.begin(desk, effect, admitted);
-        Ok(())
+        self.asks.begin(desk, settling, taken);
     }
 
     fn begin<S: Store + Clone, E: BulkEffect>(
@@ -201,7 +259,15 @@ impl Bulk {
     }
 
     /// Breaks off what is still under way at the end, and reports that nobody knows how it ended.
-    async fn give_back<S: Store + Clone>(&mut self, desk: &mut Desk<S>) -> Result<()> {
+    async fn give_back<S: Store + Clone>(
+        &mut self,
+        desk: &mut Desk<S>,
+        ended: Option<Ask>,
+    ) -> Result<()> {
+        let mut next = ended;
+        while let Some(ask) = next.take().or_else(|| self.asks.take_first()) {
+            self.conclude_only(desk, ask).await?;
+        }
         self.flights.break_off(&mut self.landed).await;
         let settling = self.ended(desk, true);
         let settled = desk.settle_all(settling.settlements()).await?;

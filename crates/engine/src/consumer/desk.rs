@@ -3,12 +3,14 @@
 
 mod asking;
 mod away;
+mod begun;
 mod deliveries;
 mod fates;
 mod letters;
 
 pub(super) use asking::{Asked, renewals};
 pub(super) use away::past_provider;
+pub(super) use begun::Begun;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -39,6 +41,9 @@ pub(super) struct Desk<S> {
     pub(super) lanes: Lanes,
     outage: Policy,
     class: Class,
+    /// How many batches are in hand at most: one that is under way and one that is gathered, unless whoever runs
+    /// them has more under way.
+    pub(super) batches: usize,
     /// What waits for a store that is away.
     pub(super) away: Away,
     /// What waits for the broker that dead letters go to.
@@ -112,6 +117,7 @@ impl<S: Store + Clone> Desk<S> {
             lanes,
             outage,
             class,
+            batches: 2,
             away: Away::default(),
             letters: Letters::new(dead_letters),
             source,
@@ -171,9 +177,7 @@ impl<S: Store + Clone> Desk<S> {
 
     /// Whether more messages may be taken in hand: back-pressure holds the rest in the source.
     pub(super) fn has_room(&self) -> bool {
-        // One that is under way and one that is gathered; of class streamed, one more that waits to be committed.
-        let batches = if self.class == Class::Streamed { 3 } else { 2 };
-        let most = self.pipeline.batch.max(self.pipeline.concurrency) * batches;
+        let most = self.pipeline.batch.max(self.pipeline.concurrency) * self.batches;
         // What is finished and waits for a store that is away is not in the way of what needs no store.
         let unsettled = self.away.unsettled.len().min(most);
         !self.ended
@@ -184,13 +188,19 @@ impl<S: Store + Clone> Desk<S> {
 
     /// Takes in hand whatever is there, and waits for something to do if nothing is.
     pub(super) async fn gather(&mut self, intake: &mut Intake) {
+        self.gather_where(intake, true).await;
+    }
+
+    /// The same; what is ready is something to do only where it may begin.
+    pub(super) async fn gather_where(&mut self, intake: &mut Intake, may_begin: bool) {
         loop {
             self.take_in(intake);
             self.post();
             let now = self.now();
             let may_ask = self.waits_for_store(true) && self.retry_at().is_none_or(|at| at <= now);
-            let has_fates = !self.settled.is_empty() || !self.revoked.is_empty() || may_ask;
-            if self.lanes.has_ready() || self.is_done() || has_fates {
+            let is_to_begin = may_begin && (self.lanes.has_ready() || may_ask);
+            let has_fates = !self.settled.is_empty() || !self.revoked.is_empty();
+            if is_to_begin || self.is_done() || has_fates {
                 return;
             }
             self.wait(intake).await;

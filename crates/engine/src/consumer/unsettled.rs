@@ -1,5 +1,7 @@
 //! What has ended under its claim, or will not begin under it, for as long as the store has not taken that.
 
+use std::sync::Arc;
+
 use semel_core::{FencingToken, Result, Settled, Settlement, Store};
 
 use super::InHand;
@@ -10,7 +12,7 @@ use super::stream::conclude;
 #[derive(Debug, Default)]
 pub(super) struct Unsettled {
     messages: Vec<(InHand, FencingToken)>,
-    settlements: Vec<Settlement>,
+    settlements: Arc<Vec<Settlement>>,
 }
 
 impl Unsettled {
@@ -25,11 +27,12 @@ impl Unsettled {
     /// Adds a message whose claim had this token.
     pub(super) fn push(&mut self, incoming: InHand, token: FencingToken, settlement: Settlement) {
         self.messages.push((incoming, token));
-        self.settlements.push(settlement);
+        // Shared only while the store is told, and nothing is added then.
+        Arc::make_mut(&mut self.settlements).push(settlement);
     }
 
     /// What is to be reported.
-    pub(super) fn settlements(&self) -> &[Settlement] {
+    pub(super) const fn settlements(&self) -> &Arc<Vec<Settlement>> {
         &self.settlements
     }
 
@@ -39,7 +42,9 @@ impl Unsettled {
         desk: &mut Desk<S>,
         answers: impl IntoIterator<Item = Option<Settled>>,
     ) -> Result<()> {
-        let reported = self.messages.into_iter().zip(self.settlements);
+        let settlements =
+            Arc::try_unwrap(self.settlements).unwrap_or_else(|shared| shared.to_vec());
+        let reported = self.messages.into_iter().zip(settlements);
         for (((incoming, token), settlement), answer) in reported.zip(answers) {
             match answer {
                 Some(settled) => conclude(desk, incoming, token, &settlement.step, settled)?,

@@ -158,6 +158,11 @@ impl Breaker {
         }
     }
 
+    /// To tell of a call that was made without waiting, when this was closed.
+    pub(crate) fn made(&self) -> Permit<'_> {
+        Permit::new(self, false)
+    }
+
     /// Whether the store is left alone.
     pub fn is_open(&self) -> bool {
         matches!(*self.state(), State::Open(_))

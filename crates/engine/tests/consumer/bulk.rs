@@ -7,7 +7,7 @@ use semel_core::StateKind;
 use semel_engine::summary::Fate;
 
 use super::{broker_with, broker_with_many, many};
-use crate::world::faulty::Method;
+use crate::world::faulty::{Fault, Method};
 use crate::world::message::{Message, member};
 use crate::world::scripted::{Act, OneByOne, Scripted, not_applied};
 use crate::world::sink::Span;
@@ -48,6 +48,62 @@ async fn batches_run_side_by_side_and_each_message_once() {
     assert!((2..=4).contains(&at_once), "{at_once} batches at once");
     let largest = plan.largest(Method::Claim);
     assert!(largest <= 20, "{largest} in one batch");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_store_is_asked_about_a_batch_while_it_is_at_another_one() {
+    let world = World::new();
+    let broker = broker_with_many(&world, 100);
+    let mut worker = world.worker(&broker);
+    worker.pipeline.batch = 10;
+    worker.feed.at_most = 10;
+    let plan = std::sync::Arc::clone(&worker.plan);
+    plan.nth(Method::Claim, 1, Fault::DelayBefore(SECOND));
+    let effect = Scripted::new(&world, &worker.crash, []);
+    let run = worker.bulk(OneByOne(effect), PARK);
+    let (run, early) = tokio::join!(run, async {
+        tokio::time::sleep(SECOND / 2).await;
+        (plan.calls(Method::Claim), world.sink.all().len())
+    });
+    assert_eq!(early, (2, 0), "that one, and the one that comes next");
+    assert_eq!(run.summary().of(Fate::Applied), 100);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_claimed_when_a_shutdown_was_requested_does_not_begin() {
+    // Within the patience, and beyond it.
+    for patience in [SECOND * 5, SECOND] {
+        let world = World::new();
+        let broker = broker_with_many(&world, 40);
+        let mut worker = world.worker(&broker);
+        worker.pipeline.batch = 10;
+        worker.feed.at_most = 10;
+        worker.patience = patience;
+        for nth in 1..=2 {
+            worker
+                .plan
+                .nth(Method::Claim, nth, Fault::DelayAfter(SECOND * 3));
+        }
+        let stop = worker.stop.clone();
+        let effect = Scripted::new(&world, &worker.crash, []);
+        let run = worker.bulk(OneByOne(effect), PARK);
+        let (run, ()) = tokio::join!(run, stop.after(SECOND));
+
+        let summary = run.summary();
+        assert_eq!(
+            summary.deliveries(),
+            summary.of(Fate::Released),
+            "{summary:?}"
+        );
+        assert!(world.sink.spans().is_empty(), "nothing has begun");
+        let released = world.in_state(StateKind::Released).await;
+        assert_eq!(released.len(), 20, "both batches");
+        for key in released {
+            let record = world.record(&key).await.expect("a record");
+            assert_eq!(record.attempts, 0, "{key}: no failed attempt");
+        }
+        assert_eq!(broker.unacknowledged(), 40);
+    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -116,11 +172,7 @@ async fn nothing_is_acknowledged_before_its_settlement_is_kept() {
     let world = World::new();
     let broker = broker_with(&world, &["a", "b"]);
     let worker = world.worker(&broker);
-    worker.plan.outage(
-        Method::Settle,
-        SECOND * 10,
-        crate::world::faulty::Fault::Cut,
-    );
+    worker.plan.outage(Method::Settle, SECOND * 10, Fault::Cut);
     let effect = Scripted::new(&world, &worker.crash, []);
     let run = worker.bulk(OneByOne(effect), KEYED);
     let (run, early) = tokio::join!(run, async {

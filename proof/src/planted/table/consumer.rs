@@ -164,6 +164,13 @@ pub(super) const BUGS: &[Bug] = &[
         WORLD,
         &["consumer::open::what_was_claimed_before_waits_for_its_next_claim"],
     ),
+    engine(
+        "U09",
+        "all",
+        "takes what was asked before the store was away for what was not asked",
+        WORLD,
+        &["consumer::open::a_message_whose_claim_may_have_been_granted_waits_for_its_claim"],
+    ),
     kafka(
         "K01",
         "all",

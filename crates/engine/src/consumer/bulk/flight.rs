@@ -42,9 +42,9 @@ impl Flights {
         self.aloft.is_empty()
     }
 
-    /// Whether another one may begin.
-    pub(super) fn have_room(&self) -> bool {
-        self.aloft.len() < MOST_ALOFT
+    /// Whether another one may begin beside these and so many that are about to.
+    pub(super) fn have_room(&self, more: usize) -> bool {
+        self.aloft.len() + more < MOST_ALOFT
     }
 
     /// Calls the effect for a batch, unless it is empty.
@@ -68,11 +68,14 @@ impl Flights {
         self.aloft.insert(task.id(), flight);
     }
 
-    /// Waits for one to end, and takes all that have. Cancel safe.
+    /// Waits for one to end, and takes all that have; for ever where there is none. Cancel safe.
     pub(super) async fn ended(&mut self, landed: &mut Vec<Landed>) {
-        if let Some(joined) = self.tasks.join_next_with_id().await {
-            landed.extend(self.landed(joined));
-            self.collect(landed);
+        match self.tasks.join_next_with_id().await {
+            Some(joined) => {
+                landed.extend(self.landed(joined));
+                self.collect(landed);
+            }
+            None => std::future::pending().await,
         }
     }
 

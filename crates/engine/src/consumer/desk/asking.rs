@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::convert::Infallible;
 use std::future::Future;
+use std::sync::Arc;
 use std::time::Duration;
 
 use semel_core::{
@@ -11,6 +12,7 @@ use semel_core::{
 };
 
 use super::Desk;
+use super::begun::Begun;
 use crate::event::Event;
 use crate::layer::outage::{Entry, is_outage, unanswered};
 use crate::pipeline::Fail;
@@ -40,10 +42,11 @@ impl<S: Store + Clone> Desk<S> {
         call: impl Fn() -> Fut + Send + Sync,
     ) -> Result<T>
     where
+        T: 'static,
         Fut: Future<Output = Result<T>> + Send,
     {
         let within = Some(self.outage.answer_within);
-        answer(self.asked(within, false, call).await)
+        answer(self.asked((within, false), None, call).await)
     }
 
     /// The same for a transaction in which the users' own statements run.
@@ -52,10 +55,11 @@ impl<S: Store + Clone> Desk<S> {
         call: impl Fn() -> Fut + Send + Sync,
     ) -> Result<T>
     where
+        T: 'static,
         Fut: Future<Output = Result<T>> + Send,
     {
         let within = Some(self.slow_answer_within());
-        answer(self.asked(within, false, call).await)
+        answer(self.asked((within, false), None, call).await)
     }
 
     /// How long the answer of such a call is waited for.
@@ -70,9 +74,10 @@ impl<S: Store + Clone> Desk<S> {
         call: impl Fn() -> Fut + Send + Sync,
     ) -> Result<T>
     where
+        T: 'static,
         Fut: Future<Output = Result<T>> + Send,
     {
-        answer(self.asked(None, false, call).await)
+        answer(self.asked((None, false), None, call).await)
     }
 
     /// The same, but not waited for while the store is away and the pipeline fails open.
@@ -81,36 +86,52 @@ impl<S: Store + Clone> Desk<S> {
         call: impl Fn() -> Fut + Send + Sync,
     ) -> Result<Asked<T>>
     where
+        T: 'static,
+        Fut: Future<Output = Result<T>> + Send,
+    {
+        self.try_ask_again(None, call).await
+    }
+
+    /// The same for a call that was begun already, if it was.
+    async fn try_ask_again<T, Fut>(
+        &self,
+        begun: Option<Begun<T>>,
+        call: impl Fn() -> Fut + Send + Sync,
+    ) -> Result<Asked<T>>
+    where
+        T: 'static,
         Fut: Future<Output = Result<T>> + Send,
     {
         let gives_way = self.outage.fail == Fail::Open;
         let within = Some(self.outage.answer_within);
-        self.asked(within, gives_way, call).await
+        self.asked((within, gives_way), begun, call).await
     }
 
     async fn asked<T, Fut>(
         &self,
-        within: Option<Duration>,
-        gives_way: bool,
+        (within, gives_way): (Option<Duration>, bool),
+        begun: Option<Begun<T>>,
         call: impl Fn() -> Fut + Send + Sync,
     ) -> Result<Asked<T>>
     where
+        T: 'static,
         Fut: Future<Output = Result<T>> + Send,
     {
         tokio::select! {
             biased;
-            asked = self.repeated(within, gives_way, call) => asked,
+            asked = self.repeated((within, gives_way), begun, call) => asked,
             never = self.keep_in_hand() => match never {},
         }
     }
 
     async fn repeated<T, Fut>(
         &self,
-        within: Option<Duration>,
-        gives_way: bool,
+        (within, gives_way): (Option<Duration>, bool),
+        mut begun: Option<Begun<T>>,
         call: impl Fn() -> Fut + Send + Sync,
     ) -> Result<Asked<T>>
     where
+        T: 'static,
         Fut: Future<Output = Result<T>> + Send,
     {
         let breaker = &self.outage.breaker;
@@ -118,14 +139,27 @@ impl<S: Store + Clone> Desk<S> {
         let mut stopping_since = None;
         let mut is_maybe = false;
         loop {
-            let (error, pause) = match breaker.enter() {
-                Entry::Wait { .. } if gives_way => return Ok(Asked::NotNow { is_maybe }),
-                Entry::Wait { wait, error } => (error, Some(wait)),
-                Entry::Call(permit) => {
-                    let result = match within {
-                        Some(within) => within_limit(within, call()).await,
-                        None => self.within_patience(call()).await,
-                    };
+            if semel_core::planted("U09") && breaker.is_open() {
+                begun = None;
+            }
+            // What was begun was made, whatever the breaker says by now.
+            let entry = match begun.take() {
+                Some(begun) => Ok((breaker.made(), begun.answer().await)),
+                None => match breaker.enter() {
+                    Entry::Wait { .. } if gives_way => return Ok(Asked::NotNow { is_maybe }),
+                    Entry::Wait { wait, error } => Err((wait, error)),
+                    Entry::Call(permit) => {
+                        let result = match within {
+                            Some(within) => within_limit(within, call()).await,
+                            None => self.within_patience(call()).await,
+                        };
+                        Ok((permit, result))
+                    }
+                },
+            };
+            let (error, pause) = match entry {
+                Err((wait, error)) => (error, Some(wait)),
+                Ok((permit, result)) => {
                     if let Some(turn) = permit.tell(&result) {
                         self.observe(&turn.event());
                     }
@@ -200,13 +234,35 @@ impl<S: Store + Clone> Desk<S> {
         &self,
         requests: &[ClaimRequest],
     ) -> Result<Asked<Vec<Admission>>> {
+        self.try_claim_again(requests, None).await
+    }
+
+    /// The same for what was begun to be asked for, if it was.
+    pub(in crate::consumer) async fn try_claim_again(
+        &self,
+        requests: &[ClaimRequest],
+        begun: Option<Begun<Vec<Admission>>>,
+    ) -> Result<Asked<Vec<Admission>>> {
         if requests.is_empty() {
             return Ok(Asked::Answered(Vec::new()));
         }
-        self.try_ask(|| self.claim_all(requests)).await
+        self.try_ask_again(begun, || self.claim_all(requests)).await
     }
 
-    /// What fails for every item alike is a failure of the store.
+    /// Begins to ask for claims, on a task of its own; nothing where there is nothing to ask for, or the
+    /// store is away.
+    pub(in crate::consumer) fn begin_claim(
+        &self,
+        requests: &Arc<Vec<ClaimRequest>>,
+    ) -> Option<Begun<Vec<Admission>>> {
+        if requests.is_empty() || self.outage.breaker.is_open() {
+            return None;
+        }
+        let (store, requests) = (self.store.clone(), Arc::clone(requests));
+        let call = async move { all_failed(store.claim(&requests).await?) };
+        Some(Begun::new(self.outage.answer_within, call))
+    }
+
     async fn claim_all(&self, requests: &[ClaimRequest]) -> Result<Vec<Admission>> {
         let mut requests = Cow::Borrowed(requests);
         if semel_core::planted("M34") {
@@ -214,23 +270,7 @@ impl<S: Store + Clone> Desk<S> {
                 request.claim_id = self.surroundings.claim_id();
             }
         }
-        let admissions = self.store.claim(&requests).await?;
-        let failures = admissions.iter().map_while(|admission| match admission {
-            Admission::Failed(error) if is_outage(error) => Some(error),
-            Admission::Failed(_)
-            | Admission::Granted(_)
-            | Admission::Replay { .. }
-            | Admission::Busy { .. }
-            | Admission::Conflict { .. }
-            | Admission::Stale { .. }
-            | Admission::Parked { .. }
-            | Admission::TooOld => None,
-        });
-        let mut failures: Vec<_> = failures.collect();
-        match failures.pop() {
-            Some(error) if failures.len() + 1 == admissions.len() => Err(error.clone()),
-            Some(_) | None => Ok(admissions),
-        }
+        all_failed(self.store.claim(&requests).await?)
     }
 
     /// Reports on claims until each item is answered. One that failed alone is reported again: to
@@ -257,10 +297,20 @@ impl<S: Store + Clone> Desk<S> {
         &self,
         settlements: &[Settlement],
     ) -> Result<Vec<Option<Settled>>> {
+        self.try_settle_again(settlements, None).await
+    }
+
+    /// The same for what was begun to be reported, if it was.
+    pub(in crate::consumer) async fn try_settle_again(
+        &self,
+        settlements: &[Settlement],
+        begun: Option<Begun<Vec<Settled>>>,
+    ) -> Result<Vec<Option<Settled>>> {
         if settlements.is_empty() {
             return Ok(Vec::new());
         }
-        let answers = match self.try_ask(|| self.store.settle(settlements)).await? {
+        let asked = self.try_ask_again(begun, || self.store.settle(settlements));
+        let answers = match asked.await? {
             Asked::Answered(answers) => answers,
             Asked::NotNow { .. } => return Ok(settlements.iter().map(|_| None).collect()),
         };
@@ -275,6 +325,20 @@ impl<S: Store + Clone> Desk<S> {
             });
         }
         Ok(settled)
+    }
+
+    /// Begins to report on claims, on a task of its own; nothing where there is nothing to report, or the
+    /// store is away.
+    pub(in crate::consumer) fn begin_settle(
+        &self,
+        settlements: &Arc<Vec<Settlement>>,
+    ) -> Option<Begun<Vec<Settled>>> {
+        if settlements.is_empty() || self.outage.breaker.is_open() {
+            return None;
+        }
+        let (store, settlements) = (self.store.clone(), Arc::clone(settlements));
+        let call = async move { store.settle(&settlements).await };
+        Some(Begun::new(self.outage.answer_within, call))
     }
 
     async fn settle_one(&self, settlement: &Settlement) -> Result<Settled> {
@@ -355,6 +419,26 @@ pub(in crate::consumer) fn renewals<'a>(
             lease,
         })
         .collect()
+}
+
+/// What fails for every item alike is a failure of the store.
+fn all_failed(admissions: Vec<Admission>) -> Result<Vec<Admission>> {
+    let failures = admissions.iter().map_while(|admission| match admission {
+        Admission::Failed(error) if is_outage(error) => Some(error),
+        Admission::Failed(_)
+        | Admission::Granted(_)
+        | Admission::Replay { .. }
+        | Admission::Busy { .. }
+        | Admission::Conflict { .. }
+        | Admission::Stale { .. }
+        | Admission::Parked { .. }
+        | Admission::TooOld => None,
+    });
+    let mut failures: Vec<_> = failures.collect();
+    match failures.pop() {
+        Some(error) if failures.len() + 1 == admissions.len() => Err(error.clone()),
+        Some(_) | None => Ok(admissions),
+    }
 }
 
 /// The answer of a call that was waited for.

@@ -60,6 +60,11 @@ impl<S: Store + Clone> Desk<S> {
         self.outage.fail == Fail::Open && self.outage.breaker.is_open()
     }
 
+    /// Whether the store is left alone, whatever the pipeline does meanwhile.
+    pub(in crate::consumer) fn leaves_store_alone(&self) -> bool {
+        self.outage.breaker.is_open()
+    }
+
     /// Whether something waits for the store; what was suspended, only where there is a slot for it.
     pub(in crate::consumer) fn waits_for_store(&self, has_slot: bool) -> bool {
         let has_suspended = has_slot && !self.away.suspended.is_empty();

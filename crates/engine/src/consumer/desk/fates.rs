@@ -131,7 +131,7 @@ impl<S: Store + Clone> Desk<S> {
 
     /// Gives back a claim that was granted too late to begin under it, and asks anew: a lease that ran
     /// out would tell of an attempt that never was.
-    fn too_late(&mut self, incoming: InHand, claim: Claim) {
+    pub(in crate::consumer) fn too_late(&mut self, incoming: InHand, claim: Claim) {
         self.note_claimed(incoming.delivery);
         let token = claim.token;
         let settlement = Settlement {

@@ -1,0 +1,148 @@
+//! What the store is asked for while whoever asks is at something else.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use semel_core::{Admission, ClaimRequest, Result, Settled, Store};
+
+use crate::consumer::desk::{Asked, Begun, Desk};
+use crate::consumer::stream::Taken;
+use crate::consumer::unsettled::Unsettled;
+
+/// The turns that the store is at, the oldest first. All of them end with this.
+#[derive(Default)]
+pub(super) struct Asks {
+    under_way: VecDeque<Ask>,
+}
+
+/// One turn: what has ended is reported, and claims are asked for, side by side, so that one durable write can
+/// carry both.
+pub(super) struct Ask {
+    settling: Unsettled,
+    settled: Option<Begun<Vec<Settled>>>,
+    taken: Taken,
+    requests: Arc<Vec<ClaimRequest>>,
+    admitted: Option<Begun<Vec<Admission>>>,
+}
+
+/// What the store answered to a turn.
+pub(super) struct Answered {
+    pub(super) settling: Unsettled,
+    pub(super) settled: Vec<Option<Settled>>,
+    pub(super) taken: Taken,
+    pub(super) admitted: Asked<Vec<Admission>>,
+}
+
+impl Asks {
+    pub(super) fn is_empty(&self) -> bool {
+        self.under_way.is_empty()
+    }
+
+    /// How many of them ask for claims.
+    pub(super) fn claiming(&self) -> usize {
+        let claiming = self.under_way.iter().filter(|ask| ask.is_claiming());
+        claiming.count()
+    }
+
+    /// Whether there may be another one. A store that is away is asked by one alone, which is waited for.
+    pub(super) fn have_room(&self, is_store_left_alone: bool) -> bool {
+        self.is_empty() || (self.under_way.len() < MOST_UNDER_WAY && !is_store_left_alone)
+    }
+
+    /// Begins another one.
+    pub(super) fn begin<S: Store + Clone>(
+        &mut self,
+        desk: &Desk<S>,
+        settling: Unsettled,
+        taken: Taken,
+    ) {
+        let requests = taken.messages.iter();
+        let requests: Vec<_> = requests.map(|incoming| incoming.request.clone()).collect();
+        let requests = Arc::new(requests);
+        self.under_way.push_back(Ask {
+            settled: desk.begin_settle(settling.settlements()),
+            settling,
+            admitted: desk.begin_claim(&requests),
+            requests,
+            taken,
+        });
+    }
+
+    /// Waits until the first one has ended or has taken too long; for ever where there is none. Cancel safe.
+    pub(super) async fn ended(&mut self) {
+        match self.under_way.front_mut() {
+            Some(first) => first.ended().await,
+            None => std::future::pending().await,
+        }
+    }
+
+    /// Takes out the first one if it has ended by now.
+    pub(super) async fn take_ended(&mut self) -> Option<Ask> {
+        tokio::select! {
+            biased;
+            () = self.ended() => self.take_first(),
+            () = std::future::ready(()) => None,
+        }
+    }
+
+    /// Takes out the first one.
+    pub(super) fn take_first(&mut self) -> Option<Ask> {
+        self.under_way.pop_front()
+    }
+
+    /// Takes out the first one if the store was left alone when it was made: it has not been asked.
+    pub(super) fn take_unbegun(&mut self) -> Option<Ask> {
+        let first = self.under_way.front()?;
+        let is_unbegun = !first.is_begun();
+        is_unbegun.then(|| self.take_first()).flatten()
+    }
+}
+
+impl Ask {
+    /// Whether it asks for claims.
+    pub(super) fn is_claiming(&self) -> bool {
+        !self.requests.is_empty()
+    }
+
+    const fn is_begun(&self) -> bool {
+        self.settled.is_some() || self.admitted.is_some()
+    }
+
+    async fn ended(&mut self) {
+        if let Some(settled) = &mut self.settled {
+            settled.ended().await;
+        }
+        if let Some(admitted) = &mut self.admitted {
+            admitted.ended().await;
+        }
+    }
+
+    /// Asks until it is answered, or the store is away and the pipeline fails open.
+    pub(super) async fn answered<S: Store + Clone>(self, desk: &Desk<S>) -> Result<Answered> {
+        let is_begun = self.is_begun();
+        let Self {
+            settling,
+            settled,
+            taken,
+            requests,
+            admitted,
+        } = self;
+        let settling_it = desk.try_settle_again(settling.settlements(), settled);
+        let claiming = desk.try_claim_again(&requests, admitted);
+        let (settled, admitted) = if desk.is_away() && !is_begun {
+            // One probe, not two.
+            (settling_it.await?, claiming.await?)
+        } else {
+            tokio::try_join!(settling_it, claiming)?
+        };
+        Ok(Answered {
+            settling,
+            settled,
+            taken,
+            admitted,
+        })
+    }
+}
+
+/// As many as keep the store at it: one that it has, and one that comes next.
+const MOST_UNDER_WAY: usize = 2;

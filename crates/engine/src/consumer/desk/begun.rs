@@ -1,0 +1,59 @@
+//! Store calls that go on while whoever asked is at something else.
+
+use std::time::Duration;
+
+use semel_core::{Error, ErrorKind, Result};
+use tokio::task::JoinSet;
+use tokio::time::{Instant, timeout_at};
+
+use crate::layer::outage::unanswered;
+
+/// A call on a task of its own, which ends with this. Like every call of a store it may take too long, and given
+/// up is the wait alone.
+pub(in crate::consumer) struct Begun<T> {
+    running: JoinSet<Result<T>>,
+    within: Duration,
+    late_at: Instant,
+    answer: Option<Result<T>>,
+}
+
+impl<T: 'static> Begun<T> {
+    /// Begins a call whose answer is waited for so long.
+    pub(super) fn new(
+        within: Duration,
+        call: impl Future<Output = Result<T>> + Send + 'static,
+    ) -> Self
+    where
+        T: Send,
+    {
+        let mut running = JoinSet::new();
+        running.spawn(call);
+        Self {
+            running,
+            within,
+            late_at: Instant::now() + within,
+            answer: None,
+        }
+    }
+
+    /// Waits until it has ended, whichever way, or has taken too long. Cancel safe.
+    pub(in crate::consumer) async fn ended(&mut self) {
+        if self.answer.is_none() {
+            let joined = timeout_at(self.late_at, self.running.join_next()).await;
+            self.answer = Some(match joined {
+                Ok(Some(Ok(answer))) => answer,
+                Ok(Some(Err(error))) => {
+                    let message = "a call of the store panicked";
+                    Err(Error::new(ErrorKind::Internal, message).with_source(error))
+                }
+                Ok(None) | Err(_) => Err(unanswered(self.within)),
+            });
+        }
+    }
+
+    /// What it came to.
+    pub(super) async fn answer(mut self) -> Result<T> {
+        self.ended().await;
+        self.answer.unwrap_or_else(|| Err(unanswered(self.within)))
+    }
+}
