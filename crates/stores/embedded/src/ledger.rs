@@ -8,6 +8,7 @@ mod admit;
 mod ahead;
 mod answer;
 mod audit;
+mod by_place;
 mod carry;
 mod end;
 mod export;
@@ -31,6 +32,7 @@ use semel_core::{
 };
 
 use self::ahead::Ahead;
+use self::by_place::ByPlace;
 use self::end::{End, Ends};
 use crate::entry::{self, Identity, Kind, Scopes};
 use crate::error::WriteFailure;
@@ -49,7 +51,7 @@ pub(crate) struct Ledger {
     /// Finished records.
     table: Table,
     /// Unresolved records, and finished ones that are held.
-    kept: BTreeMap<Place, Box<Kept>>,
+    kept: ByPlace<Box<Kept>>,
     entities: BTreeMap<EntityKey, Versioned<Gated>>,
     marks: BTreeMap<Arc<str>, Versioned<u64>>,
     /// Entries of the audit trail that are in this log.
@@ -231,7 +233,7 @@ impl Ledger {
             return;
         }
         let known = match before {
-            Before::Kept | Before::Held(_) => self.kept.get(&address.place),
+            Before::Kept | Before::Held(_) => self.kept.get(address.place),
             Before::Absent | Before::Finished(..) => None,
         };
         let has_foreign_lease =
@@ -279,7 +281,7 @@ impl Ledger {
         let was_stored = match before {
             Before::Absent => false,
             Before::Kept | Before::Held(_) => {
-                let stored = self.kept.get(&address.place).and_then(|kept| kept.stored);
+                let stored = self.kept.get(address.place).and_then(|kept| kept.stored);
                 self.put_kept(address.place, None);
                 stored.is_some()
             }

@@ -275,7 +275,7 @@ impl Ledger {
         address: Address<'_>,
         operation: &Operation,
     ) -> Result<Option<Box<Kept>>> {
-        let Some(kept) = self.kept.remove(&address.place) else {
+        let Some(kept) = self.kept.remove(address.place) else {
             return Ok(None);
         };
         if kept.operation == *operation {

@@ -61,16 +61,12 @@ impl Ledger {
         let mut swept = Swept::default();
         let limit = limit.max(1);
         let from = self.upkeep.sweep_from.take().unwrap_or(Place::FIRST);
-        let visited: Vec<Place> = self
-            .kept
-            .range(from..)
-            .take(limit + 1)
-            .map(|(place, _)| *place)
-            .collect();
+        let visited = self.kept.range(from).take(limit + 1);
+        let visited: Vec<Place> = visited.map(|(place, _)| place).collect();
         self.upkeep.sweep_from = visited.get(limit).copied();
         swept.more = self.upkeep.sweep_from.is_some();
         for place in visited.into_iter().take(limit) {
-            let Some(kept) = self.kept.get(&place) else {
+            let Some(kept) = self.kept.get(place) else {
                 continue;
             };
             match decide::sweep(&kept.record, now) {
@@ -211,7 +207,7 @@ impl Ledger {
         match kind {
             Kind::Record => {
                 let place = self.placing.place(RecordBody::new(meta)?.identity);
-                let kept = self.kept.get(&place)?;
+                let kept = self.kept.get(place)?;
                 is_here(kept.stored).then_some(Living::Record(place))
             }
             Kind::Entity => {
@@ -237,11 +233,11 @@ impl Ledger {
     fn carry(&mut self, living: Living) -> Result<()> {
         match living {
             Living::Record(place) => {
-                let outcome = match self.kept.get(&place) {
+                let outcome = match self.kept.get(place) {
                     Some(kept) if kept.has_outcome => self.stored_outcome(place)?,
                     Some(_) | None => None,
                 };
-                let Some(kept) = self.kept.get(&place) else {
+                let Some(kept) = self.kept.get(place) else {
                     return Ok(());
                 };
                 let mut kept = kept.clone();

@@ -107,10 +107,13 @@ impl Ledger {
         basket: &mut Basket,
         now: Timestamp,
     ) -> Result<Option<Part>> {
-        let mut next = from;
-        loop {
-            let Some((&place, kept)) = self.kept.range(next..).next() else {
-                return Ok(Some(Part::Entities(None)));
+        let next = self.kept.range(from).take(KEPT_AT_ONCE + 1);
+        let mut next: Vec<_> = next.map(|(place, _)| place).collect();
+        let further = next.get(KEPT_AT_ONCE).copied();
+        next.truncate(KEPT_AT_ONCE);
+        for place in next {
+            let Some(kept) = self.kept.get(place) else {
+                continue;
             };
             if basket.is_full() {
                 return Ok(Some(Part::Kept(place)));
@@ -130,11 +133,8 @@ impl Ledger {
                 let listed = Listed { operation, record };
                 basket.put(Item::Record(Box::new(listed)), len);
             }
-            let Some(after) = place.next() else {
-                return Ok(Some(Part::Entities(None)));
-            };
-            next = after;
         }
+        Ok(Some(further.map_or(Part::Entities(None), Part::Kept)))
     }
 
     fn export_entities(&self, after: Option<super::EntityKey>, basket: &mut Basket) -> Part {
@@ -204,6 +204,9 @@ fn listed(on_disk: &OnDisk<'_>, scopes: &mut Scopes) -> Option<(Listed, usize)> 
     let operation = on_disk.body.identity.operation(scopes)?;
     Some((Listed { operation, record }, tail.len()))
 }
+
+/// How many records in memory are gone through at once.
+const KEPT_AT_ONCE: usize = 1_024;
 
 fn outcome_len(outcome: Option<&Outcome>) -> usize {
     match outcome {

@@ -106,7 +106,7 @@ impl Ledger {
 
     /// Whether nothing is there of an operation, once what counts as absent has made room.
     fn is_free(&mut self, address: Address<'_>, now: Timestamp) -> Result<bool> {
-        if let Some(kept) = self.kept.get(&address.place) {
+        if let Some(kept) = self.kept.get(address.place) {
             return if address.identity.is_of(&kept.operation) {
                 Ok(false)
             } else {

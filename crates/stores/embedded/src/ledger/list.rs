@@ -33,9 +33,9 @@ impl Ledger {
         };
         let disk = match cursor {
             Cursor::Memory(from) => {
-                for (visited, (place, kept)) in self.kept.range(from..).enumerate() {
+                for (visited, (place, kept)) in self.kept.range(from).enumerate() {
                     if page.items.len() == limit || visited == MEMORY_AT_ONCE {
-                        page.next = Some(Cursor::Memory(*place).encode());
+                        page.next = Some(Cursor::Memory(place).encode());
                         return Ok(page);
                     }
                     if matches(query, &kept.record, now) && fits_scope(query, &kept.operation.scope)

@@ -29,7 +29,7 @@ impl Ledger {
         operation: &Operation,
         wants_outcome: bool,
     ) -> Result<Before> {
-        if let Some(kept) = self.kept.get(&address.place) {
+        if let Some(kept) = self.kept.get(address.place) {
             if kept.operation != *operation {
                 return Err(shared_place());
             }
@@ -37,7 +37,7 @@ impl Ledger {
                 return Ok(Before::Kept);
             }
             let outcome = self.stored_outcome(address.place)?;
-            let Some(kept) = self.kept.get(&address.place) else {
+            let Some(kept) = self.kept.get(address.place) else {
                 return Ok(Before::Absent);
             };
             return Ok(Before::Held(Box::new(Record {
@@ -55,7 +55,7 @@ impl Ledger {
     pub(super) fn record<'a>(&'a self, place: Place, before: &'a Before) -> Option<&'a Record> {
         match before {
             Before::Absent => None,
-            Before::Kept => self.kept.get(&place).map(|kept| &kept.record),
+            Before::Kept => self.kept.get(place).map(|kept| &kept.record),
             Before::Held(record) | Before::Finished(record, _) => Some(record),
         }
     }
@@ -129,7 +129,7 @@ impl Ledger {
 
     /// The outcome of a held record.
     pub(super) fn stored_outcome(&mut self, place: Place) -> Result<Option<Outcome>> {
-        let stored = self.kept.get(&place).and_then(|kept| kept.stored);
+        let stored = self.kept.get(place).and_then(|kept| kept.stored);
         let Some(Stored { location, .. }) = stored else {
             return Ok(None);
         };

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use semel_core::{Error, Record, Result, State, Timestamp};
 
 use super::ahead::Ahead;
+use super::by_place::ByPlace;
 use super::carry::Upkeep;
 use super::end::Ends;
 use super::{Finished, Gated, Kept, Ledger, Stored, Versioned, shared_place};
@@ -34,7 +35,7 @@ impl Ledger {
             placing: Placing::new(&superblock.hash_key),
             options: options.clone(),
             table: Table::new(),
-            kept: BTreeMap::new(),
+            kept: ByPlace::default(),
             entities: BTreeMap::new(),
             marks: BTreeMap::new(),
             trail: Trail::default(),

@@ -122,7 +122,7 @@ impl Ledger {
         let new = kept.as_ref().and_then(|kept| kept.stored);
         let previous = match kept {
             Some(kept) => self.kept.insert(place, kept),
-            None => self.kept.remove(&place),
+            None => self.kept.remove(place),
         };
         self.exchange_stored(previous.as_ref().and_then(|kept| kept.stored), new);
         previous
