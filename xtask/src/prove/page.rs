@@ -128,10 +128,12 @@ impl Kept {
         text
     }
 
-    /// Each kind with its number over all rows.
+    /// Each kind with its number over all rows; of the row that is their sum, where there is one.
     fn sum(&self, of: impl Fn(&Row) -> &Vec<(String, u64)>) -> Vec<String> {
         let mut sums = std::collections::BTreeMap::<&str, u64>::new();
-        for (kind, count) in self.rows.iter().flat_map(of) {
+        let all = self.rows.iter().find(|row| row.name == "all");
+        let rows = all.map_or(&self.rows[..], std::slice::from_ref);
+        for (kind, count) in rows.iter().flat_map(of) {
             *sums.entry(kind).or_default() += count;
         }
         let told = |(kind, count)| format!("{kind} {}", grouped(count));
@@ -184,7 +186,7 @@ pub(crate) fn with(page: &str, mut kept: Vec<Kept>) -> Result<String, String> {
         Some((before, after))
     });
     let (before, after) = marked.ok_or(format!("{PAGE} has lost its marks: {BEGIN} … {END}"))?;
-    kept.sort_by_key(Kept::number);
+    kept.sort_by(|one, other| (one.number(), &one.tier).cmp(&(other.number(), &other.tier)));
     let mut sections: Vec<String> = kept.iter().map(Kept::section).collect();
     if sections.is_empty() {
         sections.push("No run is kept yet.\n".to_owned());
@@ -287,6 +289,16 @@ pub(crate) mod tests {
         assert_eq!(faults(&dirty), ["it is of no commit: 0123-dirty"]);
         assert!(Kept::read("{}").is_err());
         assert!(Kept::read(&report(r#""lost": "none""#)).is_err());
+    }
+
+    #[test]
+    fn a_row_that_is_the_sum_of_the_others_is_not_added_to_them() {
+        let mut kept = Kept::read(&report(r#""lost": 0"#)).expect("a report");
+        let mut all = Kept::read(&report(r#""name": "all""#)).expect("a report");
+        kept.rows.append(&mut all.rows);
+        let section = kept.section();
+        let line = "Faults that were dealt: crash 1,234.";
+        assert!(section.lines().any(|it| it == line), "{section}");
     }
 
     #[test]
