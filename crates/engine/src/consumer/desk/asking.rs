@@ -3,7 +3,6 @@
 use std::borrow::Cow;
 use std::convert::Infallible;
 use std::future::Future;
-use std::sync::Arc;
 use std::time::Duration;
 
 use semel_core::{
@@ -249,20 +248,6 @@ impl<S: Store + Clone> Desk<S> {
         self.try_ask_again(begun, || self.claim_all(requests)).await
     }
 
-    /// Begins to ask for claims, on a task of its own; nothing where there is nothing to ask for, or the
-    /// store is away.
-    pub(in crate::consumer) fn begin_claim(
-        &self,
-        requests: &Arc<Vec<ClaimRequest>>,
-    ) -> Option<Begun<Vec<Admission>>> {
-        if requests.is_empty() || self.outage.breaker.is_open() {
-            return None;
-        }
-        let (store, requests) = (self.store.clone(), Arc::clone(requests));
-        let call = async move { all_failed(store.claim(&requests).await?) };
-        Some(Begun::new(self.outage.answer_within, call))
-    }
-
     async fn claim_all(&self, requests: &[ClaimRequest]) -> Result<Vec<Admission>> {
         let mut requests = Cow::Borrowed(requests);
         if semel_core::planted("M34") {
@@ -325,20 +310,6 @@ impl<S: Store + Clone> Desk<S> {
             });
         }
         Ok(settled)
-    }
-
-    /// Begins to report on claims, on a task of its own; nothing where there is nothing to report, or the
-    /// store is away.
-    pub(in crate::consumer) fn begin_settle(
-        &self,
-        settlements: &Arc<Vec<Settlement>>,
-    ) -> Option<Begun<Vec<Settled>>> {
-        if settlements.is_empty() || self.outage.breaker.is_open() {
-            return None;
-        }
-        let (store, settlements) = (self.store.clone(), Arc::clone(settlements));
-        let call = async move { store.settle(&settlements).await };
-        Some(Begun::new(self.outage.answer_within, call))
     }
 
     async fn settle_one(&self, settlement: &Settlement) -> Result<Settled> {
@@ -422,7 +393,7 @@ pub(in crate::consumer) fn renewals<'a>(
 }
 
 /// What fails for every item alike is a failure of the store.
-fn all_failed(admissions: Vec<Admission>) -> Result<Vec<Admission>> {
+pub(super) fn all_failed(admissions: Vec<Admission>) -> Result<Vec<Admission>> {
     let failures = admissions.iter().map_while(|admission| match admission {
         Admission::Failed(error) if is_outage(error) => Some(error),
         Admission::Failed(_)

@@ -1,12 +1,45 @@
 //! Store calls that go on while whoever asked is at something else.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use semel_core::{Error, ErrorKind, Result};
+use semel_core::{Admission, ClaimRequest, Error, ErrorKind, Result, Settled, Settlement, Store};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout_at};
 
+use super::Desk;
+use super::asking::all_failed;
 use crate::layer::outage::unanswered;
+
+impl<S: Store + Clone> Desk<S> {
+    /// Begins to ask for claims, on a task of its own; nothing where there is nothing to ask for, or the
+    /// store is away.
+    pub(in crate::consumer) fn begin_claim(
+        &self,
+        requests: &Arc<Vec<ClaimRequest>>,
+    ) -> Option<Begun<Vec<Admission>>> {
+        if requests.is_empty() || self.outage.breaker.is_open() {
+            return None;
+        }
+        let (store, requests) = (self.store.clone(), Arc::clone(requests));
+        let call = async move { all_failed(store.claim(&requests).await?) };
+        Some(Begun::new(self.outage.answer_within, call))
+    }
+
+    /// Begins to report on claims, on a task of its own; nothing where there is nothing to report, or the
+    /// store is away.
+    pub(in crate::consumer) fn begin_settle(
+        &self,
+        settlements: &Arc<Vec<Settlement>>,
+    ) -> Option<Begun<Vec<Settled>>> {
+        if settlements.is_empty() || self.outage.breaker.is_open() {
+            return None;
+        }
+        let (store, settlements) = (self.store.clone(), Arc::clone(settlements));
+        let call = async move { store.settle(&settlements).await };
+        Some(Begun::new(self.outage.answer_within, call))
+    }
+}
 
 /// A call on a task of its own, which ends with this. Like every call of a store it may take too long, and given
 /// up is the wait alone.
@@ -19,10 +52,7 @@ pub(in crate::consumer) struct Begun<T> {
 
 impl<T: 'static> Begun<T> {
     /// Begins a call whose answer is waited for so long.
-    pub(super) fn new(
-        within: Duration,
-        call: impl Future<Output = Result<T>> + Send + 'static,
-    ) -> Self
+    fn new(within: Duration, call: impl Future<Output = Result<T>> + Send + 'static) -> Self
     where
         T: Send,
     {
