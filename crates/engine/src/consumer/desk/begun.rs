@@ -18,25 +18,33 @@ impl<S: Store + Clone> Desk<S> {
         &self,
         requests: &Arc<Vec<ClaimRequest>>,
     ) -> Option<Begun<Vec<Admission>>> {
-        if requests.is_empty() || self.outage.breaker.is_open() {
-            return None;
-        }
-        let (store, requests) = (self.store.clone(), Arc::clone(requests));
-        let call = async move { all_failed(store.claim(&requests).await?) };
-        Some(Begun::new(self.outage.answer_within, call))
+        self.begin(requests, |store, requests| async move {
+            all_failed(store.claim(&requests).await?)
+        })
     }
 
-    /// Begins to report on claims, on a task of its own; nothing where there is nothing to report, or the
-    /// store is away.
+    /// The same for reports on claims.
     pub(in crate::consumer) fn begin_settle(
         &self,
         settlements: &Arc<Vec<Settlement>>,
     ) -> Option<Begun<Vec<Settled>>> {
-        if settlements.is_empty() || self.outage.breaker.is_open() {
+        self.begin(settlements, |store, settlements| async move {
+            store.settle(&settlements).await
+        })
+    }
+
+    fn begin<I, T: Send + 'static, Fut>(
+        &self,
+        batch: &Arc<Vec<I>>,
+        call: impl FnOnce(S, Arc<Vec<I>>) -> Fut,
+    ) -> Option<Begun<T>>
+    where
+        Fut: Future<Output = Result<T>> + Send + 'static,
+    {
+        if batch.is_empty() || self.leaves_store_alone() {
             return None;
         }
-        let (store, settlements) = (self.store.clone(), Arc::clone(settlements));
-        let call = async move { store.settle(&settlements).await };
+        let call = call(self.store.clone(), Arc::clone(batch));
         Some(Begun::new(self.outage.answer_within, call))
     }
 }

@@ -205,12 +205,12 @@ fn listed(on_disk: &OnDisk<'_>, scopes: &mut Scopes) -> Option<(Listed, usize)> 
     Some((Listed { operation, record }, tail.len()))
 }
 
-/// How many records in memory are gone through at once.
-const KEPT_AT_ONCE: usize = 1_024;
-
 fn outcome_len(outcome: Option<&Outcome>) -> usize {
     match outcome {
         Some(Outcome::Kept { bytes, .. }) => bytes.len(),
         Some(Outcome::TooLarge { .. }) | None => 0,
     }
 }
+
+/// How many records in memory are gone through at once.
+const KEPT_AT_ONCE: usize = 1_024;
