@@ -1,5 +1,5 @@
 //! What is admitted together with a mark, beyond the laws: many shapes of batches, and a writer that
-//! panics. And what was imported, over reopenings.
+//! panics. What was imported, over reopenings; and what is under way, page by page.
 
 use std::collections::HashSet;
 use std::path::Path;
@@ -9,7 +9,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use semel_conformance::TestClock;
 use semel_core::port::checkpoint::{CheckpointStore, Write};
-use semel_core::port::store::Listed;
+use semel_core::port::store::{ListQuery, Listed};
 use semel_core::port::transfer::{Item, TransferStore};
 use semel_core::{
     Admission, Certainty, ClaimId, ClaimRequest, Entity, EntityRecord, ErrorKind, FencingToken,
@@ -17,6 +17,45 @@ use semel_core::{
 };
 use semel_store_embedded::{EmbeddedStore, Options};
 use tempfile::TempDir;
+
+#[tokio::test]
+async fn what_is_under_way_is_exported_and_listed_once_whatever_the_pages() {
+    let dir = folder();
+    let store = open(dir.path(), &TestClock::new());
+    let claims: Vec<_> = (0..5_000_u32)
+        .map(|number| request(&key_of(number as usize), number.into()))
+        .collect();
+    store.claim(&claims).await.expect("claims");
+    for limit in [1_000, 1_024, 3_000, 10_000] {
+        let (mut exported, mut after) = (HashSet::new(), None);
+        loop {
+            let page = store.export(after.as_deref(), limit).await.expect("a page");
+            for item in page.items {
+                if let Item::Record(listed) = item {
+                    assert!(exported.insert(listed.operation.key), "twice");
+                }
+            }
+            after = page.next;
+            if after.is_none() {
+                break;
+            }
+        }
+        assert_eq!(exported.len(), 5_000, "pages of {limit}");
+        let (mut listed, mut query) = (HashSet::new(), ListQuery::default());
+        query.limit = limit;
+        loop {
+            let page = store.list(&query).await.expect("a page");
+            for item in page.items {
+                assert!(listed.insert(item.operation.key), "twice");
+            }
+            query.after = page.next;
+            if query.after.is_none() {
+                break;
+            }
+        }
+        assert_eq!(listed.len(), 5_000, "pages of {limit}");
+    }
+}
 
 #[tokio::test]
 async fn admissions_agree_with_a_set_whatever_the_batches() {
