@@ -63,7 +63,7 @@ impl<S: Stream> Storm<S> {
     /// Publishes the payments bit by bit to workers that are killed, stopped and joined by others while they have
     /// something in hand, kills the broker in between and has `kill_store` kill the server of the store, which says
     /// whether there is one; returns when every reader has acknowledged everything and the last workers have ended.
-    /// A campaign goes on until it has met each of these kinds often enough, and publishes more, but not for ever.
+    /// It goes on until it has met these kinds often enough, and publishes more, but not for ever.
     ///
     /// # Panics
     ///
@@ -77,17 +77,13 @@ impl<S: Stream> Storm<S> {
         kinds: &[Kind],
     ) -> Figures {
         let begun = now();
-        // In the last round everything is published; in a campaign long before, so that much of it waits.
-        let bits = scaled(rounds() - 1, rounds() / 2);
-        let mut bits = cut(&self.stream.payments().ndjson, bits);
-        let more = self.stream.payments().distinct.len() / bits.len() / 2;
         let mut told = Told::default();
         let mut publisher = broker.publisher();
         let (mut killed, mut left, mut stopped) = (0, 0, 0);
         let (mut restarts, mut closings, mut stores) = (0, 0, 0);
         let mut workers: Vec<Run> = Vec::new();
         thread::scope(|scope| {
-            let (give, given) = mpsc::sync_channel::<String>(LONGEST * rounds());
+            let (mut feed, given) = Feed::of(self.stream.payments());
             let publishing = scope.spawn(move || {
                 for bit in given {
                     publisher.publish(&bit.lines().collect::<Vec<_>>());
@@ -95,25 +91,16 @@ impl<S: Stream> Storm<S> {
                 publisher.finish();
             });
             for round in 0..LONGEST * rounds() {
-                let said = site.said();
                 told.listen(site);
                 let is_longer = round >= rounds();
-                if is_longer && scaled(true, kinds.iter().all(|kind| told.of(*kind) >= LEAST)) {
+                if is_longer && told.is_enough(kinds) {
                     break;
                 }
                 // One more joins those that are at work, which takes partitions from them.
                 while workers.len() < self.crew.most() {
                     workers.push(site.start(RUN));
                 }
-                if bits.is_empty() && scaled(false, true) {
-                    let before = self.stream.payments().ndjson.len();
-                    self.stream.extend(more, &mut self.moments);
-                    bits.push_back(self.stream.payments().ndjson[before..].to_owned());
-                }
-                if let Some(bit) = bits.pop_front() {
-                    give.send(bit).expect("somebody publishes");
-                }
-                wait_for_work(site, said);
+                feed.next(self, is_longer, site);
                 thread::sleep(self.moments.between(MS(300), MS(1_500)));
                 if round % scaled(4, 1) == 0 {
                     closings += u32::from(broker.close_connections());
@@ -139,13 +126,15 @@ impl<S: Stream> Storm<S> {
                 if round % 8 == 2 {
                     stores += u32::from(kill_store());
                 }
+                // A fast worker may be through with the first bit.
+                feed.next(self, is_longer, site);
                 let place = self.moments.below(workers.len() as u64);
                 let run = workers.swap_remove(usize::try_from(place).expect("few"));
                 let still_ran = run.kill_after(self.moments.between(MS(0), MS(200)));
                 assert!(still_ran, "it ended by itself:\n{}", site.last_words());
                 killed += 1;
             }
-            drop(give);
+            drop(feed);
             publishing.join().expect("everything is published");
         });
         while workers.len() < self.crew.least() {
@@ -172,11 +161,45 @@ impl<S: Stream> Storm<S> {
     }
 }
 
-/// About as many pieces of as many lines each.
-fn cut(ndjson: &str, pieces: usize) -> VecDeque<String> {
-    let lines: Vec<&str> = ndjson.lines().collect();
-    let pieces = lines.chunks(lines.len().div_ceil(pieces));
-    pieces.map(|piece| piece.join("\n")).collect()
+/// What is still to be published, two bits of it a round. In the last round everything is; in a campaign long before,
+/// so that much of it waits.
+struct Feed {
+    bits: VecDeque<String>,
+    /// So many new ones make a bit when there are none left.
+    more: usize,
+    to: mpsc::SyncSender<String>,
+}
+
+impl Feed {
+    /// That of these, and where it ends.
+    fn of(payments: &Payments) -> (Self, mpsc::Receiver<String>) {
+        let (to, end) = mpsc::sync_channel(2 * LONGEST * rounds());
+        let lines: Vec<_> = payments.ndjson.lines().collect();
+        let pieces = scaled(2 * (rounds() - 1), rounds());
+        let bits = lines.chunks(lines.len().div_ceil(pieces));
+        let feed = Self {
+            bits: bits.map(|bit| bit.join("\n")).collect(),
+            more: payments.distinct.len() / pieces / 2,
+            to,
+        };
+        (feed, end)
+    }
+
+    /// Publishes the next bit, of new ones where there is none left and the storm `is_longer` than it was meant to be,
+    /// and waits until somebody has begun with something.
+    fn next<S: Stream>(&mut self, storm: &mut Storm<S>, is_longer: bool, site: &Site) {
+        if self.bits.is_empty() && scaled(is_longer, true) {
+            let before = storm.stream.payments().ndjson.len();
+            storm.stream.extend(self.more, &mut storm.moments);
+            let news = &storm.stream.payments().ndjson[before..];
+            self.bits.push_back(news.to_owned());
+        }
+        let said = site.said();
+        if let Some(bit) = self.bits.pop_front() {
+            self.to.send(bit).expect("somebody publishes");
+        }
+        wait_for_work(site, said);
+    }
 }
 
 impl Crew {
@@ -227,23 +250,8 @@ impl Figures {
     ///
     /// If it was not.
     pub fn were_a_storm(&self, kinds: &[Kind]) {
-        let told = self.told;
-        let of_kinds = kinds.iter().map(|kind| told.of(*kind));
-        let sum = of_kinds.sum::<usize>() + told.doubts;
-        // Revocations alone are rare in a small run.
-        let least = if matches!(kinds, [Kind::Revoked]) {
-            0
-        } else {
-            5
-        };
-        assert!(
-            self.killed > 0 && sum >= least,
-            "hardly anything happened: {self}"
-        );
-        // Not every one comes in a small run.
-        for kind in scaled(&[][..], kinds) {
-            assert!(told.of(*kind) >= LEAST, "hardly ever {kind:?}: {self}");
-        }
+        let is_storm = self.killed > 0 && self.told.is_enough(kinds);
+        assert!(is_storm, "too little of {kinds:?} happened: {self}");
     }
 }
 
@@ -290,6 +298,17 @@ impl Told {
             self.fenced += says("\"decision\":\"fenced\"");
             self.revoked += says("\"decision\":\"revoked\"");
         }
+    }
+
+    /// Whether enough happened: each of these kinds in a campaign; in a small run, where not every one comes, any.
+    fn is_enough(self, kinds: &[Kind]) -> bool {
+        let mut of_kinds = kinds.iter().map(|kind| self.of(*kind));
+        // Revocations alone are rare in a small run.
+        let is_rare = matches!(kinds, [Kind::Revoked]);
+        scaled(
+            is_rare || of_kinds.clone().sum::<usize>() + self.doubts >= LEAST_OF_ALL,
+            of_kinds.all(|of_kind| of_kind >= LEAST),
+        )
     }
 
     fn of(self, kind: Kind) -> usize {
@@ -373,7 +392,9 @@ fn wait_for_work(site: &Site, said: u64) {
 
 /// Of each kind, in a campaign.
 const LEAST: usize = 100;
-/// How many times as many rounds as it is meant to have a campaign may have until then.
+/// Of all kinds together, in a small run.
+const LEAST_OF_ALL: usize = 5;
+/// How many times as many rounds as it is meant to have a storm may have until then.
 const LONGEST: usize = 5;
 
 fn rounds() -> usize {
