@@ -4,13 +4,15 @@
 mod asking;
 mod away;
 mod begun;
+mod calls;
 mod deliveries;
 mod fates;
 mod letters;
 
-pub(super) use asking::{Asked, renewals};
+pub(super) use asking::Asked;
 pub(super) use away::past_provider;
 pub(super) use begun::Begun;
+pub(super) use calls::renewals;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

@@ -8,7 +8,7 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout_at};
 
 use super::Desk;
-use super::asking::all_failed;
+use super::calls::all_failed;
 use crate::layer::outage::unanswered;
 
 impl<S: Store + Clone> Desk<S> {

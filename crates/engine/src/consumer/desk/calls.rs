@@ -1,0 +1,201 @@
+//! What the store is asked for: claims, reports on them, longer leases.
+
+use std::borrow::Cow;
+use std::convert::Infallible;
+use std::time::Duration;
+
+use semel_core::{
+    Admission, Claim, ClaimRequest, Error, ErrorKind, Renewal, Renewed, Result, Settled,
+    Settlement, Store,
+};
+
+use super::Desk;
+use super::asking::Asked;
+use super::begun::Begun;
+use crate::event::Event;
+use crate::layer::outage::is_outage;
+
+impl<S: Store + Clone> Desk<S> {
+    /// Asks for claims, unless the store is away and the pipeline fails open.
+    pub(in crate::consumer) async fn try_claim(
+        &self,
+        requests: &[ClaimRequest],
+    ) -> Result<Asked<Vec<Admission>>> {
+        self.try_claim_again(requests, None).await
+    }
+
+    /// The same for what was begun to be asked for, if it was.
+    pub(in crate::consumer) async fn try_claim_again(
+        &self,
+        requests: &[ClaimRequest],
+        begun: Option<Begun<Vec<Admission>>>,
+    ) -> Result<Asked<Vec<Admission>>> {
+        if requests.is_empty() {
+            return Ok(Asked::Answered(Vec::new()));
+        }
+        self.try_ask_again(begun, || self.claim_all(requests)).await
+    }
+
+    async fn claim_all(&self, requests: &[ClaimRequest]) -> Result<Vec<Admission>> {
+        let mut requests = Cow::Borrowed(requests);
+        if semel_core::planted("M34") {
+            for request in requests.to_mut() {
+                request.claim_id = self.surroundings.claim_id();
+            }
+        }
+        all_failed(self.store.claim(&requests).await?)
+    }
+
+    /// Reports on claims until each item is answered. One that failed alone is reported again: to
+    /// ask for its claim again would run its effect again.
+    pub(in crate::consumer) async fn settle_all(
+        &self,
+        settlements: &[Settlement],
+    ) -> Result<Vec<Settled>> {
+        if settlements.is_empty() {
+            return Ok(Vec::new());
+        }
+        let mut answers = self.ask(|| self.store.settle(settlements)).await?;
+        for (settlement, answer) in settlements.iter().zip(&mut answers) {
+            if let Settled::Failed(_) = answer {
+                *answer = self.ask(|| self.settle_one(settlement)).await?;
+            }
+        }
+        Ok(answers)
+    }
+
+    /// Reports on claims. `None` is what is still to be reported, because the store is away and the
+    /// pipeline fails open.
+    pub(in crate::consumer) async fn try_settle(
+        &self,
+        settlements: &[Settlement],
+    ) -> Result<Vec<Option<Settled>>> {
+        self.try_settle_again(settlements, None).await
+    }
+
+    /// The same for what was begun to be reported, if it was.
+    pub(in crate::consumer) async fn try_settle_again(
+        &self,
+        settlements: &[Settlement],
+        begun: Option<Begun<Vec<Settled>>>,
+    ) -> Result<Vec<Option<Settled>>> {
+        if settlements.is_empty() {
+            return Ok(Vec::new());
+        }
+        let asked = self.try_ask_again(begun, || self.store.settle(settlements));
+        let answers = match asked.await? {
+            Asked::Answered(answers) => answers,
+            Asked::NotNow { .. } => return Ok(settlements.iter().map(|_| None).collect()),
+        };
+        let mut settled = Vec::with_capacity(answers.len());
+        for (settlement, answer) in settlements.iter().zip(answers) {
+            settled.push(match answer {
+                Settled::Failed(_) => match self.try_ask(|| self.settle_one(settlement)).await? {
+                    Asked::Answered(answer) => Some(answer),
+                    Asked::NotNow { .. } => None,
+                },
+                Settled::Now(_) | Settled::Fenced { .. } => Some(answer),
+            });
+        }
+        Ok(settled)
+    }
+
+    async fn settle_one(&self, settlement: &Settlement) -> Result<Settled> {
+        match self
+            .store
+            .settle(std::slice::from_ref(settlement))
+            .await?
+            .pop()
+        {
+            Some(Settled::Failed(error)) => Err(error),
+            Some(answer) => Ok(answer),
+            None => Err(Error::new(
+                ErrorKind::Internal,
+                "the store answered an item with nothing",
+            )),
+        }
+    }
+
+    /// Extends leases, at first after `first`, for as long as whatever runs beside it takes. A claim
+    /// that was lost meanwhile is found out when it is next renewed or settled.
+    pub(in crate::consumer) async fn keep(
+        &self,
+        first: Duration,
+        renewals: impl Fn() -> Vec<Renewal>,
+    ) -> Infallible {
+        let mut wait = first;
+        loop {
+            tokio::time::sleep(wait).await;
+            wait = self.pipeline.lease / 3;
+            let renewals = renewals();
+            if renewals.is_empty() {
+                continue;
+            }
+            if self.ask(|| self.store.renew(&renewals)).await.is_err() {
+                // What runs beside this meets the same error, and knows more.
+                return std::future::pending().await;
+            }
+            self.observe(&Event::Renewed {
+                count: renewals.len(),
+            });
+        }
+    }
+
+    /// Extends leases of what runs; `None` if nothing was asked, as of [`try_ask`](Self::try_ask).
+    pub(in crate::consumer) async fn try_renew(
+        &self,
+        renewals: &[Renewal],
+    ) -> Result<Option<Vec<Renewed>>> {
+        if renewals.is_empty() || semel_core::planted("M16") {
+            return Ok(Some(Vec::new()));
+        }
+        let asked = self.try_ask(|| self.store.renew(renewals)).await?;
+        let Asked::Answered(renewed) = asked else {
+            return Ok(None);
+        };
+        self.observe(&Event::Renewed {
+            count: renewals.len(),
+        });
+        Ok(Some(renewed))
+    }
+
+    /// Whether a claim that was asked for at `asked_at` is still fresh enough to begin its effect:
+    /// a worker that was stopped for two thirds of its lease fences itself.
+    pub(in crate::consumer) fn may_begin(&self, asked_at: Duration) -> bool {
+        self.now().saturating_sub(asked_at) < self.pipeline.lease * 2 / 3
+    }
+}
+
+/// These claims, to be extended while their effects run.
+pub(in crate::consumer) fn renewals<'a>(
+    lease: Duration,
+    claims: impl Iterator<Item = &'a Claim>,
+) -> Vec<Renewal> {
+    claims
+        .map(|claim| Renewal {
+            operation: claim.operation.clone(),
+            claim_id: claim.claim_id,
+            lease,
+        })
+        .collect()
+}
+
+/// What fails for every item alike is a failure of the store.
+pub(super) fn all_failed(admissions: Vec<Admission>) -> Result<Vec<Admission>> {
+    let failures = admissions.iter().map_while(|admission| match admission {
+        Admission::Failed(error) if is_outage(error) => Some(error),
+        Admission::Failed(_)
+        | Admission::Granted(_)
+        | Admission::Replay { .. }
+        | Admission::Busy { .. }
+        | Admission::Conflict { .. }
+        | Admission::Stale { .. }
+        | Admission::Parked { .. }
+        | Admission::TooOld => None,
+    });
+    let mut failures: Vec<_> = failures.collect();
+    match failures.pop() {
+        Some(error) if failures.len() + 1 == admissions.len() => Err(error.clone()),
+        Some(_) | None => Ok(admissions),
+    }
+}
