@@ -1,9 +1,9 @@
 //! Workers that come and go, by `kill -9` too, and servers that are killed: the broker's and the store's.
 
-use std::collections::VecDeque;
+mod feed;
+
 use std::fmt;
 use std::os::unix::process::ExitStatusExt;
-use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
@@ -13,6 +13,7 @@ use crate::broker::Broker;
 use crate::moments::now;
 use crate::worker::{Run, Site, Summary};
 use crate::{Moments, Payments, scaled, tell};
+use feed::Feed;
 
 /// What befalls the workers of a site, and the messages they get meanwhile.
 #[derive(Debug)]
@@ -158,47 +159,6 @@ impl<S: Stream> Storm<S> {
             told,
             lasted: begun.elapsed(),
         }
-    }
-}
-
-/// What is still to be published, two bits of it a round. In the last round everything is; in a campaign long before,
-/// so that much of it waits.
-struct Feed {
-    bits: VecDeque<String>,
-    /// So many new ones make a bit when there are none left.
-    more: usize,
-    to: mpsc::SyncSender<String>,
-}
-
-impl Feed {
-    /// That of these, and where it ends.
-    fn of(payments: &Payments) -> (Self, mpsc::Receiver<String>) {
-        let (to, end) = mpsc::sync_channel(2 * LONGEST * rounds());
-        let lines: Vec<_> = payments.ndjson.lines().collect();
-        let pieces = scaled(2 * (rounds() - 1), rounds());
-        let bits = lines.chunks(lines.len().div_ceil(pieces));
-        let feed = Self {
-            bits: bits.map(|bit| bit.join("\n")).collect(),
-            more: payments.distinct.len() / pieces / 2,
-            to,
-        };
-        (feed, end)
-    }
-
-    /// Publishes the next bit, of new ones where there is none left and the storm `is_longer` than it was meant to be,
-    /// and waits until somebody has begun with something.
-    fn next<S: Stream>(&mut self, storm: &mut Storm<S>, is_longer: bool, site: &Site) {
-        if self.bits.is_empty() && scaled(is_longer, true) {
-            let before = storm.stream.payments().ndjson.len();
-            storm.stream.extend(self.more, &mut storm.moments);
-            let news = &storm.stream.payments().ndjson[before..];
-            self.bits.push_back(news.to_owned());
-        }
-        let said = site.said();
-        if let Some(bit) = self.bits.pop_front() {
-            self.to.send(bit).expect("somebody publishes");
-        }
-        wait_for_work(site, said);
     }
 }
 
@@ -371,22 +331,6 @@ fn leave(worker: Run, site: &Site) {
         for fate in gone_wrong.into_iter().filter(|fate| *fate != expected) {
             assert_eq!(summary.count(fate), 0, "{fate}: {stdout}");
         }
-    }
-}
-
-/// Waits until somebody has begun with something: whoever is killed before that dies in vain. Not for ever, since
-/// everything may be done.
-fn wait_for_work(site: &Site, said: u64) {
-    let begun = now();
-    while begun.elapsed() < MS(10_000) {
-        let news = site.said_behind(said);
-        if ["granted", "completed", "replayed"]
-            .iter()
-            .any(|it| news.contains(&format!("\"decision\":\"{it}\"")))
-        {
-            return;
-        }
-        thread::sleep(MS(50));
     }
 }
 

@@ -1,0 +1,67 @@
+//! What a storm publishes, bit by bit.
+
+use std::collections::VecDeque;
+use std::sync::mpsc;
+use std::thread;
+
+use super::{LONGEST, MS, Storm, Stream, rounds};
+use crate::moments::now;
+use crate::worker::Site;
+use crate::{Payments, scaled};
+
+/// What is still to be published, two bits of it a round. In the last round everything is; in a campaign long before,
+/// so that much of it waits.
+pub(super) struct Feed {
+    bits: VecDeque<String>,
+    /// So many new ones make a bit when there are none left.
+    more: usize,
+    to: mpsc::SyncSender<String>,
+}
+
+impl Feed {
+    /// That of these, and where it ends.
+    pub(super) fn of(payments: &Payments) -> (Self, mpsc::Receiver<String>) {
+        let (to, end) = mpsc::sync_channel(2 * LONGEST * rounds());
+        let lines: Vec<_> = payments.ndjson.lines().collect();
+        let pieces = scaled(2 * (rounds() - 1), rounds());
+        let bits = lines.chunks(lines.len().div_ceil(pieces));
+        let feed = Self {
+            bits: bits.map(|bit| bit.join("\n")).collect(),
+            more: payments.distinct.len() / pieces / 2,
+            to,
+        };
+        (feed, end)
+    }
+
+    /// Publishes the next bit, of new ones where there is none left and the storm `is_longer` than it was meant to be,
+    /// and waits until somebody has begun with something.
+    pub(super) fn next<S: Stream>(&mut self, storm: &mut Storm<S>, is_longer: bool, site: &Site) {
+        if self.bits.is_empty() && scaled(is_longer, true) {
+            let before = storm.stream.payments().ndjson.len();
+            storm.stream.extend(self.more, &mut storm.moments);
+            let news = &storm.stream.payments().ndjson[before..];
+            self.bits.push_back(news.to_owned());
+        }
+        let said = site.said();
+        if let Some(bit) = self.bits.pop_front() {
+            self.to.send(bit).expect("somebody publishes");
+        }
+        wait_for_work(site, said);
+    }
+}
+
+/// Waits until somebody has begun with something: whoever is killed before that dies in vain. Not for ever, since
+/// everything may be done.
+fn wait_for_work(site: &Site, said: u64) {
+    let begun = now();
+    while begun.elapsed() < MS(10_000) {
+        let news = site.said_behind(said);
+        if ["granted", "completed", "replayed"]
+            .iter()
+            .any(|it| news.contains(&format!("\"decision\":\"{it}\"")))
+        {
+            return;
+        }
+        thread::sleep(MS(50));
+    }
+}
