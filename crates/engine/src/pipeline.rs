@@ -1,5 +1,6 @@
 //! From a delivery to a claim: key, fingerprint, transport id, birth, order, version.
 
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -175,8 +176,41 @@ pub struct Rejected {
     pub parked: Parked,
 }
 
+/// What whoever reads the deliveries of a pipeline keeps between them.
+pub struct Scratch {
+    start: Start,
+    /// That of the pipeline, for what is read now.
+    scope: Scope,
+    tape: Tape,
+}
+
+impl Scratch {
+    /// For deliveries of `pipeline` whose effects begin so.
+    pub fn new(pipeline: &Pipeline, start: Start) -> Self {
+        Self {
+            start,
+            scope: pipeline.scope.clone(),
+            tape: Tape::default(),
+        }
+    }
+
+    /// What is read from now on is handed on together, to another thread.
+    pub fn begin_chunk(&mut self) {
+        self.scope = self.scope.detached();
+    }
+}
+
+impl fmt::Debug for Scratch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Scratch")
+            .field("start", &self.start)
+            .field("scope", &self.scope)
+            .finish_non_exhaustive()
+    }
+}
+
 impl Pipeline {
-    /// Reads one delivery. `tape` is scratch memory that one reader keeps between calls.
+    /// Reads one delivery.
     ///
     /// # Errors
     ///
@@ -184,9 +218,8 @@ impl Pipeline {
     pub fn read(
         &self,
         delivery: Delivery,
-        start: Start,
         claim_id: ClaimId,
-        tape: &mut Tape,
+        scratch: &mut Scratch,
     ) -> Result<Incoming, Box<Rejected>> {
         let read = if let Some(size_bytes) = delivery.oversize_bytes {
             let limit_bytes = self.max_message_bytes;
@@ -200,9 +233,9 @@ impl Pipeline {
                 headers: &delivery.headers,
                 coordinates: &delivery.coordinates,
             };
-            let view = View::onto(message, std::mem::take(tape));
-            let read = self.read_view(&view, &delivery, start, claim_id);
-            *tape = view.into_tape();
+            let view = View::onto(message, std::mem::take(&mut scratch.tape));
+            let read = self.read_view(&view, &delivery, scratch, claim_id);
+            scratch.tape = view.into_tape();
             read
         };
         match read {
@@ -241,7 +274,7 @@ impl Pipeline {
         &self,
         view: &View<'_>,
         delivery: &Delivery,
-        start: Start,
+        scratch: &Scratch,
         claim_id: ClaimId,
     ) -> Result<(Option<Bytes>, ClaimRequest, Vec<Value>), Unusable> {
         let key = self.key.key(view)?;
@@ -265,7 +298,7 @@ impl Pipeline {
             (None, None) => None,
         };
         let request = ClaimRequest {
-            operation: Operation::new(self.scope.clone(), key),
+            operation: Operation::new(scratch.scope.clone(), key),
             claim_id,
             fingerprint: self.fingerprint.fingerprint(view)?,
             transport: Some(self.transport(view, delivery)?),
@@ -273,7 +306,7 @@ impl Pipeline {
             window: self.window,
             lease: self.lease,
             limits: self.limits,
-            start,
+            start: scratch.start,
             gate,
             wants_outcome: false,
         };

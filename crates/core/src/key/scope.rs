@@ -17,6 +17,7 @@ use crate::planted;
 #[derive(Clone)]
 pub struct Scope(Arc<Parts>);
 
+#[derive(Clone)]
 struct Parts {
     tenant: Box<str>,
     operation: Box<str>,
@@ -67,6 +68,13 @@ impl Scope {
     /// The name of the operation: the pipeline, route or effect.
     pub fn operation(&self) -> &str {
         &self.0.operation
+    }
+
+    /// The same scope in memory of its own, for a part of the work that another thread will do: clones of one scope
+    /// count their users in one place, which all threads that clone and drop them would take from each other.
+    #[must_use]
+    pub fn detached(&self) -> Self {
+        Self(Arc::new((*self.0).clone()))
     }
 
     fn parts(&self) -> (&str, &str) {

@@ -2,6 +2,7 @@ mod injective;
 
 use super::*;
 
+use std::cmp::Ordering;
 use std::error::Error;
 
 use crate::select::{Message, Selector, View};
@@ -363,6 +364,17 @@ fn scopes_are_checked() {
     );
     let control = InvalidScope::ControlCharacter { part: "operation" };
     assert_eq!(Scope::new("", "a\n").err(), Some(control));
+}
+
+#[test]
+fn a_scope_in_memory_of_its_own_is_the_same() -> Result<(), Box<dyn Error>> {
+    let scope = Scope::new("acme", "payments")?;
+    let detached = scope.detached();
+    assert_eq!((&detached, detached.cmp(&scope)), (&scope, Ordering::Equal));
+    assert_ne!(scope.tenant().as_ptr(), detached.tenant().as_ptr());
+    let key = Key::parse("pay-1")?;
+    assert_eq!(OpId::of(&detached, &key), OpId::of(&scope, &key));
+    Ok(())
 }
 
 #[test]

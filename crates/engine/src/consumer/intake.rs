@@ -3,7 +3,6 @@
 
 use std::sync::Arc;
 
-use semel_core::json::Tape;
 use semel_core::port::source::{DeliveryId, Fetched, Progress, Source};
 use semel_core::{Error, ErrorKind, Result, Start};
 use tokio::sync::mpsc;
@@ -12,7 +11,7 @@ use tokio::task::JoinSet;
 use crate::consumer::InHand;
 use crate::consumer::Surroundings;
 use crate::consumer::lanes::Laning;
-use crate::pipeline::{Pipeline, Rejected};
+use crate::pipeline::{Pipeline, Rejected, Scratch};
 
 /// What the source brought, read.
 pub(super) enum Chunk {
@@ -114,11 +113,10 @@ pub(super) fn open(
     let mut task = JoinSet::new();
     let reader = Reader {
         source,
+        scratch: Scratch::new(&pipeline, start),
         pipeline,
-        start,
         laning,
         surroundings,
-        tape: Tape::default(),
         ended: false,
     };
     task.spawn(reader.run(chunk_sender, telling));
@@ -132,10 +130,9 @@ pub(super) fn open(
 struct Reader<Src> {
     source: Src,
     pipeline: Arc<Pipeline>,
-    start: Start,
+    scratch: Scratch,
     laning: Laning,
     surroundings: Surroundings,
-    tape: Tape,
     ended: bool,
 }
 
@@ -187,15 +184,13 @@ impl<Src: Source> Reader<Src> {
                 return Chunk::Failed(error);
             }
         };
+        self.scratch.begin_chunk();
         let mut incoming = Vec::with_capacity(deliveries.len());
         let mut rejected = Vec::new();
         for delivery in deliveries {
-            let read = self.pipeline.read(
-                delivery,
-                self.start,
-                self.surroundings.claim_id(),
-                &mut self.tape,
-            );
+            let read =
+                self.pipeline
+                    .read(delivery, self.surroundings.claim_id(), &mut self.scratch);
             match read {
                 Ok(message) => {
                     let mut message = Box::new(message);

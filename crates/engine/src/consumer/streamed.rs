@@ -52,10 +52,10 @@ pub(super) async fn run<S: Store + Clone, T: StreamedStore, E: Effect>(
         if !is_done {
             let room = desk.pipeline.batch.saturating_sub(next.len());
             let taken = desk.lanes.take(room);
-            let granted = admit(desk, &failures, taken, (&under_way, &next)).await?;
+            let (granted, claims) = admit(desk, &failures, taken, (&under_way, &next)).await?;
             let outputs = tokio::select! {
                 biased;
-                outputs = output(desk, transform.as_ref(), &granted) => outputs,
+                outputs = output(desk, transform.as_ref(), &granted, claims) => outputs,
                 never = answered(desk, under_way.first_mut()) => match never {},
             };
             if let Some(outputs) = outputs {
@@ -111,12 +111,12 @@ async fn answered<S: Store + Clone, T: StreamedStore>(
     std::future::pending().await
 }
 
-/// A message that may be worked on.
+/// A message that may be worked on. Its claim, which nobody stores, is over once it is transformed.
 struct Granted {
     incoming: InHand,
-    claim: Claim,
     /// The identity of its operation.
     id: OpId,
+    attempt: u32,
 }
 
 fn claimed(incoming: &Incoming, id: OpId) -> Claimed<'_> {
@@ -127,15 +127,15 @@ fn claimed(incoming: &Incoming, id: OpId) -> Claimed<'_> {
     }
 }
 
-/// Deals with those that are not granted.
+/// Deals with those that are not granted. The others, and the claim of each.
 async fn admit<S: Store + Clone>(
     desk: &mut Desk<S>,
     failures: &Failures,
     taken: Vec<InHand>,
     (under_way, next): (&Commits<impl StreamedStore>, &[(Granted, Finished)]),
-) -> Result<Vec<Granted>> {
+) -> Result<(Vec<Granted>, Vec<Claim>)> {
     if taken.is_empty() {
-        return Ok(Vec::new());
+        return Ok(Default::default());
     }
     let ids = taken.iter().map(|incoming| incoming.request.operation.id());
     let ids: Vec<_> = ids.collect();
@@ -151,6 +151,7 @@ async fn admit<S: Store + Clone>(
     let mut seen: BTreeSet<_> = ready.map(|(granted, _)| granted.id).collect();
     let is_pending = |id| under_way.have(id) && !semel_core::planted("K04");
     let mut granted = Vec::with_capacity(taken.len());
+    let mut claims = Vec::with_capacity(taken.len());
     for ((incoming, standing), id) in taken.into_iter().zip(standings).zip(ids) {
         match standing {
             Standing::Gone => desk.gone(&incoming),
@@ -165,14 +166,15 @@ async fn admit<S: Store + Clone>(
                 desk.observe_message(&incoming, &Event::Granted { claim: &claim });
                 granted.push(Granted {
                     incoming,
-                    claim,
                     id,
+                    attempt: claim.attempt,
                 });
+                claims.push(claim);
             }
             Standing::Ours(admission) => desk.refused(incoming, admission)?,
         }
     }
-    Ok(granted)
+    Ok((granted, claims))
 }
 
 /// Takes what the transform has finished into the next batch, and deals with the rest.

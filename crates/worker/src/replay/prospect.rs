@@ -5,13 +5,12 @@ use std::fmt;
 use std::sync::Arc;
 
 use semel_core::decide::{self, Change, Order};
-use semel_core::json::Tape;
 use semel_core::port::source::{Delivery, DeliveryId};
 use semel_core::{
-    Admission, ClaimId, ClaimRequest, FencingToken, Operation, Parked, Record, Result, Start,
-    StateKind, Timestamp,
+    Admission, ClaimId, ClaimRequest, FencingToken, Operation, Parked, Record, Result, StateKind,
+    Timestamp,
 };
-use semel_engine::pipeline::{Incoming, Pipeline, Rejected};
+use semel_engine::pipeline::{Incoming, Pipeline, Rejected, Scratch};
 
 use super::Kind;
 use crate::settings::EffectSettings;
@@ -88,10 +87,9 @@ impl fmt::Display for Prospect {
 /// Reads parked messages as their pipeline does, and foretells what becomes of them.
 pub struct Assessor {
     pipeline: Pipeline,
-    start: Start,
+    scratch: Scratch,
     kind: Kind,
     is_streamed: bool,
-    tape: Tape,
 }
 
 /// A parked message and what was found out about it.
@@ -110,11 +108,10 @@ impl Assessor {
     /// Assesses messages of this kind for `pipeline`, which [`Assessor::prepared`] answered.
     pub fn new(pipeline: Pipeline, effect: &EffectSettings, kind: Kind) -> Self {
         Self {
+            scratch: Scratch::new(&pipeline, effect.class().start()),
             pipeline,
-            start: effect.class().start(),
             kind,
             is_streamed: matches!(effect, EffectSettings::Streamed(_)),
-            tape: Tape::default(),
         }
     }
 
@@ -214,8 +211,7 @@ impl Assessor {
         // The claim id is never asked with.
         let claim_id = ClaimId::from_u128(0);
         let delivery = delivery(DeliveryId(0), message);
-        self.pipeline
-            .read(delivery, self.start, claim_id, &mut self.tape)
+        self.pipeline.read(delivery, claim_id, &mut self.scratch)
     }
 }
 

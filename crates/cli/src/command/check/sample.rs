@@ -7,10 +7,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 use semel_core::fingerprint::{Comparison, Fingerprint};
-use semel_core::json::Tape;
 use semel_core::port::source::{Fetched, Source};
 use semel_core::{ClaimId, Key, Result, Start};
-use semel_engine::pipeline::{Incoming, Pipeline};
+use semel_engine::pipeline::{Incoming, Pipeline, Scratch};
 use semel_worker::settings::EffectSettings;
 use serde::Serialize;
 
@@ -80,9 +79,9 @@ impl Sample {
                 file: file.display().to_string(),
                 ..Self::default()
             },
+            scratch: Scratch::new(&pipeline, Start::Unmarked),
             pipeline,
             seen: HashMap::new(),
-            tape: Tape::default(),
         };
         let (longest, lease) = (settings.pipeline.max_message_bytes, settings.pipeline.lease);
         let source = assemble::source(&source, longest, lease).await?;
@@ -146,7 +145,7 @@ struct Reading {
     sample: Sample,
     pipeline: Pipeline,
     seen: HashMap<Key, First>,
-    tape: Tape,
+    scratch: Scratch,
 }
 
 /// The first message of a key.
@@ -176,10 +175,7 @@ impl Reading {
                 self.sample.messages += 1;
                 // Nothing is claimed.
                 let claim_id = ClaimId::from_u128(0);
-                match self
-                    .pipeline
-                    .read(delivery, Start::Unmarked, claim_id, &mut self.tape)
-                {
+                match self.pipeline.read(delivery, claim_id, &mut self.scratch) {
                     Ok(incoming) => self.note(&incoming),
                     Err(rejected) => {
                         let code = rejected.parked.reason.clone();

@@ -33,7 +33,7 @@ impl Failures {
         verdict: Verdict,
     ) {
         let Granted {
-            incoming, claim, ..
+            incoming, attempt, ..
         } = granted;
         let (error, after, may_again) = match verdict {
             // Whatever a transform did outside is its own promise: it may be run again.
@@ -47,10 +47,10 @@ impl Failures {
             Verdict::Done(_) => return,
         };
         let pipeline = &desk.pipeline;
-        if may_again && claim.attempt < pipeline.limits.failed.get() {
-            let backoff = desk.jittered(pipeline.backoff.after(claim.attempt));
+        if may_again && attempt < pipeline.limits.failed.get() {
+            let backoff = desk.jittered(pipeline.backoff.after(attempt));
             let wait = after.unwrap_or_default().max(backoff);
-            self.0.insert(incoming.delivery, claim.attempt);
+            self.0.insert(incoming.delivery, attempt);
             desk.released(incoming, &error, wait);
         } else {
             self.forget(incoming.delivery);
