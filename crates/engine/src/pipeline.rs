@@ -138,6 +138,8 @@ pub struct Incoming {
     pub request: ClaimRequest,
     /// Values for an effect in the store's transaction.
     pub values: Vec<Value>,
+    /// Whether it carries a replay id.
+    pub(crate) is_sent_again: bool,
     /// Which messages it waits for, told by whoever runs it.
     pub(crate) lane: LaneId,
 }
@@ -241,6 +243,7 @@ impl Pipeline {
         match read {
             Ok((order, request, values)) => Ok(Incoming {
                 delivery: delivery.id,
+                is_sent_again: is_sent_again(&delivery.headers),
                 payload: delivery.payload,
                 headers: delivery.headers,
                 coordinates: delivery.coordinates,

@@ -183,6 +183,18 @@ async fn each_key_is_put_out_once_and_its_repeats_are_replays() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn what_is_sent_again_is_counted_apart() {
+    let world = World::new();
+    let broker = broker_with(&world, &["a", "b", "a"]);
+    let transactions = Transactions::of(&world, &broker);
+    let mut worker = world.worker(&broker);
+    worker.feed.headers = vec![("Semel-Replay-Id".into(), "2026-11".into())];
+    let summary = worker.streamed(transactions, NONE).await.summary();
+    let fates = (summary.of(Fate::Applied), summary.of(Fate::Replayed));
+    assert_eq!((fates, summary.sent_again), ((2, 1), 3));
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_key_that_is_in_a_batch_twice_is_put_out_once() {
     let world = World::new();
     let broker = world.broker();

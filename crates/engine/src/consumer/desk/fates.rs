@@ -94,7 +94,7 @@ impl<S: Store + Clone> Desk<S> {
                 );
                 self.parked(&incoming, state, "its operation was given up before");
             }
-            Admission::TooOld if self.pipeline.live_only && is_sent_again(&incoming.headers) => {
+            Admission::TooOld if self.pipeline.live_only && incoming.is_sent_again => {
                 let coordinates = &incoming.coordinates;
                 self.observe_message(
                     &incoming,
@@ -342,7 +342,7 @@ impl<S: Store + Clone> Desk<S> {
             delivery: incoming.delivery,
             held: Some(held),
             fate,
-            is_sent_again: is_sent_again(&incoming.headers),
+            is_sent_again: incoming.is_sent_again,
         }
     }
 }
