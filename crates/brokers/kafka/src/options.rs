@@ -135,6 +135,9 @@ pub(crate) fn invalid(message: impl Into<Box<str>>) -> Error {
     Error::new(ErrorKind::InvalidConfig, String::from(message))
 }
 
+/// Whether a topic is made by asking for it, where the brokers let that happen.
+pub(crate) const AUTO_CREATE: &str = "allow.auto.create.topics";
+
 /// Settings of a consumer that the user cannot have.
 const OURS: &[&str] = &[
     "bootstrap.servers",

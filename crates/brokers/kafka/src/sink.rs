@@ -14,7 +14,7 @@ use semel_core::port::sink::{Publication, Sink};
 use semel_core::{Code, Error, ErrorKind, Result};
 
 use crate::error::{NO_RIGHT, NO_TOPIC, NOBODY, TOO_LARGE, not_made};
-use crate::options::client;
+use crate::options::{AUTO_CREATE, client};
 use crate::record::parts;
 use crate::trouble::Watch;
 use reports::{Failed, Reports};
@@ -351,8 +351,6 @@ fn made(config: &ClientConfig, watch: &Watch) -> Result<Arc<Out>> {
     producer.map(Arc::new).map_err(not_made)
 }
 
-/// Whether a topic is made by asking for it, where the brokers let that happen.
-const AUTO_CREATE: &str = "allow.auto.create.topics";
 /// How long a topic that nobody knows may still be on its way to the brokers.
 const PROPAGATION: &str = "topic.metadata.propagation.max.ms";
 

@@ -55,7 +55,7 @@ impl KafkaSource {
         let shared = Arc::new(Shared::default());
         let (stream, restoring) = KafkaStream::new(stream, &options, Arc::clone(&shared), clock)?;
         let (source, consumer) = Self::member(options, shared, Some(restoring))?;
-        stream.reads_by(consumer);
+        stream.reads_by(consumer)?;
         Ok((source, stream))
     }
 

@@ -35,6 +35,7 @@ use semel_core::port::streamed::{Claimed, Committed, Finished, Restored, Standin
 use semel_core::{Admission, Clock, Code, Error, ErrorKind, Result, Window};
 
 use crate::consume::Context;
+use crate::error::no_thread;
 use crate::options::Options;
 use crate::shared::{AssignmentId, Place, Shared};
 pub use find::{Remembered, find};
@@ -124,9 +125,13 @@ impl KafkaStream {
         Ok((stream, restoring))
     }
 
-    /// Whose generation the transactions carry.
-    pub(crate) fn reads_by(&self, consumer: Weak<BaseConsumer<Context>>) {
+    /// Whose generation the transactions carry. The producer is made while the group is joined.
+    pub(crate) fn reads_by(&self, consumer: Weak<BaseConsumer<Context>>) -> Result<()> {
         lock(&self.transactor).consumer = consumer;
+        let transactor = Arc::clone(&self.transactor);
+        let thread = std::thread::Builder::new().name("semel-kafka-begin".into());
+        let begun = thread.spawn(move || lock(&transactor).begin());
+        begun.map(drop).map_err(no_thread)
     }
 
     /// How many operations are remembered now, in the partitions of this member.

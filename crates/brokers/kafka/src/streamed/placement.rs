@@ -58,7 +58,7 @@ impl Placement {
     pub(crate) fn see(
         &mut self,
         record_key: Option<&[u8]>,
-        operation_key: &str,
+        operation_key: &[u8],
         partition: i32,
         count: i32,
     ) -> Result<(), Misplaced> {
@@ -66,8 +66,10 @@ impl Placement {
             return Ok(());
         }
         let key = record_key.ok_or(Misplaced::NoKey)?;
-        let number = operation_key.strip_prefix("json:").unwrap_or(operation_key);
-        if key != operation_key.as_bytes() && key != number.as_bytes() {
+        let number = operation_key
+            .strip_prefix(b"json:")
+            .unwrap_or(operation_key);
+        if key != operation_key && key != number {
             return Err(Misplaced::OtherKey);
         }
         self.possible
@@ -145,7 +147,7 @@ mod tests {
             for number in 0..100 {
                 let key = format!("pay-{number}");
                 let place = mine.place(key.as_bytes(), count);
-                let seen = placement.see(Some(key.as_bytes()), &key, place, count);
+                let seen = placement.see(Some(key.as_bytes()), key.as_bytes(), place, count);
                 assert_eq!(seen, Ok(()), "{key}");
             }
             let stray = (0..100)
@@ -153,7 +155,7 @@ mod tests {
                 .find(|key| mine.place(key.as_bytes(), count) != other.place(key.as_bytes(), count))
                 .expect("they differ");
             let place = other.place(stray.as_bytes(), count);
-            let seen = placement.see(Some(stray.as_bytes()), &stray, place, count);
+            let seen = placement.see(Some(stray.as_bytes()), stray.as_bytes(), place, count);
             assert_eq!(seen, Err(Misplaced::NoPartitioner));
         }
     }
@@ -161,19 +163,19 @@ mod tests {
     #[test]
     fn a_record_tells_by_its_own_key() {
         let mut placement = Placement::new();
-        assert_eq!(placement.see(None, "a", 0, 4), Err(Misplaced::NoKey));
+        assert_eq!(placement.see(None, b"a", 0, 4), Err(Misplaced::NoKey));
         assert_eq!(
-            placement.see(Some(b"b"), "a", 0, 4),
+            placement.see(Some(b"b"), b"a", 0, 4),
             Err(Misplaced::OtherKey)
         );
         // Whatever it is, there is no other partition.
-        assert_eq!(placement.see(None, "a", 0, 1), Ok(()));
+        assert_eq!(placement.see(None, b"a", 0, 1), Ok(()));
     }
 
     #[test]
     fn a_number_is_its_digits() {
         let mut placement = Placement::new();
         let place = Partitioner::Murmur2.place(b"17", 4);
-        assert_eq!(placement.see(Some(b"17"), "json:17", place, 4), Ok(()));
+        assert_eq!(placement.see(Some(b"17"), b"json:17", place, 4), Ok(()));
     }
 }

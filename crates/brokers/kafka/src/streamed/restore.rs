@@ -107,6 +107,8 @@ type Batch = BTreeMap<i32, Wanted>;
 
 impl Restorer {
     fn run(mut self) {
+        // The group is joined meanwhile. What fails now is met again once a partition is assigned.
+        let _ = self.look_at_changelog();
         while let Some(batch) = self.wanted() {
             match self.restore(batch) {
                 Ok(()) | Err(Failed::Unwanted) => {}
@@ -163,19 +165,25 @@ impl Restorer {
         Ok(())
     }
 
+    /// Sees to it that the changelog is there and fit for use, once.
+    fn look_at_changelog(&mut self) -> std::result::Result<(), Failed> {
+        if self.is_fit {
+            return Ok(());
+        }
+        let look = changelog::fit(&self.source, &self.options, &self.uncommitted);
+        let partitions = self.runtime.block_on(look).map_err(|unfit| match unfit {
+            Unfit::Away(error) => Failed::Away(error),
+            Unfit::Never(error) => Failed::Unfit(error),
+        })?;
+        let partitions = i32::try_from(partitions).unwrap_or(i32::MAX);
+        self.images.partitions.store(partitions, Ordering::Relaxed);
+        self.is_fit = true;
+        Ok(())
+    }
+
     /// Restores images, each from an offset of the changelog or from where its window begins.
     fn restore(&mut self, mut batch: Batch) -> std::result::Result<(), Failed> {
-        let Self { runtime, .. } = self;
-        if !self.is_fit {
-            let look = changelog::fit(&self.source, &self.options, &self.uncommitted);
-            let partitions = runtime.block_on(look).map_err(|unfit| match unfit {
-                Unfit::Away(error) => Failed::Away(error),
-                Unfit::Never(error) => Failed::Unfit(error),
-            })?;
-            let partitions = i32::try_from(partitions).unwrap_or(i32::MAX);
-            self.images.partitions.store(partitions, Ordering::Relaxed);
-            self.is_fit = true;
-        }
+        self.look_at_changelog()?;
         self.await_former_owners(&mut batch)?;
         let ends = self.ends(&mut batch)?;
         let from = self.begins(&batch)?;

@@ -21,7 +21,7 @@ use super::producer::{Reports, drain, publish, retried, send};
 use super::{AGAIN, Images, StreamOptions, unavailable};
 use crate::consume::Context;
 use crate::error::{NO_RIGHT, NO_TOPIC, TOO_LARGE, not_made};
-use crate::options::{Options, client};
+use crate::options::{AUTO_CREATE, Options, client};
 use crate::record::KEY;
 use crate::shared::{AssignmentId, Place, Shared};
 
@@ -45,6 +45,8 @@ pub(super) struct Transactor {
     options: StreamOptions,
     config: ClientConfig,
     producer: Option<BaseProducer<Reports>>,
+    /// Whether the producer has looked the changelog up, which may be made after it.
+    has_changelog: bool,
     placement: Placement,
     doubts: Doubts,
     pub(super) consumer: Weak<BaseConsumer<Context>>,
@@ -87,6 +89,8 @@ impl Transactor {
             // What was taken needs no word of its own.
             ("delivery.report.only.error", "true"),
             ("queue.buffering.max.messages", "200000"),
+            // A look makes nothing, and a name that is misspelt is no topic.
+            (AUTO_CREATE, "false"),
         ] {
             if config.get(name).is_none() {
                 config.set(name, value);
@@ -96,10 +100,16 @@ impl Transactor {
             options,
             config,
             producer: None,
+            has_changelog: false,
             placement: Placement::new(),
             doubts: Doubts::default(),
             consumer: Weak::new(),
         })
+    }
+
+    /// Makes the producer ahead of its first transaction. What fails now is met again then.
+    pub(super) fn begin(&mut self) {
+        let _ = self.producer();
     }
 
     /// Commits what is still this member's.
@@ -192,7 +202,7 @@ impl Transactor {
             let Place {
                 partition, offset, ..
             } = item.place;
-            let key = item.finished.key.as_str();
+            let key = item.finished.key.as_bytes();
             let seen = self
                 .placement
                 .see(item.record_key(), key, partition, partitions);
@@ -219,7 +229,12 @@ impl Transactor {
         let StreamOptions {
             output, changelog, ..
         } = self.options.clone();
+        self.producer()?;
+        let has_changelog = std::mem::replace(&mut self.has_changelog, true);
         let producer = self.producer()?;
+        if !has_changelog {
+            look_up(producer, &changelog);
+        }
         drop(producer.context().refused());
         let done = (|| {
             producer.begin_transaction().map_err(Ended::of)?;
@@ -303,13 +318,12 @@ impl Transactor {
                 .config
                 .create_with_context(Reports::default())
                 .map_err(|error| Failed::Aborted(not_made(error)))?;
+            // Whoever begins before a broker is connected begins again half a second later.
+            look_up(&made, &self.options.output);
             let begun = retried(INIT, || made.init_transactions(INIT));
             begun.map_err(|error| Failed::Aborted(self.refused(error)))?;
-            for topic in [&self.options.output, &self.options.changelog] {
-                // Else the first record of each waits for its topic to be looked up. Without an answer, it does.
-                let _ = made.client().fetch_metadata(Some(topic), LOOK_UP);
-            }
             self.producer = Some(made);
+            self.has_changelog = false;
         }
         self.producer
             .as_ref()
@@ -407,6 +421,11 @@ fn sort<'f>(
         }
     }
     Ok(batch)
+}
+
+/// Looks up a topic, for which the first record would wait. Without an answer, it does.
+fn look_up(producer: &BaseProducer<Reports>, topic: &str) {
+    let _ = producer.client().fetch_metadata(Some(topic), LOOK_UP);
 }
 
 /// One thing of a batch.

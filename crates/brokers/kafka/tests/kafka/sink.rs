@@ -1,12 +1,17 @@
 //! Publishing, each message confirmed.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use rdkafka::ClientConfig;
+use rdkafka::consumer::{BaseConsumer, Consumer};
+use rdkafka::metadata::MetadataTopic;
 use rdkafka::mocking::MockCluster;
-use semel_broker_kafka::{KafkaSink, SinkOptions};
+use semel_broker_kafka::{KafkaSink, KafkaSource, Options, SinkOptions, StreamOptions};
+use semel_conformance::TestClock;
 use semel_core::port::sink::{Publication, Sink};
-use semel_core::{Certainty, ErrorKind};
+use semel_core::{Certainty, ErrorKind, Window};
 
 use crate::cluster::{Topic, brokers, take};
 
@@ -103,6 +108,30 @@ async fn a_cluster_that_makes_what_it_is_asked_for_makes_no_misspelt_topic() {
     let sink = KafkaSink::new(willing).expect("a sink");
     let confirmed = sink.publish(&[message("a", "a")]).await;
     assert!(confirmed[0].is_ok(), "{confirmed:?}");
+}
+
+#[tokio::test]
+async fn whoever_makes_ready_for_transactions_makes_no_misspelt_topic() {
+    let cluster = MockCluster::new(1).expect("a cluster");
+    let servers = cluster.bootstrap_servers();
+    cluster.create_topic("payments", 1, 1).expect("a topic");
+    let window = Window::new(Duration::from_secs(60));
+    let made = KafkaSource::streamed(
+        Options::new(&servers, "payments", "billing"),
+        StreamOptions::new("recepits", "payments", "billing-1", window),
+        Arc::new(TestClock::new()),
+    );
+    let (_source, _stream) = made.expect("a member");
+    let mut config = ClientConfig::new();
+    config.set("bootstrap.servers", &servers);
+    let reader: BaseConsumer = config.create().expect("a reader");
+    for _ in 0..20 {
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        let known = reader.fetch_metadata(None, Duration::from_secs(5));
+        let known = known.expect("an answer");
+        let names: Vec<_> = known.topics().iter().map(MetadataTopic::name).collect();
+        assert!(!names.contains(&"recepits"), "{names:?}");
+    }
 }
 
 #[tokio::test]
