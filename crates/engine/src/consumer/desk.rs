@@ -310,7 +310,7 @@ impl<S: Store + Clone> Desk<S> {
         });
         for delivery in withdrawn {
             self.away.forget(delivery);
-            self.in_hand.remove(delivery);
+            self.in_hand.remove([delivery]);
             self.summary.count(Fate::Released);
             self.revoked.push(delivery);
         }
@@ -345,9 +345,9 @@ impl<S: Store + Clone> Desk<S> {
             self.summary.count(fate);
             self.summary.sent_again += u64::from(is_sent_again);
             self.observe(&Event::Settled { delivery, fate });
-            self.in_hand.remove(delivery);
             acknowledge.push(delivery);
         }
+        self.in_hand.remove(acknowledge.iter().copied());
         if !acknowledge.is_empty() {
             self.tell(intake, Told::Acknowledge(acknowledge)).await;
         }

@@ -14,39 +14,38 @@ impl Deliveries {
     }
 
     pub(super) fn extend(&mut self, deliveries: impl IntoIterator<Item = DeliveryId>) {
-        for DeliveryId(number) in deliveries {
-            self.insert(number);
+        for (first, last) in runs(deliveries) {
+            self.remove_run(first, last);
+            let before = self.0.range_mut(..first).next_back();
+            match before.filter(|(_, before)| **before == first - 1) {
+                Some((_, before)) => *before = last,
+                None => {
+                    self.0.insert(first, last);
+                }
+            }
         }
     }
 
-    fn insert(&mut self, number: u64) {
-        let before = self.0.range_mut(..=number).next_back();
-        if let Some((_, last)) = before
-            && number
-                .checked_sub(1)
-                .is_none_or(|previous| previous <= *last)
-        {
-            *last = number.max(*last);
-        } else {
-            self.0.insert(number, number);
+    pub(super) fn remove(&mut self, deliveries: impl IntoIterator<Item = DeliveryId>) {
+        for (first, last) in runs(deliveries) {
+            self.remove_run(first, last);
         }
     }
 
-    pub(super) fn remove(&mut self, DeliveryId(number): DeliveryId) {
-        let Some((&first, last)) = self.0.range_mut(..=number).next_back() else {
-            return;
-        };
-        let run_last = *last;
-        if number > run_last {
-            return;
-        }
-        if first < number {
-            *last = number - 1;
-        } else {
-            self.0.remove(&first);
-        }
-        if number < run_last {
-            self.0.insert(number + 1, run_last);
+    fn remove_run(&mut self, first: u64, last: u64) {
+        while let Some((&begun, end)) = self.0.range_mut(..=last).next_back() {
+            let ended = *end;
+            if ended < first {
+                return;
+            }
+            if begun < first {
+                *end = first - 1;
+            } else {
+                self.0.remove(&begun);
+            }
+            if ended > last {
+                self.0.insert(last + 1, ended);
+            }
         }
     }
 
@@ -56,6 +55,19 @@ impl Deliveries {
         let runs = runs.flat_map(|(first, last)| *first..=*last);
         runs.map(DeliveryId).collect()
     }
+}
+
+/// The first and the last of those that come one after the other.
+fn runs(deliveries: impl IntoIterator<Item = DeliveryId>) -> impl Iterator<Item = (u64, u64)> {
+    let mut deliveries = deliveries.into_iter().map(|it| it.0).peekable();
+    std::iter::from_fn(move || {
+        let first = deliveries.next()?;
+        let mut last = first;
+        while let Some(next) = deliveries.next_if(|next| last.checked_add(1) == Some(*next)) {
+            last = next;
+        }
+        Some((first, last))
+    })
 }
 
 #[cfg(test)]
@@ -73,13 +85,11 @@ mod tests {
         let mut in_hand = Deliveries::default();
         in_hand.extend(ids(&[7, 3, u64::MAX, 3, 0]));
         assert_eq!(in_hand.in_order(), ids(&[0, 3, 7, u64::MAX]));
-        for number in [3, 3, 8] {
-            in_hand.remove(DeliveryId(number));
-        }
+        in_hand.remove(ids(&[3, 3, 8]));
         assert_eq!(in_hand.in_order(), ids(&[0, 7, u64::MAX]));
         for number in [u64::MAX, 0, 7] {
             assert!(!in_hand.is_empty());
-            in_hand.remove(DeliveryId(number));
+            in_hand.remove([DeliveryId(number)]);
         }
         assert!(in_hand.is_empty());
     }
@@ -89,9 +99,7 @@ mod tests {
         let mut in_hand = Deliveries::default();
         in_hand.extend((5..1_000).map(DeliveryId));
         assert_eq!(in_hand.0.len(), 1);
-        for number in 5..800 {
-            in_hand.remove(DeliveryId(number));
-        }
+        in_hand.remove((5..800).map(DeliveryId));
         assert_eq!((in_hand.0.len(), in_hand.in_order().len()), (1, 200));
     }
 
@@ -102,13 +110,14 @@ mod tests {
         let mut seed = 7_u64;
         for _ in 0..20_000 {
             seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-            let delivery = DeliveryId(seed >> 33 & 63);
+            let first = seed >> 33 & 63;
+            let some = (first..first + (seed >> 40 & 7)).map(DeliveryId);
             if seed >> 62 > 1 {
-                in_hand.extend([delivery]);
-                plain.insert(delivery);
+                in_hand.extend(some.clone());
+                plain.extend(some);
             } else {
-                in_hand.remove(delivery);
-                plain.remove(&delivery);
+                in_hand.remove(some.clone());
+                plain.retain(|delivery| !some.clone().any(|it| it == *delivery));
             }
             assert!(in_hand.in_order().iter().eq(&plain));
             assert_eq!(in_hand.is_empty(), plain.is_empty());
