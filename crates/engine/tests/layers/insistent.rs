@@ -1,5 +1,6 @@
 //! A cache under a caller that asks again and again, so that whatever can be answered from it is.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use semel_core::decide::{Directed, Directive};
@@ -7,8 +8,8 @@ use semel_core::port::checkpoint::{CheckpointStore, Together, Write};
 use semel_core::port::store::{Capabilities, ListQuery, Listed, Page, Stats, Swept};
 use semel_core::port::transfer::{Item, TransferStore};
 use semel_core::{
-    Admission, Audited, ClaimRequest, Mark, Note, Operation, Parked, ParkedId, Record, Renewal,
-    Renewed, Result, Settled, Settlement, Store,
+    Admission, Audited, ClaimRequest, Mark, Note, OpId, Operation, Parked, ParkedId, Record,
+    Renewal, Renewed, Result, Settled, Settlement, Store,
 };
 use semel_engine::layer::tiered::Tiered;
 use semel_store_memory::MemoryStore;
@@ -30,14 +31,21 @@ pub(crate) struct Insistent<S = MemoryStore> {
 }
 
 impl<S: Store> Insistent<S> {
+    /// Asks for a key again only where a record answered all claims of it, and then for all of them: one
+    /// that is answered later than the next of its key would have left its place in the batch.
     async fn again(
         &self,
         batch: &[ClaimRequest],
         mut answers: Vec<Admission>,
     ) -> Result<Vec<Admission>> {
         for _ in 0..2 {
-            let is_replay = |at: &usize| matches!(answers[*at], Admission::Replay { .. });
-            let places: Vec<_> = (0..answers.len()).filter(is_replay).collect();
+            let changed: BTreeSet<OpId> = std::iter::zip(batch, &answers)
+                .filter(|(_, answer)| !is_of_a_record(answer))
+                .map(|(request, _)| request.operation.id())
+                .collect();
+            let places: Vec<_> = (0..batch.len())
+                .filter(|at| !changed.contains(&batch[*at].operation.id()))
+                .collect();
             let requests: Vec<_> = places.iter().map(|at| batch[*at].clone()).collect();
             let again = self.tiered.claim(&requests).await?;
             for (at, admission) in places.into_iter().zip(again) {
@@ -46,6 +54,14 @@ impl<S: Store> Insistent<S> {
         }
         Ok(answers)
     }
+}
+
+/// Whether the claim was answered from a record and left it as it was.
+const fn is_of_a_record(answer: &Admission) -> bool {
+    matches!(
+        answer,
+        Admission::Replay { .. } | Admission::Conflict { .. }
+    )
 }
 
 #[deny(clippy::missing_trait_methods)]
