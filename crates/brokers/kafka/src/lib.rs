@@ -32,6 +32,7 @@ mod sink;
 mod source;
 mod streamed;
 mod trouble;
+mod unawaited;
 
 pub use again::again;
 pub use consume::partition_of;

@@ -19,6 +19,7 @@ use tokio::runtime::Handle;
 use crate::error::{away, not_made};
 use crate::options::Options;
 use crate::trouble::Watch;
+use crate::unawaited::Unawaited;
 
 /// How long the records of these topics can come again.
 ///
@@ -48,7 +49,9 @@ fn all(options: &Options, handle: &Handle) -> Result<Reach> {
     let consumer: Asker = config
         .create_with_context(watch.clone())
         .map_err(not_made)?;
+    let consumer = Unawaited::new(consumer);
     let admin: Admin = config.create().map_err(not_made)?;
+    let admin = Unawaited::new(admin);
     let mut reach: Option<Reach> = None;
     for topic in &options.topics {
         let found = one(options, handle, &admin, &consumer, &watch, topic)?;

@@ -10,6 +10,7 @@ use semel_core::{Error, ErrorKind};
 
 use super::StreamOptions;
 use crate::options::{Options, client};
+use crate::unawaited::Unawaited;
 
 /// Why the changelog is not fit for use.
 pub(super) enum Unfit {
@@ -33,7 +34,8 @@ pub(super) async fn fit(
     asker: &BaseConsumer,
 ) -> Result<usize, Unfit> {
     let admin = client(&source.brokers, &source.properties, &[]).map_err(Unfit::Never)?;
-    let admin: AdminClient<DefaultClientContext> = admin.create()?;
+    let admin: Admin = admin.create()?;
+    let admin = Unawaited::new(admin);
     let topic = source.topics.first().map_or("", |topic| topic);
     let Some(partitions) = count(asker, topic)? else {
         let unknown = RDKafkaErrorCode::UnknownTopicOrPartition;
@@ -61,6 +63,8 @@ pub(super) async fn fit(
     Ok(partitions)
 }
 
+type Admin = AdminClient<DefaultClientContext>;
+
 /// How many partitions a topic has; `None` where there is none.
 fn count(asker: &BaseConsumer, topic: &str) -> Result<Option<usize>, KafkaError> {
     let metadata = asker.fetch_metadata(Some(topic), ASK)?;
@@ -71,11 +75,7 @@ fn count(asker: &BaseConsumer, topic: &str) -> Result<Option<usize>, KafkaError>
         .filter(|count| *count > 0))
 }
 
-async fn make(
-    admin: &AdminClient<DefaultClientContext>,
-    options: &StreamOptions,
-    partitions: usize,
-) -> Result<(), Unfit> {
+async fn make(admin: &Admin, options: &StreamOptions, partitions: usize) -> Result<(), Unfit> {
     let retention = needed(options).as_millis().to_string();
     // As often as the brokers' own default says.
     let replication = TopicReplication::Fixed(-1);
@@ -100,10 +100,7 @@ async fn make(
 }
 
 /// Refuses a changelog that forgets inside the window.
-async fn keeps(
-    admin: &AdminClient<DefaultClientContext>,
-    options: &StreamOptions,
-) -> Result<(), Unfit> {
+async fn keeps(admin: &Admin, options: &StreamOptions) -> Result<(), Unfit> {
     let changelog = &*options.changelog;
     let asked = [ResourceSpecifier::Topic(changelog)];
     let told = admin.describe_configs(&asked, &AdminOptions::new()).await?;

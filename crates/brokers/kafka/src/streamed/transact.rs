@@ -318,8 +318,12 @@ impl Transactor {
                 .config
                 .create_with_context(Reports::default())
                 .map_err(|error| Failed::Aborted(not_made(error)))?;
-            // Whoever begins before a broker is connected begins again half a second later.
-            look_up(&made, &self.options.output);
+            // Whoever begins before a broker is connected begins again half a second later. What answers a look is
+            // the connection that the client began with, which counts as none of a broker.
+            if look_up(&made, &self.options.output) {
+                let output = &self.options.output;
+                let _ = made.client().fetch_watermarks(output, 0, LOOK_UP);
+            }
             let begun = retried(INIT, || made.init_transactions(INIT));
             begun.map_err(|error| Failed::Aborted(self.refused(error)))?;
             self.producer = Some(made);
@@ -423,9 +427,10 @@ fn sort<'f>(
     Ok(batch)
 }
 
-/// Looks up a topic, for which the first record would wait. Without an answer, it does.
-fn look_up(producer: &BaseProducer<Reports>, topic: &str) {
-    let _ = producer.client().fetch_metadata(Some(topic), LOOK_UP);
+/// Looks up a topic, for which the first record would wait; whether it is there. Without an answer, it does.
+fn look_up(producer: &BaseProducer<Reports>, topic: &str) -> bool {
+    let found = producer.client().fetch_metadata(Some(topic), LOOK_UP);
+    found.is_ok_and(|it| it.topics().iter().any(|topic| topic.error().is_none()))
 }
 
 /// One thing of a batch.

@@ -1,0 +1,31 @@
+//! Clients that are done with.
+
+use std::ops::Deref;
+use std::thread;
+
+/// A client whose end nobody waits for: it takes a tenth of a second, since its threads look no more often whether
+/// they are to end.
+pub(crate) struct Unawaited<C: Send + 'static>(Option<C>);
+
+impl<C: Send + 'static> Unawaited<C> {
+    pub(crate) fn new(client: C) -> Self {
+        Self(Some(client))
+    }
+}
+
+impl<C: Send + 'static> Deref for Unawaited<C> {
+    type Target = C;
+
+    fn deref(&self) -> &C {
+        self.0.as_ref().expect("it is there until it is dropped")
+    }
+}
+
+impl<C: Send + 'static> Drop for Unawaited<C> {
+    fn drop(&mut self) {
+        let client = self.0.take();
+        let ending = thread::Builder::new().name("semel-kafka-end".into());
+        // Without a thread it ends here.
+        let _ = ending.spawn(move || drop(client));
+    }
+}
