@@ -42,6 +42,20 @@ impl fmt::Display for Figures {
     }
 }
 
+/// A clock that runs from when it was made.
+pub(crate) struct Stopwatch(Instant);
+
+impl Stopwatch {
+    #[expect(clippy::disallowed_methods, reason = "a benchmark measures real time")]
+    pub(crate) fn start() -> Self {
+        Self(Instant::now())
+    }
+
+    pub(crate) fn elapsed(&self) -> Duration {
+        self.0.elapsed()
+    }
+}
+
 /// How long `work` takes.
 #[expect(clippy::disallowed_methods, reason = "a benchmark measures real time")]
 pub(crate) fn timed<T>(work: impl FnOnce() -> T) -> (Duration, T) {

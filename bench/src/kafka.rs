@@ -2,10 +2,10 @@
 //! that copy the same records and know of no key.
 //!
 //! A backlog is copied by a fresh group into a fresh topic each time, which is deleted then. What is timed is from
-//! the start of the process until its group has committed everything.
+//! the start of the process until its group has committed everything, and apart from that from its first commit.
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
 use std::time::Duration;
 
@@ -19,22 +19,20 @@ use rdkafka::{ClientConfig, Offset, TopicPartitionList};
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
 
-use crate::figures::{Figures, timed};
+use crate::figures::{Figures, Stopwatch};
 use crate::process::processor_seconds;
 
 type Failure = Box<dyn std::error::Error>;
 
 pub(crate) fn rate() -> crate::Outcome {
     let site = Site::new()?;
-    let mut rates = [const { Vec::new() }; SIDES.len()];
-    let mut processor = [const { Vec::new() }; SIDES.len()];
+    let mut copied = [const { Vec::new() }; SIDES.len()];
     for round in 0..=ROUNDS {
         for (place, (_, side, _)) in SIDES.into_iter().enumerate() {
-            let (rate, seconds) = site.run(side, &format!("{round}-{place}"))?;
+            let one = site.run(side, &format!("{round}-{place}"))?;
             // In the first, the broker's own machine warms up.
             if round > 0 {
-                rates[place].push(rate);
-                processor[place].push(seconds);
+                copied[place].push(one);
             }
         }
     }
@@ -43,19 +41,47 @@ pub(crate) fn rate() -> crate::Outcome {
          counted"
     );
     println!(
-        "| side | messages/s | over its bare loop, round by round | its processor seconds, a million |"
+        "| side | messages/s | over its bare loop, round by round | behind its first commit | over its bare loop | \
+         its processor seconds, a million |"
     );
-    println!("|---|---|---|---|");
+    println!("|---|---|---|---|---|---|");
     for (place, (name, _, bare)) in SIDES.into_iter().enumerate() {
-        let ratio = bare.map(|bare| Figures::ratios(&rates[place], &rates[bare]).to_string());
-        let ratio = ratio.unwrap_or_default();
-        println!(
-            "| {name} | {} | {ratio} | {} |",
-            Figures::of(rates[place].clone()),
-            Figures::of(processor[place].clone())
-        );
+        let of = |place: usize, what: fn(&Copied) -> f64| -> Vec<f64> {
+            copied[place].iter().map(what).collect()
+        };
+        let columns = [Copied::rate, Copied::rate_behind_start].map(|rate| {
+            let (ours, ratio) = (of(place, rate), bare.map(|bare| of(bare, rate)));
+            let ratio = ratio.map(|theirs| Figures::ratios(&ours, &theirs).to_string());
+            format!("{} | {}", Figures::of(ours), ratio.unwrap_or_default())
+        });
+        let processor = Figures::of(of(place, |it| it.processor));
+        println!("| {name} | {} | {processor} |", columns.join(" | "));
     }
     Ok(())
+}
+
+/// How the backlog was copied.
+struct Copied {
+    /// From the start of the process to its last commit.
+    taken: Duration,
+    /// When its first commit was seen, and how many records that was.
+    first: (Duration, i64),
+    /// What a million messages cost of a processor, in seconds, beside the broker's.
+    processor: f64,
+}
+
+impl Copied {
+    /// Messages per second.
+    fn rate(&self) -> f64 {
+        f64::from(RECORDS) / self.taken.as_secs_f64()
+    }
+
+    /// The same of those behind the first commit.
+    fn rate_behind_start(&self) -> f64 {
+        let (at, records) = self.first;
+        let left = i32::try_from(i64::from(RECORDS) - records).unwrap_or_default();
+        f64::from(left) / self.taken.saturating_sub(at).as_secs_f64()
+    }
 }
 
 #[derive(Clone, Copy)]
@@ -145,19 +171,21 @@ impl Site {
         Ok(site)
     }
 
-    /// Messages per second, and what a million of them cost of a processor, in seconds, beside the broker's.
-    fn run(&self, side: Side, name: &str) -> Result<(f64, f64), Failure> {
+    fn run(&self, side: Side, name: &str) -> Result<Copied, Failure> {
         let (output, group) = (
             format!("{}-out-{name}", self.input),
             format!("{}-group-{name}", self.input),
         );
         self.make(&output)?;
-        let (taken, seconds) = match side {
+        let mut copied = match side {
             Side::Bare { in_transactions } => {
-                let before = processor_seconds("self")?;
-                let (taken, done) = timed(|| self.copy(&output, &group, in_transactions));
-                done?;
-                (taken, processor_seconds("self")? - before)
+                let (before, watch) = (processor_seconds("self")?, Stopwatch::start());
+                let first = self.copy(&output, &group, in_transactions, &watch)?;
+                Copied {
+                    taken: watch.elapsed(),
+                    first,
+                    processor: processor_seconds("self")? - before,
+                }
             }
             Side::Semel { effect, store } => {
                 let folder = self.folder.path().join(name);
@@ -174,40 +202,56 @@ impl Site {
             }
         };
         self.delete(&[&output])?;
-        let millions = f64::from(RECORDS) / 1e6;
-        Ok((f64::from(RECORDS) / taken.as_secs_f64(), seconds / millions))
+        copied.processor /= f64::from(RECORDS) / 1e6;
+        Ok(copied)
     }
 
-    /// How long it took, and how much of a processor.
-    fn semel(&self, folder: &Path, group: &str) -> Result<(Duration, f64), Failure> {
+    /// How a worker copies it; the processor's seconds are all of them.
+    fn semel(&self, folder: &Path, group: &str) -> Result<Copied, Failure> {
         let reader = self.consumer(group)?;
-        let mut child = None;
-        let (taken, done) = timed(|| -> crate::Outcome {
-            let started = Command::new(&self.semel)
-                .arg("run")
-                .current_dir(folder)
-                .stdin(Stdio::null())
-                .stdout(Stdio::null())
-                .stderr(std::fs::File::create(folder.join("stderr"))?)
-                .spawn()?;
-            let started = child.insert(started);
-            while self.committed(&reader)? < i64::from(RECORDS) {
-                if let Some(status) = started.try_wait()? {
-                    let said = std::fs::read_to_string(folder.join("stderr"))?;
-                    return Err(format!("semel ended with {status}: {said}").into());
+        let watch = Stopwatch::start();
+        let mut child = Command::new(&self.semel)
+            .arg("run")
+            .current_dir(folder)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(std::fs::File::create(folder.join("stderr"))?)
+            .spawn()?;
+        let first = self.until_copied(folder, &reader, &mut child, &watch);
+        let taken = watch.elapsed();
+        let processor = processor_seconds(&child.id().to_string());
+        child.kill()?;
+        child.wait()?;
+        Ok(Copied {
+            taken,
+            first: first?,
+            processor: processor?,
+        })
+    }
+
+    /// Waits until everything is committed. When something was seen to be at first, and how much.
+    fn until_copied(
+        &self,
+        folder: &Path,
+        reader: &BaseConsumer,
+        child: &mut Child,
+        watch: &Stopwatch,
+    ) -> Result<(Duration, i64), Failure> {
+        let mut first = None;
+        loop {
+            let committed = self.committed(reader)?;
+            if committed > 0 {
+                let first = *first.get_or_insert_with(|| (watch.elapsed(), committed));
+                if committed == i64::from(RECORDS) {
+                    return Ok(first);
                 }
-                sleep(Duration::from_millis(20));
             }
-            Ok(())
-        });
-        let mut seconds = Ok(0.0);
-        if let Some(mut child) = child {
-            seconds = processor_seconds(&child.id().to_string());
-            child.kill()?;
-            child.wait()?;
+            if let Some(status) = child.try_wait()? {
+                let said = std::fs::read_to_string(folder.join("stderr"))?;
+                return Err(format!("semel ended with {status}: {said}").into());
+            }
+            sleep(Duration::from_millis(20));
         }
-        done?;
-        Ok((taken, seconds?))
     }
 
     /// How far the group is.
@@ -225,11 +269,18 @@ impl Site {
         Ok(offsets.sum())
     }
 
-    fn copy(&self, output: &str, group: &str, in_transactions: bool) -> crate::Outcome {
+    /// The bare loop. When it first committed something, and how much.
+    fn copy(
+        &self,
+        output: &str,
+        group: &str,
+        in_transactions: bool,
+        watch: &Stopwatch,
+    ) -> Result<(Duration, i64), Failure> {
         let consumer = self.consumer(group)?;
         consumer.subscribe(&[&self.input])?;
         let producer = self.producer(in_transactions.then_some(group))?;
-        let mut copied = 0;
+        let (mut copied, mut first) = (0, None);
         while copied < RECORDS {
             if in_transactions {
                 producer.begin_transaction()?;
@@ -261,12 +312,13 @@ impl Site {
                 consumer.commit(&offsets, CommitMode::Async)?;
             }
             copied += batch;
+            first.get_or_insert_with(|| (watch.elapsed(), i64::from(copied)));
         }
         if !in_transactions {
             // Behind all that are under way.
             consumer.commit_consumer_state(CommitMode::Sync)?;
         }
-        Ok(())
+        Ok(first.unwrap_or_default())
     }
 
     pub(crate) fn make(&self, topic: &str) -> crate::Outcome {
