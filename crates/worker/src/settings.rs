@@ -52,6 +52,8 @@ pub struct StreamedSettings {
     pub properties: Vec<(String, String)>,
     /// Whether the user vouches for it that records of a key are in one partition.
     pub is_copartitioned: bool,
+    /// Whether the id of its operation goes out with each output.
+    pub has_id_header: bool,
     /// What makes the output of a message; the message itself where there is none.
     pub transform: Option<JsonlSettings>,
 }

@@ -1,7 +1,8 @@
 //! What a record has besides its payload: the key and the headers of whatever is published.
 
+use bytes::Bytes;
 use rdkafka::message::{Header, OwnedHeaders};
-use semel_core::port::sink::Publication;
+use semel_core::ByteString;
 
 /// The header that holds a record's key.
 pub(crate) const KEY: &str = "kafka-key";
@@ -10,28 +11,34 @@ pub(crate) const CREATE_TIME: &str = "kafka-create-time";
 /// The header that holds the id of what was published.
 const ID: &str = "semel-id";
 
-/// The key and the headers of a record. Those that a source of ours made of another record's key, time and id
-/// say nothing of this one: its key is taken for the key, and the rest is left out.
-pub(crate) fn parts(publication: &Publication) -> (Option<&[u8]>, OwnedHeaders) {
-    let mut headers = OwnedHeaders::new_with_capacity(publication.headers.len() + 1);
-    headers = headers.insert(Header {
-        key: ID,
-        value: Some(&*publication.id),
-    });
-    let mut key = publication.order.as_deref();
-    for (name, value) in &publication.headers {
+/// The key that headers hold, and those that go out: the id, where there is one, and these. Those that a source of
+/// ours made of another record's key, time and id say nothing of this one: its key is taken for the key, and the rest
+/// is left out. Where none is left there are none, which costs nothing.
+pub(crate) fn parts<'h>(
+    id: Option<&str>,
+    headers: &'h [(ByteString, Bytes)],
+) -> (Option<&'h [u8]>, Option<OwnedHeaders>) {
+    let mut key = None;
+    let mut out: Option<OwnedHeaders> = None;
+    let mut add = |name: &str, value: &[u8]| {
+        let so_far = out.take();
+        let so_far = so_far.unwrap_or_else(|| OwnedHeaders::new_with_capacity(headers.len() + 1));
+        out = Some(so_far.insert(Header {
+            key: name,
+            value: Some(value),
+        }));
+    };
+    if let Some(id) = id {
+        add(ID, id.as_bytes());
+    }
+    for (name, value) in headers {
         match &**name {
             KEY => key = Some(&value[..]),
             CREATE_TIME | ID => {}
-            name => {
-                headers = headers.insert(Header {
-                    key: name,
-                    value: Some(&value[..]),
-                });
-            }
+            name => add(name, value),
         }
     }
-    (key, headers)
+    (key, out)
 }
 
 #[cfg(test)]
@@ -43,25 +50,20 @@ mod tests {
     #[test]
     fn a_record_has_its_id_its_key_and_no_other_record_s() {
         let header = |name: &str, value: &'static str| (name.into(), value.into());
-        let publication = Publication {
-            id: "op-1".into(),
-            order: Some("cart-1".into()),
-            payload: "x".into(),
-            headers: vec![
-                header("reason", "dead"),
-                header(CREATE_TIME, "17"),
-                header(ID, "op-0"),
-            ],
-        };
-        let (key, headers) = parts(&publication);
-        let names: Vec<_> = headers.iter().map(|it| (it.key, it.value)).collect();
+        let mut headers = vec![
+            header("reason", "dead"),
+            header(CREATE_TIME, "17"),
+            header(ID, "op-0"),
+        ];
+        let (key, out) = parts(Some("op-1"), &headers);
+        let out = out.expect("headers");
+        let names: Vec<_> = out.iter().map(|it| (it.key, it.value)).collect();
         let (id, reason) = (&b"op-1"[..], &b"dead"[..]);
-        assert_eq!(key, Some(&b"cart-1"[..]));
+        assert_eq!(key, None);
         assert_eq!(names, [(ID, Some(id)), ("reason", Some(reason))]);
-        let kept = Publication {
-            headers: vec![header(KEY, "pay-1")],
-            ..publication
-        };
-        assert_eq!(parts(&kept).0, Some(&b"pay-1"[..]));
+        headers[0] = header(KEY, "pay-1");
+        let (key, out) = parts(None, &headers);
+        assert_eq!(key, Some(&b"pay-1"[..]));
+        assert!(out.is_none(), "nothing is left to go out");
     }
 }

@@ -198,13 +198,11 @@ impl KafkaSink {
         message: &Publication,
         number: usize,
     ) -> std::result::Result<(), KafkaError> {
-        let (key, headers) = parts(message);
+        let (key, headers) = parts(Some(&message.id), &message.headers);
         let mut record = BaseRecord::<[u8], [u8], usize>::with_opaque_to(&self.topic, number)
-            .payload(&message.payload)
-            .headers(headers);
-        if let Some(key) = key {
-            record = record.key(key);
-        }
+            .payload(&message.payload);
+        record.key = key.or(message.order.as_deref());
+        record.headers = headers;
         if let Some(partition) = self.partition {
             record = record.partition(partition);
         }

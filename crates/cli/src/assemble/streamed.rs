@@ -45,6 +45,7 @@ pub(crate) fn streamed(
     stream.properties = properties(&settings.properties);
     stream.transaction_timeout = settings.transaction_timeout;
     stream.is_copartitioned = settings.is_copartitioned;
+    stream.has_id_header = settings.has_id_header;
     let (source, stream) = KafkaSource::streamed(options, stream, Arc::clone(&around.clock))?;
     let look = stream.clone();
     let look = Arc::new(move || look.restored());
@@ -180,7 +181,7 @@ impl StreamedStore for Nobodys {
         match *self {}
     }
 
-    async fn commit(&self, _batch: &std::sync::Arc<[Finished]>) -> Result<Vec<Committed>> {
+    async fn commit(&self, _batch: &std::sync::Arc<Vec<Finished>>) -> Result<Vec<Committed>> {
         match *self {}
     }
 }

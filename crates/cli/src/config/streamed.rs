@@ -52,6 +52,7 @@ pub(super) fn read(
         effect.fault("transaction_timeout", node, message);
     }
     let is_copartitioned = effect.boolean_or("copartitioned", false);
+    let has_id_header = effect.boolean_or("id_header", false);
     let transform = match effect.sub("transform") {
         Some(table) => Some(transform(table)?),
         None if effect.is_written("transform") => return None,
@@ -70,6 +71,7 @@ pub(super) fn read(
         transaction_timeout,
         properties,
         is_copartitioned,
+        has_id_header,
         transform,
     })))
 }

@@ -3,11 +3,13 @@
 use std::future::Future;
 use std::sync::Arc;
 
+use bytes::Bytes;
+use bytestring::ByteString;
+
 use crate::claim::{Admission, ClaimRequest};
 use crate::error::{Error, Result};
 use crate::key::{Key, OpId};
 use crate::partition::Entry;
-use crate::port::sink::Publication;
 use crate::port::source::DeliveryId;
 
 /// A broker's transactions: what a batch puts out, that its operations are done, and how far the input was
@@ -35,7 +37,7 @@ pub trait StreamedStore: Send + Sync + 'static {
     /// # Cancel safety   as an error
     fn commit(
         &self,
-        batch: &Arc<[Finished]>,
+        batch: &Arc<Vec<Finished>>,
     ) -> impl Future<Output = Result<Vec<Committed>>> + Send;
 }
 
@@ -57,10 +59,21 @@ pub struct Finished {
     pub delivery: DeliveryId,
     /// The key of its operation.
     pub key: Key,
+    /// The identity of its operation.
+    pub id: OpId,
     /// What is remembered of its operation.
     pub entry: Entry,
     /// What it puts out; possibly nothing.
-    pub output: Option<Publication>,
+    pub output: Option<Outgoing>,
+}
+
+/// What an operation puts out. It is kept in order by the operation's key, where it carries none of its own.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Outgoing {
+    /// The message, byte for byte.
+    pub payload: Bytes,
+    /// Headers, in this order.
+    pub headers: Vec<(ByteString, Bytes)>,
 }
 
 /// Where a delivery stands.

@@ -11,8 +11,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use semel_core::partition::Entry;
-use semel_core::port::sink::Publication;
-use semel_core::port::streamed::{Claimed, Committed, Finished, Standing, StreamedStore};
+use semel_core::port::streamed::{Claimed, Committed, Finished, Outgoing, Standing, StreamedStore};
 use semel_core::{Admission, Claim, OpId, Result, Store};
 
 use super::desk::Desk;
@@ -22,7 +21,7 @@ use crate::effect::{Effect, Verdict};
 use crate::event::Event;
 use crate::pipeline::Incoming;
 use crate::publication::into_foreign;
-use commit::{Commit, Commits};
+use commit::{Commit, Commits, Ready};
 use failures::Failures;
 use output::output;
 
@@ -38,7 +37,7 @@ pub(super) async fn run<S: Store + Clone, T: StreamedStore, E: Effect>(
     desk.batches = 3;
     let mut failures = Failures::default();
     let mut under_way = Commits::new(streamed);
-    let mut next = Vec::new();
+    let mut next = Ready::default();
     loop {
         if !gather(desk, &mut intake, under_way.first(), next.len()).await
             && let Some(ended) = under_way.take_first()
@@ -132,7 +131,7 @@ async fn admit<S: Store + Clone>(
     desk: &mut Desk<S>,
     failures: &Failures,
     taken: Vec<InHand>,
-    (under_way, next): (&Commits<impl StreamedStore>, &[(Granted, Finished)]),
+    (under_way, next): (&Commits<impl StreamedStore>, &Ready),
 ) -> Result<(Vec<Granted>, Vec<Claim>)> {
     if taken.is_empty() {
         return Ok(Default::default());
@@ -147,8 +146,8 @@ async fn admit<S: Store + Clone>(
     // that is being committed. Messages of one order key are taken one by one, and those of one key where that
     // is the order.
     let has_order = desk.pipeline.order.is_some();
-    let ready = next.iter().filter(|_| has_order);
-    let mut seen: BTreeSet<_> = ready.map(|(granted, _)| granted.id).collect();
+    let ready = next.granted.iter().filter(|_| has_order);
+    let mut seen: BTreeSet<_> = ready.map(|granted| granted.id).collect();
     let is_pending = |id| under_way.have(id) && !semel_core::planted("K04");
     let mut granted = Vec::with_capacity(taken.len());
     let mut claims = Vec::with_capacity(taken.len());
@@ -183,14 +182,15 @@ fn finish<S: Store + Clone>(
     failures: &mut Failures,
     granted: Vec<Granted>,
     outputs: Vec<Verdict>,
-    next: &mut Vec<(Granted, Finished)>,
+    next: &mut Ready,
 ) {
-    next.reserve(granted.len());
+    next.granted.reserve(granted.len());
+    next.finished.reserve(granted.len());
     for (mut granted, verdict) in granted.into_iter().zip(outputs) {
         match verdict {
             Verdict::Done(payload) => {
-                let finished = finished(&mut granted, payload);
-                next.push((granted, finished));
+                next.finished.push(finished(&mut granted, payload));
+                next.granted.push(granted);
             }
             verdict => failures.count(desk, granted, verdict),
         }
@@ -200,15 +200,14 @@ fn finish<S: Store + Clone>(
 /// What is to be committed. The headers go along, and come back with [`Commit::conclude`] where they are needed.
 fn finished(granted: &mut Granted, payload: Bytes) -> Finished {
     let Granted { incoming, id, .. } = granted;
-    let output = Publication {
-        id: id.to_string().into(),
-        order: Some(incoming.request.operation.key.clone().into_bytes()),
+    let output = Outgoing {
         payload,
         headers: into_foreign(&mut incoming.headers),
     };
     Finished {
         delivery: incoming.delivery,
         key: incoming.request.operation.key.clone(),
+        id: *id,
         entry: Entry::of(*id, &incoming.request),
         output: Some(output),
     }

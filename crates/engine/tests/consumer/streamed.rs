@@ -8,8 +8,6 @@ use std::time::Duration;
 use bytes::Bytes;
 use semel_core::claim::Duplicate;
 use semel_core::partition::Entry;
-use semel_core::port::sink::Publication;
-use semel_core::port::source::DeliveryId;
 use semel_core::port::streamed::{Claimed, Committed, Finished, Standing, StreamedStore};
 use semel_core::{
     Admission, Error, ErrorKind, FencingToken, Outcome, Result, StateKind, Timestamp, decide,
@@ -34,7 +32,7 @@ struct Transactions(Arc<Mutex<Log>>);
 
 #[derive(Default)]
 struct Log {
-    committed: BTreeMap<u128, (DeliveryId, Option<Publication>)>,
+    committed: BTreeMap<u128, Finished>,
     /// Keys that were asked about, and how often.
     asked: BTreeMap<String, usize>,
     /// Payloads in the order in which they were committed.
@@ -113,7 +111,7 @@ impl StreamedStore for Transactions {
         Ok(batch.iter().map(standing).collect())
     }
 
-    async fn commit(&self, batch: &Arc<[Finished]>) -> Result<Vec<Committed>> {
+    async fn commit(&self, batch: &Arc<Vec<Finished>>) -> Result<Vec<Committed>> {
         let answer = {
             let mut log = self.log();
             log.commits += 1;
@@ -149,9 +147,8 @@ impl StreamedStore for Transactions {
                 continue;
             }
             // It knows what it was asked for again, and nothing else: it is for the engine to commit a key once.
-            let this = (finished.delivery, finished.output.clone());
-            let before = log.committed.insert(id, this);
-            if before.is_none_or(|(delivery, _)| delivery != finished.delivery) {
+            let before = log.committed.insert(id, finished.clone());
+            if before.is_none_or(|before| before.delivery != finished.delivery) {
                 let payloads = finished.output.iter().map(|it| it.payload.clone());
                 log.output.extend(payloads);
                 if let Some(sink) = &log.sink {
@@ -318,7 +315,7 @@ async fn what_is_ready_when_a_stop_is_asked_for_is_committed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_output_carries_the_key_the_headers_and_a_stable_id() {
+async fn what_is_committed_names_its_operation() {
     let world = World::new();
     let broker = broker_with(&world, &["a"]);
     let transactions = Transactions::of(&world, &broker);
@@ -326,10 +323,9 @@ async fn the_output_carries_the_key_the_headers_and_a_stable_id() {
     let _ = run.await.summary();
 
     let log = transactions.log();
-    let (_, output) = log.committed.values().next().expect("one");
-    let output = output.as_ref().expect("a message");
-    assert_eq!(*output.id, world.operation("a").id().to_string());
-    assert_eq!(output.order, Some(Bytes::from_static(b"a")));
+    let finished = log.committed.values().next().expect("one");
+    assert_eq!(finished.id, world.operation("a").id());
+    assert_eq!(finished.key.as_str(), "a");
 }
 
 #[tokio::test(start_paused = true)]
@@ -456,7 +452,7 @@ async fn an_output_that_the_broker_never_takes_is_a_dead_letter_of_its_own() {
     );
     let headers = [("trace".into(), Bytes::from_static(b"7"))];
     assert_eq!(parked[0].headers, headers);
-    for (_, output) in transactions.log().committed.values() {
+    for Finished { output, .. } in transactions.log().committed.values() {
         assert_eq!(output.as_ref().expect("a message").headers, headers);
     }
     // Nothing was put out for the key, so there is nothing that its next message could repeat.

@@ -60,7 +60,7 @@ impl StreamedStore for SimStreamed {
             .await
     }
 
-    async fn commit(&self, batch: &Arc<[Finished]>) -> Result<Vec<Committed>> {
+    async fn commit(&self, batch: &Arc<Vec<Finished>>) -> Result<Vec<Committed>> {
         let operations: Vec<_> = batch.iter().map(|it| number_of(&it.key)).collect();
         let finished: Vec<_> = batch
             .iter()

@@ -249,6 +249,7 @@ async fn a_streamed_dead_letter_goes_to_its_worker_until_it_is_done() {
         transaction_timeout: Duration::from_secs(10),
         properties: Vec::new(),
         is_copartitioned: false,
+        has_id_header: false,
         transform: None,
     }));
     let (now, token) = (SystemClock::new().now(), FencingToken::new(0));

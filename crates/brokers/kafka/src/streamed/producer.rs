@@ -6,8 +6,8 @@ use std::time::Duration;
 use rdkafka::ClientContext;
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 use rdkafka::producer::{BaseProducer, BaseRecord, DeliveryResult, Producer, ProducerContext};
-use semel_core::port::sink::Publication;
 use semel_core::port::source::DeliveryId;
+use semel_core::port::streamed::{Finished, Outgoing};
 use tokio::time::Instant;
 
 use super::lock;
@@ -54,22 +54,26 @@ fn made_for(delivery: DeliveryId) -> usize {
     usize::try_from(delivery.0).map_or(0, |delivery| delivery.saturating_add(1))
 }
 
+/// Hands over the output of a delivery, with the id of its operation where that is wanted.
 pub(super) fn publish(
     producer: &BaseProducer<Reports>,
     topic: &str,
-    publication: &Publication,
-    delivery: DeliveryId,
+    finished: &Finished,
+    has_id: bool,
 ) -> std::result::Result<(), KafkaError> {
-    let (key, headers) = parts(publication);
-    let mut record = BaseRecord::with_opaque_to(topic, made_for(delivery))
-        .payload(&publication.payload[..])
-        .headers(headers);
-    if let Some(key) = key {
-        record = record.key(key);
-    }
+    let Some(Outgoing { payload, headers }) = &finished.output else {
+        return Ok(());
+    };
+    let id = has_id.then(|| finished.id.to_string());
+    let (key, headers) = parts(id.as_deref(), headers);
+    let made_for = made_for(finished.delivery);
+    let mut record = BaseRecord::with_opaque_to(topic, made_for)
+        .payload(&payload[..])
+        .key(key.unwrap_or_else(|| finished.key.as_bytes()));
+    record.headers = headers;
     let sent = send(producer, record);
     if let Err(error) = &sent {
-        producer.context().failed(error, made_for(delivery));
+        producer.context().failed(error, made_for);
     }
     sent
 }

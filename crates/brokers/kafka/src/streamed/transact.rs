@@ -227,7 +227,10 @@ impl Transactor {
         let consumer = self.consumer.clone();
         let timeout = self.options.transaction_timeout;
         let StreamOptions {
-            output, changelog, ..
+            output,
+            changelog,
+            has_id_header,
+            ..
         } = self.options.clone();
         self.producer()?;
         let has_changelog = std::mem::replace(&mut self.has_changelog, true);
@@ -240,10 +243,7 @@ impl Transactor {
             producer.begin_transaction().map_err(Ended::of)?;
             for items in batch.values() {
                 for Item { finished, .. } in items {
-                    if let Some(publication) = &finished.output {
-                        publish(producer, &output, publication, finished.delivery)
-                            .map_err(Ended::of)?;
-                    }
+                    publish(producer, &output, finished, has_id_header).map_err(Ended::of)?;
                 }
                 let entries: Vec<_> = items.iter().map(|item| item.finished.entry).collect();
                 let partition = items.first().map_or(0, |item| item.place.partition);

@@ -11,16 +11,15 @@ use semel_conformance::TestClock;
 use semel_conformance::source::Message;
 use semel_core::claim::Duplicate;
 use semel_core::partition::Entry;
-use semel_core::port::sink::Publication;
 use semel_core::port::source::{Delivery, Fetched, Source};
-use semel_core::port::streamed::{Claimed, Committed, Finished, Standing, StreamedStore};
+use semel_core::port::streamed::{Claimed, Committed, Finished, Outgoing, Standing, StreamedStore};
 use semel_core::{
     Admission, ClaimId, ClaimRequest, Clock, ErrorKind, Key, OpId, Operation, Scope, Timestamp,
     Window,
 };
 use tokio::time::timeout;
 
-use crate::cluster::{ADMIN, Topic};
+use crate::cluster::{ADMIN, Topic, take};
 
 const WINDOW: Duration = Duration::from_secs(7 * 86_400);
 
@@ -182,7 +181,7 @@ impl Member {
             .iter()
             .zip(&requests)
             .map(|(delivery, asked)| finished(delivery, asked, delivery.payload.clone()));
-        let batch: Arc<[_]> = batch.collect();
+        let batch = Arc::new(batch.collect());
         for _ in 0..400 {
             match self.stream.commit(&batch).await {
                 Ok(committed) => return committed,
@@ -196,15 +195,14 @@ impl Member {
 
 /// What is to be committed of a delivery.
 fn finished(delivery: &Delivery, (id, request): &(OpId, ClaimRequest), payload: Bytes) -> Finished {
-    let output = Publication {
-        id: id.to_string().into(),
-        order: None,
+    let output = Outgoing {
         payload,
         headers: Vec::new(),
     };
     Finished {
         delivery: delivery.id,
         key: request.operation.key.clone(),
+        id: *id,
         entry: Entry::of(*id, request),
         output: Some(output),
     }
@@ -245,6 +243,35 @@ async fn each_key_is_put_out_once_whoever_repeats_it() {
     // With the transactions, and for the replays behind them with the end.
     member.source.close().await.expect("an end");
     assert_eq!(flow.input.committed(2).iter().sum::<i64>(), 20);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_output_has_the_key_of_its_operation_and_its_id_where_that_is_wanted() {
+    let flow = Flow::with(1).await;
+    for (key, has_id_header) in [(1, false), (2, true)] {
+        flow.put(key).await;
+        let mut options = flow.options("a");
+        options.has_id_header = has_id_header;
+        let mut member = flow.member_with(options);
+        member.handle(1).await;
+        member.source.close().await.expect("an end");
+    }
+    let got = take(&mut flow.output.source(), 2).await;
+    let headers: Vec<_> = got.iter().map(sent_along).collect();
+    let id = operation(2).id().to_string();
+    let key = |key: &str| ("kafka-key".to_owned(), key.to_owned());
+    let expected = [vec![key("1")], vec![key("2"), ("semel-id".to_owned(), id)]];
+    assert_eq!(headers, expected);
+}
+
+/// What a record has besides its payload and its time.
+fn sent_along(delivery: &Delivery) -> Vec<(String, String)> {
+    let headers = delivery.headers.iter();
+    let headers = headers.filter(|(name, _)| *name != "kafka-create-time");
+    let text = |value: &Bytes| String::from_utf8(value.to_vec()).expect("text");
+    headers
+        .map(|(name, value)| (name.to_string(), text(value)))
+        .collect()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -443,7 +470,7 @@ async fn an_output_that_no_topic_takes_is_refused_and_the_rest_is_committed() {
             };
             finished(delivery, asked, payload)
         });
-    let batch: Arc<[_]> = batch.collect();
+    let batch = Arc::new(batch.collect());
     let committed = member.stream.commit(&batch).await.expect("answers");
     match &committed[..] {
         [Committed::Done, Committed::Refused(error), Committed::Done] => {
@@ -558,7 +585,7 @@ async fn records_that_tell_nothing_of_their_place_are_refused() {
     let finished = finished(&held[0], &asked, "1".into());
     let error = member
         .stream
-        .commit(&[finished].into())
+        .commit(&Arc::new(vec![finished]))
         .await
         .expect_err("a refusal");
     assert_eq!(error.kind(), ErrorKind::InvalidConfig, "{error}");

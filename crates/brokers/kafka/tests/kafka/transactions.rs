@@ -7,9 +7,8 @@ use bytes::Bytes;
 use semel_broker_kafka::{KafkaSource, KafkaStream, StreamOptions};
 use semel_conformance::TestClock;
 use semel_core::partition::Entry;
-use semel_core::port::sink::Publication;
 use semel_core::port::source::Delivery;
-use semel_core::port::streamed::{Claimed, Committed, Finished, Standing, StreamedStore};
+use semel_core::port::streamed::{Claimed, Committed, Finished, Outgoing, Standing, StreamedStore};
 use semel_core::{Admission, ClaimId, ClaimRequest, Code, ErrorKind, Key, Result, Scope, Window};
 use tokio::time::Instant;
 
@@ -43,20 +42,19 @@ async fn commit(
     requests: &[ClaimRequest],
 ) -> Result<Vec<Committed>> {
     let all = deliveries.iter().zip(requests);
-    let batch: Arc<[_]> = all
+    let batch: Vec<_> = all
         .map(|(delivery, request)| Finished {
             delivery: delivery.id,
             key: request.operation.key.clone(),
+            id: request.operation.id(),
             entry: Entry::of(request.operation.id(), request),
-            output: Some(Publication {
-                id: request.operation.id().to_string().into(),
-                order: None,
+            output: Some(Outgoing {
                 payload: delivery.payload.clone(),
                 headers: Vec::new(),
             }),
         })
         .collect();
-    stream.commit(&batch).await
+    stream.commit(&Arc::new(batch)).await
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -14,6 +14,23 @@ use super::Granted;
 use crate::consumer::desk::Desk;
 use crate::layer::outage::unanswered;
 
+/// What is ready to be committed, and of which message each is.
+#[derive(Default)]
+pub(super) struct Ready {
+    pub(super) granted: Vec<Granted>,
+    pub(super) finished: Vec<Finished>,
+}
+
+impl Ready {
+    pub(super) const fn len(&self) -> usize {
+        self.granted.len()
+    }
+
+    const fn is_empty(&self) -> bool {
+        self.granted.is_empty()
+    }
+}
+
 /// The batches that are under way, the oldest first. The one behind it waits where that one ends, and for nothing
 /// else: whoever decides may be at something else then.
 pub(super) struct Commits<T> {
@@ -54,11 +71,7 @@ impl<T: StreamedStore> Commits<T> {
 
     /// Begins to commit what is ready: at once if nothing is under way, else once it is a whole batch, and behind
     /// the one that is.
-    pub(super) fn begin<S: Store + Clone>(
-        &mut self,
-        desk: &Desk<S>,
-        next: &mut Vec<(Granted, Finished)>,
-    ) {
+    pub(super) fn begin<S: Store + Clone>(&mut self, desk: &Desk<S>, next: &mut Ready) {
         let last = self.under_way.back();
         let has_room = last.is_none()
             || (self.under_way.len() < MOST_UNDER_WAY && next.len() >= desk.pipeline.batch);
@@ -78,7 +91,7 @@ impl<T: StreamedStore> Commits<T> {
 pub(super) struct Commit<T> {
     streamed: Arc<T>,
     granted: Vec<Granted>,
-    finished: Arc<[Finished]>,
+    finished: Arc<Vec<Finished>>,
     /// The operations of it.
     ids: BTreeSet<OpId>,
     attempt: Mutex<Attempt>,
@@ -106,19 +119,19 @@ impl<T: StreamedStore> Commit<T> {
     fn begin<S: Store + Clone>(
         desk: &Desk<S>,
         streamed: &Arc<T>,
-        batch: Vec<(Granted, Finished)>,
+        batch: Ready,
         behind: Option<watch::Receiver<bool>>,
     ) -> Self {
         // Where the key is the order, nobody asks for it.
         let with_ids = desk.pipeline.order.is_some();
-        let (granted, finished): (Vec<_>, Vec<_>) = batch.into_iter().unzip();
+        let Ready { granted, finished } = batch;
         let ids = granted.iter().filter(|_| with_ids).map(|it| it.id);
         let is_first = behind.is_none();
         let mut begun = Self {
             streamed: Arc::clone(streamed),
             ids: ids.collect(),
             granted,
-            finished: finished.into(),
+            finished: Arc::new(finished),
             attempt: Mutex::default(),
             behind,
             done: watch::Sender::new(false),
@@ -202,7 +215,8 @@ impl<T: StreamedStore> Commit<T> {
     ) -> Result<impl Iterator<Item = (Granted, Committed)> + use<S, T>> {
         self.answered(desk).await;
         let answers = self.answers.take().unwrap_or_else(|| Ok(Vec::new()))?;
-        let batch = self.granted.iter_mut().zip(&*self.finished).zip(&answers);
+        let batch = self.granted.iter_mut().zip(self.finished.iter());
+        let batch = batch.zip(&answers);
         for ((granted, finished), answer) in batch {
             if let (Committed::Refused(_), Some(output)) = (answer, &finished.output)
                 && granted.incoming.headers.is_empty()
