@@ -427,7 +427,7 @@ fn sort<'f>(
     Ok(batch)
 }
 
-/// Looks up a topic, for which the first record would wait; whether it is there. Without an answer, it does.
+/// Looks up a topic, so that the first record need not wait for that. Whether the brokers say that it is there.
 fn look_up(producer: &BaseProducer<Reports>, topic: &str) -> bool {
     let found = producer.client().fetch_metadata(Some(topic), LOOK_UP);
     found.is_ok_and(|it| it.topics().iter().any(|topic| topic.error().is_none()))
