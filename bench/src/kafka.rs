@@ -4,23 +4,22 @@
 //! A backlog is copied by a fresh group into a fresh topic each time, which is deleted then. What is timed is from
 //! the start of the process until its group has committed everything, and apart from that from its first commit.
 
-use std::path::{Path, PathBuf};
+mod backlog;
+
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
 use std::time::Duration;
 
-use rdkafka::admin::{AdminClient, AdminOptions, NewTopic, TopicReplication};
-use rdkafka::client::DefaultClientContext;
 use rdkafka::consumer::{BaseConsumer, CommitMode, Consumer};
-use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 use rdkafka::message::Message;
-use rdkafka::producer::{BaseProducer, BaseRecord, Producer};
-use rdkafka::{ClientConfig, Offset, TopicPartitionList};
-use tempfile::TempDir;
-use tokio::runtime::Runtime;
+use rdkafka::producer::{BaseRecord, Producer};
+use rdkafka::{Offset, TopicPartitionList};
 
 use crate::figures::{Figures, Stopwatch};
 use crate::process::processor_seconds;
+pub(crate) use backlog::{BACKLOG, DISTINCT, PARTITIONS, RECORDS, Site, send};
+use backlog::{PATIENCE, drain};
 
 type Failure = Box<dyn std::error::Error>;
 
@@ -129,48 +128,7 @@ const SIDES: [(&str, Side, Option<usize>); 4] = [
     ),
 ];
 
-/// A backlog on a broker.
-pub(crate) struct Site {
-    pub(crate) brokers: String,
-    pub(crate) input: String,
-    pub(crate) semel: PathBuf,
-    pub(crate) folder: TempDir,
-    runtime: Runtime,
-}
-
 impl Site {
-    pub(crate) fn new() -> Result<Self, Failure> {
-        let site = Self {
-            brokers: std::env::var("SEMEL_TEST_KAFKA_URL")?,
-            input: format!("bench-{}", std::process::id()),
-            semel: std::env::var_os("SEMEL_BIN").ok_or("SEMEL_BIN")?.into(),
-            folder: tempfile::tempdir_in(".")?,
-            runtime: Runtime::new()?,
-        };
-        site.make(&site.input)?;
-        let producer = site.producer(None)?;
-        let mut ids: Vec<u32> = Vec::with_capacity(RECORDS as usize);
-        for (number, chance) in (0..RECORDS).zip(chances()) {
-            let id = if number % REPEATED == REPEATED - 1 {
-                ids[ids.len() - 1 - chance % ids.len().min(FARTHEST)]
-            } else {
-                number
-            };
-            ids.push(id);
-            let key = format!("pay-{id}");
-            let payload = format!(
-                "{{\"id\":\"{key}\",\"amount\":{},\"currency\":\"EUR\",\"customer\":\"customer-{}\",\"note\":\"",
-                id % 1_000,
-                id % 77
-            );
-            let payload = format!("{payload:x<0$}\"}}", RECORD_BYTES - 2);
-            let record = BaseRecord::to(&site.input).key(key.as_bytes());
-            send(&producer, record.payload(payload.as_bytes()))?;
-        }
-        drain(&producer);
-        Ok(site)
-    }
-
     fn run(&self, side: Side, name: &str) -> Result<Copied, Failure> {
         let (output, group) = (
             format!("{}-out-{name}", self.input),
@@ -254,21 +212,6 @@ impl Site {
         }
     }
 
-    /// How far the group is.
-    pub(crate) fn committed(&self, reader: &BaseConsumer) -> Result<i64, Failure> {
-        let mut places = TopicPartitionList::new();
-        places.add_partition_range(&self.input, 0, PARTITIONS - 1);
-        let committed = reader.committed_offsets(places, PATIENCE)?;
-        let offsets = committed
-            .elements()
-            .into_iter()
-            .map(|it| match it.offset() {
-                Offset::Offset(offset) => offset,
-                _ => 0,
-            });
-        Ok(offsets.sum())
-    }
-
     /// The bare loop. When it first committed something, and how much.
     fn copy(
         &self,
@@ -320,120 +263,10 @@ impl Site {
         }
         Ok(first.unwrap_or_default())
     }
-
-    pub(crate) fn make(&self, topic: &str) -> crate::Outcome {
-        let admin: AdminClient<DefaultClientContext> = self.config().create()?;
-        let topic = NewTopic::new(topic, PARTITIONS, TopicReplication::Fixed(1));
-        let made = admin.create_topics([&topic], &AdminOptions::new());
-        for made in self.runtime.block_on(made)? {
-            made.map_err(|(name, code)| format!("{name}: {code}"))?;
-        }
-        Ok(())
-    }
-
-    /// Deletes topics, so that benchmarks do not fill the disk.
-    pub(crate) fn delete(&self, topics: &[&str]) -> crate::Outcome {
-        let admin: AdminClient<DefaultClientContext> = self.config().create()?;
-        let deleted = admin.delete_topics(topics, &AdminOptions::new());
-        for deleted in self.runtime.block_on(deleted)? {
-            deleted.map_err(|(name, code)| format!("{name}: {code}"))?;
-        }
-        Ok(())
-    }
-
-    pub(crate) fn config(&self) -> ClientConfig {
-        let mut config = ClientConfig::new();
-        config.set("bootstrap.servers", &self.brokers);
-        config
-    }
-
-    pub(crate) fn consumer(&self, group: &str) -> Result<BaseConsumer, KafkaError> {
-        let mut config = self.config();
-        config.set("group.id", group);
-        config.set("enable.auto.commit", "false");
-        config.set("auto.offset.reset", "earliest");
-        // A second as it comes, which starves a backlog.
-        config.set("fetch.queue.backoff.ms", "5");
-        config.create()
-    }
-
-    fn producer(&self, transactions: Option<&str>) -> Result<BaseProducer, KafkaError> {
-        let mut config = self.config();
-        config.set("linger.ms", "5");
-        config.set("enable.idempotence", "true");
-        config.set("queue.buffering.max.messages", "200000");
-        if let Some(name) = transactions {
-            config.set("transactional.id", name);
-        }
-        let producer: BaseProducer = config.create()?;
-        if transactions.is_some() {
-            producer.init_transactions(PATIENCE)?;
-        }
-        Ok(producer)
-    }
 }
 
-/// Waits where there is no room for it.
-pub(crate) fn send(
-    producer: &BaseProducer,
-    mut record: BaseRecord<'_, [u8], [u8]>,
-) -> Result<(), KafkaError> {
-    loop {
-        match producer.send(record) {
-            Ok(()) => return Ok(()),
-            Err((KafkaError::MessageProduction(RDKafkaErrorCode::QueueFull), again)) => {
-                record = again;
-                producer.poll(Duration::from_millis(1));
-            }
-            Err((error, _)) => return Err(error),
-        }
-    }
-}
-
-/// Not by the crate's own flush, which sleeps for a tenth of a second.
-fn drain(producer: &BaseProducer) {
-    while producer.in_flight_count() > 0 {
-        producer.poll(Duration::from_millis(1));
-    }
-}
-
-/// Numbers as if by chance, the same each time.
-fn chances() -> impl Iterator<Item = usize> {
-    let mut state = 0x9E37_79B9_7F4A_7C15_u64;
-    std::iter::repeat_with(move || {
-        state ^= state >> 12;
-        state ^= state << 25;
-        state ^= state >> 27;
-        usize::try_from(state >> 11).unwrap_or_default()
-    })
-}
-
-impl Drop for Site {
-    /// Deletes what is left of the benchmark: the input, and changelogs, whose names have that of a group.
-    fn drop(&mut self) {
-        let names = self.consumer(&self.input).and_then(|reader| {
-            let metadata = reader.fetch_metadata(None, PATIENCE)?;
-            let names = metadata.topics().iter().map(|it| it.name().to_owned());
-            let ours = names.filter(|name| name.contains(&self.input));
-            Ok(ours.collect::<Vec<_>>())
-        });
-        // A topic that stays is only in the way.
-        let names = names.unwrap_or_default();
-        let _ = self.delete(&names.iter().map(String::as_str).collect::<Vec<_>>());
-    }
-}
-
-pub(crate) const RECORDS: u32 = 2_000_000;
-/// One in so many repeats another, at most so many before it.
-const REPEATED: u32 = 5;
-const FARTHEST: usize = 100_000;
-pub(crate) const DISTINCT: u32 = RECORDS - RECORDS / REPEATED;
-pub(crate) const BACKLOG: &str = "2,000,000 records of 200 bytes, one in five a repeat of one up to 100,000 before it, 3 partitions";
-const RECORD_BYTES: usize = 200;
-pub(crate) const PARTITIONS: i32 = 3;
 const BATCH: u32 = 10_000;
 const ROUNDS: usize = 3;
-const PATIENCE: Duration = Duration::from_secs(30);
 
 pub(crate) const CONFIG: &str = r#"
 [store]
