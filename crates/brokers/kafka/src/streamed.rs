@@ -15,6 +15,7 @@
 //!
 //! Of the two locks, that of [`Shared`] is taken before that of [`Images`].
 
+mod batch;
 mod block;
 mod changelog;
 mod find;

@@ -1,6 +1,6 @@
 //! The transactional producer: everything of a batch at once, or nothing.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Weak;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -15,6 +15,7 @@ use semel_core::port::source::DeliveryId;
 use semel_core::port::streamed::{Committed, Finished};
 use semel_core::{Error, ErrorKind, Result, Timestamp};
 
+use super::batch::{Batch, Doubts, Item, first, sort, sorted};
 use super::block;
 use super::placement::Placement;
 use super::producer::{Reports, drain, publish, retried, send};
@@ -22,44 +23,23 @@ use super::{AGAIN, Images, StreamOptions, unavailable};
 use crate::consume::Context;
 use crate::error::{NO_RIGHT, NO_TOPIC, TOO_LARGE, not_made};
 use crate::options::{AUTO_CREATE, Options, client};
-use crate::record::KEY;
 use crate::shared::{AssignmentId, Place, Shared};
-
-/// One thing to commit, and where its record was read.
-struct Item<'f> {
-    place: Place,
-    finished: &'f Finished,
-}
-
-impl Item<'_> {
-    /// The key of the record that it was made of.
-    fn record_key(&self) -> Option<&[u8]> {
-        let headers = self.finished.output.as_ref().map(|it| &it.headers)?;
-        let key = headers.iter().find(|(name, _)| &**name == KEY);
-        key.map(|(_, value)| &value[..])
-    }
-}
 
 /// One producer, one transaction at a time.
 pub(super) struct Transactor {
     options: StreamOptions,
     config: ClientConfig,
-    producer: Option<BaseProducer<Reports>>,
-    /// Whether the producer has looked the changelog up, which may be made after it.
-    has_changelog: bool,
+    made: Option<Made>,
     placement: Placement,
     doubts: Doubts,
     pub(super) consumer: Weak<BaseConsumer<Context>>,
 }
 
-/// Deliveries of the batch that is to be committed whose transaction's end nobody told. The batch may be tried
-/// again after the window of what was committed: it must be known then, too.
-#[derive(Default)]
-struct Doubts {
-    /// When each was tried last.
-    tried: BTreeMap<DeliveryId, Timestamp>,
-    /// Those that were found committed.
-    found: BTreeSet<DeliveryId>,
+/// A producer whose transactions may begin.
+struct Made {
+    producer: BaseProducer<Reports>,
+    /// Whether it has looked the changelog up, which may be made after it.
+    has_changelog: bool,
 }
 
 /// Why a transaction did not come about.
@@ -73,8 +53,6 @@ enum Failed {
     /// The brokers never take what this delivery puts out; aborted.
     Refused(DeliveryId, Error),
 }
-
-type Batch<'f> = BTreeMap<AssignmentId, Vec<Item<'f>>>;
 
 impl Transactor {
     pub(super) fn new(options: StreamOptions, source: &Options) -> Result<Self> {
@@ -99,8 +77,7 @@ impl Transactor {
         Ok(Self {
             options,
             config,
-            producer: None,
-            has_changelog: false,
+            made: None,
             placement: Placement::new(),
             doubts: Doubts::default(),
             consumer: Weak::new(),
@@ -109,7 +86,7 @@ impl Transactor {
 
     /// Makes the producer ahead of its first transaction. What fails now is met again then.
     pub(super) fn begin(&mut self) {
-        let _ = self.producer();
+        let _ = self.made();
     }
 
     /// Commits what is still this member's.
@@ -232,10 +209,11 @@ impl Transactor {
             has_id_header,
             ..
         } = self.options.clone();
-        self.producer()?;
-        let has_changelog = std::mem::replace(&mut self.has_changelog, true);
-        let producer = self.producer()?;
-        if !has_changelog {
+        let Made {
+            producer,
+            has_changelog,
+        } = self.made()?;
+        if !std::mem::replace(has_changelog, true) {
             look_up(producer, &changelog);
         }
         drop(producer.context().refused());
@@ -290,12 +268,13 @@ impl Transactor {
                 Err(Failed::Gone)
             }
             Err(Ended::Abort(error)) => {
-                let refused = self.producer.as_ref().and_then(|it| it.context().refused());
+                let made = self.made.as_ref();
+                let refused = made.and_then(|it| it.producer.context().refused());
                 self.abort();
                 Err(match refused {
                     Some((delivery, error)) => {
                         // The record that is missing leaves a gap in the sequence numbers of this one.
-                        self.producer = None;
+                        self.made = None;
                         Failed::Refused(delivery, self.too_large(error))
                     }
                     None => Failed::Aborted(self.refused(error)),
@@ -304,42 +283,49 @@ impl Transactor {
             Err(Ended::Unknown(error)) => {
                 // A new producer of the same name makes the coordinator end it, one way or the other. Without
                 // one, the coordinator does so by itself when the transaction's time is over.
-                self.producer = None;
-                let _ = self.producer();
+                self.made = None;
+                let _ = self.made();
                 Err(Failed::Unknown(self.refused(error)))
             }
         }
     }
 
     /// The producer, made where there is none; its former transaction has ended then.
-    fn producer(&mut self) -> std::result::Result<&BaseProducer<Reports>, Failed> {
-        if self.producer.is_none() {
-            let made: BaseProducer<Reports> = self
-                .config
-                .create_with_context(Reports::default())
-                .map_err(|error| Failed::Aborted(not_made(error)))?;
-            // Whoever begins before a broker is connected begins again half a second later. What answers a look is
-            // the connection that the client began with, which counts as none of a broker.
-            if look_up(&made, &self.options.output) {
-                let output = &self.options.output;
-                let _ = made.client().fetch_watermarks(output, 0, LOOK_UP);
-            }
-            let begun = retried(INIT, || made.init_transactions(INIT));
-            begun.map_err(|error| Failed::Aborted(self.refused(error)))?;
-            self.producer = Some(made);
-            self.has_changelog = false;
+    fn made(&mut self) -> std::result::Result<&mut Made, Failed> {
+        if self.made.is_none() {
+            let producer = self.make()?;
+            self.made = Some(Made {
+                producer,
+                has_changelog: false,
+            });
         }
-        self.producer
-            .as_ref()
+        self.made
+            .as_mut()
             .ok_or_else(|| Failed::Aborted(unavailable("no producer")))
+    }
+
+    fn make(&self) -> std::result::Result<BaseProducer<Reports>, Failed> {
+        let producer: BaseProducer<Reports> = self
+            .config
+            .create_with_context(Reports::default())
+            .map_err(|error| Failed::Aborted(not_made(error)))?;
+        // Whoever begins before a broker is connected begins again half a second later. What answers a look is the
+        // connection that the client began with, which counts as none of a broker.
+        let output = &self.options.output;
+        if look_up(&producer, output) {
+            let _ = producer.client().fetch_watermarks(output, 0, LOOK_UP);
+        }
+        let begun = retried(INIT, || producer.init_transactions(INIT));
+        begun.map_err(|error| Failed::Aborted(self.refused(error)))?;
+        Ok(producer)
     }
 
     /// Ends the open transaction; without success, a new producer does.
     fn abort(&mut self) {
-        if let Some(producer) = &self.producer {
+        if let Some(Made { producer, .. }) = &self.made {
             let timeout = self.options.transaction_timeout;
             if retried(timeout, || producer.abort_transaction(timeout)).is_err() {
-                self.producer = None;
+                self.made = None;
             }
         }
     }
@@ -380,67 +366,10 @@ impl Transactor {
     }
 }
 
-/// Sorts by assignment what is to be committed, and answers for what was. What is in neither is gone.
-fn sort<'f>(
-    images: &Images,
-    shared: &Shared,
-    finished: &'f [Finished],
-    refused: &BTreeMap<DeliveryId, Error>,
-    doubts: &mut Doubts,
-    answers: &mut [Committed],
-) -> Result<Batch<'f>> {
-    let ids: Vec<_> = finished.iter().map(|it| it.delivery).collect();
-    let places = shared.lock().places(&ids);
-    let now = images.clock.now();
-    let known = images.lock();
-    let mut batch = Batch::new();
-    for ((finished, place), answer) in finished.iter().zip(places).zip(answers) {
-        let Some(place) = place else {
-            continue;
-        };
-        let Some(known) = known.get(&place.assignment) else {
-            continue;
-        };
-        if !known.is_restored {
-            let message = "what was committed is being restored from the changelog";
-            return Err(unavailable(message).not_applied());
-        }
-        if let Some(error) = refused.get(&finished.delivery) {
-            *answer = Committed::Refused(error.clone());
-            continue;
-        }
-        *answer = Committed::Done;
-        let tried = doubts.tried.get(&finished.delivery).copied();
-        // It was granted, so whatever is known of it was committed since: by us.
-        if doubts.found.contains(&finished.delivery) {
-            continue;
-        }
-        if known.image.is_committed(&finished.entry, tried, now) {
-            if tried.is_some() {
-                doubts.found.insert(finished.delivery);
-            }
-        } else {
-            let items = batch.entry(place.assignment).or_default();
-            items.push(Item { place, finished });
-        }
-    }
-    Ok(batch)
-}
-
 /// Looks up a topic, so that the first record need not wait for that. Whether the brokers say that it is there.
 fn look_up(producer: &BaseProducer<Reports>, topic: &str) -> bool {
     let found = producer.client().fetch_metadata(Some(topic), LOOK_UP);
     found.is_ok_and(|it| it.topics().iter().any(|topic| topic.error().is_none()))
-}
-
-/// One thing of a batch.
-fn first(batch: Batch<'_>) -> Batch<'_> {
-    let first = batch.into_iter().next();
-    let first = first.map(|(id, mut items)| {
-        items.truncate(1);
-        (id, items)
-    });
-    first.into_iter().collect()
 }
 
 /// How far the input is read with this batch, by assignment.
@@ -466,12 +395,6 @@ fn positions(
         positions.insert(*id, position);
     }
     Ok((positions, metadata))
-}
-
-fn sorted(items: &[Item<'_>]) -> Vec<i64> {
-    let mut offsets: Vec<_> = items.iter().map(|item| item.place.offset).collect();
-    offsets.sort_unstable();
-    offsets
 }
 
 /// How a transaction ended that did not succeed.
