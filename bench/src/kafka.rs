@@ -200,7 +200,7 @@ impl Site {
             let committed = self.committed(reader)?;
             if committed > 0 {
                 let first = *first.get_or_insert_with(|| (watch.elapsed(), committed));
-                if committed == i64::from(RECORDS) {
+                if committed >= i64::from(RECORDS) {
                     return Ok(first);
                 }
             }
