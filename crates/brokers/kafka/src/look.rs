@@ -6,8 +6,7 @@ mod oldest;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use rdkafka::admin::{AdminClient, AdminOptions, ResourceSpecifier};
-use rdkafka::client::DefaultClientContext;
+use rdkafka::admin::{AdminOptions, ResourceSpecifier};
 use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 use rdkafka::metadata::{MetadataBroker, MetadataPartition, MetadataTopic};
@@ -19,7 +18,7 @@ use tokio::runtime::Handle;
 use crate::error::{away, not_made};
 use crate::options::Options;
 use crate::trouble::Watch;
-use crate::unawaited::Unawaited;
+use crate::unawaited::{Admin, Unawaited};
 
 /// How long the records of these topics can come again.
 ///
@@ -50,8 +49,7 @@ fn all(options: &Options, handle: &Handle) -> Result<Reach> {
         .create_with_context(watch.clone())
         .map_err(not_made)?;
     let consumer = Unawaited::new(consumer);
-    let admin: Admin = config.create().map_err(not_made)?;
-    let admin = Unawaited::new(admin);
+    let admin = Admin::new(config.create().map_err(not_made)?);
     let mut reach: Option<Reach> = None;
     for topic in &options.topics {
         let found = one(options, handle, &admin, &consumer, &watch, topic)?;
@@ -103,7 +101,6 @@ fn one(
 
 /// A member of no group.
 type Asker = BaseConsumer<Watch>;
-type Admin = AdminClient<DefaultClientContext>;
 type Settings = BTreeMap<String, String>;
 
 /// The settings of a topic or a broker, or why nobody can read them. Never an error of the look: the source

@@ -3,6 +3,12 @@
 use std::ops::Deref;
 use std::thread;
 
+use rdkafka::admin::AdminClient;
+use rdkafka::client::DefaultClientContext;
+
+/// Reads settings, and makes topics.
+pub(crate) type Admin = Unawaited<AdminClient<DefaultClientContext>>;
+
 /// A client whose end nobody waits for: it takes a tenth of a second, since its threads look no more often whether
 /// they are to end.
 pub(crate) struct Unawaited<C: Send + 'static>(Option<C>);

@@ -2,15 +2,14 @@
 
 use std::time::Duration;
 
-use rdkafka::admin::{AdminClient, AdminOptions, NewTopic, ResourceSpecifier, TopicReplication};
-use rdkafka::client::DefaultClientContext;
+use rdkafka::admin::{AdminOptions, NewTopic, ResourceSpecifier, TopicReplication};
 use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 use semel_core::{Error, ErrorKind};
 
 use super::StreamOptions;
 use crate::options::{Options, client};
-use crate::unawaited::Unawaited;
+use crate::unawaited::Admin;
 
 /// Why the changelog is not fit for use.
 pub(super) enum Unfit {
@@ -34,8 +33,7 @@ pub(super) async fn fit(
     asker: &BaseConsumer,
 ) -> Result<usize, Unfit> {
     let admin = client(&source.brokers, &source.properties, &[]).map_err(Unfit::Never)?;
-    let admin: Admin = admin.create()?;
-    let admin = Unawaited::new(admin);
+    let admin = Admin::new(admin.create()?);
     let topic = source.topics.first().map_or("", |topic| topic);
     let Some(partitions) = count(asker, topic)? else {
         let unknown = RDKafkaErrorCode::UnknownTopicOrPartition;
@@ -62,8 +60,6 @@ pub(super) async fn fit(
     keeps(&admin, options).await?;
     Ok(partitions)
 }
-
-type Admin = AdminClient<DefaultClientContext>;
 
 /// How many partitions a topic has; `None` where there is none.
 fn count(asker: &BaseConsumer, topic: &str) -> Result<Option<usize>, KafkaError> {
