@@ -9,7 +9,8 @@ use std::time::Duration;
 use rustix::process::Signal;
 use semel_broker_kafka::{KafkaSink, KafkaSource, Options, SinkOptions};
 use semel_core::port::sink::{Publication, Sink};
-use semel_core::port::source::{Fetched, Source};
+use semel_core::port::source::{Delivery, Fetched, Source};
+use semel_core::{Key, Operation, Scope};
 
 use super::{Place, Topic, runtime};
 use crate::site::{Site, wait_for};
@@ -62,24 +63,29 @@ impl Flow {
 
     /// How often each payload is there to be read as committed, once there are so many.
     fn output(&self, count: usize) -> BTreeMap<String, usize> {
+        let mut times = BTreeMap::new();
+        for delivery in self.records(count) {
+            let payload = String::from_utf8(delivery.payload.into()).expect("text");
+            *times.entry(payload).or_default() += 1;
+        }
+        times
+    }
+
+    /// What is there to be read as committed, once there is so much.
+    fn records(&self, count: usize) -> Vec<Delivery> {
         runtime().block_on(async {
             let group = format!("{}-reader", self.output.0);
             let options = Options::new(&Topic::address(), &self.output.0, &group);
             let mut source = KafkaSource::new(options).expect("a source");
-            let (mut times, mut all) = (BTreeMap::new(), 0);
+            let mut all = Vec::new();
             loop {
-                let patience = Duration::from_secs(if all < count { 60 } else { 2 });
+                let patience = Duration::from_secs(if all.len() < count { 60 } else { 2 });
                 let Ok(fetched) = tokio::time::timeout(patience, source.fetch(1_000)).await else {
-                    assert!(all >= count, "{all} of {count} are there");
-                    return times;
+                    assert!(all.len() >= count, "{} of {count} are there", all.len());
+                    return all;
                 };
-                let Fetched::Deliveries(deliveries) = fetched.expect("a source") else {
-                    continue;
-                };
-                all += deliveries.len();
-                for delivery in deliveries {
-                    let payload = String::from_utf8(delivery.payload.into()).expect("text");
-                    *times.entry(payload).or_default() += 1;
+                if let Fetched::Deliveries(deliveries) = fetched.expect("a source") {
+                    all.extend(deliveries);
                 }
             }
         })
@@ -113,6 +119,27 @@ fn each_key_is_put_out_once_and_its_repeats_are_counted() {
     let summary = running.wait().done().summary();
     assert_eq!(summary.count("applied"), 100, "{summary:?}");
     assert_eq!(summary.count("replayed"), 20, "{summary:?}");
+}
+
+#[test]
+fn the_id_of_its_operation_goes_along_where_it_is_asked_for() {
+    let operation = Operation::new(
+        Scope::new("", "clean").expect("a scope"),
+        Key::parse("pay-7").expect("a key"),
+    );
+    let id = operation.id().to_string();
+    for (more, expected) in [("", None), ("effect:id_header = true", Some(&*id))] {
+        let flow = Flow::with(more, &[]);
+        flow.publish([7]);
+        let running = flow.site.start(&["run"]);
+        let records = flow.records(1);
+        let sent = records[0].headers.iter();
+        let sent = sent.filter(|(name, _)| *name == "semel-id");
+        let sent: Vec<_> = sent.map(|(_, id)| &id[..]).collect();
+        assert_eq!(sent, Vec::from_iter(expected.map(str::as_bytes)));
+        running.signal(Signal::TERM);
+        running.wait().done();
+    }
 }
 
 #[test]
