@@ -1,12 +1,13 @@
 //! Which deliveries are in hand. As many come and go as there are messages, mostly one after the other.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 
 use semel_core::port::source::DeliveryId;
 
-/// A set of deliveries, as runs of numbers: the first of each, and the last.
+/// A set of deliveries: of each 128 numbers of which some are in hand, a bit for each.
 #[derive(Debug, Default)]
-pub(super) struct Deliveries(BTreeMap<u64, u64>);
+pub(super) struct Deliveries(BTreeMap<u64, u128>);
 
 impl Deliveries {
     pub(super) fn is_empty(&self) -> bool {
@@ -14,47 +15,53 @@ impl Deliveries {
     }
 
     pub(super) fn extend(&mut self, deliveries: impl IntoIterator<Item = DeliveryId>) {
-        for (first, last) in runs(deliveries) {
-            self.remove_run(first, last);
-            let before = self.0.range_mut(..first).next_back();
-            match before.filter(|(_, before)| **before == first - 1) {
-                Some((_, before)) => *before = last,
-                None => {
-                    self.0.insert(first, last);
-                }
-            }
+        for (block, bits) in runs(deliveries).flat_map(blocks) {
+            *self.0.entry(block).or_default() |= bits;
         }
     }
 
     pub(super) fn remove(&mut self, deliveries: impl IntoIterator<Item = DeliveryId>) {
-        for (first, last) in runs(deliveries) {
-            self.remove_run(first, last);
-        }
-    }
-
-    fn remove_run(&mut self, first: u64, last: u64) {
-        while let Some((&begun, end)) = self.0.range_mut(..=last).next_back() {
-            let ended = *end;
-            if ended < first {
-                return;
-            }
-            if begun < first {
-                *end = first - 1;
-            } else {
-                self.0.remove(&begun);
-            }
-            if ended > last {
-                self.0.insert(last + 1, ended);
+        for (block, bits) in runs(deliveries).flat_map(blocks) {
+            if let Entry::Occupied(mut entry) = self.0.entry(block) {
+                *entry.get_mut() &= !bits;
+                if *entry.get() == 0 {
+                    entry.remove();
+                }
             }
         }
     }
 
     /// All of them, in the order of their numbers.
     pub(super) fn in_order(&self) -> Vec<DeliveryId> {
-        let runs = self.0.iter();
-        let runs = runs.flat_map(|(first, last)| *first..=*last);
-        runs.map(DeliveryId).collect()
+        let number = |(block, bits): (&u64, &u128)| {
+            let (first, bits) = (block * SIZE, *bits);
+            let is_set = move |at: &u64| bits >> at & 1 == 1;
+            (0..SIZE)
+                .filter(is_set)
+                .map(move |at| DeliveryId(first + at))
+        };
+        self.0.iter().flat_map(number).collect()
     }
+}
+
+/// How many numbers a block has.
+const SIZE: u64 = u128::BITS as u64;
+
+/// The blocks that a run lies in, and its bits in each.
+fn blocks((first, last): (u64, u64)) -> impl Iterator<Item = (u64, u128)> {
+    (first / SIZE..=last / SIZE).map(move |block| {
+        let from = if block == first / SIZE {
+            first % SIZE
+        } else {
+            0
+        };
+        let to = if block == last / SIZE {
+            last % SIZE
+        } else {
+            SIZE - 1
+        };
+        (block, u128::MAX << from & u128::MAX >> (SIZE - 1 - to))
+    })
 }
 
 /// The first and the last of those that come one after the other.
@@ -95,12 +102,12 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_one_after_the_other_is_one_run() {
+    fn what_comes_one_after_the_other_takes_a_bit_each() {
         let mut in_hand = Deliveries::default();
         in_hand.extend((5..1_000).map(DeliveryId));
-        assert_eq!(in_hand.0.len(), 1);
+        assert_eq!(in_hand.0.len(), 8);
         in_hand.remove((5..800).map(DeliveryId));
-        assert_eq!((in_hand.0.len(), in_hand.in_order().len()), (1, 200));
+        assert_eq!((in_hand.0.len(), in_hand.in_order().len()), (2, 200));
     }
 
     /// Against the plainest rule there is.
@@ -110,8 +117,8 @@ mod tests {
         let mut seed = 7_u64;
         for _ in 0..20_000 {
             seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-            let first = seed >> 33 & 63;
-            let some = (first..first + (seed >> 40 & 7)).map(DeliveryId);
+            let first = seed >> 33 & 511;
+            let some = (first..first + (seed >> 43 & 255)).map(DeliveryId);
             if seed >> 62 > 1 {
                 in_hand.extend(some.clone());
                 plain.extend(some);
