@@ -219,10 +219,9 @@ impl Transactor {
         drop(producer.context().refused());
         let done = (|| {
             producer.begin_transaction().map_err(Ended::of)?;
+            // The changelog first: librdkafka adds to the transaction what partitions it was given meanwhile, one
+            // request behind the other, and sends nothing to a partition before.
             for items in batch.values() {
-                for Item { finished, .. } in items {
-                    publish(producer, &output, finished, has_id_header).map_err(Ended::of)?;
-                }
                 let entries: Vec<_> = items.iter().map(|item| item.finished.entry).collect();
                 let partition = items.first().map_or(0, |item| item.place.partition);
                 for block in block::write(at, &entries) {
@@ -233,7 +232,9 @@ impl Transactor {
                     send(producer, record).map_err(Ended::of)?;
                 }
             }
-            drain(producer, timeout).map_err(Ended::of)?;
+            for Item { finished, .. } in batch.values().flatten() {
+                publish(producer, &output, finished, has_id_header).map_err(Ended::of)?;
+            }
             let alone = shared.commits_alone();
             let (positions, metadata) = positions(&consumer, shared, batch)?;
             let mut offsets = TopicPartitionList::new();
@@ -243,12 +244,16 @@ impl Transactor {
                     .add_partition_offset(topic, *partition, behind)
                     .map_err(Ended::of)?;
             }
-            if !semel_core::planted("K03") {
+            // While the brokers take what was handed over.
+            let told = if semel_core::planted("K03") {
+                Ok(())
+            } else {
                 retried(timeout, || {
                     producer.send_offsets_to_transaction(&offsets, &metadata, timeout)
                 })
-                .map_err(Ended::of)?;
-            }
+            };
+            drain(producer, timeout).map_err(Ended::of)?;
+            told.map_err(Ended::of)?;
             // Whatever this says but for an abort, the coordinator may have heard it.
             retried(timeout, || producer.commit_transaction(timeout)).map_err(Ended::of_commit)?;
             Ok((positions, alone))
