@@ -182,7 +182,7 @@ fn wants_attention(event: &Event<'_>) -> bool {
         | Event::InDoubt { .. }
         | Event::Dead { .. } => true,
         Event::Parked { state, .. } => *state == StateKind::InDoubt,
-        Event::Granted { claim } => claim.possible_repeat || claim.formerly_expired,
+        Event::Granted { grant, .. } => grant.possible_repeat || grant.formerly_expired,
         _ => false,
     }
 }

@@ -229,6 +229,71 @@ pub struct Claim {
     pub first_started_at: Option<Timestamp>,
 }
 
+/// What a claim says besides whose it is and how long it lasts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "four independent facts about one grant"
+)]
+pub struct Grant {
+    /// To be passed to effects that can refuse a smaller one.
+    pub token: FencingToken,
+    /// Number of this attempt, from 1.
+    pub attempt: u32,
+    /// The lease of an earlier claim ran out and this one took its place.
+    pub takeover: bool,
+    /// This very claim had been granted before; its answer was lost.
+    pub resumed: bool,
+    /// A finished record of this key was found past its window.
+    pub formerly_expired: bool,
+    /// An earlier attempt may have applied the effect and the policy is to repeat it.
+    pub possible_repeat: bool,
+}
+
+impl Grant {
+    /// That of an operation of which nothing is known.
+    pub const fn first(token: FencingToken) -> Self {
+        Self {
+            token,
+            attempt: 1,
+            takeover: false,
+            resumed: false,
+            formerly_expired: false,
+            possible_repeat: false,
+        }
+    }
+
+    /// The claim that `request` asked for at `now`, where nobody stores it.
+    pub fn claim(self, request: &ClaimRequest, now: Timestamp) -> Claim {
+        Claim {
+            operation: request.operation.clone(),
+            claim_id: request.claim_id,
+            token: self.token,
+            lease_until: now.plus(request.lease),
+            attempt: self.attempt,
+            takeover: self.takeover,
+            resumed: self.resumed,
+            formerly_expired: self.formerly_expired,
+            possible_repeat: self.possible_repeat,
+            first_started_at: None,
+        }
+    }
+}
+
+impl Claim {
+    /// What it says besides whose it is and how long it lasts.
+    pub const fn grant(&self) -> Grant {
+        Grant {
+            token: self.token,
+            attempt: self.attempt,
+            takeover: self.takeover,
+            resumed: self.resumed,
+            formerly_expired: self.formerly_expired,
+            possible_repeat: self.possible_repeat,
+        }
+    }
+}
+
 /// How a duplicate came about, as far as transport ids tell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Duplicate {

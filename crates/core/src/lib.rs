@@ -56,7 +56,7 @@ pub use attempt::{AttemptEnd, PastAttempt};
 pub use audit::{Audited, Note};
 pub use claim::{
     Admission, AttemptLimits, Claim, ClaimId, ClaimRequest, Claimant, Duplicate, FencingToken,
-    Start,
+    Grant, Start,
 };
 pub use code::Code;
 pub use decide::{Change, Decision};

@@ -227,7 +227,7 @@ impl<S: Store + Clone, Src: Source> Consumer<S, Src> {
         let intake = intake::open(
             self.source,
             Arc::clone(&self.pipeline),
-            class.start(),
+            class,
             Laning::new(&*self.surroundings.entropy),
             self.surroundings.clone(),
         );

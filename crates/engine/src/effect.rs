@@ -51,6 +51,11 @@ impl Class {
             Self::Unkeyed(OnDoubt::Park) => Start::Marked(Recovery::Park),
         }
     }
+
+    /// Whether a claim of such an effect is found again, so that each needs an id of its own.
+    pub(crate) const fn stores_claims(self) -> bool {
+        !matches!(self, Self::Streamed)
+    }
 }
 
 /// One call of an effect: the message, and the claim under which it runs.

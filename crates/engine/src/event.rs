@@ -5,7 +5,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use semel_core::port::source::DeliveryId;
 use semel_core::{
-    ByteString, Claim, Duplicate, Error, FencingToken, Operation, StateKind, Unusable,
+    ByteString, Duplicate, Error, FencingToken, Grant, Operation, StateKind, Unusable,
 };
 
 use crate::summary::Fate;
@@ -16,8 +16,10 @@ use crate::summary::Fate;
 pub enum Event<'a> {
     /// An attempt begins.
     Granted {
-        /// Its claim; says whether it is a takeover, a resumption or a possible repeat.
-        claim: &'a Claim,
+        /// The operation.
+        operation: &'a Operation,
+        /// Says which attempt it is, and whether it is a takeover, a resumption or a possible repeat.
+        grant: Grant,
     },
     /// The effect happened and is recorded. Acknowledged next.
     Completed {

@@ -10,7 +10,7 @@ struct Printing;
 impl Observer for Printing {
     fn observe(&self, name: &str, event: &Event<'_>) {
         match event {
-            Event::Granted { claim } => println!("{name}: attempt {} begins", claim.attempt),
+            Event::Granted { grant, .. } => println!("{name}: attempt {} begins", grant.attempt),
             Event::Completed { .. } => println!("{name}: completed"),
             Event::Replayed { duplicate, .. } => println!("{name}: duplicate, {duplicate:?}"),
             Event::Released { error, .. } => println!("{name}: failed, {error}"),

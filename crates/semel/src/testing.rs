@@ -126,10 +126,10 @@ impl Observer for Seen {
     fn observe(&self, _name: &str, event: &Event<'_>) {
         let of = |what: &str, operation: &Operation| format!("{what} {}", operation.key);
         let line = match event {
-            Event::Granted { claim } => {
-                let line = of("granted", &claim.operation);
-                let takeover = if claim.takeover { " takeover" } else { "" };
-                format!("{line} attempt {}{takeover}", claim.attempt)
+            Event::Granted { operation, grant } => {
+                let line = of("granted", operation);
+                let takeover = if grant.takeover { " takeover" } else { "" };
+                format!("{line} attempt {}{takeover}", grant.attempt)
             }
             Event::Completed { operation } => of("completed", operation),
             Event::Replayed { operation, .. } => of("replayed", operation),

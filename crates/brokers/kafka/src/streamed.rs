@@ -26,20 +26,24 @@ mod transact;
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::atomic::AtomicI32;
+use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use rdkafka::consumer::BaseConsumer;
 use semel_core::partition::Image;
-use semel_core::port::streamed::{Claimed, Committed, Finished, Restored, Standing, StreamedStore};
+use semel_core::port::streamed::{
+    Claimed, Committed, Finished, Restored, Standing, StreamedStore, Turn,
+};
 use semel_core::{Admission, Clock, Code, Error, ErrorKind, Result, Window};
+use tokio::runtime::Handle;
 
 use crate::consume::Context;
 use crate::error::no_thread;
 use crate::options::Options;
 use crate::shared::{AssignmentId, Place, Shared};
 pub use find::{Remembered, find};
+use placement::Placement;
 use transact::Transactor;
 
 /// Settings of the transactions of a source.
@@ -101,6 +105,8 @@ impl fmt::Debug for StreamOptions {
 pub struct KafkaStream {
     images: Arc<Images>,
     transactor: Arc<Mutex<Transactor>>,
+    /// What the records that were seen have in common; `None` where the user vouches for it.
+    placement: Option<Arc<Mutex<Placement>>>,
     shared: Arc<Shared>,
 }
 
@@ -120,11 +126,13 @@ impl KafkaStream {
             changed: Condvar::new(),
         });
         restore::spawn(&options, source, Arc::clone(&images), Arc::clone(&shared))?;
+        let placement = (!options.is_copartitioned).then(Placement::new);
         let transactor = Transactor::new(options, source)?;
         let restoring = Restoring(Arc::clone(&images));
         let stream = Self {
             images,
             transactor: Arc::new(Mutex::new(transactor)),
+            placement: placement.map(|it| Arc::new(Mutex::new(it))),
             shared,
         };
         Ok((stream, restoring))
@@ -137,6 +145,34 @@ impl KafkaStream {
         let thread = std::thread::Builder::new().name("semel-kafka-begin".into());
         let begun = thread.spawn(move || lock(&transactor).begin());
         begun.map(drop).map_err(no_thread)
+    }
+
+    /// Refuses records of which others of the same key may be elsewhere.
+    fn look_at_places(&self, batch: &[Finished], places: &[Option<Place>]) -> Result<()> {
+        let Some(placement) = &self.placement else {
+            return Ok(());
+        };
+        let partitions = self.images.partitions.load(Ordering::Relaxed);
+        let mut placement = lock(placement);
+        for (finished, place) in batch.iter().zip(places) {
+            let Some(Place {
+                partition, offset, ..
+            }) = *place
+            else {
+                continue;
+            };
+            let key = finished.key.as_bytes();
+            let seen = placement.see(batch::record_key(finished), key, partition, partitions);
+            seen.map_err(|why| {
+                let message = format!(
+                    "partition {partition}, offset {offset}: {why}. What is committed for an operation \
+                     is known in its partition alone: publish with the operation's key as record key and \
+                     one partitioner, or vouch for it (`copartitioned = true`)"
+                );
+                Error::new(ErrorKind::InvalidConfig, message).not_applied()
+            })?;
+        }
+        Ok(())
     }
 
     /// How many operations are remembered now, in the partitions of this member.
@@ -175,13 +211,11 @@ impl StreamedStore for KafkaStream {
                 let Claimed { id, request, .. } = *claimed;
                 match known(*place) {
                     None => Standing::Gone,
-                    Some((_, known)) if !known.is_restored => Standing::Ours(Admission::Busy {
-                        until: now.plus(AGAIN),
-                        now,
-                    }),
-                    Some((place, known)) => {
-                        Standing::Ours(known.image.admit(id, request, place.offset, now))
+                    Some((_, known)) if !known.is_restored => {
+                        let until = now.plus(AGAIN);
+                        Standing::Ours(Box::new(Admission::Busy { until, now }))
                     }
+                    Some((place, known)) => known.image.admit(id, request, place.offset, now),
                 }
             });
             standings.extend(standing);
@@ -189,16 +223,25 @@ impl StreamedStore for KafkaStream {
         Ok(standings)
     }
 
-    async fn commit(&self, batch: &Arc<Vec<Finished>>) -> Result<Vec<Committed>> {
-        let batch = Arc::clone(batch);
-        let Self {
-            images,
-            transactor,
-            shared,
-        } = self.clone();
-        // librdkafka waits for the brokers in these calls.
-        let committing =
-            tokio::task::spawn_blocking(move || lock(&transactor).commit(&images, &shared, &batch));
+    async fn commit(&self, batch: &Arc<Vec<Finished>>, turn: impl Turn) -> Result<Vec<Committed>> {
+        let (stream, batch) = (self.clone(), Arc::clone(batch));
+        let asked = Arc::new(());
+        let is_asked = Arc::downgrade(&asked);
+        let runtime = Handle::current();
+        // librdkafka waits for the brokers in these calls. The turn is waited for here, too: the one before passes
+        // it on from thread to thread.
+        let committing = tokio::task::spawn_blocking(move || {
+            let places = batch::places(&stream.shared, &batch);
+            stream.look_at_places(&batch, &places)?;
+            runtime.block_on(turn.come())?;
+            if is_asked.strong_count() == 0 {
+                return Err(unavailable("nobody waits for the commit any more").not_applied());
+            }
+            let Self { images, shared, .. } = &stream;
+            let answers = lock(&stream.transactor).commit(images, shared, &batch, places)?;
+            turn.pass();
+            Ok(answers)
+        });
         committing
             .await
             .unwrap_or_else(|error| Err(panicked(error)))

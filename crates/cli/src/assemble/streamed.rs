@@ -2,7 +2,7 @@
 
 use semel_core::port::streamed::StreamedStore;
 #[cfg(not(feature = "kafka"))]
-use semel_core::port::streamed::{Claimed, Committed, Finished, Standing};
+use semel_core::port::streamed::{Claimed, Committed, Finished, Standing, Turn};
 use semel_core::{ClaimRequest, OpId, Parked, Record, Result, Timestamp, Window};
 #[cfg(feature = "kafka")]
 use semel_core::{Error, ErrorKind, FencingToken};
@@ -181,7 +181,11 @@ impl StreamedStore for Nobodys {
         match *self {}
     }
 
-    async fn commit(&self, _batch: &std::sync::Arc<Vec<Finished>>) -> Result<Vec<Committed>> {
+    async fn commit(
+        &self,
+        _batch: &std::sync::Arc<Vec<Finished>>,
+        _turn: impl Turn,
+    ) -> Result<Vec<Committed>> {
         match *self {}
     }
 }

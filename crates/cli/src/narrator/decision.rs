@@ -108,23 +108,23 @@ impl<'a> Decision<'a> {
     /// What happens all day.
     fn goes_on(&mut self, event: &Event<'a>) -> bool {
         match *event {
-            Event::Granted { claim } => {
-                let operation = self.concerns("granted", &claim.operation);
-                self.attempt = Some(claim.attempt);
-                self.token = Some(claim.token.get());
-                self.takeover = claim.takeover.then_some(true);
-                self.possible_repeat = claim.possible_repeat.then_some(true);
-                if claim.possible_repeat {
+            Event::Granted { operation, grant } => {
+                let operation = self.concerns("granted", operation);
+                self.attempt = Some(grant.attempt);
+                self.token = Some(grant.token.get());
+                self.takeover = grant.takeover.then_some(true);
+                self.possible_repeat = grant.possible_repeat.then_some(true);
+                if grant.possible_repeat {
                     self.warns(format!(
                         "possible repeat: operation {operation} may have happened before"
                     ));
-                } else if claim.formerly_expired {
+                } else if grant.formerly_expired {
                     self.warns(format!(
                         "forgotten: operation {operation} happened before its window passed; it \
                          runs again"
                     ));
                 } else {
-                    let attempt = claim.attempt;
+                    let attempt = grant.attempt;
                     self.says(format!("attempt {attempt} begins (operation {operation})"));
                 }
             }

@@ -8,11 +8,12 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use crate::claim::{Admission, ClaimId, ClaimRequest, FencingToken};
+use crate::claim::{Admission, ClaimId, ClaimRequest, FencingToken, Grant};
 use crate::decide;
 use crate::fingerprint::{Comparison, Fingerprint};
 use crate::key::OpId;
 use crate::outcome::Outcome;
+use crate::port::streamed::Standing;
 use crate::record::{Record, State};
 use crate::time::Timestamp;
 use crate::window::Window;
@@ -80,19 +81,23 @@ impl Image {
         std::hint::black_box(self.operations.get(leading(id)).is_some());
     }
 
-    /// Decides a claim as every store does. The token rises with the offset, by which the messages of a key
-    /// are in order.
-    pub fn admit(
-        &self,
-        id: OpId,
-        request: &ClaimRequest,
-        offset: i64,
-        now: Timestamp,
-    ) -> Admission {
+    /// Decides a claim as every store does that keeps no versions. The token rises with the offset, by which the
+    /// messages of a key are in order.
+    pub fn admit(&self, id: OpId, request: &ClaimRequest, offset: i64, now: Timestamp) -> Standing {
         let token = FencingToken::new(offset.unsigned_abs());
-        let known = self.operations.get(leading(id));
-        let record = known.map(|it| it.entry.record(it.at, self.window, Some(request), token));
-        decide::claim(record.as_ref(), None, request, now, token).answer
+        let is_too_old = |birth| request.window.is_too_old(birth, now);
+        let record = match self.operations.get(leading(id)) {
+            // Most are new: without a record that nobody keeps.
+            None if !request.birth.is_some_and(is_too_old) => {
+                return Standing::Free(Grant::first(token));
+            }
+            None => None,
+            Some(Known { at, entry }) => Some(entry.record(at, self.window, Some(request), token)),
+        };
+        match decide::claim(record.as_ref(), None, request, now, token).answer {
+            Admission::Granted(claim) => Standing::Free(claim.grant()),
+            admission => Standing::Ours(Box::new(admission)),
+        }
     }
 
     /// Whether what is known of an operation that was granted is that it was committed since. Where its commit

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use bytestring::ByteString;
 
-use crate::claim::{Admission, ClaimRequest};
+use crate::claim::{Admission, ClaimRequest, Grant};
 use crate::error::{Error, Result};
 use crate::key::{Key, OpId};
 use crate::partition::Entry;
@@ -27,8 +27,8 @@ pub trait StreamedStore: Send + Sync + 'static {
     fn admit(&self, batch: &[Claimed<'_>]) -> impl Future<Output = Result<Vec<Standing>>> + Send;
 
     /// Commits what came of these, all in one transaction but those that answer [`Committed::Gone`] or
-    /// [`Committed::Refused`]. One after the other: whoever asks has no operation in two batches, and asks for
-    /// the next batch when this one is answered.
+    /// [`Committed::Refused`]. One batch after the other, as their turns come: whoever asks has no operation in two
+    /// batches. What can be done ahead may be done before the turn has come.
     ///
     /// # Guarantee   a reader of committed messages sees the output of each operation once
     /// # Shape       one answer per item, in the same order
@@ -38,7 +38,32 @@ pub trait StreamedStore: Send + Sync + 'static {
     fn commit(
         &self,
         batch: &Arc<Vec<Finished>>,
+        turn: impl Turn,
     ) -> impl Future<Output = Result<Vec<Committed>>> + Send;
+}
+
+/// When a batch may be committed: behind the one before it.
+pub trait Turn: Send + 'static {
+    /// Waits until the batch before is committed.
+    ///
+    /// # Errors      not applied, `Unavailable`: whoever asked for it has given up, so it may never be
+    /// # Cancel safety   safe
+    fn come(&self) -> impl Future<Output = Result<()>> + Send;
+
+    /// This batch is committed, so that the next one may be, before whoever asked has heard of it.
+    fn pass(&self);
+}
+
+/// The turn of a batch that is behind no other and that none waits for.
+#[derive(Clone, Copy, Debug)]
+pub struct AtOnce;
+
+impl Turn for AtOnce {
+    async fn come(&self) -> Result<()> {
+        Ok(())
+    }
+
+    fn pass(&self) {}
 }
 
 /// A delivery and the claim that it asks for.
@@ -79,8 +104,10 @@ pub struct Outgoing {
 /// Where a delivery stands.
 #[derive(Debug)]
 pub enum Standing {
-    /// Its operation's.
-    Ours(Admission),
+    /// Nothing was committed for its operation, or nothing that is still inside its window: it may be worked on.
+    Free(Grant),
+    /// What else is to be said of its operation.
+    Ours(Box<Admission>),
     /// Somebody else has its messages now.
     Gone,
 }

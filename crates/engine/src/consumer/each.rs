@@ -22,7 +22,6 @@ use super::patience::Patience;
 use super::stream::{call, given_back, jitter, settlement};
 use crate::consumer::InHand;
 use crate::effect::{Effect, Verdict};
-use crate::event::Event;
 use probe::probe;
 use side_by_side::side_by_side;
 
@@ -295,7 +294,7 @@ impl Attempts {
             self.renew_at = desk.now();
         }
         desk.note_claimed(incoming.delivery);
-        desk.observe_message(&incoming, &Event::Granted { claim: &claim });
+        desk.granted(&incoming, claim.grant());
         let is_past_provider = desk.is_past_provider(incoming.delivery);
         self.spawn(incoming, claim, true, effect, is_past_provider);
     }

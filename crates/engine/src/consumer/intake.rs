@@ -4,13 +4,14 @@
 use std::sync::Arc;
 
 use semel_core::port::source::{DeliveryId, Fetched, Progress, Source};
-use semel_core::{Error, ErrorKind, Result, Start};
+use semel_core::{Error, ErrorKind, Result};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
 use crate::consumer::InHand;
 use crate::consumer::Surroundings;
 use crate::consumer::lanes::Laning;
+use crate::effect::Class;
 use crate::pipeline::{Pipeline, Rejected, Scratch};
 
 /// What the source brought, read.
@@ -103,7 +104,7 @@ impl Intake {
 pub(super) fn open(
     source: impl Source,
     pipeline: Arc<Pipeline>,
-    start: Start,
+    class: Class,
     laning: Laning,
     surroundings: Surroundings,
 ) -> Intake {
@@ -113,7 +114,8 @@ pub(super) fn open(
     let mut task = JoinSet::new();
     let reader = Reader {
         source,
-        scratch: Scratch::new(&pipeline, start),
+        scratch: Scratch::new(&pipeline, class.start()),
+        class,
         pipeline,
         laning,
         surroundings,
@@ -131,6 +133,7 @@ struct Reader<Src> {
     source: Src,
     pipeline: Arc<Pipeline>,
     scratch: Scratch,
+    class: Class,
     laning: Laning,
     surroundings: Surroundings,
     ended: bool,
@@ -187,10 +190,11 @@ impl<Src: Source> Reader<Src> {
         self.scratch.begin_chunk();
         let mut incoming = Vec::with_capacity(deliveries.len());
         let mut rejected = Vec::new();
+        let claim_id = || self.surroundings.claim_id();
+        let for_all = (!self.class.stores_claims()).then(claim_id);
         for delivery in deliveries {
-            let read =
-                self.pipeline
-                    .read(delivery, self.surroundings.claim_id(), &mut self.scratch);
+            let claim_id = for_all.unwrap_or_else(claim_id);
+            let read = self.pipeline.read(delivery, claim_id, &mut self.scratch);
             match read {
                 Ok(message) => {
                     let mut message = Box::new(message);

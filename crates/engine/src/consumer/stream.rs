@@ -13,7 +13,6 @@ use super::intake::Intake;
 use super::unsettled::Unsettled;
 use crate::consumer::InHand;
 use crate::effect::{BatchEffect, Call, Verdict};
-use crate::event::Event;
 use crate::pipeline::{Incoming, Pipeline};
 
 pub(super) async fn run<S: Store + Clone>(
@@ -194,7 +193,7 @@ pub(super) fn admitted<S: Store + Clone>(
                     desk.taken_over();
                 }
                 desk.note_claimed(incoming.delivery);
-                desk.observe_message(&incoming, &Event::Granted { claim: &claim });
+                desk.granted(&incoming, claim.grant());
                 if desk.is_past_provider(incoming.delivery) {
                     let fencing = claim.token;
                     let settlement = settlement(&desk.pipeline, claim, past_provider());

@@ -12,13 +12,12 @@ use std::sync::Arc;
 use bytes::Bytes;
 use semel_core::partition::Entry;
 use semel_core::port::streamed::{Claimed, Committed, Finished, Outgoing, Standing, StreamedStore};
-use semel_core::{Admission, Claim, OpId, Result, Store};
+use semel_core::{Admission, Grant, OpId, Result, Store};
 
 use super::desk::Desk;
 use super::intake::Intake;
 use crate::consumer::InHand;
 use crate::effect::{Effect, Verdict};
-use crate::event::Event;
 use crate::pipeline::Incoming;
 use crate::publication::into_foreign;
 use commit::{Commit, Commits, Ready};
@@ -51,10 +50,10 @@ pub(super) async fn run<S: Store + Clone, T: StreamedStore, E: Effect>(
         if !is_done {
             let room = desk.pipeline.batch.saturating_sub(next.len());
             let taken = desk.lanes.take(room);
-            let (granted, claims) = admit(desk, &failures, taken, (&under_way, &next)).await?;
+            let granted = admit(desk, &failures, taken, (&under_way, &next)).await?;
             let outputs = tokio::select! {
                 biased;
-                outputs = output(desk, transform.as_ref(), &granted, claims) => outputs,
+                outputs = output(desk, transform.as_ref(), &granted) => outputs,
                 never = answered(desk, under_way.first_mut()) => match never {},
             };
             if let Some(outputs) = outputs {
@@ -110,12 +109,12 @@ async fn answered<S: Store + Clone, T: StreamedStore>(
     std::future::pending().await
 }
 
-/// A message that may be worked on. Its claim, which nobody stores, is over once it is transformed.
+/// A message that may be worked on.
 struct Granted {
     incoming: InHand,
     /// The identity of its operation.
     id: OpId,
-    attempt: u32,
+    grant: Grant,
 }
 
 fn claimed(incoming: &Incoming, id: OpId) -> Claimed<'_> {
@@ -126,15 +125,15 @@ fn claimed(incoming: &Incoming, id: OpId) -> Claimed<'_> {
     }
 }
 
-/// Deals with those that are not granted. The others, and the claim of each.
+/// Deals with those that are not granted, and answers with the others.
 async fn admit<S: Store + Clone>(
     desk: &mut Desk<S>,
     failures: &Failures,
     taken: Vec<InHand>,
     (under_way, next): (&Commits<impl StreamedStore>, &Ready),
-) -> Result<(Vec<Granted>, Vec<Claim>)> {
+) -> Result<Vec<Granted>> {
     if taken.is_empty() {
-        return Ok(Default::default());
+        return Ok(Vec::new());
     }
     let ids = taken.iter().map(|incoming| incoming.request.operation.id());
     let ids: Vec<_> = ids.collect();
@@ -150,30 +149,26 @@ async fn admit<S: Store + Clone>(
     let mut seen: BTreeSet<_> = ready.map(|granted| granted.id).collect();
     let is_pending = |id| under_way.have(id) && !semel_core::planted("K04");
     let mut granted = Vec::with_capacity(taken.len());
-    let mut claims = Vec::with_capacity(taken.len());
     for ((incoming, standing), id) in taken.into_iter().zip(standings).zip(ids) {
         match standing {
             Standing::Gone => desk.gone(&incoming),
-            Standing::Ours(Admission::Granted(_))
-                if has_order && (is_pending(id) || !seen.insert(id)) =>
-            {
+            Standing::Free(_) if has_order && (is_pending(id) || !seen.insert(id)) => {
                 let now = desk.surroundings.clock.now();
                 desk.refused(incoming, Admission::Busy { until: now, now })?;
             }
-            Standing::Ours(Admission::Granted(mut claim)) => {
-                claim.attempt = failures.of(incoming.delivery) + 1;
-                desk.observe_message(&incoming, &Event::Granted { claim: &claim });
+            Standing::Free(mut grant) => {
+                grant.attempt = failures.of(incoming.delivery) + 1;
+                desk.granted(&incoming, grant);
                 granted.push(Granted {
                     incoming,
                     id,
-                    attempt: claim.attempt,
+                    grant,
                 });
-                claims.push(claim);
             }
-            Standing::Ours(admission) => desk.refused(incoming, admission)?,
+            Standing::Ours(admission) => desk.refused(incoming, *admission)?,
         }
     }
-    Ok((granted, claims))
+    Ok(granted)
 }
 
 /// Takes what the transform has finished into the next batch, and deals with the rest.

@@ -116,7 +116,11 @@ impl<S: Store + Clone> Run<S> {
                 }
             };
             for Held { claim, .. } in &held {
-                self.hub.observe(&self.name, &Event::Granted { claim });
+                let granted = Event::Granted {
+                    operation: &claim.operation,
+                    grant: claim.grant(),
+                };
+                self.hub.observe(&self.name, &granted);
             }
             let id = abort.id();
             if let Some(limit) = self.settings.timeout {

@@ -8,10 +8,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use semel_core::claim::Duplicate;
 use semel_core::partition::Entry;
-use semel_core::port::streamed::{Claimed, Committed, Finished, Standing, StreamedStore};
-use semel_core::{
-    Admission, Error, ErrorKind, FencingToken, Outcome, Result, StateKind, Timestamp, decide,
-};
+use semel_core::port::streamed::{Claimed, Committed, Finished, Standing, StreamedStore, Turn};
+use semel_core::{Admission, Error, ErrorKind, FencingToken, Grant, Outcome, Result, StateKind};
 use semel_engine::effect::{Effect, Verdict};
 use semel_engine::summary::Fate;
 
@@ -100,18 +98,19 @@ impl StreamedStore for Transactions {
                 .committed
                 .contains_key(&Entry::of(claimed.id, claimed.request).id)
             {
-                return Standing::Ours(Admission::Replay {
+                let replay = Admission::Replay {
                     outcome: Some(Outcome::empty()),
                     duplicate: Duplicate::Republish,
-                });
+                };
+                return Standing::Ours(Box::new(replay));
             }
-            let (now, token) = (Timestamp::EPOCH, FencingToken::new(1));
-            Standing::Ours(decide::claim(None, None, claimed.request, now, token).answer)
+            Standing::Free(Grant::first(FencingToken::new(1)))
         };
         Ok(batch.iter().map(standing).collect())
     }
 
-    async fn commit(&self, batch: &Arc<Vec<Finished>>) -> Result<Vec<Committed>> {
+    async fn commit(&self, batch: &Arc<Vec<Finished>>, turn: impl Turn) -> Result<Vec<Committed>> {
+        turn.come().await?;
         let answer = {
             let mut log = self.log();
             log.commits += 1;
@@ -160,6 +159,7 @@ impl StreamedStore for Transactions {
         if matches!(answer, Some(Answer::Lose)) {
             return Err(away());
         }
+        turn.pass();
         Ok(answers)
     }
 }

@@ -67,10 +67,10 @@ impl Watch {
 impl Observer for Watch {
     fn observe(&self, _pipeline: &str, event: &Event<'_>) {
         let seen = match *event {
-            Event::Granted { claim } => Seen::Granted {
-                key: key(&claim.operation),
-                attempt: claim.attempt,
-                takeover: claim.takeover,
+            Event::Granted { operation, grant } => Seen::Granted {
+                key: key(operation),
+                attempt: grant.attempt,
+                takeover: grant.takeover,
             },
             Event::Completed { operation } => Seen::Completed(key(operation)),
             Event::Replayed {

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use semel_core::port::source::DeliveryId;
-use semel_core::port::streamed::{Claimed, Committed, Finished, Standing, StreamedStore};
-use semel_core::{Admission, Claim, Duplicate, Error, ErrorKind, FencingToken, Result, Timestamp};
+use semel_core::port::streamed::{Claimed, Committed, Finished, Standing, StreamedStore, Turn};
+use semel_core::{Admission, Duplicate, Error, ErrorKind, FencingToken, Grant, Result};
 use semel_engine::effect::{Call, Effect, Verdict};
 use semel_store_memory::MemoryStore;
 
@@ -35,23 +35,13 @@ impl StreamedStore for SimStreamed {
                     return Standing::Gone;
                 }
                 if life.world.provider().applied(number) > 0 {
-                    return Standing::Ours(Admission::Replay {
+                    let replay = Admission::Replay {
                         outcome: None,
                         duplicate: Duplicate::Unknown,
-                    });
+                    };
+                    return Standing::Ours(Box::new(replay));
                 }
-                Standing::Ours(Admission::Granted(Claim {
-                    operation: request.operation,
-                    claim_id: request.claim_id,
-                    token: FencingToken::new(1),
-                    lease_until: Timestamp::EPOCH,
-                    attempt: 1,
-                    takeover: false,
-                    resumed: false,
-                    formerly_expired: false,
-                    possible_repeat: false,
-                    first_started_at: None,
-                }))
+                Standing::Free(Grant::first(FencingToken::new(1)))
             };
             Ok(requests.into_iter().map(standing).collect())
         };
@@ -60,7 +50,8 @@ impl StreamedStore for SimStreamed {
             .await
     }
 
-    async fn commit(&self, batch: &Arc<Vec<Finished>>) -> Result<Vec<Committed>> {
+    async fn commit(&self, batch: &Arc<Vec<Finished>>, turn: impl Turn) -> Result<Vec<Committed>> {
+        turn.come().await?;
         let operations: Vec<_> = batch.iter().map(|it| number_of(&it.key)).collect();
         let finished: Vec<_> = batch
             .iter()
@@ -71,9 +62,11 @@ impl StreamedStore for SimStreamed {
             let commit = |(delivery, number)| commit(&life, delivery, number);
             Ok(finished.into_iter().map(commit).collect())
         };
-        SimStore(Arc::clone(&self.0))
+        let answers = SimStore(Arc::clone(&self.0))
             .pass(Method::Commit, operations, |_| {}, call)
-            .await
+            .await?;
+        turn.pass();
+        Ok(answers)
     }
 }
 

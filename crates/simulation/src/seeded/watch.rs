@@ -16,9 +16,9 @@ impl Observer for Watch {
         let Self(life) = self;
         let world = &life.world;
         match *event {
-            Event::Granted { claim } => {
-                let number = number_of(&claim.operation.key);
-                let how = match (claim.takeover, claim.resumed, claim.possible_repeat) {
+            Event::Granted { operation, grant } => {
+                let number = number_of(&operation.key);
+                let how = match (grant.takeover, grant.resumed, grant.possible_repeat) {
                     (true, _, true) => ", taken over, and may repeat",
                     (true, _, false) => ", taken over",
                     (false, true, _) => ", again",
@@ -27,16 +27,16 @@ impl Observer for Watch {
                 };
                 world.log(format_args!(
                     "{life} has k{number}, attempt {}{how}",
-                    claim.attempt
+                    grant.attempt
                 ));
-                if claim.takeover {
+                if grant.takeover {
                     world.tally().takeovers += 1;
                     world.saw("takeover");
                 }
-                if claim.resumed {
+                if grant.resumed {
                     world.saw("claim found again");
                 }
-                if claim.possible_repeat {
+                if grant.possible_repeat {
                     world.saw("possible repeat");
                 }
             }

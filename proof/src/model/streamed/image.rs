@@ -1,6 +1,7 @@
 //! What a member decides, by `semel_core::partition`: its image, and how far its partition is read.
 
 use semel_core::partition::{Entry, Image, Prefix};
+use semel_core::port::streamed::Standing;
 use semel_core::{Admission, ClaimRequest};
 
 use super::Streamed;
@@ -85,11 +86,11 @@ impl Streamed {
             taken += 1;
             let request = self.request(record);
             let offset = i64::try_from(record).unwrap_or(0);
-            let admission =
+            let standing =
                 image.admit(request.operation.id(), &request, offset, instant(world.now));
             let operation = self.setup.records[record].operation;
-            match admission {
-                Admission::Granted(_) => {
+            let admission = match standing {
+                Standing::Free(_) => {
                     let twin = self
                         .records_of(batch)
                         .any(|it| self.setup.records[it].operation == operation);
@@ -99,7 +100,13 @@ impl Streamed {
                     if !twin || self.setup.conduct == Conduct::TakesTwins {
                         batch |= bit;
                     }
+                    continue;
                 }
+                Standing::Ours(admission) => *admission,
+                // No image says so.
+                Standing::Gone => continue,
+            };
+            match admission {
                 Admission::Replay { .. } => {
                     let by = |it: &super::world::Transaction| {
                         it.name == name
@@ -125,7 +132,8 @@ impl Streamed {
                     world.listed |= bit;
                 }
                 // No image says any of these.
-                Admission::Busy { .. }
+                Admission::Granted(_)
+                | Admission::Busy { .. }
                 | Admission::Stale { .. }
                 | Admission::Parked { .. }
                 | Admission::Failed(_) => {}

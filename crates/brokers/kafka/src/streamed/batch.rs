@@ -17,13 +17,11 @@ pub(super) struct Item<'f> {
     pub(super) finished: &'f Finished,
 }
 
-impl Item<'_> {
-    /// The key of the record that it was made of.
-    pub(super) fn record_key(&self) -> Option<&[u8]> {
-        let headers = self.finished.output.as_ref().map(|it| &it.headers)?;
-        let key = headers.iter().find(|(name, _)| &**name == KEY);
-        key.map(|(_, value)| &value[..])
-    }
+/// The key of the record that it was made of.
+pub(super) fn record_key(finished: &Finished) -> Option<&[u8]> {
+    let headers = finished.output.as_ref().map(|it| &it.headers)?;
+    let key = headers.iter().find(|(name, _)| &**name == KEY);
+    key.map(|(_, value)| &value[..])
 }
 
 /// What is to be committed, by assignment.
@@ -39,17 +37,21 @@ pub(super) struct Doubts {
     found: BTreeSet<DeliveryId>,
 }
 
+/// Where each was read. `None`: not by this member, or not any more.
+pub(super) fn places(shared: &Shared, finished: &[Finished]) -> Vec<Option<Place>> {
+    let ids: Vec<_> = finished.iter().map(|it| it.delivery).collect();
+    shared.lock().places(&ids)
+}
+
 /// Sorts by assignment what is to be committed, and answers for what was. What is in neither is gone.
 pub(super) fn sort<'f>(
     images: &Images,
-    shared: &Shared,
     finished: &'f [Finished],
+    places: Vec<Option<Place>>,
     refused: &BTreeMap<DeliveryId, Error>,
     doubts: &mut Doubts,
     answers: &mut [Committed],
 ) -> Result<Batch<'f>> {
-    let ids: Vec<_> = finished.iter().map(|it| it.delivery).collect();
-    let places = shared.lock().places(&ids);
     let now = images.clock.now();
     let known = images.lock();
     let mut batch = Batch::new();

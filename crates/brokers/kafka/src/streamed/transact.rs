@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::sync::Weak;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use rdkafka::Offset;
@@ -15,9 +14,8 @@ use semel_core::port::source::DeliveryId;
 use semel_core::port::streamed::{Committed, Finished};
 use semel_core::{Error, ErrorKind, Result, Timestamp};
 
-use super::batch::{Batch, Doubts, Item, first, sort, sorted};
+use super::batch::{self, Batch, Doubts, Item, first, sort, sorted};
 use super::block;
-use super::placement::Placement;
 use super::producer::{Reports, drain, publish, retried, send};
 use super::{AGAIN, Images, StreamOptions, unavailable};
 use crate::consume::Context;
@@ -30,7 +28,6 @@ pub(super) struct Transactor {
     options: StreamOptions,
     config: ClientConfig,
     made: Option<Made>,
-    placement: Placement,
     doubts: Doubts,
     pub(super) consumer: Weak<BaseConsumer<Context>>,
 }
@@ -78,7 +75,6 @@ impl Transactor {
             options,
             config,
             made: None,
-            placement: Placement::new(),
             doubts: Doubts::default(),
             consumer: Weak::new(),
         })
@@ -89,14 +85,15 @@ impl Transactor {
         let _ = self.made();
     }
 
-    /// Commits what is still this member's.
+    /// Commits what is still this member's. `places` are those of all of them, as far as they were known.
     pub(super) fn commit(
         &mut self,
         images: &Images,
         shared: &Shared,
         finished: &[Finished],
+        places: Vec<Option<Place>>,
     ) -> Result<Vec<Committed>> {
-        let answers = self.commit_all(images, shared, finished)?;
+        let answers = self.commit_all(images, shared, finished, places)?;
         self.doubts = Doubts::default();
         Ok(answers)
     }
@@ -106,15 +103,19 @@ impl Transactor {
         images: &Images,
         shared: &Shared,
         finished: &[Finished],
+        places: Vec<Option<Place>>,
     ) -> Result<Vec<Committed>> {
+        let mut places = Some(places);
         let mut refused = BTreeMap::new();
         let mut is_alone = false;
         loop {
             let mut answers = vec![Committed::Gone; finished.len()];
+            let places = places.take();
+            let places = places.unwrap_or_else(|| batch::places(shared, finished));
             let mut batch = sort(
                 images,
-                shared,
                 finished,
+                places,
                 &refused,
                 &mut self.doubts,
                 &mut answers,
@@ -123,7 +124,6 @@ impl Transactor {
             if count == 0 {
                 return Ok(answers);
             }
-            self.look_at_places(images, &batch)?;
             if is_alone && count > 1 {
                 batch = first(batch);
             }
@@ -167,32 +167,6 @@ impl Transactor {
                 return Ok(answers);
             }
         }
-    }
-
-    /// Refuses records of which others of the same key may be elsewhere.
-    fn look_at_places(&mut self, images: &Images, batch: &Batch<'_>) -> Result<()> {
-        if self.options.is_copartitioned {
-            return Ok(());
-        }
-        let partitions = images.partitions.load(Ordering::Relaxed);
-        for item in batch.values().flatten() {
-            let Place {
-                partition, offset, ..
-            } = item.place;
-            let key = item.finished.key.as_bytes();
-            let seen = self
-                .placement
-                .see(item.record_key(), key, partition, partitions);
-            seen.map_err(|why| {
-                let message = format!(
-                    "partition {partition}, offset {offset}: {why}. What is committed for an operation \
-                     is known in its partition alone: publish with the operation's key as record key and \
-                     one partitioner, or vouch for it (`copartitioned = true`)"
-                );
-                Error::new(ErrorKind::InvalidConfig, message).not_applied()
-            })?;
-        }
-        Ok(())
     }
 
     fn transact(

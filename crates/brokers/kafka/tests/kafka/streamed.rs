@@ -12,11 +12,14 @@ use semel_conformance::source::Message;
 use semel_core::claim::Duplicate;
 use semel_core::partition::Entry;
 use semel_core::port::source::{Delivery, Fetched, Source};
-use semel_core::port::streamed::{Claimed, Committed, Finished, Outgoing, Standing, StreamedStore};
-use semel_core::{
-    Admission, ClaimId, ClaimRequest, Clock, ErrorKind, Key, OpId, Operation, Scope, Timestamp,
-    Window,
+use semel_core::port::streamed::{
+    AtOnce, Claimed, Committed, Finished, Outgoing, Standing, StreamedStore, Turn,
 };
+use semel_core::{
+    Admission, ClaimId, ClaimRequest, Clock, Error, ErrorKind, Key, OpId, Operation, Result, Scope,
+    Timestamp, Window,
+};
+use tokio::sync::watch;
 use tokio::time::timeout;
 
 use crate::cluster::{ADMIN, Topic, take};
@@ -134,8 +137,8 @@ impl Member {
         for delivery in deliveries {
             let granted = self.admit(delivery).await;
             let granted = match granted {
-                Some(Admission::Granted(_)) => true,
-                Some(Admission::Replay { duplicate, .. }) => {
+                Some(Ok(())) => true,
+                Some(Err(Admission::Replay { duplicate, .. })) => {
                     self.replays.insert(key(delivery), duplicate);
                     false
                 }
@@ -155,8 +158,8 @@ impl Member {
         done.len()
     }
 
-    /// `None`: it is somebody else's.
-    async fn admit(&self, delivery: &Delivery) -> Option<Admission> {
+    /// Whether it may be worked on, and else why not. `None`: it is somebody else's.
+    async fn admit(&self, delivery: &Delivery) -> Option<Result<(), Admission>> {
         let (id, request) = request(delivery);
         loop {
             let claimed = Claimed {
@@ -166,10 +169,11 @@ impl Member {
             };
             let mut standings = self.stream.admit(&[claimed]).await.expect("standings");
             match standings.remove(0) {
-                Standing::Ours(Admission::Busy { .. }) => {
-                    tokio::time::sleep(Duration::from_millis(20)).await;
-                }
-                Standing::Ours(admission) => return Some(admission),
+                Standing::Free(_) => return Some(Ok(())),
+                Standing::Ours(admission) => match *admission {
+                    Admission::Busy { .. } => tokio::time::sleep(Duration::from_millis(20)).await,
+                    admission => return Some(Err(admission)),
+                },
                 Standing::Gone => return None,
             }
         }
@@ -183,7 +187,7 @@ impl Member {
             .map(|(delivery, asked)| finished(delivery, asked, delivery.payload.clone()));
         let batch = Arc::new(batch.collect());
         for _ in 0..400 {
-            match self.stream.commit(&batch).await {
+            match self.stream.commit(&batch, AtOnce).await {
                 Ok(committed) => return committed,
                 Err(error) => assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}"),
             }
@@ -331,10 +335,7 @@ async fn a_partition_that_left_is_committed_for_no_more() {
             break held;
         }
     };
-    assert!(matches!(
-        first.admit(&held[0]).await,
-        Some(Admission::Granted(_))
-    ));
+    assert!(matches!(first.admit(&held[0]).await, Some(Ok(()))));
     // It leaves the group, and does not know that its effect is late.
     first.source.close().await.expect("an end");
     let mut second = flow.member("b");
@@ -342,6 +343,63 @@ async fn a_partition_that_left_is_committed_for_no_more() {
     assert!(matches!(first.commit(&held).await[..], [Committed::Gone]));
     assert_eq!(flow.output(1), once(1..2));
     second.source.close().await.expect("an end");
+}
+
+/// A turn that comes when the word is given, and tells when it is passed on.
+#[derive(Clone)]
+struct OnWord {
+    word: watch::Receiver<bool>,
+    passed: watch::Sender<bool>,
+}
+
+impl Turn for OnWord {
+    async fn come(&self) -> Result<()> {
+        let given = self.word.clone().wait_for(|given| *given).await.map(drop);
+        given.map_err(|_| Error::new(ErrorKind::Unavailable, "no word is given any more"))
+    }
+
+    fn pass(&self) {
+        self.passed.send_replace(true);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_batch_is_committed_in_its_turn_while_somebody_waits_for_it() {
+    let flow = Flow::with(1).await;
+    flow.put(1).await;
+    flow.put(2).await;
+    let mut member = flow.member("a");
+    let mut held = Vec::new();
+    while held.len() < 2 {
+        held.extend(member.fetch().await);
+    }
+    let mut batches = Vec::new();
+    for delivery in &held {
+        assert!(matches!(member.admit(delivery).await, Some(Ok(()))));
+        let payload = delivery.payload.clone();
+        let finished = finished(delivery, &request(delivery), payload);
+        batches.push(Arc::new(vec![finished]));
+    }
+    let (giver, word) = watch::channel(false);
+    let passed = watch::Sender::new(false);
+    let turn = OnWord {
+        word,
+        passed: passed.clone(),
+    };
+    let waiting = member.stream.commit(&batches[0], turn.clone());
+    let waited = timeout(Duration::from_millis(300), waiting).await;
+    assert!(waited.is_err(), "its turn had not come: {waited:?}");
+    giver.send_replace(true);
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    assert!(!*passed.borrow(), "nobody waited for it any more");
+    let committed = member.stream.commit(&batches[1], turn).await;
+    assert!(matches!(
+        committed.expect("an answer")[..],
+        [Committed::Done]
+    ),);
+    assert!(*passed.borrow());
+    assert_eq!(flow.output(1), once(2..3));
+    member.source.close().await.expect("an end");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -471,7 +529,7 @@ async fn an_output_that_no_topic_takes_is_refused_and_the_rest_is_committed() {
             finished(delivery, asked, payload)
         });
     let batch = Arc::new(batch.collect());
-    let committed = member.stream.commit(&batch).await.expect("answers");
+    let committed = member.stream.commit(&batch, AtOnce).await.expect("answers");
     match &committed[..] {
         [Committed::Done, Committed::Refused(error), Committed::Done] => {
             assert_eq!(error.kind(), ErrorKind::InvalidInput, "{error}");
@@ -585,7 +643,7 @@ async fn records_that_tell_nothing_of_their_place_are_refused() {
     let finished = finished(&held[0], &asked, "1".into());
     let error = member
         .stream
-        .commit(&Arc::new(vec![finished]))
+        .commit(&Arc::new(vec![finished]), AtOnce)
         .await
         .expect_err("a refusal");
     assert_eq!(error.kind(), ErrorKind::InvalidConfig, "{error}");

@@ -8,8 +8,10 @@ use semel_broker_kafka::{KafkaSource, KafkaStream, StreamOptions};
 use semel_conformance::TestClock;
 use semel_core::partition::Entry;
 use semel_core::port::source::Delivery;
-use semel_core::port::streamed::{Claimed, Committed, Finished, Outgoing, Standing, StreamedStore};
-use semel_core::{Admission, ClaimId, ClaimRequest, Code, ErrorKind, Key, Result, Scope, Window};
+use semel_core::port::streamed::{
+    AtOnce, Claimed, Committed, Finished, Outgoing, Standing, StreamedStore,
+};
+use semel_core::{ClaimId, ClaimRequest, Code, ErrorKind, Key, Result, Scope, Window};
 use tokio::time::Instant;
 
 use crate::cluster::{Topic, take};
@@ -54,7 +56,7 @@ async fn commit(
             }),
         })
         .collect();
-    stream.commit(&Arc::new(batch)).await
+    stream.commit(&Arc::new(batch), AtOnce).await
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -88,10 +90,7 @@ async fn a_transaction_that_lacks_a_right_is_made_as_soon_as_it_is_granted() {
     let requests: Vec<_> = got.iter().map(request).collect();
     let asked: Vec<_> = got.iter().zip(&requests).map(claimed).collect();
     for standing in stream.admit(&asked).await.expect("standings") {
-        assert!(
-            matches!(standing, Standing::Ours(Admission::Granted(_))),
-            "{standing:?}"
-        );
+        assert!(matches!(standing, Standing::Free(_)), "{standing:?}");
     }
 
     for _ in 0..2 {

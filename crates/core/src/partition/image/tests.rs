@@ -1,6 +1,7 @@
 use super::*;
-use crate::claim::Duplicate;
+use crate::claim::{Duplicate, Start};
 use crate::key::{Key, Scope};
+use crate::record::Recovery;
 
 const DAY: u64 = 86_400_000;
 
@@ -25,16 +26,58 @@ fn commit(image: &mut Image, at: u64, (id, request): &(OpId, ClaimRequest)) {
     image.insert(Timestamp::from_millis(at), [Entry::of(*id, request)]);
 }
 
-fn admit(image: &Image, (id, request): &(OpId, ClaimRequest), now: u64) -> Admission {
-    image.admit(*id, request, 3, Timestamp::from_millis(now))
+fn admit(
+    image: &Image,
+    (id, request): &(OpId, ClaimRequest),
+    now: u64,
+) -> Result<Grant, Admission> {
+    match image.admit(*id, request, 3, Timestamp::from_millis(now)) {
+        Standing::Free(grant) => Ok(grant),
+        Standing::Ours(admission) => Err(*admission),
+        Standing::Gone => panic!("an image knows of no deliveries"),
+    }
 }
 
 #[test]
 fn what_nobody_committed_is_granted() {
-    let admission = admit(&image(), &request("a", "t1", 1), DAY);
-    assert!(
-        matches!(&admission, Admission::Granted(claim) if claim.attempt == 1 && claim.token.get() == 3),
-        "{admission:?}"
+    let grant = admit(&image(), &request("a", "t1", 1), DAY);
+    assert_eq!(
+        grant.expect("nobody did"),
+        Grant::first(FencingToken::new(3))
+    );
+}
+
+/// It is decided without a record, and yet as every store does.
+#[test]
+fn what_is_not_known_is_decided_as_without_a_record() {
+    let window = Duration::from_secs(7 * 86_400);
+    for start in [Start::Unmarked, Start::Marked(Recovery::Park)] {
+        for age in [None, Some(Duration::ZERO), Some(window), Some(window * 2)] {
+            let mut asked = request("a", "t1", 1);
+            let now = Timestamp::from_millis(100 * DAY);
+            asked.1.birth = age.map(|age| now.minus(age));
+            asked.1.start = start;
+            let decided = decide::claim(None, None, &asked.1, now, FencingToken::new(3)).answer;
+            match (admit(&image(), &asked, 100 * DAY), decided) {
+                (Ok(grant), Admission::Granted(claim)) => assert_eq!(grant, claim.grant()),
+                (Err(Admission::TooOld), Admission::TooOld) => {}
+                other => panic!("{age:?}: {other:?}"),
+            }
+        }
+    }
+}
+
+#[test]
+fn a_claim_that_nobody_stores_is_the_one_that_is_granted() {
+    let (_, request) = request("a", "t1", 1);
+    let (now, token) = (Timestamp::from_millis(DAY), FencingToken::new(3));
+    let decided = decide::claim(None, None, &request, now, token).answer;
+    let Admission::Granted(claim) = decided else {
+        panic!("{decided:?}");
+    };
+    assert_eq!(
+        format!("{:?}", claim.grant().claim(&request, now)),
+        format!("{claim:?}")
     );
 }
 
@@ -45,15 +88,12 @@ fn what_was_committed_is_a_replay_and_its_kind_is_told() {
     for (transport, expected) in [("t1", Duplicate::Redelivery), ("t2", Duplicate::Republish)] {
         let admission = admit(&image, &request("a", transport, 1), DAY + 1);
         let told = match admission {
-            Admission::Replay { duplicate, .. } => duplicate,
+            Err(Admission::Replay { duplicate, .. }) => duplicate,
             other => panic!("{other:?}"),
         };
         assert_eq!(told, expected);
     }
-    assert!(matches!(
-        admit(&image, &request("b", "t1", 1), DAY),
-        Admission::Granted(_)
-    ));
+    assert!(admit(&image, &request("b", "t1", 1), DAY).is_ok());
 }
 
 #[test]
@@ -63,7 +103,7 @@ fn another_request_under_the_same_key_is_a_conflict() {
     for digest in [0, 2] {
         let admission = admit(&image, &request("a", "t2", digest), DAY + 1);
         assert!(
-            matches!(admission, Admission::Conflict { .. }),
+            matches!(admission, Err(Admission::Conflict { .. })),
             "{digest}: {admission:?}"
         );
     }
@@ -77,7 +117,7 @@ fn a_request_without_a_fingerprint_conflicts_with_nothing() {
     request.fingerprint = None;
     let admission = admit(&image, &(id, request), DAY);
     assert!(
-        matches!(admission, Admission::Replay { .. }),
+        matches!(admission, Err(Admission::Replay { .. })),
         "{admission:?}"
     );
 }
@@ -91,7 +131,7 @@ fn an_operation_is_forgotten_after_its_window_and_the_age_gate_takes_over() {
     image.sweep(Timestamp::from_millis(still));
     assert!(matches!(
         admit(&image, &old, still),
-        Admission::Replay { .. }
+        Err(Admission::Replay { .. })
     ));
     let entry = Entry::of(old.0, &old.1);
     assert!(image.is_committed(&entry, None, Timestamp::from_millis(still)));
@@ -99,7 +139,7 @@ fn an_operation_is_forgotten_after_its_window_and_the_age_gate_takes_over() {
     image.sweep(Timestamp::from_millis(later));
     assert_eq!(image.len(), 0);
     old.1.birth = Some(Timestamp::from_millis(DAY));
-    assert!(matches!(admit(&image, &old, later), Admission::TooOld));
+    assert!(matches!(admit(&image, &old, later), Err(Admission::TooOld)));
 }
 
 #[test]
@@ -108,9 +148,8 @@ fn what_is_past_its_window_and_not_swept_yet_counts_as_forgotten() {
     let old = request("a", "t1", 1);
     commit(&mut image, DAY, &old);
     let later = Timestamp::from_millis(9 * DAY);
-    assert!(
-        matches!(image.admit(old.0, &old.1, 3, later), Admission::Granted(claim) if claim.formerly_expired)
-    );
+    let grant = admit(&image, &old, 9 * DAY).expect("it is forgotten");
+    assert!(grant.formerly_expired);
     // Its commit is another one, not taken for the old.
     assert!(!image.is_committed(&Entry::of(old.0, &old.1), None, later));
 }

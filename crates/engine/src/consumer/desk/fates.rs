@@ -4,7 +4,7 @@ use std::num::NonZeroU32;
 use std::time::Duration;
 
 use semel_core::{
-    Admission, Advice, Certainty, Claim, Duplicate, Error, FencingToken, Result, Settlement,
+    Admission, Advice, Certainty, Claim, Duplicate, Error, FencingToken, Grant, Result, Settlement,
     StateKind, Step, Store, Timestamp,
 };
 
@@ -179,6 +179,12 @@ impl<S: Store + Clone> Desk<S> {
             wait,
         });
         Ok(())
+    }
+
+    /// An attempt begins.
+    pub(in crate::consumer) fn granted(&self, incoming: &Incoming, grant: Grant) {
+        let operation = &incoming.request.operation;
+        self.observe_message(incoming, &Event::Granted { operation, grant });
     }
 
     /// The effect happened and is recorded.

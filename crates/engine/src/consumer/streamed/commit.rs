@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use semel_core::port::streamed::{Committed, Finished, StreamedStore};
+use semel_core::port::streamed::{Committed, Finished, StreamedStore, Turn};
 use semel_core::{Error, ErrorKind, OpId, Result, Store};
 use tokio::sync::{Mutex, watch};
 use tokio::task::JoinSet;
@@ -78,9 +78,9 @@ impl<T: StreamedStore> Commits<T> {
         if next.is_empty() || !has_room {
             return;
         }
-        let behind = last.map(|last| last.done.subscribe());
+        let before = last.map(|last| last.done.subscribe());
         let batch = std::mem::take(next);
-        let begun = Commit::begin(desk, &self.streamed, batch, behind);
+        let begun = Commit::begin(desk, &self.streamed, batch, before);
         self.under_way.push_back(begun);
     }
 }
@@ -96,7 +96,7 @@ pub(super) struct Commit<T> {
     ids: BTreeSet<OpId>,
     attempt: Mutex<Attempt>,
     /// Whether the one before is committed, if there was one.
-    behind: Option<watch::Receiver<bool>>,
+    before: Option<watch::Receiver<bool>>,
     /// Whether this one is.
     done: watch::Sender<bool>,
     /// How long an attempt may take.
@@ -120,20 +120,20 @@ impl<T: StreamedStore> Commit<T> {
         desk: &Desk<S>,
         streamed: &Arc<T>,
         batch: Ready,
-        behind: Option<watch::Receiver<bool>>,
+        before: Option<watch::Receiver<bool>>,
     ) -> Self {
         // Where the key is the order, nobody asks for it.
         let with_ids = desk.pipeline.order.is_some();
         let Ready { granted, finished } = batch;
         let ids = granted.iter().filter(|_| with_ids).map(|it| it.id);
-        let is_first = behind.is_none();
+        let is_first = before.is_none();
         let mut begun = Self {
             streamed: Arc::clone(streamed),
             ids: ids.collect(),
             granted,
             finished: Arc::new(finished),
             attempt: Mutex::default(),
-            behind,
+            before,
             done: watch::Sender::new(false),
             within: desk.slow_answer_within(),
             late_at: None,
@@ -154,21 +154,11 @@ impl<T: StreamedStore> Commit<T> {
 
     fn commit(&self) -> impl Future<Output = Result<Vec<Committed>>> + Send + 'static {
         let (streamed, finished) = (Arc::clone(&self.streamed), Arc::clone(&self.finished));
-        let (behind, done) = (self.behind.clone(), self.done.clone());
-        async move {
-            if let Some(mut behind) = behind
-                && !semel_core::planted("K06")
-                && behind.wait_for(|is_done| *is_done).await.is_err()
-            {
-                let message = "the batch before was not committed";
-                return Err(Error::new(ErrorKind::Unavailable, message).not_applied());
-            }
-            let answers = streamed.commit(&finished).await;
-            if answers.is_ok() {
-                done.send_replace(true);
-            }
-            answers
-        }
+        let turn = Behind {
+            before: self.before.clone(),
+            done: self.done.clone(),
+        };
+        async move { streamed.commit(&finished, turn).await }
     }
 
     /// Waits until the first attempt has ended, whichever way, or has taken too long. Cancel safe. For the first of
@@ -225,6 +215,33 @@ impl<T: StreamedStore> Commit<T> {
             }
         }
         Ok(self.granted.into_iter().zip(answers))
+    }
+}
+
+/// The turn of a batch, which whoever commits it waits for and passes on where it commits: a task in between would
+/// keep the broker waiting while all threads are at something else.
+struct Behind {
+    before: Option<watch::Receiver<bool>>,
+    done: watch::Sender<bool>,
+}
+
+impl Turn for Behind {
+    async fn come(&self) -> Result<()> {
+        let Some(mut before) = self.before.clone() else {
+            return Ok(());
+        };
+        if semel_core::planted("K06") {
+            return Ok(());
+        }
+        let committed = before.wait_for(|is_done| *is_done).await;
+        committed.map(drop).map_err(|_| {
+            let message = "the batch before was not committed";
+            Error::new(ErrorKind::Unavailable, message).not_applied()
+        })
+    }
+
+    fn pass(&self) {
+        self.done.send_replace(true);
     }
 }
 

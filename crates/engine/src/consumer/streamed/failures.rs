@@ -33,8 +33,9 @@ impl Failures {
         verdict: Verdict,
     ) {
         let Granted {
-            incoming, attempt, ..
+            incoming, grant, ..
         } = granted;
+        let attempt = grant.attempt;
         let (error, after, may_again) = match verdict {
             // Whatever a transform did outside is its own promise: it may be run again.
             Verdict::NotApplied { error, retry_after } => (error, retry_after, true),

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use semel_core::{Claim, Store};
+use semel_core::Store;
 use tokio::task::JoinSet;
 
 use super::Granted;
@@ -17,14 +17,20 @@ pub(super) async fn output<S: Store + Clone, E: Effect>(
     desk: &Desk<S>,
     transform: Option<&Arc<E>>,
     granted: &[Granted],
-    claims: Vec<Claim>,
 ) -> Option<Vec<Verdict>> {
     let Some(transform) = transform else {
         let payloads = granted.iter().map(|it| it.incoming.payload.clone());
         return Some(payloads.map(Verdict::Done).collect());
     };
-    let calls = granted.iter().zip(claims);
-    let calls = calls.map(|(it, claim)| call(&it.incoming, claim));
+    let now = desk.surroundings.clock.now();
+    let calls = granted.iter().map(
+        |Granted {
+             incoming, grant, ..
+         }| {
+            // A claim that nobody stores is over once its message is transformed.
+            call(incoming, grant.claim(&incoming.request, now))
+        },
+    );
     let most = desk.pipeline.concurrency;
     tokio::select! {
         biased;
