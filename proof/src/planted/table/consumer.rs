@@ -186,6 +186,12 @@ pub(super) const BUGS: &[Bug] = &[
             "streamed::partitions_move_between_members_without_a_repeat",
         ],
     ),
+    kafka(
+        "K07",
+        "streamed",
+        "commits a batch that nobody waits for any more",
+        &["streamed::a_batch_is_committed_in_its_turn_while_somebody_waits_for_it"],
+    ),
     engine(
         "K04",
         "streamed",
