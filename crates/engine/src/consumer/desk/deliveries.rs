@@ -50,17 +50,9 @@ const SIZE: u64 = u128::BITS as u64;
 /// The blocks that a run lies in, and its bits in each.
 fn blocks((first, last): (u64, u64)) -> impl Iterator<Item = (u64, u128)> {
     (first / SIZE..=last / SIZE).map(move |block| {
-        let from = if block == first / SIZE {
-            first % SIZE
-        } else {
-            0
-        };
-        let to = if block == last / SIZE {
-            last % SIZE
-        } else {
-            SIZE - 1
-        };
-        (block, u128::MAX << from & u128::MAX >> (SIZE - 1 - to))
+        let (begin, end) = (block * SIZE, block * SIZE + (SIZE - 1));
+        let (before, behind) = (first.max(begin) - begin, end - last.min(end));
+        (block, u128::MAX << before & u128::MAX >> behind)
     })
 }
 

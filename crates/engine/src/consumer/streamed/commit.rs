@@ -78,7 +78,7 @@ impl<T: StreamedStore> Commits<T> {
         if next.is_empty() || !has_room {
             return;
         }
-        let before = last.map(|last| last.done.subscribe());
+        let before = last.map(|last| last.turn.done.subscribe());
         let batch = std::mem::take(next);
         let begun = Commit::begin(desk, &self.streamed, batch, before);
         self.under_way.push_back(begun);
@@ -95,10 +95,7 @@ pub(super) struct Commit<T> {
     /// The operations of it.
     ids: BTreeSet<OpId>,
     attempt: Mutex<Attempt>,
-    /// Whether the one before is committed, if there was one.
-    before: Option<watch::Receiver<bool>>,
-    /// Whether this one is.
-    done: watch::Sender<bool>,
+    turn: Behind,
     /// How long an attempt may take.
     within: Duration,
     /// When the first one has taken too long, once nothing is before it.
@@ -133,8 +130,10 @@ impl<T: StreamedStore> Commit<T> {
             granted,
             finished: Arc::new(finished),
             attempt: Mutex::default(),
-            before,
-            done: watch::Sender::new(false),
+            turn: Behind {
+                before,
+                done: watch::Sender::new(false),
+            },
             within: desk.slow_answer_within(),
             late_at: None,
             answers: None,
@@ -154,10 +153,7 @@ impl<T: StreamedStore> Commit<T> {
 
     fn commit(&self) -> impl Future<Output = Result<Vec<Committed>>> + Send + 'static {
         let (streamed, finished) = (Arc::clone(&self.streamed), Arc::clone(&self.finished));
-        let turn = Behind {
-            before: self.before.clone(),
-            done: self.done.clone(),
-        };
+        let turn = self.turn.clone();
         async move { streamed.commit(&finished, turn).await }
     }
 
@@ -220,8 +216,11 @@ impl<T: StreamedStore> Commit<T> {
 
 /// The turn of a batch, which whoever commits it waits for and passes on where it commits: a task in between would
 /// keep the broker waiting while all threads are at something else.
+#[derive(Clone)]
 struct Behind {
+    /// Whether the one before is committed, if there was one.
     before: Option<watch::Receiver<bool>>,
+    /// Whether this one is.
     done: watch::Sender<bool>,
 }
 
