@@ -363,8 +363,8 @@ fn verdict(steps: &[Step], extent: Extent) -> Result {
 const LONGEST: &str = "45m";
 /// The steps that need the release builds, which are the first of them.
 const RELEASED: [&str; 4] = ["release", "proof", "torture", "readme"];
-/// No default members, and tested all the same.
-const HEAVY: [&str; 1] = ["semel-broker-kafka"];
+/// No default members, since librdkafka takes a minute to build, and tested all the same.
+const HEAVY: [&str; 2] = ["semel-broker-kafka", "semel-rdkafka-batch"];
 
 #[cfg(test)]
 mod tests {
@@ -456,6 +456,8 @@ mod tests {
             "semel-core",
             "--package",
             HEAVY[0],
+            "--package",
+            HEAVY[1],
         ];
         assert_eq!(args, expected);
     }

@@ -49,6 +49,7 @@ const ALLOWED: &[Arrow] = &[
     Arrow("crates/brokers/*", "crates/conformance", Use::Tests),
     // What encrypts a connection, and what it means when none comes about, is the same for every broker.
     Arrow("crates/brokers/*", "crates/tls", Use::Normal),
+    Arrow("crates/brokers/kafka", "crates/rdkafka-batch", Use::Normal),
     Arrow("crates/cli", "crates/tls", Use::Normal),
     Arrow("crates/tls", "crates/core", Use::Normal),
     Arrow("crates/tls", "crates/conformance", Use::Tests),
