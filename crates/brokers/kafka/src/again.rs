@@ -13,7 +13,7 @@ use semel_core::port::source::Fetched;
 use semel_core::{Result, Timestamp};
 use tokio::sync::mpsc;
 
-use crate::consume::{Names, record};
+use crate::delivery::{Names, record};
 use crate::error::{away, no_thread, not_made};
 use crate::options::{Options, invalid};
 use crate::pack::Pack;

@@ -3,7 +3,7 @@
 //! librdkafka calls back within `poll`, on this thread, and nothing that a callback waits for needs it:
 //! what is finished is told under a lock.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock, Weak};
 use std::thread;
 use std::time::Duration;
 
@@ -11,16 +11,14 @@ use rdkafka::TopicPartitionList;
 use rdkafka::client::ClientContext;
 use rdkafka::consumer::{BaseConsumer, Consumer, ConsumerContext, Rebalance};
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
-use rdkafka::message::{BorrowedMessage, Headers, Message, Timestamp as RecordTime};
-use semel_core::port::source::{Delivery, DeliveryId};
-use semel_core::{ByteString, Timestamp};
+use semel_rdkafka_batch::RecordQueue;
 use tokio::time::Instant;
 
 use crate::commit::{self, commit};
+use crate::delivery::{Names, Record, record};
 use crate::error::{away, fatal, no_thread};
 use crate::options::Options;
 use crate::pack::Pack;
-use crate::record::{CREATE_TIME, KEY};
 use crate::shared::{Assignment, End, Shared, State};
 use crate::streamed::Restoring;
 use crate::trouble::Trouble;
@@ -33,6 +31,8 @@ pub(crate) struct Context {
     /// read.
     pub(crate) restoring: Option<Restoring>,
     pub(crate) trouble: Arc<Trouble>,
+    /// Where the records of the partitions go, for as long as somebody reads them.
+    pub(crate) records: OnceLock<Weak<RecordQueue<Context>>>,
 }
 
 impl ClientContext for Context {
@@ -49,8 +49,10 @@ impl ClientContext for Context {
 
 impl ConsumerContext for Context {
     fn pre_rebalance(&self, consumer: &BaseConsumer<Self>, rebalance: &Rebalance<'_>) {
-        if let Rebalance::Revoke(partitions) = rebalance {
-            self.let_go(consumer, partitions);
+        match rebalance {
+            Rebalance::Assign(partitions) => self.take(partitions),
+            Rebalance::Revoke(partitions) => self.let_go(consumer, partitions),
+            Rebalance::Error(_) => {}
         }
     }
 
@@ -70,6 +72,19 @@ impl ConsumerContext for Context {
 }
 
 impl Context {
+    /// Has the records of these partitions come to where they are read many at a time, before any is there.
+    fn take(&self, partitions: &TopicPartitionList) {
+        let Some(records) = self.records.get().and_then(Weak::upgrade) else {
+            // Nobody reads any more.
+            return;
+        };
+        for partition in partitions.elements() {
+            if let Err(error) = records.take(partition.topic(), partition.partition()) {
+                self.shared.lock().failed(fatal(error));
+            }
+        }
+    }
+
     /// Drains first, commits, and lets go then. Where the partitions are lost already, somebody else works
     /// on them, and there is nothing to wait for.
     fn let_go(&self, consumer: &BaseConsumer<Self>, partitions: &TopicPartitionList) {
@@ -113,8 +128,17 @@ pub(crate) fn run(consumer: Arc<BaseConsumer<Context>>) {
             shared.lock().failed(no_thread(error));
             return End::AtOnce;
         }
+        let records = match RecordQueue::new(Arc::clone(&consumer)) {
+            Ok(records) => Arc::new(records),
+            Err(error) => {
+                shared.lock().failed(fatal(error));
+                return End::AtOnce;
+            }
+        };
+        let _ = consumer.context().records.set(Arc::downgrade(&records));
         let consuming = Consuming {
             consumer: &consumer,
+            records: &records,
             shared: &shared,
             full_since: None,
             is_paused: false,
@@ -135,6 +159,7 @@ pub(crate) fn run(consumer: Arc<BaseConsumer<Context>>) {
 
 struct Consuming<'c> {
     consumer: &'c BaseConsumer<Context>,
+    records: &'c RecordQueue<Context>,
     shared: &'c Shared,
     /// Since when there is no room for more.
     full_since: Option<Instant>,
@@ -179,32 +204,50 @@ impl Consuming<'_> {
                     it.prefix.span() <= span / 5 * 4 && it.is_ready
                 });
             }
+            let is_assigned = state.is_assigned();
             drop(state);
-            self.poll(options);
+            self.poll(is_assigned);
+            if is_assigned {
+                self.read();
+            }
+        }
+    }
+
+    /// Deals with what the consumer has been told. Records come elsewhere, so it waits here only while there is no
+    /// partition to read.
+    fn poll(&mut self, is_assigned: bool) {
+        let patience = if is_assigned { Duration::ZERO } else { POLL };
+        match self.consumer.poll(patience) {
+            None => {}
+            // Of a partition that nobody has taken, if there were one: lost otherwise.
+            Some(Ok(message)) => {
+                let options = &self.consumer.context().options;
+                let (mut names, pack) = (Names::default(), &mut self.pack);
+                let record = record(&message, options, &mut names, pack);
+                self.take_in(vec![record]);
+            }
+            Some(Err(error)) => self.failed(error),
         }
     }
 
     /// Reads what is there, waiting a little for the first.
-    fn poll(&mut self, options: &Options) {
-        let mut patience = POLL;
-        let mut read = Vec::with_capacity(READ_AT_ONCE);
+    fn read(&mut self) {
+        let options = &self.consumer.context().options;
+        let records = self.records.read(READ_AT_ONCE, POLL);
+        let mut read = Vec::with_capacity(records.len());
         let mut names = Names::default();
-        while read.len() < READ_AT_ONCE {
-            match self.consumer.poll(patience) {
-                None => break,
-                Some(Ok(message)) => {
-                    read.push(record(&message, options, &mut names, &mut self.pack));
-                }
-                Some(Err(error)) => {
-                    self.failed(error, options);
-                    break;
-                }
+        for message in records {
+            match message {
+                Ok(message) => read.push(record(&message, options, &mut names, &mut self.pack)),
+                Err(error) => self.failed(error),
             }
-            patience = Duration::ZERO;
         }
-        if read.is_empty() {
-            return;
+        if !read.is_empty() {
+            self.take_in(read);
         }
+    }
+
+    fn take_in(&self, read: Vec<Record>) {
         let mut state = self.shared.lock();
         for (topic, partition, offset, delivery) in read {
             state.take_in(&topic, partition, offset, delivery);
@@ -213,7 +256,10 @@ impl Consuming<'_> {
         self.shared.tell();
     }
 
-    fn failed(&self, error: KafkaError, options: &Options) {
+    fn failed(&self, error: KafkaError) {
+        let Context {
+            options, trouble, ..
+        } = &**self.consumer.context();
         let mut state = self.shared.lock();
         match error {
             KafkaError::PartitionEOF(_) => return,
@@ -221,7 +267,7 @@ impl Consuming<'_> {
             error => {
                 let code = error.rdkafka_error_code();
                 let code = code.unwrap_or(RDKafkaErrorCode::Fail);
-                state.away(away(code, options, &self.consumer.context().trouble));
+                state.away(away(code, options, trouble));
             }
         }
         drop(state);
@@ -264,119 +310,6 @@ fn turn(
     }
 }
 
-pub(crate) type Record = (Arc<str>, i32, i64, Delivery);
-
-/// Names that records of a batch have in common.
-#[derive(Default)]
-pub(crate) struct Names {
-    topic: Option<Arc<str>>,
-    /// Coordinates without the offset, and of which partition they are.
-    prefix: String,
-    partition: Option<i32>,
-}
-
-impl Names {
-    fn topic(&mut self, topic: &str) -> Arc<str> {
-        match &self.topic {
-            Some(known) if **known == *topic => Arc::clone(known),
-            Some(_) | None => {
-                self.partition = None;
-                Arc::clone(self.topic.insert(topic.into()))
-            }
-        }
-    }
-
-    /// Where a record of the topic is that was named last.
-    fn coordinates(
-        &mut self,
-        topic: &str,
-        partition: i32,
-        offset: i64,
-        pack: &mut Pack,
-    ) -> ByteString {
-        if self.partition != Some(partition) {
-            self.partition = Some(partition);
-            self.prefix = format!("kafka:{topic}:{partition}:");
-        }
-        let mut digits = [0; 20];
-        pack.keep_texts([&self.prefix, decimal(offset.unsigned_abs(), &mut digits)])
-    }
-}
-
-/// The partition of a record of `topic` that has these coordinates; `None` if it is none of that topic's.
-pub fn partition_of(coordinates: &str, topic: &str) -> Option<i32> {
-    let rest = coordinates.strip_prefix("kafka:")?.strip_prefix(topic)?;
-    let (partition, _offset) = rest.strip_prefix(':')?.split_once(':')?;
-    partition.parse().ok()
-}
-
-/// The digits of a number.
-fn decimal(number: u64, digits: &mut [u8; 20]) -> &str {
-    let (mut rest, mut from) = (number, digits.len());
-    loop {
-        from -= 1;
-        digits[from] = b'0' + u8::try_from(rest % 10).unwrap_or_default();
-        rest /= 10;
-        if rest == 0 || from == 0 {
-            break;
-        }
-    }
-    std::str::from_utf8(&digits[from..]).unwrap_or_default()
-}
-
-pub(crate) fn record(
-    message: &BorrowedMessage<'_>,
-    options: &Options,
-    names: &mut Names,
-    pack: &mut Pack,
-) -> Record {
-    let topic = names.topic(message.topic());
-    let (partition, offset) = (message.partition(), message.offset());
-    let payload = message.payload().unwrap_or_default();
-    let is_long = payload.len() > options.max_message_bytes;
-    let kept = if is_long {
-        &payload[..payload.len().min(HEAD_BYTES)]
-    } else {
-        payload
-    };
-    let sent = message.headers();
-    let count = sent.map_or(0, Headers::count);
-    let mut headers: Vec<_> = Vec::with_capacity(2 + count);
-    if let Some(key) = message.key() {
-        headers.push((ByteString::from_static(KEY), pack.keep(key)));
-    }
-    let appended_at = match message.timestamp() {
-        RecordTime::LogAppendTime(millis) => Some(Timestamp::from_millis(millis.cast_unsigned())),
-        RecordTime::CreateTime(millis) => {
-            let mut digits = [0; 20];
-            let time = match u64::try_from(millis) {
-                Ok(millis) => pack.keep(decimal(millis, &mut digits).as_bytes()),
-                // Before 1970, says a producer without a clock.
-                Err(_) => millis.to_string().into(),
-            };
-            headers.push((ByteString::from_static(CREATE_TIME), time));
-            None
-        }
-        RecordTime::NotAvailable => None,
-    };
-    if let Some(sent) = sent {
-        headers.extend(sent.iter().map(|header| {
-            let value = pack.keep(header.value.unwrap_or_default());
-            (pack.keep_text(header.key), value)
-        }));
-    }
-    let delivery = Delivery {
-        // Given when it is fetched.
-        id: DeliveryId(0),
-        payload: pack.keep(kept),
-        headers,
-        coordinates: names.coordinates(&topic, partition, offset, pack),
-        appended_at,
-        oversize_bytes: is_long.then_some(payload.len() as u64),
-    };
-    (topic, partition, offset, delivery)
-}
-
 /// How long a poll waits for the first record.
 const POLL: Duration = Duration::from_millis(50);
 /// Records that are read before they are handed on.
@@ -392,32 +325,3 @@ const MOST_EARLY: usize = 1_000;
 /// How long reading may stand still before the partitions are paused, so that polling goes on: to pause them
 /// throws away what librdkafka has read ahead, and not to poll throws the member out of its group.
 const PAUSE_AFTER: Duration = Duration::from_secs(2);
-/// What is kept of a message that is too long.
-const HEAD_BYTES: usize = 64 << 10;
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn coordinates_are_those_of_each_record() {
-        let (mut names, mut pack) = (Names::default(), Pack::default());
-        for (topic, partition, offset) in [
-            ("a", 0, 0),
-            ("a", 0, 17),
-            ("a", 12, 1_000),
-            ("b", 12, i64::MAX),
-            ("a", 12, 9),
-        ] {
-            let name = names.topic(topic);
-            assert_eq!(&*name, topic);
-            let expected = format!("kafka:{topic}:{partition}:{offset}");
-            let coordinates = names.coordinates(&name, partition, offset, &mut pack);
-            assert_eq!(coordinates, expected);
-            assert_eq!(partition_of(&expected, topic), Some(partition));
-            assert_eq!(partition_of(&expected, "other"), None);
-        }
-        let mut digits = [0; 20];
-        assert_eq!(decimal(u64::MAX, &mut digits), u64::MAX.to_string());
-    }
-}

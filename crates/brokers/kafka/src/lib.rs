@@ -22,6 +22,7 @@
 mod again;
 mod commit;
 mod consume;
+mod delivery;
 mod error;
 mod look;
 mod options;
@@ -35,7 +36,7 @@ mod trouble;
 mod unawaited;
 
 pub use again::again;
-pub use consume::partition_of;
+pub use delivery::partition_of;
 pub use look::look;
 pub use options::Options;
 pub use sink::{KafkaSink, SinkOptions};

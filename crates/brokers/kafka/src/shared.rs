@@ -385,6 +385,11 @@ impl State {
         }
     }
 
+    /// Whether there is a partition to read.
+    pub(crate) fn is_assigned(&self) -> bool {
+        !self.assignments.is_empty()
+    }
+
     /// The assignments, or those of them that are named.
     pub(crate) fn assignments<'s>(
         &'s mut self,

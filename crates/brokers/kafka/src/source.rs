@@ -1,7 +1,7 @@
 //! The source: one member of a consumer group.
 
 use std::fmt;
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 use std::thread::JoinHandle;
 
 use rdkafka::consumer::{BaseConsumer, Consumer};
@@ -71,6 +71,7 @@ impl KafkaSource {
             options,
             restoring,
             trouble: Arc::default(),
+            records: OnceLock::new(),
         };
         let consumer: BaseConsumer<Context> =
             config.create_with_context(context).map_err(not_made)?;

@@ -98,9 +98,75 @@ pub(super) fn first(batch: Batch<'_>) -> Batch<'_> {
     first.into_iter().collect()
 }
 
+/// All of it, some of each assignment in turn, each in its order. So every partition of an output that keys spread as
+/// they do the input has its first record early: librdkafka adds to the transaction what it has been given by then.
+pub(super) fn in_turns<'b>(batch: &'b Batch<'_>) -> impl Iterator<Item = &'b Finished> {
+    let turns = batch.values().map(|items| items.len().div_ceil(TURN)).max();
+    let turn = move |turn| {
+        let in_this = batch
+            .values()
+            .map(move |items| items.chunks(TURN).nth(turn));
+        in_this.flatten().flatten().map(|item| item.finished)
+    };
+    (0..turns.unwrap_or_default()).flat_map(turn)
+}
+
 /// Their offsets, in order.
 pub(super) fn sorted(items: &[Item<'_>]) -> Vec<i64> {
     let mut offsets: Vec<_> = items.iter().map(|item| item.place.offset).collect();
     offsets.sort_unstable();
     offsets
+}
+
+/// How many things of an assignment go out in a turn.
+const TURN: usize = 250;
+
+#[cfg(test)]
+mod tests {
+    use semel_core::partition::Entry;
+    use semel_core::{Key, OpId};
+
+    use super::*;
+
+    fn finished(delivery: u64) -> Finished {
+        Finished {
+            delivery: DeliveryId(delivery),
+            key: Key::from(delivery),
+            id: "0".repeat(64).parse::<OpId>().expect("an id"),
+            entry: Entry {
+                id: u128::from(delivery),
+                fingerprint: None,
+                transport: 0,
+            },
+            output: None,
+        }
+    }
+
+    #[test]
+    fn all_go_out_in_turns_and_each_assignment_s_in_order() {
+        let shared = Shared::default();
+        let mut state = shared.lock();
+        let all: Vec<_> = (0..1_300).map(finished).collect();
+        let mut batch = Batch::new();
+        assert_eq!(in_turns(&batch).count(), 0);
+        let mut rest = &all[..];
+        for (partition, count) in [(0, 700), (1, 1), (2, 599)] {
+            let assignment = state.assign("t", partition, true);
+            let (some, others) = rest.split_at(count);
+            rest = others;
+            let item = |finished| Item {
+                place: Place {
+                    assignment,
+                    partition,
+                    offset: 0,
+                },
+                finished,
+            };
+            batch.insert(assignment, some.iter().map(item).collect());
+        }
+        let order: Vec<_> = in_turns(&batch).map(|it| it.delivery.0).collect();
+        let turns = [0..250, 700..701, 701..951, 250..500, 951..1_201, 500..700];
+        let expected: Vec<_> = turns.into_iter().flatten().chain(1_201..1_300).collect();
+        assert_eq!(order, expected);
+    }
 }

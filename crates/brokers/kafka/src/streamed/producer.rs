@@ -8,6 +8,7 @@ use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 use rdkafka::producer::{BaseProducer, BaseRecord, DeliveryResult, Producer, ProducerContext};
 use semel_core::port::source::DeliveryId;
 use semel_core::port::streamed::{Finished, Outgoing};
+use semel_rdkafka_batch::{Batch, NotTaken, Topic, flush};
 use tokio::time::Instant;
 
 use super::lock;
@@ -54,28 +55,62 @@ fn made_for(delivery: DeliveryId) -> usize {
     usize::try_from(delivery.0).map_or(0, |delivery| delivery.saturating_add(1))
 }
 
-/// Hands over the output of a delivery, with the id of its operation where that is wanted.
-pub(super) fn publish(
+/// Hands over the outputs of deliveries, with the ids of their operations where that is wanted. Those that have
+/// headers go one by one, all others many at a time; their order stays.
+pub(super) fn publish<'f>(
     producer: &BaseProducer<Reports>,
     topic: &str,
-    finished: &Finished,
+    finished: impl Iterator<Item = &'f Finished>,
     has_id: bool,
 ) -> std::result::Result<(), KafkaError> {
-    let Some(Outgoing { payload, headers }) = &finished.output else {
-        return Ok(());
-    };
-    let id = has_id.then(|| finished.id.to_string());
-    let (key, headers) = parts(id.as_deref(), headers);
-    let made_for = made_for(finished.delivery);
-    let mut record = BaseRecord::with_opaque_to(topic, made_for)
-        .payload(&payload[..])
-        .key(key.unwrap_or_else(|| finished.key.as_bytes()));
-    record.headers = headers;
-    let sent = send(producer, record);
-    if let Err(error) = &sent {
-        producer.context().failed(error, made_for);
+    let many = Topic::new(producer.client(), topic)?;
+    let mut batch = Batch::with_capacity(AT_ONCE);
+    for finished in finished {
+        let Some(Outgoing { payload, headers }) = &finished.output else {
+            continue;
+        };
+        let id = has_id.then(|| finished.id.to_string());
+        let (key, headers) = parts(id.as_deref(), headers);
+        let key = key.unwrap_or_else(|| finished.key.as_bytes());
+        let made_for = made_for(finished.delivery);
+        if let Some(headers) = headers {
+            send_many(producer, &many, &mut batch)?;
+            let mut record = BaseRecord::with_opaque_to(topic, made_for)
+                .payload(&payload[..])
+                .key(key);
+            record.headers = Some(headers);
+            send(producer, record).inspect_err(|error| {
+                producer.context().failed(error, made_for);
+            })?;
+        } else {
+            batch.push(Some(key), Some(payload), made_for);
+            if batch.len() == AT_ONCE {
+                send_many(producer, &many, &mut batch)?;
+            }
+        }
     }
-    sent
+    send_many(producer, &many, &mut batch)
+}
+
+/// Hands records to librdkafka; waits where its queue is full.
+fn send_many(
+    producer: &BaseProducer<Reports>,
+    topic: &Topic<'_>,
+    batch: &mut Batch<'_>,
+) -> std::result::Result<(), KafkaError> {
+    loop {
+        match topic.send(batch) {
+            Ok(()) => return Ok(()),
+            Err(NotTaken {
+                error: KafkaError::MessageProduction(RDKafkaErrorCode::QueueFull),
+                ..
+            }) => look(producer),
+            Err(NotTaken { opaque, error }) => {
+                producer.context().failed(&error, opaque);
+                return Err(error);
+            }
+        }
+    }
 }
 
 /// Hands a record to librdkafka; waits where its queue is full.
@@ -95,18 +130,18 @@ pub(super) fn send(
     }
 }
 
-/// Waits until the brokers have everything. By looking: the crate's own flush waits for a tenth of a second, and
-/// its poll asks without a pause where less than a millisecond of its time is left.
+/// Waits until the brokers have everything; nothing lingers meanwhile.
 pub(super) fn drain(
     producer: &BaseProducer<Reports>,
     timeout: Duration,
 ) -> std::result::Result<(), KafkaError> {
     let begun = Instant::now();
-    while producer.in_flight_count() > 0 {
+    while !flush(producer.client(), HEAR) {
+        // What was refused is under way until that is heard.
+        producer.poll(Duration::ZERO);
         if begun.elapsed() >= timeout {
             return Err(KafkaError::Flush(RDKafkaErrorCode::OperationTimedOut));
         }
-        look(producer);
     }
     Ok(())
 }
@@ -137,3 +172,9 @@ pub(super) fn retried(
 
 /// How often to look for what the brokers say.
 const LOOK: Duration = Duration::from_micros(300);
+
+/// How long to wait for the brokers before what they refused is heard.
+const HEAR: Duration = Duration::from_millis(10);
+
+/// Outputs that are handed over with one call.
+const AT_ONCE: usize = 1_000;

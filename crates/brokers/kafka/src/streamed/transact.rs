@@ -14,7 +14,7 @@ use semel_core::port::source::DeliveryId;
 use semel_core::port::streamed::{Committed, Finished};
 use semel_core::{Error, ErrorKind, Result, Timestamp};
 
-use super::batch::{self, Batch, Doubts, Item, first, sort, sorted};
+use super::batch::{self, Batch, Doubts, first, in_turns, sort, sorted};
 use super::block;
 use super::producer::{Reports, drain, publish, retried, send};
 use super::{AGAIN, Images, StreamOptions, unavailable};
@@ -206,9 +206,7 @@ impl Transactor {
                     send(producer, record).map_err(Ended::of)?;
                 }
             }
-            for Item { finished, .. } in batch.values().flatten() {
-                publish(producer, &output, finished, has_id_header).map_err(Ended::of)?;
-            }
+            publish(producer, &output, in_turns(batch), has_id_header).map_err(Ended::of)?;
             let alone = shared.commits_alone();
             let (positions, metadata) = positions(&consumer, shared, batch)?;
             let mut offsets = TopicPartitionList::new();
