@@ -49,6 +49,10 @@ fn finished(
     state: &mut State,
     only: Option<&[AssignmentId]>,
 ) -> Vec<(AssignmentId, Box<str>, i32, i64)> {
+    if state.is_in_doubt {
+        // They might be older than what is committed.
+        return Vec::new();
+    }
     let all = state.assignments(only).filter_map(|(id, assignment)| {
         let mut offset = assignment.prefix.to_commit()?;
         if semel_core::planted("K01") {

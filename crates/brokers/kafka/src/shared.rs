@@ -41,6 +41,8 @@ pub(crate) struct State {
     revoked: Vec<DeliveryId>,
     /// Partitions that were paused when they went. librdkafka has them paused still when they come back.
     left_paused: BTreeSet<(Box<str>, i32)>,
+    /// Whether nobody knows if more was committed than is noted.
+    pub(crate) is_in_doubt: bool,
     away: Option<Error>,
     told_away: Option<(String, Instant)>,
     failed: Option<Error>,

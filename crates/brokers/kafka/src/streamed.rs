@@ -19,6 +19,8 @@ mod batch;
 mod block;
 mod changelog;
 mod find;
+mod line;
+mod named;
 mod placement;
 mod producer;
 mod restore;
@@ -33,16 +35,16 @@ use std::time::Duration;
 use rdkafka::consumer::BaseConsumer;
 use semel_core::partition::Image;
 use semel_core::port::streamed::{
-    Claimed, Committed, Finished, Restored, Standing, StreamedStore, Turn,
+    Claimed, Committed, Finished, Progress, Restored, Standing, StreamedStore, Turn,
 };
 use semel_core::{Admission, Clock, Code, Error, ErrorKind, Result, Window};
-use tokio::runtime::Handle;
 
 use crate::consume::Context;
-use crate::error::no_thread;
 use crate::options::Options;
 use crate::shared::{AssignmentId, Place, Shared};
 pub use find::{Remembered, find};
+use line::Line;
+use named::Producers;
 use placement::Placement;
 use transact::Transactor;
 
@@ -54,7 +56,8 @@ pub struct StreamOptions {
     /// The changelog; made where it is not there. One group's and one pipeline's alone.
     pub changelog: Box<str>,
     /// Names the producer: a new one of the same name ends the open transaction of the former. Two live
-    /// ones throw each other out.
+    /// ones throw each other out. A second producer, which writes a batch while the one before it is committed, has
+    /// `.alternate` behind that name; a user that has no right to it goes without.
     pub transactional_id: Box<str>,
     /// How long a transaction may be open before the broker aborts it: what a crash holds others up for.
     pub transaction_timeout: Duration,
@@ -100,11 +103,12 @@ impl fmt::Debug for StreamOptions {
 /// The transactions of a [`KafkaSource`](crate::KafkaSource), made together with it.
 ///
 /// # Guarantee   those of [`StreamedStore`], where all records of a key are in one partition
-/// # Cost        about sixty bytes of memory for each operation inside its window; one transaction a batch
+/// # Cost        about sixty bytes of memory for each operation inside its window; one transaction a batch, at most two
+/// of them open
 #[derive(Clone)]
 pub struct KafkaStream {
     images: Arc<Images>,
-    transactor: Arc<Mutex<Transactor>>,
+    transactor: Arc<Transactor>,
     /// What the records that were seen have in common; `None` where the user vouches for it.
     placement: Option<Arc<Mutex<Placement>>>,
     shared: Arc<Shared>,
@@ -127,24 +131,23 @@ impl KafkaStream {
         });
         restore::spawn(&options, source, Arc::clone(&images), Arc::clone(&shared))?;
         let placement = (!options.is_copartitioned).then(Placement::new);
-        let transactor = Transactor::new(options, source)?;
+        let producers = Arc::new(Producers::new(&options, source)?);
+        let (own, of) = (Arc::clone(&images), Arc::clone(&shared));
+        let transactor = Transactor::new(options, producers, own, of);
         let restoring = Restoring(Arc::clone(&images));
         let stream = Self {
             images,
-            transactor: Arc::new(Mutex::new(transactor)),
+            transactor: Arc::new(transactor),
             placement: placement.map(|it| Arc::new(Mutex::new(it))),
             shared,
         };
         Ok((stream, restoring))
     }
 
-    /// Whose generation the transactions carry. The producer is made while the group is joined.
+    /// Whose generation the transactions carry. The producers are made while the group is joined.
     pub(crate) fn reads_by(&self, consumer: Weak<BaseConsumer<Context>>) -> Result<()> {
-        lock(&self.transactor).consumer = consumer;
-        let transactor = Arc::clone(&self.transactor);
-        let thread = std::thread::Builder::new().name("semel-kafka-begin".into());
-        let begun = thread.spawn(move || lock(&transactor).begin());
-        begun.map(drop).map_err(no_thread)
+        self.transactor.consumer.get_or_init(|| consumer);
+        self.transactor.producers.begin()
     }
 
     /// Refuses records of which others of the same key may be elsewhere.
@@ -226,20 +229,14 @@ impl StreamedStore for KafkaStream {
     async fn commit(&self, batch: &Arc<Vec<Finished>>, turn: impl Turn) -> Result<Vec<Committed>> {
         let (stream, batch) = (self.clone(), Arc::clone(batch));
         let asked = Arc::new(());
-        let is_asked = Arc::downgrade(&asked);
-        let runtime = Handle::current();
+        let line = Line::new(turn, Arc::downgrade(&asked));
         // librdkafka waits for the brokers in these calls. The turn is waited for here, too: the one before passes
         // it on from thread to thread.
         let committing = tokio::task::spawn_blocking(move || {
             let places = batch::places(&stream.shared, &batch);
             stream.look_at_places(&batch, &places)?;
-            runtime.block_on(turn.come())?;
-            if is_asked.strong_count() == 0 && !semel_core::planted("K07") {
-                return Err(unavailable("nobody waits for the commit any more").not_applied());
-            }
-            let Self { images, shared, .. } = &stream;
-            let answers = lock(&stream.transactor).commit(images, shared, &batch, places)?;
-            turn.pass();
+            let answers = stream.transactor.commit(&batch, places, &line)?;
+            line.pass(Progress::Committed);
             Ok(answers)
         });
         committing
@@ -282,6 +279,15 @@ struct Partition {
 }
 
 impl Partition {
+    /// Not while something that was committed may not be known.
+    fn is_known(&self) -> Result<()> {
+        if self.is_restored {
+            return Ok(());
+        }
+        let message = "what was committed is being restored from the changelog";
+        Err(unavailable(message).not_applied())
+    }
+
     fn restored(&self) -> Restored {
         let (from, end) = self.reach.unwrap_or_default();
         let records = u64::try_from(end - from).unwrap_or_default();

@@ -28,7 +28,8 @@ pub trait StreamedStore: Send + Sync + 'static {
 
     /// Commits what came of these, all in one transaction but those that answer [`Committed::Gone`] or
     /// [`Committed::Refused`]. One batch after the other, as their turns come: whoever asks has no operation in two
-    /// batches. What can be done ahead may be done before the turn has come.
+    /// batches. It may be asked for the same batch again while it still commits it. What can be written ahead may be
+    /// written before its turn to be committed has come, once the batch before is written.
     ///
     /// # Guarantee   a reader of committed messages sees the output of each operation once
     /// # Shape       one answer per item, in the same order
@@ -42,16 +43,35 @@ pub trait StreamedStore: Send + Sync + 'static {
     ) -> impl Future<Output = Result<Vec<Committed>>> + Send;
 }
 
-/// When a batch may be committed: behind the one before it.
+/// How far a batch is on its way into the broker.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Progress {
+    /// Nothing of it is there, or nothing any more.
+    #[default]
+    Unwritten,
+    /// All of it is, and not committed.
+    Written,
+    /// It is committed.
+    Committed,
+}
+
+/// When a batch may be written and when it may be committed: behind the one before it.
 pub trait Turn: Send + 'static {
-    /// Waits until the batch before is committed.
+    /// Waits until the batch before is at least so far.
     ///
     /// # Errors      not applied, `Unavailable`: whoever asked for it has given up, so it may never be
     /// # Cancel safety   safe
-    fn come(&self) -> impl Future<Output = Result<()>> + Send;
+    fn come(&self, progress: Progress) -> impl Future<Output = Result<()>> + Send;
 
-    /// This batch is committed, so that the next one may be, before whoever asked has heard of it.
-    fn pass(&self);
+    /// Waits until the batch before is unwritten, though it was written when [`Turn::come`] was answered last: what
+    /// was written behind it is to be unwritten, too, before it is written again.
+    ///
+    /// # Cancel safety   safe
+    fn falls_back(&self) -> impl Future<Output = ()> + Send;
+
+    /// This batch is so far, so that the next one may be, before whoever asked has heard of it. Nothing undoes that
+    /// it is committed.
+    fn pass(&self, progress: Progress);
 }
 
 /// The turn of a batch that is behind no other and that none waits for.
@@ -59,11 +79,15 @@ pub trait Turn: Send + 'static {
 pub struct AtOnce;
 
 impl Turn for AtOnce {
-    async fn come(&self) -> Result<()> {
+    async fn come(&self, _progress: Progress) -> Result<()> {
         Ok(())
     }
 
-    fn pass(&self) {}
+    async fn falls_back(&self) {
+        std::future::pending::<()>().await;
+    }
+
+    fn pass(&self, _progress: Progress) {}
 }
 
 /// A delivery and the claim that it asks for.

@@ -32,8 +32,8 @@ pub(super) async fn run<S: Store + Clone, T: StreamedStore, E: Effect>(
     streamed: T,
     transform: Option<Arc<E>>,
 ) -> Result<()> {
-    // One that is committed, one that waits to be, and one that is gathered.
-    desk.batches = 3;
+    // One that is committed, one that is written, one that waits to be, and one that is gathered.
+    desk.batches = 4;
     let mut failures = Failures::default();
     let mut under_way = Commits::new(streamed);
     let mut next = Ready::default();

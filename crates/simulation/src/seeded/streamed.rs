@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use semel_core::port::source::DeliveryId;
-use semel_core::port::streamed::{Claimed, Committed, Finished, Standing, StreamedStore, Turn};
+use semel_core::port::streamed::{
+    Claimed, Committed, Finished, Progress, Standing, StreamedStore, Turn,
+};
 use semel_core::{Admission, Duplicate, Error, ErrorKind, FencingToken, Grant, Result};
 use semel_engine::effect::{Call, Effect, Verdict};
 use semel_store_memory::MemoryStore;
@@ -51,7 +53,7 @@ impl StreamedStore for SimStreamed {
     }
 
     async fn commit(&self, batch: &Arc<Vec<Finished>>, turn: impl Turn) -> Result<Vec<Committed>> {
-        turn.come().await?;
+        turn.come(Progress::Committed).await?;
         let operations: Vec<_> = batch.iter().map(|it| number_of(&it.key)).collect();
         let finished: Vec<_> = batch
             .iter()
@@ -65,7 +67,7 @@ impl StreamedStore for SimStreamed {
         let answers = SimStore(Arc::clone(&self.0))
             .pass(Method::Commit, operations, |_| {}, call)
             .await?;
-        turn.pass();
+        turn.pass(Progress::Committed);
         Ok(answers)
     }
 }

@@ -41,12 +41,12 @@ impl Streamed {
     pub(super) fn forgets(&self, world: &mut World) {
         while let Some(last) = world.len.checked_sub(1) {
             let is_named = |member: &Member| {
-                let work = member.work.and_then(Work::transaction);
+                let mut works = member.works().filter_map(Work::transaction);
                 let read = member.assignment.is_some_and(|own| {
                     let until = matches!(own.restore, Restore::Until { end } if end > last);
                     until || own.next > last || own.image & (1 << last) != 0
                 });
-                work == Some(last) || read
+                works.any(|it| it == last) || read
             };
             let is_aborted = world.log[usize::from(last)].stands == Stands::Aborted;
             if !is_aborted || world.members.iter().any(is_named) {
@@ -70,10 +70,16 @@ impl Streamed {
             return;
         }
         *offsets = true;
-        if !transaction.is_older {
-            let behind = transaction.behind;
-            Self::moves(world, behind);
+        if transaction.is_older {
+            self.meets(Case::OlderOffsets);
+            return;
         }
+        let behind = transaction.behind;
+        // What was offered before counts no more, however late its marker comes.
+        for before in &mut world.log[..usize::from(at)] {
+            before.is_older |= before.holds_offsets();
+        }
+        Self::moves(world, behind);
     }
 
     /// Counts who waited for this transaction.

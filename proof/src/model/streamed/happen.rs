@@ -17,6 +17,16 @@ impl Streamed {
             Action::Tick => next.now += 1,
             Action::Take { member, came } => self.take(&mut next, usize::from(member), came)?,
             Action::Go { member, net } => self.goes(&mut next, usize::from(member), net),
+            Action::Ahead { member } => self.goes_ahead(&mut next, usize::from(member)),
+            Action::Again { member } => {
+                next.left.again -= 1;
+                let member = &mut next.members[usize::from(member)];
+                member.ahead = member.work.map(|work| Work {
+                    producer: 1 - work.producer,
+                    stage: Stage::Ready,
+                    ..work
+                });
+            }
             Action::Restore { member } => self.restore(&mut next, usize::from(member)),
             Action::Ack { member } => self.ack(&mut next, usize::from(member)),
             Action::Rebalance { to } => {
@@ -39,15 +49,15 @@ impl Streamed {
                 next.members[usize::from(member)] = RESTARTED;
                 if self.setup.names == Names::Fresh {
                     for transaction in &mut next.log {
-                        if transaction.name == member {
+                        if Member::are_one_s(transaction.name, member) {
                             transaction.name = NONE;
                         }
                     }
                 }
             }
             Action::TimeOut { at } => {
-                let works = next.members.iter().filter_map(|member| member.work);
-                if works.into_iter().any(|it| it.transaction() == Some(at)) {
+                let mut works = next.members.iter().flat_map(Member::works);
+                if works.any(|it| it.transaction() == Some(at)) {
                     next.left.timeouts -= 1;
                 }
                 self.aborts(&mut next, at, Case::AbortedByTime);
@@ -65,8 +75,11 @@ impl Streamed {
     /// Decides what comes next, and transforms what is granted.
     fn take(&self, world: &mut World, member: usize, came: Came) -> Option<()> {
         let mut assignment = world.members[member].assignment?;
-        let name = Member::name(self.setup.names, index(member));
-        let mut batch = self.admit(world, name, &mut assignment);
+        let before = world.members[member].work;
+        let producer = before.map_or(0, |before| 1 - before.producer);
+        let pending = before.map_or(0, |before| before.batch);
+        let name = Member::name(self.setup.names, index(member), producer);
+        let mut batch = self.admit(world, name, &mut assignment, pending);
         match came {
             Came::Done => {}
             Came::Fails | Came::Refused if batch == 0 => return None,
@@ -88,12 +101,18 @@ impl Streamed {
             return None;
         }
         member.assignment = Some(assignment);
-        member.work = (batch != 0).then_some(Work {
+        let work = (batch != 0).then_some(Work {
             assignment: assignment.id,
             batch,
             tried: NONE,
+            producer,
             stage: Stage::Ready,
         });
+        if before.is_some() {
+            member.ahead = work;
+        } else {
+            member.work = work;
+        }
         Some(())
     }
 
@@ -105,7 +124,11 @@ impl Streamed {
         };
         let own = at.assignment.filter(|it| it.id == work.assignment);
         match work.stage {
-            Stage::Ready => return self.begins(world, member, own, work),
+            Stage::Ready => return self.begins(world, member, own, work, false),
+            Stage::Wrote { at: to } if self.is_out_of_date(world, own, work) => {
+                self.aborts(world, to, Case::KnownAtLast);
+                work.stage = Stage::Ready;
+            }
             Stage::Wrote { at: to } if self.setup.conduct == Conduct::LooksFirst => {
                 return self.looks(world, member, own, work, to, NONE);
             }
@@ -125,19 +148,52 @@ impl Streamed {
             } => {
                 let late = self.setup.conduct == Conduct::LooksFirst;
                 let generation = if late { at.generation } else { generation };
-                work.stage = self.offers(world, member, to, generation, behind);
+                work.stage = self.offers(world, member, work.producer, to, generation, behind);
             }
             Stage::Offered { at: to } => return self.asks(world, member, work, to, net),
         }
         world.members[member].work = Some(work);
     }
 
+    /// Whether some of what was written was committed since, or whether that is not known.
+    fn is_out_of_date(&self, world: &World, own: Option<Assignment>, work: Work) -> bool {
+        own.is_some_and(|own| {
+            let is_looked = self.setup.conduct != Conduct::SkipsLastLook;
+            own.restore != Restore::Done || (is_looked && self.known(world, own, work) != 0)
+        })
+    }
+
+    /// The next step of what is written while something is committed.
+    fn goes_ahead(&self, world: &mut World, member: usize) {
+        let at = world.members[member];
+        let Some(mut ahead) = at.ahead else {
+            return;
+        };
+        let Some(written) = ahead.transaction() else {
+            let own = at.assignment.filter(|it| it.id == ahead.assignment);
+            return self.begins(world, member, own, ahead, true);
+        };
+        if world.log[usize::from(written)].stands == Stands::Open {
+            self.aborts(world, written, Case::FellBack);
+        }
+        ahead.stage = Stage::Ready;
+        world.members[member].ahead = Some(ahead);
+    }
+
     /// Begins a transaction over what is not known to be committed, with a producer that ends the former one.
-    fn begins(&self, world: &mut World, member: usize, own: Option<Assignment>, mut work: Work) {
-        let name = Member::name(self.setup.names, index(member));
+    fn begins(
+        &self,
+        world: &mut World,
+        member: usize,
+        own: Option<Assignment>,
+        mut work: Work,
+        is_ahead: bool,
+    ) {
+        let name = Member::name(self.setup.names, index(member), work.producer);
+        let producer = 1 << work.producer;
         let Some(mut assignment) = own else {
             self.meets(Case::LostBefore);
-            world.members[member].work = None;
+            world.members[member].goes_on(is_ahead, None);
             return;
         };
         let known = self.known(world, assignment, work);
@@ -147,22 +203,22 @@ impl Streamed {
             work.batch &= !known;
             let it = &mut world.members[member];
             it.assignment = Some(assignment);
-            it.work = (work.batch != 0).then_some(work);
+            it.goes_on(is_ahead, (work.batch != 0).then_some(work));
             return;
         }
-        if !world.members[member].has_producer {
+        if world.members[member].producers & producer == 0 {
             let mut open = world.transactions().iter();
             let open = open.rposition(|it| it.name == name && it.stands == Stands::Open);
             if let Some(open) = open {
                 self.aborts(world, index(open), Case::AbortedBySuccessor);
             }
-            world.members[member].has_producer = true;
+            world.members[member].producers |= producer;
             world.newest[usize::from(name)] = index(member);
             return;
         }
         if usize::from(world.newest[usize::from(name)]) != member {
             self.meets(Case::ThrownOutByTwin);
-            world.members[member].has_producer = false;
+            world.members[member].producers &= !producer;
             return;
         }
         let at = world.len;
@@ -177,7 +233,7 @@ impl Streamed {
         };
         world.len += 1;
         work.stage = Stage::Wrote { at };
-        world.members[member].work = Some(work);
+        world.members[member].goes_on(is_ahead, Some(work));
     }
 
     /// Looks whether the partition is its own, and how far it is read with this batch.
@@ -215,13 +271,14 @@ impl Streamed {
         &self,
         world: &mut World,
         member: usize,
+        producer: u8,
         at: u8,
         generation: u8,
         behind: u8,
     ) -> Stage {
         if world.log[usize::from(at)].stands != Stands::Open {
             self.meets(Case::FencedProducer);
-            world.members[member].has_producer = false;
+            world.members[member].producers &= !(1 << producer);
             return Stage::Ready;
         }
         if self.setup.conduct == Conduct::LeavesOffsetsOut {
@@ -277,7 +334,13 @@ impl Streamed {
     fn answered(&self, world: &mut World, member: usize, work: Work, at: u8) {
         let behind = world.log[usize::from(at)].behind;
         let member = &mut world.members[member];
-        member.work = None;
+        if let Some(ahead) = member.ahead
+            && ahead.batch != work.batch
+            && ahead.transaction().is_some()
+        {
+            self.meets(Case::WrittenAhead);
+        }
+        member.goes_on(false, None);
         match &mut member.assignment {
             Some(own) if own.id == work.assignment => {
                 own.finished |= work.batch;
@@ -296,7 +359,12 @@ impl Streamed {
             work.tried = world.log[usize::from(at)].at;
         }
         let member = &mut world.members[member];
-        member.has_producer = false;
+        member.producers &= !(1 << work.producer);
+        if let Some(again) = &mut member.ahead
+            && again.batch == work.batch
+        {
+            again.tried = work.tried;
+        }
         work.stage = Stage::Ready;
         member.work = Some(work);
         if self.setup.conduct != Conduct::ForgetsSilence

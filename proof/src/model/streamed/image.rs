@@ -7,7 +7,7 @@ use semel_core::{Admission, ClaimRequest};
 use super::Streamed;
 use super::law::Case;
 use super::setup::Conduct;
-use super::world::{Assignment, Work, World};
+use super::world::{Assignment, Member, Work, World};
 use crate::model::numbers::{NONE, claim_id, fingerprint, instant, ticks};
 
 impl Streamed {
@@ -71,13 +71,19 @@ impl Streamed {
         known
     }
 
-    /// Decides the records that come next, and answers with those that are granted.
-    pub(crate) fn admit(&self, world: &mut World, name: u8, own: &mut Assignment) -> u8 {
+    /// Decides the records that come next behind those that are `pending`, and answers with those that are granted.
+    pub(crate) fn admit(
+        &self,
+        world: &mut World,
+        name: u8,
+        own: &mut Assignment,
+        pending: u8,
+    ) -> u8 {
         let image = self.image(world, *own);
         let (mut batch, mut taken) = (0_u8, 0);
         for record in usize::from(own.from)..self.setup.records.len() {
             let bit = 1 << record;
-            if own.finished & bit != 0 {
+            if (own.finished | pending) & bit != 0 {
                 continue;
             }
             if taken == self.setup.batch {
@@ -91,6 +97,11 @@ impl Streamed {
             let operation = self.setup.records[record].operation;
             let admission = match standing {
                 Standing::Free(_) => {
+                    let mut under_way = self.records_of(pending);
+                    if under_way.any(|it| self.setup.records[it].operation == operation) {
+                        self.meets(Case::Pending);
+                        continue;
+                    }
                     let twin = self
                         .records_of(batch)
                         .any(|it| self.setup.records[it].operation == operation);
@@ -109,7 +120,7 @@ impl Streamed {
             match admission {
                 Admission::Replay { .. } => {
                     let by = |it: &super::world::Transaction| {
-                        it.name == name
+                        Member::are_one_s(it.name, name)
                             && self
                                 .records_of(it.records)
                                 .any(|it| self.setup.records[it].operation == operation)

@@ -41,6 +41,11 @@ named! {
     AckedAlone = "streamed: offsets committed without a transaction",
     AckFenced = "streamed: offsets without a transaction refused",
     MovedMeanwhile = "streamed: committed, and its partition moved before the answer",
+    OlderOffsets = "streamed: marker of older offsets after that of newer ones",
+    WrittenAhead = "streamed: committed behind a batch that was committed after it was written",
+    FellBack = "streamed: what was written behind a batch that is written again",
+    KnownAtLast = "streamed: found committed at the last look",
+    Pending = "streamed: held back while its operation is committed",
 }
 
 named! {
@@ -52,4 +57,5 @@ named! {
     Rebalanced = "partition moved",
     TimedOut = "transaction timed out",
     TransformFailed = "call failed",
+    AskedAgain = "asked again",
 }

@@ -31,6 +31,10 @@ pub(crate) enum Conduct {
     SkipsUnfinished,
     /// Remembers nothing of what the request was.
     ForgetsRequests,
+    /// Commits what is written without a look at what was committed since. K08
+    SkipsLastLook,
+    /// Commits offsets while nobody knows whether later ones are committed.
+    AcksInDoubt,
 }
 
 /// What the broker does.
@@ -60,6 +64,8 @@ pub(crate) struct Budget {
     pub(crate) rebalances: u8,
     /// Transactions that take longer than their time.
     pub(crate) timeouts: u8,
+    /// Commits that are asked for again before they are answered.
+    pub(crate) again: u8,
     /// Transforms that fail, to be tried again.
     pub(crate) failures: u8,
     /// Transforms that fail for good.
@@ -74,6 +80,8 @@ pub(crate) struct Setup {
     pub(crate) records: &'static [Post],
     /// The most of them in one transaction.
     pub(crate) batch: u8,
+    /// Whether the next batch is written while one is committed.
+    pub(crate) is_ahead: bool,
     pub(crate) ticks: u8,
     pub(crate) window: u8,
     pub(crate) age_gate: bool,
@@ -124,6 +132,7 @@ impl Setup {
             name,
             records: TWO,
             batch: 2,
+            is_ahead: false,
             ticks: 0,
             window: 20,
             age_gate: true,
@@ -134,6 +143,7 @@ impl Setup {
                 delayed: 0,
                 rebalances: 1,
                 timeouts: 0,
+                again: 0,
                 failures: 0,
                 refusals: 0,
             },
@@ -229,6 +239,29 @@ pub(crate) fn all() -> Vec<Setup> {
                 ..Budget::default()
             },
             ..Setup::of("streamed, window over")
+        },
+        Setup {
+            batch: 1,
+            is_ahead: true,
+            budget: Budget {
+                rebalances: 1,
+                lost: 1,
+                delayed: 1,
+                ..Budget::default()
+            },
+            ..Setup::of("streamed, two under way")
+        },
+        Setup {
+            batch: 1,
+            is_ahead: true,
+            records: TWINS,
+            budget: Budget {
+                rebalances: 1,
+                crashes: 1,
+                again: 1,
+                ..Budget::default()
+            },
+            ..Setup::of("streamed, asked again")
         },
     ]
 }

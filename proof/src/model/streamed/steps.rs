@@ -21,6 +21,14 @@ pub(crate) enum Action {
         member: u8,
         net: Net,
     },
+    /// It does the next step of what it writes meanwhile.
+    Ahead {
+        member: u8,
+    },
+    /// It is asked for the same batch again before it has answered.
+    Again {
+        member: u8,
+    },
     /// It does the next step of restoring its image.
     Restore {
         member: u8,
@@ -92,7 +100,9 @@ impl Action {
                 Net::AnswerLost => Some(Fault::AnswerLost),
                 Net::Delayed => Some(Fault::Delayed),
             },
+            Self::Again { .. } => Some(Fault::AskedAgain),
             Self::Tick
+            | Self::Ahead { .. }
             | Self::Restore { .. }
             | Self::Ack { .. }
             | Self::ThrownOut { .. }
@@ -134,8 +144,8 @@ impl Streamed {
             let at = index(at);
             match transaction.stands {
                 Stands::Open => {
-                    let works = world.members.iter().filter_map(|member| member.work);
-                    let is_awaited = works.into_iter().any(|it| it.transaction() == Some(at));
+                    let mut works = world.members.iter().flat_map(Member::works);
+                    let is_awaited = works.any(|it| it.transaction() == Some(at));
                     if !is_awaited || world.left.timeouts > 0 {
                         actions.push(Action::TimeOut { at });
                     }
@@ -185,6 +195,18 @@ impl Streamed {
                 }
             }
         }
+        let has_written = at.work.is_some_and(|work| work.transaction().is_some());
+        let goes_ahead = at.ahead.is_some_and(|ahead| match ahead.stage {
+            Stage::Ready => has_written && self.may_go(world, member, at, ahead),
+            // It is to be written behind that.
+            _ => !has_written,
+        });
+        if goes_ahead {
+            actions.push(Action::Ahead { member });
+        }
+        if has_written && at.ahead.is_none() && left.again > 0 {
+            actions.push(Action::Again { member });
+        }
         let Some(assignment) = at.assignment else {
             return;
         };
@@ -202,9 +224,11 @@ impl Streamed {
         if assignment.restore != Restore::Done {
             return;
         }
-        // One commit at a time, with a transaction or without.
+        // One commit at a time, with a transaction or without; and none while nobody knows of a later one.
+        let has_doubt = at.works().any(|work| work.tried != NONE);
+        let has_doubt = has_doubt && self.setup.conduct != Conduct::AcksInDoubt;
         let alone = at.work.is_none_or(|work| match work.stage {
-            Stage::Ready | Stage::Wrote { .. } => true,
+            Stage::Ready | Stage::Wrote { .. } => !has_doubt,
             Stage::Knows { .. } | Stage::Looked { .. } | Stage::Offered { .. } => false,
         });
         if alone
@@ -214,7 +238,8 @@ impl Streamed {
         {
             actions.push(Action::Ack { member });
         }
-        if at.work.is_none() {
+        let is_ahead = self.setup.is_ahead && has_written && at.ahead.is_none();
+        if at.work.is_none() || is_ahead {
             let mut push = |came| actions.push(Action::Take { member, came });
             push(Came::Done);
             if left.failures > 0 {
@@ -234,7 +259,7 @@ impl Streamed {
         let Some(assignment) = at.assignment.filter(|it| it.id == work.assignment) else {
             return true;
         };
-        let name = Member::name(self.setup.names, member);
+        let name = Member::name(self.setup.names, member, work.producer);
         let has_room = usize::from(world.len) < world.log.len();
         assignment.restore == Restore::Done && !world.is_busy(name) && has_room
     }

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use super::Streamed;
 use super::law::Law;
 use super::steps::{Action, Came, Net};
-use super::world::{Restore, Stage, World};
+use super::world::{Restore, Stage, Work, World};
 
 /// One numbered sentence for each step, with how far the input is read afterwards.
 pub(crate) fn tell(model: &Streamed, path: &[(World, Option<Action>)]) -> String {
@@ -61,6 +61,15 @@ fn sentence(world: &World, action: Action) -> String {
             };
             format!("{} {what}{fate}", person(member))
         }
+        Action::Ahead { member } => {
+            let ahead = world.members[usize::from(member)].ahead;
+            let what = match ahead.and_then(Work::transaction) {
+                Some(at) => format!("takes back {}", number(at)),
+                None => "begins behind that".to_owned(),
+            };
+            format!("{} {what}", person(member))
+        }
+        Action::Again { member } => format!("{} is asked again", person(member)),
         Action::Restore { member } => {
             let own = world.members[usize::from(member)].assignment;
             let what = match own.map(|own| own.restore) {

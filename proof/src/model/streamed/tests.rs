@@ -78,6 +78,20 @@ fn a_member_that_looks_for_a_lost_commit_inside_the_window_only_is_caught() {
 }
 
 #[test]
+fn a_member_that_commits_without_a_last_look_is_caught() {
+    let wrong = |setup: &mut Setup| setup.conduct = Conduct::SkipsLastLook;
+    breaks(named("streamed, asked again"), wrong, Law::SingleOutput);
+}
+
+/// Found by the model in the adapter itself, in 31 steps: what was found committed is acknowledged while the
+/// commit behind it is not known.
+#[test]
+fn a_member_that_commits_offsets_in_doubt_is_caught() {
+    let wrong = |setup: &mut Setup| setup.conduct = Conduct::AcksInDoubt;
+    breaks(named("streamed, two under way"), wrong, Law::OffsetsRise);
+}
+
+#[test]
 fn an_owner_that_does_not_wait_for_markers_is_caught() {
     let wrong = |setup: &mut Setup| setup.conduct = Conduct::ReadsAtOnce;
     breaks(moved(), wrong, Law::OwnerKnows);

@@ -5,6 +5,8 @@ use crate::model::named::Breakable;
 use crate::model::numbers::NONE;
 
 pub(crate) const MEMBERS: usize = 2;
+/// Producers of a member.
+const PRODUCERS: usize = 2;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct World {
@@ -15,7 +17,7 @@ pub(crate) struct World {
     pub(crate) len: u8,
     pub(crate) members: [Member; MEMBERS],
     /// Whose producer of each transactional id is the newest.
-    pub(crate) newest: [u8; MEMBERS],
+    pub(crate) newest: [u8; MEMBERS * PRODUCERS],
     /// Records that were set aside, a bit each.
     pub(crate) listed: u8,
     /// A transaction whose commit is on its way.
@@ -89,8 +91,12 @@ pub(crate) struct Member {
     /// The generation that its client is in; `NONE` is thrown out, or not in yet.
     pub(crate) generation: u8,
     pub(crate) assignment: Option<Assignment>,
-    pub(crate) has_producer: bool,
+    /// Which of its producers are made, a bit each.
+    pub(crate) producers: u8,
+    /// What is committed next.
     pub(crate) work: Option<Work>,
+    /// What is written meanwhile.
+    pub(crate) ahead: Option<Work>,
 }
 
 /// What a member knows of the partition that it was given.
@@ -135,6 +141,8 @@ pub(crate) struct Work {
     pub(crate) batch: u8,
     /// When a transaction over it began of which nobody told the end.
     pub(crate) tried: u8,
+    /// Whose transaction it is.
+    pub(crate) producer: u8,
     pub(crate) stage: Stage,
 }
 
@@ -152,11 +160,15 @@ pub(crate) enum Stage {
     Offered { at: u8 },
 }
 
+/// How far the names of a member's producers are apart.
+const OWN: u8 = 2;
+
 pub(crate) const RESTARTED: Member = Member {
     generation: NONE,
     assignment: None,
-    has_producer: false,
+    producers: 0,
     work: None,
+    ahead: None,
 };
 
 const NOTHING: Transaction = Transaction {
@@ -187,7 +199,7 @@ impl World {
             log: [NOTHING; MOST_TRANSACTIONS],
             len: 0,
             members,
-            newest: [NONE; MEMBERS],
+            newest: [NONE; MEMBERS * PRODUCERS],
             listed: 0,
             late: None,
             left: setup.budget,
@@ -233,12 +245,32 @@ impl Assignment {
 }
 
 impl Member {
-    /// The transactional id of a member.
-    pub(crate) const fn name(names: Names, member: u8) -> u8 {
-        match names {
+    /// The transactional id of a member's producer.
+    pub(crate) const fn name(names: Names, member: u8, producer: u8) -> u8 {
+        let own = match names {
             Names::Kept | Names::Fresh => member,
             Names::Shared => 0,
+        };
+        own + producer * OWN
+    }
+
+    /// Whether two transactional ids are of one member.
+    pub(crate) const fn are_one_s(one: u8, other: u8) -> bool {
+        one != NONE && other != NONE && one % OWN == other % OWN
+    }
+
+    /// Notes how it goes on with one of the two. What is written meanwhile comes next.
+    pub(crate) fn goes_on(&mut self, is_ahead: bool, work: Option<Work>) {
+        if is_ahead {
+            self.ahead = work;
+            return;
         }
+        self.work = work.or_else(|| self.ahead.take());
+    }
+
+    /// What it has under way, in its order.
+    pub(crate) fn works(&self) -> impl Iterator<Item = Work> + use<> {
+        self.work.into_iter().chain(self.ahead)
     }
 }
 

@@ -190,7 +190,27 @@ pub(super) const BUGS: &[Bug] = &[
         "K07",
         "streamed",
         "commits a batch that nobody waits for any more",
-        &["streamed::a_batch_is_committed_in_its_turn_while_somebody_waits_for_it"],
+        &["turns::a_batch_is_committed_in_its_turn_while_somebody_waits_for_it"],
+    ),
+    kafka(
+        "K08",
+        "streamed",
+        "commits what was written without a look at what was committed since",
+        &["turns::a_batch_that_is_asked_for_again_meanwhile_is_committed_once"],
+    ),
+    kafka(
+        "K09",
+        "streamed",
+        "keeps what was written behind a batch that is written again",
+        &["turns::a_batch_is_written_behind_the_one_before_and_again_when_that_falls_back"],
+    ),
+    kafka(
+        "K10",
+        "streamed",
+        "lets the next batch be written while keys of records are under way that are not those of operations",
+        &[
+            "turns::where_a_record_may_have_a_key_of_its_own_the_next_batch_is_written_once_this_one_is_there",
+        ],
     ),
     engine(
         "K04",

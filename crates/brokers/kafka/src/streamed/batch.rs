@@ -7,7 +7,7 @@ use semel_core::port::source::DeliveryId;
 use semel_core::port::streamed::{Committed, Finished};
 use semel_core::{Error, Result, Timestamp};
 
-use super::{Images, unavailable};
+use super::{AT_HAND, Images};
 use crate::record::KEY;
 use crate::shared::{AssignmentId, Place, Shared};
 
@@ -37,22 +37,27 @@ pub(super) struct Doubts {
     found: BTreeSet<DeliveryId>,
 }
 
+impl Doubts {
+    /// Whether there are none.
+    pub(super) fn is_empty(&self) -> bool {
+        self.tried.is_empty()
+    }
+}
+
 /// Where each was read. `None`: not by this member, or not any more.
 pub(super) fn places(shared: &Shared, finished: &[Finished]) -> Vec<Option<Place>> {
     let ids: Vec<_> = finished.iter().map(|it| it.delivery).collect();
     shared.lock().places(&ids)
 }
 
-/// Sorts by assignment what is to be committed, and answers for what was. What is in neither is gone.
+/// Sorts by assignment what is to be committed, and answers for it. What is in neither is gone.
 pub(super) fn sort<'f>(
     images: &Images,
     finished: &'f [Finished],
     places: Vec<Option<Place>>,
     refused: &BTreeMap<DeliveryId, Error>,
-    doubts: &mut Doubts,
     answers: &mut [Committed],
 ) -> Result<Batch<'f>> {
-    let now = images.clock.now();
     let known = images.lock();
     let mut batch = Batch::new();
     for ((finished, place), answer) in finished.iter().zip(places).zip(answers) {
@@ -62,30 +67,55 @@ pub(super) fn sort<'f>(
         let Some(known) = known.get(&place.assignment) else {
             continue;
         };
-        if !known.is_restored {
-            let message = "what was committed is being restored from the changelog";
-            return Err(unavailable(message).not_applied());
-        }
+        known.is_known()?;
         if let Some(error) = refused.get(&finished.delivery) {
             *answer = Committed::Refused(error.clone());
             continue;
         }
         *answer = Committed::Done;
-        let tried = doubts.tried.get(&finished.delivery).copied();
-        // It was granted, so whatever is known of it was committed since: by us.
-        if doubts.found.contains(&finished.delivery) {
-            continue;
-        }
-        if known.image.is_committed(&finished.entry, tried, now) {
-            if tried.is_some() {
-                doubts.found.insert(finished.delivery);
-            }
-        } else {
-            let items = batch.entry(place.assignment).or_default();
-            items.push(Item { place, finished });
-        }
+        let items = batch.entry(place.assignment).or_default();
+        items.push(Item { place, finished });
     }
     Ok(batch)
+}
+
+/// Leaves out what was committed before. Whether something was.
+pub(super) fn leave_out_committed(
+    images: &Images,
+    batch: &mut Batch<'_>,
+    doubts: &mut Doubts,
+) -> Result<bool> {
+    let now = images.clock.now();
+    let known = images.lock();
+    let mut were_some = false;
+    for (id, items) in batch.iter_mut() {
+        let Some(known) = known.get(id) else {
+            continue;
+        };
+        known.is_known()?;
+        // Each was granted, so whatever is known of it was committed since: by us.
+        let mut is_committed = |finished: &Finished| {
+            let tried = doubts.tried.get(&finished.delivery).copied();
+            let is_committed = doubts.found.contains(&finished.delivery)
+                || known.image.is_committed(&finished.entry, tried, now);
+            if is_committed && tried.is_some() {
+                doubts.found.insert(finished.delivery);
+            }
+            is_committed
+        };
+        let is_any = items.chunks(AT_HAND).any(|items| {
+            for item in items {
+                known.image.warm(item.finished.id);
+            }
+            items.iter().any(|item| is_committed(item.finished))
+        });
+        if is_any {
+            items.retain(|item| !is_committed(item.finished));
+            were_some = true;
+        }
+    }
+    batch.retain(|_, items| !items.is_empty());
+    Ok(were_some)
 }
 
 /// One thing of a batch.

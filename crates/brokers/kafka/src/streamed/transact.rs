@@ -1,42 +1,38 @@
-//! The transactional producer: everything of a batch at once, or nothing.
+//! Everything of a batch at once, or nothing: it is written behind the batch before, and committed when that one is.
+//!
+//! What was decided may be out of date when it is committed: the same batch may have been committed for whoever asked
+//! before, or its partition may have gone. So one transaction at a time is committed, and looked through before.
 
 use std::collections::BTreeMap;
-use std::sync::Weak;
-use std::time::Duration;
+use std::sync::{Arc, Mutex, OnceLock, Weak};
 
 use rdkafka::Offset;
 use rdkafka::TopicPartitionList;
-use rdkafka::config::ClientConfig;
 use rdkafka::consumer::{BaseConsumer, Consumer, ConsumerGroupMetadata};
-use rdkafka::error::{KafkaError, RDKafkaErrorCode};
+use rdkafka::error::KafkaError;
 use rdkafka::producer::{BaseProducer, BaseRecord, Producer};
 use semel_core::port::source::DeliveryId;
-use semel_core::port::streamed::{Committed, Finished};
+use semel_core::port::streamed::{Committed, Finished, Progress, Turn};
 use semel_core::{Error, ErrorKind, Result, Timestamp};
 
-use super::batch::{self, Batch, Doubts, first, in_turns, sort, sorted};
+use super::batch::{self, Batch, Doubts, first, in_turns, leave_out_committed, sort, sorted};
 use super::block;
+use super::line::Line;
+use super::named::Producers;
 use super::producer::{Reports, drain, publish, retried, send};
-use super::{AGAIN, Images, StreamOptions, unavailable};
+use super::{AGAIN, Images, StreamOptions, lock};
 use crate::consume::Context;
-use crate::error::{NO_RIGHT, NO_TOPIC, TOO_LARGE, not_made};
-use crate::options::{AUTO_CREATE, Options, client};
+use crate::error::TOO_LARGE;
 use crate::shared::{AssignmentId, Place, Shared};
 
-/// One producer, one transaction at a time.
+/// Whoever commits what a member has done.
 pub(super) struct Transactor {
-    options: StreamOptions,
-    config: ClientConfig,
-    made: Option<Made>,
-    doubts: Doubts,
-    pub(super) consumer: Weak<BaseConsumer<Context>>,
-}
-
-/// A producer whose transactions may begin.
-struct Made {
-    producer: BaseProducer<Reports>,
-    /// Whether it has looked the changelog up, which may be made after it.
-    has_changelog: bool,
+    pub(super) options: StreamOptions,
+    pub(super) producers: Arc<Producers>,
+    pub(super) images: Arc<Images>,
+    pub(super) shared: Arc<Shared>,
+    pub(super) consumer: OnceLock<Weak<BaseConsumer<Context>>>,
+    doubts: Mutex<Doubts>,
 }
 
 /// Why a transaction did not come about.
@@ -47,264 +43,284 @@ enum Failed {
     Unknown(Error),
     /// Some of it belongs to somebody else by now; aborted.
     Gone,
+    /// The batch before is to be written first, or some of it is committed by now; aborted.
+    Again,
     /// The brokers never take what this delivery puts out; aborted.
     Refused(DeliveryId, Error),
 }
 
 impl Transactor {
-    pub(super) fn new(options: StreamOptions, source: &Options) -> Result<Self> {
-        let mut config = client(&source.brokers, &options.properties, OURS)?;
-        config.set("transactional.id", &*options.transactional_id);
-        config.set(
-            "transaction.timeout.ms",
-            options.transaction_timeout.as_millis().to_string(),
-        );
-        for (name, value) in [
-            ("linger.ms", "5"),
-            // What was taken needs no word of its own.
-            ("delivery.report.only.error", "true"),
-            ("queue.buffering.max.messages", "200000"),
-            // A look makes nothing, and a name that is misspelt is no topic.
-            (AUTO_CREATE, "false"),
-        ] {
-            if config.get(name).is_none() {
-                config.set(name, value);
-            }
-        }
-        Ok(Self {
+    pub(super) fn new(
+        options: StreamOptions,
+        producers: Arc<Producers>,
+        images: Arc<Images>,
+        shared: Arc<Shared>,
+    ) -> Self {
+        Self {
             options,
-            config,
-            made: None,
-            doubts: Doubts::default(),
-            consumer: Weak::new(),
-        })
-    }
-
-    /// Makes the producer ahead of its first transaction. What fails now is met again then.
-    pub(super) fn begin(&mut self) {
-        let _ = self.made();
+            producers,
+            images,
+            shared,
+            consumer: OnceLock::new(),
+            doubts: Mutex::default(),
+        }
     }
 
     /// Commits what is still this member's. `places` are those of all of them, as far as they were known.
     pub(super) fn commit(
-        &mut self,
-        images: &Images,
-        shared: &Shared,
+        &self,
         finished: &[Finished],
         places: Vec<Option<Place>>,
-    ) -> Result<Vec<Committed>> {
-        let answers = self.commit_all(images, shared, finished, places)?;
-        self.doubts = Doubts::default();
-        Ok(answers)
-    }
-
-    fn commit_all(
-        &mut self,
-        images: &Images,
-        shared: &Shared,
-        finished: &[Finished],
-        places: Vec<Option<Place>>,
+        line: &Line<impl Turn>,
     ) -> Result<Vec<Committed>> {
         let mut places = Some(places);
         let mut refused = BTreeMap::new();
         let mut is_alone = false;
+        // What was granted was not committed then, so only whoever asks again need look before it writes.
+        let mut looks = !lock(&self.doubts).is_empty();
         loop {
+            line.come(if is_alone {
+                Progress::Committed
+            } else {
+                Progress::Written
+            })?;
             let mut answers = vec![Committed::Gone; finished.len()];
             let places = places.take();
-            let places = places.unwrap_or_else(|| batch::places(shared, finished));
-            let mut batch = sort(
-                images,
-                finished,
-                places,
-                &refused,
-                &mut self.doubts,
-                &mut answers,
-            )?;
+            let places = places.unwrap_or_else(|| batch::places(&self.shared, finished));
+            let mut batch = sort(&self.images, finished, places, &refused, &mut answers)?;
+            if std::mem::replace(&mut looks, true) {
+                leave_out_committed(&self.images, &mut batch, &mut lock(&self.doubts))?;
+            }
             let count = batch.values().map(Vec::len).sum::<usize>();
             if count == 0 {
-                return Ok(answers);
+                line.come(Progress::Committed)?;
+                return Ok(self.is_known(answers));
             }
             if is_alone && count > 1 {
                 batch = first(batch);
             }
-            let at = images.clock.now();
-            match self.transact(shared, &batch, at) {
-                Ok(()) => {}
-                Err(Failed::Gone) => {
-                    // Until the consumer has told what it lost.
-                    std::thread::sleep(AGAIN);
-                    continue;
-                }
+            match self.transact(&mut batch, line, is_alone) {
+                Ok(()) if is_alone => {}
+                Ok(()) => return Ok(self.is_known(answers)),
+                Err(Failed::Again) => {}
+                // Until the consumer has told what it lost.
+                Err(Failed::Gone) => std::thread::sleep(AGAIN),
                 // The broker refuses the records that came with it, too. One by one, it tells which it is.
-                Err(Failed::Refused(..)) if count > 1 && !is_alone => {
-                    is_alone = true;
-                    continue;
-                }
+                Err(Failed::Refused(..)) if count > 1 && !is_alone => is_alone = true,
                 Err(Failed::Refused(delivery, error)) => {
                     refused.insert(delivery, error);
-                    continue;
                 }
                 Err(Failed::Aborted(error)) => return Err(error.not_applied()),
-                Err(Failed::Unknown(error)) => {
-                    for item in batch.values().flatten() {
-                        self.doubts.tried.insert(item.finished.delivery, at);
-                    }
-                    images.doubt();
-                    return Err(error);
-                }
-            }
-            let mut known = images.lock();
-            for (id, items) in &batch {
-                if let Some(known) = known.get_mut(id) {
-                    known
-                        .image
-                        .insert(at, items.iter().map(|item| item.finished.entry));
-                    known.image.sweep(at);
-                }
-            }
-            drop(known);
-            if !is_alone {
-                return Ok(answers);
+                Err(Failed::Unknown(error)) => return Err(error),
             }
         }
     }
 
+    /// The end of every transaction over the batch is known.
+    fn is_known(&self, answers: Vec<Committed>) -> Vec<Committed> {
+        *lock(&self.doubts) = Doubts::default();
+        self.shared.lock().is_in_doubt = false;
+        answers
+    }
+
+    /// The batch is what was committed then.
     fn transact(
-        &mut self,
-        shared: &Shared,
+        &self,
+        batch: &mut Batch<'_>,
+        line: &Line<impl Turn>,
+        is_alone: bool,
+    ) -> std::result::Result<(), Failed> {
+        let mut taken = self.producers.take().map_err(Failed::Aborted)?;
+        let at = self.images.clock.now();
+        let done = (|| {
+            let producer = taken.producer(&self.options.changelog)?;
+            drop(producer.context().refused());
+            self.write(producer, batch, at)?;
+            if !is_alone {
+                self.wait(producer, line)?;
+            }
+            self.finish(producer, batch, line, at, is_alone)
+        })();
+        let Err(ended) = done else {
+            return Ok(());
+        };
+        line.pass(Progress::Unwritten);
+        let timeout = self.options.transaction_timeout;
+        Err(match ended {
+            Ended::Gone => {
+                taken.abort(timeout);
+                Failed::Gone
+            }
+            Ended::Again => {
+                taken.abort(timeout);
+                Failed::Again
+            }
+            Ended::Ours(error) => {
+                taken.abort(timeout);
+                Failed::Aborted(error)
+            }
+            Ended::Abort(error) => {
+                let refused = taken.made().and_then(|it| it.producer.context().refused());
+                taken.abort(timeout);
+                match refused {
+                    Some((delivery, error)) => {
+                        // The record that is missing leaves a gap in the sequence numbers of this one.
+                        taken.lose();
+                        Failed::Refused(delivery, self.too_large(error))
+                    }
+                    None => Failed::Aborted(taken.refused(error)),
+                }
+            }
+            Ended::Unknown(error) => {
+                taken.replace();
+                Failed::Unknown(taken.refused(error))
+            }
+        })
+    }
+
+    /// Hands a transaction's records over.
+    fn write(
+        &self,
+        producer: &BaseProducer<Reports>,
         batch: &Batch<'_>,
         at: Timestamp,
-    ) -> std::result::Result<(), Failed> {
-        let consumer = self.consumer.clone();
-        let timeout = self.options.transaction_timeout;
+    ) -> std::result::Result<(), KafkaError> {
         let StreamOptions {
             output,
             changelog,
             has_id_header,
             ..
-        } = self.options.clone();
-        let Made {
-            producer,
-            has_changelog,
-        } = self.made()?;
-        if !std::mem::replace(has_changelog, true) {
-            look_up(producer, &changelog);
+        } = &self.options;
+        producer.begin_transaction()?;
+        // The changelog first: librdkafka adds to the transaction what partitions it was given meanwhile, one
+        // request behind the other, and sends nothing to a partition before.
+        for items in batch.values() {
+            let entries: Vec<_> = items.iter().map(|item| item.finished.entry).collect();
+            let partition = items.first().map_or(0, |item| item.place.partition);
+            for block in block::write(at, &entries) {
+                let record: BaseRecord<'_, [u8], [u8], usize> =
+                    BaseRecord::with_opaque_to(changelog, 0)
+                        .partition(partition)
+                        .payload(&block);
+                send(producer, record)?;
+            }
         }
-        drop(producer.context().refused());
-        let done = (|| {
-            producer.begin_transaction().map_err(Ended::of)?;
-            // The changelog first: librdkafka adds to the transaction what partitions it was given meanwhile, one
-            // request behind the other, and sends nothing to a partition before.
-            for items in batch.values() {
-                let entries: Vec<_> = items.iter().map(|item| item.finished.entry).collect();
-                let partition = items.first().map_or(0, |item| item.place.partition);
-                for block in block::write(at, &entries) {
-                    let record: BaseRecord<'_, [u8], [u8], usize> =
-                        BaseRecord::with_opaque_to(&changelog, 0)
-                            .partition(partition)
-                            .payload(&block);
-                    send(producer, record).map_err(Ended::of)?;
+        publish(producer, output, in_turns(batch), *has_id_header)
+    }
+
+    /// Waits for the batch before, and lets the next one be written meanwhile.
+    fn wait(
+        &self,
+        producer: &BaseProducer<Reports>,
+        line: &Line<impl Turn>,
+    ) -> std::result::Result<(), Ended> {
+        let timeout = self.options.transaction_timeout;
+        // Records of one key are never in two batches, so they stay in order. Where keys of records are not those of
+        // operations, the brokers have to have them before.
+        if !self.options.is_copartitioned || semel_core::planted("K10") {
+            line.pass(Progress::Written);
+        }
+        if line.may_commit()? {
+            return Ok(());
+        }
+        drain(producer, timeout)?;
+        line.pass(Progress::Written);
+        // The time of the transaction runs meanwhile.
+        if line.may_commit_within(timeout / 2)? {
+            return Ok(());
+        }
+        Err(Ended::Again)
+    }
+
+    /// Commits what was written, after a last look.
+    fn finish(
+        &self,
+        producer: &BaseProducer<Reports>,
+        batch: &mut Batch<'_>,
+        line: &Line<impl Turn>,
+        at: Timestamp,
+        is_alone: bool,
+    ) -> std::result::Result<(), Ended> {
+        let timeout = self.options.transaction_timeout;
+        let alone = self.shared.commits_alone();
+        if leave_out_committed(&self.images, batch, &mut lock(&self.doubts))?
+            && !semel_core::planted("K08")
+        {
+            return Err(Ended::Again);
+        }
+        let (positions, metadata) = self.positions(batch)?;
+        let mut offsets = TopicPartitionList::new();
+        for (topic, partition, behind) in positions.values() {
+            offsets.add_partition_offset(topic, *partition, Offset::Offset(*behind))?;
+        }
+        // While the brokers take what was handed over.
+        let told = if semel_core::planted("K03") {
+            Ok(())
+        } else {
+            retried(timeout, || {
+                producer.send_offsets_to_transaction(&offsets, &metadata, timeout)
+            })
+        };
+        drain(producer, timeout)?;
+        told?;
+        if !is_alone {
+            line.pass(Progress::Written);
+        }
+        // Whatever this says but for an abort, the coordinator may have heard it.
+        match retried(timeout, || producer.commit_transaction(timeout)) {
+            Ok(()) => {}
+            Err(KafkaError::Transaction(error)) if error.txn_requires_abort() => {
+                return Err(Ended::Abort(KafkaError::Transaction(error)));
+            }
+            Err(error) => {
+                // Before anybody else looks.
+                let mut doubts = lock(&self.doubts);
+                for item in batch.values().flatten() {
+                    doubts.tried.insert(item.finished.delivery, at);
                 }
-            }
-            publish(producer, &output, in_turns(batch), has_id_header).map_err(Ended::of)?;
-            let alone = shared.commits_alone();
-            let (positions, metadata) = positions(&consumer, shared, batch)?;
-            let mut offsets = TopicPartitionList::new();
-            for (topic, partition, behind) in positions.values() {
-                let behind = Offset::Offset(*behind);
-                offsets
-                    .add_partition_offset(topic, *partition, behind)
-                    .map_err(Ended::of)?;
-            }
-            // While the brokers take what was handed over.
-            let told = if semel_core::planted("K03") {
-                Ok(())
-            } else {
-                retried(timeout, || {
-                    producer.send_offsets_to_transaction(&offsets, &metadata, timeout)
-                })
-            };
-            drain(producer, timeout).map_err(Ended::of)?;
-            told.map_err(Ended::of)?;
-            // Whatever this says but for an abort, the coordinator may have heard it.
-            retried(timeout, || producer.commit_transaction(timeout)).map_err(Ended::of_commit)?;
-            Ok((positions, alone))
-        })();
-        match done {
-            Ok((positions, _alone)) => {
-                let mut state = shared.lock();
-                for ((id, items), (_, _, behind)) in batch.iter().zip(positions.into_values()) {
-                    state.committed(*id, &sorted(items), behind);
-                }
-                drop(state);
-                shared.wake();
-                Ok(())
-            }
-            Err(Ended::Gone) => {
-                self.abort();
-                Err(Failed::Gone)
-            }
-            Err(Ended::Abort(error)) => {
-                let made = self.made.as_ref();
-                let refused = made.and_then(|it| it.producer.context().refused());
-                self.abort();
-                Err(match refused {
-                    Some((delivery, error)) => {
-                        // The record that is missing leaves a gap in the sequence numbers of this one.
-                        self.made = None;
-                        Failed::Refused(delivery, self.too_large(error))
-                    }
-                    None => Failed::Aborted(self.refused(error)),
-                })
-            }
-            Err(Ended::Unknown(error)) => {
-                // A new producer of the same name makes the coordinator end it, one way or the other. Without
-                // one, the coordinator does so by itself when the transaction's time is over.
-                self.made = None;
-                let _ = self.made();
-                Err(Failed::Unknown(self.refused(error)))
+                self.shared.lock().is_in_doubt = true;
+                self.images.doubt();
+                return Err(Ended::Unknown(error));
             }
         }
+        let mut state = self.shared.lock();
+        for ((id, items), (_, _, behind)) in batch.iter().zip(positions.into_values()) {
+            state.committed(*id, &sorted(items), behind);
+        }
+        drop(state);
+        let mut known = self.images.lock();
+        for (id, items) in &*batch {
+            if let Some(known) = known.get_mut(id) {
+                let entries = items.iter().map(|item| item.finished.entry);
+                known.image.insert(at, entries);
+                known.image.sweep(at);
+            }
+        }
+        drop((known, alone));
+        self.shared.wake();
+        Ok(())
     }
 
-    /// The producer, made where there is none; its former transaction has ended then.
-    fn made(&mut self) -> std::result::Result<&mut Made, Failed> {
-        if self.made.is_none() {
-            let producer = self.make()?;
-            self.made = Some(Made {
-                producer,
-                has_changelog: false,
-            });
+    /// How far the input is read with this batch, and the group's metadata that prove it ours.
+    fn positions(
+        &self,
+        batch: &Batch<'_>,
+    ) -> std::result::Result<(Positions, ConsumerGroupMetadata), Ended> {
+        let consumer = self.consumer.get().and_then(Weak::upgrade);
+        let consumer = consumer.ok_or(Ended::Gone)?;
+        // First the metadata, then the look: a partition that is ours after it was ours in its generation. A
+        // member that was thrown out has metadata of no generation, and knows that its assignment is lost.
+        let metadata = consumer.group_metadata().ok_or(Ended::Gone)?;
+        if consumer.assignment_lost() {
+            return Err(Ended::Gone);
         }
-        self.made
-            .as_mut()
-            .ok_or_else(|| Failed::Aborted(unavailable("no producer")))
-    }
-
-    fn make(&self) -> std::result::Result<BaseProducer<Reports>, Failed> {
-        let producer: BaseProducer<Reports> = self
-            .config
-            .create_with_context(Reports::default())
-            .map_err(|error| Failed::Aborted(not_made(error)))?;
-        // Whoever begins before a broker is connected begins again half a second later. What answers a look is the
-        // connection that the client began with, which counts as none of a broker.
-        let output = &self.options.output;
-        if look_up(&producer, output) {
-            let _ = producer.client().fetch_watermarks(output, 0, LOOK_UP);
+        let state = self.shared.lock();
+        let mut positions = Positions::new();
+        for (id, items) in batch {
+            let position = state.behind(*id, &sorted(items)).ok_or(Ended::Gone)?;
+            positions.insert(*id, position);
         }
-        let begun = retried(INIT, || producer.init_transactions(INIT));
-        begun.map_err(|error| Failed::Aborted(self.refused(error)))?;
-        Ok(producer)
-    }
-
-    /// Ends the open transaction; without success, a new producer does.
-    fn abort(&mut self) {
-        if let Some(Made { producer, .. }) = &self.made {
-            let timeout = self.options.transaction_timeout;
-            if retried(timeout, || producer.abort_transaction(timeout)).is_err() {
-                self.made = None;
-            }
-        }
+        Ok((positions, metadata))
     }
 
     fn too_large(&self, error: KafkaError) -> Error {
@@ -313,103 +329,34 @@ impl Transactor {
             .not_applied()
             .with_source(error)
     }
-
-    fn refused(&self, error: KafkaError) -> Error {
-        let StreamOptions {
-            output,
-            transactional_id,
-            ..
-        } = &self.options;
-        let message = match error.rdkafka_error_code() {
-            Some(RDKafkaErrorCode::ProducerFenced | RDKafkaErrorCode::InvalidProducerEpoch) => {
-                format!(
-                    "transactions as {transactional_id}: another producer of the same name is at \
-                     work, or the transaction took longer than its timeout"
-                )
-            }
-            Some(RDKafkaErrorCode::TransactionalIdAuthorizationFailed) => format!(
-                "transactions as {transactional_id}: the user may not use the name; grant Write \
-                 and Describe on the transactional id"
-            ),
-            Some(RDKafkaErrorCode::UnknownTopicOrPartition | RDKafkaErrorCode::UnknownTopic) => {
-                format!("{output}: {NO_TOPIC}")
-            }
-            Some(RDKafkaErrorCode::TopicAuthorizationFailed) => {
-                format!("{output}: {NO_RIGHT}")
-            }
-            _ => format!("{output}: the transaction was not committed"),
-        };
-        unavailable(message).with_source(error)
-    }
 }
 
-/// Looks up a topic, so that the first record need not wait for that. Whether the brokers say that it is there.
-fn look_up(producer: &BaseProducer<Reports>, topic: &str) -> bool {
-    let found = producer.client().fetch_metadata(Some(topic), LOOK_UP);
-    found.is_ok_and(|it| it.topics().iter().any(|topic| topic.error().is_none()))
-}
-
-/// How far the input is read with this batch, by assignment.
+/// How far the input is read with a batch, by assignment.
 type Positions = BTreeMap<AssignmentId, (Box<str>, i32, i64)>;
-
-/// How far the input is read with this batch, and the group's metadata that prove it ours.
-fn positions(
-    consumer: &Weak<BaseConsumer<Context>>,
-    shared: &Shared,
-    batch: &Batch<'_>,
-) -> std::result::Result<(Positions, ConsumerGroupMetadata), Ended> {
-    let consumer = consumer.upgrade().ok_or(Ended::Gone)?;
-    // First the metadata, then the look: a partition that is ours after it was ours in its generation. A
-    // member that was thrown out has metadata of no generation, and knows that its assignment is lost.
-    let metadata = consumer.group_metadata().ok_or(Ended::Gone)?;
-    if consumer.assignment_lost() {
-        return Err(Ended::Gone);
-    }
-    let state = shared.lock();
-    let mut positions = Positions::new();
-    for (id, items) in batch {
-        let position = state.behind(*id, &sorted(items)).ok_or(Ended::Gone)?;
-        positions.insert(*id, position);
-    }
-    Ok((positions, metadata))
-}
 
 /// How a transaction ended that did not succeed.
 enum Ended {
-    /// It is to be aborted.
+    /// It is to be aborted: nothing of it can have been committed.
     Abort(KafkaError),
     /// Nobody knows.
     Unknown(KafkaError),
     /// It is to be aborted: not all of it is ours.
     Gone,
+    /// It is to be aborted, and written again.
+    Again,
+    /// It is to be aborted, and not for anything that Kafka says.
+    Ours(Error),
 }
 
-impl Ended {
-    /// Before its commit was asked for: nothing of it can have been committed.
-    fn of(error: KafkaError) -> Self {
+impl From<KafkaError> for Ended {
+    /// Before its commit was asked for.
+    fn from(error: KafkaError) -> Self {
         Self::Abort(error)
     }
-
-    fn of_commit(error: KafkaError) -> Self {
-        match &error {
-            KafkaError::Transaction(it) if it.txn_requires_abort() => Self::Abort(error),
-            _ => Self::Unknown(error),
-        }
-    }
 }
 
-/// How long a producer may take to begin, which ends what its predecessor left open.
-const INIT: Duration = Duration::from_secs(30);
-
-/// How long a producer may take to look a topic up before anything is sent there.
-const LOOK_UP: Duration = Duration::from_secs(1);
-
-/// Settings of the producer that the user cannot have.
-const OURS: &[&str] = &[
-    "acks",
-    "bootstrap.servers",
-    "enable.idempotence",
-    "request.required.acks",
-    "transaction.timeout.ms",
-    "transactional.id",
-];
+impl From<Error> for Ended {
+    fn from(error: Error) -> Self {
+        Self::Ours(error)
+    }
+}

@@ -12,3 +12,4 @@ mod secure;
 mod sink;
 mod streamed;
 mod transactions;
+mod turns;

@@ -13,13 +13,12 @@ use semel_core::claim::Duplicate;
 use semel_core::partition::Entry;
 use semel_core::port::source::{Delivery, Fetched, Source};
 use semel_core::port::streamed::{
-    AtOnce, Claimed, Committed, Finished, Outgoing, Standing, StreamedStore, Turn,
+    AtOnce, Claimed, Committed, Finished, Outgoing, Standing, StreamedStore,
 };
 use semel_core::{
-    Admission, ClaimId, ClaimRequest, Clock, Error, ErrorKind, Key, OpId, Operation, Result, Scope,
+    Admission, ClaimId, ClaimRequest, Clock, ErrorKind, Key, OpId, Operation, Result, Scope,
     Timestamp, Window,
 };
-use tokio::sync::watch;
 use tokio::time::timeout;
 
 use crate::cluster::{ADMIN, Topic, take};
@@ -29,7 +28,7 @@ const WINDOW: Duration = Duration::from_secs(7 * 86_400);
 /// Input and output, and a clock that stands still at the present.
 pub(crate) struct Flow {
     pub(crate) input: Topic,
-    output: Topic,
+    pub(crate) output: Topic,
     clock: TestClock,
     partitions: i32,
 }
@@ -55,7 +54,7 @@ impl Flow {
         format!("{}-changelog", self.input.name)
     }
 
-    fn options(&self, name: &str) -> StreamOptions {
+    pub(crate) fn options(&self, name: &str) -> StreamOptions {
         let id = format!("{}-{name}", self.input.name);
         let window = Window::new(WINDOW);
         let mut options = StreamOptions::new(&self.output.name, &self.changelog(), &id, window);
@@ -68,7 +67,7 @@ impl Flow {
         self.member_with(self.options(name))
     }
 
-    fn member_with(&self, options: StreamOptions) -> Member {
+    pub(crate) fn member_with(&self, options: StreamOptions) -> Member {
         let clock: Arc<dyn Clock> = Arc::new(self.clock.clone());
         let made = KafkaSource::streamed(self.input.options(), options, clock);
         let (source, stream) = made.expect("a member");
@@ -97,7 +96,7 @@ impl Flow {
     }
 }
 
-fn once(keys: std::ops::Range<u32>) -> BTreeMap<u32, usize> {
+pub(crate) fn once(keys: std::ops::Range<u32>) -> BTreeMap<u32, usize> {
     keys.map(|key| (key, 1)).collect()
 }
 
@@ -159,7 +158,7 @@ impl Member {
     }
 
     /// Whether it may be worked on, and else why not. `None`: it is somebody else's.
-    async fn admit(&self, delivery: &Delivery) -> Option<Result<(), Admission>> {
+    pub(crate) async fn admit(&self, delivery: &Delivery) -> Option<Result<(), Admission>> {
         let (id, request) = request(delivery);
         loop {
             let claimed = Claimed {
@@ -198,7 +197,11 @@ impl Member {
 }
 
 /// What is to be committed of a delivery.
-fn finished(delivery: &Delivery, (id, request): &(OpId, ClaimRequest), payload: Bytes) -> Finished {
+pub(crate) fn finished(
+    delivery: &Delivery,
+    (id, request): &(OpId, ClaimRequest),
+    payload: Bytes,
+) -> Finished {
     let output = Outgoing {
         payload,
         headers: Vec::new(),
@@ -217,7 +220,7 @@ fn key(delivery: &Delivery) -> u32 {
     text.parse().expect("a number")
 }
 
-fn request(delivery: &Delivery) -> (OpId, ClaimRequest) {
+pub(crate) fn request(delivery: &Delivery) -> (OpId, ClaimRequest) {
     let Operation { scope, key } = operation(key(delivery));
     let mut request = ClaimRequest::new(scope, key, ClaimId::from_u128(1));
     request.window = Window::new(WINDOW);
@@ -343,63 +346,6 @@ async fn a_partition_that_left_is_committed_for_no_more() {
     assert!(matches!(first.commit(&held).await[..], [Committed::Gone]));
     assert_eq!(flow.output(1), once(1..2));
     second.source.close().await.expect("an end");
-}
-
-/// A turn that comes when the word is given, and tells when it is passed on.
-#[derive(Clone)]
-struct OnWord {
-    word: watch::Receiver<bool>,
-    passed: watch::Sender<bool>,
-}
-
-impl Turn for OnWord {
-    async fn come(&self) -> Result<()> {
-        let given = self.word.clone().wait_for(|given| *given).await.map(drop);
-        given.map_err(|_| Error::new(ErrorKind::Unavailable, "no word is given any more"))
-    }
-
-    fn pass(&self) {
-        self.passed.send_replace(true);
-    }
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_batch_is_committed_in_its_turn_while_somebody_waits_for_it() {
-    let flow = Flow::with(1).await;
-    flow.put(1).await;
-    flow.put(2).await;
-    let mut member = flow.member("a");
-    let mut held = Vec::new();
-    while held.len() < 2 {
-        held.extend(member.fetch().await);
-    }
-    let mut batches = Vec::new();
-    for delivery in &held {
-        assert!(matches!(member.admit(delivery).await, Some(Ok(()))));
-        let payload = delivery.payload.clone();
-        let finished = finished(delivery, &request(delivery), payload);
-        batches.push(Arc::new(vec![finished]));
-    }
-    let (giver, word) = watch::channel(false);
-    let passed = watch::Sender::new(false);
-    let turn = OnWord {
-        word,
-        passed: passed.clone(),
-    };
-    let waiting = member.stream.commit(&batches[0], turn.clone());
-    let waited = timeout(Duration::from_millis(300), waiting).await;
-    assert!(waited.is_err(), "its turn had not come: {waited:?}");
-    giver.send_replace(true);
-    tokio::time::sleep(Duration::from_millis(500)).await;
-    assert!(!*passed.borrow(), "nobody waited for it any more");
-    let committed = member.stream.commit(&batches[1], turn).await;
-    assert!(matches!(
-        committed.expect("an answer")[..],
-        [Committed::Done]
-    ),);
-    assert!(*passed.borrow());
-    assert_eq!(flow.output(1), once(2..3));
-    member.source.close().await.expect("an end");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

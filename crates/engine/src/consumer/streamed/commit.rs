@@ -2,9 +2,10 @@
 
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use semel_core::port::streamed::{Committed, Finished, StreamedStore, Turn};
+use semel_core::port::streamed::{Committed, Finished, Progress, StreamedStore, Turn};
 use semel_core::{Error, ErrorKind, OpId, Result, Store};
 use tokio::sync::{Mutex, watch};
 use tokio::task::JoinSet;
@@ -78,7 +79,7 @@ impl<T: StreamedStore> Commits<T> {
         if next.is_empty() || !has_room {
             return;
         }
-        let before = last.map(|last| last.turn.done.subscribe());
+        let before = last.map(|last| last.turn.own.subscribe());
         let batch = std::mem::take(next);
         let begun = Commit::begin(desk, &self.streamed, batch, before);
         self.under_way.push_back(begun);
@@ -117,7 +118,7 @@ impl<T: StreamedStore> Commit<T> {
         desk: &Desk<S>,
         streamed: &Arc<T>,
         batch: Ready,
-        before: Option<watch::Receiver<bool>>,
+        before: Option<watch::Receiver<Reach>>,
     ) -> Self {
         // Where the key is the order, nobody asks for it.
         let with_ids = desk.pipeline.order.is_some();
@@ -130,10 +131,7 @@ impl<T: StreamedStore> Commit<T> {
             granted,
             finished: Arc::new(finished),
             attempt: Mutex::default(),
-            turn: Behind {
-                before,
-                done: watch::Sender::new(false),
-            },
+            turn: Behind::new(before),
             within: desk.slow_answer_within(),
             late_at: None,
             answers: None,
@@ -153,7 +151,7 @@ impl<T: StreamedStore> Commit<T> {
 
     fn commit(&self) -> impl Future<Output = Result<Vec<Committed>>> + Send + 'static {
         let (streamed, finished) = (Arc::clone(&self.streamed), Arc::clone(&self.finished));
-        let turn = self.turn.clone();
+        let turn = self.turn.again();
         async move { streamed.commit(&finished, turn).await }
     }
 
@@ -216,31 +214,77 @@ impl<T: StreamedStore> Commit<T> {
 
 /// The turn of a batch, which whoever commits it waits for and passes on where it commits: a task in between would
 /// keep the broker waiting while all threads are at something else.
-#[derive(Clone)]
 struct Behind {
-    /// Whether the one before is committed, if there was one.
-    before: Option<watch::Receiver<bool>>,
-    /// Whether this one is.
-    done: watch::Sender<bool>,
+    before: Option<watch::Receiver<Reach>>,
+    own: watch::Sender<Reach>,
+    /// How often the one before had fallen back when it was waited for last.
+    seen: AtomicU64,
+}
+
+/// How far a batch is.
+#[derive(Clone, Copy, Default)]
+struct Reach {
+    progress: Progress,
+    /// How often it has fallen back.
+    falls: u64,
+}
+
+impl Behind {
+    fn new(before: Option<watch::Receiver<Reach>>) -> Self {
+        Self {
+            before,
+            own: watch::Sender::default(),
+            seen: AtomicU64::default(),
+        }
+    }
+
+    /// For another attempt.
+    fn again(&self) -> Self {
+        Self {
+            before: self.before.clone(),
+            own: self.own.clone(),
+            seen: AtomicU64::default(),
+        }
+    }
 }
 
 impl Turn for Behind {
-    async fn come(&self) -> Result<()> {
+    async fn come(&self, progress: Progress) -> Result<()> {
         let Some(mut before) = self.before.clone() else {
             return Ok(());
         };
         if semel_core::planted("K06") {
             return Ok(());
         }
-        let committed = before.wait_for(|is_done| *is_done).await;
-        committed.map(drop).map_err(|_| {
+        let come = before.wait_for(|it| it.progress >= progress).await;
+        let reach = come.map_err(|_| {
             let message = "the batch before was not committed";
             Error::new(ErrorKind::Unavailable, message).not_applied()
-        })
+        })?;
+        self.seen.store(reach.falls, Ordering::Relaxed);
+        Ok(())
     }
 
-    fn pass(&self) {
-        self.done.send_replace(true);
+    async fn falls_back(&self) {
+        let seen = self.seen.load(Ordering::Relaxed);
+        if let Some(mut before) = self.before.clone()
+            && before.wait_for(|it| it.falls > seen).await.is_ok()
+        {
+            return;
+        }
+        // There is none, or it was given up, which `come` tells.
+        std::future::pending::<()>().await;
+    }
+
+    fn pass(&self, progress: Progress) {
+        self.own.send_if_modified(|own| {
+            if own.progress == progress || own.progress == Progress::Committed {
+                return false;
+            }
+            own.falls += u64::from(progress < own.progress);
+            own.progress = progress;
+            true
+        });
     }
 }
 
@@ -256,5 +300,82 @@ async fn joined(running: &mut JoinSet<Result<Vec<Committed>>>) -> Result<Vec<Com
     }
 }
 
-/// As many as keep the broker at it: one that it commits, and one that waits.
-const MOST_UNDER_WAY: usize = 2;
+/// As many as keep the broker at it: one that it commits, one that is written meanwhile, and one that waits.
+const MOST_UNDER_WAY: usize = 3;
+
+#[cfg(test)]
+mod tests {
+    use std::future::ready;
+
+    use super::*;
+
+    async fn is_ready(what: impl Future<Output = ()>) -> bool {
+        tokio::select! {
+            biased;
+            () = what => true,
+            () = ready(()) => false,
+        }
+    }
+
+    async fn has_come(turn: &Behind, progress: Progress) -> bool {
+        is_ready(async { turn.come(progress).await.expect("nobody gave up") }).await
+    }
+
+    fn two() -> (Behind, Behind) {
+        let first = Behind::new(None);
+        let second = Behind::new(Some(first.own.subscribe()));
+        (first, second)
+    }
+
+    #[tokio::test]
+    async fn a_batch_behind_no_other_may_do_all_at_once() {
+        let (first, _) = two();
+        assert!(has_come(&first, Progress::Committed).await);
+        assert!(!is_ready(first.falls_back()).await);
+    }
+
+    #[tokio::test]
+    async fn a_batch_comes_as_far_as_the_one_before_and_falls_back_with_it() {
+        let (first, second) = two();
+        assert!(!has_come(&second, Progress::Written).await);
+        first.pass(Progress::Written);
+        assert!(has_come(&second, Progress::Written).await);
+        assert!(!has_come(&second, Progress::Committed).await);
+        assert!(!is_ready(second.falls_back()).await);
+
+        first.pass(Progress::Unwritten);
+        assert!(!has_come(&second, Progress::Written).await);
+        // However soon it is written again, and even committed.
+        first.pass(Progress::Written);
+        first.pass(Progress::Committed);
+        assert!(is_ready(second.falls_back()).await);
+        assert!(has_come(&second, Progress::Written).await);
+        assert!(!is_ready(second.falls_back()).await);
+    }
+
+    #[tokio::test]
+    async fn what_is_committed_stays_so_whoever_was_asked_for_it_too() {
+        let (first, second) = two();
+        let again = first.again();
+        first.pass(Progress::Written);
+        again.pass(Progress::Written);
+        first.pass(Progress::Committed);
+        again.pass(Progress::Unwritten);
+        assert!(has_come(&second, Progress::Committed).await);
+        assert!(!is_ready(second.falls_back()).await);
+    }
+
+    #[tokio::test]
+    async fn behind_a_batch_that_was_given_up_nothing_is_waited_for() {
+        let (first, second) = two();
+        first.pass(Progress::Written);
+        assert!(has_come(&second, Progress::Written).await);
+        drop(first);
+        let error = second
+            .come(Progress::Committed)
+            .await
+            .expect_err("given up");
+        assert_eq!(error.kind(), ErrorKind::Unavailable);
+        assert!(!is_ready(second.falls_back()).await);
+    }
+}

@@ -1,0 +1,282 @@
+//! The transactional producers of a member: while the transaction of one is committed, that of the other is written.
+
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::Duration;
+
+use rdkafka::config::ClientConfig;
+use rdkafka::error::{KafkaError, RDKafkaErrorCode};
+use rdkafka::producer::{BaseProducer, Producer};
+use semel_core::{Error, Result};
+
+use super::producer::{Reports, retried};
+use super::{StreamOptions, lock, unavailable};
+use crate::error::{NO_RIGHT, NO_TOPIC, no_thread, not_made};
+use crate::options::{AUTO_CREATE, Options, client};
+
+/// The producers that are at nobody's disposal yet, or not any more.
+pub(super) struct Producers {
+    idle: Mutex<Vec<Named>>,
+    freed: Condvar,
+}
+
+/// A producer and the name of its transactions.
+struct Named {
+    transactional_id: Box<str>,
+    output: Box<str>,
+    config: ClientConfig,
+    /// Whether all goes without it, one transaction after the other.
+    is_spare: bool,
+    made: Option<Made>,
+}
+
+/// A producer whose transactions may begin.
+pub(super) struct Made {
+    pub(super) producer: BaseProducer<Reports>,
+    /// Whether it has looked the changelog up, which may be made after it.
+    has_changelog: bool,
+}
+
+/// A producer that somebody has, until this is dropped.
+pub(super) struct Taken<'p> {
+    producers: &'p Producers,
+    /// Until it is given back.
+    named: Option<Named>,
+}
+
+impl Producers {
+    pub(super) fn new(options: &StreamOptions, source: &Options) -> Result<Self> {
+        let mut config = client(&source.brokers, &options.properties, OURS)?;
+        config.set(
+            "transaction.timeout.ms",
+            options.transaction_timeout.as_millis().to_string(),
+        );
+        for (name, value) in [
+            ("linger.ms", "5"),
+            // What was taken needs no word of its own.
+            ("delivery.report.only.error", "true"),
+            ("queue.buffering.max.messages", "200000"),
+            // A look makes nothing, and a name that is misspelt is no topic.
+            (AUTO_CREATE, "false"),
+        ] {
+            if config.get(name).is_none() {
+                config.set(name, value);
+            }
+        }
+        let named = |is_spare| {
+            let name = &options.transactional_id;
+            let suffix = if is_spare { ALTERNATE } else { "" };
+            let transactional_id = format!("{name}{suffix}");
+            let mut config = config.clone();
+            config.set("transactional.id", &transactional_id);
+            Named {
+                transactional_id: transactional_id.into(),
+                output: options.output.clone(),
+                config,
+                is_spare,
+                made: None,
+            }
+        };
+        Ok(Self {
+            idle: Mutex::new(vec![named(false), named(true)]),
+            freed: Condvar::new(),
+        })
+    }
+
+    /// Makes them ahead of their first transactions, which ends what their predecessors left open. What fails now is
+    /// met again then.
+    pub(super) fn begin(self: &Arc<Self>) -> Result<()> {
+        let idle = std::mem::take(&mut *lock(&self.idle));
+        for mut named in idle {
+            let producers = Arc::clone(self);
+            let thread = std::thread::Builder::new().name("semel-kafka-begin".into());
+            let begun = thread.spawn(move || {
+                if !named.make().is_err_and(|error| named.goes_without(&error)) {
+                    producers.give_back(named);
+                }
+            });
+            begun.map_err(no_thread)?;
+        }
+        Ok(())
+    }
+
+    /// Waits for one that is at nobody's disposal; made, and its former transaction has ended.
+    pub(super) fn take(&self) -> Result<Taken<'_>> {
+        loop {
+            let mut named = self.wait();
+            match named.make() {
+                Ok(()) => {
+                    return Ok(Taken {
+                        producers: self,
+                        named: Some(named),
+                    });
+                }
+                Err(error) if named.goes_without(&error) => {}
+                Err(error) => {
+                    let told = named.told(error);
+                    self.give_back(named);
+                    return Err(told.not_applied());
+                }
+            }
+        }
+    }
+
+    fn wait(&self) -> Named {
+        let mut idle = lock(&self.idle);
+        loop {
+            let made = idle.iter().position(|named| named.made.is_some());
+            if !idle.is_empty() {
+                return idle.swap_remove(made.unwrap_or_default());
+            }
+            let waited = self.freed.wait(idle);
+            idle = waited.unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    fn give_back(&self, named: Named) {
+        lock(&self.idle).push(named);
+        self.freed.notify_one();
+    }
+}
+
+impl Taken<'_> {
+    /// The producer, if it was not lost.
+    pub(super) fn made(&self) -> Option<&Made> {
+        self.named.as_ref()?.made.as_ref()
+    }
+
+    /// The producer, which knows the changelog.
+    pub(super) fn producer(&mut self, changelog: &str) -> Result<&BaseProducer<Reports>> {
+        let made = self.named.as_mut().and_then(|named| named.made.as_mut());
+        let made = made.ok_or_else(|| unavailable("no producer").not_applied())?;
+        if !std::mem::replace(&mut made.has_changelog, true) {
+            look_up(&made.producer, changelog);
+        }
+        Ok(&made.producer)
+    }
+
+    /// Its next transaction is another producer's.
+    pub(super) fn lose(&mut self) {
+        if let Some(named) = &mut self.named {
+            named.made = None;
+        }
+    }
+
+    /// Another producer of the same name, which makes the coordinator end the transaction, one way or the other.
+    /// Without one, the coordinator does so by itself when the transaction's time is over.
+    pub(super) fn replace(&mut self) {
+        if let Some(named) = &mut self.named {
+            named.made = None;
+            let _ = named.make();
+        }
+    }
+
+    /// Ends the open transaction; without success, a new producer does.
+    pub(super) fn abort(&mut self, timeout: Duration) {
+        if let Some(Made { producer, .. }) = self.made()
+            && retried(timeout, || producer.abort_transaction(timeout)).is_err()
+        {
+            self.replace();
+        }
+    }
+
+    /// What to say where the brokers refused something.
+    pub(super) fn refused(&self, error: KafkaError) -> Error {
+        match &self.named {
+            Some(named) => named.told(error),
+            None => unavailable("no producer").with_source(error),
+        }
+    }
+}
+
+impl Drop for Taken<'_> {
+    fn drop(&mut self) {
+        if let Some(named) = self.named.take() {
+            self.producers.give_back(named);
+        }
+    }
+}
+
+impl Named {
+    /// Makes the producer where there is none; its former transaction has ended then.
+    fn make(&mut self) -> std::result::Result<(), KafkaError> {
+        if self.made.is_some() {
+            return Ok(());
+        }
+        let producer: BaseProducer<Reports> = self.config.create_with_context(Reports::default())?;
+        // Whoever begins before a broker is connected begins again half a second later. What answers a look is the
+        // connection that the client began with, which counts as none of a broker.
+        let output = &self.output;
+        if look_up(&producer, output) {
+            let _ = producer.client().fetch_watermarks(output, 0, LOOK_UP);
+        }
+        retried(INIT, || producer.init_transactions(INIT))?;
+        self.made = Some(Made {
+            producer,
+            has_changelog: false,
+        });
+        Ok(())
+    }
+
+    /// Whether it is one that nobody may have and nobody needs.
+    fn goes_without(&self, error: &KafkaError) -> bool {
+        let no_right = RDKafkaErrorCode::TransactionalIdAuthorizationFailed;
+        self.is_spare && error.rdkafka_error_code() == Some(no_right)
+    }
+
+    /// What to say of an error.
+    fn told(&self, error: KafkaError) -> Error {
+        let Self {
+            output,
+            transactional_id,
+            ..
+        } = self;
+        if let KafkaError::ClientConfig(..) | KafkaError::ClientCreation(_) = error {
+            return not_made(error);
+        }
+        let message = match error.rdkafka_error_code() {
+            Some(RDKafkaErrorCode::ProducerFenced | RDKafkaErrorCode::InvalidProducerEpoch) => {
+                format!(
+                    "transactions as {transactional_id}: another producer of the same name is at \
+                     work, or the transaction took longer than its timeout"
+                )
+            }
+            Some(RDKafkaErrorCode::TransactionalIdAuthorizationFailed) => format!(
+                "transactions as {transactional_id}: the user may not use the name; grant Write \
+                 and Describe on the transactional id"
+            ),
+            Some(RDKafkaErrorCode::UnknownTopicOrPartition | RDKafkaErrorCode::UnknownTopic) => {
+                format!("{output}: {NO_TOPIC}")
+            }
+            Some(RDKafkaErrorCode::TopicAuthorizationFailed) => {
+                format!("{output}: {NO_RIGHT}")
+            }
+            _ => format!("{output}: the transaction was not committed"),
+        };
+        unavailable(message).with_source(error)
+    }
+}
+
+/// Looks up a topic, so that the first record need not wait for that. Whether the brokers say that it is there.
+fn look_up(producer: &BaseProducer<Reports>, topic: &str) -> bool {
+    let found = producer.client().fetch_metadata(Some(topic), LOOK_UP);
+    found.is_ok_and(|it| it.topics().iter().any(|topic| topic.error().is_none()))
+}
+
+/// What the name of the second producer has behind that of the first.
+const ALTERNATE: &str = ".alternate";
+
+/// How long a producer may take to begin, which ends what its predecessor left open.
+const INIT: Duration = Duration::from_secs(30);
+
+/// How long a producer may take to look a topic up before anything is sent there.
+const LOOK_UP: Duration = Duration::from_secs(1);
+
+/// Settings of the producer that the user cannot have.
+const OURS: &[&str] = &[
+    "acks",
+    "bootstrap.servers",
+    "enable.idempotence",
+    "request.required.acks",
+    "transaction.timeout.ms",
+    "transactional.id",
+];
