@@ -140,8 +140,6 @@ pub(crate) fn run(consumer: Arc<BaseConsumer<Context>>) {
             consumer: &consumer,
             records: &records,
             shared: &shared,
-            full_since: None,
-            is_paused: false,
             pack: Pack::default(),
         };
         consuming.run()
@@ -161,10 +159,6 @@ struct Consuming<'c> {
     consumer: &'c BaseConsumer<Context>,
     records: &'c RecordQueue<Context>,
     shared: &'c Shared,
-    /// Since when there is no room for more.
-    full_since: Option<Instant>,
-    /// Whether everything is paused for that.
-    is_paused: bool,
     /// Where the next records are kept.
     pack: Pack,
 }
@@ -180,30 +174,19 @@ impl Consuming<'_> {
             let (count, bytes) = state.ready();
             let is_full =
                 count >= MOST_READY || bytes >= MOST_READY_BYTES || state.all_are_early(MOST_EARLY);
-            if is_full && !self.is_paused {
-                let since = *self.full_since.get_or_insert_with(Instant::now);
-                if since.elapsed() < PAUSE_AFTER {
-                    // Not polled for so long: what librdkafka has read ahead is kept.
-                    drop(self.shared.wait(state, Duration::from_millis(20)));
-                    continue;
-                }
-                self.is_paused = true;
-                pause(self.consumer, &mut state, |_| true);
-            } else if !is_full {
-                self.full_since = None;
-                if self.is_paused && count <= MOST_READY / 2 && bytes <= MOST_READY_BYTES / 2 {
-                    self.is_paused = false;
-                }
+            if is_full {
+                // What librdkafka has read ahead stays where it is, and the member in its group.
+                drop(self.shared.wait(state, FULL));
+                self.poll(true);
+                continue;
             }
-            if !self.is_paused {
-                let span = u64::from(options.span);
-                pause(self.consumer, &mut state, |it| {
-                    it.prefix.span() >= span || it.early.len() >= MOST_EARLY
-                });
-                resume(self.consumer, &mut state, |it| {
-                    it.prefix.span() <= span / 5 * 4 && it.is_ready
-                });
-            }
+            let span = u64::from(options.span);
+            pause(self.consumer, &mut state, |it| {
+                it.prefix.span() >= span || it.early.len() >= MOST_EARLY
+            });
+            resume(self.consumer, &mut state, |it| {
+                it.prefix.span() <= span / 5 * 4 && it.is_ready
+            });
             let is_assigned = state.is_assigned();
             drop(state);
             self.poll(is_assigned);
@@ -322,6 +305,5 @@ const MOST_READY_BYTES: usize = 32 << 20;
 /// partition may be fetched from yet, nothing is read at all: one that was paused is fetched again up to a second
 /// after it was resumed.
 const MOST_EARLY: usize = 1_000;
-/// How long reading may stand still before the partitions are paused, so that polling goes on: to pause them
-/// throws away what librdkafka has read ahead, and not to poll throws the member out of its group.
-const PAUSE_AFTER: Duration = Duration::from_secs(2);
+/// How long to wait for room before the next look at what else there is to hear.
+const FULL: Duration = Duration::from_millis(20);
