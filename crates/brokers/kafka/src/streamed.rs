@@ -13,15 +13,15 @@
 //! Records of one key are to be in one partition. Where they are not, another image knows of them: see
 //! [`placement`].
 //!
-//! Of the two locks, that of [`Shared`] is taken before that of [`Images`].
+//! Of the locks, the right to commit is taken before that of [`Shared`], and that before that of [`Images`].
 
 mod batch;
 mod block;
 mod changelog;
 mod find;
 mod line;
-mod named;
 mod placement;
+mod pool;
 mod producer;
 mod restore;
 mod transact;
@@ -44,8 +44,8 @@ use crate::options::Options;
 use crate::shared::{AssignmentId, Place, Shared};
 pub use find::{Remembered, find};
 use line::Line;
-use named::Producers;
 use placement::Placement;
+use pool::Producers;
 use transact::Transactor;
 
 /// Settings of the transactions of a source.

@@ -18,7 +18,7 @@ use semel_core::{Error, ErrorKind, Result, Timestamp};
 use super::batch::{self, Batch, Doubts, first, in_turns, leave_out_committed, sort, sorted};
 use super::block;
 use super::line::Line;
-use super::named::Producers;
+use super::pool::Producers;
 use super::producer::{Reports, drain, publish, retried, send};
 use super::{AGAIN, Images, StreamOptions, lock};
 use crate::consume::Context;
