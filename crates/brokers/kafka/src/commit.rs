@@ -66,3 +66,23 @@ fn finished(
     });
     all.collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_is_committed_alone_while_a_later_commit_is_in_doubt() {
+        let shared = Shared::default();
+        let mut state = shared.lock();
+        let id = state.assign("t", 0, true);
+        for (_, assignment) in state.assignments(None) {
+            assignment.prefix.read(0);
+            assignment.prefix.finish(0);
+        }
+        state.is_in_doubt = true;
+        assert_eq!(finished(&mut state, None), []);
+        state.is_in_doubt = false;
+        assert_eq!(finished(&mut state, None), [(id, "t".into(), 0, 1)]);
+    }
+}

@@ -45,7 +45,6 @@ use crate::shared::{AssignmentId, Place, Shared};
 pub use find::{Remembered, find};
 use line::Line;
 use placement::Placement;
-use pool::Producers;
 use transact::Transactor;
 
 /// Settings of the transactions of a source.
@@ -107,11 +106,9 @@ impl fmt::Debug for StreamOptions {
 /// of them open
 #[derive(Clone)]
 pub struct KafkaStream {
-    images: Arc<Images>,
     transactor: Arc<Transactor>,
     /// What the records that were seen have in common; `None` where the user vouches for it.
     placement: Option<Arc<Mutex<Placement>>>,
-    shared: Arc<Shared>,
 }
 
 impl KafkaStream {
@@ -131,15 +128,11 @@ impl KafkaStream {
         });
         restore::spawn(&options, source, Arc::clone(&images), Arc::clone(&shared))?;
         let placement = (!options.is_copartitioned).then(Placement::new);
-        let producers = Arc::new(Producers::new(&options, source)?);
-        let (own, of) = (Arc::clone(&images), Arc::clone(&shared));
-        let transactor = Transactor::new(options, producers, own, of);
         let restoring = Restoring(Arc::clone(&images));
+        let transactor = Transactor::new(options, source, images, shared)?;
         let stream = Self {
-            images,
             transactor: Arc::new(transactor),
             placement: placement.map(|it| Arc::new(Mutex::new(it))),
-            shared,
         };
         Ok((stream, restoring))
     }
@@ -155,7 +148,7 @@ impl KafkaStream {
         let Some(placement) = &self.placement else {
             return Ok(());
         };
-        let partitions = self.images.partitions.load(Ordering::Relaxed);
+        let partitions = self.transactor.images.partitions.load(Ordering::Relaxed);
         let mut placement = lock(placement);
         for (finished, place) in batch.iter().zip(places) {
             let Some(Place {
@@ -180,13 +173,13 @@ impl KafkaStream {
 
     /// How many operations are remembered now, in the partitions of this member.
     pub fn remembered(&self) -> usize {
-        let state = self.images.lock();
+        let state = self.transactor.images.lock();
         state.values().map(|known| known.image.len()).sum()
     }
 
     /// How far the images of this member's partitions are restored, in the order of the partitions.
     pub fn restored(&self) -> Vec<Restored> {
-        let state = self.images.lock();
+        let state = self.transactor.images.lock();
         let mut all: Vec<_> = state.values().map(Partition::restored).collect();
         all.sort_by_key(|restored| restored.partition);
         all
@@ -196,9 +189,9 @@ impl KafkaStream {
 impl StreamedStore for KafkaStream {
     async fn admit(&self, batch: &[Claimed<'_>]) -> Result<Vec<Standing>> {
         let ids: Vec<_> = batch.iter().map(|claimed| claimed.delivery).collect();
-        let places = self.shared.lock().places(&ids);
-        let now = self.images.clock.now();
-        let images = self.images.lock();
+        let places = self.transactor.shared.lock().places(&ids);
+        let now = self.transactor.images.clock.now();
+        let images = self.transactor.images.lock();
         let known = |place: Option<Place>| {
             let place = place?;
             Some((place, images.get(&place.assignment)?))
@@ -233,7 +226,7 @@ impl StreamedStore for KafkaStream {
         // librdkafka waits for the brokers in these calls. The turn is waited for here, too: the one before passes
         // it on from thread to thread.
         let committing = tokio::task::spawn_blocking(move || {
-            let places = batch::places(&stream.shared, &batch);
+            let places = batch::places(&stream.transactor.shared, &batch);
             stream.look_at_places(&batch, &places)?;
             let answers = stream.transactor.commit(&batch, places, &line)?;
             line.pass(Progress::Committed);

@@ -50,7 +50,7 @@ pub(super) fn places(shared: &Shared, finished: &[Finished]) -> Vec<Option<Place
     shared.lock().places(&ids)
 }
 
-/// Sorts by assignment what is to be committed, and answers for it. What is in neither is gone.
+/// Sorts by assignment what is to be committed, and answers for it. What is in no assignment is gone.
 pub(super) fn sort<'f>(
     images: &Images,
     finished: &'f [Finished],

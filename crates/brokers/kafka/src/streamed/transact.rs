@@ -23,15 +23,17 @@ use super::producer::{Reports, drain, publish, retried, send};
 use super::{AGAIN, Images, StreamOptions, lock};
 use crate::consume::Context;
 use crate::error::TOO_LARGE;
+use crate::options::Options;
 use crate::shared::{AssignmentId, Place, Shared};
 
 /// Whoever commits what a member has done.
 pub(super) struct Transactor {
-    pub(super) options: StreamOptions,
+    options: StreamOptions,
     pub(super) producers: Arc<Producers>,
     pub(super) images: Arc<Images>,
     pub(super) shared: Arc<Shared>,
     pub(super) consumer: OnceLock<Weak<BaseConsumer<Context>>>,
+    /// The lock is taken before those of the others, and behind the right to commit.
     doubts: Mutex<Doubts>,
 }
 
@@ -52,18 +54,18 @@ enum Failed {
 impl Transactor {
     pub(super) fn new(
         options: StreamOptions,
-        producers: Arc<Producers>,
+        source: &Options,
         images: Arc<Images>,
         shared: Arc<Shared>,
-    ) -> Self {
-        Self {
+    ) -> Result<Self> {
+        Ok(Self {
+            producers: Arc::new(Producers::new(&options, source)?),
             options,
-            producers,
             images,
             shared,
             consumer: OnceLock::new(),
             doubts: Mutex::default(),
-        }
+        })
     }
 
     /// Commits what is still this member's. `places` are those of all of them, as far as they were known.
@@ -145,35 +147,23 @@ impl Transactor {
             return Ok(());
         };
         line.pass(Progress::Unwritten);
-        let timeout = self.options.transaction_timeout;
-        Err(match ended {
-            Ended::Gone => {
-                taken.abort(timeout);
-                Failed::Gone
+        if let Ended::Unknown(error) = ended {
+            taken.replace();
+            return Err(Failed::Unknown(taken.refused(error)));
+        }
+        let refused = taken.made().and_then(|it| it.producer.context().refused());
+        taken.abort(self.options.transaction_timeout);
+        Err(match (ended, refused) {
+            (Ended::Gone, _) => Failed::Gone,
+            (Ended::Again, _) => Failed::Again,
+            (Ended::Ours(error), _) => Failed::Aborted(error),
+            (Ended::Abort(_), Some((delivery, error))) => {
+                // The record that is missing leaves a gap in the sequence numbers of this one.
+                taken.lose();
+                Failed::Refused(delivery, self.too_large(error))
             }
-            Ended::Again => {
-                taken.abort(timeout);
-                Failed::Again
-            }
-            Ended::Ours(error) => {
-                taken.abort(timeout);
-                Failed::Aborted(error)
-            }
-            Ended::Abort(error) => {
-                let refused = taken.made().and_then(|it| it.producer.context().refused());
-                taken.abort(timeout);
-                match refused {
-                    Some((delivery, error)) => {
-                        // The record that is missing leaves a gap in the sequence numbers of this one.
-                        taken.lose();
-                        Failed::Refused(delivery, self.too_large(error))
-                    }
-                    None => Failed::Aborted(taken.refused(error)),
-                }
-            }
-            Ended::Unknown(error) => {
-                taken.replace();
-                Failed::Unknown(taken.refused(error))
+            (Ended::Abort(error) | Ended::Unknown(error), _) => {
+                Failed::Aborted(taken.refused(error))
             }
         })
     }
