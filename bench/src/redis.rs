@@ -195,9 +195,7 @@ impl Server {
     /// One that keeps its log in the current folder, and does not write it anew meanwhile.
     fn start(appendfsync: &str) -> Result<Self, Failure> {
         let folder = tempfile::tempdir_in(Path::new("."))?;
-        let listener = std::net::TcpListener::bind("127.0.0.1:0")?;
-        let port = listener.local_addr()?.port();
-        drop(listener);
+        let port = free_port::take()?;
         let process = Command::new("redis-server")
             .args(["--bind", "127.0.0.1", "--port", &port.to_string()])
             .args(["--appendonly", "yes", "--appendfsync", appendfsync])

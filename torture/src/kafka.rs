@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::fs::{self, File};
 use std::io::Write as _;
-use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, TcpStream};
 use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
 use std::thread::sleep;
@@ -31,8 +31,7 @@ impl Kafka {
     /// If `SEMEL_TEST_KAFKA_JARS` names no jars, or the broker does not come up.
     pub fn start() -> Self {
         let folder = tempfile::tempdir().expect("a temporary folder");
-        let held = [0; 2].map(|_| TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port"));
-        let [port, controller] = held.map(|it| it.local_addr().expect("an address").port());
+        let [port, controller] = [(); 2].map(|()| free_port::take().expect("a free port"));
         let data = folder.path().join("data");
         let properties = PROPERTIES
             .replace("PORT", &port.to_string())

@@ -2,7 +2,7 @@
 
 use std::env;
 use std::fs;
-use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::thread::sleep;
@@ -43,10 +43,7 @@ impl Mysql {
             .status();
         let made = made.expect("mariadb-install-db");
         assert!(made.success(), "mariadb-install-db");
-        let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))
-            .and_then(|listener| listener.local_addr())
-            .expect("a free port")
-            .port();
+        let port = free_port::take().expect("a free port");
         let process = server(folder.path(), port);
         let mut this = Self {
             folder,

@@ -1,7 +1,7 @@
 //! A NATS server of a test's own, to be killed. It is spoken to in plain NATS, over a socket.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
-use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, TcpStream};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
@@ -29,10 +29,7 @@ impl Nats {
     /// If `SEMEL_TEST_NATS_PROGRAM` names no server, or it does not come up.
     pub fn start() -> Self {
         let folder = tempfile::tempdir().expect("a temporary folder");
-        let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))
-            .and_then(|listener| listener.local_addr())
-            .expect("a free port")
-            .port();
+        let port = free_port::take().expect("a free port");
         let store = folder.path().join("data");
         let settings = SETTINGS
             .replace("PORT", &port.to_string())
@@ -261,6 +258,8 @@ const STREAM: &str =
 
 #[cfg(test)]
 mod tests {
+    use std::net::TcpListener;
+
     use super::*;
 
     /// The line of a later attempt was never stored; a test took it for lost by Semel.

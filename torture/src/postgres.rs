@@ -1,7 +1,6 @@
 //! A PostgreSQL server of a test's own, to be killed.
 
 use std::fs;
-use std::net::TcpListener;
 use std::os::unix::fs::chown;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -50,10 +49,7 @@ impl Postgres {
             .stderr(Stdio::null())
             .status();
         assert!(made.expect("initdb").success(), "initdb");
-        let port = TcpListener::bind("127.0.0.1:0")
-            .and_then(|listener| listener.local_addr())
-            .expect("a free port")
-            .port();
+        let port = free_port::take().expect("a free port");
         let process = server(&programs, &data, port);
         let mut this = Self {
             folder,

@@ -2,7 +2,7 @@
 
 use std::fs::{self, File};
 use std::io::{Read, Write};
-use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, TcpStream};
 use std::os::unix::fs::chown;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -54,8 +54,7 @@ impl RabbitMq {
     /// If RabbitMQ is not installed or does not come up.
     pub fn start() -> Self {
         let folder = tempfile::tempdir().expect("a temporary folder");
-        let held = [0; 3].map(|_| TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port"));
-        let [amqp, distribution, epmd] = held.map(|it| it.local_addr().expect("an address").port());
+        let [amqp, distribution, epmd] = [(); 3].map(|()| free_port::take().expect("a free port"));
         let ports = Ports {
             amqp,
             distribution,

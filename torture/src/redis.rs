@@ -1,7 +1,7 @@
 //! A Redis server of a test's own, to be killed.
 
 use std::io::{BufRead, BufReader, Write};
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
@@ -35,10 +35,7 @@ impl Redis {
     /// If Redis is not installed or does not come up.
     pub fn start(log: Log) -> Self {
         let folder = tempfile::tempdir().expect("a temporary folder");
-        let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))
-            .and_then(|listener| listener.local_addr())
-            .expect("a free port")
-            .port();
+        let port = free_port::take().expect("a free port");
         let process = server(log, folder.path(), port);
         let this = Self {
             folder,

@@ -281,11 +281,8 @@ async fn what_the_server_says_of_a_failure_is_shown_on_one_line() {
 
 #[tokio::test]
 async fn nothing_was_applied_where_nobody_was_reached() {
-    let (place, port) = {
-        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
-        let address = listener.local_addr().expect("an address");
-        (address.to_string(), address.port())
-    };
+    let port = free_port::take().expect("a free port");
+    let place = format!("127.0.0.1:{port}");
     let verdict = effect(format!("http://{place}/")).call(call("1")).await;
     assert_is(&verdict, "not applied", "connection refused");
     assert_is(

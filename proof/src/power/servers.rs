@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io::{Read as _, Write as _};
-use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, TcpStream};
 use std::os::unix::fs::chown;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
@@ -154,7 +154,9 @@ pub(crate) fn postgres(folder: &Path) -> Result<Server, String> {
     let (user, group) = postgres_user()?;
     let program = postgres_program("postgres").ok_or("PostgreSQL is not installed")?;
     let ready = program.with_file_name("pg_isready");
-    let port = free_port()?;
+    let port = free_port::take()
+        .map_err(|error| error.to_string())?
+        .to_string();
     let mut command = Command::new(program);
     command
         .arg("-D")
@@ -176,7 +178,9 @@ pub(crate) fn postgres(folder: &Path) -> Result<Server, String> {
 
 /// Redis with a log that it syncs as `appendfsync` says.
 pub(crate) fn redis(folder: &Path, appendfsync: &str) -> Result<Server, String> {
-    let port = free_port()?;
+    let port = free_port::take()
+        .map_err(|error| error.to_string())?
+        .to_string();
     let mut command = Command::new("redis-server");
     command
         .arg("--dir")
@@ -198,13 +202,6 @@ fn ping(port: u16) -> Option<[u8; 5]> {
     let mut said = [0; 5];
     stream.read_exact(&mut said).ok()?;
     Some(said)
-}
-
-fn free_port() -> Result<String, String> {
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0));
-    let address = listener.and_then(|listener| listener.local_addr());
-    let address = address.map_err(|error| error.to_string())?;
-    Ok(address.port().to_string())
 }
 
 const PAUSE: Duration = Duration::from_millis(10);

@@ -2,8 +2,8 @@
 //! times, stopped.
 
 use std::fs::{self, File};
-use std::io::{Read, Write};
-use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::io::{self, Read, Write};
+use std::net::{Ipv4Addr, TcpStream};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -45,7 +45,9 @@ const TICK: Duration = Duration::from_millis(50);
 /// Starts `server` with its data in `data`, in process groups of its own that outlive this one.
 pub(super) fn start(server: &Server, program: &Path, data: &Path) -> Result<Running> {
     fs::create_dir_all(data)?;
-    let ports = free_ports(server.ports)?;
+    let ports = (0..server.ports)
+        .map(|_| free_port::take())
+        .collect::<io::Result<Vec<_>>>()?;
     let commands = (server.prepare)(program, data, &ports)?;
     let path = data.with_extension("log");
     let log = File::create(&path)?;
@@ -99,17 +101,6 @@ impl Drop for Starting {
             let _ = child.wait();
         }
     }
-}
-
-/// Ports that nobody uses at the moment.
-fn free_ports(count: usize) -> Result<Vec<u16>> {
-    // All of them held until the last is found, so that no two are the same.
-    let held = (0..count)
-        .map(|_| TcpListener::bind((Ipv4Addr::LOCALHOST, 0)))
-        .collect::<std::io::Result<Vec<_>>>()?;
-    held.iter()
-        .map(|listener| Ok(listener.local_addr()?.port()))
-        .collect()
 }
 
 /// Waits until `done`, and says whether it came to that.
@@ -256,14 +247,6 @@ mod tests {
         assert_eq!(start_in(&stat("S")), Some(4242));
         assert_eq!(start_in(&stat("Z")), None);
         assert_eq!(start_in("nonsense"), None);
-    }
-
-    #[test]
-    fn ports_are_all_different() {
-        let mut ports = free_ports(20).expect("there are ports");
-        ports.sort_unstable();
-        ports.dedup();
-        assert_eq!(ports.len(), 20);
     }
 
     /// Shell scripts that run in the data folder.

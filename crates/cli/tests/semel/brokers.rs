@@ -1,7 +1,6 @@
 //! The binary behind real brokers: each message once, acknowledged when it is recorded, over a `kill -9` and
 //! over a broker that is not there.
 
-use std::net::TcpListener;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use rustix::process::Signal;
@@ -85,9 +84,7 @@ fn what_was_under_way_at_a_kill_is_applied_once<P: Place>() {
 
 fn a_broker_that_is_absent_is_waited_for<P: Place>() {
     let place = P::new();
-    let closed = TcpListener::bind("127.0.0.1:0").expect("a port");
-    let nobody = closed.local_addr().expect("an address").to_string();
-    drop(closed);
+    let nobody = format!("127.0.0.1:{}", free_port::take().expect("a free port"));
     let site = site(&place, &nobody);
     let mut running = site.start(&["run", "--output", "json"]);
     let mut said = String::new();

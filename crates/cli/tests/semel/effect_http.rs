@@ -224,9 +224,8 @@ fn an_answer_that_says_nothing_certain_goes_by_the_class() {
 
 #[test]
 fn a_server_that_is_not_there_was_surely_not_asked() {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-    let url = format!("http://{}/", listener.local_addr().expect("an address"));
-    drop(listener);
+    let nobody = free_port::take().expect("a free port");
+    let url = format!("http://127.0.0.1:{nobody}/");
     let site = site(&url, PARK);
     let ended = site
         .semel(&["run", "--output", "json"])

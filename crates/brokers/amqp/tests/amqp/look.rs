@@ -28,10 +28,8 @@ async fn what_cannot_be_looked_at_is_an_error() {
     assert!(error.to_string().contains("no-such-queue"), "{error}");
     // It was not made by looking.
     look(&absent).await.expect_err("still none");
-    let nobody = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
-    let address = nobody.local_addr().expect("an address");
-    drop(nobody);
-    let away = Options::new(format!("amqp://{address}"), &queue.name);
+    let nobody = free_port::take().expect("a free port");
+    let away = Options::new(format!("amqp://127.0.0.1:{nobody}"), &queue.name);
     let error = look(&away).await.expect_err("nobody");
     assert_eq!(error.kind(), ErrorKind::Unavailable, "{error:?}");
 }

@@ -3,7 +3,7 @@
 
 use std::fs;
 use std::io::{Read, Write};
-use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, TcpStream};
 use std::os::unix::fs::{MetadataExt, chown};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -100,7 +100,7 @@ impl Server {
         name: &'static str,
     ) -> (Self, u16) {
         let folder = tempfile::tempdir().expect("a folder").keep();
-        let [port, _, _] = free_ports();
+        let port = free_port::take().expect("a free port");
         let files = folder.display();
         let settings = format!(
             "loopback_users = none\nlisteners.ssl.1 = 127.0.0.1:{port}\n\
@@ -133,7 +133,7 @@ impl Server {
         if let Some((user, group)) = owner() {
             chown(&folder, Some(user), Some(group)).expect("given away");
         }
-        let [port, distribution, epmd] = free_ports();
+        let [port, distribution, epmd] = [(); 3].map(|()| free_port::take().expect("a free port"));
         let mut names = guarded("read -r _; kill -9 $pid", "names");
         names
             .args(["epmd", "-address", "127.0.0.1", "-port", &epmd.to_string()])
@@ -260,9 +260,4 @@ fn wait(what: &str, done: impl Fn() -> bool) {
         thread::sleep(Duration::from_millis(50));
     }
     panic!("{what}: not in time");
-}
-
-fn free_ports() -> [u16; 3] {
-    let held = [(); 3].map(|()| TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port"));
-    held.map(|listener| listener.local_addr().expect("an address").port())
 }

@@ -36,9 +36,7 @@ async fn a_topic_that_is_missing_is_named_and_read_as_soon_as_it_is_there() {
 
 #[tokio::test]
 async fn a_cluster_that_is_absent_is_told_and_not_once_a_try() {
-    let nobody = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
-    let address = nobody.local_addr().expect("an address").to_string();
-    drop(nobody);
+    let address = format!("127.0.0.1:{}", free_port::take().expect("a free port"));
     let topic = Topic::absent(&address);
     let mut source = topic.source();
     let error = away(&mut source).await;

@@ -86,9 +86,7 @@ async fn a_topic_that_is_missing_is_not_made_by_looking() {
 
 #[tokio::test]
 async fn a_cluster_that_is_absent_is_away() {
-    let nobody = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
-    let address = nobody.local_addr().expect("an address").to_string();
-    drop(nobody);
+    let address = format!("127.0.0.1:{}", free_port::take().expect("a free port"));
     let topic = Topic::absent(&address);
     let error = look(&topic.options()).await.expect_err("nobody");
     assert_eq!(error.kind(), ErrorKind::Unavailable, "{error:?}");

@@ -1,7 +1,7 @@
 //! A broker of the tests' own that asks who one is and what one may: encrypted and not, by password and by
 //! certificate. One for all of them; it ends with the process that runs the tests, however that ends.
 
-use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, TcpStream};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -99,8 +99,7 @@ impl Own {
         let issued = authority.issue_for("kafka", names, &[]);
         let old = authority.issue_for("old", names, &["-days", "-1"]);
         let ours = authority.issue("worker", &[]);
-        let held = [(); 6].map(|()| TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port"));
-        let ports = held.map(|it| it.local_addr().expect("an address").port());
+        let ports = [(); 6].map(|()| free_port::take().expect("a free port"));
         let settings = folder.join("server.properties");
         let text = properties(&folder, &authority, &issued, &old, &ports);
         fs::write(&settings, text).expect("a file");

@@ -136,9 +136,7 @@ async fn whoever_makes_ready_for_transactions_makes_no_misspelt_topic() {
 
 #[tokio::test]
 async fn while_nobody_answers_nothing_is_sent() {
-    let nobody = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
-    let address = nobody.local_addr().expect("an address").to_string();
-    drop(nobody);
+    let address = format!("127.0.0.1:{}", free_port::take().expect("a free port"));
     let mut options = SinkOptions::new(&address, "payments");
     options.timeout = Duration::from_secs(2);
     let sink = KafkaSink::new(options).expect("a sink");

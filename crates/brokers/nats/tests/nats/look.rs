@@ -81,10 +81,8 @@ async fn what_cannot_be_looked_at_is_an_error() {
     let absent = Options::new(&place.url, "no-such-stream", CONSUMER);
     let error = look(&absent).await.expect_err("no stream");
     assert_eq!(error.kind(), ErrorKind::InvalidConfig, "{error:?}");
-    let nobody = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
-    let address = nobody.local_addr().expect("an address");
-    drop(nobody);
-    let away = Options::new(format!("nats://{address}"), &place.name, CONSUMER);
+    let nobody = free_port::take().expect("a free port");
+    let away = Options::new(format!("nats://127.0.0.1:{nobody}"), &place.name, CONSUMER);
     let error = look(&away).await.expect_err("nobody");
     assert_eq!(error.kind(), ErrorKind::Unavailable, "{error:?}");
 }

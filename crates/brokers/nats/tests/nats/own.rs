@@ -1,6 +1,6 @@
 //! A server of the test's own, which may be killed.
 
-use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -26,9 +26,8 @@ impl Own {
     }
 
     pub(crate) async fn start_with(more: Vec<String>) -> Self {
-        let free = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
-        let address = free.local_addr().expect("an address");
-        drop(free);
+        let port = free_port::take().expect("a free port");
+        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
         let folder = tempfile::tempdir().expect("a folder");
         let mut own = Self {
             address,

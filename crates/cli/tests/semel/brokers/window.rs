@@ -361,13 +361,9 @@ mod amqp {
 #[cfg(feature = "nats")]
 #[test]
 fn a_broker_that_is_away_is_unavailable_to_the_check() {
-    use std::net::TcpListener;
-
     use super::nats::Stream;
 
-    let closed = TcpListener::bind("127.0.0.1:0").expect("a port");
-    let nobody = closed.local_addr().expect("an address").to_string();
-    drop(closed);
+    let nobody = format!("127.0.0.1:{}", free_port::take().expect("a free port"));
     let site = site(&Stream("nothing".to_owned()), &nobody, "", "");
     let report = report(&site, 3);
     assert_eq!(report["reach"], Value::Null);

@@ -42,7 +42,7 @@ impl Server {
         assert!(status.success(), "mariadb-install-db: {status}\n{log}");
         let mut server = Self {
             folder,
-            port: 0,
+            port: free_port::take().expect("a free port"),
             arguments: arguments.iter().map(|it| (*it).to_owned()).collect(),
             running: None,
         };
@@ -52,9 +52,6 @@ impl Server {
 
     /// Starts it, and waits until it answers.
     pub(crate) async fn start(&mut self) {
-        if self.port == 0 {
-            self.port = port();
-        }
         let child = Command::new(program("mariadbd"))
             .arg("--no-defaults")
             .arg(format!("--datadir={}", self.folder.join("data").display()))
@@ -145,10 +142,4 @@ fn as_root() -> Option<&'static str> {
         me.uid() == 0
     });
     is_root.then_some("--user=root")
-}
-
-/// A port that was free a moment ago.
-fn port() -> u16 {
-    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
-    listener.local_addr().expect("an address").port()
 }

@@ -1,7 +1,7 @@
 //! A server of its own, for tests that kill or misconfigure one.
 
 use std::fs;
-use std::net::{SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::os::unix::fs::{MetadataExt, chown};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -61,7 +61,7 @@ impl Server {
         let mut server = Self {
             folder,
             data,
-            port: free_port(),
+            port: free_port::take().expect("a free port"),
             settings: settings.iter().map(|it| (*it).to_owned()).collect(),
             process: None,
         };
@@ -196,12 +196,6 @@ pub(crate) async fn client(url: &str) -> Client {
         .expect("a connection");
     tokio::spawn(connection);
     client
-}
-
-/// A port that nobody listens on.
-fn free_port() -> u16 {
-    let bound = TcpListener::bind("127.0.0.1:0").expect("a port");
-    bound.local_addr().expect("it is bound").port()
 }
 
 /// A folder that the server's user may use.

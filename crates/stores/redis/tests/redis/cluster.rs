@@ -14,7 +14,7 @@ use semel_core::{Admission, Code, LawId, Store, VersionGate};
 use semel_store_redis::{Options, RedisStore};
 
 use crate::lab::{complete, completion, connect_to, grant, refused, request};
-use crate::server::{Server, free_port};
+use crate::server::Server;
 
 /// Three primaries that serve a third of the slots each.
 pub(crate) struct Cluster {
@@ -24,7 +24,7 @@ pub(crate) struct Cluster {
 impl Cluster {
     pub(crate) fn start() -> Self {
         let node = |_| {
-            let bus = free_port().to_string();
+            let bus = free_port::take().expect("a free port").to_string();
             let mut arguments = vec!["--cluster-enabled", "yes", "--cluster-port", &bus];
             arguments.extend([
                 "--cluster-node-timeout",

@@ -6,7 +6,7 @@ use semel_core::{Code, ErrorKind};
 use semel_store_redis::{Options, RedisStore, look, migrate};
 
 use crate::lab::{connect_to, grant, refused, request, words};
-use crate::server::{Server, free_port};
+use crate::server::Server;
 
 #[tokio::test]
 async fn a_wrong_password_is_told_as_such_and_not_repeated() {
@@ -102,7 +102,7 @@ async fn the_rights_of_the_specification_are_enough() {
 
 #[tokio::test]
 async fn tls_that_does_not_fit_is_told_as_such() {
-    let port = free_port();
+    let port = free_port::take().expect("a free port");
     let folder = tempfile::tempdir().expect("a folder");
     let file = |name: &str| folder.path().join(name).display().to_string();
     for (name, host) in [("ours", "127.0.0.1"), ("theirs", "127.0.0.2")] {
@@ -165,7 +165,8 @@ async fn tls_that_does_not_fit_is_told_as_such() {
 
 #[tokio::test]
 async fn nobody_at_the_address_is_told_as_such() {
-    let error = refused(&format!("redis://:geheim@127.0.0.1:{}", free_port())).await;
+    let nobody = free_port::take().expect("a free port");
+    let error = refused(&format!("redis://:geheim@127.0.0.1:{nobody}")).await;
     assert_eq!(error.code(), Code::StoreUnavailable);
     assert_eq!(error.certainty(), semel_core::Certainty::NotApplied);
     assert!(error.to_string().contains("cannot be reached"), "{error}");

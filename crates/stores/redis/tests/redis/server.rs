@@ -1,7 +1,9 @@
 //! A server of a test's own: started, asked, killed, started again.
 
+use std::fs;
 use std::io::{BufRead, BufReader, Write};
-use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, TcpStream};
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::Duration;
@@ -25,7 +27,7 @@ impl Server {
     /// A server with these arguments.
     pub(crate) fn start(arguments: &[&str]) -> Self {
         let mut server = Self {
-            port: free_port(),
+            port: free_port::take().expect("a free port"),
             folder: tempfile::tempdir().expect("a folder"),
             arguments: arguments.iter().map(ToString::to_string).collect(),
             child: None,
@@ -51,7 +53,7 @@ impl Server {
             .arg(self.folder.path())
             .args(&self.arguments)
             .stdin(Stdio::null())
-            .stdout(Stdio::null())
+            .stdout(fs::File::create(self.log()).expect("a file"))
             .stderr(Stdio::null());
         let child = command.spawn().unwrap_or_else(|error| {
             panic!("redis-server cannot be started ({error}): run `cargo xtask services up redis`")
@@ -63,7 +65,15 @@ impl Server {
             }
             thread::sleep(Duration::from_millis(20));
         }
-        panic!("redis-server does not come up on port {}", self.port);
+        let said = fs::read_to_string(self.log()).expect("a log");
+        panic!(
+            "redis-server does not come up on port {}: {said}",
+            self.port
+        );
+    }
+
+    fn log(&self) -> PathBuf {
+        self.folder.path().join("log")
     }
 
     /// Kills it as `kill -9` does.
@@ -164,15 +174,4 @@ fn read_answer(from: &mut impl BufRead, answer: &mut Vec<Vec<u8>>) -> std::io::R
         _ => answer.push(line.to_vec()),
     }
     Ok(())
-}
-
-/// A port that nobody uses at the moment, with room for that of a cluster's bus.
-pub(crate) fn free_port() -> u16 {
-    loop {
-        let socket = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
-        let port = socket.local_addr().expect("an address").port();
-        if port < 55_000 {
-            return port;
-        }
-    }
 }

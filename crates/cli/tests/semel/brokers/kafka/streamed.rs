@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::time::Duration;
 
 use rustix::process::Signal;
@@ -367,9 +367,8 @@ fn operators_see_what_the_changelog_has_and_are_told_what_cannot_be_changed() {
 #[test]
 fn a_worker_is_not_ready_while_it_restores_and_says_how_far_it_is() {
     let flow = Flow::with("", &[]);
-    let free = TcpListener::bind("127.0.0.1:0").expect("a port");
-    let address = free.local_addr().expect("an address");
-    drop(free);
+    let port = free_port::take().expect("a free port");
+    let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
     let config = flow.site.text("semel.toml");
     let config =
         format!("{config}[admin]\nlisten = \"{address}\"\n").replace("batch = 20", "batch = 500");

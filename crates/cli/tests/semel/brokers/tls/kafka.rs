@@ -1,7 +1,6 @@
 //! Kafka: `security.protocol = SSL`, with a certificate of ours, over the system's OpenSSL.
 
 use std::fs;
-use std::net::{Ipv4Addr, TcpListener};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
@@ -39,9 +38,8 @@ fn java(class: &str) -> Command {
 fn start(papers: &Papers) -> Server {
     let folder = tempfile::tempdir().expect("a folder");
     let issued = papers.authority.issue_for("kafka", "IP:127.0.0.1", &[]);
-    let held = [(); 3].map(|()| TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port"));
     let [open, encrypted, controller] =
-        held.map(|it| it.local_addr().expect("an address").to_string());
+        [(); 3].map(|()| format!("127.0.0.1:{}", free_port::take().expect("a free port")));
     let text = format!(
         "process.roles=broker,controller\nnode.id=1\ncontroller.listener.names=CONTROLLER\n\
          controller.quorum.bootstrap.servers={controller}\n\

@@ -1,6 +1,6 @@
 //! NATS: `tls://`, with a certificate of ours.
 
-use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, TcpStream};
 use std::process::{Child, Command, Stdio};
 
 use semel_broker_nats::{NatsSink, SinkOptions};
@@ -25,9 +25,7 @@ impl Drop for Server {
 
 fn start(papers: &Papers) -> Server {
     let issued = papers.authority.issue_for("nats", "IP:127.0.0.1", &[]);
-    let free = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
-    let port = free.local_addr().expect("an address").port();
-    drop(free);
+    let port = free_port::take().expect("a free port");
     let folder = tempfile::tempdir().expect("a folder");
     let mut command = Command::new(server("SEMEL_TEST_NATS_PROGRAM", "nats"));
     command

@@ -1,0 +1,75 @@
+//! Ports for the servers that tests start.
+//!
+//! A port that was bound to 0 and let go of again belongs to whoever asks next: another test, or a connection that the
+//! system gives that port of its own accord, since both come from the same range. These come from below that range,
+//! and whoever has taken one has it until the process ends, also while the server behind it is killed and started again.
+
+use std::hash::{BuildHasher, RandomState};
+use std::io::{self, ErrorKind};
+use std::net::{Ipv4Addr, TcpListener};
+use std::sync::{Mutex, PoisonError};
+
+/// Above the ports of well-known servers, and below those that systems give to connections (from 32768 on Linux, from
+/// 49152 elsewhere).
+const FIRST: u16 = 10_000;
+/// Ports come in pairs: one to take, and one that is listened on for as long as it is taken.
+const PAIRS: u16 = 11_000;
+
+/// What says to other processes which ports are taken.
+static TAKEN: Mutex<Vec<TcpListener>> = Mutex::new(Vec::new());
+
+/// A port of 127.0.0.1 that nobody listens on, and that nobody else takes by this call before this process ends.
+///
+/// # Errors
+///
+/// [`ErrorKind::AddrInUse`] if all are taken.
+pub fn take() -> io::Result<u16> {
+    // Not from the first on, so that processes that begin together do not try the same ones.
+    let [low, high, ..] = RandomState::new().hash_one(()).to_le_bytes();
+    let offset = u16::from_le_bytes([low, high]) % PAIRS;
+    let (port, sign) = (0..PAIRS)
+        .map(|step| FIRST + (offset + step) % PAIRS * 2)
+        .find_map(|port| Some((port, sign(port)?)))
+        .ok_or(ErrorKind::AddrInUse)?;
+    TAKEN
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner)
+        .push(sign);
+    Ok(port)
+}
+
+/// What says that `port` is taken; nothing if it is already, or somebody uses it who does not know of this.
+fn sign(port: u16) -> Option<TcpListener> {
+    let sign = TcpListener::bind((Ipv4Addr::LOCALHOST, port + 1)).ok()?;
+    TcpListener::bind((Ipv4Addr::LOCALHOST, port)).ok()?;
+    Some(sign)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+    use std::net::{Ipv4Addr, TcpListener};
+
+    use super::{FIRST, PAIRS, sign, take};
+
+    #[test]
+    fn a_port_is_taken_once_and_free_to_listen_on() {
+        let mut ports = BTreeSet::new();
+        for _ in 0..100 {
+            let port = take().expect("a free port");
+            assert!(ports.insert(port), "{port} again");
+            assert!((FIRST..FIRST + 2 * PAIRS).contains(&port), "{port}");
+            assert!(sign(port).is_none(), "{port} is taken already");
+            TcpListener::bind((Ipv4Addr::LOCALHOST, port)).expect("it is free");
+        }
+    }
+
+    #[test]
+    fn a_port_that_somebody_listens_on_is_not_taken() {
+        let (port, _server) = (FIRST..FIRST + 2 * PAIRS)
+            .step_by(2)
+            .find_map(|port| Some((port, TcpListener::bind((Ipv4Addr::LOCALHOST, port)).ok()?)))
+            .expect("a free port");
+        assert!(sign(port).is_none());
+    }
+}
