@@ -56,6 +56,11 @@ fn main() -> ExitCode {
 
 fn dispatch(args: &[String]) -> Result {
     let words: Vec<&str> = args.iter().map(String::as_str).collect();
+    // Before a verb builds for minutes what then knows no such word.
+    if words.iter().any(|word| matches!(*word, "--help" | "-h")) {
+        println!("{USAGE}");
+        return Ok(());
+    }
     match words.as_slice() {
         ["test"] => test::run(&Workspace::find()?, test::Extent::Whole),
         ["test", "--quick"] => test::run(&Workspace::find()?, test::Extent::Quick),
@@ -70,7 +75,7 @@ fn dispatch(args: &[String]) -> Result {
         ["examples"] => examples::run(&Workspace::find()?),
         ["bench", rest @ ..] => bench::run(&Workspace::find()?, rest),
         ["services", verb, names @ ..] => services::run(&Workspace::find()?, verb, names),
-        ["help" | "--help" | "-h"] => {
+        ["help"] => {
             println!("{USAGE}");
             Ok(())
         }
@@ -85,6 +90,13 @@ fn dispatch(args: &[String]) -> Result {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn whoever_asks_a_verb_for_help_gets_it_and_nothing_is_run() {
+        for words in [["prove", "--help"], ["no-verb", "-h"]] {
+            dispatch(&words.map(str::to_owned)).expect("the usage");
+        }
+    }
 
     #[test]
     fn an_unknown_verb_is_a_usage_failure() {
