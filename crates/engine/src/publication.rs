@@ -31,14 +31,18 @@ pub const FAILED_AT: &str = "semel-failed-at";
 
 /// The message of a call, as its effect publishes it.
 ///
-/// Its id is the operation's idempotency key, and its order the key: every copy of it, from whichever
-/// attempt, has the same of both. What else is known of it, the record of that key says.
-pub fn of_call(call: &Call) -> Publication {
+/// Its id is the operation's idempotency key, or empty where it is not sent, and its order the key: every copy of it,
+/// from whichever attempt, has the same of both. What else is known of it, the record of that key says.
+pub fn of_call(call: &Call, sends_id: bool) -> Publication {
     let operation = &call.claim.operation;
     let carried = call.headers.iter();
     let carried = carried.filter(|(name, _)| !ADDED.contains(&&**name) && !is_ours(name));
     Publication {
-        id: call.idempotency_key().into(),
+        id: if sends_id {
+            call.idempotency_key().into()
+        } else {
+            Box::default()
+        },
         order: Some(operation.key.clone().into_bytes()),
         payload: call.payload.clone(),
         headers: carried.cloned().collect(),

@@ -45,6 +45,13 @@ impl<'r> Batch<'r> {
         });
     }
 
+    /// Leaves out the first, which is what was told of when some were not taken.
+    pub fn leave_out_first(&mut self) {
+        if !self.records.is_empty() {
+            self.records.remove(0);
+        }
+    }
+
     /// How many there are.
     pub fn len(&self) -> usize {
         self.records.len()

@@ -292,6 +292,10 @@ fn one_that_is_too_large_is_told_and_all_others_are_taken() {
     let too_large = KafkaError::MessageProduction(RDKafkaErrorCode::MessageSizeTooLarge);
     assert_eq!((opaque, batch.len(), error), (2, 1, too_large));
     assert_eq!(reported(&producer), [(1, None), (3, None)]);
+    batch.leave_out_first();
+    assert!(batch.is_empty());
+    batch.leave_out_first();
+    topic.send(&mut batch).expect("nothing is left");
 }
 
 #[test]

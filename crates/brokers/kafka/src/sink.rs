@@ -1,6 +1,7 @@
 //! The sink: the idempotent producer, every delivery report read.
 
 mod reports;
+mod send;
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,15 +10,14 @@ use std::time::Duration;
 
 use rdkafka::ClientConfig;
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
-use rdkafka::producer::{BaseRecord, Producer, ThreadedProducer};
+use rdkafka::producer::{Producer, ThreadedProducer};
 use semel_core::port::sink::{Publication, Sink};
 use semel_core::{Code, Error, ErrorKind, Result};
 
 use crate::error::{NO_RIGHT, NO_TOPIC, NOBODY, TOO_LARGE, not_made};
 use crate::options::{AUTO_CREATE, client};
-use crate::record::parts;
 use crate::trouble::Watch;
-use reports::{Failed, Reports};
+use reports::Reports;
 
 /// Settings of a sink.
 #[derive(Clone)]
@@ -32,6 +32,9 @@ pub struct SinkOptions {
     pub timeout: Duration,
     /// The one partition that everything goes to; where a partitioner puts each by its key, if it is none.
     pub partition: Option<i32>,
+    /// Whether the id of each message goes out as the header `semel-id`. Who reads may know a message again by it that
+    /// is there twice; a record of 200 bytes costs a tenth more with it.
+    pub has_id_header: bool,
 }
 
 impl SinkOptions {
@@ -43,6 +46,7 @@ impl SinkOptions {
             properties: Vec::new(),
             timeout: Duration::from_secs(30),
             partition: None,
+            has_id_header: true,
         }
     }
 }
@@ -60,7 +64,7 @@ impl fmt::Debug for SinkOptions {
 /// Publishes to a topic.
 ///
 /// The record's key is [`Publication::order`], so that what belongs together stays in order; the id goes
-/// out as the header `semel-id`. Within the life of this producer, librdkafka's sequence numbers keep its
+/// out as the header `semel-id`, unless it is not wanted. Within the life of this producer, librdkafka's sequence numbers keep its
 /// own retries from being repeats; after a restart, the same message may be there twice.
 ///
 /// What librdkafka was given it may send any time later, so that nobody knows what became of it once its
@@ -72,6 +76,7 @@ pub struct KafkaSink {
     brokers: Box<str>,
     topic: Box<str>,
     partition: Option<i32>,
+    has_id_header: bool,
     /// Whether the cluster answered, the last time that something was wanted of it.
     is_there: AtomicBool,
 }
@@ -109,6 +114,7 @@ impl KafkaSink {
             brokers: options.brokers,
             topic: options.topic,
             partition: options.partition,
+            has_id_header: options.has_id_header,
             is_there: AtomicBool::new(false),
         })
     }
@@ -156,66 +162,6 @@ impl KafkaSink {
             *producer = made(&self.config, &self.watch)?;
         }
         Ok(Arc::clone(&producer))
-    }
-
-    /// Hands these over to librdkafka, and waits until the brokers have said of each what became of it.
-    async fn sent<'b>(
-        &self,
-        producer: &Out,
-        batch: impl ExactSizeIterator<Item = &'b Publication>,
-    ) -> Vec<std::result::Result<(), Unpublished>> {
-        let len = batch.len();
-        if len == 0 {
-            return Vec::new();
-        }
-        let mut answers = Vec::with_capacity(len);
-        let (mut begun, known) = producer.context().begin(len);
-        for message in batch {
-            let handed_over = self.hand_over(producer, message, begun.number()).await;
-            match &handed_over {
-                Ok(()) => begun.handed_over(),
-                Err(_) => begun.not_taken(),
-            }
-            answers.push(handed_over.map_err(Unpublished::NotSent));
-        }
-        drop(begun);
-        let gone = || {
-            let places = (0..len).map(|place| (place, KafkaError::Canceled));
-            places.collect::<Failed>()
-        };
-        for (place, error) in known.await.unwrap_or_else(|_| gone()) {
-            if let Some(answer @ Ok(())) = answers.get_mut(place) {
-                *answer = Err(Unpublished::NotConfirmed(error));
-            }
-        }
-        answers
-    }
-
-    /// Hands one over to librdkafka; waits where its queue is full.
-    async fn hand_over(
-        &self,
-        producer: &Out,
-        message: &Publication,
-        number: usize,
-    ) -> std::result::Result<(), KafkaError> {
-        let (key, headers) = parts(Some(&message.id), &message.headers);
-        let mut record = BaseRecord::<[u8], [u8], usize>::with_opaque_to(&self.topic, number)
-            .payload(&message.payload);
-        record.key = key.or(message.order.as_deref());
-        record.headers = headers;
-        if let Some(partition) = self.partition {
-            record = record.partition(partition);
-        }
-        loop {
-            match producer.send(record) {
-                Ok(()) => return Ok(()),
-                Err((KafkaError::MessageProduction(RDKafkaErrorCode::QueueFull), again)) => {
-                    record = again;
-                    tokio::time::sleep(Duration::from_millis(5)).await;
-                }
-                Err((error, _)) => return Err(error),
-            }
-        }
     }
 
     /// What it means that a message was not published.
@@ -297,7 +243,7 @@ impl Sink for KafkaSink {
             Ok(producer) => producer,
             Err(error) => return vec![Err(error); batch.len()],
         };
-        let mut sent = self.sent(&producer, batch.iter()).await;
+        let mut sent = self.sent(&producer, batch).await;
         let is_too_large = |answer: &std::result::Result<(), Unpublished>| {
             let Err(Unpublished::NotConfirmed(error)) = answer else {
                 return false;
@@ -308,7 +254,7 @@ impl Sink for KafkaSink {
             // The broker refuses what came with one that is too large, too. One by one, it tells which it is.
             for (answer, message) in sent.iter_mut().zip(batch) {
                 if is_too_large(answer) {
-                    let mut one = self.sent(&producer, std::iter::once(message)).await;
+                    let mut one = self.sent(&producer, std::slice::from_ref(message)).await;
                     if let Some(one) = one.pop() {
                         *answer = one;
                     }
@@ -327,6 +273,10 @@ impl Sink for KafkaSink {
             self.is_there.store(false, Ordering::Relaxed);
         }
         confirmed
+    }
+
+    fn sends_ids(&self) -> bool {
+        self.has_id_header
     }
 }
 

@@ -47,11 +47,13 @@ impl SinkSettings {
             brokers,
             topic,
             properties,
+            has_id_header,
         } = &self.place
         else {
             return Err(other());
         };
         let mut options = semel_broker_kafka::SinkOptions::new(brokers, topic);
+        options.has_id_header = *has_id_header;
         options.properties = super::source::properties(properties);
         options.timeout = self.timeout;
         semel_broker_kafka::KafkaSink::new(options)

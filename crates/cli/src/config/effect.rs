@@ -13,7 +13,7 @@ use semel_worker::settings::EffectSettings;
 
 use super::fields::Fields;
 use super::refusal::selector;
-use super::sink;
+use super::sink::{self, SinkPlace};
 use super::source::SourceSettings;
 use super::store::StoreUrl;
 use super::streamed;
@@ -128,11 +128,28 @@ fn file(effect: &mut Fields<'_>, store: Option<&StoreUrl>) -> Option<EffectSetti
 fn publish(kind: &str, effect: &mut Fields<'_>) -> Option<EffectSettings> {
     // Of these, NATS alone drops repeats by itself, and says for how long.
     let promise = promise(effect, kind == "nats");
-    let target = sink::read(kind, effect)?;
+    let id_header = (kind == "kafka").then(|| id_header(effect, promise));
+    let mut target = sink::read(kind, effect)?;
+    if let (SinkPlace::Kafka { has_id_header, .. }, Some(is_wanted)) =
+        (&mut target.place, id_header)
+    {
+        *has_id_header = is_wanted;
+    }
     Some(EffectSettings::Publish(PublishSettings {
         target: Arc::new(target),
         promise: promise?,
     }))
+}
+
+/// Whether the id of a message goes out with it.
+fn id_header(effect: &mut Fields<'_>, promise: Option<Promise>) -> bool {
+    let is_wanted = effect.boolean_or("id_header", true);
+    if !is_wanted && matches!(promise, Some(Promise::Keyed { .. })) {
+        let message = "whoever reads drops a second message by its id, which is what `class = \"keyed\"` \
+                       rests on; leave the id in, or choose another class";
+        fault(effect, "id_header", message);
+    }
+    is_wanted
 }
 
 fn http(effect: &mut Fields<'_>) -> Option<EffectSettings> {

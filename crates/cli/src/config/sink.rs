@@ -32,6 +32,8 @@ pub(crate) enum SinkPlace {
         topic: String,
         /// librdkafka's own settings; some are secrets.
         properties: Vec<(String, String)>,
+        /// Whether the id of a message goes out as a header.
+        has_id_header: bool,
     },
     /// A NATS subject that some stream takes in.
     Nats {
@@ -128,6 +130,7 @@ pub(super) fn kafka(table: &mut Fields<'_>) -> Option<SinkPlace> {
         brokers: brokers?,
         topic: topic?,
         properties,
+        has_id_header: true,
     })
 }
 

@@ -20,6 +20,11 @@ pub trait Sink: Send + Sync + 'static {
     /// `InvalidInput`: the broker takes no such message (too large, no such place)
     /// # Cancel safety   what was sent may be published
     fn publish(&self, batch: &[Publication]) -> impl Future<Output = Vec<Result<()>>> + Send;
+
+    /// Whether [`Publication::id`] goes out. Where it does not, it may be empty, and whoever publishes need not make it.
+    fn sends_ids(&self) -> bool {
+        true
+    }
 }
 
 /// Any sink, picked at run time.
@@ -37,6 +42,10 @@ impl Sink for AnySink {
     async fn publish(&self, batch: &[Publication]) -> Vec<Result<()>> {
         self.0.publish(batch).await
     }
+
+    fn sends_ids(&self) -> bool {
+        self.0.sends_ids()
+    }
 }
 
 impl fmt::Debug for AnySink {
@@ -48,6 +57,7 @@ impl fmt::Debug for AnySink {
 /// The boxed form of a sink.
 trait Erased: Send + Sync {
     fn publish<'a>(&'a self, batch: &'a [Publication]) -> Answers<'a>;
+    fn sends_ids(&self) -> bool;
 }
 
 type Answers<'a> = Pin<Box<dyn Future<Output = Vec<Result<()>>> + Send + 'a>>;
@@ -55,6 +65,10 @@ type Answers<'a> = Pin<Box<dyn Future<Output = Vec<Result<()>>> + Send + 'a>>;
 impl<S: Sink> Erased for S {
     fn publish<'a>(&'a self, batch: &'a [Publication]) -> Answers<'a> {
         Box::pin(Sink::publish(self, batch))
+    }
+
+    fn sends_ids(&self) -> bool {
+        Sink::sends_ids(self)
     }
 }
 

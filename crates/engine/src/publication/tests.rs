@@ -66,7 +66,7 @@ fn a_message_keeps_its_headers_and_has_an_id() {
         "traceparent",
     ];
     let call = call(headers(&theirs));
-    let publication = of_call(&call);
+    let publication = of_call(&call, true);
     assert_eq!(&*publication.id, operation().id().to_string());
     assert_eq!(publication.order, Some(Bytes::from_static(b"pay-1")));
     assert_eq!(publication.payload, call.payload);

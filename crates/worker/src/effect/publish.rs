@@ -175,7 +175,11 @@ impl BulkEffect for PublishEffect {
     async fn call(&self, batch: &[Call]) -> Vec<Verdict> {
         let mut verdicts: Vec<Option<Verdict>> = batch.iter().map(|_| None).collect();
         let mut left: Vec<usize> = (0..batch.len()).collect();
-        let mut publications: Vec<Publication> = batch.iter().map(publication::of_call).collect();
+        let sends_ids = self.sink.sends_ids();
+        let publications = batch.iter();
+        let mut publications: Vec<Publication> = publications
+            .map(|call| publication::of_call(call, sends_ids))
+            .collect();
         let mut away = Patience::new(self.around.clone());
         loop {
             let answers = self.sink.publish(&publications).await;

@@ -58,8 +58,9 @@ impl Reports {
         drop(open);
         let begun = Begun {
             reports: self,
-            next: first,
+            first,
             end: first + len,
+            answers: Vec::with_capacity(len),
         };
         (begun, known)
     }
@@ -110,32 +111,52 @@ impl ProducerContext for Reports {
 /// A batch whose records are handed over, in their order. Those that are not count as known when this is dropped.
 pub(super) struct Begun<'r> {
     reports: &'r Reports,
-    next: usize,
+    first: usize,
     end: usize,
+    /// What librdkafka said of each so far.
+    answers: Vec<Taken>,
 }
 
+/// Whether librdkafka took a record.
+pub(super) type Taken = Result<(), KafkaError>;
+
 impl Begun<'_> {
+    /// How many were handed over, or not taken.
+    pub(super) const fn count(&self) -> usize {
+        self.answers.len()
+    }
+
     /// The number of the next record.
     pub(super) const fn number(&self) -> usize {
-        self.next
+        self.first + self.count()
     }
 
-    /// The next record was handed over, so that something will be heard of it.
-    pub(super) const fn handed_over(&mut self) {
-        self.next += 1;
+    /// The next record was handed over, so that something will be heard of it; or was not taken, so that nothing will.
+    pub(super) fn heard(&mut self, taken: Taken) {
+        if taken.is_err() {
+            self.reports.note(self.number(), None);
+        }
+        self.answers.push(taken);
     }
 
-    /// The next record was not taken, so that nothing will.
-    pub(super) fn not_taken(&mut self) {
-        self.reports.note(self.next, None);
-        self.next += 1;
+    /// The same of all up to one of this number.
+    pub(super) fn heard_up_to(&mut self, number: usize, taken: &Taken) {
+        while self.number() < number {
+            self.heard(taken.clone());
+        }
+    }
+
+    /// What was heard of each.
+    pub(super) fn answers(mut self) -> Vec<Taken> {
+        self.first = self.number();
+        std::mem::take(&mut self.answers)
     }
 }
 
 impl Drop for Begun<'_> {
     fn drop(&mut self) {
-        while self.next < self.end {
-            self.not_taken();
+        for number in self.number()..self.end {
+            self.reports.note(number, None);
         }
     }
 }
@@ -156,16 +177,16 @@ mod tests {
         let (mut begun, mut known) = reports.begin(4);
         let (mut other, mut known_of_other) = reports.begin(1);
         let first = begun.number();
-        for _ in 0..3 {
-            begun.handed_over();
-        }
-        begun.not_taken();
-        drop(begun);
+        begun.heard_up_to(first + 3, &Ok(()));
+        begun.heard(Err(refused()));
+        assert_eq!((begun.count(), begun.number()), (4, first + 4));
+        let answers = begun.answers();
+        assert_eq!(answers, [Ok(()), Ok(()), Ok(()), Err(refused())]);
         reports.note(first + 2, Some(refused()));
         reports.note(first, None);
         known.try_recv().expect_err("one is not known");
         reports.note(other.number(), None);
-        other.handed_over();
+        other.heard(Ok(()));
         known_of_other.try_recv().expect("all of it is known");
         reports.note(first + 1, Some(refused()));
         let failed = known.try_recv().expect("all of it is known");
@@ -179,7 +200,7 @@ mod tests {
         let reports = Reports::new(Watch::default());
         let (mut begun, known) = reports.begin(3);
         let first = begun.number();
-        begun.handed_over();
+        begun.heard(Ok(()));
         drop((begun, known));
         assert_eq!(reports.lock().batches.len(), 1, "one is under way");
         reports.note(first, None);

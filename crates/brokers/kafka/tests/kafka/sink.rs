@@ -54,6 +54,76 @@ async fn what_is_confirmed_is_there_whole_and_in_order() {
 }
 
 #[tokio::test]
+async fn without_ids_all_are_there_in_order_whatever_else_they_have() {
+    let topic = Topic::with(1, &[]).await;
+    let mut options = SinkOptions::new(&topic.brokers, &topic.name);
+    options.has_id_header = false;
+    // Less than are handed over at once.
+    let room = ("queue.buffering.max.messages".into(), "300".into());
+    options.properties = vec![room];
+    let sink = KafkaSink::new(options).expect("a sink");
+    assert!(!sink.sends_ids());
+    let batch: Vec<_> = (0..2_500)
+        .map(|n: u32| {
+            let mut message = message("", n.to_string());
+            if n % 700 != 3 {
+                message.headers.clear();
+            }
+            if n % 1_100 == 50 {
+                message.headers = vec![("kafka-key".into(), "cart-2".into())];
+            }
+            message
+        })
+        .collect();
+    let confirmed = sink.publish(&batch).await;
+    assert_eq!(confirmed.len(), 2_500);
+    assert!(confirmed.iter().all(Result::is_ok), "{confirmed:?}");
+    let mut source = topic.source();
+    let got = take(&mut source, 2_500).await;
+    for (number, (sent, read)) in batch.iter().zip(&got).enumerate() {
+        assert_eq!(read.payload, sent.payload);
+        let value = |wanted: &str| {
+            let mut headers = read.headers.iter();
+            headers.find_map(|(name, value)| (&**name == wanted).then_some(&value[..]))
+        };
+        assert_eq!(value("semel-id"), None);
+        let reason = (number % 700 == 3).then_some(&b"dead"[..]);
+        assert_eq!(value("reason"), reason, "{number}");
+        let key: &[u8] = if number % 1_100 == 50 {
+            b"cart-2"
+        } else {
+            b"cart-1"
+        };
+        assert_eq!(value("kafka-key"), Some(key), "{number}");
+    }
+}
+
+#[tokio::test]
+async fn without_ids_one_that_is_too_long_fails_alone() {
+    let topic = Topic::with(1, &[("max.message.bytes", "10000")]).await;
+    let mut options = SinkOptions::new(&topic.brokers, &topic.name);
+    options.has_id_header = false;
+    options.properties = vec![("message.max.bytes".into(), "20000".into())];
+    let sink = KafkaSink::new(options).expect("a sink");
+    // Some too long for the broker, some for librdkafka.
+    let lengths = [1, 30_000, 2, 15_000, 40_000, 3];
+    let batch = lengths.map(|len| Publication {
+        headers: Vec::new(),
+        ..message("", vec![b'x'; len])
+    });
+    let confirmed = sink.publish(&batch).await;
+    let failed = confirmed.iter().map(|answer| {
+        let error = answer.as_ref().err();
+        error.map(|error| (error.kind(), error.certainty()))
+    });
+    let failed: Vec<_> = failed.collect();
+    let refused = Some((ErrorKind::InvalidInput, Certainty::NotApplied));
+    assert_eq!(failed, [None, refused, None, refused, refused, None]);
+    let lengths: Vec<_> = topic.all(3).iter().map(Bytes::len).collect();
+    assert_eq!(lengths, [1, 2, 3]);
+}
+
+#[tokio::test]
 async fn one_that_is_too_long_fails_alone() {
     let topic = Topic::with(1, &[("max.message.bytes", "10000")]).await;
     let sink = KafkaSink::new(SinkOptions::new(&topic.brokers, &topic.name)).expect("a sink");

@@ -83,6 +83,7 @@ fn output(settings: &PipelineSettings) -> Option<SinkSettings> {
             brokers: source.brokers.clone(),
             topic: effect.topic.clone(),
             properties: effect.properties.clone(),
+            has_id_header: effect.has_id_header,
         },
         timeout: effect.transaction_timeout,
     })

@@ -31,6 +31,14 @@ fn an_effect_that_publishes_names_its_place_and_what_it_promises() {
             &["provider_window: belongs to `class = \"keyed\"`"],
         ),
         (
+            "kind = \"kafka\", brokers = \"h\", topic = \"t\", class = \"keyed\", provider_window = \"1h\", \
+             id_header = false",
+            &[
+                "id_header: whoever reads drops a second message by its id, which is what `class = \
+                 \"keyed\"` rests on; leave the id in, or choose another class",
+            ],
+        ),
+        (
             "kind = \"nats\", url = \"nats://h\", subject = \"s\", on_doubt = \"park\"",
             &[
                 "on_doubt: belongs to `class = \"unkeyed\"`; a keyed effect is repeated inside its \
@@ -54,6 +62,7 @@ fn an_effect_that_publishes_names_its_place_and_what_it_promises() {
     }
     for sound in [
         "kind = \"kafka\", brokers = \"h\", topic = \"t\"",
+        "kind = \"kafka\", brokers = \"h\", topic = \"t\", id_header = false",
         "kind = \"kafka\", brokers = \"h\", topic = \"t\", class = \"keyed\", provider_window = \"1h\"",
         "kind = \"nats\", url = \"nats://h\", subject = \"s\"",
         "kind = \"nats\", url = \"nats://h\", subject = \"s\", class = \"unkeyed\", on_doubt = \"repeat\"",

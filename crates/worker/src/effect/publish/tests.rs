@@ -15,6 +15,7 @@ struct Played {
     /// Payloads of each call.
     calls: Vec<Vec<Bytes>>,
     ids: Vec<Box<str>>,
+    needs_no_ids: bool,
 }
 
 impl Script {
@@ -42,6 +43,10 @@ impl Sink for Script {
             let answers = played.answers.pop_front();
             answers.unwrap_or_else(|| vec![Ok(()); batch.len()])
         })
+    }
+
+    fn sends_ids(&self) -> bool {
+        !self.play(|played| played.needs_no_ids)
     }
 }
 
@@ -153,6 +158,21 @@ async fn each_message_has_the_verdict_of_its_own_answer() {
     assert_eq!(verdicts, [done(), dead, maybe(), maybe(), not, maybe()]);
     assert_eq!(script.calls().len(), 1, "the whole batch at once");
     assert!(told.0.lock().expect("observers never panic").is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_id_is_made_where_it_goes_out() {
+    for needs_no_ids in [false, true] {
+        let script = Script::new([]);
+        script.play(|played| played.needs_no_ids = needs_no_ids);
+        let (around, _, _stop) = around();
+        let effect = PublishEffect::new(AnySink::new(script.clone()), around);
+        let calls = calls(&["a"]);
+        assert_eq!(effect.call(&calls).await, [done()]);
+        let made = calls[0].idempotency_key();
+        let expected = if needs_no_ids { "" } else { &made };
+        assert_eq!(script.play(|played| played.ids.clone()), [expected.into()]);
+    }
 }
 
 #[tokio::test(start_paused = true)]

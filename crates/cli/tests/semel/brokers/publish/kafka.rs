@@ -17,6 +17,21 @@ impl Target for Topic {
     }
 
     fn read(&self) -> Vec<Message> {
+        let message = |(headers, payload): (BTreeMap<String, String>, _)| Message {
+            id: headers["semel-id"].clone(),
+            payload,
+            headers,
+        };
+        self.records().into_iter().map(message).collect()
+    }
+
+    const DROPS_REPEATS: bool = false;
+    const NO_PLACE: &str = "there is no such topic";
+}
+
+impl Topic {
+    /// Headers and payload of each record.
+    fn records(&self) -> Vec<(BTreeMap<String, String>, String)> {
         let jars = server("SEMEL_TEST_KAFKA_JARS", "kafka");
         let read = Command::new("java")
             .args(["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-cp"])
@@ -28,23 +43,31 @@ impl Target for Topic {
             .output();
         let read = read.expect("java");
         let text = String::from_utf8(read.stdout).expect("text");
-        text.lines().map(message).collect()
+        text.lines().map(record).collect()
     }
-
-    const DROPS_REPEATS: bool = false;
-    const NO_PLACE: &str = "there is no such topic";
 }
 
 /// `NAME:VALUE,NAME:VALUE`, a tab, and the payload.
-fn message(line: &str) -> Message {
+fn record(line: &str) -> (BTreeMap<String, String>, String) {
     let (headers, payload) = line.split_once('\t').expect("headers and a payload");
     let headers = headers.split(',').filter_map(|it| it.split_once(':'));
     let headers = headers.map(|(name, value)| (name.to_owned(), value.to_owned()));
-    let headers: BTreeMap<_, _> = headers.collect();
-    Message {
-        id: headers["semel-id"].clone(),
-        payload: payload.to_owned(),
-        headers,
+    (headers.collect(), payload.to_owned())
+}
+
+#[test]
+fn the_id_stays_at_home_where_it_is_not_wanted() {
+    let topic = Topic::new();
+    let settings = topic.sink(&Topic::address()) + "id_header = false\n";
+    let site = super::site(&settings, "");
+    site.write("in.ndjson", super::lines((0..50).chain(20..30)));
+    site.run().is(&[("applied", 50), ("replayed", 10)]);
+    let read = topic.records();
+    let mut payloads: Vec<_> = read.iter().map(|(_, payload)| payload.clone()).collect();
+    payloads.sort_unstable();
+    assert_eq!(payloads, super::sorted(super::payments(0..50)));
+    for (headers, _) in &read {
+        assert!(headers.is_empty(), "{headers:?}");
     }
 }
 
