@@ -1,17 +1,20 @@
 //! `semel run` from one Kafka topic to another, in transactions and without, beside bare loops over librdkafka
-//! that copy the same records and know of no key.
+//! that copy the same records and know of no key, and beside one that does no more than it has to.
 //!
 //! A backlog is copied by a fresh group into a fresh topic each time, which is deleted then. What is timed is from
 //! the start of the process until its group has committed everything, and apart from that from its first commit.
 
 mod backlog;
+mod least;
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
 use std::time::Duration;
 
 use rdkafka::consumer::{BaseConsumer, CommitMode, Consumer};
+use rdkafka::error::KafkaError;
 use rdkafka::message::Message;
 use rdkafka::producer::{BaseRecord, Producer};
 use rdkafka::{Offset, TopicPartitionList};
@@ -19,7 +22,7 @@ use rdkafka::{Offset, TopicPartitionList};
 use crate::figures::{Figures, Stopwatch};
 use crate::process::processor_seconds;
 pub(crate) use backlog::{BACKLOG, DISTINCT, PARTITIONS, RECORDS, Site, send};
-use backlog::{PATIENCE, drain};
+use backlog::{PATIENCE, drain, next};
 
 type Failure = Box<dyn std::error::Error>;
 
@@ -87,15 +90,18 @@ impl Copied {
 enum Side {
     /// A loop over librdkafka; in transactions or not.
     Bare { in_transactions: bool },
-    /// The binary with these settings of its effect and store.
+    /// The loop of [`least`].
+    Least,
+    /// The binary with so many messages a batch and these settings of its effect and store.
     Semel {
+        batch: u32,
         effect: &'static str,
         store: &'static str,
     },
 }
 
 /// Name, side, and the bare loop that it is compared with.
-const SIDES: [(&str, Side, Option<usize>); 4] = [
+const SIDES: [(&str, Side, Option<usize>); 6] = [
     (
         "bare loop, 10,000 a transaction, no deduplication",
         Side::Bare {
@@ -106,6 +112,7 @@ const SIDES: [(&str, Side, Option<usize>); 4] = [
     (
         "`semel run`, class streamed",
         Side::Semel {
+            batch: BATCH,
             effect: "class = \"streamed\"",
             store: "url = \"memory:\"\nallow_volatile = true",
         },
@@ -121,9 +128,24 @@ const SIDES: [(&str, Side, Option<usize>); 4] = [
     (
         "`semel run`, class unkeyed, embedded store",
         Side::Semel {
+            batch: SMALL_BATCH,
             effect: "on_doubt = \"repeat\"",
             store: "url = \"embedded:./data\"",
         },
+        Some(2),
+    ),
+    (
+        "the same, `id_header = false`",
+        Side::Semel {
+            batch: SMALL_BATCH,
+            effect: "on_doubt = \"repeat\"\nid_header = false",
+            store: "url = \"embedded:./data\"",
+        },
+        Some(2),
+    ),
+    (
+        "a loop that is written for this alone, with a log of its own",
+        Side::Least,
         Some(2),
     ),
 ];
@@ -137,18 +159,20 @@ impl Site {
         self.make(&output)?;
         let mut copied = match side {
             Side::Bare { in_transactions } => {
-                let (before, watch) = (processor_seconds("self")?, Stopwatch::start());
-                let first = self.copy(&output, &group, in_transactions, &watch)?;
-                Copied {
-                    taken: watch.elapsed(),
-                    first,
-                    processor: processor_seconds("self")? - before,
-                }
+                here(|watch| self.copy(&output, &group, in_transactions, watch))?
             }
-            Side::Semel { effect, store } => {
+            Side::Least => here(|watch| {
+                least::copy(self, &output, &group, watch).map_err(|error| -> Failure { error })
+            })?,
+            Side::Semel {
+                batch,
+                effect,
+                store,
+            } => {
                 let folder = self.folder.path().join(name);
                 std::fs::create_dir(&folder)?;
                 let config = CONFIG
+                    .replace("BATCH", &batch.to_string())
                     .replace("STORE", store)
                     .replace("EFFECT", effect)
                     .replace("BROKERS", &self.brokers)
@@ -228,14 +252,10 @@ impl Site {
             if in_transactions {
                 producer.begin_transaction()?;
             }
-            let mut places = std::collections::BTreeMap::new();
+            let mut places = BTreeMap::new();
             let mut batch = 0;
             while batch < BATCH && copied + batch < RECORDS {
-                // Nothing also stands for an event, such as an assignment.
-                let mut tries = (0..100).map(|_| consumer.poll(PATIENCE / 100));
-                let record = tries.find_map(|polled| polled);
-                let record = record.ok_or("no more records came")?;
-                let record = record?;
+                let record = next(&consumer)?;
                 let mut copy = BaseRecord::to(output).payload(record.payload().unwrap_or_default());
                 copy.key = record.key();
                 send(&producer, copy)?;
@@ -243,10 +263,7 @@ impl Site {
                 batch += 1;
             }
             drain(&producer);
-            let mut offsets = TopicPartitionList::new();
-            for (partition, offset) in places {
-                offsets.add_partition_offset(&self.input, partition, Offset::Offset(offset))?;
-            }
+            let offsets = offsets(&self.input, places)?;
             if in_transactions {
                 let group = consumer.group_metadata().ok_or("no group")?;
                 producer.send_offsets_to_transaction(&offsets, &group, PATIENCE)?;
@@ -265,7 +282,31 @@ impl Site {
     }
 }
 
-const BATCH: u32 = 10_000;
+/// What is copied by this process.
+fn here(
+    copy: impl FnOnce(&Stopwatch) -> Result<(Duration, i64), Failure>,
+) -> Result<Copied, Failure> {
+    let (before, watch) = (processor_seconds("self")?, Stopwatch::start());
+    let first = copy(&watch)?;
+    Ok(Copied {
+        taken: watch.elapsed(),
+        first,
+        processor: processor_seconds("self")? - before,
+    })
+}
+
+/// These places, to be committed.
+fn offsets(topic: &str, places: BTreeMap<i32, i64>) -> Result<TopicPartitionList, KafkaError> {
+    let mut offsets = TopicPartitionList::new();
+    for (partition, offset) in places {
+        offsets.add_partition_offset(topic, partition, Offset::Offset(offset))?;
+    }
+    Ok(offsets)
+}
+
+pub(crate) const BATCH: u32 = 10_000;
+/// Where no transaction has to be worth its end: four of them are in hand, and stay closer to the processor.
+const SMALL_BATCH: u32 = 2_000;
 const ROUNDS: usize = 3;
 
 pub(crate) const CONFIG: &str = r#"
@@ -275,7 +316,7 @@ STORE
 [pipelines.copy]
 key = "json:/id"
 fingerprint = "none"
-batch = 10000
+batch = BATCH
 window = "30d"
 
 [pipelines.copy.source]

@@ -15,7 +15,7 @@ use rdkafka::message::Message;
 use rdkafka::{Offset, TopicPartitionList};
 
 use crate::figures::{Figures, timed};
-use crate::kafka::{BACKLOG, CONFIG, DISTINCT, PARTITIONS, RECORDS, Site};
+use crate::kafka::{BACKLOG, BATCH, CONFIG, DISTINCT, PARTITIONS, RECORDS, Site};
 use crate::process::Process;
 
 type Failure = Box<dyn std::error::Error>;
@@ -94,6 +94,7 @@ fn run(
     let command = match whose {
         Side::Semel => {
             let config = CONFIG
+                .replace("BATCH", &BATCH.to_string())
                 .replace("STORE", "url = \"memory:\"\nallow_volatile = true")
                 .replace("EFFECT", "class = \"streamed\"")
                 .replace("BROKERS", &site.brokers)

@@ -7,6 +7,7 @@ use rdkafka::admin::{AdminClient, AdminOptions, NewTopic, TopicReplication};
 use rdkafka::client::DefaultClientContext;
 use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
+use rdkafka::message::BorrowedMessage;
 use rdkafka::producer::{BaseProducer, BaseRecord, Producer};
 use rdkafka::{ClientConfig, Offset, TopicPartitionList};
 use tempfile::TempDir;
@@ -121,6 +122,13 @@ impl Site {
         }
         Ok(producer)
     }
+}
+
+/// The next record. Nothing also stands for an event, such as an assignment.
+pub(super) fn next(consumer: &BaseConsumer) -> Result<BorrowedMessage<'_>, KafkaError> {
+    let mut tries = (0..100).map(|_| consumer.poll(PATIENCE / 100));
+    let none = KafkaError::MessageConsumption(RDKafkaErrorCode::OperationTimedOut);
+    tries.find_map(|polled| polled).unwrap_or(Err(none))
 }
 
 /// Waits where there is no room for it.
