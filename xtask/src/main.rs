@@ -57,7 +57,8 @@ fn main() -> ExitCode {
 fn dispatch(args: &[String]) -> Result {
     let words: Vec<&str> = args.iter().map(String::as_str).collect();
     // Before a verb builds for minutes what then knows no such word.
-    if words.iter().any(|word| matches!(*word, "--help" | "-h")) {
+    let is_asked = |word: &&str| matches!(*word, "--help" | "-h");
+    if words == ["help"] || words.iter().any(is_asked) {
         println!("{USAGE}");
         return Ok(());
     }
@@ -75,10 +76,6 @@ fn dispatch(args: &[String]) -> Result {
         ["examples"] => examples::run(&Workspace::find()?),
         ["bench", rest @ ..] => bench::run(&Workspace::find()?, rest),
         ["services", verb, names @ ..] => services::run(&Workspace::find()?, verb, names),
-        ["help"] => {
-            println!("{USAGE}");
-            Ok(())
-        }
         [] => Err(Failure::usage(USAGE)),
         _ => Err(Failure::usage(format!(
             "`{}` is no verb\n\n{USAGE}",

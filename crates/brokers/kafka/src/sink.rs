@@ -63,8 +63,8 @@ impl fmt::Debug for SinkOptions {
 
 /// Publishes to a topic.
 ///
-/// The record's key is [`Publication::order`], so that what belongs together stays in order; the id goes
-/// out as the header `semel-id`, unless it is not wanted. Within the life of this producer, librdkafka's sequence numbers keep its
+/// The record's key is [`Publication::order`], so that what belongs together stays in order; the id goes out as the
+/// header `semel-id`, unless it is not wanted. Within the life of this producer, librdkafka's sequence numbers keep its
 /// own retries from being repeats; after a restart, the same message may be there twice.
 ///
 /// What librdkafka was given it may send any time later, so that nobody knows what became of it once its

@@ -13,7 +13,7 @@ use semel_worker::settings::EffectSettings;
 
 use super::fields::Fields;
 use super::refusal::selector;
-use super::sink::{self, SinkPlace};
+use super::sink;
 use super::source::SourceSettings;
 use super::store::StoreUrl;
 use super::streamed;
@@ -128,13 +128,8 @@ fn file(effect: &mut Fields<'_>, store: Option<&StoreUrl>) -> Option<EffectSetti
 fn publish(kind: &str, effect: &mut Fields<'_>) -> Option<EffectSettings> {
     // Of these, NATS alone drops repeats by itself, and says for how long.
     let promise = promise(effect, kind == "nats");
-    let id_header = (kind == "kafka").then(|| id_header(effect, promise));
-    let mut target = sink::read(kind, effect)?;
-    if let (SinkPlace::Kafka { has_id_header, .. }, Some(is_wanted)) =
-        (&mut target.place, id_header)
-    {
-        *has_id_header = is_wanted;
-    }
+    let has_id_header = kind != "kafka" || id_header(effect, promise);
+    let target = sink::read(kind, effect, has_id_header)?;
     Some(EffectSettings::Publish(PublishSettings {
         target: Arc::new(target),
         promise: promise?,

@@ -86,7 +86,11 @@ impl fmt::Debug for SinkSettings {
 }
 
 /// Reads the place that an effect or dead letters of this kind go to.
-pub(super) fn read(kind: &str, table: &mut Fields<'_>) -> Option<SinkSettings> {
+pub(super) fn read(
+    kind: &str,
+    table: &mut Fields<'_>,
+    has_id_header: bool,
+) -> Option<SinkSettings> {
     let timeout = table.duration_or("timeout", TIMEOUT);
     if timeout < SHORTEST
         && let Some(node) = table.node("timeout")
@@ -94,7 +98,7 @@ pub(super) fn read(kind: &str, table: &mut Fields<'_>) -> Option<SinkSettings> {
         table.fault("timeout", node, "must be a second at least");
     }
     let place = match kind {
-        "kafka" => kafka(table),
+        "kafka" => kafka(table, has_id_header),
         "nats" => nats(table),
         _ => amqp(table),
     };
@@ -117,12 +121,13 @@ pub(super) fn dead_letter(mut table: Fields<'_>) -> Option<Arc<dyn Target>> {
         }
         return None;
     }
-    let read = read(kind, &mut table);
+    // Whoever reads it may know it again.
+    let read = read(kind, &mut table, true);
     table.finish();
     Some(Arc::new(read?))
 }
 
-pub(super) fn kafka(table: &mut Fields<'_>) -> Option<SinkPlace> {
+pub(super) fn kafka(table: &mut Fields<'_>, has_id_header: bool) -> Option<SinkPlace> {
     let brokers = table.required_text("brokers").map(str::to_owned);
     let topic = table.required_text("topic").map(str::to_owned);
     let properties = properties(table);
@@ -130,7 +135,7 @@ pub(super) fn kafka(table: &mut Fields<'_>) -> Option<SinkPlace> {
         brokers: brokers?,
         topic: topic?,
         properties,
-        has_id_header: true,
+        has_id_header,
     })
 }
 

@@ -24,7 +24,8 @@ pub(super) fn read(
             "does not apply: this effect commits together with its record",
         );
     }
-    let place = sink::kafka(effect);
+    let has_id_header = effect.boolean_or("id_header", false);
+    let place = sink::kafka(effect, has_id_header);
     let (is_same, group) = match (source, &place) {
         (Some(SourceSettings::Kafka(source)), Some(SinkPlace::Kafka { brokers, .. })) => {
             (source.brokers == *brokers, &*source.group)
@@ -52,7 +53,6 @@ pub(super) fn read(
         effect.fault("transaction_timeout", node, message);
     }
     let is_copartitioned = effect.boolean_or("copartitioned", false);
-    let has_id_header = effect.boolean_or("id_header", false);
     let transform = match effect.sub("transform") {
         Some(table) => Some(transform(table)?),
         None if effect.is_written("transform") => return None,
