@@ -2,6 +2,7 @@
 
 mod proof;
 
+use std::num::NonZero;
 use std::process::{Command, ExitStatus};
 use std::time::{Duration, Instant};
 
@@ -52,7 +53,9 @@ pub(crate) fn run(workspace: &Workspace, extent: Extent) -> Result {
         had(servers.count(), &faults)
     }));
     steps.push(step("tests", || {
-        tests(&with(&servers, workspace.cargo(test_args(workspace))))
+        let mut command = with(&servers, workspace.cargo(test_args(workspace)));
+        command.env("RUST_TEST_THREADS", at_once().to_string());
+        tests(&command)
     }));
     match ahead {
         None => steps.extend(RELEASED.map(|name| not_run(name, "--quick"))),
@@ -165,6 +168,11 @@ fn test_args(workspace: &Workspace) -> Vec<&str> {
     let mut args = vec!["test", "--no-fail-fast"];
     args.extend(tested(workspace));
     args
+}
+
+/// How many tests of a suite run at once: two for each processor, since those on servers wait more than they work.
+fn at_once() -> usize {
+    2 * std::thread::available_parallelism().map_or(1, NonZero::get)
 }
 
 /// What to say to cargo to have the packages that the tests have, as the tests have them.
