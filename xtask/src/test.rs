@@ -54,7 +54,10 @@ pub(crate) fn run(workspace: &Workspace, extent: Extent) -> Result {
     }));
     steps.push(step("tests", || {
         let mut command = with(&servers, workspace.cargo(test_args(workspace)));
-        command.env("RUST_TEST_THREADS", at_once().to_string());
+        // Whoever says how many has a reason.
+        if std::env::var_os(THREADS).is_none() {
+            command.env(THREADS, at_once().to_string());
+        }
         tests(&command)
     }));
     match ahead {
@@ -367,6 +370,8 @@ fn verdict(steps: &[Step], extent: Extent) -> Result {
     Err(Failure::no(format!("not green: {}", bad.join(", "))))
 }
 
+/// By which a run of tests is told how many run at once.
+const THREADS: &str = "RUST_TEST_THREADS";
 /// How long one run of tests may take: twice what the slowest takes.
 const LONGEST: &str = "45m";
 /// The steps that need the release builds, which are the first of them.
