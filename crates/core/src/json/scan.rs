@@ -287,17 +287,27 @@ impl Scan<'_, '_> {
     }
 }
 
-/// How many bytes from the first on a string may contain as they are: eight at a time.
+/// How many bytes from the first on a string may contain as they are: a register at a time, then eight.
 pub(super) fn plain_run(bytes: &[u8]) -> usize {
-    let (words, rest) = bytes.as_chunks::<8>();
+    let (wide, _) = bytes.as_chunks::<WIDE>();
+    // Not `all`: what goes on to the end is what a compiler makes one comparison of.
+    let are_plain =
+        |bytes: &&[u8; WIDE]| bytes.iter().fold(true, |all, byte| all & is_plain(*byte));
+    let skipped = wide.iter().take_while(are_plain).count() * WIDE;
+    let (words, rest) = bytes[skipped..].as_chunks::<8>();
     for (index, word) in words.iter().enumerate() {
         let special = special(u64::from_le_bytes(*word));
         if special != 0 {
-            return index * 8 + special.trailing_zeros() as usize / 8;
+            return skipped + index * 8 + special.trailing_zeros() as usize / 8;
         }
     }
-    let plain = |byte: &&u8| **byte >= 0x20 && !matches!(**byte, b'"' | b'\\');
-    words.len() * 8 + rest.iter().take_while(plain).count()
+    let plain = |byte: &&u8| is_plain(**byte);
+    skipped + words.len() * 8 + rest.iter().take_while(plain).count()
+}
+
+/// Whether a string may contain this byte as it is.
+const fn is_plain(byte: u8) -> bool {
+    byte >= 0x20 && byte != b'"' && byte != b'\\'
 }
 
 /// Marks the bytes of `word` that are a quote, a backslash or a control character. The lowest mark
@@ -320,3 +330,5 @@ const fn narrow(wide: usize) -> u32 {
 }
 
 const NONE: u32 = u32::MAX;
+/// Bytes in a register.
+const WIDE: usize = 16;

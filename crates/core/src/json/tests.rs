@@ -277,6 +277,23 @@ fn nearly_json() -> impl Strategy<Value = Vec<u8>> {
     proptest::collection::vec(token, 0..12).prop_map(|tokens| tokens.concat())
 }
 
+#[test]
+fn a_byte_that_needs_an_escape_is_found_wherever_it_stands() {
+    for len in 0..=50 {
+        let mut bytes = vec![b' '; len];
+        bytes.iter_mut().step_by(3).for_each(|byte| *byte = 0xff);
+        assert_eq!(scan::plain_run(&bytes), len);
+        for at in 0..len {
+            let plain = bytes[at];
+            for special in [b'"', b'\\', 0, 0x1f] {
+                bytes[at] = special;
+                assert_eq!(scan::plain_run(&bytes), at, "{special} in {len}");
+            }
+            bytes[at] = plain;
+        }
+    }
+}
+
 proptest! {
     #[test]
     fn accepts_what_serde_json_accepts(bytes in nearly_json()) {
@@ -313,10 +330,10 @@ proptest! {
     }
 
     #[test]
-    fn eight_bytes_at_a_time_are_as_good_as_one(
+    fn many_bytes_at_a_time_are_as_good_as_one(
         bytes in proptest::collection::vec(
             proptest::sample::select(b"\0\x1f \x21\"#[\\]\x7f\x80\x9f\xa2\xdc\xff".to_vec()), 0..40,
-        ), plain in 0_usize..24,
+        ), plain in 0_usize..72,
     ) {
         let bytes = [vec![b'x'; plain], bytes].concat();
         let special = |byte: &u8| *byte < 0x20 || matches!(byte, b'"' | b'\\');
