@@ -85,6 +85,7 @@ impl Committer {
             }
             Job::Settle(batch, addresses, reply) => {
                 let answers = self.each(&batch, |ledger, index, settlement| {
+                    ledger.warm_ahead(&addresses, index);
                     ledger.settle(settlement, addresses.get(index), now)
                 });
                 self.answer(reply, answers);

@@ -32,7 +32,7 @@ use semel_core::{
 };
 
 use self::ahead::Ahead;
-use self::by_place::ByPlace;
+use self::by_place::{ByPlace, Warm};
 use self::end::{End, Ends};
 use crate::entry::{self, Identity, Kind, Scopes};
 use crate::error::WriteFailure;
@@ -82,6 +82,14 @@ struct Kept {
     has_foreign_lease: bool,
     /// The latest durable version.
     stored: Option<Stored>,
+}
+
+impl Warm for Box<Kept> {
+    fn touch(&self) -> u64 {
+        let stored = self.stored.map_or(0, |stored| stored.location.offset);
+        let born = self.record.created_at.as_millis();
+        born ^ u64::from(stored) ^ u64::from(self.has_outcome)
+    }
 }
 
 /// What is remembered of an entity.

@@ -79,6 +79,9 @@ impl Placing {
                 Some((last, prefix)) if *last == scope => {
                     addresses.bytes.extend_from_within(prefix.clone());
                     addresses.bytes.put_bytes(key.as_bytes());
+                    // The next one more likely shares this one's memory than that of the first, which is
+                    // told at once.
+                    known = Some((scope, prefix.clone()));
                 }
                 Some(_) | None => {
                     put_identity(&mut addresses.bytes, scope, key);
@@ -152,9 +155,14 @@ impl Addresses {
 
     /// The tags of up to `count` items from `number` on.
     pub(crate) fn tags(&self, number: usize, count: usize) -> impl Iterator<Item = u64> {
+        self.places(number, count).map(|place| place.tag)
+    }
+
+    /// The places of up to `count` items from `number` on.
+    pub(crate) fn places(&self, number: usize, count: usize) -> impl Iterator<Item = Place> {
         let end = self.items.len().min(number + count);
         let items = self.items.get(number..end).unwrap_or_default();
-        items.iter().map(|(place, _, _)| place.tag)
+        items.iter().map(|(place, _, _)| *place)
     }
 }
 

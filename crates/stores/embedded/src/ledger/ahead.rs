@@ -31,17 +31,26 @@ impl Ahead {
 
     /// Reads what the table places for the items from `first` on. What cannot be read is left to
     /// whoever wants it.
-    pub(super) fn read(&mut self, log: &Log, table: &Table, addresses: &Addresses, first: usize) {
+    ///
+    /// Answers whether so much of it was written a moment ago that it is better kept.
+    pub(super) fn read(
+        &mut self,
+        log: &Log,
+        table: &Table,
+        addresses: &Addresses,
+        first: usize,
+    ) -> bool {
         self.forget();
         let count = addresses.len().saturating_sub(first).min(Self::ITEMS);
         table.warm(addresses.tags(first, count));
         if count < LEAST_ITEMS {
-            return;
+            return false;
         }
         self.first = first;
         self.items.resize(count, None);
         let mut at_hand = [&[][..]; Self::ITEMS];
         let mut count_at_hand = 0;
+        let mut count_recent = 0;
         for (number, tag) in addresses.tags(first, count).enumerate() {
             let Some(location) = table.locations(tag).next() else {
                 continue;
@@ -50,8 +59,12 @@ impl Ahead {
                 Some(bytes) => {
                     at_hand[count_at_hand] = bytes;
                     count_at_hand += 1;
+                    count_recent += 1;
                 }
-                None if log.is_written(location) => self.wanted.push((location, number)),
+                None if log.is_written(location) => {
+                    count_recent += usize::from(log.is_recent(location));
+                    self.wanted.push((location, number));
+                }
                 None => {}
             }
         }
@@ -82,6 +95,7 @@ impl Ahead {
             rest = others;
         }
         self.wanted = wanted;
+        count_recent * RECENT >= count
     }
 
     /// What was read for this item at `location`.
@@ -135,6 +149,9 @@ fn touch(entries: &[&[u8]]) {
 const LEAST_ITEMS: usize = 8;
 const LEAST_LEAD: usize = 128;
 const MOST_LEAD: usize = 4_096;
+/// Where one item in so many was written a moment ago, reading them back costs more than keeping all that is
+/// written.
+const RECENT: usize = 16;
 /// A gap that is read over rather than read around: what a read costs by itself.
 const NEAR: usize = 4_096;
 const MOST_AT_ONCE: u32 = 1 << 16;

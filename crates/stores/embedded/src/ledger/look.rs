@@ -12,8 +12,20 @@ impl Ledger {
     /// Brings close what the next items of a batch will look up; to be called for each.
     #[inline]
     pub(crate) fn look_ahead(&mut self, addresses: &Addresses, number: usize) {
+        if number.is_multiple_of(Ahead::ITEMS)
+            && self.ahead.read(&self.log, &self.table, addresses, number)
+        {
+            self.log.want_recent();
+        }
+    }
+
+    /// Brings close what the next items of a batch of reports will take out of memory, and where the table will place
+    /// it; to be called for each.
+    #[inline]
+    pub(crate) fn warm_ahead(&self, addresses: &Addresses, number: usize) {
         if number.is_multiple_of(Ahead::ITEMS) {
-            self.ahead.read(&self.log, &self.table, addresses, number);
+            self.table.warm(addresses.tags(number, Ahead::ITEMS));
+            self.kept.warm(addresses.places(number, Ahead::ITEMS));
         }
     }
 

@@ -2,6 +2,7 @@
 
 use semel_core::Result;
 
+use super::recent::Recent;
 use super::{Location, Log, Segment};
 use crate::entry::Header;
 use crate::error;
@@ -56,6 +57,16 @@ impl Log {
         }
         let position = segment.begins_at + u64::from(location.offset);
         self.recent.get(position)
+    }
+
+    /// Whether the entry at `location` would be in memory if what is written were kept.
+    pub(crate) fn is_recent(&self, location: Location) -> bool {
+        let (Some(segment), Some(last)) = (self.segment(location.segment), self.segments.back())
+        else {
+            return false;
+        };
+        let position = segment.begins_at + u64::from(location.offset);
+        Recent::reaches(position, last.begins_at + u64::from(last.len))
     }
 
     /// Whether an entry is in a file already, as opposed to pending or gone.

@@ -22,6 +22,11 @@ impl Recent {
         self.wanted_for = WANTED_GROUPS;
     }
 
+    /// Whether what is at `position` would be here, had it been kept, in a log that ends at `end`.
+    pub(super) const fn reaches(position: u64, end: u64) -> bool {
+        end.saturating_sub(position) <= RING_BYTES as u64
+    }
+
     /// Takes in a group that was written at `position`.
     pub(super) fn wrote(&mut self, position: u64, group: &[u8]) {
         if self.wanted_for == 0 {
@@ -99,6 +104,8 @@ mod tests {
         let oldest = position - RING_BYTES as u64;
         assert_eq!(recent.get(oldest - 1), None);
         assert!(recent.get(oldest).is_some());
+        let reached = [oldest - 1, oldest, position].map(|at| Recent::reaches(at, position));
+        assert_eq!(reached, [false, true, true]);
         for (start, number) in groups.into_iter().filter(|(start, _)| *start >= oldest) {
             for at in [start, start + 4_999_999] {
                 let bytes = recent.get(at).expect("it is there");
