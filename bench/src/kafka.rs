@@ -17,6 +17,7 @@ use rdkafka::consumer::{BaseConsumer, CommitMode, Consumer};
 use rdkafka::error::KafkaError;
 use rdkafka::message::Message;
 use rdkafka::producer::{BaseRecord, Producer};
+use rdkafka::types::RDKafkaErrorCode;
 use rdkafka::{Offset, TopicPartitionList};
 
 use crate::figures::{Figures, Stopwatch};
@@ -275,8 +276,7 @@ impl Site {
             first.get_or_insert_with(|| (watch.elapsed(), i64::from(copied)));
         }
         if !in_transactions {
-            // Behind all that are under way.
-            consumer.commit_consumer_state(CommitMode::Sync)?;
+            await_commits(&consumer)?;
         }
         Ok(first.unwrap_or_default())
     }
@@ -293,6 +293,15 @@ fn here(
         first,
         processor: processor_seconds("self")? - before,
     })
+}
+
+/// Waits for the commits that are under way, by one more behind them.
+fn await_commits(consumer: &BaseConsumer) -> Result<(), KafkaError> {
+    match consumer.commit_consumer_state(CommitMode::Sync) {
+        // All of them have ended, and nothing is left.
+        Err(KafkaError::ConsumerCommit(RDKafkaErrorCode::NoOffset)) => Ok(()),
+        ended => ended,
+    }
 }
 
 /// These places, to be committed.

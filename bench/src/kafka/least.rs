@@ -16,7 +16,7 @@ use rdkafka::message::{BorrowedMessage, Message};
 use rdkafka::producer::{BaseProducer, BaseRecord, Producer};
 
 use super::backlog::{PATIENCE, RECORDS, Site, next, send};
-use super::{BATCH, offsets};
+use super::{BATCH, await_commits, offsets};
 use crate::figures::Stopwatch;
 
 /// What a thread can hand over.
@@ -74,8 +74,7 @@ pub(super) fn copy(
         let first = sending.join().map_err(|_| "the sender panicked")??;
         read.map(|()| first)
     })?;
-    // Behind all that are under way.
-    consumer.commit_consumer_state(CommitMode::Sync)?;
+    await_commits(&consumer)?;
     Ok(first)
 }
 
