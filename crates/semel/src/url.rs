@@ -1,6 +1,7 @@
 //! From a url to an open store.
 
 use std::path::{Path, PathBuf};
+use std::pin::Pin;
 use std::sync::Arc;
 
 use semel_core::{AnyStore, Clock, Error, ErrorKind, Result};
@@ -9,7 +10,15 @@ use semel_store_memory::MemoryStore;
 
 /// Opens the store of `url`, off the runtime's own threads. A server decides on its own clock, unless
 /// one was handed in.
-pub(crate) async fn open(url: &str, given: Option<Arc<dyn Clock>>) -> Result<AnyStore> {
+///
+/// The future is boxed so that the stores are compiled here, once, and not in each program that opens one.
+pub(crate) fn open(url: &str, given: Option<Arc<dyn Clock>>) -> Opening<'_> {
+    Box::pin(opened(url, given))
+}
+
+type Opening<'a> = Pin<Box<dyn Future<Output = Result<AnyStore>> + Send + 'a>>;
+
+async fn opened(url: &str, given: Option<Arc<dyn Clock>>) -> Result<AnyStore> {
     let clock = || {
         let given = given.clone();
         given.unwrap_or_else(|| Arc::new(SystemClock::new()))
