@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::future::Future;
+use std::pin::Pin;
 use std::sync::Arc;
 
 use semel_core::decide::{Directed, Directive};
@@ -13,6 +14,7 @@ use semel_core::{
     Admission, Audited, ClaimRequest, Mark, Note, Operation, Parked, ParkedId, Record, Renewal,
     Renewed, Result, Settled, Settlement, Store,
 };
+use tokio::sync::oneshot;
 
 use crate::apply::Apply;
 use crate::checkpoint::{self, AdmitWith, SettleWith};
@@ -66,8 +68,15 @@ impl MysqlStore {
         T: Send + 'static,
         F: Future<Output = Result<T>> + Send + 'static,
     {
-        let running = tokio::spawn(work(Arc::clone(&self.session)));
-        running.await.unwrap_or_else(|_| Err(gone()))
+        let working = work(Arc::clone(&self.session));
+        let (reply, answer) = oneshot::channel();
+        // Boxed, since each type of task would be compiled with a runtime of its own.
+        let task: Pin<Box<dyn Future<Output = ()> + Send>> = Box::pin(async move {
+            // It may be that nobody waits any more.
+            let _ = reply.send(working.await);
+        });
+        tokio::spawn(task);
+        answer.await.unwrap_or_else(|_| Err(gone()))
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::future::Future;
+use std::pin::Pin;
 use std::sync::Arc;
 
 use semel_core::decide::{Directed, Directive};
@@ -13,6 +14,7 @@ use semel_core::{
     Admission, Audited, ClaimRequest, Error, Mark, Note, Operation, Parked, ParkedId, Record,
     Renewal, Renewed, Result, Settled, Settlement, Store,
 };
+use tokio::sync::oneshot;
 
 use crate::checkpoint::{AdmitWith, SettleWith};
 use crate::config::{Options, place};
@@ -73,8 +75,14 @@ impl PostgresStore {
         if semel_core::planted("M31") {
             return Box::pin(working).await;
         }
-        let running = tokio::spawn(working);
-        running.await.unwrap_or_else(|_| Err(gone()))
+        let (reply, answer) = oneshot::channel();
+        // Boxed, since each type of task would be compiled with a runtime of its own.
+        let task: Pin<Box<dyn Future<Output = ()> + Send>> = Box::pin(async move {
+            // It may be that nobody waits any more.
+            let _ = reply.send(working.await);
+        });
+        tokio::spawn(task);
+        answer.await.unwrap_or_else(|_| Err(gone()))
     }
 }
 
