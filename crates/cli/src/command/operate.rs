@@ -6,9 +6,11 @@
 
 mod find;
 mod named;
+mod opening;
 mod streamed;
 
 pub(crate) use find::Found;
+pub(crate) use opening::tell_if_forward;
 pub(crate) use streamed::streamed;
 
 use std::ffi::OsStr;
@@ -24,14 +26,14 @@ use semel_core::{
 };
 use semel_engine::system::SystemClock;
 use semel_worker::run::Stores;
-use tokio::runtime::Runtime;
 
-use self::named::{Named, place, typed};
+use self::named::{Named, place};
+use self::opening::{Purpose, drive, runtime, with};
+use crate::Exit;
 use crate::args::{Audit, Common, Confirm, Listing};
-use crate::assemble::{self, Beside, Formats, Operated};
-use crate::config::{Accepted, PipelineSettings, StoreUrl, suggestion};
+use crate::assemble::{self, Beside};
+use crate::config::{Accepted, PipelineSettings, StoreUrl};
 use crate::output::{Entry, Go, List, Plan, key_text, quoted};
-use crate::{Exit, output};
 
 /// What an operating verb works on.
 pub(crate) struct Ground {
@@ -63,8 +65,7 @@ pub(crate) fn look(
     common: &Common,
     verb: impl AsyncFnOnce(&Ground) -> Result<Exit>,
 ) -> Result<Exit> {
-    let open = async |url: &_, _, clock| assemble::store_for_reading(url, clock).await;
-    with(common, open, verb)
+    with(common, Purpose::Look, verb)
 }
 
 /// Runs a verb that changes something.
@@ -72,8 +73,7 @@ pub(crate) fn change(
     common: &Common,
     verb: impl AsyncFnOnce(&Ground) -> Result<Exit>,
 ) -> Result<Exit> {
-    let open = async |url: &_, _, clock| assemble::store_for_changing(url, clock).await;
-    with(common, open, verb)
+    with(common, Purpose::Change, verb)
 }
 
 /// Runs a verb that plans a change and carries it out with `--yes`. The plan alone opens nothing to
@@ -95,8 +95,7 @@ pub(crate) fn fill(
     common: &Common,
     verb: impl AsyncFnOnce(&Ground) -> Result<Exit>,
 ) -> Result<Exit> {
-    let open = async |url: &_, _, clock| assemble::store_for_filling(url, clock).await;
-    with(common, open, verb)
+    with(common, Purpose::Fill, verb)
 }
 
 /// Runs a verb that runs effects.
@@ -104,7 +103,7 @@ pub(crate) fn run(
     common: &Common,
     verb: impl AsyncFnOnce(&Ground) -> Result<Exit>,
 ) -> Result<Exit> {
-    with(common, assemble::store_for_running, verb)
+    with(common, Purpose::Run, verb)
 }
 
 /// Runs a verb that only needs to know where the store is, and opens nothing.
@@ -115,7 +114,7 @@ pub(crate) fn at(
     let Some(Named { url, .. }) = place(common)? else {
         return Ok(Exit::Usage);
     };
-    let done = runtime()?.block_on(verb(&url));
+    let done = drive(&runtime()?, Box::pin(verb(&url)));
     done.map_err(|error| assemble::at_store(&url, error))
 }
 
@@ -307,105 +306,6 @@ pub(crate) async fn for_each_page<T>(
 /// A mistake on the command line, exit code 2.
 pub(crate) fn usage(message: impl Into<Box<str>>) -> Error {
     Error::new(ErrorKind::InvalidInput, message)
-}
-
-/// Opens a store and tells when that brought it forward: there is no way back.
-async fn telling(
-    url: &StoreUrl,
-    accepted: Accepted,
-    clock: Arc<dyn Clock>,
-    open: impl AsyncFnOnce(&StoreUrl, Accepted, Arc<dyn Clock>) -> Result<Operated>,
-) -> Result<Operated> {
-    let before = assemble::older_format(url).await;
-    let opened = open(url, accepted, clock).await?;
-    tell_if_forward(url, before).await?;
-    Ok(opened)
-}
-
-/// Tells if the store, which had the older format `before`, has another one now.
-pub(crate) async fn tell_if_forward(url: &StoreUrl, before: Option<i64>) -> Result<()> {
-    if let Some(before) = before
-        && let Formats {
-            stored: Some(after),
-            ..
-        } = assemble::formats(url).await?
-        && before < after
-    {
-        output::warning(format_args!(
-            "{url} was brought forward from format {before} to format {after}; versions of semel that \
-             write format {before} cannot open it any more"
-        ));
-    }
-    Ok(())
-}
-
-fn with(
-    common: &Common,
-    open: impl AsyncFnOnce(&StoreUrl, Accepted, Arc<dyn Clock>) -> Result<Operated>,
-    verb: impl AsyncFnOnce(&Ground) -> Result<Exit>,
-) -> Result<Exit> {
-    let Some(Named {
-        url,
-        accepted,
-        pipelines,
-        patience,
-    }) = place(common)?
-    else {
-        return Ok(Exit::Usage);
-    };
-    let named = common.pipeline.as_deref().map(|name| Scope::new("", name));
-    let named = named
-        .transpose()
-        .map_err(|error| usage(format!("--pipeline: {error}")))?;
-    let clock = Arc::new(SystemClock::new());
-    let runtime = runtime()?;
-    let opened = runtime.block_on(telling(&url, accepted, clock.clone(), open));
-    let Operated {
-        store,
-        transfer,
-        stores,
-        beside,
-    } = opened.map_err(|error| assemble::at_store(&url, error))?;
-    let ground = Ground {
-        url,
-        accepted,
-        store,
-        transfer,
-        stores,
-        patience,
-        beside,
-        pipelines,
-        named,
-        typed: typed(common),
-        clock,
-    };
-    ground.doubt_the_name();
-    let done = runtime.block_on(verb(&ground));
-    done.map_err(|error| assemble::at_store(&ground.url, error))
-}
-
-fn runtime() -> Result<Runtime> {
-    tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .map_err(|error| Error::new(ErrorKind::Unavailable, "cannot start").with_source(error))
-}
-
-impl Ground {
-    /// A pipeline that the configuration does not have may have left records all the same.
-    fn doubt_the_name(&self) {
-        let names = self.names();
-        if let Some(scope) = &self.named
-            && !names.is_empty()
-            && !names.contains(&scope.operation())
-        {
-            output::warning(format_args!(
-                "the configuration has no pipeline `{}`; {}",
-                scope.operation(),
-                suggestion(scope.operation(), &names)
-            ));
-        }
-    }
 }
 
 /// Items of the first page, and of every other.

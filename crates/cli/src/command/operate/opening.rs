@@ -1,0 +1,144 @@
+//! From what the command line names to an open store, and a verb run on it.
+
+use std::pin::Pin;
+use std::sync::Arc;
+
+use semel_core::{Clock, Error, ErrorKind, Result, Scope};
+use semel_engine::system::SystemClock;
+use tokio::runtime::Runtime;
+
+use super::named::{Named, place, typed};
+use super::{Ground, usage};
+use crate::args::Common;
+use crate::assemble::{self, Formats, Operated};
+use crate::config::{Accepted, StoreUrl, suggestion};
+use crate::{Exit, output};
+
+/// What a verb opens its store for.
+#[derive(Clone, Copy)]
+pub(super) enum Purpose {
+    Look,
+    Change,
+    Fill,
+    Run,
+}
+
+/// Opens a store and tells when that brought it forward: there is no way back.
+async fn telling(
+    url: &StoreUrl,
+    accepted: Accepted,
+    clock: Arc<dyn Clock>,
+    purpose: Purpose,
+) -> Result<Operated> {
+    let before = assemble::older_format(url).await;
+    let opened = match purpose {
+        Purpose::Look => assemble::store_for_reading(url, clock).await?,
+        Purpose::Change => assemble::store_for_changing(url, clock).await?,
+        Purpose::Fill => assemble::store_for_filling(url, clock).await?,
+        Purpose::Run => assemble::store_for_running(url, accepted, clock).await?,
+    };
+    tell_if_forward(url, before).await?;
+    Ok(opened)
+}
+
+/// Tells if the store, which had the older format `before`, has another one now.
+pub(crate) async fn tell_if_forward(url: &StoreUrl, before: Option<i64>) -> Result<()> {
+    if let Some(before) = before
+        && let Formats {
+            stored: Some(after),
+            ..
+        } = assemble::formats(url).await?
+        && before < after
+    {
+        output::warning(format_args!(
+            "{url} was brought forward from format {before} to format {after}; versions of semel that \
+             write format {before} cannot open it any more"
+        ));
+    }
+    Ok(())
+}
+
+pub(super) fn with(
+    common: &Common,
+    purpose: Purpose,
+    verb: impl AsyncFnOnce(&Ground) -> Result<Exit>,
+) -> Result<Exit> {
+    let Some((runtime, ground)) = opened(common, purpose)? else {
+        return Ok(Exit::Usage);
+    };
+    let done = drive(&runtime, Box::pin(verb(&ground)));
+    done.map_err(|error| assemble::at_store(&ground.url, error))
+}
+
+/// Opens what the arguments name; nothing after faults were told.
+fn opened(common: &Common, purpose: Purpose) -> Result<Option<(Runtime, Ground)>> {
+    let Some(Named {
+        url,
+        accepted,
+        pipelines,
+        patience,
+    }) = place(common)?
+    else {
+        return Ok(None);
+    };
+    let named = common.pipeline.as_deref().map(|name| Scope::new("", name));
+    let named = named
+        .transpose()
+        .map_err(|error| usage(format!("--pipeline: {error}")))?;
+    let clock = Arc::new(SystemClock::new());
+    let runtime = runtime()?;
+    let opened = runtime.block_on(telling(&url, accepted, clock.clone(), purpose));
+    let Operated {
+        store,
+        transfer,
+        stores,
+        beside,
+    } = opened.map_err(|error| assemble::at_store(&url, error))?;
+    let ground = Ground {
+        url,
+        accepted,
+        store,
+        transfer,
+        stores,
+        patience,
+        beside,
+        pipelines,
+        named,
+        typed: typed(common),
+        clock,
+    };
+    ground.doubt_the_name();
+    Ok(Some((runtime, ground)))
+}
+
+/// Runs a verb to its end. Boxed, since each type of future would be compiled with a runtime of its own.
+pub(super) fn drive(
+    runtime: &Runtime,
+    verb: Pin<Box<dyn Future<Output = Result<Exit>> + '_>>,
+) -> Result<Exit> {
+    runtime.block_on(verb)
+}
+
+pub(super) fn runtime() -> Result<Runtime> {
+    tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| Error::new(ErrorKind::Unavailable, "cannot start").with_source(error))
+}
+
+impl Ground {
+    /// A pipeline that the configuration does not have may have left records all the same.
+    fn doubt_the_name(&self) {
+        let names = self.names();
+        if let Some(scope) = &self.named
+            && !names.is_empty()
+            && !names.contains(&scope.operation())
+        {
+            output::warning(format_args!(
+                "the configuration has no pipeline `{}`; {}",
+                scope.operation(),
+                suggestion(scope.operation(), &names)
+            ));
+        }
+    }
+}
