@@ -37,8 +37,10 @@ fn name_tests(workspace: &Workspace, command: &mut Command) {
 
 pub(crate) const TORTURE: &str = "torture";
 pub(crate) const CLI: &str = "semel-cli";
-/// With the binary for every kind of server.
+/// With the binary as people get it for every kind of server.
 pub(crate) const EVERYTHING: &str = "--features=semel-cli/full";
+/// The same without its allocator, which takes a minute to build: for what is not run at full speed.
+pub(crate) const SERVERS: &str = "--features=semel-cli/servers";
 const PACKAGES: [&str; 6] = [
     "--release",
     "--package",

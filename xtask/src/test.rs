@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use crate::ahead::Ahead;
 use crate::failure::{Failure, Result};
-use crate::release::{CLI, EVERYTHING, TORTURE};
+use crate::release::{CLI, SERVERS, TORTURE};
 use crate::services::Borrowed;
 use crate::tally::{Failed, Tail, Tally};
 use crate::workspace::Workspace;
@@ -79,7 +79,7 @@ fn checks(workspace: &Workspace) -> Vec<Step> {
         }),
         step("lints", || {
             // `bench` too, which no other step builds.
-            lints(workspace, &["--workspace", "--all-targets", EVERYTHING])
+            lints(workspace, &["--workspace", "--all-targets", SERVERS])
         }),
         // The binary as people get it, and without any server.
         step("default", || lints(workspace, &["--package", CLI])),
@@ -180,7 +180,7 @@ fn at_once() -> usize {
 
 /// What to say to cargo to have the packages that the tests have, as the tests have them.
 pub(crate) fn tested(workspace: &Workspace) -> Vec<&str> {
-    let mut args = vec![EVERYTHING];
+    let mut args = vec![SERVERS];
     for name in workspace.default_members().into_iter().chain(HEAVY) {
         if name != TORTURE {
             args.extend(["--package", name]);
@@ -464,7 +464,7 @@ mod tests {
         let expected = [
             "test",
             "--no-fail-fast",
-            EVERYTHING,
+            SERVERS,
             "--package",
             "semel-core",
             "--package",
