@@ -15,23 +15,30 @@ use crate::stopwatch::Stopwatch;
 /// for. The first has the seeds that the tests have of themselves.
 pub(crate) fn run(effort: Effort) -> Vec<Row> {
     let mut tests = Row::new("tests", "tests");
-    let told = tempfile::tempdir().and_then(|folder| {
+    let names = match Part::of(effort.only).names(&listed()) {
+        Ok(names) => names,
+        Err(why) => {
+            tests.violations.push(why);
+            return vec![tests];
+        }
+    };
+    let told = tempfile::tempdir().map(|folder| {
         let path = folder.path().join("figures.ndjson");
-        let part = Part::of(effort.only);
-        let names = names(&part)?;
         let budget = effort.budget(1);
         let mut rounds = 0;
         while tests.violations.is_empty() && budget.allows(rounds) {
-            tests.add(&round(effort, rounds, (&names, part.tests), &path));
+            tests.add(&round(effort, rounds, &names, &path));
             rounds += 1;
         }
         // Where there is no file, nobody told anything: the sum is a failure then.
-        Ok(fs::read_to_string(path).unwrap_or_default())
+        fs::read_to_string(path).unwrap_or_default()
     });
     let told = match told {
         Ok(told) => told,
         Err(error) => {
-            tests.violations.push(format!("nothing to run: {error}"));
+            tests
+                .violations
+                .push(format!("nowhere to tell figures to: {error}"));
             return vec![tests];
         }
     };
@@ -51,8 +58,8 @@ pub(crate) fn run(effort: Effort) -> Vec<Row> {
 /// What is asked for of all that is there.
 #[derive(Debug, PartialEq, Eq)]
 struct Part {
-    /// The program of tests; all where none is named.
-    program: Option<&'static str>,
+    /// The module of tests, by the store or the broker that they torture; all where none is named.
+    module: Option<&'static str>,
     /// What the names of its tests have in them.
     tests: Option<&'static str>,
 }
@@ -60,40 +67,42 @@ struct Part {
 impl Part {
     /// Reads `kafka`, or `kafka-postgres`.
     fn of(only: Option<&'static str>) -> Self {
-        let (program, tests) = match only.and_then(|only| only.split_once('-')) {
-            Some((program, tests)) => (Some(program), Some(tests)),
+        let (module, tests) = match only.and_then(|only| only.split_once('-')) {
+            Some((module, tests)) => (Some(module), Some(tests)),
             None => (only, None),
         };
-        Self { program, tests }
+        Self { module, tests }
+    }
+
+    /// The names of those tests among what cargo has listed.
+    fn names(&self, listed: &str) -> Result<Vec<String>, String> {
+        let all = listed
+            .lines()
+            .filter_map(|line| line.strip_suffix(": test"));
+        let chosen = all.filter(|name| {
+            let (module, test) = name.split_once("::").unwrap_or((name, ""));
+            self.module.is_none_or(|only| only == module)
+                && self.tests.is_none_or(|some| test.contains(some))
+        });
+        let names: Vec<String> = chosen.map(str::to_owned).collect();
+        if names.is_empty() {
+            let last = listed.lines().last().unwrap_or("nothing was listed");
+            return Err(format!(
+                "no test of torture is asked for: {self:?} of `{last}`"
+            ));
+        }
+        Ok(names)
     }
 }
 
-/// The programs of tests, by the store or the broker that they torture.
-fn names(part: &Part) -> std::io::Result<Vec<String>> {
-    let mut names = Vec::new();
-    for entry in fs::read_dir(PROGRAMS)? {
-        let path = entry?.path();
-        let name = path.file_stem().and_then(|name| name.to_str());
-        let chosen = name.filter(|name| part.program.is_none_or(|only| only == *name));
-        names.extend(chosen.map(str::to_owned));
-    }
-    names.sort();
-    if names.is_empty() {
-        return Err(std::io::Error::other(format!(
-            "{PROGRAMS} has no {}",
-            part.program.unwrap_or("test")
-        )));
-    }
-    Ok(names)
+/// The tests that there are.
+fn listed() -> String {
+    let args = [BUILT, &["--", "--list"]].concat();
+    cargo(&args, &[]).stdout
 }
 
-/// One run of these programs, or of those of their tests, which tell their figures to `path`.
-fn round(
-    effort: Effort,
-    round: u64,
-    (names, tests): (&[String], Option<&str>),
-    path: &Path,
-) -> Row {
+/// One run of these tests, which tell their figures to `path`.
+fn round(effort: Effort, round: u64, names: &[String], path: &Path) -> Row {
     let since = Stopwatch::start();
     let mut variables = vec![("SEMEL_TORTURE_FIGURES", path.display().to_string())];
     if effort.size != Size::Merge {
@@ -103,9 +112,8 @@ fn round(
         variables.push(("SEMEL_SEED", (effort.seed + round).to_string()));
     }
     let mut args = BUILT.to_vec();
-    args.extend(names.iter().flat_map(|name| ["--test", name]));
-    args.extend(["--", "--include-ignored"]);
-    args.extend(tests);
+    args.extend(["--", "--include-ignored", "--exact"]);
+    args.extend(names.iter().map(String::as_str));
     let ran = cargo(&args, &variables);
     Row {
         tried: ran.passed(),
@@ -126,8 +134,9 @@ const BUILT: &[&str] = &[
     "--package",
     "torture",
     "--features=semel-cli/full",
+    "--test",
+    "torture",
 ];
-const PROGRAMS: &str = "torture/tests";
 
 /// A row for each source and store, or whatever else a test goes by, in the order of their names.
 fn rows(told: &str) -> Result<Vec<Row>, String> {
@@ -213,15 +222,18 @@ mod tests {
     }
 
     #[test]
-    fn a_part_is_a_program_or_some_of_its_tests() {
-        let part = |only| {
-            let Part { program, tests } = Part::of(only);
-            (program, tests)
-        };
-        assert_eq!(part(None), (None, None));
-        assert_eq!(part(Some("kafka")), (Some("kafka"), None));
-        let some = (Some("kafka"), Some("postgres"));
-        assert_eq!(part(Some("kafka-postgres")), some);
+    fn a_part_is_a_module_or_some_of_its_tests() {
+        let listed =
+            "kafka::in_postgresql: test\nkafka::in_redis: test\nredis::in_kafka: test\n\n3 tests\n";
+        let names = |only| Part::of(only).names(listed);
+        let both = ["kafka::in_postgresql", "kafka::in_redis"].map(str::to_owned);
+        assert_eq!(names(None).expect("all").len(), 3);
+        assert_eq!(names(Some("kafka")).expect("both"), both);
+        assert_eq!(names(Some("kafka-postgres")).expect("one"), both[..1]);
+        for none in ["kafk", "kafka-mysql", "in_redis"] {
+            assert!(names(Some(none)).is_err(), "{none}");
+        }
+        assert!(Part::of(None).names("error: no such target").is_err());
     }
 
     #[test]

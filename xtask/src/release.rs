@@ -10,8 +10,7 @@ use crate::workspace::Workspace;
 /// Builds the binary and the tests of `torture`.
 pub(crate) fn build(workspace: &Workspace) -> Command {
     let mut command = workspace.cargo(["build"]);
-    command.args(PACKAGES).args(["--bin", "semel"]);
-    name_tests(workspace, &mut command);
+    command.args(PACKAGES).args(["--bin", "semel"]).args(TESTS);
     command
 }
 
@@ -23,16 +22,8 @@ pub(crate) fn proof(workspace: &Workspace) -> Command {
 /// The tests of `torture`, which `build` has compiled but for those inside its library.
 pub(crate) fn torture(workspace: &Workspace) -> Command {
     let mut command = workspace.cargo(["test", "--no-fail-fast"]);
-    command.args(PACKAGES).arg("--lib");
-    name_tests(workspace, &mut command);
+    command.args(PACKAGES).arg("--lib").args(TESTS);
     command
-}
-
-/// One by one: `--tests` would be those of both packages.
-fn name_tests(workspace: &Workspace, command: &mut Command) {
-    for test in workspace.tests_of(TORTURE) {
-        command.args(["--test", test]);
-    }
 }
 
 pub(crate) const TORTURE: &str = "torture";
@@ -49,6 +40,8 @@ const PACKAGES: [&str; 6] = [
     TORTURE,
     EVERYTHING,
 ];
+/// By its name: `--tests` would be those of both packages.
+const TESTS: [&str; 2] = ["--test", TORTURE];
 
 #[cfg(test)]
 mod tests {
@@ -62,10 +55,10 @@ mod tests {
             args.map(std::borrow::Cow::into_owned).collect()
         };
         let (build, torture) = (words(build(&workspace)), words(torture(&workspace)));
-        let kill = ["--test".to_owned(), "kill".to_owned()];
+        let tests = TESTS.map(str::to_owned);
         for args in [&build, &torture] {
             assert!(PACKAGES.iter().all(|it| args.contains(&(*it).to_owned())));
-            assert!(args.windows(2).any(|pair| pair == kill), "{args:?}");
+            assert!(args.windows(2).any(|pair| pair == tests), "{args:?}");
         }
         // Not the tests of the binary, which its name would be.
         let semel = ["--test".to_owned(), "semel".to_owned()];

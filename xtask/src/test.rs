@@ -53,12 +53,7 @@ pub(crate) fn run(workspace: &Workspace, extent: Extent) -> Result {
         had(servers.count(), &faults)
     }));
     steps.push(step("tests", || {
-        let mut command = with(&servers, workspace.cargo(test_args(workspace)));
-        // Whoever says how many has a reason.
-        if std::env::var_os(THREADS).is_none() {
-            command.env(THREADS, at_once().to_string());
-        }
-        tests(&command)
+        tests(with(&servers, workspace.cargo(test_args(workspace))))
     }));
     match ahead {
         None => steps.extend(RELEASED.map(|name| not_run(name, "--quick"))),
@@ -197,7 +192,7 @@ fn torture(workspace: &Workspace, servers: &Borrowed) -> Report {
     if let Some(folder) = examples::fetched(workspace) {
         all.env("SEMEL_WEBHOOK_EXAMPLES", folder);
     }
-    let report = tests(&all);
+    let report = tests(all);
     let mut ignored = release::torture(workspace);
     match process::capture(ignored.args(["--", "--list", "--ignored"])) {
         Ok(list) if list.lines().any(|line| line.ends_with(": test")) => report,
@@ -260,10 +255,14 @@ fn succeeded(status: ExitStatus, said: Tail) -> Report {
 }
 
 /// A run of `cargo test`.
-fn tests(command: &Command) -> Report {
+fn tests(mut command: Command) -> Report {
     let mut tally = Tally::default();
+    // Whoever says how many at once has a reason.
+    if std::env::var_os(THREADS).is_none() {
+        command.env(THREADS, at_once().to_string());
+    }
     // A test that waits in vain must not hold up the rest for ever.
-    let command = process::by("timeout", &["--kill-after=30s", LONGEST], command);
+    let command = process::by("timeout", &["--kill-after=30s", LONGEST], &command);
     let status = match process::stream(command, |line| tally.read(line)) {
         Ok(status) => status,
         Err(failure) => return Report::failed(failure.to_string()),
@@ -395,7 +394,7 @@ mod tests {
     fn the_last_line_is_the_sum_and_a_failed_step_is_in_it() {
         let steps = [
             step("format", || plain(sh("exit 1"))),
-            step("tests", || tests(&sh(OK))),
+            step("tests", || tests(sh(OK))),
             not_run("torture", "--quick"),
         ];
         let table = table(&steps);
@@ -420,7 +419,7 @@ mod tests {
     #[test]
     fn what_was_left_out_is_a_failure_of_the_whole() {
         let steps = [
-            step("tests", || tests(&sh(OK))),
+            step("tests", || tests(sh(OK))),
             not_run("torture", "no release binary"),
         ];
         assert!(verdict(&steps, Extent::Quick).is_ok());
@@ -438,13 +437,13 @@ mod tests {
 
     #[test]
     fn tests_that_did_not_run_are_no_success() {
-        let report = tests(&sh("true"));
+        let report = tests(sh("true"));
         assert_eq!(
             report.verdict,
             Verdict::Failed("not one test ran".to_owned())
         );
         assert_eq!(report.failed, 1);
-        let report = tests(&sh(&format!("{OK}; exit 101")));
+        let report = tests(sh(&format!("{OK}; exit 101")));
         assert_eq!((report.passed, report.failed), (3, 1));
         assert!(matches!(report.verdict, Verdict::Failed(_)));
     }

@@ -68,20 +68,6 @@ impl Workspace {
             .collect()
     }
 
-    /// The names of the integration tests of `package`.
-    pub(crate) fn tests_of(&self, package: &str) -> Vec<&str> {
-        let packages = self.metadata["packages"].as_array();
-        packages
-            .into_iter()
-            .flatten()
-            .filter(|found| found["name"] == package)
-            .filter_map(|found| found["targets"].as_array())
-            .flatten()
-            .filter(|target| target["kind"][0] == "test")
-            .filter_map(|target| target["name"].as_str())
-            .collect()
-    }
-
     /// The folder for what automations leave behind.
     pub(crate) fn scratch(&self) -> PathBuf {
         self.target.join("xtask")

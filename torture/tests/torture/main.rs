@@ -1,0 +1,18 @@
+//! Real workers, stores and brokers, killed at bad moments: a module for each store, broker or way of working that
+//! is tortured. One program, since most of them wait more than they work, so that several run at once.
+
+mod amqp;
+mod backlog;
+mod dedup;
+mod disk;
+mod kafka;
+mod kill;
+mod mixed;
+mod mysql;
+mod nats;
+mod orders;
+mod postgres;
+mod redis;
+mod streamed;
+mod versions;
+mod zombie;
