@@ -70,10 +70,12 @@ impl Kind {
                 // A test that failed may hold locks for as long as this takes.
                 let patience = connection.query_drop("set lock_wait_timeout = 5");
                 patience.await.expect("a setting");
+                // Not `like`: its `_` is any character, and the place of another test would go too.
+                let length = name.len();
                 let tables: Vec<(String, String)> = connection
                     .query(format!(
-                        "select table_name, table_type from information_schema.tables \
-                         where table_schema = database() and table_name like '{name}%'"
+                        "select table_name, table_type from information_schema.tables where \
+                         table_schema = database() and left(table_name, {length}) = '{name}'"
                     ))
                     .await
                     .expect("tables");
