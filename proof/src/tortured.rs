@@ -1,6 +1,6 @@
 //! Real processes and servers, killed: the tests of the package `torture`, and what they counted.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 
@@ -86,12 +86,29 @@ impl Part {
         });
         let names: Vec<String> = chosen.map(str::to_owned).collect();
         if names.is_empty() {
-            let last = listed.lines().last().unwrap_or("nothing was listed");
-            return Err(format!(
-                "no test of torture is asked for: {self:?} of `{last}`"
-            ));
+            return Err(self.none_of(listed));
         }
         Ok(names)
+    }
+
+    /// Why nothing is chosen, and what could be.
+    fn none_of(&self, listed: &str) -> String {
+        let modules: BTreeSet<&str> = listed
+            .lines()
+            .filter(|line| line.ends_with(": test"))
+            .filter_map(|line| Some(line.split_once("::")?.0))
+            .collect();
+        if modules.is_empty() {
+            let last = listed.lines().last().unwrap_or("no line at all");
+            return format!("the tests of torture cannot be listed: `{last}`");
+        }
+        let part = [self.module, self.tests].map(Option::unwrap_or_default);
+        let modules = Vec::from_iter(modules).join(", ");
+        format!(
+            "`{}` chooses no test of torture: name one of {modules}, and behind it, after a dash, what its tests have \
+             in their names",
+            part.join("-").trim_end_matches('-')
+        )
     }
 }
 
@@ -231,9 +248,16 @@ mod tests {
         assert_eq!(names(Some("kafka")).expect("both"), both);
         assert_eq!(names(Some("kafka-postgres")).expect("one"), both[..1]);
         for none in ["kafk", "kafka-mysql", "in_redis"] {
-            assert!(names(Some(none)).is_err(), "{none}");
+            let why = names(Some(none)).expect_err("no test");
+            let said =
+                format!("`{none}` chooses no test of torture: name one of kafka, redis, and");
+            assert!(why.starts_with(&said), "{why}");
         }
-        assert!(Part::of(None).names("error: no such target").is_err());
+        let why = Part::of(None).names("error: no such target");
+        assert_eq!(
+            why.expect_err("no list"),
+            "the tests of torture cannot be listed: `error: no such target`"
+        );
     }
 
     #[test]
