@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use semel_core::Error;
 use semel_core::port::streamed::Restored;
 use semel_engine::consumer::OnProgress;
 use semel_engine::event::{Event, Observer, Origin};
@@ -16,8 +17,14 @@ use semel_engine::summary::Summary;
 use serde::Serialize;
 use tokio::sync::watch;
 
-/// Says how far each partition of a pipeline is restored.
-pub(crate) type LookAtRestored = Arc<dyn Fn() -> Vec<Restored> + Send + Sync>;
+/// A pipeline of class streamed, as it is seen from outside.
+pub(crate) trait Streamed: Send + Sync {
+    /// How far each of its partitions is restored.
+    fn restored(&self) -> Vec<Restored>;
+
+    /// Why one transaction is written after the other, if that is so.
+    fn hindrance(&self) -> Option<Error>;
+}
 
 /// See the module.
 pub(crate) struct Status {
@@ -28,7 +35,7 @@ pub(crate) struct Status {
 
 #[derive(Clone, Default)]
 struct Pipeline {
-    restored: Option<LookAtRestored>,
+    streamed: Option<Arc<dyn Streamed>>,
     /// As the run tells it now and then.
     summary: Summary,
     /// Deliveries, counted one by one.
@@ -119,8 +126,8 @@ impl Status {
     }
 
     /// A pipeline restores what was done before it works on a partition.
-    pub(crate) fn restores(&self, pipeline: &str, restored: LookAtRestored) {
-        self.change(pipeline, |it| it.restored = Some(restored));
+    pub(crate) fn restores(&self, pipeline: &str, streamed: Arc<dyn Streamed>) {
+        self.change(pipeline, |it| it.streamed = Some(streamed));
     }
 
     /// Takes note of a pipeline's counts, beside `progress`.
@@ -137,7 +144,7 @@ impl Status {
     pub(crate) fn readiness(&self) -> Readiness {
         let pipelines = self.lock().clone();
         let pipelines = pipelines.into_iter().map(|(name, pipeline)| {
-            let restored = pipeline.restored.map(|look| Reach::of(&look()));
+            let restored = pipeline.streamed.map(|it| Reach::of(&it.restored()));
             let is_open = restored.as_ref().is_some_and(|it| !it.is_done());
             let state = if is_open {
                 Doing::Restoring

@@ -56,7 +56,7 @@ pub struct StreamOptions {
     pub changelog: Box<str>,
     /// Names the producer: a new one of the same name ends the open transaction of the former. Two live
     /// ones throw each other out. A second producer, which writes a batch while the one before it is committed, has
-    /// `.alternate` behind that name; a user that has no right to it goes without.
+    /// `.alternate` behind that name; a user that has no right to it goes without ([`KafkaStream::hindrance`]).
     pub transactional_id: Box<str>,
     /// How long a transaction may be open before the broker aborts it: what a crash holds others up for.
     pub transaction_timeout: Duration,
@@ -175,6 +175,12 @@ impl KafkaStream {
     pub fn remembered(&self) -> usize {
         let state = self.transactor.images.lock();
         state.values().map(|known| known.image.len()).sum()
+    }
+
+    /// Why one transaction is written after the other instead of while the one before is committed, if that is so: the
+    /// user may not use the name of the second producer's transactions. It is tried again every ten seconds.
+    pub fn hindrance(&self) -> Option<Error> {
+        self.transactor.producers.hindrance()
     }
 
     /// How far the images of this member's partitions are restored, in the order of the partitions.

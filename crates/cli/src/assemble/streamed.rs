@@ -1,5 +1,9 @@
 //! The one place that knows whose transactions commit outputs together with how far a source was read.
 
+use std::sync::Arc;
+
+#[cfg(feature = "kafka")]
+use semel_core::port::streamed::Restored;
 use semel_core::port::streamed::StreamedStore;
 #[cfg(not(feature = "kafka"))]
 use semel_core::port::streamed::{Claimed, Committed, Finished, Standing, Turn};
@@ -14,18 +18,16 @@ use super::source::AnySource;
 #[cfg(feature = "kafka")]
 use crate::config::KafkaSettings;
 use crate::config::SourceSettings;
-use crate::status::LookAtRestored;
+use crate::status::Streamed;
 
-/// Opens a source and its transactions, and says how to see how far they are restored.
+/// Opens a source and its transactions, and answers them as they are seen from outside, too.
 #[cfg(feature = "kafka")]
 pub(crate) fn streamed(
     source: &SourceSettings,
     settings: &StreamedSettings,
     pipeline: &Pipeline,
     around: &Surroundings,
-) -> Result<(AnySource, impl StreamedStore, LookAtRestored)> {
-    use std::sync::Arc;
-
+) -> Result<(AnySource, impl StreamedStore, Arc<dyn Streamed>)> {
     use semel_broker_kafka::{KafkaSource, StreamOptions};
 
     use super::source::{kafka_options, properties};
@@ -47,9 +49,19 @@ pub(crate) fn streamed(
     stream.is_copartitioned = settings.is_copartitioned;
     stream.has_id_header = settings.has_id_header;
     let (source, stream) = KafkaSource::streamed(options, stream, Arc::clone(&around.clock))?;
-    let look = stream.clone();
-    let look = Arc::new(move || look.restored());
-    Ok((AnySource::Kafka(source), stream, look))
+    let seen = Arc::new(stream.clone());
+    Ok((AnySource::Kafka(source), stream, seen))
+}
+
+#[cfg(feature = "kafka")]
+impl Streamed for semel_broker_kafka::KafkaStream {
+    fn restored(&self) -> Vec<Restored> {
+        Self::restored(self)
+    }
+
+    fn hindrance(&self) -> Option<Error> {
+        Self::hindrance(self)
+    }
 }
 
 /// The source of a streamed pipeline.
@@ -167,7 +179,7 @@ pub(crate) fn streamed(
     _settings: &StreamedSettings,
     _pipeline: &Pipeline,
     _around: &Surroundings,
-) -> Result<(AnySource, Nobodys, LookAtRestored)> {
+) -> Result<(AnySource, Nobodys, Arc<dyn Streamed>)> {
     Err(super::source::not_built_in("kafka"))
 }
 
@@ -183,7 +195,7 @@ impl StreamedStore for Nobodys {
 
     async fn commit(
         &self,
-        _batch: &std::sync::Arc<Vec<Finished>>,
+        _batch: &Arc<Vec<Finished>>,
         _turn: impl Turn,
     ) -> Result<Vec<Committed>> {
         match *self {}

@@ -1,6 +1,7 @@
 //! `semel run`: every pipeline of a configuration, until its sources end or a signal asks to stop.
 
 pub(super) mod guarded;
+mod hindrance;
 mod restoring;
 mod waiting;
 
@@ -262,11 +263,16 @@ async fn consume(
         }
     }
     let summary = if let EffectSettings::Streamed(streamed) = effect {
-        let (source, stream, look) = assemble::streamed(&source, &streamed, &pipeline, around)?;
-        status.restores(&pipeline.name, Arc::clone(&look));
+        let (source, stream, seen) = assemble::streamed(&source, &streamed, &pipeline, around)?;
+        status.restores(&pipeline.name, Arc::clone(&seen));
         let mut telling = JoinSet::new();
         let name = pipeline.name.clone();
-        telling.spawn(restoring::tell(name, look, bars.clone()));
+        telling.spawn(restoring::tell(
+            name.clone(),
+            Arc::clone(&seen),
+            bars.clone(),
+        ));
+        telling.spawn(hindrance::tell(name, seen, bars.clone()));
         let ends = (Guarded::new(source, guard), stream);
         run_streamed(pipeline, streamed.transform, ends, stores, run, outage).await?
     } else {

@@ -7,6 +7,7 @@ use rdkafka::config::ClientConfig;
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 use rdkafka::producer::{BaseProducer, Producer};
 use semel_core::{Error, Result};
+use tokio::time::Instant;
 
 use super::producer::{Reports, retried};
 use super::{StreamOptions, lock, unavailable};
@@ -17,6 +18,8 @@ use crate::options::{AUTO_CREATE, Options, client};
 pub(super) struct Producers {
     idle: Mutex<Vec<Named>>,
     freed: Condvar,
+    /// Why all goes without the spare one.
+    hindrance: Mutex<Option<Error>>,
 }
 
 /// A producer and the name of its transactions.
@@ -24,8 +27,10 @@ struct Named {
     transactional_id: Box<str>,
     output: Box<str>,
     config: ClientConfig,
-    /// Whether all goes without it, one transaction after the other.
+    /// Whether all can go without it, one transaction after the other.
     is_spare: bool,
+    /// When it was refused last, if it was.
+    refused_at: Option<Instant>,
     made: Option<Made>,
 }
 
@@ -73,12 +78,14 @@ impl Producers {
                 output: options.output.clone(),
                 config,
                 is_spare,
+                refused_at: None,
                 made: None,
             }
         };
         Ok(Self {
             idle: Mutex::new(vec![named(false), named(true)]),
             freed: Condvar::new(),
+            hindrance: Mutex::default(),
         })
     }
 
@@ -90,9 +97,8 @@ impl Producers {
             let producers = Arc::clone(self);
             let thread = std::thread::Builder::new().name("semel-kafka-begin".into());
             let begun = thread.spawn(move || {
-                if !named.make().is_err_and(|error| named.goes_without(&error)) {
-                    producers.give_back(named);
-                }
+                let _ = producers.make(&mut named);
+                producers.give_back(named);
             });
             begun.map_err(no_thread)?;
         }
@@ -103,14 +109,14 @@ impl Producers {
     pub(super) fn take(&self) -> Result<Taken<'_>> {
         loop {
             let mut named = self.wait();
-            match named.make() {
-                Ok(()) => {
+            match self.make(&mut named) {
+                Ok(true) => {
                     return Ok(Taken {
                         producers: self,
                         named: Some(named),
                     });
                 }
-                Err(error) if named.goes_without(&error) => {}
+                Ok(false) => self.give_back(named),
                 Err(error) => {
                     let told = named.told(error);
                     self.give_back(named);
@@ -120,12 +126,40 @@ impl Producers {
         }
     }
 
+    /// Why one transaction is written after the other, if that is so.
+    pub(super) fn hindrance(&self) -> Option<Error> {
+        lock(&self.hindrance).clone()
+    }
+
+    /// Makes it where it is not made. `false`: all goes without it for a while.
+    fn make(&self, named: &mut Named) -> std::result::Result<bool, KafkaError> {
+        let made = named.make();
+        if !named.is_spare {
+            return made.map(|()| true);
+        }
+        named.refused_at = None;
+        let no_right = RDKafkaErrorCode::TransactionalIdAuthorizationFailed;
+        match made {
+            Ok(()) => {
+                *lock(&self.hindrance) = None;
+                Ok(true)
+            }
+            Err(error) if error.rdkafka_error_code() == Some(no_right) => {
+                named.refused_at = Some(Instant::now());
+                *lock(&self.hindrance) = Some(named.told(error));
+                Ok(false)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
     fn wait(&self) -> Named {
         let mut idle = lock(&self.idle);
         loop {
             let made = idle.iter().position(|named| named.made.is_some());
-            if !idle.is_empty() {
-                return idle.swap_remove(made.unwrap_or_default());
+            let next = made.or_else(|| idle.iter().position(Named::is_worth_a_try));
+            if let Some(next) = next {
+                return idle.swap_remove(next);
             }
             let waited = self.freed.wait(idle);
             idle = waited.unwrap_or_else(PoisonError::into_inner);
@@ -217,10 +251,10 @@ impl Named {
         Ok(())
     }
 
-    /// Whether it is one that nobody may have and nobody needs.
-    fn goes_without(&self, error: &KafkaError) -> bool {
-        let no_right = RDKafkaErrorCode::TransactionalIdAuthorizationFailed;
-        self.is_spare && error.rdkafka_error_code() == Some(no_right)
+    /// Not while it was refused a moment ago.
+    fn is_worth_a_try(&self) -> bool {
+        let refused_at = self.refused_at;
+        refused_at.is_none_or(|refused_at| refused_at.elapsed() >= REFUSED_FOR)
     }
 
     /// What to say of an error.
@@ -267,6 +301,9 @@ const ALTERNATE: &str = ".alternate";
 
 /// How long a producer may take to begin, which ends what its predecessor left open.
 const INIT: Duration = Duration::from_secs(30);
+
+/// How long all goes without the second producer until it is tried again whether the name may be used.
+const REFUSED_FOR: Duration = Duration::from_secs(10);
 
 /// How long a producer may take to look a topic up before anything is sent there.
 const LOOK_UP: Duration = Duration::from_secs(1);

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use semel_broker_kafka::{KafkaSource, KafkaStream, StreamOptions};
 use semel_conformance::TestClock;
 use semel_core::partition::Entry;
-use semel_core::port::source::Delivery;
+use semel_core::port::source::{Delivery, Source};
 use semel_core::port::streamed::{
     AtOnce, Claimed, Committed, Finished, Outgoing, Standing, StreamedStore,
 };
@@ -111,20 +111,49 @@ async fn a_transaction_that_lacks_a_right_is_made_as_soon_as_it_is_granted() {
     assert!(output.all(0).is_empty());
     assert_eq!(input.committed(1), [0]);
 
-    let right = ["--operation", "All", "--transactional-id", &name];
-    own.rights("--add", &right).await;
+    let right = ["--operation", "All", "--transactional-id"];
+    own.rights("--add", &[&right[..], &[&name]].concat()).await;
     let begun = Instant::now();
-    let done = loop {
-        match commit(&stream, &got, &requests).await {
-            Ok(done) => break done,
+    loop {
+        match commit(&stream, &got[..1], &requests[..1]).await {
+            Ok(done) => break assert_done(&done),
             Err(error) => assert_eq!(error.kind(), ErrorKind::Unavailable, "{error:?}"),
         }
         assert!(begun.elapsed() < Duration::from_secs(60), "it is granted");
         tokio::time::sleep(Duration::from_millis(200)).await;
-    };
+    }
+    assert_eq!(output.all(1), ["0"]);
+
+    let alternate = format!("{name}.alternate");
+    let hindrance = stream.hindrance().expect("that name is not granted");
+    assert!(hindrance.to_string().contains(&alternate), "{hindrance:?}");
     assert!(
-        done.iter().all(|it| matches!(it, Committed::Done)),
-        "{done:?}"
+        !format!("{hindrance:?}").contains("geheim"),
+        "{hindrance:?}"
     );
-    assert_eq!(output.all(3), ["0", "1", "2"]);
+    own.rights("--add", &[&right[..], &[&alternate]].concat())
+        .await;
+    let begun = Instant::now();
+    while stream.hindrance().is_some() {
+        assert!(begun.elapsed() < Duration::from_secs(60), "it is granted");
+        let (one, other) = tokio::join!(
+            commit(&stream, &got[1..2], &requests[1..2]),
+            commit(&stream, &got[2..], &requests[2..]),
+        );
+        assert_done(&one.expect("answers"));
+        assert_done(&other.expect("answers"));
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    }
+    let mut all = output.all(3);
+    all.sort_unstable();
+    assert_eq!(all, ["0", "1", "2"]);
+    assert_eq!(input.committed(1), [3]);
+    source.close().await.expect("an end");
+}
+
+fn assert_done(answers: &[Committed]) {
+    assert!(
+        answers.iter().all(|it| matches!(it, Committed::Done)),
+        "{answers:?}"
+    );
 }

@@ -1,19 +1,20 @@
 //! Tells how far a pipeline is restored: a bar on a terminal, a line now and then elsewhere.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
 
 use crate::output::value::duration_text;
 use crate::progress::{Bar, Bars, Unit};
-use crate::status::{LookAtRestored, Reach};
+use crate::status::{Reach, Streamed};
 
 /// Watches a pipeline for as long as the future is polled. What takes no time is not told.
-pub(super) async fn tell(pipeline: Box<str>, look: LookAtRestored, bars: Bars) {
+pub(super) async fn tell(pipeline: Box<str>, streamed: Arc<dyn Streamed>, bars: Bars) {
     let mut restoring: Option<Restoring> = None;
     loop {
         sleep(LOOK).await;
-        let reach = Reach::of(&look());
+        let reach = Reach::of(&streamed.restored());
         if reach.is_done() {
             if let Some(it) = restoring.take() {
                 drop(it.bar);

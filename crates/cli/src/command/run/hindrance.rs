@@ -1,0 +1,68 @@
+//! Tells that the transactions of a pipeline do not overlap, and that they do again.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use semel_core::Error;
+use tokio::time::sleep;
+
+use crate::progress::Bars;
+use crate::status::Streamed;
+
+/// Watches a pipeline for as long as the future is polled.
+pub(super) async fn tell(pipeline: Box<str>, streamed: Arc<dyn Streamed>, bars: Bars) {
+    let mut is_hindered = false;
+    loop {
+        sleep(LOOK).await;
+        match news(&mut is_hindered, streamed.hindrance()) {
+            Some(News::Hindered(why)) => bars.warning(&format!(
+                "{pipeline}: one transaction is written after the other: {why}"
+            )),
+            Some(News::Over) => bars.note(&format!(
+                "{pipeline}: a transaction is written while the one before is committed"
+            )),
+            None => {}
+        }
+    }
+}
+
+/// What was not told yet.
+#[derive(Debug)]
+enum News {
+    Hindered(Error),
+    Over,
+}
+
+fn news(is_told: &mut bool, hindrance: Option<Error>) -> Option<News> {
+    let is_hindered = hindrance.is_some();
+    if std::mem::replace(is_told, is_hindered) == is_hindered {
+        return None;
+    }
+    Some(hindrance.map_or(News::Over, News::Hindered))
+}
+
+const LOOK: Duration = Duration::from_secs(1);
+
+#[cfg(test)]
+mod tests {
+    use semel_core::ErrorKind;
+
+    use super::*;
+
+    #[test]
+    fn a_hindrance_is_told_once_and_so_is_its_end() {
+        let why = || Some(Error::new(ErrorKind::Unavailable, "grant Write"));
+        let mut is_told = false;
+        let mut told = |hindrance| news(&mut is_told, hindrance);
+        assert!(told(None).is_none());
+        let first = told(why());
+        assert!(
+            matches!(&first, Some(News::Hindered(it)) if it.to_string() == "grant Write"),
+            "{first:?}"
+        );
+        assert!(told(why()).is_none());
+        assert!(matches!(told(None), Some(News::Over)));
+        assert!(told(None).is_none());
+        assert!(matches!(told(why()), Some(News::Hindered(_))));
+    }
+}
