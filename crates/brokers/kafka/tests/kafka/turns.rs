@@ -209,11 +209,13 @@ async fn where_a_record_may_have_a_key_of_its_own_the_next_batch_is_written_once
 {
     let flow = Flow::with(1).await;
     let mut options = flow.options("a");
-    options.properties = vec![("linger.ms".into(), "300".into())];
+    // Whoever does not wait until it is there finds nothing.
+    options.properties = vec![("linger.ms".into(), "5000".into())];
     let mut member = flow.member_with(options);
     let batches = granted(&flow, &mut member, 1).await;
     let before = watch::Sender::new(Progress::Written);
     let turn = OnWord::behind(&before, &flow);
+    assert_eq!(turn.output.now(), 0, "the reader has a connection");
     let waiting = async {
         turn.is(Progress::Written).await;
         before.send_replace(Progress::Committed);
