@@ -76,34 +76,31 @@ impl Part {
 
     /// The names of those tests among what cargo has listed.
     fn names(&self, listed: &str) -> Result<Vec<String>, String> {
-        let all = listed
+        let all: Vec<&str> = listed
             .lines()
-            .filter_map(|line| line.strip_suffix(": test"));
-        let chosen = all.filter(|name| {
+            .filter_map(|line| line.strip_suffix(": test"))
+            .collect();
+        if all.is_empty() {
+            let last = listed.lines().last().unwrap_or("no line at all");
+            return Err(format!("the tests of torture cannot be listed: `{last}`"));
+        }
+        let chosen = all.iter().filter(|name| {
             let (module, test) = name.split_once("::").unwrap_or((name, ""));
             self.module.is_none_or(|only| only == module)
                 && self.tests.is_none_or(|some| test.contains(some))
         });
-        let names: Vec<String> = chosen.map(str::to_owned).collect();
+        let names: Vec<String> = chosen.map(|&name| name.to_owned()).collect();
         if names.is_empty() {
-            return Err(self.none_of(listed));
+            return Err(self.none_of(&all));
         }
         Ok(names)
     }
 
-    /// Why nothing is chosen, and what could be.
-    fn none_of(&self, listed: &str) -> String {
-        let modules: BTreeSet<&str> = listed
-            .lines()
-            .filter(|line| line.ends_with(": test"))
-            .filter_map(|line| Some(line.split_once("::")?.0))
-            .collect();
-        if modules.is_empty() {
-            let last = listed.lines().last().unwrap_or("no line at all");
-            return format!("the tests of torture cannot be listed: `{last}`");
-        }
+    /// Why it chooses none of these, and what could be named instead.
+    fn none_of(&self, all: &[&str]) -> String {
+        let modules = all.iter().filter_map(|name| Some(name.split_once("::")?.0));
+        let modules = Vec::from_iter(modules.collect::<BTreeSet<_>>()).join(", ");
         let part = [self.module, self.tests].map(Option::unwrap_or_default);
-        let modules = Vec::from_iter(modules).join(", ");
         format!(
             "`{}` chooses no test of torture: name one of {modules}, and behind it, after a dash, what its tests have \
              in their names",
