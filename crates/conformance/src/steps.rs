@@ -82,10 +82,20 @@ pub fn fail() -> Step {
     fail_for(LONG_WINDOW)
 }
 
-/// A failure for good, to be kept for `window`.
+/// A failure for good that speaks for the earlier attempts as well.
+pub fn fail_decisively() -> Step {
+    Step::Fail {
+        error: "the provider's stored answer: 402".into(),
+        decisive: true,
+        window: LONG_WINDOW,
+    }
+}
+
+/// A failure for good, to be kept for `window`. It speaks for its own attempt alone.
 pub fn fail_for(window: Window) -> Step {
     Step::Fail {
         error: "400 from the provider".into(),
+        decisive: false,
         window,
     }
 }

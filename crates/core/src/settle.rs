@@ -53,10 +53,14 @@ pub enum Step {
         /// How long a dead record is kept.
         window: Window,
     },
-    /// The effect surely did not happen and never will.
+    /// This attempt surely did not apply the effect, and no other will.
     Fail {
         /// Why, one line.
         error: Box<str>,
+        /// Whether it speaks for the earlier attempts as well: only an answer from behind the
+        /// provider's own look-up of the key does. Any other leaves the operation in doubt where an
+        /// earlier attempt may have applied the effect. DBT-6.
+        decisive: bool,
         /// How long to keep the record.
         window: Window,
     },

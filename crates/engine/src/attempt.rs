@@ -153,15 +153,17 @@ impl<S: Store + Clone> Attempt<S> {
         .await
     }
 
-    /// Reports that the effect surely did not happen and never will.
+    /// Reports that this attempt surely did not apply the effect and that no other would. Where an earlier one
+    /// may have, the operation is in doubt, unless the report is `decisive` about it: see [`Step::Fail`].
     ///
     /// # Errors
     ///
     /// as [`Attempt::complete`]
-    pub async fn fail(self, error: &str) -> Result<StateKind, Unsettled<S>> {
+    pub async fn fail(self, error: &str, decisive: bool) -> Result<StateKind, Unsettled<S>> {
         let window = self.window;
         self.conclude(Step::Fail {
             error: error.into(),
+            decisive,
             window,
         })
         .await

@@ -107,8 +107,18 @@ pub enum Verdict {
         /// Why, one line without secrets.
         error: Box<str>,
     },
-    /// The effect surely did not happen and never will.
+    /// This attempt surely did not apply the effect, and no other would.
     Dead {
+        /// Why, one line without secrets.
+        error: Box<str>,
+        /// Whether it speaks for the earlier attempts as well, because it comes from behind the
+        /// provider's own look-up of the key. Where it does not and an earlier attempt may have
+        /// applied the effect, the operation is in doubt.
+        decisive: bool,
+    },
+    /// The target was not reached: the effect was not begun, and would not be for any other message
+    /// either. Costs no attempt; the pipeline waits for the target.
+    Away {
         /// Why, one line without secrets.
         error: Box<str>,
     },

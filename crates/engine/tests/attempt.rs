@@ -255,7 +255,7 @@ async fn a_failed_attempt_is_dead() {
     let world = World::new();
     let state = run(&world, 1)
         .await
-        .fail("404")
+        .fail("404", false)
         .await
         .expect("the claim is ours");
     assert_eq!(state, StateKind::Dead);

@@ -73,7 +73,7 @@ async fn the_environment_tells_which_call_it_is() {
     let id = call.idempotency_key();
     let expected = format!("ö k\n1|payments|2|7|{id}|{id}|");
     assert_eq!(sh(script).call(call).await, Verdict::Done(expected.into()));
-    let Verdict::Dead { error } = effect(&["true"]).call(keyed("a\0b", "x")).await else {
+    let Verdict::Dead { error, .. } = effect(&["true"]).call(keyed("a\0b", "x")).await else {
         panic!("no environment can carry that")
     };
     assert!(error.contains("NUL"), "{error}");
@@ -86,6 +86,7 @@ async fn exit_codes_tell_what_to_do() {
         retry_after: None,
     };
     let dead = |error: &str| Verdict::Dead {
+        decisive: false,
         error: error.into(),
     };
     for (script, verdict) in [
@@ -111,7 +112,7 @@ async fn exit_codes_tell_what_to_do() {
     ] {
         assert_eq!(sh(script).call(call("x")).await, verdict, "{script}");
     }
-    let Verdict::Dead { error } = sh("yes | head -c 9999 | tr -d '\\n' >&2; exit 1")
+    let Verdict::Dead { error, .. } = sh("yes | head -c 9999 | tr -d '\\n' >&2; exit 1")
         .call(call(""))
         .await
     else {

@@ -129,7 +129,7 @@ fn error_of(verdict: &Verdict) -> (&'static str, &str) {
         Verdict::Done(_) | Verdict::DoneUnkept { .. } => ("done", ""),
         Verdict::NotApplied { error, .. } => ("not applied", error),
         Verdict::MaybeApplied { error } => ("maybe applied", error),
-        Verdict::Dead { error } => ("dead", error),
+        Verdict::Dead { error, .. } => ("dead", error),
     }
 }
 

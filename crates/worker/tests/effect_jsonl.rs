@@ -110,6 +110,7 @@ async fn a_status_is_a_verdict() {
                 retry_after: Some(Duration::from_secs(5))
             },
             Verdict::Dead {
+                decisive: false,
                 error: "no such account".into()
             },
             Verdict::MaybeApplied {
@@ -164,7 +165,7 @@ async fn an_answer_twice_is_a_fault() {
         Verdict::NotApplied { error, .. } | Verdict::MaybeApplied { error } => {
             assert!(error.contains("a request that it does not have"), "{error}");
         }
-        Verdict::Dead { error } => panic!("{error}"),
+        Verdict::Dead { error, .. } => panic!("{error}"),
     }
 }
 

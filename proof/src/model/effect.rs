@@ -87,7 +87,7 @@ impl Protocol {
         let phase = match came {
             Came::Answered => match self.apply(world, operation, at.token) {
                 Some(answer) => Phase::Called { answer },
-                None => Phase::Refused,
+                None => Phase::Refused { decisive: true },
             },
             Came::AnswerLost => {
                 world.left.lost -= 1;
@@ -110,7 +110,11 @@ impl Protocol {
             Came::Refused => {
                 world.left.refusals -= 1;
                 world.lives[operation].refused = true;
-                Phase::Refused
+                Phase::Refused { decisive: true }
+            }
+            Came::TurnedAway => {
+                world.left.refusals -= 1;
+                Phase::Refused { decisive: false }
             }
         };
         world.workers[worker].phase = phase;

@@ -172,13 +172,13 @@ impl Protocol {
                 };
                 self.reports(world, worker, report, late, net);
             }
-            Phase::Refused => {
+            Phase::Refused { decisive } => {
                 let none = Late::Release {
                     operation,
                     claim: at.claim,
                     maybe: false,
                 };
-                self.reports(world, worker, Report::Fail, none, net);
+                self.reports(world, worker, Report::Fail { decisive }, none, net);
             }
             Phase::Acknowledging { lists } => {
                 if lists {

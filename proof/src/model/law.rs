@@ -51,6 +51,7 @@ named! {
     DeadByVanished = "dead by the cap of vanished attempts",
     DeadByFailed = "dead by the cap of failed attempts",
     DeadByRefusal = "dead by refusal",
+    DoubtByRefusal = "in doubt after a refusal that spoke for its own attempt alone",
     DoubtByVanished = "in doubt after a worker vanished",
     DoubtByWindow = "in doubt past the provider's window",
     DoubtByCap = "in doubt at a cap",

@@ -38,7 +38,7 @@ impl Protocol {
                     None => {
                         self.meets(match report {
                             Report::Complete { .. } => Case::FencedCompletion,
-                            Report::Start | Report::Release { .. } | Report::Fail => {
+                            Report::Start | Report::Release { .. } | Report::Fail { .. } => {
                                 Case::FencedRelease
                             }
                         });

@@ -68,8 +68,9 @@ impl Protocol {
                 limits: self.limits(),
                 window,
             },
-            Report::Fail => Step::Fail {
+            Report::Fail { decisive } => Step::Fail {
                 error: "".into(),
+                decisive,
                 window,
             },
         }

@@ -73,8 +73,10 @@ pub(crate) enum Came {
     Delayed,
     /// Surely not applied.
     NotApplied,
-    /// Refused for good.
+    /// Refused for good, by whoever would have it happen: it did not happen before and never will.
     Refused,
+    /// Refused for good by somebody in between, who knows of no earlier call.
+    TurnedAway,
 }
 
 impl Action {
@@ -95,7 +97,7 @@ impl Action {
                 Came::Answered => None,
                 Came::AnswerLost => Some(Fault::AnswerLost),
                 Came::Delayed => Some(Fault::Delayed),
-                Came::NotApplied | Came::Refused => Some(Fault::CallFailed),
+                Came::NotApplied | Came::Refused | Came::TurnedAway => Some(Fault::CallFailed),
             },
             Self::Tick
             | Self::Publish { .. }
@@ -171,7 +173,7 @@ impl Protocol {
             | Phase::Starting
             | Phase::Called { .. }
             | Phase::Failed { .. }
-            | Phase::Refused
+            | Phase::Refused { .. }
             | Phase::Probing { .. }
             | Phase::Finding { .. }
             | Phase::Acknowledging { .. }
@@ -191,7 +193,7 @@ impl Protocol {
                 actions.push(Action::Go { worker, net });
             }
             // A verdict is waited for until it is answered or has failed.
-            let can_delay = !matches!(at.phase, Phase::Refused | Phase::Finding { .. });
+            let can_delay = !matches!(at.phase, Phase::Refused { .. } | Phase::Finding { .. });
             if asks && can_delay && left.delayed > 0 && world.late.is_none() {
                 let net = Net::Delayed;
                 actions.push(Action::Go { worker, net });
@@ -251,8 +253,11 @@ impl Protocol {
         if left.failures > 0 && !knows {
             push(Came::NotApplied);
         }
-        if left.refusals > 0 && !knows {
-            push(Came::Refused);
+        if left.refusals > 0 {
+            if !knows && life.effects == life.before {
+                push(Came::Refused);
+            }
+            push(Came::TurnedAway);
         }
     }
 

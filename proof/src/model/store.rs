@@ -38,7 +38,7 @@ pub(crate) enum Report {
     Start,
     Complete { answer: u8 },
     Release { maybe: bool, counted: bool },
-    Fail,
+    Fail { decisive: bool },
 }
 
 impl Protocol {
@@ -107,7 +107,10 @@ impl Protocol {
             | (Report::Complete { .. }, Keeping::CompletesAny)
             | (Report::Release { .. }, Keeping::ReleasesAny) => true,
             (
-                Report::Start | Report::Complete { .. } | Report::Release { .. } | Report::Fail,
+                Report::Start
+                | Report::Complete { .. }
+                | Report::Release { .. }
+                | Report::Fail { .. },
                 _,
             ) => false,
         };
@@ -142,14 +145,15 @@ impl Protocol {
                     (Report::Complete { .. }, StateKind::Completed) if was_in_doubt => {
                         self.meets(Case::LateCompletion);
                     }
-                    (Report::Fail, StateKind::Dead) => self.meets(Case::DeadByRefusal),
+                    (Report::Fail { .. }, StateKind::Dead) => self.meets(Case::DeadByRefusal),
+                    (Report::Fail { .. }, StateKind::InDoubt) => self.meets(Case::DoubtByRefusal),
                     (Report::Release { .. }, StateKind::Dead) => self.meets(Case::DeadByFailed),
                     (Report::Release { .. }, StateKind::InDoubt) => self.meets(Case::DoubtByCap),
                     (
                         Report::Start
                         | Report::Complete { .. }
                         | Report::Release { .. }
-                        | Report::Fail,
+                        | Report::Fail { .. },
                         _,
                     ) => {}
                 }

@@ -62,7 +62,8 @@ fn sentence(world: &World, action: Action) -> String {
                 Phase::Called { .. } => "completes",
                 Phase::Failed { maybe: true } => "releases, maybe applied",
                 Phase::Failed { maybe: false } => "releases, not applied",
-                Phase::Refused => "fails for good",
+                Phase::Refused { decisive: true } => "fails for good, for the earlier attempts too",
+                Phase::Refused { decisive: false } => "fails for good",
                 Phase::Probing { .. } => "looks what became of the effect",
                 Phase::Finding { applied: true, .. } => "says that it found it applied",
                 Phase::Finding { applied: false, .. } => "says that it found it not applied",
@@ -79,6 +80,7 @@ fn sentence(world: &World, action: Action) -> String {
                 Came::Delayed => "calls, and the call is on its way",
                 Came::NotApplied => "calls, and it is surely not applied",
                 Came::Refused => "calls, and it is refused for good",
+                Came::TurnedAway => "calls, and it is turned away on the way",
             };
             format!("{} {came}", person(worker))
         }

@@ -92,7 +92,10 @@ pub(crate) enum Phase {
         maybe: bool,
     },
     /// About to fail for good.
-    Refused,
+    Refused {
+        /// Whether that speaks for the earlier attempts as well.
+        decisive: bool,
+    },
     /// Was told of a doubt, and when; about to look what became of the effect.
     Probing {
         told_at: u8,

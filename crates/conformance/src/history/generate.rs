@@ -145,6 +145,7 @@ impl Alphabet {
             },
             _ => Step::Fail {
                 error: "a failure".into(),
+                decisive: random.once_in(2),
                 window,
             },
         }

@@ -182,11 +182,15 @@ fn stepped(mut record: Record, step: &Step, now: Timestamp) -> Record {
                 not_before: now.plus(*after),
             };
         }
-        Step::Fail { error, window } => {
+        Step::Fail {
+            error,
+            decisive,
+            window,
+        } => {
             record.remember(now, AttemptEnd::Failed, Some(error));
             record.last_error = Some(error.clone());
-            // A provider that recognises the key speaks for the earlier attempts as well.
-            if let Some(Recovery::RerunWithin(_)) = record.doubt {
+            // Any other answer speaks for its own attempt alone. DBT-6.
+            if *decisive || planted("M39") {
                 record.doubt = None;
             }
             return record.given_up(now, *window);

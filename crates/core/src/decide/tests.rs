@@ -156,6 +156,17 @@ fn release(certainty: Certainty, counted: bool) -> Step {
 fn fail() -> Step {
     Step::Fail {
         error: "refused".into(),
+        decisive: false,
+        window: WINDOW,
+    }
+}
+
+/// A failure that speaks for the earlier attempts as well.
+#[allow(dead_code)]
+fn fail_decisively() -> Step {
+    Step::Fail {
+        error: "the stored answer: refused".into(),
+        decisive: true,
         window: WINDOW,
     }
 }

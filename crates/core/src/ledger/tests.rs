@@ -117,6 +117,7 @@ fn what_was_written_already_is_not_written_again() {
             operation: first.operation.clone(),
             claim_id: first.claim_id,
             step: Step::Fail {
+                decisive: false,
                 error: "no".into(),
                 window: Window::DEFAULT,
             },

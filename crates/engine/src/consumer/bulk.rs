@@ -210,6 +210,7 @@ impl Bulk {
                     continue;
                 }
                 let token = claim.token;
+                let verdict = desk.with_doubt(incoming.delivery, verdict);
                 let settlement = settlement(&desk.pipeline, claim, verdict);
                 let settlement = if is_stopping {
                     given_back(settlement, is_broken_off)

@@ -186,6 +186,7 @@ impl Attempts {
                 desk.fenced(incoming, claim.token, found);
             } else {
                 let token = claim.token;
+                let verdict = desk.with_doubt(incoming.delivery, verdict);
                 let settlement = jitter(desk, settlement(&desk.pipeline, claim, verdict));
                 settling.push(incoming, token, settlement);
             }
@@ -339,6 +340,7 @@ impl Attempts {
         for (running, verdict) in std::mem::take(&mut self.finished) {
             if running.is_protected {
                 let token = running.claim.token;
+                let verdict = desk.with_doubt(running.incoming.delivery, verdict);
                 let settlement =
                     given_back(settlement(&desk.pipeline, running.claim, verdict), true);
                 settling.push(running.incoming, token, settlement);

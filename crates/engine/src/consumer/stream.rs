@@ -85,6 +85,7 @@ async fn call_all<S: Store + Clone>(
             continue;
         }
         let token = claim.token;
+        let verdict = desk.with_doubt(incoming.delivery, verdict);
         let settlement = settlement(&desk.pipeline, claim, verdict);
         let settlement = if is_given_back || desk.is_stopping() {
             given_back(settlement, is_given_back)
@@ -277,7 +278,19 @@ pub(super) fn settlement(pipeline: &Pipeline, claim: Claim, verdict: Verdict) ->
             release(error, Certainty::NotApplied, after)
         }
         Verdict::MaybeApplied { error } => release(error, Certainty::MaybeApplied, backoff),
-        Verdict::Dead { error } => Step::Fail { error, window },
+        Verdict::Dead { error, decisive } => Step::Fail {
+            error,
+            decisive,
+            window,
+        },
+        Verdict::Away { error } => Step::Release {
+            error,
+            certainty: Certainty::NotApplied,
+            after: backoff,
+            counted: false,
+            limits: pipeline.limits,
+            window,
+        },
     };
     Settlement {
         operation: claim.operation,
@@ -300,7 +313,8 @@ pub(super) fn given_back(mut settlement: Settlement, is_broken_off: bool) -> Set
         counted, certainty, ..
     } = &mut settlement.step
     {
-        *counted = match certainty {
+        // What was never begun costs no attempt in any case.
+        *counted &= match certainty {
             Certainty::MaybeApplied => !is_broken_off,
             Certainty::NotApplied => is_broken_off,
         };

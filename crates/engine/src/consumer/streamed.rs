@@ -226,7 +226,14 @@ fn conclude<S: Store + Clone>(
             }
             Committed::Refused(error) => {
                 let error = error.to_string().into();
-                failures.count(desk, granted, Verdict::Dead { error });
+                failures.count(
+                    desk,
+                    granted,
+                    Verdict::Dead {
+                        error,
+                        decisive: false,
+                    },
+                );
             }
         }
     }

@@ -38,8 +38,8 @@ pub(super) enum End {
     NotApplied { retry_after: Option<Duration> },
     /// Nobody knows.
     MaybeApplied,
-    /// It surely did not happen and never will.
-    Dead,
+    /// This attempt surely did not apply it, and no other would.
+    Dead { decisive: bool },
     /// It was never begun; costs no attempt.
     GivenBack,
 }
@@ -55,9 +55,23 @@ impl Failure {
         Self::new(End::MaybeApplied, cause)
     }
 
-    /// The effect surely did not happen and never will: no other attempt follows.
+    /// This attempt surely did not apply the effect, and no other would: none follows.
+    ///
+    /// It speaks for this attempt alone. Where an earlier one may have applied the effect, the operation
+    /// is in doubt, unless the failure is [`decisive`](Self::decisive).
     pub fn dead(cause: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
-        Self::new(End::Dead, cause)
+        Self::new(End::Dead { decisive: false }, cause)
+    }
+
+    /// The same failure, speaking for the earlier attempts as well. True only of an answer from behind the
+    /// provider's own look-up of the key, such as the stored answer to the first attempt. Counts only where
+    /// the effect is dead.
+    #[must_use]
+    pub fn decisive(mut self) -> Self {
+        if let End::Dead { decisive } = &mut self.end {
+            *decisive = true;
+        }
+        self
     }
 
     /// The same failure with the effect's own wish when the next attempt may be made. Counts only
@@ -92,7 +106,7 @@ impl Failure {
                 retry_after: None,
             },
             End::MaybeApplied => Verdict::MaybeApplied { error },
-            End::Dead => Verdict::Dead { error },
+            End::Dead { decisive } => Verdict::Dead { error, decisive },
         }
     }
 
@@ -218,6 +232,15 @@ mod tests {
         let failure = Failure::not_applied("busy").retry_after(after);
         let retry_after = Some(after);
         assert_eq!(failure.end, End::NotApplied { retry_after });
-        assert_eq!(Failure::dead("no").retry_after(after).end, End::Dead);
+        let dead = Failure::dead("no").retry_after(after);
+        assert_eq!(dead.end, End::Dead { decisive: false });
+    }
+
+    #[test]
+    fn a_failure_speaks_for_earlier_attempts_only_where_it_says_so_and_is_final() {
+        let dead = Failure::dead("declined").decisive();
+        assert_eq!(dead.end, End::Dead { decisive: true });
+        let failure = Failure::maybe_applied("no answer").decisive();
+        assert_eq!(failure.end, End::MaybeApplied);
     }
 }

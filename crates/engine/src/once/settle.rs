@@ -63,8 +63,9 @@ impl<S: Store + Clone> Run<S> {
                     End::GivenBack => {
                         release(&failure, Certainty::NotApplied, Duration::ZERO, false)
                     }
-                    End::Dead => Step::Fail {
+                    End::Dead { decisive } => Step::Fail {
                         error: failure.line(),
+                        decisive,
                         window,
                     },
                 };
@@ -175,7 +176,7 @@ impl Answer {
 impl Failure {
     pub(super) const fn happened(&self) -> Happened {
         match self.end {
-            End::NotApplied { .. } | End::Dead | End::GivenBack => Happened::No,
+            End::NotApplied { .. } | End::Dead { .. } | End::GivenBack => Happened::No,
             End::MaybeApplied => Happened::Maybe,
         }
     }

@@ -100,6 +100,7 @@ impl Sink for Post {
 
 fn dead() -> Act {
     Act::Say(Verdict::Dead {
+        decisive: false,
         error: "card\nstolen".into(),
     })
 }

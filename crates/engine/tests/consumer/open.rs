@@ -257,6 +257,7 @@ async fn a_dead_message_waits_for_the_store_that_keeps_it() {
     let worker = open(&world, &broker);
     worker.plan.away(Duration::ZERO, MINUTE * 5, Fault::Full);
     let dead = Verdict::Dead {
+        decisive: false,
         error: "404".into(),
     };
     let mut acts = vec![Act::Say(dead.clone()), Act::Do];

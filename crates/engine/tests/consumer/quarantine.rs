@@ -213,6 +213,7 @@ async fn a_crash_between_a_dead_record_and_its_letter_loses_neither() {
     let worker = world.worker(&broker);
     worker.plan.nth(Method::Park, 1, Fault::CrashBefore);
     let dead = semel_engine::effect::Verdict::Dead {
+        decisive: false,
         error: "404".into(),
     };
     let effect = Scripted::always(&world, &worker.crash, Act::Say(dead));

@@ -168,6 +168,7 @@ async fn a_refusal_for_good_is_dead_after_one_call() {
     let broker = broker_with(&world, &["a"]);
     let worker = worker(&world, &broker, 5);
     let verdict = Verdict::Dead {
+        decisive: false,
         error: "404".into(),
     };
     let effect = Scripted::always(&world, &worker.crash, Act::Say(verdict));
@@ -183,6 +184,7 @@ async fn duplicates_of_what_was_given_up_share_its_fate_and_are_kept_once() {
     for (verdict, state, fate, reason) in [
         (
             Verdict::Dead {
+                decisive: false,
                 error: "404".into(),
             },
             StateKind::Dead,

@@ -350,6 +350,7 @@ async fn a_transform_that_fails_is_tried_again_and_given_up_in_the_end() {
         (maybe_applied(), 3),
         (
             Verdict::Dead {
+                decisive: false,
                 error: "never".into(),
             },
             1,

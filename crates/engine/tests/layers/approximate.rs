@@ -292,6 +292,7 @@ async fn what_was_never_completed_is_not_taken_for_finished_once_its_record_is_g
     assert!(granted.is_ok());
     let dead = Settlement {
         step: Step::Fail {
+            decisive: false,
             error: "404".into(),
             window: asked.window,
         },

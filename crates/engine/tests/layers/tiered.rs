@@ -446,6 +446,7 @@ async fn only_completed_records_are_kept() {
         (
             "dead",
             Step::Fail {
+                decisive: false,
                 error: "404".into(),
                 window: Window::new(HOUR),
             },

@@ -177,6 +177,7 @@ pub fn not_applied() -> Verdict {
 /// Surely not applied, and never will be.
 pub fn dead() -> Verdict {
     Verdict::Dead {
+        decisive: false,
         error: "refused for good".into(),
     }
 }

@@ -90,7 +90,11 @@ impl Tables {
                 limits: application.claim.limits,
                 window,
             },
-            Some(Statement::Refuse) => Step::Fail { error, window },
+            Some(Statement::Refuse) => Step::Fail {
+                error,
+                decisive: false,
+                window,
+            },
         };
         self.settle(claim, step).await
     }

@@ -188,6 +188,7 @@ fn verdict(said: Option<Said>) -> Verdict {
     match said {
         Some(Said::Done) => Verdict::Done(DONE),
         Some(Said::Never) => Verdict::Dead {
+            decisive: false,
             error: "it will never be taken".into(),
         },
         None => not_applied("too late to be sent"),

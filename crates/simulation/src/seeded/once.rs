@@ -290,7 +290,15 @@ async fn effect(life: Arc<Life>, op: Op) -> std::result::Result<Bytes, Failure> 
         Verdict::Done(_) | Verdict::DoneUnkept { .. } => Ok(format!("k{number}, run {nth}").into()),
         Verdict::NotApplied { error, .. } => Err(Failure::not_applied(&*error)),
         Verdict::MaybeApplied { error } => Err(Failure::maybe_applied(&*error)),
-        Verdict::Dead { error } => Err(Failure::dead(&*error)),
+        Verdict::Dead {
+            error,
+            decisive: false,
+        } => Err(Failure::dead(&*error)),
+        Verdict::Dead {
+            error,
+            decisive: true,
+        } => Err(Failure::dead(&*error).decisive()),
+        Verdict::Away { error } => Err(Failure::not_applied(&*error)),
     }
 }
 

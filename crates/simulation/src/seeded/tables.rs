@@ -64,7 +64,11 @@ async fn apply_one(
     let window = application.window;
     let error: Box<str> = "a row violates a constraint".into();
     let step = if world.provider().refuses(number) {
-        Step::Fail { error, window }
+        Step::Fail {
+            error,
+            decisive: false,
+            window,
+        }
     } else if life.statement_fails(number) {
         Step::Release {
             error,

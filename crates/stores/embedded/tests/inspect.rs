@@ -247,6 +247,7 @@ impl Site {
                 let request = request(number, claim);
                 let _ = store.claim(std::slice::from_ref(&request)).await?;
                 let step = Step::Fail {
+                    decisive: false,
                     error: "no".into(),
                     window: WINDOW,
                 };

@@ -305,7 +305,12 @@ fn settle(
             may_retry: false,
         }) => {
             let error = words.clone();
-            (Step::Fail { error, window }, Some(words))
+            let step = Step::Fail {
+                error,
+                decisive: false,
+                window,
+            };
+            (step, Some(words))
         }
         Err(Failed {
             words,

@@ -210,6 +210,7 @@ fn settle(
             may_retry: false,
         }) => (
             Step::Fail {
+                decisive: false,
                 error: words.clone(),
                 window,
             },

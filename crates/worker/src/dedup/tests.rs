@@ -489,6 +489,7 @@ async fn a_key_that_was_given_up_is_kept_as_a_dead_letter() {
             operation: request.operation,
             claim_id: request.claim_id,
             step: Step::Fail {
+                decisive: false,
                 error: "never".into(),
                 window: Window::DEFAULT,
             },

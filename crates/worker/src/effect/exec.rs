@@ -76,6 +76,7 @@ impl Effect for ExecEffect {
         let Settings { command, timeout } = &self.settings;
         if call.claim.operation.key.as_bytes().contains(&0) {
             return Verdict::Dead {
+                decisive: false,
                 error: "the key contains a NUL character, which no environment can carry".into(),
             };
         }
@@ -183,6 +184,7 @@ impl Told {
             },
             Some(_) => Verdict::Dead {
                 error: error.into(),
+                decisive: false,
             },
             None => maybe(error),
         }

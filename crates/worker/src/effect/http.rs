@@ -120,6 +120,7 @@ impl Effect for HttpEffect {
             Ok(request) => request,
             Err(error) => {
                 return Verdict::Dead {
+                    decisive: false,
                     error: error.to_string().into(),
                 };
             }

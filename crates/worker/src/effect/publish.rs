@@ -295,7 +295,10 @@ fn verdict(answer: Result<()>) -> Verdict {
     };
     let words = one_line(&text(&error)).into();
     match (error.kind(), error.certainty()) {
-        (ErrorKind::InvalidInput, _) => Verdict::Dead { error: words },
+        (ErrorKind::InvalidInput, _) => Verdict::Dead {
+            error: words,
+            decisive: false,
+        },
         (_, Certainty::MaybeApplied) => Verdict::MaybeApplied { error: words },
         (_, Certainty::NotApplied) => Verdict::NotApplied {
             error: words,

@@ -167,6 +167,19 @@ impl<S: Store + Clone> Desk<S> {
         since.is_some_and(|since| self.now().saturating_sub(since) >= provider_window)
     }
 
+    /// The verdict on a call under a claim, with the doubt that an earlier call without one left behind.
+    pub(in crate::consumer) fn with_doubt(
+        &self,
+        delivery: DeliveryId,
+        verdict: Verdict,
+    ) -> Verdict {
+        let tried = self.away.tried.get(&delivery);
+        if tried.is_some_and(|tried| tried.maybe_since.is_some()) {
+            return doubting(verdict);
+        }
+        verdict
+    }
+
     /// Deals with the end of an attempt without a claim. Only a success is a fate: everything else
     /// is tried again, with a claim as soon as the store is back.
     pub(in crate::consumer) fn end_unprotected(&mut self, incoming: InHand, verdict: Verdict) {
@@ -192,12 +205,13 @@ impl<S: Store + Clone> Desk<S> {
             Verdict::NotApplied { error, retry_after } => {
                 (error, retry_after.unwrap_or(backoff).min(LONGEST_WAIT))
             }
+            Verdict::Away { error } => (error, backoff),
             Verdict::MaybeApplied { error } => {
                 tried.maybe_since.get_or_insert(tried.began);
                 (error, backoff)
             }
             // A dead letter needs a store that keeps it.
-            Verdict::Dead { error } => {
+            Verdict::Dead { error, .. } => {
                 tried.is_over = true;
                 (error, backoff)
             }
@@ -212,6 +226,23 @@ impl<S: Store + Clone> Desk<S> {
         self.observe_message(&incoming, &event);
         let due = self.due(wait);
         self.lanes.delay(incoming, due);
+    }
+}
+
+/// Keeps the doubt of a call without a claim, which the store knows nothing of: what a later call says of itself
+/// alone must not make the record say that the effect surely did not happen. DBT-6.
+fn doubting(verdict: Verdict) -> Verdict {
+    match verdict {
+        Verdict::NotApplied { error, .. }
+        | Verdict::Dead {
+            error,
+            decisive: false,
+        } => Verdict::MaybeApplied { error },
+        Verdict::Done(_)
+        | Verdict::DoneUnkept { .. }
+        | Verdict::MaybeApplied { .. }
+        | Verdict::Away { .. }
+        | Verdict::Dead { decisive: true, .. } => verdict,
     }
 }
 

@@ -40,7 +40,13 @@ impl Failures {
             // Whatever a transform did outside is its own promise: it may be run again.
             Verdict::NotApplied { error, retry_after } => (error, retry_after, true),
             Verdict::MaybeApplied { error } => (error, None, true),
-            Verdict::Dead { error } => (error, None, false),
+            Verdict::Dead { error, .. } => (error, None, false),
+            Verdict::Away { error } => {
+                let wait = desk.jittered(desk.pipeline.backoff.after(attempt));
+                self.0.insert(incoming.delivery, attempt.saturating_sub(1));
+                desk.released(incoming, &error, wait);
+                return;
+            }
             Verdict::DoneUnkept { len_bytes, .. } => {
                 let error = format!("{len_bytes} bytes are more than an output may have");
                 (error.into(), None, false)

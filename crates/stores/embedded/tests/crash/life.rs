@@ -203,6 +203,7 @@ impl Life {
             }
             Act::Fail(key) => {
                 let step = Step::Fail {
+                    decisive: false,
                     error: "for good".into(),
                     window: WINDOW,
                 };

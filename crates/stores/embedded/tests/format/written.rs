@@ -112,6 +112,7 @@ pub(crate) fn write_everything(dir: &Path) {
         (
             "dead",
             Step::Fail {
+                decisive: false,
                 error: "card refused".into(),
                 window: window.with_margin(Duration::ZERO),
             },

@@ -25,6 +25,7 @@ async fn a_sweep_leaves_nothing_of_what_has_expired() {
             .collect();
         for settlement in settlements.iter_mut().step_by(10) {
             settlement.step = Step::Fail {
+                decisive: false,
                 error: "no".into(),
                 window,
             };

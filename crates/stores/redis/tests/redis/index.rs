@@ -72,6 +72,7 @@ pub(crate) async fn work(store: &RedisStore) {
         (
             "fail",
             Some(Step::Fail {
+                decisive: false,
                 error: "no".into(),
                 window,
             }),

@@ -58,6 +58,7 @@ pub(super) fn verdict(head: &Parts, body: Result<Gathering, Box<str>>, target: &
             retry_after: retry_after(&head.headers),
         },
         300..=399 => Verdict::Dead {
+            decisive: false,
             error: format!(
                 "HTTP {} from {}: a redirection, which is not followed",
                 status.as_u16(),
@@ -65,7 +66,10 @@ pub(super) fn verdict(head: &Parts, body: Result<Gathering, Box<str>>, target: &
             )
             .into(),
         },
-        400..=499 => Verdict::Dead { error: told() },
+        400..=499 => Verdict::Dead {
+            error: told(),
+            decisive: false,
+        },
         _ => Verdict::MaybeApplied { error: told() },
     }
 }

@@ -101,7 +101,10 @@ fn read(root: Node<'_>) -> Result<Answer, String> {
                 retry_after: wish.transpose()?,
             }
         }
-        "dead" => Verdict::Dead { error: error()? },
+        "dead" => Verdict::Dead {
+            error: error()?,
+            decisive: false,
+        },
         "unknown" => Verdict::MaybeApplied { error: error()? },
         _ => return Err("whose status is none of done, retry, dead and unknown".into()),
     };

@@ -154,7 +154,10 @@ async fn each_message_has_the_verdict_of_its_own_answer() {
         error: error(),
         retry_after: None,
     };
-    let dead = Verdict::Dead { error: error() };
+    let dead = Verdict::Dead {
+        error: error(),
+        decisive: false,
+    };
     assert_eq!(verdicts, [done(), dead, maybe(), maybe(), not, maybe()]);
     assert_eq!(script.calls().len(), 1, "the whole batch at once");
     assert!(told.0.lock().expect("observers never panic").is_empty());

@@ -100,6 +100,7 @@ impl Life {
 
     fn failed(mut self) -> Self {
         self = self.later(10).settled(Step::Fail {
+            decisive: false,
             error: "card declined".into(),
             window: Window::DEFAULT,
         });

@@ -78,6 +78,7 @@ fn an_answer_says_how_it_ended() {
         (
             r#"{"id":3,"status":"dead","error":"a\nb"}"#,
             Verdict::Dead {
+                decisive: false,
                 error: "a\\nb".into(),
             },
         ),
