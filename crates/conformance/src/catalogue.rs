@@ -118,8 +118,9 @@ macro_rules! __each_store_law {
                 LawId::ProviderWindow => a_sure_release_does_not_renew_the_provider_window;
                 LawId::ProviderWindow => an_unsure_keyed_release_is_attempted_again;
                 LawId::ProviderWindow => an_unsure_keyed_release_is_in_doubt_past_the_window;
-                LawId::ProviderWindow => a_failed_keyed_effect_is_dead;
-                LawId::RepeatsCounted => a_failed_repeat_is_in_doubt;
+                LawId::DecisiveOnly => a_decisive_failure_after_a_doubt_is_dead;
+                LawId::DecisiveOnly => a_failure_after_a_doubt_is_in_doubt;
+                LawId::DecisiveOnly => a_failure_after_a_takeover_is_in_doubt;
                 LawId::DoubtParked => a_doubt_says_since_when;
             }
             fencing {

@@ -113,6 +113,10 @@ bugs! {
     LateEvidenceRefused refused_evidence_is_caught LateEvidence,
     /// The provider's window begins anew with each attempt.
     ProviderWindowRenewed a_renewed_provider_window_is_caught ProviderWindow,
+    /// Any failure drops the doubt of earlier attempts.
+    DoubtsDropped a_doubt_that_any_failure_drops_is_caught DecisiveOnly,
+    /// Not even a decisive failure does.
+    DoubtsNeverDropped a_doubt_that_no_failure_drops_is_caught DecisiveOnly,
     /// Possible repeats are not counted.
     RepeatsUncounted uncounted_repeats_are_caught RepeatsCounted,
     /// "Not applied" is believed at once.
@@ -292,7 +296,8 @@ fn sequences_find_defects_of_every_kind() {
         StaleClaimReleases OutcomeOverwritten TokensPerKey TokenReused NeverResumed LeasesIgnored
         BackoffIgnored AnybodyRenews NoRevival FingerprintsIgnored DuplicatesUnnamed AgeGateOff
         NeverForgotten SweepsUnresolved SweepBlind HoldIgnored ParksRerun DoubtsRerun StartUnmarked
-        LateEvidenceRefused ProviderWindowRenewed RepeatsUncounted QuietIgnored NoAttemptCap
+        LateEvidenceRefused ProviderWindowRenewed DoubtsDropped DoubtsNeverDropped RepeatsUncounted
+        QuietIgnored NoAttemptCap
         RequeueKeepsAttempts GiveBacksCounted EqualVersionsPass VersionLowered EntityNotHeld
         EntityNotFreed BatchReversed BatchOfOneSnapshot PagesSkip PastForgotten PastWithoutReason
         VanishedUntold SweepUntold ClaimedAtFrozen ReleaseOrderIgnored ReleaseOrderFences

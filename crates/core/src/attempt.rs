@@ -32,7 +32,7 @@ pub enum AttemptEnd {
     NotApplied,
     /// Nobody knows whether the effect happened.
     MaybeApplied,
-    /// The effect surely did not happen and never will.
+    /// This attempt surely did not apply the effect, and no other would.
     Failed,
     /// Given back at shutdown.
     GivenBack,

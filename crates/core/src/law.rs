@@ -70,6 +70,8 @@ laws! {
     RepeatsCounted = "DBT-4",
     /// Only a person or a probe turns a doubt into anything else, and "not applied" only after quiescence.
     Resolved = "DBT-5",
+    /// A failure drops the doubt of earlier attempts only where it speaks for them as well.
+    DecisiveOnly = "DBT-6",
     /// Attempts are capped by the store's own count: dead where surely not applied, else in doubt.
     AttemptsCapped = "ATT-1",
     /// Busy answers, resumed claims and work given back at shutdown are no attempts.

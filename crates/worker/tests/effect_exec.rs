@@ -122,6 +122,26 @@ async fn exit_codes_tell_what_to_do() {
 }
 
 #[tokio::test]
+async fn an_exit_code_speaks_for_earlier_attempts_only_where_that_is_said() {
+    let command = ["sh", "-c", "exit \"$(cat)\""].map(str::to_owned).to_vec();
+    let effect = ExecEffect::new(Settings {
+        decisive: true,
+        ..Settings::new(command)
+    })
+    .expect("an effect");
+    let refused = Verdict::Dead {
+        decisive: true,
+        error: "exit code 1".into(),
+    };
+    assert_eq!(effect.call(call("1")).await, refused);
+    let again = Verdict::NotApplied {
+        error: "exit code 75".into(),
+        retry_after: None,
+    };
+    assert_eq!(effect.call(call("75")).await, again);
+}
+
+#[tokio::test]
 async fn a_command_that_cannot_be_started_applied_nothing() {
     let file = tempfile::NamedTempFile::new().expect("a file");
     let path = file.path().to_str().expect("a path");

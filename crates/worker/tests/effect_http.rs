@@ -12,7 +12,7 @@ use semel_core::Code;
 use semel_core::outcome::Gathering;
 use semel_engine::effect::{Effect, Verdict};
 use semel_worker::effect::HttpEffect;
-use semel_worker::effect::http::Settings;
+use semel_worker::effect::http::{Decisive, Settings};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
@@ -129,6 +129,7 @@ fn error_of(verdict: &Verdict) -> (&'static str, &str) {
         Verdict::Done(_) | Verdict::DoneUnkept { .. } => ("done", ""),
         Verdict::NotApplied { error, .. } => ("not applied", error),
         Verdict::MaybeApplied { error } => ("maybe applied", error),
+        Verdict::Away { error } => ("away", error),
         Verdict::Dead { error, .. } => ("dead", error),
     }
 }
@@ -140,6 +141,54 @@ fn assert_is(verdict: &Verdict, kind: &str, told: &str) {
         found == kind && error.contains(told),
         "{kind} with {told:?}, not {verdict:?}"
     );
+}
+
+/// The verdict on an answer of a provider that recognises the key.
+async fn keyed_verdict_on(status: u16, head: &str, decisive: &str) -> Verdict {
+    let (place, _) = serve([Answer(answer(status, head, "why"))]).await;
+    let mut settings = Settings::new(format!("http://{place}/charge"));
+    settings.is_keyed = true;
+    if !decisive.is_empty() {
+        settings.decisive = Decisive::parse(decisive).expect("codes");
+    }
+    let effect = HttpEffect::new(settings).expect("an effect");
+    effect.call(call("{}")).await
+}
+
+#[tokio::test]
+async fn a_refusal_speaks_for_earlier_attempts_only_from_behind_the_look_up_of_the_key() {
+    let stored = "Idempotent-Replayed: true\r\n";
+    let stored_here = "Idempotency-Replayed: true\r\n";
+    for (status, head, decisive, expected) in [
+        (402, "", "", false),
+        (402, "", "402,422", true),
+        (404, "", "402", false),
+        (401, "", "402", false),
+        (302, "", "402", false),
+        (402, stored, "", true),
+        (500, stored_here, "", true),
+        (404, stored, "", true),
+        (402, "Idempotent-Replayed: false\r\n", "", false),
+    ] {
+        let verdict = keyed_verdict_on(status, head, decisive).await;
+        let Verdict::Dead { decisive, .. } = verdict else {
+            panic!("{status} {head}: {verdict:?}")
+        };
+        assert_eq!(decisive, expected, "{status} {head}");
+    }
+}
+
+#[tokio::test]
+async fn a_conflict_under_a_key_is_tried_again() {
+    let verdict = keyed_verdict_on(409, "Retry-After: 3\r\n", "").await;
+    let Verdict::NotApplied { retry_after, .. } = verdict else {
+        panic!("{verdict:?}")
+    };
+    assert_eq!(retry_after, Some(Duration::from_secs(3)));
+    let unkeyed = verdict_on(Answer(answer(409, "", "no"))).await;
+    assert_is(&unkeyed, "dead", "HTTP 409");
+    let stored = keyed_verdict_on(200, "Idempotent-Replayed: true\r\n", "").await;
+    assert_eq!(stored, Verdict::Done("why".into()));
 }
 
 #[tokio::test]

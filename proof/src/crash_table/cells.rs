@@ -168,6 +168,30 @@ pub(crate) const CELLS: &[Cell] = &[
         Alone(Effect(Moment::Applied)),
     ),
     cell(
+        "S7'",
+        "effect; effect of the next attempt",
+        "answer lost; refused for good",
+        Twice(Effect(Moment::Cut), DEAD),
+    ),
+    cell(
+        "S7'",
+        "effect; effect of the next attempt",
+        "crash after; refused for good",
+        Twice(Effect(Moment::Applied), DEAD),
+    ),
+    cell(
+        "S7'",
+        "effect; effect of the next attempt",
+        "request lost; refused for good",
+        Twice(Effect(Moment::Lost), DEAD),
+    ),
+    cell(
+        "S7'",
+        "effect; effect of the next attempt",
+        "request lost; refused for good, for the earlier attempt too",
+        Twice(Effect(Moment::Lost), Effect(Moment::DeadForAll)),
+    ),
+    cell(
         "S8",
         "effect",
         "crash after, its answer known",

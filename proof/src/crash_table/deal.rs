@@ -5,7 +5,7 @@ use std::time::Duration;
 use semel_simulation::on_cue::broker::{OnAcknowledge, OnFetch};
 use semel_simulation::on_cue::faulty::{Fault, Method};
 use semel_simulation::on_cue::file::Append;
-use semel_simulation::on_cue::scripted::{Act, dead, maybe_applied, not_applied};
+use semel_simulation::on_cue::scripted::{Act, dead, dead_for_all, maybe_applied, not_applied};
 use semel_simulation::on_cue::stage::{Cue, Kind, Stage};
 use semel_simulation::on_cue::worker::Worker;
 use semel_simulation::on_cue::{LEASE, WINDOW};
@@ -42,8 +42,12 @@ pub(crate) enum Moment {
     Before,
     /// Refused; the worker knows that nothing happened.
     Refused,
-    /// Refused for good, as the worker knows: nothing happened and never will.
+    /// Refused for good, as the worker knows: this attempt did nothing, and no other would.
     Dead,
+    /// The same, from behind the provider's own look-up of the key: no earlier attempt did anything either.
+    DeadForAll,
+    /// Sent and lost on the way; nobody knows.
+    Lost,
     /// Nothing was sent; the code of the effect panics.
     Panic,
     /// On its way, lands this much later; crash.
@@ -77,6 +81,8 @@ impl Deal {
                 | Self::Effect(
                     Moment::Refused
                     | Moment::Dead
+                    | Moment::DeadForAll
+                    | Moment::Lost
                     | Moment::Known
                     | Moment::SlowAfter
                     | Moment::Meanwhile,
@@ -86,7 +92,9 @@ impl Deal {
                 Kind::Transaction | Kind::Output,
                 Self::Renewal(_) | Self::Effect(Moment::Long | Moment::Panic),
             )
-            | (Kind::Output, Self::Effect(Moment::Dead)) => Err(calls),
+            | (Kind::Output, Self::Effect(Moment::Dead | Moment::DeadForAll | Moment::Lost)) => {
+                Err(calls)
+            }
             (Kind::Stream, Self::Effect(Moment::Panic)) => Err("the worker ends with it"),
             (Kind::Output, Self::Effect(Moment::SlowAfter)) => {
                 Err("a write that has ended is not waited for")
@@ -168,6 +176,8 @@ impl Moment {
             Self::Before => Act::DieBefore,
             Self::Refused => Act::Say(not_applied()),
             Self::Dead => Act::Say(dead()),
+            Self::DeadForAll => Act::Say(dead_for_all()),
+            Self::Lost => Act::Say(maybe_applied()),
             Self::Panic => Act::Panic,
             Self::InFlight(after) => Act::DieInFlight(after),
             Self::Cut => Act::DoAndSay(maybe_applied()),
@@ -190,7 +200,12 @@ impl Moment {
             Self::Known => Some(Append::DieKnowing),
             Self::SlowBefore => Some(Append::Slow(LONG)),
             Self::Meanwhile => Some(Append::Slow(ALMOST)),
-            Self::Dead | Self::Panic | Self::SlowAfter | Self::Long => None,
+            Self::Dead
+            | Self::DeadForAll
+            | Self::Lost
+            | Self::Panic
+            | Self::SlowAfter
+            | Self::Long => None,
         }
     }
 
@@ -202,6 +217,8 @@ impl Moment {
             Self::SlowBefore => Some(Fault::DelayBefore(LONG)),
             Self::Refused
             | Self::Dead
+            | Self::DeadForAll
+            | Self::Lost
             | Self::Panic
             | Self::Known
             | Self::SlowAfter

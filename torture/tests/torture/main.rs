@@ -3,6 +3,7 @@
 
 mod amqp;
 mod backlog;
+mod certainty;
 mod dedup;
 mod disk;
 mod kafka;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use semel_engine::effect::{Class, OnDoubt};
 use semel_worker::effect::exec::Settings as ExecSettings;
-use semel_worker::effect::http::Settings as HttpSettings;
+use semel_worker::effect::http::{Decisive, Settings as HttpSettings};
 use semel_worker::effect::jsonl::Settings as JsonlSettings;
 use semel_worker::effect::publish::{Promise, Settings as PublishSettings};
 use semel_worker::effect::{ExecEffect, SqlBinding};
@@ -148,8 +148,11 @@ fn id_header(effect: &mut Fields<'_>, promise: Option<Promise>) -> bool {
 }
 
 fn http(effect: &mut Fields<'_>) -> Option<EffectSettings> {
-    let class = external(effect);
+    let provider = provider(effect);
+    let class = external(effect, provider);
     let mut settings = HttpSettings::new("");
+    settings.is_keyed = matches!(class, Some(Class::Keyed { .. }));
+    settings.decisive = decisive(effect, provider);
     settings.timeout = timeout(effect, settings.timeout);
     if let Some(method) = effect.text("method") {
         method.clone_into(&mut settings.method);
@@ -183,14 +186,18 @@ fn http(effect: &mut Fields<'_>) -> Option<EffectSettings> {
 }
 
 fn exec(effect: &mut Fields<'_>) -> Option<EffectSettings> {
-    let class = external(effect);
+    let class = external(effect, None);
     let is_jsonl = effect.choice_or("protocol", ("stdin", false), &[("jsonl", true)]);
     let mut jsonl = JsonlSettings::new(Vec::new());
     let mut exec = ExecSettings::new(Vec::new());
     if is_jsonl {
         jsonl.timeout = timeout(effect, jsonl.timeout);
+        let message = "belongs to a command per message; an answer line says so itself, as in \
+                       {\"status\": \"dead\", \"decisive\": true}";
+        effect.reject("decisive", message);
     } else {
         exec.timeout = timeout(effect, exec.timeout);
+        exec.decisive = effect.boolean_or("decisive", false);
     }
     match effect.node("command").map(|node| &node.value) {
         None => effect.missing("command"),
@@ -223,9 +230,62 @@ fn exec(effect: &mut Fields<'_>) -> Option<EffectSettings> {
     })
 }
 
-/// The class of an effect outside the store, as declared.
-fn external(effect: &mut Fields<'_>) -> Option<Class> {
-    promise(effect, false).map(Promise::class)
+/// What is known of the provider that is named, if one is.
+fn provider(effect: &mut Fields<'_>) -> Option<&'static Provider> {
+    let name = effect.text("provider")?;
+    let known = PROVIDERS.iter().find(|provider| provider.name == name);
+    if known.is_none() {
+        let names: Vec<_> = PROVIDERS.iter().map(|provider| provider.name).collect();
+        let hint = suggestion(name, &names);
+        fault(
+            effect,
+            "provider",
+            format!(
+                "nothing is known of `{name}`; {hint} (or say `class`, \
+                 `provider_window` and `decisive` instead)"
+            ),
+        );
+    }
+    known
+}
+
+/// The refusals that speak for the earlier attempts as well.
+fn decisive(effect: &mut Fields<'_>, provider: Option<&Provider>) -> Decisive {
+    let known = provider.map_or_else(Decisive::default, |provider| {
+        Decisive::parse(provider.decisive).unwrap_or_default()
+    });
+    let Some(text) = effect.text("decisive") else {
+        if provider.is_some() {
+            effect.default("decisive", known.to_string());
+        }
+        return known;
+    };
+    match Decisive::parse(text) {
+        Ok(codes) => codes.with(&known),
+        Err(error) => {
+            fault(effect, "decisive", error.to_string());
+            known
+        }
+    }
+}
+
+/// The class of an effect outside the store, as declared, or as its provider is known to have it.
+fn external(effect: &mut Fields<'_>, provider: Option<&Provider>) -> Option<Class> {
+    let Some(provider) = provider else {
+        return promise(effect, false).map(Promise::class);
+    };
+    // It recognises keys: nothing else can be said of it.
+    effect.choice("class", ("keyed", true), &[])?;
+    effect.reject(
+        "on_doubt",
+        "belongs to `class = \"unkeyed\"`; a keyed effect is repeated \
+         inside its provider's window and in doubt past it",
+    );
+    let provider_window = effect.duration_or("provider_window", provider.window);
+    if provider_window.is_zero() {
+        fault(effect, "provider_window", "must be longer than zero");
+    }
+    Some(Class::Keyed { provider_window })
 }
 
 /// The same; `is_told` where the target itself says how long it drops repeats, and so is keyed by default.
@@ -288,6 +348,24 @@ fn timeout(effect: &mut Fields<'_>, default: Duration) -> Duration {
     }
     timeout
 }
+
+/// What is known of how a provider treats keys.
+struct Provider {
+    name: &'static str,
+    /// How long it remembers a key.
+    window: Duration,
+    /// Refusals that it sends from behind its look-up of the key, and keeps for it.
+    decisive: &'static str,
+}
+
+/// Stripe: keys may be removed once they are at least 24 hours old, the answer to the first request is kept
+/// whatever it was, and 409 and 429 are given before (<https://docs.stripe.com/api/idempotent_requests>,
+/// <https://docs.stripe.com/error-low-level>). A declined card is 402, which comes from the endpoint itself.
+const PROVIDERS: [Provider; 1] = [Provider {
+    name: "stripe",
+    window: Duration::from_secs(86_400),
+    decisive: "402",
+}];
 
 fn fault(effect: &mut Fields<'_>, name: &'static str, message: impl Into<String>) {
     if let Some(node) = effect.node(name) {

@@ -310,6 +310,28 @@ fn an_effect_takes_only_what_fits_its_kind_and_class() {
             "headers: headers.Idempotency-Key: it is set by us; leave it out",
         ),
         (
+            "kind = \"http\", url = \"http://h/\", decisive = \"402,404\"",
+            "decisive: 404 never is decisive: it comes from before anybody has looked for the key",
+        ),
+        (
+            "kind = \"http\", url = \"http://h/\", decisive = \"4xx\"",
+            "decisive: `4xx` is no status code from 400 to 499; write codes and commas, as in \"402,422\"",
+        ),
+        (
+            "kind = \"http\", url = \"http://h/\", provider = \"strip\"",
+            "provider: nothing is known of `strip`; did you mean `stripe`? (or say `class`, \
+          `provider_window` and `decisive` instead)",
+        ),
+        (
+            "kind = \"http\", url = \"http://h/\", provider = \"stripe\", class = \"unkeyed\"",
+            "class: `unkeyed` is unknown; known are keyed",
+        ),
+        (
+            "kind = \"exec\", command = [\"true\"], protocol = \"jsonl\", decisive = true",
+            "decisive: belongs to a command per message; an answer line says so itself, as in \
+          {\"status\": \"dead\", \"decisive\": true}",
+        ),
+        (
             "kind = \"http\", url_file = \"nowhere\"",
             "url_file: cannot read `nowhere`: No such file or directory (os error 2)",
         ),

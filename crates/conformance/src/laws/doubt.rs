@@ -2,10 +2,12 @@
 
 use std::time::Duration;
 
-use semel_core::{ClaimRequest, Recovery, State, StateKind};
+use semel_core::{Claim, ClaimRequest, Recovery, State, StateKind};
 
 use crate::lab::Lab;
-use crate::steps::{complete, fail, give_back, outcome, release, release_unsure, start};
+use crate::steps::{
+    complete, fail, fail_decisively, give_back, outcome, release, release_unsure, start,
+};
 use crate::subject::Subject;
 
 /// Started, park, lease over → in doubt, and no further attempt.
@@ -320,22 +322,46 @@ pub async fn an_unsure_keyed_release_is_in_doubt_past_the_window<S: Subject>(lab
         .await;
 }
 
-/// A provider that says no to the key speaks for the earlier attempts, too.
-pub async fn a_failed_keyed_effect_is_dead<S: Subject>(lab: Lab<S>) {
-    let first = lab.grant(&keyed(&lab, 1, LONG)).await;
-    lab.settles(&first, release_unsure(), StateKind::Released)
-        .await;
-    let second = lab.grant(&keyed(&lab, 2, LONG)).await;
-    lab.settles(&second, fail(), StateKind::Dead).await;
+/// A provider that says no from behind its look-up of the key speaks for the earlier attempts, too.
+pub async fn a_decisive_failure_after_a_doubt_is_dead<S: Subject>(lab: Lab<S>) {
+    let within = Recovery::RerunWithin(LONG);
+    for (key, recovery) in [("keyed", within), ("repeated", Recovery::Rerun)] {
+        let second = doubted(&lab, key, recovery).await;
+        lab.settles(&second, fail_decisively(), StateKind::Dead)
+            .await;
+        assert_eq!(lab.record(&second.operation).await.doubt, None);
+    }
 }
 
-/// A failure does not say what became of an earlier unkeyed attempt.
-pub async fn a_failed_repeat_is_in_doubt<S: Subject>(lab: Lab<S>) {
-    let first = lab.grant(&lab.marked("pay-1", 1, Recovery::Rerun)).await;
+/// Any other refusal, an expired token for one, does not say what became of an earlier attempt.
+pub async fn a_failure_after_a_doubt_is_in_doubt<S: Subject>(lab: Lab<S>) {
+    let within = Recovery::RerunWithin(LONG);
+    for (key, recovery) in [("keyed", within), ("repeated", Recovery::Rerun)] {
+        let second = doubted(&lab, key, recovery).await;
+        lab.settles(&second, fail(), StateKind::InDoubt).await;
+        let record = lab.record(&second.operation).await;
+        assert_eq!(record.doubt, Some(recovery));
+        lab.settles(&second, fail(), StateKind::InDoubt).await;
+    }
+}
+
+/// Nor does the refusal that a takeover meets say what became of the attempt that vanished.
+pub async fn a_failure_after_a_takeover_is_in_doubt<S: Subject>(lab: Lab<S>) {
+    let _vanished = lab.grant(&keyed(&lab, 1, LONG)).await;
+    lab.outlast_lease().await;
+    let second = lab.grant(&keyed(&lab, 2, LONG)).await;
+    assert!(second.takeover);
+    lab.settles(&second, fail(), StateKind::InDoubt).await;
+    lab.settles(&second, complete("late"), StateKind::Completed)
+        .await;
+}
+
+/// The second claim of `key`, after a first one that may have applied the effect.
+async fn doubted<S: Subject>(lab: &Lab<S>, key: &str, recovery: Recovery) -> Claim {
+    let first = lab.grant(&lab.marked(key, 1, recovery)).await;
     lab.settles(&first, release_unsure(), StateKind::Released)
         .await;
-    let second = lab.grant(&lab.marked("pay-1", 2, Recovery::Rerun)).await;
-    lab.settles(&second, fail(), StateKind::InDoubt).await;
+    lab.grant(&lab.marked(key, 2, recovery)).await
 }
 
 /// A doubt says since when.

@@ -101,6 +101,16 @@ impl Planted {
                     settlement.claim_id = NOBODY;
                 }
             }
+            Bug::DoubtsDropped => {
+                if let Step::Fail { decisive, .. } = &mut settlement.step {
+                    *decisive = true;
+                }
+            }
+            Bug::DoubtsNeverDropped => {
+                if let Step::Fail { decisive, .. } = &mut settlement.step {
+                    *decisive = false;
+                }
+            }
             Bug::GiveBacksCounted => {
                 if let Step::Release { counted, .. } = &mut settlement.step {
                     *counted = true;

@@ -15,7 +15,7 @@ use crate::time::Timestamp;
 ///
 /// `entity` is the record of the entity that the stored record's gate names, if it has one.
 ///
-/// # Guarantee   CLM-3, OUT-1, DBT-2, ATT-1, ATT-2, WIN-4, VER-1, VER-2
+/// # Guarantee   CLM-3, OUT-1, DBT-2, DBT-6, ATT-1, ATT-2, WIN-4, VER-1, VER-2
 pub fn settle(
     record: Option<&Record>,
     entity: Option<&EntityRecord>,

@@ -162,7 +162,6 @@ fn fail() -> Step {
 }
 
 /// A failure that speaks for the earlier attempts as well.
-#[allow(dead_code)]
 fn fail_decisively() -> Step {
     Step::Fail {
         error: "the stored answer: refused".into(),

@@ -293,8 +293,8 @@ impl<S: Store + Clone> Asking<S> {
         }
     }
 
-    /// Whether an earlier attempt may have applied what this one surely did not. Of a keyed effect
-    /// only the record knows.
+    /// Whether an earlier attempt may have applied what this one surely did not. Only the record of a keyed
+    /// effect knows: the others' end in doubt.
     async fn is_doubted(&self, settlement: &Settlement, settled: &Result<Settled>) -> bool {
         let is_released = matches!(settled, Ok(Settled::Now(StateKind::Released)));
         let is_keyed = matches!(self.settings.class, Class::Keyed { .. });

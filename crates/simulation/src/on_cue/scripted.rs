@@ -174,11 +174,19 @@ pub fn not_applied() -> Verdict {
     }
 }
 
-/// Surely not applied, and never will be.
+/// Surely not applied by this attempt, and by no other that follows.
 pub fn dead() -> Verdict {
     Verdict::Dead {
         decisive: false,
         error: "refused for good".into(),
+    }
+}
+
+/// The same, and said of the earlier attempts as well.
+pub fn dead_for_all() -> Verdict {
+    Verdict::Dead {
+        decisive: true,
+        error: "refused for good, as before".into(),
     }
 }
 

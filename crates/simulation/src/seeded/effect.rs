@@ -92,10 +92,17 @@ pub(crate) async fn run(life: Arc<Life>, call: Request, began: Duration) -> Verd
         tokio::time::sleep(there).await;
         let said = arrive(&life, &call, began);
         tokio::time::sleep(back).await;
-        return verdict(said);
+        return verdict(&life, said);
     };
     match fault {
         CallFault::Refused => not_applied("try again"),
+        CallFault::TurnedAway => {
+            life.world.provider().turn_away(call.number);
+            Verdict::Dead {
+                error: "the token has expired".into(),
+                decisive: false,
+            }
+        }
         CallFault::LostRequest => maybe_applied(),
         CallFault::LostAnswer => {
             arrive(&life, &call, began);
@@ -105,7 +112,7 @@ pub(crate) async fn run(life: Arc<Life>, call: Request, began: Duration) -> Verd
             let sent = send(&life, call, began, there, back);
             let left = (began + CALL_LIFE).saturating_sub(life.world.now());
             match tokio::time::timeout(left, sent).await {
-                Ok(Ok(said)) => verdict(said),
+                Ok(Ok(said)) => verdict(&life, said),
                 Ok(Err(_)) | Err(_) => maybe_applied(),
             }
         }
@@ -127,12 +134,12 @@ pub(crate) async fn run(life: Arc<Life>, call: Request, began: Duration) -> Verd
         }
         CallFault::PauseBefore(pause) => {
             life.pause(pause).await;
-            verdict(arrive(&life, &call, began))
+            verdict(&life, arrive(&life, &call, began))
         }
         CallFault::PauseAfter(pause) => {
             let said = arrive(&life, &call, began);
             life.pause(pause).await;
-            verdict(said)
+            verdict(&life, said)
         }
     }
 }
@@ -184,11 +191,11 @@ fn arrive(life: &Life, call: &Request, began: Duration) -> Option<Said> {
     Some(said)
 }
 
-fn verdict(said: Option<Said>) -> Verdict {
+fn verdict(life: &Life, said: Option<Said>) -> Verdict {
     match said {
         Some(Said::Done) => Verdict::Done(DONE),
         Some(Said::Never) => Verdict::Dead {
-            decisive: false,
+            decisive: life.world.provider().recognises_keys(),
             error: "it will never be taken".into(),
         },
         None => not_applied("too late to be sent"),

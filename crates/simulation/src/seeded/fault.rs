@@ -73,13 +73,20 @@ pub(crate) enum StoreFault {
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum CallFault {
     Refused,
+    /// Refused for good on the way to the provider, by somebody who knows of no earlier call.
+    TurnedAway,
     LostRequest,
     LostAnswer,
-    Slow { there: Duration, back: Duration },
+    Slow {
+        there: Duration,
+        back: Duration,
+    },
     CrashBefore,
     CrashInFlight(Duration),
     CrashApplied,
-    Panic { applied: bool },
+    Panic {
+        applied: bool,
+    },
     PauseBefore(Duration),
     PauseAfter(Duration),
 }
@@ -189,6 +196,7 @@ impl Life {
         };
         let fault = dice.weighted(&[
             (weights.refused, 0),
+            (weights.refused, 10),
             (weights.lost_request, 1),
             (weights.lost_answer, 2),
             (weights.slow * 2, 3),
@@ -216,6 +224,7 @@ impl Life {
                 },
                 "effect: panic",
             ),
+            10 => (CallFault::TurnedAway, "effect: turned away"),
             8 => (CallFault::PauseBefore(pause(&mut dice)), "pause"),
             _ => (CallFault::PauseAfter(pause(&mut dice)), "pause"),
         };

@@ -247,7 +247,7 @@ impl Case<'_> {
         }
     }
 
-    /// Nothing is given up before its attempts are spent, unless its provider says never.
+    /// Nothing is given up before its attempts are spent, unless somebody says never.
     fn attempts(&self) {
         let Some(record) = &self.record else {
             return;
@@ -276,7 +276,7 @@ impl Case<'_> {
         };
         let plan = &self.world.plan;
         let is_spent = record.failed_attempts() >= plan.failed || record.vanished >= plan.vanished;
-        if is_given_up && !is_spent && !self.world.provider().refuses(self.number) {
+        if is_given_up && !is_spent && !self.world.provider().may_be_given_up(self.number) {
             self.against("given up too early");
         }
     }

@@ -10,6 +10,8 @@ use crate::seeded::plan::Plan;
 pub(crate) struct Provider {
     recognises: Recognises,
     poison: u64,
+    /// Operations that somebody on the way has turned away at least once, by bit.
+    turned_away: u64,
     arrivals: Vec<Arrival>,
     /// The highest version of each entity.
     versions: BTreeMap<usize, usize>,
@@ -58,6 +60,7 @@ impl Provider {
         Self {
             recognises,
             poison: plan.poison,
+            turned_away: 0,
             arrivals: Vec::new(),
             versions: BTreeMap::new(),
         }
@@ -97,6 +100,21 @@ impl Provider {
     /// Whether it refuses this operation for good.
     pub(crate) fn refuses(&self, operation: usize) -> bool {
         self.poison >> operation & 1 == 1
+    }
+
+    /// A call of this operation does not get here.
+    pub(crate) fn turn_away(&mut self, operation: usize) {
+        self.turned_away |= 1 << operation;
+    }
+
+    /// Whether a call of this operation may have been given up after one answer.
+    pub(crate) fn may_be_given_up(&self, operation: usize) -> bool {
+        self.refuses(operation) || self.turned_away >> operation & 1 == 1
+    }
+
+    /// Whether what it says to a key speaks for every call with that key.
+    pub(crate) fn recognises_keys(&self) -> bool {
+        matches!(self.recognises, Recognises::Keys(_))
     }
 
     /// How often the effect happened.

@@ -114,7 +114,8 @@ impl Effect for Transform {
 }
 
 async fn transform(life: Arc<Life>, call: Call) -> Verdict {
-    let fault = life.call_fault(number_of(&call.claim.operation.key));
+    let number = number_of(&call.claim.operation.key);
+    let fault = life.call_fault(number);
     let not_applied = || Verdict::NotApplied {
         error: "try again".into(),
         retry_after: None,
@@ -131,6 +132,13 @@ async fn transform(life: Arc<Life>, call: Call) -> Verdict {
         // Without the hook, which would print it.
         Some(CallFault::Panic { .. }) => {
             std::panic::resume_unwind(Box::new("the transform panics"))
+        }
+        Some(CallFault::TurnedAway) => {
+            life.world.provider().turn_away(number);
+            return Verdict::Dead {
+                error: "the token has expired".into(),
+                decisive: false,
+            };
         }
         Some(CallFault::PauseBefore(pause) | CallFault::PauseAfter(pause)) => {
             life.pause(pause).await;

@@ -24,6 +24,9 @@ pub struct Settings {
     pub command: Vec<String>,
     /// How long a process may take before it is killed with all its helpers.
     pub timeout: Duration,
+    /// Whether an exit code that refuses speaks for the earlier attempts as well: the command looks the key up
+    /// before it does anything else.
+    pub decisive: bool,
 }
 
 impl Settings {
@@ -32,6 +35,7 @@ impl Settings {
         Self {
             command,
             timeout: Duration::from_secs(30),
+            decisive: false,
         }
     }
 }
@@ -41,7 +45,7 @@ impl Settings {
 /// # Shape
 ///
 /// Exit 0 → done with what it printed; 75 → not applied; other codes → dead with the last line of
-/// standard error; a signal, a timeout → maybe applied; not started → not applied
+/// standard error, for the earlier attempts as well only where [`Settings::decisive`] says so; a signal, a timeout → maybe applied; not started → not applied
 #[derive(Debug)]
 pub struct ExecEffect {
     settings: Settings,
@@ -73,7 +77,11 @@ impl Effect for ExecEffect {
     ///
     /// The process is killed with all its helpers; it may have done its work
     async fn call(&self, call: Call) -> Verdict {
-        let Settings { command, timeout } = &self.settings;
+        let Settings {
+            command,
+            timeout,
+            decisive,
+        } = &self.settings;
         if call.claim.operation.key.as_bytes().contains(&0) {
             return Verdict::Dead {
                 decisive: false,
@@ -103,7 +111,7 @@ impl Effect for ExecEffect {
         match ended {
             Ok(Ok(status)) => {
                 group.has_ended();
-                told.verdict(status)
+                told.verdict(status, *decisive)
             }
             Ok(Err(error)) => maybe(format!("cannot wait for {}: {error}", command[0])),
             Err(_) => {
@@ -169,7 +177,7 @@ impl Told {
         status
     }
 
-    fn verdict(self, status: ExitStatus) -> Verdict {
+    fn verdict(self, status: ExitStatus, decisive: bool) -> Verdict {
         let mut error = child::ending(status);
         let said = self.err.shown();
         if !said.is_empty() {
@@ -184,7 +192,7 @@ impl Told {
             },
             Some(_) => Verdict::Dead {
                 error: error.into(),
-                decisive: false,
+                decisive,
             },
             None => maybe(error),
         }

@@ -5,6 +5,7 @@
 
 mod answer;
 mod connection;
+mod decisive;
 mod target;
 
 use std::fmt;
@@ -20,9 +21,11 @@ use semel_core::json::Document;
 use semel_core::{Error, ErrorKind, Result};
 use semel_engine::effect::{Call, Effect, Verdict};
 
+use answer::Meaning;
 use connection::{Connections, Failure};
 use target::Target;
 
+pub use decisive::Decisive;
 pub use target::masked;
 
 /// Where to send messages, and how.
@@ -36,6 +39,11 @@ pub struct Settings {
     pub timeout: Duration,
     /// More headers. `Content-Type` replaces ours.
     pub headers: Vec<(String, String)>,
+    /// Whether the provider recognises the key: its 409 then says that a request with the key is still under
+    /// way there, and is tried again.
+    pub is_keyed: bool,
+    /// Which refusals speak for the earlier attempts as well.
+    pub decisive: Decisive,
 }
 
 impl Settings {
@@ -46,6 +54,8 @@ impl Settings {
             url: url.into(),
             timeout: Duration::from_secs(30),
             headers: Vec::new(),
+            is_keyed: false,
+            decisive: Decisive::default(),
         }
     }
 
@@ -67,6 +77,8 @@ impl fmt::Debug for Settings {
             .field("url", &target::masked(&self.url))
             .field("timeout", &self.timeout)
             .field("headers", &names)
+            .field("is_keyed", &self.is_keyed)
+            .field("decisive", &self.decisive)
             .finish()
     }
 }
@@ -75,13 +87,16 @@ impl fmt::Debug for Settings {
 ///
 /// # Shape
 ///
-/// 2xx → done with the body; not connected, 408, 425, 429, 503 → not applied, honouring
-/// `Retry-After`; a broken or late answer, other 5xx → maybe applied; other 4xx and 3xx, which is
-/// not followed → dead
+/// 2xx → done with the body; an answer that says it is the stored one → dead, for the earlier attempts as
+/// well; not connected, 408, 425, 429, 503, and 409 of a provider that recognises the key → not applied,
+/// honouring `Retry-After`; a broken or late answer, other 5xx → maybe applied; other 4xx and 3xx, which
+/// is not followed → dead, for the earlier attempts as well only where the code is one of
+/// [`Settings::decisive`]
 #[derive(Debug)]
 pub struct HttpEffect {
     template: Template,
     timeout: Duration,
+    meaning: Meaning,
     connections: Connections,
 }
 
@@ -96,16 +111,16 @@ impl HttpEffect {
     ///
     /// `InvalidConfig`: a method, URL or header that is none, or a header that is ours;
     /// `Unavailable` with code `target-unavailable`: the system has no certificates
-    #[expect(
-        clippy::needless_pass_by_value,
-        reason = "as every effect takes its settings"
-    )]
     pub fn new(settings: Settings) -> Result<Self> {
         let template = Template::new(&settings)?;
         let connections = Connections::new(template.target.clone())?;
         Ok(Self {
             template,
             timeout: settings.timeout,
+            meaning: Meaning {
+                is_keyed: settings.is_keyed,
+                decisive: settings.decisive,
+            },
             connections,
         })
     }
@@ -154,7 +169,7 @@ impl Effect for HttpEffect {
             Ok(Err(cause)) => Err(format!("{url} broke off in its answer: {cause}").into()),
             Err(_) => Err(late()),
         };
-        answer::verdict(&head, body, &self.template.target)
+        answer::verdict(&head, body, &self.template.target, &self.meaning)
     }
 
     fn quiet(&self) -> Duration {

@@ -92,6 +92,12 @@ pub(super) const BUGS: &[Bug] = &[
         &["not_applied_is_refused_before_it_is_quiet"],
     )
     .and(&["T1", "T2"]),
+    laws(
+        "M39",
+        "takes any failure for one that speaks for earlier attempts as well",
+        &["a_failure_after_a_doubt_is_in_doubt"],
+    )
+    .and(&["T1", "T2", "T7"]),
     // No claim is read off a replica, however late it is: a claim writes, which the server refuses there.
     postgres(
         "M36",

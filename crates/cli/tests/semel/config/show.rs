@@ -25,6 +25,26 @@ fn a_file_may_be_named_without_its_option() {
 }
 
 #[test]
+fn what_is_known_of_a_provider_is_shown_and_loads_again() {
+    let effect = "kind = \"http\", url = \"http://h/\", provider = \"stripe\", decisive = \"422\"";
+    let text = format!(
+        "[pipelines.p]\neffect = {{ {effect} }}\nsource = {{ kind = \"stdin\" }}\nkey = \"line\"\n"
+    );
+    let site = Site::with(&[("semel.toml", &text)]);
+    let shown = site.semel(&["config", "show"]).done().stdout;
+    for line in [
+        "class = \"keyed\"",
+        "provider_window = \"1d\"",
+        "decisive = \"402,422\"",
+    ] {
+        assert!(shown.contains(line), "{line}: {shown}");
+    }
+    site.write("again.toml", &shown);
+    let again = site.semel(&["config", "show", "again.toml"]).done().stdout;
+    assert_eq!(again, shown);
+}
+
+#[test]
 fn faults_can_be_read_by_programs() {
     let site = Site::with(&[("semel.toml", "[pipelines.p]\nkye = \"line\"\n")]);
     let check = site.semel(&["config", "check", "--output", "json"]).code(1);

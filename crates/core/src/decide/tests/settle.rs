@@ -184,15 +184,23 @@ fn a_failure_of_mine_is_dead() {
 }
 
 #[test]
-fn a_failure_speaks_for_earlier_attempts_only_where_the_provider_knows_the_key() {
-    let with = |doubt| Record {
-        doubt: Some(doubt),
-        ..record(started(LATER, doubt))
-    };
+fn a_failure_speaks_for_earlier_attempts_only_where_it_is_decisive() {
     let within = Recovery::RerunWithin(Duration::from_secs(60));
-    assert_eq!(settled(with(within), fail(), StateKind::Dead).doubt, None);
-    settled(with(Recovery::Rerun), fail(), StateKind::InDoubt);
-    settled(with(Recovery::Park), fail(), StateKind::InDoubt);
+    for doubt in [within, Recovery::Rerun, Recovery::Park] {
+        for state in [claimed(LATER), started(LATER, doubt)] {
+            let doubted = Record {
+                doubt: Some(doubt),
+                ..record(state)
+            };
+            let after = settled(doubted.clone(), fail(), StateKind::InDoubt);
+            assert_eq!(after.doubt, Some(doubt), "{doubt:?}");
+            assert_eq!(after.last_error.as_deref(), Some("refused"));
+            let after = settled(doubted, fail_decisively(), StateKind::Dead);
+            assert_eq!(after.doubt, None, "{doubt:?}");
+        }
+    }
+    let after = settled(record(started(LATER, within)), fail(), StateKind::Dead);
+    assert_eq!(after.doubt, None, "its own attempt is the first one");
 }
 
 #[test]

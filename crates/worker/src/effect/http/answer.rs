@@ -15,6 +15,7 @@ use semel_engine::system::SystemClock;
 use super::super::MOST_OUTCOME_BYTES;
 use super::super::excerpt::one_line;
 use super::connection;
+use super::decisive::{Decisive, is_stored};
 use super::target::Target;
 
 /// Reads a body to its end.
@@ -33,8 +34,22 @@ pub(super) async fn read(mut body: Incoming) -> Result<Gathering, String> {
     Ok(gathered)
 }
 
+/// What is known of a provider, which says what its refusals mean.
+#[derive(Debug)]
+pub(super) struct Meaning {
+    /// Whether it recognises the key.
+    pub(super) is_keyed: bool,
+    /// Which of its refusals speak for the earlier attempts as well.
+    pub(super) decisive: Decisive,
+}
+
 /// The verdict on an answer with the head `head`; `body` is its body, or why there is none.
-pub(super) fn verdict(head: &Parts, body: Result<Gathering, Box<str>>, target: &Target) -> Verdict {
+pub(super) fn verdict(
+    head: &Parts,
+    body: Result<Gathering, Box<str>>,
+    target: &Target,
+    meaning: &Meaning,
+) -> Verdict {
     let status = head.status;
     let told = || {
         let mut told = format!("HTTP {} from {}", status.as_u16(), target.masked());
@@ -53,6 +68,16 @@ pub(super) fn verdict(head: &Parts, body: Result<Gathering, Box<str>>, target: &
             Ok(body) => body.into(),
             Err(error) => Verdict::MaybeApplied { error },
         },
+        // The first attempt's own answer.
+        _ if is_stored(&head.headers) => Verdict::Dead {
+            error: told(),
+            decisive: true,
+        },
+        // Under a key, that a request with it is still under way there.
+        409 if meaning.is_keyed => Verdict::NotApplied {
+            error: told(),
+            retry_after: retry_after(&head.headers),
+        },
         408 | 425 | 429 | 503 => Verdict::NotApplied {
             error: told(),
             retry_after: retry_after(&head.headers),
@@ -66,9 +91,9 @@ pub(super) fn verdict(head: &Parts, body: Result<Gathering, Box<str>>, target: &
             )
             .into(),
         },
-        400..=499 => Verdict::Dead {
+        code @ 400..=499 => Verdict::Dead {
             error: told(),
-            decisive: false,
+            decisive: meaning.decisive.has(code),
         },
         _ => Verdict::MaybeApplied { error: told() },
     }

@@ -103,7 +103,11 @@ fn read(root: Node<'_>) -> Result<Answer, String> {
         }
         "dead" => Verdict::Dead {
             error: error()?,
-            decisive: false,
+            decisive: match member("decisive")?.map(|node| node.kind()) {
+                Some(Kind::Bool(decisive)) => decisive,
+                None | Some(Kind::Null) => false,
+                Some(_) => return Err("whose decisive is neither true nor false".into()),
+            },
         },
         "unknown" => Verdict::MaybeApplied { error: error()? },
         _ => return Err("whose status is none of done, retry, dead and unknown".into()),

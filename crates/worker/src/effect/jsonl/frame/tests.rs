@@ -83,6 +83,20 @@ fn an_answer_says_how_it_ended() {
             },
         ),
         (
+            r#"{"id":3,"status":"dead","error":"declined","decisive":true}"#,
+            Verdict::Dead {
+                decisive: true,
+                error: "declined".into(),
+            },
+        ),
+        (
+            r#"{"id":3,"status":"dead","error":"declined","decisive":null}"#,
+            Verdict::Dead {
+                decisive: false,
+                error: "declined".into(),
+            },
+        ),
+        (
             r#"{"id":3,"status":"unknown","error":null}"#,
             Verdict::MaybeApplied {
                 error: "no reason given".into(),
@@ -106,6 +120,10 @@ fn an_answer_that_is_none_is_named() {
         (r#"{"id":3,"id":3,"status":"done"}"#, "with id twice"),
         (r#"{"id":3}"#, "without a status"),
         (r#"{"id":3,"status":"ok"}"#, "whose status is none"),
+        (
+            r#"{"id":3,"status":"dead","decisive":"yes"}"#,
+            "whose decisive is neither true nor false",
+        ),
         (
             r#"{"id":3,"status":"dead","error":5}"#,
             "whose error is no string",
