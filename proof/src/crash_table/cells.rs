@@ -39,7 +39,7 @@ pub(crate) const CLASSES: [(&str, Kind); 7] = [
 
 use Deal::{Acknowledge, Claim, ClaimOutage, Effect, Fetch, Park, Renewal, Settle, SettleOutage};
 use Fault::{CrashAfter, CrashBefore, Cut, DelayAfter, DelayBefore, Full, Items, LoseAnswer};
-use Scene::{Again, AgainLate, Alone, AtOnce, Beside, Evicted, Twice, Unusable};
+use Scene::{Again, AgainLate, Alone, AtOnce, Beside, Evicted, InTurn, Twice, Unusable};
 
 const BEFORE: Fault = DelayBefore(LONG);
 const AFTER: Fault = DelayAfter(LONG);
@@ -177,7 +177,7 @@ pub(crate) const CELLS: &[Cell] = &[
         "S7'",
         "effect; effect of the next attempt",
         "crash after; refused for good",
-        Twice(Effect(Moment::Applied), DEAD),
+        InTurn(Effect(Moment::Applied), DEAD),
     ),
     cell(
         "S7'",

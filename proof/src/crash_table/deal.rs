@@ -108,6 +108,11 @@ impl Deal {
         }
     }
 
+    /// Whether it is a refusal for good, by whoever is called.
+    pub(crate) fn is_refused_for_good(self) -> bool {
+        matches!(self, Self::Effect(Moment::Dead | Moment::DeadForAll))
+    }
+
     /// Where a worker meets it. Of two at one place, the second is met when it comes there again.
     pub(crate) fn place(self, kind: Kind) -> Place {
         match self {

@@ -26,7 +26,6 @@ pub(crate) fn deals() -> Vec<Deal> {
     let moments = [
         Moment::Before,
         Moment::Refused,
-        Moment::Dead,
         Moment::InFlight(Duration::from_secs(5)),
         Moment::InFlight(Duration::from_secs(45)),
         Moment::Cut,

@@ -66,7 +66,13 @@ impl Scene {
             }
             Self::Unusable(_) | Self::Again | Self::AgainLate(_) => Ok(()),
             Self::Twice(one, other) | Self::InTurn(one, other) | Self::AtOnce(one, other) => {
-                one.can_befall(kind).and_then(|()| other.can_befall(kind))
+                one.can_befall(kind)?;
+                other.can_befall(kind)?;
+                let is_next = matches!(one, Deal::Effect(_)) && other.is_refused_for_good();
+                if kind == Kind::Park && is_next {
+                    return Err("what is parked has no next attempt");
+                }
+                Ok(())
             }
         }
     }

@@ -197,7 +197,7 @@ impl Protocol {
         let capped = after.is_some_and(|record| record.vanished >= self.setup.vanished);
         let over = before.is_some_and(|record| {
             self.setup.class == Class::Keyed
-                && world.now >= record.first_start + self.setup.provider
+                && world.now >= record.first_start.saturating_add(self.setup.provider)
         });
         self.meets(match (state, vanished) {
             (StateKind::Dead, true) => Case::DeadByVanished,

@@ -206,20 +206,20 @@ const ANSWERS: [(&str, &str); 9] = [
 ];
 
 /// Longer than the time limit of the effects.
-const LATE: Duration = Duration::from_secs(5);
+const LATE: Duration = Duration::from_secs(10);
 
 const KINDS: [(&str, &str); 3] = [
     (
         "http",
-        "kind = \"http\"\nurl = \"http://ADDRESS/charge\"\ntimeout = \"2s\"\ndecisive = \"402\"\n",
+        "kind = \"http\"\nurl = \"http://ADDRESS/charge\"\ntimeout = \"4s\"\ndecisive = \"402\"\n",
     ),
     (
         "exec",
-        "kind = \"exec\"\ncommand = [\"python3\", \"-S\", \"call.py\", \"ADDRESS\"]\ntimeout = \"2s\"\n",
+        "kind = \"exec\"\ncommand = [\"python3\", \"-S\", \"call.py\", \"ADDRESS\"]\ntimeout = \"4s\"\n",
     ),
     (
         "jsonl",
-        "kind = \"exec\"\nprotocol = \"jsonl\"\ncommand = [\"python3\", \"-S\", \"child.py\", \"ADDRESS\"]\ntimeout = \"2s\"\n",
+        "kind = \"exec\"\nprotocol = \"jsonl\"\ncommand = [\"python3\", \"-S\", \"child.py\", \"ADDRESS\"]\ntimeout = \"4s\"\n",
     ),
 ];
 
@@ -237,7 +237,7 @@ url = "embedded:data"
 source = { kind = "file", path = "payments.ndjson" }
 key = "json:/id"
 concurrency = 16
-retry = { attempts = 3, backoff = "20ms..50ms" }
+retry = { attempts = 10, backoff = "20ms..50ms" }
 
 [pipelines.payments.effect]
 "#;
