@@ -161,6 +161,11 @@ pub enum Event<'a> {
         /// Why.
         error: &'a Error,
     },
+    /// The broker of the source is there again, after it was told that it is away.
+    SourceBack {
+        /// For how long it was.
+        lasted: Duration,
+    },
     /// The place that an effect publishes to, or that dead letters go to, takes none now; it is tried
     /// again, and what waits for it is not acknowledged.
     TargetAway {
@@ -168,6 +173,11 @@ pub enum Event<'a> {
         error: &'a Error,
         /// When it is tried again.
         wait: Duration,
+    },
+    /// The place that was told to be away takes what is published again.
+    TargetBack {
+        /// For how long it was away.
+        lasted: Duration,
     },
     /// The broker takes no such dead letter, whenever it is tried. It is in the store alone, and the
     /// delivery is acknowledged.
