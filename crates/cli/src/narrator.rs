@@ -176,6 +176,8 @@ fn wants_attention(event: &Event<'_>) -> bool {
         | Event::BreakerClosed { .. }
         | Event::SourceAway { .. }
         | Event::TargetAway { .. }
+        | Event::Paused { .. }
+        | Event::Resumed { .. }
         | Event::DeadLetterRefused { .. }
         | Event::Revoked { .. }
         | Event::Unprotected { .. }

@@ -304,6 +304,22 @@ impl<'a> Decision<'a> {
                     "cannot publish: {error} [{code}]; trying again in {wait}"
                 ));
             }
+            Event::Paused { cause, error, wait } => {
+                self.name = "paused";
+                self.error = Some(error.to_owned());
+                self.code = Some(cause.code().as_str());
+                self.wait = Some(Span(wait));
+                let code = cause.code();
+                self.warns(format!(
+                    "paused: {error} [{code}]; trying one message at a time"
+                ));
+            }
+            Event::Resumed { cause, lasted } => {
+                self.name = "resumed";
+                self.code = Some(cause.code().as_str());
+                self.wait = Some(Span(lasted));
+                self.says(format!("goes on after {}", wait_text(lasted)));
+            }
             Event::DeadLetterRefused { coordinates, error } => {
                 self.name = "dead_letter_refused";
                 self.coordinates = Some(coordinates);
@@ -407,6 +423,8 @@ fn message(name: &str) -> &'static str {
         "breaker_closed" => "store answers again",
         "source_away" => "the broker is away: tried again",
         "target_away" => "the place to publish to takes nothing now: tried again",
+        "paused" => "paused: one message at a time is tried",
+        "resumed" => "goes on after a pause",
         "dead_letter_refused" => "the broker takes no such dead letter: kept in the store alone",
         "revoked" => "deliveries go to another worker: what had not begun was given back",
         "unprotected" => "attempt without a claim, since the store is away",
