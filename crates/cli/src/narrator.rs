@@ -7,9 +7,9 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use semel_core::{Duplicate, StateKind};
+use semel_core::{Duplicate, ErrorKind, StateKind};
 use semel_engine::consumer::OnProgress;
-use semel_engine::event::{Event, Observer, Origin};
+use semel_engine::event::{Event, Observer, Origin, Pause};
 
 use crate::args::{Log, LogFormat, LogLevel};
 use crate::output;
@@ -30,7 +30,8 @@ struct Told {
     redelivered: u64,
     republished: u64,
     store_failures: u64,
-    target_failures: u64,
+    is_source_away: bool,
+    is_target_away: bool,
     quarantined: u64,
     unprotected: u64,
 }
@@ -77,6 +78,40 @@ impl Narrator {
         change(told.entry(pipeline.to_owned()).or_default())
     }
 
+    /// Whether it is not told yet: an outage is told once, and so is its end.
+    fn is_news(&self, pipeline: &str, event: &Event<'_>) -> bool {
+        match event {
+            // The breaker tells of it if it lasts.
+            Event::StoreFailed { error, .. } => {
+                !matches!(error.kind(), ErrorKind::Unavailable | ErrorKind::Timeout)
+            }
+            Event::SourceAway { .. } => self.change(pipeline, |told| {
+                !std::mem::replace(&mut told.is_source_away, true)
+            }),
+            Event::SourceBack { .. } => self.change(pipeline, |told| {
+                std::mem::take(&mut told.is_source_away)
+            }),
+            Event::TargetAway { .. } => self.change(pipeline, |told| {
+                !std::mem::replace(&mut told.is_target_away, true)
+            }),
+            // A probe may have told of it before the first message met it.
+            Event::Paused {
+                cause: Pause::TargetAway,
+                ..
+            } => self.change(pipeline, |told| {
+                !std::mem::replace(&mut told.is_target_away, true)
+            }),
+            Event::Resumed { .. } => {
+                self.change(pipeline, |told| told.is_target_away = false);
+                true
+            }
+            Event::TargetBack { .. } => self.change(pipeline, |told| {
+                std::mem::take(&mut told.is_target_away)
+            }),
+            _ => true,
+        }
+    }
+
     fn take_note(&self, pipeline: &str, event: &Event<'_>, origin: Option<Origin<'_>>) {
         if let Event::Replayed { duplicate, .. } = event {
             self.change(pipeline, |told| match duplicate {
@@ -89,20 +124,14 @@ impl Narrator {
         if self.log.format == LogFormat::Off || !(everything || wants_attention(event)) {
             return;
         }
+        if !everything && !self.is_news(pipeline, event) {
+            return;
+        }
         if let Event::StoreFailed { .. } = event {
             // The first failure and then every tenth: an outage is one story, not a thousand.
             let count = self.change(pipeline, |told| {
                 told.store_failures += 1;
                 told.store_failures
-            });
-            if count % 10 != 1 && !everything {
-                return;
-            }
-        }
-        if let Event::TargetAway { .. } = event {
-            let count = self.change(pipeline, |told| {
-                told.target_failures += 1;
-                told.target_failures
             });
             if count % 10 != 1 && !everything {
                 return;
@@ -131,7 +160,11 @@ impl Narrator {
     /// In text. Of the messages that go to quarantine only the first few are told; the summary
     /// counts them all.
     fn tell(&self, pipeline: &str, decision: &Decision<'_>, everything: bool) {
-        let text = format!("{pipeline}: {}", decision.text());
+        let text = match pipeline {
+            // Of the worker as a whole.
+            "" => decision.text().to_owned(),
+            _ => format!("{pipeline}: {}", decision.text()),
+        };
         if decision.is_quarantined() && !everything {
             let count = self.change(pipeline, |told| {
                 told.quarantined += 1;
@@ -175,7 +208,9 @@ fn wants_attention(event: &Event<'_>) -> bool {
         | Event::BreakerOpened { .. }
         | Event::BreakerClosed { .. }
         | Event::SourceAway { .. }
+        | Event::SourceBack { .. }
         | Event::TargetAway { .. }
+        | Event::TargetBack { .. }
         | Event::Paused { .. }
         | Event::Resumed { .. }
         | Event::DeadLetterRefused { .. }
@@ -186,6 +221,15 @@ fn wants_attention(event: &Event<'_>) -> bool {
         Event::Parked { state, .. } => *state == StateKind::InDoubt,
         Event::Granted { grant, .. } => grant.possible_repeat || grant.formerly_expired,
         _ => false,
+    }
+}
+
+/// How long something lasted, as it is told.
+pub(crate) fn lasted_text(lasted: Duration) -> String {
+    match lasted.as_secs() {
+        0 => format!("{} ms", lasted.as_millis()),
+        1..10 => format!("{:.1} s", lasted.as_secs_f64()),
+        secs => format!("{secs} s"),
     }
 }
 

@@ -165,7 +165,7 @@ pub(crate) fn a_store_that_is_away_is_waited_for(url: &str, place: &str) {
     proxy.refuse(false);
     let ended = running.wait().done();
     ended.summary().is(&[("deliveries", 2), ("applied", 2)]);
-    ended.says("the store answers, after");
+    ended.says("the store answers after");
     assert_eq!(site.sorted_lines("out").len(), 2);
 }
 
