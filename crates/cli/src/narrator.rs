@@ -4,12 +4,14 @@ mod decision;
 mod producers;
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use semel_core::{Duplicate, ErrorKind, StateKind};
+use semel_core::{Code, Duplicate, ErrorKind, StateKind};
 use semel_engine::consumer::OnProgress;
 use semel_engine::event::{Event, Observer, Origin, Pause};
+use tokio::time::Instant;
 
 use crate::args::{Log, LogFormat, LogLevel};
 use crate::output;
@@ -23,6 +25,8 @@ pub(crate) struct Narrator {
     bars: Bars,
     log: Log,
     told: Mutex<BTreeMap<String, Told>>,
+    /// Whether the output of some pipeline cannot be written, as far as was told.
+    is_output_away: AtomicBool,
 }
 
 #[derive(Clone, Copy, Default)]
@@ -32,6 +36,7 @@ struct Told {
     store_failures: u64,
     is_source_away: bool,
     is_target_away: bool,
+    output_away_since: Option<Instant>,
     quarantined: u64,
     unprotected: u64,
 }
@@ -42,6 +47,7 @@ impl Narrator {
             bars,
             log,
             told: Mutex::default(),
+            is_output_away: AtomicBool::new(false),
         }
     }
 
@@ -81,6 +87,14 @@ impl Narrator {
     /// Whether it is not told yet: an outage is told once, and so is its end.
     fn is_news(&self, pipeline: &str, event: &Event<'_>) -> bool {
         match event {
+            Event::StoreFailed { error, .. } if error.code() == Code::TargetUnavailable => {
+                self.is_output_away.store(true, Ordering::Relaxed);
+                self.change(pipeline, |told| {
+                    let is_known = told.output_away_since.is_some();
+                    told.output_away_since.get_or_insert_with(Instant::now);
+                    !std::mem::replace(&mut told.is_target_away, true) && !is_known
+                })
+            }
             // The breaker tells of it if it lasts.
             Event::StoreFailed { error, .. } => {
                 !matches!(error.kind(), ErrorKind::Unavailable | ErrorKind::Timeout)
@@ -88,9 +102,9 @@ impl Narrator {
             Event::SourceAway { .. } => self.change(pipeline, |told| {
                 !std::mem::replace(&mut told.is_source_away, true)
             }),
-            Event::SourceBack { .. } => self.change(pipeline, |told| {
-                std::mem::take(&mut told.is_source_away)
-            }),
+            Event::SourceBack { .. } => {
+                self.change(pipeline, |told| std::mem::take(&mut told.is_source_away))
+            }
             Event::TargetAway { .. } => self.change(pipeline, |told| {
                 !std::mem::replace(&mut told.is_target_away, true)
             }),
@@ -105,9 +119,9 @@ impl Narrator {
                 self.change(pipeline, |told| told.is_target_away = false);
                 true
             }
-            Event::TargetBack { .. } => self.change(pipeline, |told| {
-                std::mem::take(&mut told.is_target_away)
-            }),
+            Event::TargetBack { .. } => {
+                self.change(pipeline, |told| std::mem::take(&mut told.is_target_away))
+            }
             _ => true,
         }
     }
@@ -119,6 +133,13 @@ impl Narrator {
                 Duplicate::Republish => told.republished += 1,
                 Duplicate::Own | Duplicate::Unknown => {}
             });
+        }
+        if let Event::Completed { .. } = event
+            && self.is_output_away.load(Ordering::Relaxed)
+            && let Some(since) = self.change(pipeline, |told| told.output_away_since.take())
+        {
+            let lasted = since.elapsed();
+            self.take_note(pipeline, &Event::TargetBack { lasted }, None);
         }
         let everything = self.log.level == LogLevel::Decisions;
         if self.log.format == LogFormat::Off || !(everything || wants_attention(event)) {

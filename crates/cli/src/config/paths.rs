@@ -186,10 +186,19 @@ mod tests {
                 "postgres://me@db/shop?sslrootcert=ca.pem&schema=a",
                 "postgres://me@db/shop?sslrootcert=/etc/my%20shop/ca.pem&schema=a",
             ),
-            ("rediss://db?ca=./ca.pem#x", "rediss://db?ca=/etc/my%20shop/ca.pem#x"),
-            ("mysql://db/x?ssl-ca=%2Fca.pem", "mysql://db/x?ssl-ca=%2Fca.pem"),
+            (
+                "rediss://db?ca=./ca.pem#x",
+                "rediss://db?ca=/etc/my%20shop/ca.pem#x",
+            ),
+            (
+                "mysql://db/x?ssl-ca=%2Fca.pem",
+                "mysql://db/x?ssl-ca=%2Fca.pem",
+            ),
             ("mysql://db/x?ssl-ca=/ca.pem", "mysql://db/x?ssl-ca=/ca.pem"),
-            ("postgres://db/x?sslrootcert=system", "postgres://db/x?sslrootcert=system"),
+            (
+                "postgres://db/x?sslrootcert=system",
+                "postgres://db/x?sslrootcert=system",
+            ),
             ("postgres://db/x", "postgres://db/x"),
         ] {
             assert_eq!(in_query(folder, url), expected);

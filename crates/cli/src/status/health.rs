@@ -149,6 +149,10 @@ impl Health {
     pub(crate) fn observe(&self, pipeline: &str, event: &Event<'_>) {
         let now = || self.clock.monotonic();
         match event {
+            // An output is written between two calls of the store.
+            Event::StoreFailed { error, .. } if error.code() == Code::TargetUnavailable => {
+                self.target_failed(pipeline, error);
+            }
             Event::StoreFailed { error, .. } => self.store_failed(error),
             Event::BreakerOpened { error, .. } => {
                 self.store_failed(error);
