@@ -36,6 +36,8 @@ pub(crate) enum Reason {
 pub(crate) struct Because {
     pub(crate) reason: Reason,
     since: Time,
+    /// What `semel explain` explains.
+    code: &'static str,
     error: Box<str>,
 }
 
@@ -86,7 +88,7 @@ struct Trouble {
     since: Timestamp,
     began_at: Duration,
     failed_at: Duration,
-    code: Option<Code>,
+    code: Code,
     error: Box<str>,
 }
 
@@ -120,6 +122,7 @@ impl Trouble {
         Because {
             reason,
             since: Time(self.since),
+            code: self.code.as_str(),
             error: self.error.clone(),
         }
     }
@@ -191,10 +194,7 @@ impl Health {
             Event::TargetAway { error, .. } => self.target_failed(pipeline, error),
             Event::TargetBack { .. } => self.target_answers(pipeline),
             Event::Paused { cause, error, .. } => {
-                let trouble = Trouble {
-                    code: Some(cause.code()),
-                    ..self.trouble_of((*error).into())
-                };
+                let trouble = self.trouble_of(cause.code(), (*error).into());
                 self.of(pipeline, |it| {
                     let began = it.pause.take().map(|(_, began)| began);
                     let trouble = match began {
@@ -228,7 +228,7 @@ impl Health {
         let now = self.clock.monotonic();
         let mut known = self.lock();
         let is_over = known.store.trouble.as_ref().is_none_or(|it| {
-            let is_silence = matches!(it.code, Some(Code::StoreUnavailable | Code::Timeout));
+            let is_silence = matches!(it.code, Code::StoreUnavailable | Code::Timeout);
             is_silence || now.saturating_sub(it.failed_at) >= QUIET
         });
         if is_over && !known.is_breaker_open {
@@ -301,19 +301,16 @@ impl Health {
     }
 
     fn trouble(&self, error: &Error) -> Trouble {
-        Trouble {
-            code: Some(error.code()),
-            ..self.trouble_of(error.to_string().into())
-        }
+        self.trouble_of(error.code(), error.to_string().into())
     }
 
-    fn trouble_of(&self, error: Box<str>) -> Trouble {
+    fn trouble_of(&self, code: Code, error: Box<str>) -> Trouble {
         let now = self.clock.monotonic();
         Trouble {
             since: self.clock.now(),
             began_at: now,
             failed_at: now,
-            code: None,
+            code,
             error,
         }
     }
