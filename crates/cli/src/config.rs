@@ -6,6 +6,7 @@ mod effect;
 mod fields;
 mod found;
 mod layers;
+mod paths;
 mod pipeline;
 #[cfg(test)]
 mod reference;

@@ -4,12 +4,14 @@ mod decision;
 mod producers;
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use semel_core::{Duplicate, StateKind};
+use semel_core::{Code, Duplicate, ErrorKind, StateKind};
 use semel_engine::consumer::OnProgress;
-use semel_engine::event::{Event, Observer, Origin};
+use semel_engine::event::{Event, Observer, Origin, Pause};
+use tokio::time::Instant;
 
 use crate::args::{Log, LogFormat, LogLevel};
 use crate::output;
@@ -23,6 +25,8 @@ pub(crate) struct Narrator {
     bars: Bars,
     log: Log,
     told: Mutex<BTreeMap<String, Told>>,
+    /// Whether the output of some pipeline cannot be written, as far as was told.
+    is_output_away: AtomicBool,
 }
 
 #[derive(Clone, Copy, Default)]
@@ -30,7 +34,9 @@ struct Told {
     redelivered: u64,
     republished: u64,
     store_failures: u64,
-    target_failures: u64,
+    is_source_away: bool,
+    is_target_away: bool,
+    output_away_since: Option<Instant>,
     quarantined: u64,
     unprotected: u64,
 }
@@ -41,6 +47,7 @@ impl Narrator {
             bars,
             log,
             told: Mutex::default(),
+            is_output_away: AtomicBool::new(false),
         }
     }
 
@@ -77,6 +84,48 @@ impl Narrator {
         change(told.entry(pipeline.to_owned()).or_default())
     }
 
+    /// Whether it is not told yet: an outage is told once, and so is its end.
+    fn is_news(&self, pipeline: &str, event: &Event<'_>) -> bool {
+        match event {
+            Event::StoreFailed { error, .. } if error.code() == Code::TargetUnavailable => {
+                self.is_output_away.store(true, Ordering::Relaxed);
+                self.change(pipeline, |told| {
+                    let is_known = told.output_away_since.is_some();
+                    told.output_away_since.get_or_insert_with(Instant::now);
+                    !std::mem::replace(&mut told.is_target_away, true) && !is_known
+                })
+            }
+            // The breaker tells of it if it lasts.
+            Event::StoreFailed { error, .. } => {
+                !matches!(error.kind(), ErrorKind::Unavailable | ErrorKind::Timeout)
+            }
+            Event::SourceAway { .. } => self.change(pipeline, |told| {
+                !std::mem::replace(&mut told.is_source_away, true)
+            }),
+            Event::SourceBack { .. } => {
+                self.change(pipeline, |told| std::mem::take(&mut told.is_source_away))
+            }
+            Event::TargetAway { .. } => self.change(pipeline, |told| {
+                !std::mem::replace(&mut told.is_target_away, true)
+            }),
+            // A probe may have told of it before the first message met it.
+            Event::Paused {
+                cause: Pause::TargetAway,
+                ..
+            } => self.change(pipeline, |told| {
+                !std::mem::replace(&mut told.is_target_away, true)
+            }),
+            Event::Resumed { .. } => {
+                self.change(pipeline, |told| told.is_target_away = false);
+                true
+            }
+            Event::TargetBack { .. } => {
+                self.change(pipeline, |told| std::mem::take(&mut told.is_target_away))
+            }
+            _ => true,
+        }
+    }
+
     fn take_note(&self, pipeline: &str, event: &Event<'_>, origin: Option<Origin<'_>>) {
         if let Event::Replayed { duplicate, .. } = event {
             self.change(pipeline, |told| match duplicate {
@@ -85,8 +134,18 @@ impl Narrator {
                 Duplicate::Own | Duplicate::Unknown => {}
             });
         }
+        if let Event::Completed { .. } = event
+            && self.is_output_away.load(Ordering::Relaxed)
+            && let Some(since) = self.change(pipeline, |told| told.output_away_since.take())
+        {
+            let lasted = since.elapsed();
+            self.take_note(pipeline, &Event::TargetBack { lasted }, None);
+        }
         let everything = self.log.level == LogLevel::Decisions;
         if self.log.format == LogFormat::Off || !(everything || wants_attention(event)) {
+            return;
+        }
+        if !everything && !self.is_news(pipeline, event) {
             return;
         }
         if let Event::StoreFailed { .. } = event {
@@ -94,15 +153,6 @@ impl Narrator {
             let count = self.change(pipeline, |told| {
                 told.store_failures += 1;
                 told.store_failures
-            });
-            if count % 10 != 1 && !everything {
-                return;
-            }
-        }
-        if let Event::TargetAway { .. } = event {
-            let count = self.change(pipeline, |told| {
-                told.target_failures += 1;
-                told.target_failures
             });
             if count % 10 != 1 && !everything {
                 return;
@@ -131,7 +181,11 @@ impl Narrator {
     /// In text. Of the messages that go to quarantine only the first few are told; the summary
     /// counts them all.
     fn tell(&self, pipeline: &str, decision: &Decision<'_>, everything: bool) {
-        let text = format!("{pipeline}: {}", decision.text());
+        let text = match pipeline {
+            // Of the worker as a whole.
+            "" => decision.text().to_owned(),
+            _ => format!("{pipeline}: {}", decision.text()),
+        };
         if decision.is_quarantined() && !everything {
             let count = self.change(pipeline, |told| {
                 told.quarantined += 1;
@@ -175,7 +229,11 @@ fn wants_attention(event: &Event<'_>) -> bool {
         | Event::BreakerOpened { .. }
         | Event::BreakerClosed { .. }
         | Event::SourceAway { .. }
+        | Event::SourceBack { .. }
         | Event::TargetAway { .. }
+        | Event::TargetBack { .. }
+        | Event::Paused { .. }
+        | Event::Resumed { .. }
         | Event::DeadLetterRefused { .. }
         | Event::Revoked { .. }
         | Event::Unprotected { .. }
@@ -184,6 +242,15 @@ fn wants_attention(event: &Event<'_>) -> bool {
         Event::Parked { state, .. } => *state == StateKind::InDoubt,
         Event::Granted { grant, .. } => grant.possible_repeat || grant.formerly_expired,
         _ => false,
+    }
+}
+
+/// How long something lasted, as it is told.
+pub(crate) fn lasted_text(lasted: Duration) -> String {
+    match lasted.as_secs() {
+        0 => format!("{} ms", lasted.as_millis()),
+        1..10 => format!("{:.1} s", lasted.as_secs_f64()),
+        secs => format!("{secs} s"),
     }
 }
 

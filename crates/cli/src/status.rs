@@ -1,8 +1,14 @@
 //! How a worker is: whether it is ready, what it still does before, and its counts.
 
+mod aside;
+mod health;
 mod metrics;
+mod probe;
 mod server;
 
+pub(crate) use aside::Counts;
+pub(crate) use health::Health;
+pub(crate) use probe::{probe_store, probe_target};
 pub(crate) use server::serve;
 
 use std::collections::BTreeMap;
@@ -16,6 +22,8 @@ use semel_engine::event::{Event, Observer, Origin};
 use semel_engine::summary::Summary;
 use serde::Serialize;
 use tokio::sync::watch;
+
+use self::health::{Because, Reason};
 
 /// A pipeline of class streamed, as it is seen from outside.
 pub(crate) trait Streamed: Send + Sync {
@@ -31,6 +39,10 @@ pub(crate) struct Status {
     has_begun: AtomicBool,
     is_stopped: watch::Receiver<bool>,
     pipelines: Mutex<BTreeMap<Box<str>, Pipeline>>,
+    health: Arc<Health>,
+    /// As it is shown.
+    store: Box<str>,
+    aside: Counts,
 }
 
 #[derive(Clone, Default)]
@@ -42,7 +54,7 @@ struct Pipeline {
     settled: Summary,
 }
 
-/// Counts what becomes of deliveries, and hands everything on.
+/// Counts what becomes of deliveries, takes note of what does not answer, and hands everything on.
 pub(crate) struct Counting {
     pub(crate) status: Arc<Status>,
     pub(crate) beside: Arc<dyn Observer>,
@@ -53,10 +65,12 @@ impl Observer for Counting {
         if let Event::Settled { fate, .. } = event {
             self.status.change(pipeline, |it| it.settled.count(*fate));
         }
+        self.status.health.observe(pipeline, event);
         self.beside.observe(pipeline, event);
     }
 
     fn observe_message(&self, pipeline: &str, event: &Event<'_>, origin: Origin<'_>) {
+        self.status.health.observe(pipeline, event);
         self.beside.observe_message(pipeline, event, origin);
     }
 }
@@ -73,6 +87,9 @@ pub(crate) enum Doing {
     Running,
     /// It was asked to stop.
     Stopping,
+    /// It waits for something that does not answer.
+    #[serde(untagged)]
+    Waiting(Reason),
 }
 
 /// What is answered at `/readyz`.
@@ -85,6 +102,9 @@ pub(crate) struct Readiness {
 #[derive(Debug, PartialEq, Serialize)]
 struct PipelineReadiness {
     state: Doing,
+    /// What has not answered for too long.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    reasons: Vec<Because>,
     #[serde(skip_serializing_if = "Option::is_none")]
     restored: Option<Reach>,
 }
@@ -111,13 +131,36 @@ pub(crate) struct PartitionReach {
 }
 
 impl Status {
-    /// Of a worker that has yet to begin; stopping once that was asked for.
-    pub(crate) fn new(is_stopped: watch::Receiver<bool>) -> Self {
+    /// Of a worker that has yet to begin; stopping once that was asked for. `store` is its url as it may be shown.
+    pub(crate) fn new(
+        is_stopped: watch::Receiver<bool>,
+        health: Arc<Health>,
+        store: impl Into<Box<str>>,
+    ) -> Self {
         Self {
             has_begun: AtomicBool::new(false),
             is_stopped,
             pipelines: Mutex::default(),
+            health,
+            store: store.into(),
+            aside: Counts::default(),
         }
+    }
+
+    /// It has such a pipeline, which may not run yet.
+    pub(crate) fn expects(&self, pipeline: &str) {
+        self.health.knows(pipeline);
+        self.change(pipeline, |_| {});
+    }
+
+    /// What its pipelines depend on.
+    pub(crate) const fn health(&self) -> &Arc<Health> {
+        &self.health
+    }
+
+    /// What is set aside.
+    pub(crate) const fn aside(&self) -> &Counts {
+        &self.aside
     }
 
     /// Its pipelines run.
@@ -142,22 +185,34 @@ impl Status {
     }
 
     pub(crate) fn readiness(&self) -> Readiness {
+        let has_begun = self.has_begun.load(Ordering::Relaxed);
         let pipelines = self.lock().clone();
         let pipelines = pipelines.into_iter().map(|(name, pipeline)| {
             let restored = pipeline.streamed.map(|it| Reach::of(&it.restored()));
             let is_open = restored.as_ref().is_some_and(|it| !it.is_done());
-            let state = if is_open {
-                Doing::Restoring
-            } else {
-                Doing::Running
+            let reasons = self.health.reasons(&name);
+            let state = match reasons.first() {
+                Some(because) => Doing::Waiting(because.reason),
+                None if !has_begun => Doing::Starting,
+                None if is_open => Doing::Restoring,
+                None => Doing::Running,
             };
-            (name, PipelineReadiness { state, restored })
+            let readiness = PipelineReadiness {
+                state,
+                reasons,
+                restored,
+            };
+            (name, readiness)
         });
         let pipelines: BTreeMap<_, _> = pipelines.collect();
+        let mut states = pipelines.values().map(|it| it.state);
+        let waiting = states.find(|state| matches!(state, Doing::Waiting(_)));
         let state = if *self.is_stopped.borrow() {
             Doing::Stopping
-        } else if !self.has_begun.load(Ordering::Relaxed) {
+        } else if !has_begun {
             Doing::Starting
+        } else if let Some(waiting) = waiting {
+            waiting
         } else if pipelines.values().any(|it| it.state == Doing::Restoring) {
             Doing::Restoring
         } else {

@@ -42,6 +42,14 @@ pub enum Code {
     SourceUnavailable,
     /// The target of an effect cannot be opened or written.
     TargetUnavailable,
+    /// The target of an effect was not reached.
+    TargetAway,
+    /// The target of an effect fails with one message after the other.
+    TargetFailing,
+    /// The program of an effect ends before its first answer, or answers with nonsense.
+    HandlerBroken,
+    /// None of the first messages of a pipeline has a usable key.
+    NoUsableKey,
     /// Another process writes the target of an effect.
     TargetInUse,
     /// The target file is shorter than what the store recorded of it.
@@ -85,6 +93,10 @@ impl Code {
         Self::StorePoisoned,
         Self::SourceUnavailable,
         Self::TargetUnavailable,
+        Self::TargetAway,
+        Self::TargetFailing,
+        Self::HandlerBroken,
+        Self::NoUsableKey,
         Self::TargetInUse,
         Self::TargetShortened,
         Self::ExportDamaged,
@@ -118,6 +130,10 @@ impl Code {
             Self::StorePoisoned => "store-poisoned",
             Self::SourceUnavailable => "source-unavailable",
             Self::TargetUnavailable => "target-unavailable",
+            Self::TargetAway => "target-away",
+            Self::TargetFailing => "target-failing",
+            Self::HandlerBroken => "handler-broken",
+            Self::NoUsableKey => "no-usable-key",
             Self::TargetInUse => "target-in-use",
             Self::TargetShortened => "target-shortened",
             Self::ExportDamaged => "export-damaged",

@@ -5,7 +5,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use semel_core::port::source::DeliveryId;
 use semel_core::{
-    ByteString, Duplicate, Error, FencingToken, Grant, Operation, StateKind, Unusable,
+    ByteString, Code, Duplicate, Error, FencingToken, Grant, Operation, StateKind, Unusable,
 };
 
 use crate::summary::Fate;
@@ -161,6 +161,11 @@ pub enum Event<'a> {
         /// Why.
         error: &'a Error,
     },
+    /// The broker of the source is there again, after it was told that it is away.
+    SourceBack {
+        /// For how long it was.
+        lasted: Duration,
+    },
     /// The place that an effect publishes to, or that dead letters go to, takes none now; it is tried
     /// again, and what waits for it is not acknowledged.
     TargetAway {
@@ -168,6 +173,28 @@ pub enum Event<'a> {
         error: &'a Error,
         /// When it is tried again.
         wait: Duration,
+    },
+    /// The place that was told to be away takes what is published again.
+    TargetBack {
+        /// For how long it was away.
+        lasted: Duration,
+    },
+    /// The pipeline begins no more effects, but for one message at a time that tries its target. Told once when
+    /// it begins; another one, of another cause, takes its place.
+    Paused {
+        /// What is wrong.
+        cause: Pause,
+        /// The failure, one line without secrets.
+        error: &'a str,
+        /// When the first message is tried.
+        wait: Duration,
+    },
+    /// The pause is over. Told once.
+    Resumed {
+        /// What was wrong last.
+        cause: Pause,
+        /// How long the pause took, from its first cause on.
+        lasted: Duration,
     },
     /// The broker takes no such dead letter, whenever it is tried. It is in the store alone, and the
     /// delivery is acknowledged.
@@ -196,6 +223,32 @@ pub enum Event<'a> {
         /// Started operations found in doubt.
         doubted: u64,
     },
+}
+
+/// Why a pipeline begins no more effects for now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum Pause {
+    /// The target was not reached at all.
+    TargetAway,
+    /// One and the same failure came so often in a row that it is none of the messages.
+    TargetFailing,
+    /// The program that is handed the messages ends before its first answer, or answers with nonsense.
+    HandlerBroken,
+}
+
+impl Pause {
+    /// Every cause.
+    pub const ALL: &[Self] = &[Self::TargetAway, Self::TargetFailing, Self::HandlerBroken];
+
+    /// Its code.
+    pub const fn code(self) -> Code {
+        match self {
+            Self::TargetAway => Code::TargetAway,
+            Self::TargetFailing => Code::TargetFailing,
+            Self::HandlerBroken => Code::HandlerBroken,
+        }
+    }
 }
 
 /// The message that an event is about.

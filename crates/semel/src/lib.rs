@@ -51,7 +51,7 @@ pub use semel_engine::{
 /// Watching, and the inputs that are handed in.
 #[doc(inline)]
 pub use semel_engine::{
-    event::{Event, Observer, Origin, Unobserved},
+    event::{Event, Observer, Origin, Pause, Unobserved},
     system::{SystemClock, SystemEntropy},
 };
 

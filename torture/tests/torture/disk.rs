@@ -1,6 +1,8 @@
 //! Full disks and read-only ones: said clearly, nothing half written, and done once there is room.
 
 use std::collections::BTreeSet;
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, TcpStream};
 use std::thread::sleep;
 use std::time::Duration;
 
@@ -22,6 +24,58 @@ fn an_embedded_store_on_a_full_disk_can_be_stopped_and_goes_on_later() {
     let scene = Scene::new("embedded:DISK/data", "charged.ndjson");
     scene.disk.fill(48 << 10);
     scene.stops_and_goes_on("[store-full]", 3);
+}
+
+#[test]
+#[ignore = "needs the semel binary: cargo xtask test runs it"]
+fn a_worker_whose_store_is_full_is_not_ready_until_there_is_room() {
+    for (store, left) in [
+        ("embedded:DISK/data", 48 << 10),
+        ("sqlite:DISK/s.db", 400 << 10),
+    ] {
+        let scene = Scene::new(store, "charged.ndjson");
+        let port = free_port::take().expect("a free port");
+        let config = scene.site.text("semel.toml");
+        let config =
+            format!("{config}[admin]\nlisten = \"127.0.0.1:{port}\"\nready_after = \"2s\"\n");
+        std::fs::write(scene.site.path("semel.toml"), config).expect("a configuration");
+        scene.disk.fill(left);
+        let run = scene.start();
+        scene.wait_for("[store-full]");
+        let mut answer = String::new();
+        for _ in 0..600 {
+            answer = readiness(port);
+            if answer.starts_with("HTTP/1.1 503") && answer.contains("store-full") {
+                break;
+            }
+            sleep(Duration::from_millis(10));
+        }
+        assert!(answer.contains("\"reason\":\"store-away\""), "{answer}");
+        // That it can be read makes it no readier.
+        sleep(Duration::from_secs(4));
+        assert!(readiness(port).starts_with("HTTP/1.1 503"));
+        scene.disk.free();
+        let (status, _) = run.wait_at_most(LONGEST_RUN);
+        let said = scene.said();
+        assert_eq!(status.code(), Some(0), "{said}");
+        assert_eq!(said.matches("the store is away").count(), 1, "{said}");
+        assert_eq!(
+            said.matches("the store answers again after").count(),
+            1,
+            "{said}"
+        );
+        scene.check_output();
+    }
+}
+
+/// What a worker answers that is asked whether it is ready.
+fn readiness(port: u16) -> String {
+    let mut answer = String::new();
+    if let Ok(mut stream) = TcpStream::connect((Ipv4Addr::LOCALHOST, port)) {
+        let _ = stream.write_all(b"GET /readyz HTTP/1.1\r\nHost: semel\r\n\r\n");
+        let _ = stream.read_to_string(&mut answer);
+    }
+    answer
 }
 
 #[test]

@@ -51,11 +51,13 @@ enum State {
 struct News {
     revoked: Vec<DeliveryId>,
     away: Option<Error>,
+    is_back: bool,
 }
 
 struct Trouble {
     error: Error,
     tell_at: Instant,
+    is_told: bool,
 }
 
 /// A trouble that is over by then is not told.
@@ -129,12 +131,16 @@ impl AmqpSource {
         if let Some(error) = self.news.away.take() {
             return Some(Fetched::Away(error));
         }
+        if std::mem::take(&mut self.news.is_back) {
+            return Some(Fetched::Back);
+        }
         let trouble = self.trouble.as_mut()?;
         let now = Instant::now();
         if trouble.tell_at > now {
             return None;
         }
         trouble.tell_at = now + AGAIN;
+        trouble.is_told = true;
         Some(Fetched::Away(trouble.error.clone()))
     }
 
@@ -156,13 +162,20 @@ impl AmqpSource {
             self.news.away = Some(error.clone());
         }
         self.worry(error, now);
+        if let Some(trouble) = &mut self.trouble {
+            trouble.is_told |= is_timed_out;
+        }
     }
 
     /// To be told unless it is over soon.
     fn worry(&mut self, error: Error, now: Instant) {
-        let tell_at = self.trouble.take().map(|trouble| trouble.tell_at);
-        let tell_at = tell_at.unwrap_or(now + GRACE);
-        self.trouble = Some(Trouble { error, tell_at });
+        let known = self.trouble.take();
+        let (tell_at, is_told) = known.map_or((now + GRACE, false), |it| (it.tell_at, it.is_told));
+        self.trouble = Some(Trouble {
+            error,
+            tell_at,
+            is_told,
+        });
     }
 
     /// Takes in what became of the try to connect.
@@ -173,7 +186,7 @@ impl AmqpSource {
         match made {
             Ok(session) => {
                 self.state = State::Up(Box::new(session));
-                self.trouble = None;
+                self.news.is_back = self.trouble.take().is_some_and(|trouble| trouble.is_told);
                 self.pause = SHORTEST_PAUSE;
                 self.has_told = false;
             }

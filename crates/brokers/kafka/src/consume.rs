@@ -39,8 +39,13 @@ impl ClientContext for Context {
     fn error(&self, error: KafkaError, reason: &str) {
         self.trouble.note(&error, reason);
         if let Some(code) = error.rdkafka_error_code() {
+            let error = away(code, &self.options, &self.trouble);
             let mut state = self.shared.lock();
-            state.away(away(code, &self.options, &self.trouble));
+            if is_unreached(code) {
+                state.unreached(error);
+            } else {
+                state.away(error);
+            }
             drop(state);
             self.shared.tell();
         }
@@ -171,6 +176,11 @@ impl Consuming<'_> {
             if let Some(end) = state.end {
                 return end;
             }
+            if state.is_to_look() {
+                drop(state);
+                self.look();
+                continue;
+            }
             let (count, bytes) = state.ready();
             let is_full =
                 count >= MOST_READY || bytes >= MOST_READY_BYTES || state.all_are_early(MOST_EARLY);
@@ -194,6 +204,14 @@ impl Consuming<'_> {
                 self.read();
             }
         }
+    }
+
+    /// Looks whether a broker is reached again. What is read by then waits so long.
+    fn look(&self) {
+        let topic = self.consumer.context().options.topics.first();
+        let found = self.consumer.fetch_metadata(topic.map(|it| &**it), LOOK);
+        self.shared.lock().looked(found.is_ok());
+        self.shared.tell();
     }
 
     /// Deals with what the consumer has been told. Records come elsewhere, so it waits here only while there is no
@@ -258,6 +276,17 @@ impl Consuming<'_> {
     }
 }
 
+/// Whether it says that a broker is not reached, and nothing of what it would answer.
+const fn is_unreached(code: RDKafkaErrorCode) -> bool {
+    matches!(
+        code,
+        RDKafkaErrorCode::AllBrokersDown
+            | RDKafkaErrorCode::BrokerTransportFailure
+            | RDKafkaErrorCode::OperationTimedOut
+            | RDKafkaErrorCode::Resolve
+    )
+}
+
 /// Pauses those of which there is so much.
 fn pause(
     consumer: &BaseConsumer<Context>,
@@ -293,6 +322,8 @@ fn turn(
     }
 }
 
+/// How long a broker has for the answer to a look.
+const LOOK: Duration = Duration::from_millis(500);
 /// How long a poll waits for the first record.
 const POLL: Duration = Duration::from_millis(50);
 /// Records that are read before they are handed on.

@@ -45,11 +45,23 @@ pub(crate) struct State {
     pub(crate) is_in_doubt: bool,
     away: Option<Error>,
     told_away: Option<(String, Instant)>,
+    /// No broker is reached, as far as librdkafka says.
+    unreached: Option<Unreached>,
+    /// Whether it is to be told that one is again.
+    is_back: bool,
     failed: Option<Error>,
     /// How the end was asked for.
     pub(crate) end: Option<End>,
     /// Whether the consuming thread is gone.
     pub(crate) is_over: bool,
+}
+
+/// An outage that may be over soon.
+struct Unreached {
+    error: Error,
+    since: Instant,
+    looked_at: Instant,
+    is_told: bool,
 }
 
 /// How a consumer ends.
@@ -87,6 +99,7 @@ pub(crate) enum Found {
     Deliveries(Vec<Delivery>),
     Revoked(Vec<DeliveryId>),
     Away(Error),
+    Back,
     Failed(Error),
     Nothing,
 }
@@ -288,6 +301,10 @@ impl State {
         if let Some(error) = &self.failed {
             return Found::Failed(error.clone());
         }
+        if std::mem::take(&mut self.is_back) {
+            self.told_away = None;
+            return Found::Back;
+        }
         if let Some(error) = self.away.take() {
             let text = error.to_string();
             let is_told = self
@@ -407,11 +424,50 @@ impl State {
         self.away = Some(error);
     }
 
+    /// Notes that no broker is reached, which is told unless it is over soon.
+    pub(crate) fn unreached(&mut self, error: Error) {
+        let now = Instant::now();
+        let unreached = self.unreached.get_or_insert_with(|| Unreached {
+            error: error.clone(),
+            since: now,
+            looked_at: now,
+            is_told: false,
+        });
+        unreached.error = error;
+    }
+
+    /// Whether somebody should look if a broker is reached again.
+    pub(crate) fn is_to_look(&self) -> bool {
+        let unreached = self.unreached.as_ref();
+        unreached.is_some_and(|it| it.looked_at.elapsed() >= LOOK_EVERY)
+    }
+
+    /// Takes note of what such a look has found.
+    pub(crate) fn looked(&mut self, is_reached: bool) {
+        let Some(mut unreached) = self.unreached.take() else {
+            return;
+        };
+        if is_reached {
+            self.is_back |= unreached.is_told;
+            return;
+        }
+        unreached.looked_at = Instant::now();
+        if !unreached.is_told && unreached.since.elapsed() >= GRACE {
+            unreached.is_told = true;
+            self.away(unreached.error.clone());
+        }
+        self.unreached = Some(unreached);
+    }
+
     pub(crate) fn failed(&mut self, error: Error) {
         self.failed.get_or_insert(error);
     }
 }
 
+/// How long no broker may be reached unmentioned.
+const GRACE: Duration = Duration::from_millis(1_500);
+/// Between two looks whether one is again.
+const LOOK_EVERY: Duration = Duration::from_millis(500);
 /// How often the same reason for being away is told.
 const TELL_EVERY: Duration = Duration::from_secs(10);
 

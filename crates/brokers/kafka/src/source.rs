@@ -102,6 +102,7 @@ impl Source for KafkaSource {
                 }
                 Found::Revoked(deliveries) => return Ok(Fetched::Revoked(deliveries)),
                 Found::Away(error) => return Ok(Fetched::Away(error)),
+                Found::Back => return Ok(Fetched::Back),
                 Found::Failed(error) => return Err(error),
                 Found::Nothing => self.shared.arrived().await,
             }
@@ -131,7 +132,11 @@ impl Source for KafkaSource {
         }
         match self.shared.lock().fetch(1) {
             Found::Failed(error) => Err(error),
-            Found::Deliveries(_) | Found::Revoked(_) | Found::Away(_) | Found::Nothing => Ok(()),
+            Found::Deliveries(_)
+            | Found::Revoked(_)
+            | Found::Away(_)
+            | Found::Back
+            | Found::Nothing => Ok(()),
         }
     }
 

@@ -17,7 +17,9 @@ use crate::options::Options;
 use crate::pull::{Arrived, Pull};
 use crate::settle::{self, Heard, RESPITE, Told};
 
-/// How long a broker may be away unmentioned, and how often it is mentioned.
+/// How long a broker may be away unmentioned.
+const GRACE: Duration = Duration::from_secs(2);
+/// How often it is mentioned then.
 const MENTION: Duration = Duration::from_secs(3);
 /// How long to wait between two tries to connect.
 const PAUSE: Duration = Duration::from_millis(300);
@@ -37,6 +39,8 @@ pub struct NatsSource {
     pull: Option<Pull>,
     connecting: Option<Connecting>,
     outage: Option<Outage>,
+    /// Whether it is to be told that the broker is there again.
+    is_back: bool,
     findings: Vec<String>,
     arrived: VecDeque<Arrived>,
     held: Held,
@@ -53,6 +57,19 @@ struct Outage {
     /// When to try again.
     try_at: Instant,
     error: Option<Error>,
+    /// Whether it was mentioned.
+    is_told: bool,
+}
+
+impl Outage {
+    fn new(now: Instant) -> Self {
+        Self {
+            mention_at: now + GRACE,
+            try_at: now,
+            error: None,
+            is_told: false,
+        }
+    }
 }
 
 impl NatsSource {
@@ -69,6 +86,7 @@ impl NatsSource {
             pull: None,
             connecting: None,
             outage: None,
+            is_back: false,
             findings: Vec::new(),
             arrived: VecDeque::new(),
             held: Held::default(),
@@ -106,11 +124,7 @@ impl NatsSource {
                 }
             }
             let now = Instant::now();
-            let outage = self.outage.get_or_insert(Outage {
-                mention_at: now + MENTION,
-                try_at: now,
-                error: None,
-            });
+            let outage = self.outage.get_or_insert(Outage::new(now));
             if self.connecting.is_none() {
                 sleep_until(outage.try_at.min(outage.mention_at)).await;
                 if outage.try_at <= Instant::now() {
@@ -129,7 +143,7 @@ impl NatsSource {
             match connected {
                 Some(Ok(pull)) => {
                     self.connecting = None;
-                    self.outage = None;
+                    self.is_back |= self.outage.take().is_some_and(|outage| outage.is_told);
                     self.findings.clone_from(&pull.facts.findings);
                     self.pull = Some(pull);
                 }
@@ -139,6 +153,7 @@ impl NatsSource {
                 }
                 None => {
                     outage.mention_at = Instant::now() + MENTION;
+                    outage.is_told = true;
                     let silent = || {
                         let message = format!("{} does not answer", self.address.name);
                         away(Code::SourceUnavailable, message)
@@ -157,11 +172,7 @@ impl NatsSource {
             return Err(error);
         }
         let now = Instant::now();
-        let outage = self.outage.get_or_insert(Outage {
-            mention_at: now + MENTION,
-            try_at: now,
-            error: None,
-        });
+        let outage = self.outage.get_or_insert(Outage::new(now));
         outage.try_at = now + PAUSE;
         outage.error = Some(error);
         Ok(())
@@ -183,7 +194,7 @@ impl NatsSource {
         told
     }
 
-    /// Waits until something has come.
+    /// Waits until something has come, or the broker is there again of which it was told that it is away.
     async fn some(&mut self, max: usize) -> Result<()> {
         loop {
             self.up().await?;
@@ -192,6 +203,9 @@ impl NatsSource {
                 // It has ended the connection, so the next round makes another.
                 Err(_) => continue,
                 Ok(()) => {}
+            }
+            if self.is_back {
+                return Ok(());
             }
             let Some(pull) = &mut self.pull else {
                 continue;
@@ -256,6 +270,7 @@ impl Source for NatsSource {
     async fn fetch(&mut self, max: usize) -> Result<Fetched> {
         let max = max.max(1);
         match self.some(max).await {
+            Ok(()) if std::mem::take(&mut self.is_back) => Ok(Fetched::Back),
             Ok(()) => Ok(Fetched::Deliveries(self.hand_out(max))),
             Err(error) if is_for_good(&error) => Err(error),
             Err(error) => Ok(Fetched::Away(error)),

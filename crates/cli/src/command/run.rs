@@ -2,6 +2,7 @@
 
 pub(super) mod guarded;
 mod hindrance;
+mod holding;
 mod restoring;
 mod waiting;
 
@@ -26,12 +27,13 @@ use crate::assemble::{self, Layer};
 use crate::command::operate::tell_if_forward;
 use crate::command::preflight;
 use crate::command::run::guarded::{Guard, Guarded, Outlook, outlooks};
+use crate::command::run::waiting::Opened;
 use crate::command::summary::{self, Ended};
 use crate::config::{self, Accepted, Cache, Front, PipelineSettings, Settings};
 use crate::narrator::Narrator;
 use crate::place::Place;
 use crate::progress::Bars;
-use crate::status::{self, Counting, Status};
+use crate::status::{self, Counting, Health, Status, probe_store, probe_target};
 use crate::window::Gate;
 use crate::{Exit, output};
 
@@ -65,7 +67,13 @@ async fn run_all(settings: Settings, format: Output, log: Log) -> Result<Exit> {
     let narrator = Arc::new(Narrator::new(bars.clone(), log));
     let (stop, stopped) = watch::channel(false);
     let mut beside = JoinSet::new();
-    let status = Arc::new(Status::new(stopped.clone()));
+    let ready_after = settings.admin.ready_after;
+    let health = Arc::new(Health::new(ready_after, clock.clone()));
+    let shown = settings.store.absolute().to_string();
+    let status = Arc::new(Status::new(stopped.clone(), Arc::clone(&health), shown));
+    for pipeline in &settings.pipelines {
+        status.expects(&pipeline.pipeline.name);
+    }
     if let Some(address) = settings.admin.listen {
         beside.spawn(status::serve(address, Arc::clone(&status)).await?);
     }
@@ -79,13 +87,15 @@ async fn run_all(settings: Settings, format: Output, log: Log) -> Result<Exit> {
         accepted,
         clock.clone(),
         &bars,
+        &health,
         stopped.clone(),
     );
-    let Some(stores) = opened.await? else {
+    let Some(Opened { stores, is_new }) = opened.await? else {
         let ended = settings.pipelines.iter().map(never_begun).collect();
         return print(ended, accepted, format, &narrator, true).map(|()| Exit::Done);
     };
     tell_if_forward(&settings.store, before).await?;
+    holding::tell(&settings.store, &stores.store, is_new, &bars).await;
     let place = Place::of(&settings.store);
     let all = preflight::effects(&settings.pipelines);
     preflight::preflight(&settings.store, accepted, &stores, all).await?;
@@ -94,13 +104,10 @@ async fn run_all(settings: Settings, format: Output, log: Log) -> Result<Exit> {
         clock,
         entropy: Arc::new(SystemEntropy),
         claimant,
-        observer: match settings.admin.listen {
-            Some(_) => Arc::new(Counting {
-                status: Arc::clone(&status),
-                beside: narrator.clone(),
-            }),
-            None => narrator.clone(),
-        },
+        observer: Arc::new(Counting {
+            status: Arc::clone(&status),
+            beside: narrator.clone(),
+        }),
     };
     bars.note(&format!("worker {claimant}"));
     if !is_early {
@@ -123,6 +130,16 @@ async fn run_all(settings: Settings, format: Output, log: Log) -> Result<Exit> {
         surroundings.clock.clone(),
         surroundings.entropy.clone(),
     ));
+    beside.spawn(probe_store(
+        stores.clone(),
+        Arc::clone(&breaker),
+        Arc::clone(&health),
+        Arc::clone(&surroundings.observer),
+        probe_every(ready_after),
+    ));
+    if settings.admin.listen.is_some() {
+        watch(&mut beside, &settings, &stores, &status, &surroundings);
+    }
     let mut pipelines = JoinSet::new();
     for (pipeline, outlook) in settings.pipelines.into_iter().zip(outlooks) {
         bars.note(&banner(&pipeline, accepted, outlook));
@@ -156,6 +173,37 @@ async fn run_all(settings: Settings, format: Output, log: Log) -> Result<Exit> {
     let is_stopped = *stop.borrow();
     print(summaries, accepted, format, &narrator, is_stopped)?;
     failure.map_or_else(|| place.check().map(|()| Exit::Done), Err)
+}
+
+/// Looks at what nobody would hear of otherwise: targets of which nothing is asked, and what is set aside.
+fn watch(
+    beside: &mut JoinSet<()>,
+    settings: &Settings,
+    stores: &Stores,
+    status: &Arc<Status>,
+    around: &Surroundings,
+) {
+    let pipelines = settings.pipelines.iter().map(|it| &it.pipeline);
+    let counted = pipelines.map(|it| (it.name.clone(), it.scope.clone()));
+    let (counted, store) = (counted.collect(), stores.store.clone());
+    let counting = Arc::clone(status);
+    beside.spawn(async move { counting.aside().count(store, counted).await });
+    for pipeline in &settings.pipelines {
+        if let EffectSettings::Http(settings_of_target, _) = &pipeline.effect {
+            beside.spawn(probe_target(
+                settings_of_target.clone(),
+                pipeline.pipeline.name.clone(),
+                Arc::clone(status.health()),
+                Arc::clone(&around.observer),
+                probe_every(settings.admin.ready_after),
+            ));
+        }
+    }
+}
+
+/// Three times within the time after which silence counts.
+fn probe_every(ready_after: Duration) -> Duration {
+    ready_after / 3
 }
 
 /// Waits for all of them; one that fails ends the others. What came of them, and the first failure.

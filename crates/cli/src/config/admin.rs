@@ -1,20 +1,30 @@
 //! `[admin]`: where a worker says how it is.
 
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use super::fields::Fields;
 
 /// What is said to whoever asks over HTTP.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct AdminSettings {
     /// Where; nobody can ask without it.
     pub(crate) listen: Option<SocketAddr>,
+    /// How long a store, a source or a target may give no answer before the worker is not ready.
+    pub(crate) ready_after: Duration,
+}
+
+impl AdminSettings {
+    const DEFAULT: Self = Self {
+        listen: None,
+        ready_after: Duration::from_secs(30),
+    };
 }
 
 /// Reads it.
 pub(super) fn read(fields: &mut Fields<'_>) -> AdminSettings {
     let Some(mut table) = fields.optional_sub("admin") else {
-        return AdminSettings::default();
+        return AdminSettings::DEFAULT;
     };
     let listen = table.parsed_with("listen", |text| {
         text.parse().map_err(|_| {
@@ -22,6 +32,19 @@ pub(super) fn read(fields: &mut Fields<'_>) -> AdminSettings {
                 .to_owned()
         })
     });
+    let default = AdminSettings::DEFAULT.ready_after;
+    let ready_after = table.duration_or("ready_after", default);
+    if let Some(node) = table.node("ready_after")
+        && ready_after < SHORTEST
+    {
+        table.fault("ready_after", node, "must be a second at least");
+    }
     table.finish();
-    AdminSettings { listen }
+    AdminSettings {
+        listen,
+        ready_after,
+    }
 }
+
+/// Each of them is asked three times within.
+const SHORTEST: Duration = Duration::from_secs(1);

@@ -121,8 +121,8 @@ fn file(effect: &mut Fields<'_>, store: Option<&StoreUrl>) -> Option<EffectSetti
         fault(effect, "kind", message);
     }
     effect
-        .required_text("path")
-        .map(|path| EffectSettings::File { path: path.into() })
+        .required_path("path")
+        .map(|path| EffectSettings::File { path })
 }
 
 fn publish(kind: &str, effect: &mut Fields<'_>) -> Option<EffectSettings> {
@@ -212,7 +212,7 @@ fn exec(effect: &mut Fields<'_>) -> Option<EffectSettings> {
         }
         Some(_) => {}
     }
-    exec.command = effect.one_or_many("command", str::parse::<String>)?;
+    exec.command = effect.command()?;
     jsonl.command.clone_from(&exec.command);
     if let Err(error) = ExecEffect::new(exec.clone()) {
         let text = error.to_string();

@@ -142,7 +142,7 @@ pub(super) fn kafka(table: &mut Fields<'_>, has_id_header: bool) -> Option<SinkP
 fn nats(table: &mut Fields<'_>) -> Option<SinkPlace> {
     let url = url(table);
     let subject = table.required_text("subject").map(str::to_owned);
-    let credentials = table.text("credentials").map(PathBuf::from);
+    let credentials = table.path("credentials");
     Some(SinkPlace::Nats {
         url: url?,
         subject: subject?,

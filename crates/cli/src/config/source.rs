@@ -1,15 +1,17 @@
 //! Where messages come from: `[pipelines.NAME.source]`.
 
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use semel_broker_file::Format;
 use semel_tls::Tls;
 
 use super::fields::Fields;
+use super::paths;
 use super::suggest::suggestion;
 use super::tls;
+use super::tree::Node;
 use crate::secret::masked;
 
 /// Where messages come from.
@@ -117,7 +119,7 @@ pub(super) fn read(fields: &mut Fields<'_>) -> Option<SourceSettings> {
     let read = match source.required_text("kind") {
         Some("file") => {
             let format = format(&mut source);
-            let path = source.required_text("path").map(PathBuf::from);
+            let path = source.required_path("path");
             path.map(|path| SourceSettings::File { path, format })
         }
         Some("stdin") => Some(SourceSettings::Stdin {
@@ -180,10 +182,26 @@ pub(super) fn properties(fields: &mut Fields<'_>) -> Vec<(String, String)> {
         if is_secret(name) {
             table.show_entry(name, Some(node), "***".to_owned());
         } else if let Some(text) = node.value.as_text() {
-            table.show_entry(name, Some(node), text.to_owned());
+            table.show_entry(name, Some(node), property(name, node, text));
         }
     }
-    table.text_entries(str::parse::<String>)
+    let read = table.text_entries(str::parse::<String>).into_iter();
+    let resolved = read.map(|(name, text)| {
+        let node = table.entries().find(|(known, _)| **known == name);
+        let text = node.map_or(text.clone(), |(_, node)| property(&name, node, &text));
+        (name, text)
+    });
+    resolved.collect()
+}
+
+/// A property's value; that of `ssl.ca.location` and the like is a path.
+fn property(name: &str, node: &Node, text: &str) -> String {
+    let is_file = name.ends_with(".location") && text != "probe";
+    if !is_file {
+        return text.to_owned();
+    }
+    let path = paths::from(node.origin.folder(), Path::new(text));
+    path.to_string_lossy().into_owned()
 }
 
 /// Whether a property of librdkafka may be one that nobody should see.
@@ -200,7 +218,7 @@ fn nats(source: &mut Fields<'_>) -> Option<NatsSettings> {
     let stream = source.required_text("stream").map(str::to_owned);
     let consumer = source.required_text("consumer").map(str::to_owned);
     let subject = source.text("subject").map(str::to_owned);
-    let credentials = source.text("credentials").map(PathBuf::from);
+    let credentials = source.path("credentials");
     // Of all workers together, each of which asks for the next batch while one is worked on.
     let max_ack_pending = source.count_or("max_ack_pending", 1_000_000, 4_000);
     Some(NatsSettings {

@@ -7,6 +7,7 @@ use std::str::FromStr;
 use semel_core::Code;
 
 use super::fields::Fields;
+use super::paths;
 use super::refusal::Refusal;
 use super::suggest::suggestion;
 use super::tree::Origin;
@@ -52,6 +53,41 @@ impl StoreUrl {
         match self {
             Self::Memory | Self::Server(_) => None,
             Self::Embedded(path) | Self::Sqlite(path) => Some(path),
+        }
+    }
+
+    /// The same with its whole path.
+    pub(crate) fn absolute(&self) -> Self {
+        let whole = |path: &Path| {
+            let whole = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+            // Without what stands for the folder itself.
+            whole.components().collect()
+        };
+        match self {
+            Self::Memory | Self::Server(_) => self.clone(),
+            Self::Embedded(path) => Self::Embedded(whole(path)),
+            Self::Sqlite(path) => Self::Sqlite(whole(path)),
+        }
+    }
+
+    /// The same, as it was written in a file of `folder`.
+    fn written_in(self, folder: Option<&Path>) -> Self {
+        match self {
+            Self::Memory => Self::Memory,
+            Self::Embedded(path) => Self::Embedded(paths::from(folder, &path)),
+            Self::Sqlite(path) => Self::Sqlite(paths::from(folder, &path)),
+            Self::Server(ServerUrl { kind, secret }) => Self::Server(ServerUrl {
+                kind,
+                secret: paths::in_query(folder, &secret).into(),
+            }),
+        }
+    }
+
+    /// As it is written, secrets and all.
+    fn whole(&self) -> String {
+        match self {
+            Self::Server(url) => url.secret.to_string(),
+            Self::Memory | Self::Embedded(_) | Self::Sqlite(_) => self.to_string(),
         }
     }
 
@@ -280,7 +316,18 @@ impl fmt::Debug for ServerUrl {
 pub(super) fn read(fields: &mut Fields<'_>) -> Option<(StoreUrl, Accepted)> {
     let mut table = fields.optional_sub("store")?;
     let url = table.parsed_with("url", str::parse::<StoreUrl>);
+    let url = url.zip(table.node("url")).map(|(url, node)| {
+        let whole = url.clone().written_in(node.origin.folder());
+        if whole != url {
+            table.show_as("url", node, &whole.whole());
+        }
+        whole
+    });
     let url_file = table.secret_file("url_file", "url", str::parse::<StoreUrl>);
+    let url_file = url_file.map(|url| match table.path("url_file") {
+        Some(file) => url.written_in(paths::folder(&file)),
+        None => url,
+    });
     let written = match (table.node("url"), table.node("url_file")) {
         (Some(node), Some(_)) => {
             table.fault("url", node, "either `url` or `url_file`, not both");
@@ -293,7 +340,7 @@ pub(super) fn read(fields: &mut Fields<'_>) -> Option<(StoreUrl, Accepted)> {
     let accepted = accepted
         .into_iter()
         .fold(Accepted::default(), Accepted::and);
-    let default = StoreUrl::Embedded("./semel-data".into());
+    let default = StoreUrl::Embedded("./semel-data".into()).written_in(fields.origin.folder());
     if written.is_none() {
         table.default("url", default.to_string());
     }

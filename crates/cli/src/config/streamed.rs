@@ -83,7 +83,7 @@ fn transform(mut table: Fields<'_>) -> Option<JsonlSettings> {
     if !table.is_written("command") {
         table.missing("command");
     }
-    settings.command = table.one_or_many("command", str::parse::<String>)?;
+    settings.command = table.command()?;
     if let Err(error) = ExecEffect::new(ExecSettings::new(settings.command.clone())) {
         let text = error.to_string();
         let text = text.strip_prefix("command: ").unwrap_or(&text);

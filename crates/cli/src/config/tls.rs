@@ -1,7 +1,5 @@
 //! How a connection to a broker is encrypted: `tls` of a source, an effect or dead letters.
 
-use std::path::PathBuf;
-
 use semel_tls::Tls;
 
 use super::fields::Fields;
@@ -10,11 +8,10 @@ pub(super) fn read(fields: &mut Fields<'_>) -> Tls {
     let Some(mut table) = fields.optional_sub("tls") else {
         return Tls::default();
     };
-    let mut path = |name| table.text(name).map(PathBuf::from);
     let tls = Tls {
-        ca: path("ca"),
-        cert: path("cert"),
-        key: path("key"),
+        ca: table.path("ca"),
+        cert: table.path("cert"),
+        key: table.path("key"),
         server_name: table.text("server_name").map(Into::into),
     };
     match (&tls.cert, &tls.key) {

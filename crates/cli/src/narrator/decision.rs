@@ -1,11 +1,11 @@
 //! One decision of the engine, as it is logged.
 
-use semel_core::{Duplicate, Operation, StateKind};
+use semel_core::{Code, Duplicate, Operation, StateKind};
 use semel_engine::event::{Event, Origin};
 use semel_engine::pipeline::REPLAY_ID;
 use serde::Serialize;
 
-use super::wait_text;
+use super::{lasted_text, wait_text};
 use crate::output::Level;
 use crate::output::value::Span;
 
@@ -13,6 +13,8 @@ use crate::output::value::Span;
 /// out.
 #[derive(Debug, Default, Serialize)]
 pub(super) struct Decision<'a> {
+    /// None where it is of the worker as a whole.
+    #[serde(skip_serializing_if = "str::is_empty")]
     pipeline: &'a str,
     #[serde(rename = "decision")]
     name: &'static str,
@@ -285,8 +287,8 @@ impl<'a> Decision<'a> {
             Event::BreakerClosed { lasted } => {
                 self.name = "breaker_closed";
                 self.wait = Some(Span(lasted));
-                let lasted = wait_text(lasted);
-                self.warns(format!("the store answers again, after {lasted}"));
+                let lasted = lasted_text(lasted);
+                self.says(format!("the store answers again after {lasted}"));
             }
             Event::SourceAway { error } => {
                 self.name = "source_away";
@@ -294,15 +296,47 @@ impl<'a> Decision<'a> {
                 self.code = Some(error.code().as_str());
                 self.warns(format!("{error} [{}]; trying again", error.code()));
             }
+            Event::SourceBack { lasted } => {
+                self.name = "source_back";
+                self.wait = Some(Span(lasted));
+                let lasted = lasted_text(lasted);
+                self.says(format!("the broker is back after {lasted}"));
+            }
             Event::TargetAway { error, wait } => {
                 self.name = "target_away";
                 self.error = Some(error.to_string());
                 self.code = Some(error.code().as_str());
                 self.wait = Some(Span(wait));
-                let (code, wait) = (error.code(), wait_text(wait));
+                let code = error.code();
+                // Found by a probe, while nothing is sent.
+                let what = if code == Code::TargetAway {
+                    "the target is away"
+                } else {
+                    "cannot publish"
+                };
+                self.warns(format!("{what}: {error} [{code}]; trying again"));
+            }
+            Event::TargetBack { lasted } => {
+                self.name = "target_back";
+                self.wait = Some(Span(lasted));
+                let lasted = lasted_text(lasted);
+                self.says(format!("the target is back after {lasted}"));
+            }
+            Event::Paused { cause, error, wait } => {
+                self.name = "paused";
+                self.error = Some(error.to_owned());
+                self.code = Some(cause.code().as_str());
+                self.wait = Some(Span(wait));
+                let code = cause.code();
                 self.warns(format!(
-                    "cannot publish: {error} [{code}]; trying again in {wait}"
+                    "paused: {error} [{code}]; trying one message at a time"
                 ));
+            }
+            Event::Resumed { cause, lasted } => {
+                self.name = "resumed";
+                self.code = Some(cause.code().as_str());
+                self.wait = Some(Span(lasted));
+                self.says(format!("goes on after {}", wait_text(lasted)));
             }
             Event::DeadLetterRefused { coordinates, error } => {
                 self.name = "dead_letter_refused";
@@ -406,7 +440,11 @@ fn message(name: &str) -> &'static str {
         "breaker_opened" => "store away: tried by one call at a time",
         "breaker_closed" => "store answers again",
         "source_away" => "the broker is away: tried again",
-        "target_away" => "the place to publish to takes nothing now: tried again",
+        "source_back" => "the broker is back",
+        "target_back" => "the target is back",
+        "target_away" => "the target is away: tried again",
+        "paused" => "paused: one message at a time is tried",
+        "resumed" => "goes on after a pause",
         "dead_letter_refused" => "the broker takes no such dead letter: kept in the store alone",
         "revoked" => "deliveries go to another worker: what had not begun was given back",
         "unprotected" => "attempt without a claim, since the store is away",

@@ -121,6 +121,8 @@ fn a_decision_about_no_message_has_words_too() {
             error: &error,
             wait,
         },
+        Event::SourceBack { lasted: wait },
+        Event::TargetBack { lasted: wait },
         Event::DeadLetterRefused {
             coordinates: "in:1",
             error: &error,

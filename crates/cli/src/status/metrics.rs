@@ -31,6 +31,23 @@ pub(super) fn text(status: &Status) -> String {
             }
         }
     }
+    let name = "semel_breaker_open";
+    let help = "Whether the store is left alone, but for one call at a time: 1 or 0.";
+    text.family(name, "gauge", help);
+    let is_open = status.health().is_breaker_open();
+    text.sample(name, &[("store", &*status.store)], u64::from(is_open));
+    let name = "semel_source_connected";
+    text.family(name, "gauge", "Whether the source is there: 1 or 0.");
+    for (pipeline, is_connected) in status.health().sources() {
+        let labels = [("pipeline", &*pipeline)];
+        text.sample(name, &labels, u64::from(is_connected));
+    }
+    let name = "semel_set_aside";
+    text.family(name, "gauge", "What waits for a person now, by why.");
+    for (pipeline, why, count) in status.aside().all() {
+        let labels = [("pipeline", &*pipeline), ("why", why)];
+        text.sample(name, &labels, count);
+    }
     let counts = status.lock();
     let name = "semel_deliveries_total";
     text.family(name, "counter", "Deliveries by what became of them.");

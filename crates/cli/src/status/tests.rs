@@ -1,8 +1,11 @@
+use std::time::Duration;
+
 use http_body_util::BodyExt;
 use hyper::{Method, StatusCode};
 use semel_core::port::source::DeliveryId;
 use semel_engine::event::Unobserved;
 use semel_engine::summary::Fate;
+use semel_engine::system::SystemClock;
 use serde_json::{Value, json};
 
 use super::server::answer;
@@ -31,6 +34,13 @@ impl Streamed for Told {
     }
 }
 
+/// Of a worker without anything that fails.
+fn status(stopped: watch::Receiver<bool>) -> Status {
+    let clock = Arc::new(SystemClock::new());
+    let health = Health::new(Duration::from_secs(30), clock);
+    Status::new(stopped, Arc::new(health), "memory:")
+}
+
 async fn asked(status: &Status, path: &str) -> (u16, String) {
     let answer = answer(&Method::GET, path, status);
     let code = answer.status().as_u16();
@@ -47,7 +57,7 @@ async fn state(status: &Status) -> (u16, Value) {
 #[tokio::test]
 async fn a_worker_is_ready_when_it_has_begun_and_everything_is_restored() {
     let (stop, stopped) = watch::channel(false);
-    let status = Arc::new(Status::new(stopped));
+    let status = Arc::new(status(stopped));
     let (code, body) = state(&status).await;
     assert_eq!((code, &body["state"]), (503, &json!("starting")));
     let now = Arc::new(Mutex::new(Vec::new()));
@@ -85,7 +95,7 @@ async fn a_worker_is_ready_when_it_has_begun_and_everything_is_restored() {
 
 #[tokio::test]
 async fn metrics_tell_live_messages_from_those_that_were_sent_again() {
-    let status = Arc::new(Status::new(watch::channel(false).1));
+    let status = Arc::new(status(watch::channel(false).1));
     let counts = status.counting("a\"b", Arc::new(|_, _| {}));
     let mut summary = Summary::default();
     summary.sent_again = 1;
@@ -120,7 +130,7 @@ async fn metrics_tell_live_messages_from_those_that_were_sent_again() {
 
 #[tokio::test]
 async fn what_is_not_there_and_what_is_no_question_is_refused() {
-    let status = Status::new(watch::channel(false).1);
+    let status = status(watch::channel(false).1);
     assert_eq!(asked(&status, "/").await.0, 404);
     let refused = answer(&Method::POST, "/readyz", &status);
     assert_eq!(refused.status(), StatusCode::METHOD_NOT_ALLOWED);

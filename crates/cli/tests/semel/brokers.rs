@@ -1,12 +1,15 @@
 //! The binary behind real brokers: each message once, acknowledged when it is recorded, over a `kill -9` and
 //! over a broker that is not there.
 
+use std::net::ToSocketAddrs;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use rustix::process::Signal;
+use semel_conformance::proxy::Proxy;
 use semel_core::port::sink::{Publication, Sink};
 use tokio::runtime::Runtime;
 
+use crate::ready::{Admin, Outage};
 use crate::site::{Site, Summary, wait_for};
 
 #[cfg(feature = "amqp")]
@@ -27,8 +30,37 @@ trait Place {
     /// The table of the source, with the broker at `address`.
     fn source(&self, address: &str) -> String;
     fn address() -> String;
+    /// A way to the broker that can be cut off, and its address as it stands in the source.
+    fn way() -> Option<(Way, String)>;
     /// Publishes these, each confirmed.
     fn publish(&self, payloads: &[String]);
+}
+
+/// A proxy, and what moves its bytes.
+struct Way(Proxy, Runtime);
+
+impl std::ops::Deref for Way {
+    type Target = Proxy;
+
+    fn deref(&self) -> &Proxy {
+        &self.0
+    }
+}
+
+impl Way {
+    /// To the server of this url, and the url that leads through it.
+    fn to(url: &str) -> (Self, String) {
+        let behind = url.split_once("://").map_or(url, |(_, behind)| behind);
+        let place = behind.rsplit_once('@').map_or(behind, |(_, place)| place);
+        let place = place.split('/').next().unwrap_or(place);
+        let server = place.to_socket_addrs().expect("a place").next();
+        let runtime = runtime();
+        let entered = runtime.enter();
+        let proxy = Proxy::start(server.expect("an address"));
+        drop(entered);
+        let url = url.replace(place, &proxy.address().to_string());
+        (Self(proxy, runtime), url)
+    }
 }
 
 /// The tests of one kind of broker.
@@ -45,6 +77,10 @@ macro_rules! behind {
         #[test]
         fn a_broker_that_is_absent_is_waited_for() {
             crate::brokers::a_broker_that_is_absent_is_waited_for::<$place>();
+        }
+        #[test]
+        fn an_idle_worker_says_that_its_broker_is_gone_and_that_it_is_back() {
+            crate::brokers::an_idle_worker_says_that_its_broker_is_gone_and_that_it_is_back::<$place>();
         }
     };
 }
@@ -97,6 +133,45 @@ fn a_broker_that_is_absent_is_waited_for<P: Place>() {
     running.signal(Signal::TERM);
     let ended = running.wait().done();
     ended.summary().is(&[("deliveries", 0)]);
+}
+
+fn an_idle_worker_says_that_its_broker_is_gone_and_that_it_is_back<P: Place>() {
+    let Some((way, address)) = P::way() else {
+        return;
+    };
+    let place = P::new();
+    let site = site(&place, &address);
+    let admin = Admin::new();
+    let config = format!("{}\n{}", site.text("semel.toml"), admin.table());
+    site.write("semel.toml", config);
+    place.publish(&payments(0..5));
+    let mut running = site.start(&["run"]);
+    wait_for("what is there", || there(&site) == 5);
+    let outage = Outage {
+        pipeline: "payments",
+        reason: "source-away",
+        begins: "[source-unavailable]; trying again",
+        ends: "payments: the broker is back after ",
+    };
+    let gauge = |is: u8| format!("semel_source_connected{{pipeline=\"payments\"}} {is}");
+    outage.is_seen(
+        &mut running,
+        &admin,
+        || {
+            way.refuse(true);
+            way.cut_now();
+        },
+        || {
+            assert!(admin.shows(&gauge(0)));
+            way.heal();
+        },
+    );
+    assert!(admin.shows(&gauge(1)));
+    place.publish(&payments(5..9));
+    wait_for("the rest", || there(&site) == 9);
+    running.signal(Signal::TERM);
+    running.wait().done();
+    each_is_there_once(&site, 9);
 }
 
 /// Starts a run, waits until the output has `lines` lines, and asks for its end.

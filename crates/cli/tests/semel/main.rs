@@ -37,6 +37,7 @@ mod postgres;
 mod processes;
 mod protocol;
 mod quarantine;
+mod ready;
 #[cfg(feature = "redis")]
 mod redis;
 mod replay;

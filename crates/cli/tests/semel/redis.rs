@@ -261,6 +261,14 @@ fn a_store_that_is_away_is_waited_for() {
 }
 
 #[test]
+fn an_idle_worker_says_that_its_store_is_gone_and_that_it_is_back() {
+    let prefix = Prefix::new();
+    let url = prefix.url();
+    let place = crate::servers::place_of(&url);
+    crate::servers::an_idle_worker_says_that_its_store_is_gone_and_that_it_is_back(&url, &place);
+}
+
+#[test]
 fn a_wait_for_the_store_ends_when_asked_to() {
     let prefix = Prefix::new();
     let url = prefix.url();

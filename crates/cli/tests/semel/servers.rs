@@ -6,7 +6,7 @@
 )]
 
 use std::collections::BTreeSet;
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use rustix::process::Signal;
@@ -14,6 +14,7 @@ use semel_conformance::proxy::Proxy;
 use tokio::runtime::Runtime;
 
 use crate::operator::{fresh, items, member, object, worked};
+use crate::ready::{Admin, Outage};
 use crate::site::{Ended, Running, Site, WAITS, ended_or_stopped, wait_for};
 use crate::transfer::holdings;
 
@@ -165,7 +166,7 @@ pub(crate) fn a_store_that_is_away_is_waited_for(url: &str, place: &str) {
     proxy.refuse(false);
     let ended = running.wait().done();
     ended.summary().is(&[("deliveries", 2), ("applied", 2)]);
-    ended.says("the store answers, after");
+    ended.says("the store answers after");
     assert_eq!(site.sorted_lines("out").len(), 2);
 }
 
@@ -439,3 +440,36 @@ const BATTERY: &[&[&str]] = &[
 pub(crate) const PASSWORD: &str = "c4n4ry";
 /// The name of that user.
 pub(crate) const GUARDED: &str = "semel_guarded";
+
+/// An idle worker turns not ready when its store goes, and ready when it is back, and tells both once.
+#[track_caller]
+pub(crate) fn an_idle_worker_says_that_its_store_is_gone_and_that_it_is_back(
+    url: &str,
+    place: &str,
+) {
+    let (_runtime, proxy, site) = absent(url, place);
+    proxy.refuse(false);
+    let admin = Admin::new();
+    let config = site.text("semel.toml");
+    let config = config.replace("kind = \"file\", path = \"in\"", "kind = \"stdin\"");
+    site.write("semel.toml", format!("{config}\n{}", admin.table()));
+    let mut command = site.command();
+    let mut running = Running::start(command.arg("run").stdin(Stdio::piped()));
+    let outage = Outage {
+        pipeline: "p",
+        reason: "store-away",
+        begins: "the store is away: ",
+        ends: "the store answers again after ",
+    };
+    outage.is_seen(
+        &mut running,
+        &admin,
+        || {
+            proxy.refuse(true);
+            proxy.cut_now();
+        },
+        || proxy.heal(),
+    );
+    running.signal(Signal::TERM);
+    running.wait().done();
+}

@@ -62,6 +62,9 @@ pub enum Fetched {
     /// The broker cannot be reached, for this reason; the next call tries again. To be told once in a while,
     /// not once a try. What was handed over before may be handed over again, under other ids.
     Away(Error),
+    /// The broker that was told to be [`Fetched::Away`] is there again. Deliveries say so, too; this is for a
+    /// source that has none.
+    Back,
     /// There will never be more.
     Ended,
 }

@@ -60,6 +60,8 @@ pub(super) struct Desk<S> {
     reported_at: Duration,
     started_at: Duration,
     ended: bool,
+    /// When the source said first that its broker is away, while it is.
+    source_away_since: Option<Duration>,
     /// Why the source is of no more use: what runs is finished, then the run ends with this.
     failure: Option<Error>,
     summary: Summary,
@@ -130,6 +132,7 @@ impl<S: Store + Clone> Desk<S> {
             reported_at: started_at,
             started_at,
             ended: false,
+            source_away_since: None,
             failure: None,
             summary: Summary::default(),
             to_park: Vec::new(),
@@ -281,6 +284,7 @@ impl<S: Store + Clone> Desk<S> {
                 progress,
             } => {
                 self.progress = progress;
+                self.source_is_there();
                 let readable = incoming.iter().map(|incoming| incoming.delivery);
                 let unreadable = rejected.iter().map(|rejected| rejected.delivery);
                 self.in_hand.extend(readable.chain(unreadable));
@@ -293,10 +297,21 @@ impl<S: Store + Clone> Desk<S> {
             }
             Chunk::Revoked(deliveries) => self.revoked(&deliveries),
             Chunk::Away(error) => {
+                let now = self.now();
+                self.source_away_since.get_or_insert(now);
                 self.observe(&Event::SourceAway { error: &error });
             }
+            Chunk::Back => self.source_is_there(),
             Chunk::Ended => self.ended = true,
             Chunk::Failed(error) => self.failure = Some(error),
+        }
+    }
+
+    /// Tells, once, that the source is not away any more.
+    fn source_is_there(&mut self) {
+        if let Some(since) = self.source_away_since.take() {
+            let lasted = self.now().saturating_sub(since);
+            self.observe(&Event::SourceBack { lasted });
         }
     }
 

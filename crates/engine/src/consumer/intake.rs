@@ -26,6 +26,8 @@ pub(super) enum Chunk {
     Revoked(Vec<DeliveryId>),
     /// The source is away, and is asked again.
     Away(Error),
+    /// It is there again.
+    Back,
     /// There will never be more.
     Ended,
     /// The source failed for good.
@@ -178,6 +180,7 @@ impl<Src: Source> Reader<Src> {
             Ok(Fetched::Deliveries(deliveries)) => deliveries,
             Ok(Fetched::Revoked(deliveries)) => return Chunk::Revoked(deliveries),
             Ok(Fetched::Away(error)) => return Chunk::Away(error),
+            Ok(Fetched::Back) => return Chunk::Back,
             Ok(Fetched::Ended) => {
                 self.ended = true;
                 return Chunk::Ended;

@@ -35,6 +35,7 @@ impl Observer for Log {
     fn observe(&self, _pipeline: &str, event: &Event<'_>) {
         match event {
             Event::SourceAway { error } => self.note(format!("away: {error}")),
+            Event::SourceBack { .. } => self.note("back"),
             Event::Revoked {
                 deliveries,
                 given_back,
@@ -205,10 +206,15 @@ async fn a_broker_that_is_away_is_told_and_waited_for() {
         Answer::Now(Ok(Fetched::Away(away()))),
         Answer::Now(Ok(deliveries([0, 1]))),
         Answer::Now(Ok(Fetched::Away(away()))),
+        Answer::Now(Ok(Fetched::Away(away()))),
+        Answer::Now(Ok(Fetched::Back)),
+        Answer::Now(Ok(Fetched::Back)),
         Answer::Now(Ok(deliveries([2]))),
     ];
     let (summary, log) = run(answers, &begun, &may_end).await;
     assert_eq!(summary.of(Fate::Applied), 3);
-    assert_eq!(log.count("away: nobody answers"), 2, "{:?}", log.0);
+    // By what is delivered, or by its own word; once each.
+    assert_eq!(log.count("back"), 2, "{:?}", log.0);
+    assert_eq!(log.count("away: nobody answers"), 3, "{:?}", log.0);
     assert_eq!(log.count("closed"), 1);
 }

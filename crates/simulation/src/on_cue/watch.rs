@@ -4,7 +4,7 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use semel_core::{Code, Duplicate, Operation, StateKind};
-use semel_engine::event::{Event, Observer};
+use semel_engine::event::{Event, Observer, Pause};
 
 /// What was observed, in short.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,6 +35,8 @@ pub enum Seen {
         attempt: u32,
     },
     TargetAway,
+    Paused(Pause),
+    Resumed(Pause, Duration),
     DeadLetterRefused(String),
     Renewed(usize),
     Swept {
@@ -100,6 +102,8 @@ impl Observer for Watch {
                 attempt,
             },
             Event::TargetAway { .. } => Seen::TargetAway,
+            Event::Paused { cause, .. } => Seen::Paused(cause),
+            Event::Resumed { cause, lasted } => Seen::Resumed(cause, lasted),
             Event::DeadLetterRefused { coordinates, .. } => {
                 Seen::DeadLetterRefused(coordinates.to_owned())
             }

@@ -18,7 +18,7 @@ use hyper::{Method, Request};
 use tokio::time::{self, Instant};
 
 use semel_core::json::Document;
-use semel_core::{Error, ErrorKind, Result};
+use semel_core::{Code, Error, ErrorKind, Result};
 use semel_engine::effect::{Call, Effect, Verdict};
 
 use answer::Meaning;
@@ -123,6 +123,45 @@ impl HttpEffect {
             },
             connections,
         })
+    }
+}
+
+/// Looks whether the place of an effect is there, and sends it nothing.
+#[derive(Debug)]
+pub struct Probe(Connections);
+
+impl Probe {
+    /// A probe of where `settings` would send to. Needs a tokio runtime.
+    ///
+    /// # Errors
+    ///
+    /// As [`HttpEffect::new`]
+    pub fn new(settings: &Settings) -> Result<Self> {
+        Connections::new(Template::new(settings)?.target).map(Self)
+    }
+
+    /// Connects, over TLS where that is the way there, and closes the connection.
+    ///
+    /// # Errors
+    ///
+    /// `Unavailable` with code `target-away`: why that is not possible
+    ///
+    /// # Cancel safety
+    ///
+    /// Safe
+    pub async fn connect(&self, within: Duration) -> Result<()> {
+        let deadline = Instant::now() + within;
+        let Err(failure) = self.0.connect(deadline).await else {
+            return Ok(());
+        };
+        let cause = match failure {
+            Failure::Unsent(cause) | Failure::Broken(cause) => cause,
+            Failure::Late => "no connection in time".into(),
+        };
+        let message = format!("cannot reach {}: {cause}", self.0.masked());
+        Err(Error::new(ErrorKind::Unavailable, message)
+            .with_code(Code::TargetAway)
+            .not_applied())
     }
 }
 

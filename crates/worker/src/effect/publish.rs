@@ -16,6 +16,7 @@ use semel_engine::effect::{BulkEffect, Call, Class, OnDoubt, Verdict};
 use semel_engine::event::{Event, Observer};
 use semel_engine::publication;
 use tokio::sync::watch;
+use tokio::time::Instant;
 
 use super::excerpt::one_line;
 use crate::settings::within_provider_window;
@@ -199,6 +200,7 @@ impl BulkEffect for PublishEffect {
                 }
             }
             let Some(why) = why else {
+                away.is_over();
                 break;
             };
             if !away.goes_on(&why).await {
@@ -235,7 +237,10 @@ pub(crate) async fn found(target: &dyn Target, around: Around) -> Result<Option<
             looked = target.look() => looked,
         };
         match looked {
-            Ok(facts) => return Ok(Some(facts)),
+            Ok(facts) => {
+                away.is_over();
+                return Ok(Some(facts));
+            }
             Err(error) if is_outage(&error) => {
                 if !away.goes_on(&error).await {
                     return Ok(None);
@@ -250,6 +255,8 @@ pub(crate) async fn found(target: &dyn Target, around: Around) -> Result<Option<
 struct Patience {
     around: Around,
     wait: Duration,
+    /// When it was found to be away.
+    since: Option<Instant>,
 }
 
 impl Patience {
@@ -257,6 +264,18 @@ impl Patience {
         Self {
             around,
             wait: FIRST_RETRY,
+            since: None,
+        }
+    }
+
+    /// Tells that it is there again, if it was away.
+    fn is_over(&mut self) {
+        if let Some(since) = self.since.take() {
+            let lasted = since.elapsed();
+            let Around {
+                pipeline, observer, ..
+            } = &self.around;
+            observer.observe(pipeline, &Event::TargetBack { lasted });
         }
     }
 
@@ -271,6 +290,7 @@ impl Patience {
             stop,
         } = &mut self.around;
         let wait = self.wait;
+        self.since.get_or_insert_with(Instant::now);
         observer.observe(pipeline, &Event::TargetAway { error, wait });
         self.wait = (wait * 2).min(LONGEST_RETRY);
         tokio::select! {

@@ -74,7 +74,7 @@ async fn an_acknowledgement_into_a_cut_connection_loses_nothing() {
     loop {
         match timeout(Duration::from_secs(1), source.fetch(100)).await {
             Ok(Ok(Fetched::Deliveries(again))) => waiting.extend(again),
-            Ok(Ok(Fetched::Revoked(_) | Fetched::Away(_))) => {}
+            Ok(Ok(Fetched::Revoked(_) | Fetched::Away(_) | Fetched::Back)) => {}
             Ok(other) => panic!("{other:?}"),
             Err(_) if waiting.is_empty() => {}
             Err(_) => break,

@@ -225,7 +225,7 @@ pub(crate) async fn take(source: &mut KafkaSource, count: usize) -> Vec<Delivery
                 got.extend(some);
             }
             Ok(Fetched::Revoked(revoked)) => source.requeue(&revoked).await.expect("a word"),
-            Ok(Fetched::Away(_)) => {}
+            Ok(Fetched::Away(_) | Fetched::Back) => {}
             other => panic!("{other:?}"),
         }
     }

@@ -2,6 +2,7 @@
 
 mod cluster;
 mod hazards;
+mod idle;
 mod laws;
 mod look;
 mod own;

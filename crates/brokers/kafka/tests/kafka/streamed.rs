@@ -116,7 +116,7 @@ impl Member {
                 self.source.requeue(&revoked).await.expect("a word");
                 Vec::new()
             }
-            Fetched::Away(_) => Vec::new(),
+            Fetched::Away(_) | Fetched::Back => Vec::new(),
             Fetched::Ended => panic!("it never ends"),
         }
     }
@@ -548,7 +548,7 @@ async fn refusal(flow: &Flow) -> String {
     loop {
         let fetched = timeout(Duration::from_secs(30), member.source.fetch(1)).await;
         match fetched.expect("an answer") {
-            Ok(Fetched::Away(_)) => {}
+            Ok(Fetched::Away(_) | Fetched::Back) => {}
             Ok(other) => panic!("{other:?}"),
             Err(error) => {
                 assert_eq!(error.kind(), ErrorKind::InvalidConfig, "{error}");

@@ -24,7 +24,7 @@ async fn rest(source: &mut Again) -> Result<Vec<Delivery>, Error> {
         let fetched = timeout(Duration::from_secs(40), source.fetch(300));
         match fetched.await.expect("something comes, or the end")? {
             Fetched::Deliveries(some) => all.extend(some),
-            Fetched::Away(_) => {}
+            Fetched::Away(_) | Fetched::Back => {}
             Fetched::Ended => return Ok(all),
             other @ Fetched::Revoked(_) => panic!("{other:?}"),
         }

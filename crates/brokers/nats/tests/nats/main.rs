@@ -26,7 +26,7 @@ pub(crate) async fn some(source: &mut NatsSource, max: usize) -> Vec<Delivery> {
         loop {
             match source.fetch(max).await {
                 Ok(Fetched::Deliveries(some)) => return some,
-                Ok(Fetched::Away(_)) => {}
+                Ok(Fetched::Away(_) | Fetched::Back) => {}
                 other => panic!("{other:?}"),
             }
         }

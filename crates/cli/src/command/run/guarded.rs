@@ -80,6 +80,7 @@ pub(super) struct Guard {
     looking: Option<Look>,
     try_at: Instant,
     tell_at: Instant,
+    is_told: bool,
 }
 
 type Look = Pin<Box<dyn Future<Output = Result<Option<Reach>>> + Send>>;
@@ -100,6 +101,7 @@ impl Guard {
             looking: None,
             try_at: now,
             tell_at: now,
+            is_told: false,
         }
     }
 
@@ -122,6 +124,7 @@ impl Guard {
                 Err(error) if is_away(&error) => {
                     if now >= self.tell_at {
                         self.tell_at = now + MENTION;
+                        self.is_told = true;
                         return Ok(Some(error));
                     }
                 }
@@ -139,7 +142,11 @@ impl<S: Source> Source for Guarded<S> {
             if let Some(error) = guard.pass().await? {
                 return Ok(Fetched::Away(error));
             }
+            let is_told = guard.is_told;
             self.guard = None;
+            if is_told {
+                return Ok(Fetched::Back);
+            }
         }
         self.source.fetch(max).await
     }

@@ -10,7 +10,16 @@ use tokio::time::{Instant, sleep};
 
 use crate::assemble;
 use crate::config::{Accepted, StoreUrl};
+use crate::narrator::lasted_text;
 use crate::progress::Bars;
+use crate::status::Health;
+
+/// A store that was opened.
+pub(super) struct Opened {
+    pub(super) stores: Stores,
+    /// Whether it was made just now.
+    pub(super) is_new: bool,
+}
 
 /// Opens the store. One on a server that is away is told once and tried again until it is there; none where
 /// a stop was asked for before.
@@ -21,23 +30,25 @@ pub(super) async fn store(
     accepted: Accepted,
     clock: Arc<dyn Clock>,
     bars: &Bars,
+    health: &Health,
     mut stop: watch::Receiver<bool>,
-) -> Result<Option<Stores>> {
+) -> Result<Option<Opened>> {
     let mut away_since = None;
     loop {
         let opened = tokio::select! {
             biased;
             _ = stop.wait_for(|is_asked| *is_asked) => return Ok(None),
-            opened = assemble::store(url, accepted, Arc::clone(&clock)) => opened,
+            opened = open(url, accepted, &clock) => opened,
         };
         match opened {
-            Ok(stores) => {
+            Ok(opened) => {
                 if let Some(since) = away_since {
                     tell_return(bars, since);
                 }
-                return Ok(Some(stores));
+                return Ok(Some(opened));
             }
             Err(error) if url.is_server() && is_away(&error) => {
+                health.store_failed(&error);
                 if away_since.is_none() {
                     away_since = Some(Instant::now());
                     let error = assemble::at_store(url, error);
@@ -54,9 +65,24 @@ pub(super) async fn store(
     }
 }
 
+/// Looks first, so that it is known whether the store was there before.
+async fn open(url: &StoreUrl, accepted: Accepted, clock: &Arc<dyn Clock>) -> Result<Opened> {
+    let was_there = match assemble::is_there(url).await {
+        Ok(was_there) => was_there,
+        Err(error) if url.is_server() && is_away(&error) => return Err(error),
+        // Opening it says more.
+        Err(_) => true,
+    };
+    let stores = assemble::store(url, accepted, Arc::clone(clock)).await?;
+    Ok(Opened {
+        stores,
+        is_new: !was_there || *url == StoreUrl::Memory,
+    })
+}
+
 fn tell_return(bars: &Bars, since: Instant) {
-    let lasted = since.elapsed().as_secs();
-    bars.note(&format!("the store answers, after {lasted}s"));
+    let lasted = lasted_text(since.elapsed());
+    bars.note(&format!("the store answers after {lasted}"));
 }
 
 /// Whether the server may be there later without anybody's doing. All else is wrong now and stays so: tables

@@ -135,19 +135,20 @@ impl<'a> Fields<'a> {
         stands_for: &'static str,
         parse: impl FnOnce(&str) -> Result<T, E>,
     ) -> Option<T> {
-        let secret = self.parsed_with(name, |path| {
-            std::fs::read_to_string(path).map_err(|error| format!("cannot read `{path}`: {error}"))
-        })?;
+        let file = self.path(name)?;
         let node = self.node(name)?;
+        let shown = file.display();
+        let secret = std::fs::read_to_string(&file)
+            .map_err(|error| self.fault(name, node, format!("cannot read `{shown}`: {error}")))
+            .ok()?;
         if secret.trim().is_empty() {
-            let path = node.value.as_text().unwrap_or_default();
-            let message = format!("`{path}` is empty; it holds the {stands_for} and nothing else");
+            let message = format!("`{shown}` is empty; it holds the {stands_for} and nothing else");
             self.fault(name, node, message);
             return None;
         }
         if !self.is_written(stands_for) {
             self.known.insert(stands_for);
-            let origin = Origin::Named(node.value.as_text().unwrap_or_default().into());
+            let origin = Origin::Named(shown.to_string().into());
             self.found
                 .set(&self.path, stands_for, Shown::Hidden, origin);
         }

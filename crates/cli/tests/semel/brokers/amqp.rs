@@ -5,7 +5,7 @@ use lapin::types::{AMQPValue, FieldTable};
 use lapin::{Connection, ConnectionProperties};
 use semel_broker_amqp::{AmqpSink, SinkOptions};
 
-use super::{Place, behind, name, publish, runtime, server};
+use super::{Place, Way, behind, name, publish, runtime, server};
 
 /// A quorum queue.
 pub(super) struct Queue(pub(super) String);
@@ -49,6 +49,10 @@ impl Place for Queue {
 
     fn address() -> String {
         server("SEMEL_TEST_AMQP_URL", "rabbitmq")
+    }
+
+    fn way() -> Option<(Way, String)> {
+        Some(Way::to(&Self::address()))
     }
 
     fn publish(&self, payloads: &[String]) {

@@ -8,7 +8,7 @@ use std::process::Command;
 
 use semel_broker_kafka::{KafkaSink, SinkOptions};
 
-use super::{Place, behind, name, publish, runtime, server};
+use super::{Place, Way, behind, name, publish, runtime, server};
 
 pub(super) struct Topic(pub(super) String);
 
@@ -48,6 +48,11 @@ impl Place for Topic {
 
     fn address() -> String {
         server("SEMEL_TEST_KAFKA_URL", "kafka")
+    }
+
+    /// The brokers themselves say where they are. What the source makes of their absence is tested with its adapter.
+    fn way() -> Option<(Way, String)> {
+        None
     }
 
     fn publish(&self, payloads: &[String]) {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use semel_broker_nats::{NatsSink, SinkOptions};
 
 use super::{
-    Place, behind, each_is_there_once, name, payments, publish, runtime, server, site, until,
+    Place, Way, behind, each_is_there_once, name, payments, publish, runtime, server, site, until,
 };
 
 /// A stream and its one subject.
@@ -55,6 +55,10 @@ impl Place for Stream {
 
     fn address() -> String {
         server("SEMEL_TEST_NATS_URL", "nats")
+    }
+
+    fn way() -> Option<(Way, String)> {
+        Some(Way::to(&Self::address()))
     }
 
     fn publish(&self, payloads: &[String]) {

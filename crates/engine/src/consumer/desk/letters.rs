@@ -31,6 +31,8 @@ pub(in crate::consumer) struct Letters {
     wait: Duration,
     /// When it was last told that it is away.
     told_at: Option<Duration>,
+    /// When the first try failed, while they do.
+    away_since: Option<Duration>,
 }
 
 type Answers = Vec<Result<()>>;
@@ -55,6 +57,7 @@ impl Letters {
             retry_at: Duration::ZERO,
             wait: FIRST_RETRY,
             told_at: None,
+            away_since: None,
         }
     }
 
@@ -194,6 +197,10 @@ impl<S: Store + Clone> Desk<S> {
         } else {
             self.letters.wait = FIRST_RETRY;
             self.letters.told_at = None;
+            if let Some(since) = self.letters.away_since.take() {
+                let lasted = self.now().saturating_sub(since);
+                self.observe(&Event::TargetBack { lasted });
+            }
         }
     }
 
@@ -203,6 +210,7 @@ impl<S: Store + Clone> Desk<S> {
         let wait = self.jittered(self.letters.wait);
         self.letters.retry_at = now.saturating_add(wait);
         self.letters.wait = (self.letters.wait * 2).min(LONGEST_RETRY);
+        self.letters.away_since.get_or_insert(now);
         let told_at = self.letters.told_at;
         if told_at.is_none_or(|told_at| now.saturating_sub(told_at) >= TOLD_EVERY) {
             self.letters.told_at = Some(now);

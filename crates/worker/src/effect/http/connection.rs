@@ -118,7 +118,12 @@ impl Connections {
         None
     }
 
-    async fn connect(&self, deadline: Instant) -> Result<Connection, Failure> {
+    /// Where to, without secrets.
+    pub(super) fn masked(&self) -> &str {
+        self.target.masked()
+    }
+
+    pub(super) async fn connect(&self, deadline: Instant) -> Result<Connection, Failure> {
         let connect = async {
             let address = (self.target.host(), self.target.port());
             let stream = TcpStream::connect(address)

@@ -1,0 +1,110 @@
+//! What waits for a person now, pipeline by pipeline: counted from the store now and then, a page at a time, so that
+//! it is right after a restart and when an operator has changed it from elsewhere.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use semel_core::port::store::{ListQuery, Store};
+use semel_core::{Operation, Reason, Result, Scope, StateKind};
+use semel_worker::replay::Kind;
+use tokio::time::{Instant, sleep};
+
+/// The last counts.
+#[derive(Debug, Default)]
+pub(crate) struct Counts(Mutex<BTreeMap<Box<str>, [u64; 3]>>);
+
+/// A pipeline, and the scope of its keys.
+pub(crate) type Counted = (Box<str>, Scope);
+
+impl Counts {
+    /// Of each pipeline that was counted: its name, why something is set aside, and how much is.
+    pub(crate) fn all(&self) -> Vec<(Box<str>, &'static str, u64)> {
+        let counts = self.lock();
+        let each = counts.iter().flat_map(|(name, counts)| {
+            let counts = WHY.into_iter().zip(*counts);
+            counts.map(|(why, count)| (name.clone(), why, count))
+        });
+        each.collect()
+    }
+
+    /// Counts over and over for as long as the future is polled: every few seconds, and so that the store is not
+    /// busy with it for more than a twentieth of its time. While the store fails, the last counts stand.
+    pub(crate) async fn count(&self, store: impl Store, pipelines: Vec<Counted>) {
+        loop {
+            let begun = Instant::now();
+            for (name, scope) in &pipelines {
+                if let Ok(counts) = counts(&store, scope).await {
+                    self.lock().insert(name.clone(), counts);
+                }
+            }
+            sleep(EVERY.max(begun.elapsed() * 20)).await;
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<Box<str>, [u64; 3]>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// In the order of [`WHY`].
+async fn counts(store: &impl Store, scope: &Scope) -> Result<[u64; 3]> {
+    let query = |reasons| ListQuery {
+        scope: Some(scope.clone()),
+        reasons,
+        limit: PAGE,
+        ..ListQuery::default()
+    };
+    let mut dead = 0;
+    for reason in Kind::DeadLetters.reasons() {
+        dead += parked(store, query(vec![reason]), Kind::DeadLetters).await?;
+    }
+    let quarantined = query(Kind::Quarantined.reasons());
+    let quarantined = parked(store, quarantined, Kind::Quarantined).await?;
+    let mut doubts = 0;
+    let mut query = ListQuery {
+        state: Some(StateKind::InDoubt),
+        ..query(Vec::new())
+    };
+    loop {
+        let page = store.list(&query).await?;
+        doubts += page.items.len() as u64;
+        let Some(next) = page.next else {
+            return Ok([dead, doubts, quarantined]);
+        };
+        query.after = Some(next);
+        tokio::task::yield_now().await;
+    }
+}
+
+async fn parked(store: &impl Store, mut query: ListQuery, kind: Kind) -> Result<u64> {
+    let mut count = 0;
+    loop {
+        let page = store.list_parked(&query).await?;
+        let items = page.items.iter();
+        // Of what was in doubt, the record says whether it still is.
+        let doubtful = items.filter(|it| &*it.reason == Reason::InDoubt.code());
+        let doubtful: Vec<_> = doubtful
+            .filter_map(|it| Some(Operation::new(it.scope.clone(), it.key.clone()?)))
+            .collect();
+        let mut doubts = 0;
+        if kind == Kind::DeadLetters && !doubtful.is_empty() {
+            let records = store.get(&doubtful).await?.into_iter().flatten();
+            doubts = records
+                .filter(|it| it.state.kind() == StateKind::InDoubt)
+                .count();
+        }
+        count += (page.items.len() - doubts) as u64;
+        let Some(next) = page.next else {
+            return Ok(count);
+        };
+        query.after = Some(next);
+        tokio::task::yield_now().await;
+    }
+}
+
+const WHY: [&str; 3] = ["dead", "in_doubt", "quarantined"];
+/// At the most, between two counts.
+const EVERY: Duration = Duration::from_secs(4);
+/// Visited in one call.
+const PAGE: usize = 200;

@@ -1,0 +1,346 @@
+//! What the pipelines of a worker depend on: their store, source and target, and since when one of these does not
+//! answer. Told of events and of what probes find; asks nobody itself. Times are monotonic but for those that are
+//! shown.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use semel_core::{Clock, Code, Error, Timestamp};
+use semel_engine::event::{Event, Pause};
+use semel_engine::summary::Fate;
+use serde::Serialize;
+
+use crate::output::value::Time;
+
+/// Why a pipeline is not ready.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Reason {
+    /// Its store does not answer, or cannot be written.
+    StoreAway,
+    /// Its broker is not reached.
+    SourceAway,
+    /// What its effect calls is not reached.
+    TargetAway,
+    /// What its effect calls fails with every message.
+    TargetFailing,
+    /// The program of its effect does not work.
+    HandlerBroken,
+    /// It begins no effects, for another cause.
+    Paused,
+}
+
+/// A reason, as it is told to whoever asks.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub(crate) struct Because {
+    pub(crate) reason: Reason,
+    since: Time,
+    /// What `semel explain` explains.
+    code: &'static str,
+    error: Box<str>,
+}
+
+/// What is known of a target without asking it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum KnownOfTarget {
+    /// An effect was done just now.
+    Works,
+    /// The pipeline pauses, and tries it itself.
+    Paused,
+    Nothing,
+}
+
+/// See the module.
+pub(crate) struct Health {
+    ready_after: Duration,
+    clock: Arc<dyn Clock>,
+    known: Mutex<Known>,
+}
+
+#[derive(Default)]
+struct Known {
+    store: Part,
+    is_breaker_open: bool,
+    pipelines: BTreeMap<Box<str>, Depends>,
+}
+
+/// What a pipeline depends on besides the store.
+#[derive(Default)]
+struct Depends {
+    source: Part,
+    target: Part,
+    pause: Option<(Pause, Trouble)>,
+    /// When an effect was last done.
+    done_at: Duration,
+}
+
+/// Something that answers or not.
+#[derive(Default)]
+struct Part {
+    /// When it last did.
+    answered_at: Duration,
+    trouble: Option<Trouble>,
+}
+
+#[derive(Clone)]
+struct Trouble {
+    since: Timestamp,
+    began_at: Duration,
+    failed_at: Duration,
+    code: Code,
+    error: Box<str>,
+}
+
+impl Part {
+    fn answers(&mut self, now: Duration) {
+        self.answered_at = now;
+        self.trouble = None;
+    }
+
+    fn fails(&mut self, trouble: Trouble) {
+        match &mut self.trouble {
+            Some(known) => {
+                known.failed_at = trouble.failed_at;
+                known.code = trouble.code;
+                known.error = trouble.error;
+            }
+            None => self.trouble = Some(trouble),
+        }
+    }
+
+    /// Whether it has given no answer for so long.
+    fn because(&self, reason: Reason, now: Duration, ready_after: Duration) -> Option<Because> {
+        let trouble = self.trouble.as_ref()?;
+        let is_long = now.saturating_sub(self.answered_at) >= ready_after;
+        is_long.then(|| trouble.because(reason))
+    }
+}
+
+impl Trouble {
+    fn because(&self, reason: Reason) -> Because {
+        Because {
+            reason,
+            since: Time(self.since),
+            code: self.code.as_str(),
+            error: self.error.clone(),
+        }
+    }
+}
+
+impl Health {
+    /// Everything answers until something is known to the contrary.
+    pub(crate) fn new(ready_after: Duration, clock: Arc<dyn Clock>) -> Self {
+        Self {
+            ready_after,
+            clock,
+            known: Mutex::default(),
+        }
+    }
+
+    /// Takes note of a pipeline.
+    pub(crate) fn knows(&self, pipeline: &str) {
+        let now = self.clock.monotonic();
+        let mut known = self.lock();
+        known.store.answered_at = now;
+        let it = known.pipelines.entry(pipeline.into()).or_default();
+        it.source.answered_at = now;
+        it.target.answered_at = now;
+    }
+
+    /// Takes note of what an event says.
+    pub(crate) fn observe(&self, pipeline: &str, event: &Event<'_>) {
+        let now = || self.clock.monotonic();
+        match event {
+            // An output is written between two calls of the store.
+            Event::StoreFailed { error, .. } if error.code() == Code::TargetUnavailable => {
+                self.target_failed(pipeline, error);
+            }
+            Event::StoreFailed { error, .. } => self.store_failed(error),
+            Event::BreakerOpened { error, .. } => {
+                self.store_failed(error);
+                self.lock().is_breaker_open = true;
+            }
+            Event::BreakerClosed { .. } => {
+                let mut known = self.lock();
+                known.is_breaker_open = false;
+                known.store.answers(now());
+            }
+            Event::Settled { fate, .. } => {
+                // Of the others, not all need the store to take something in.
+                if *fate == Fate::Applied {
+                    let mut known = self.lock();
+                    if !known.is_breaker_open {
+                        known.store.answers(now());
+                    }
+                    if let Some(it) = known.pipelines.get_mut(pipeline) {
+                        it.done_at = now();
+                        it.target.answers(now());
+                    }
+                }
+            }
+            Event::SourceAway { error } => {
+                let trouble = self.trouble(error);
+                self.of(pipeline, |it| {
+                    if it.source.trouble.is_none() {
+                        // It is told when it has lasted.
+                        let before = now().saturating_sub(SOURCE_GRACE);
+                        it.source.answered_at = it.source.answered_at.max(before);
+                    }
+                    it.source.fails(trouble);
+                });
+            }
+            Event::SourceBack { .. } => self.of(pipeline, |it| it.source.answers(now())),
+            Event::TargetAway { error, .. } => self.target_failed(pipeline, error),
+            Event::TargetBack { .. } => self.target_answers(pipeline),
+            Event::Paused { cause, error, .. } => {
+                let trouble = self.trouble_of(cause.code(), (*error).into());
+                self.of(pipeline, |it| {
+                    let began = it.pause.take().map(|(_, began)| began);
+                    let trouble = match began {
+                        Some(began) => Trouble {
+                            since: began.since,
+                            began_at: began.began_at,
+                            ..trouble
+                        },
+                        None => trouble,
+                    };
+                    it.pause = Some((*cause, trouble));
+                });
+            }
+            Event::Resumed { .. } => self.of(pipeline, |it| {
+                it.pause = None;
+                it.target.answers(now());
+            }),
+            _ => {}
+        }
+    }
+
+    /// The store failed, or a probe of it.
+    pub(crate) fn store_failed(&self, error: &Error) {
+        let trouble = self.trouble(error);
+        self.lock().store.fails(trouble);
+    }
+
+    /// A read of the store was answered. That says nothing of a store that is full while somebody tries to write to
+    /// it; when nobody has failed for a while, it does.
+    pub(crate) fn store_answers(&self) {
+        let now = self.clock.monotonic();
+        let mut known = self.lock();
+        let is_over = known.store.trouble.as_ref().is_none_or(|it| {
+            let is_silence = matches!(it.code, Code::StoreUnavailable | Code::Timeout);
+            is_silence || now.saturating_sub(it.failed_at) >= QUIET
+        });
+        if is_over && !known.is_breaker_open {
+            known.store.answers(now);
+        }
+    }
+
+    /// Whether the store has failed and is not known to answer again.
+    pub(crate) fn store_fails(&self) -> bool {
+        self.lock().store.trouble.is_some()
+    }
+
+    fn target_failed(&self, pipeline: &str, error: &Error) {
+        let trouble = self.trouble(error);
+        self.of(pipeline, |it| it.target.fails(trouble));
+    }
+
+    /// What the effect of a pipeline calls was reached.
+    pub(crate) fn target_answers(&self, pipeline: &str) {
+        let now = self.clock.monotonic();
+        self.of(pipeline, |it| it.target.answers(now));
+    }
+
+    /// Who knows of the target of a pipeline, if no effect was done for so long.
+    pub(crate) fn known_of_target(&self, pipeline: &str, within: Duration) -> KnownOfTarget {
+        let now = self.clock.monotonic();
+        let known = self.lock();
+        match known.pipelines.get(pipeline) {
+            Some(it) if it.pause.is_some() => KnownOfTarget::Paused,
+            Some(it) if now.saturating_sub(it.done_at) < within => KnownOfTarget::Works,
+            Some(_) | None => KnownOfTarget::Nothing,
+        }
+    }
+
+    /// Why a pipeline is not ready; nothing where it is.
+    pub(crate) fn reasons(&self, pipeline: &str) -> Vec<Because> {
+        let now = self.clock.monotonic();
+        let known = self.lock();
+        let after = self.ready_after;
+        let mut reasons: Vec<_> = known
+            .store
+            .because(Reason::StoreAway, now, after)
+            .into_iter()
+            .collect();
+        let Some(it) = known.pipelines.get(pipeline) else {
+            return reasons;
+        };
+        reasons.extend(it.source.because(Reason::SourceAway, now, after));
+        let pause = it.pause.as_ref();
+        let pause = pause.filter(|(_, it)| now.saturating_sub(it.began_at) >= after);
+        let pause = pause.map(|(cause, it)| it.because(Reason::of(*cause)));
+        let target = it.target.because(Reason::TargetAway, now, after);
+        let is_told = pause.as_ref().map(|it| it.reason) == Some(Reason::TargetAway);
+        reasons.extend(target.filter(|_| !is_told));
+        reasons.extend(pause);
+        reasons
+    }
+
+    /// Whether the store is left alone.
+    pub(crate) fn is_breaker_open(&self) -> bool {
+        self.lock().is_breaker_open
+    }
+
+    /// Each pipeline, and whether its source is connected.
+    pub(crate) fn sources(&self) -> Vec<(Box<str>, bool)> {
+        let known = self.lock();
+        let all = known.pipelines.iter();
+        all.map(|(name, it)| (name.clone(), it.source.trouble.is_none()))
+            .collect()
+    }
+
+    fn trouble(&self, error: &Error) -> Trouble {
+        self.trouble_of(error.code(), error.to_string().into())
+    }
+
+    fn trouble_of(&self, code: Code, error: Box<str>) -> Trouble {
+        let now = self.clock.monotonic();
+        Trouble {
+            since: self.clock.now(),
+            began_at: now,
+            failed_at: now,
+            code,
+            error,
+        }
+    }
+
+    fn of(&self, pipeline: &str, change: impl FnOnce(&mut Depends)) {
+        if let Some(it) = self.lock().pipelines.get_mut(pipeline) {
+            change(it);
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Reason {
+    fn of(cause: Pause) -> Self {
+        match cause {
+            Pause::TargetAway => Self::TargetAway,
+            Pause::TargetFailing => Self::TargetFailing,
+            Pause::HandlerBroken => Self::HandlerBroken,
+            _ => Self::Paused,
+        }
+    }
+}
+
+/// How long a source is away before it says so.
+const SOURCE_GRACE: Duration = Duration::from_secs(2);
+/// Whoever waits for a store tries it within this.
+const QUIET: Duration = Duration::from_secs(7);
+
+#[cfg(test)]
+mod tests;

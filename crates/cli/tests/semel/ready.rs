@@ -1,0 +1,242 @@
+//! `/readyz` and the gauges beside it, what is told of an outage, and what the start says of the store.
+
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use rustix::process::Signal;
+use serde_json::Value;
+
+use crate::site::{Running, Site, wait_for};
+
+/// Where a worker says how it is.
+pub(crate) struct Admin(SocketAddr);
+
+impl Admin {
+    pub(crate) fn new() -> Self {
+        let port = free_port::take().expect("a free port");
+        Self(SocketAddr::from((Ipv4Addr::LOCALHOST, port)))
+    }
+
+    /// Its table, with which silence counts after two seconds.
+    pub(crate) fn table(&self) -> String {
+        format!("[admin]\nlisten = \"{}\"\nready_after = \"2s\"\n", self.0)
+    }
+
+    fn ask(&self, path: &str) -> String {
+        let mut answer = Vec::new();
+        if let Ok(mut stream) = TcpStream::connect(self.0) {
+            let asked = format!("GET {path} HTTP/1.1\r\nHost: semel\r\n\r\n");
+            let _ = stream.write_all(asked.as_bytes());
+            let _ = stream.read_to_end(&mut answer);
+        }
+        String::from_utf8_lossy(&answer).into_owned()
+    }
+
+    /// Whether it is ready, and what it says.
+    pub(crate) fn ready(&self) -> (bool, Value) {
+        let answer = self.ask("/readyz");
+        let body = answer.split_once("\r\n\r\n").map_or("", |(_, body)| body);
+        let said = serde_json::from_str(body).unwrap_or_default();
+        (answer.starts_with("HTTP/1.1 200"), said)
+    }
+
+    /// Whether the metrics have this line.
+    pub(crate) fn shows(&self, line: &str) -> bool {
+        self.ask("/metrics").lines().any(|it| it == line)
+    }
+}
+
+/// What an outage looks like from outside.
+pub(crate) struct Outage<'a> {
+    pub(crate) pipeline: &'a str,
+    pub(crate) reason: &'a str,
+    /// Told once each.
+    pub(crate) begins: &'a str,
+    pub(crate) ends: &'a str,
+}
+
+impl Outage<'_> {
+    /// Cuts something off and heals it: the worker is not ready soon, and then ready, and tells both once.
+    #[track_caller]
+    #[expect(clippy::disallowed_methods, reason = "how soon is the question")]
+    pub(crate) fn is_seen(
+        &self,
+        running: &mut Running,
+        admin: &Admin,
+        cut: impl FnOnce(),
+        heal: impl FnOnce(),
+    ) {
+        let Self {
+            pipeline,
+            reason,
+            begins,
+            ends,
+        } = self;
+        wait_for("a worker that is ready", || admin.ready().0);
+        // What is asked now and then has been asked.
+        std::thread::sleep(Duration::from_secs(1));
+        assert!(admin.ready().0, "{:?}: {}", admin.ready(), running.stderr());
+        let began = Instant::now();
+        cut();
+        wait_for("a worker that is not ready", || !admin.ready().0);
+        let noticed = began.elapsed();
+        let (_, said) = admin.ready();
+        let of_it = &said["pipelines"][pipeline];
+        let because = &of_it["reasons"][0];
+        assert_eq!(because["reason"], *reason, "{said}");
+        assert_eq!(
+            (&of_it["state"], &said["state"]),
+            (&because["reason"], &because["reason"])
+        );
+        assert!(
+            because["since"]
+                .as_str()
+                .is_some_and(|it| it.ends_with('Z'))
+        );
+        assert!(because["error"].as_str().is_some_and(|it| !it.is_empty()));
+        assert!(noticed < Duration::from_secs(6), "it took {noticed:?}");
+        assert!(
+            admin.ask("/healthz").starts_with("HTTP/1.1 200"),
+            "it lives"
+        );
+        wait_for("a word about it", || running.stderr().contains(begins));
+        heal();
+        wait_for("a worker that is ready again", || admin.ready().0);
+        wait_for("a word about the end", || running.stderr().contains(ends));
+        std::thread::sleep(Duration::from_secs(2));
+        assert!(admin.ready().0, "{:?}", admin.ready());
+        let told = running.stderr();
+        assert_eq!(told.matches(begins).count(), 1, "{told}");
+        assert_eq!(told.matches(ends).count(), 1, "{told}");
+    }
+}
+
+/// A worker whose input has no end.
+fn idle(site: &Site) -> Running {
+    Running::start(site.command().arg("run").stdin(Stdio::piped()))
+}
+
+#[test]
+fn a_target_that_nobody_calls_is_looked_for() {
+    let admin = Admin::new();
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = listener.local_addr().expect("an address");
+    let config = format!(
+        "{}[pipelines.p]\nsource = {{ kind = \"stdin\" }}\nkey = \"json:/id\"\n\
+         effect = {{ kind = \"http\", url = \"http://{address}/charge\" }}\n",
+        admin.table()
+    );
+    let site = Site::with(&[("semel.toml", &config)]);
+    let mut running = idle(&site);
+    let mut back = None;
+    let outage = Outage {
+        pipeline: "p",
+        reason: "target-away",
+        begins: "p: the target is away: cannot reach http",
+        ends: "p: the target is back after ",
+    };
+    outage.is_seen(
+        &mut running,
+        &admin,
+        || drop(listener),
+        || back = Some(TcpListener::bind(address).expect("the same port")),
+    );
+    assert!(
+        running
+            .stderr()
+            .contains("refused [target-away]; trying again")
+    );
+    drop(back);
+    running.signal(Signal::TERM);
+    running.wait();
+}
+
+const ASIDE: &str = r#"
+[pipelines.p]
+source = { kind = "stdin" }
+key = "json:/id"
+retry = { attempts = 1 }
+effect = { kind = "exec", command = ["sh", "-c", 'read line; case "$line" in *doubt*) sleep 9;; *) exit 1;; esac'], timeout = "300ms" }
+"#;
+
+#[test]
+fn what_waits_for_a_person_is_counted_after_a_restart_too() {
+    let admin = Admin::new();
+    let config = format!("{}{ASIDE}", admin.table());
+    let site = Site::with(&[("semel.toml", &config)]);
+    let input = "{\"id\":\"doubt-1\"}\n{\"id\":\"doubt-2\"}\n{\"id\":\"dead\"}\n{\"no\":1}\n{\"no\":2}\n{\"id\":\"dead-2\"}\n{\"no\":3}\n";
+    let mut command = site.command();
+    Running::start_with(command.args(["run", "--output", "json"]), input)
+        .wait()
+        .done()
+        .summary()
+        .is(&[("dead", 2), ("in_doubt", 2), ("quarantined", 3)]);
+    let running = idle(&site);
+    for (why, count) in [("dead", 2), ("in_doubt", 2), ("quarantined", 3)] {
+        wait_for("what is set aside", || {
+            admin.shows(&format!(
+                "semel_set_aside{{pipeline=\"p\",why=\"{why}\"}} {count}"
+            ))
+        });
+    }
+    assert!(admin.shows("semel_source_connected{pipeline=\"p\"} 1"));
+    let store = format!("embedded:{}", site.path("semel-data").display());
+    assert!(
+        admin.shows(&format!("semel_breaker_open{{store=\"{store}\"}} 0")),
+        "{}",
+        admin.ask("/metrics")
+    );
+    running.signal(Signal::TERM);
+    running.wait();
+}
+
+const ELSEWHERE: &str = r#"
+[store]
+url_file = "secrets/store"
+[pipelines.p]
+source = { kind = "file", path = "in.ndjson" }
+key = "json:/id"
+effect = { kind = "exec", command = ["./append", "out"], class = "unkeyed" }
+"#;
+
+#[test]
+fn a_relative_path_is_relative_to_its_file_and_the_store_is_named() {
+    let site = Site::new();
+    for folder in ["conf/secrets", "work"] {
+        std::fs::create_dir_all(site.path(folder)).expect("a folder");
+    }
+    for (name, text) in [
+        ("conf/semel.toml", ELSEWHERE),
+        ("conf/secrets/store", "embedded:./data"),
+        ("conf/in.ndjson", "{\"id\":1}\n{\"id\":2}\n{\"id\":3}\n"),
+        ("conf/append", "#!/bin/sh\ncat >> \"$1\"\n"),
+    ] {
+        site.write(name, text);
+    }
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(site.path("conf/append"), mode).expect("a program");
+    let run = |more: &[&str]| {
+        let mut command = site.command();
+        command.current_dir(site.path("work"));
+        command.args(["run", "--config", "../conf/semel.toml"]);
+        Running::start(command.args(more)).wait().done()
+    };
+    let data = site.path("conf/secrets/data");
+    let store = format!("store embedded:{}", data.display());
+    run(&[]).says(&format!("{store}: new and empty"));
+    run(&[]).says(&format!("{store}: 3 keys"));
+    // A program works in the current folder, and so do its arguments.
+    assert_eq!(site.sorted_lines("work/out").len(), 3);
+    // On a command line it is relative to the current folder.
+    let here = site.path("work/here.db");
+    run(&["--store", "sqlite:here.db"])
+        .says(&format!("store sqlite:{}: new and empty", here.display()));
+    run(&["--store", "sqlite:here.db"]).says(": 3 keys");
+    let mut show = site.command();
+    show.args(["config", "show", "--origin", "--config", "conf/semel.toml"]);
+    let shown = Running::start(&mut show).wait().done().stdout;
+    assert!(shown.contains("\"conf/in.ndjson\""), "{shown}");
+    assert!(shown.contains("\"conf/append\""), "{shown}");
+}
