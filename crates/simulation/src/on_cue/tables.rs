@@ -82,17 +82,17 @@ impl Tables {
                     window,
                 }
             }
-            Some(Statement::Fail) => Step::Release {
+            Some(Statement::Refuse) if !application.gives_back => Step::Fail {
+                error,
+                decisive: false,
+                window,
+            },
+            Some(Statement::Fail | Statement::Refuse) => Step::Release {
                 error,
                 certainty: Certainty::NotApplied,
                 after: application.backoff.after(claim.attempt),
-                counted: true,
+                counted: !application.gives_back,
                 limits: application.claim.limits,
-                window,
-            },
-            Some(Statement::Refuse) => Step::Fail {
-                error,
-                decisive: false,
                 window,
             },
         };

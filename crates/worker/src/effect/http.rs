@@ -75,7 +75,7 @@ impl fmt::Debug for Settings {
 ///
 /// # Shape
 ///
-/// 2xx → done with the body; not connected, 408, 425, 429, 503 → not applied, honouring
+/// 2xx → done with the body; not connected → away; 408, 425, 429, 503 → not applied, honouring
 /// `Retry-After`; a broken or late answer, other 5xx → maybe applied; other 4xx and 3xx, which is
 /// not followed → dead
 #[derive(Debug)]
@@ -133,10 +133,7 @@ impl Effect for HttpEffect {
             Ok(sent) => sent,
             Err(Failure::Unsent(cause)) => {
                 let error = format!("cannot reach {url}: {cause}").into();
-                return Verdict::NotApplied {
-                    error,
-                    retry_after: None,
-                };
+                return Verdict::Away { error };
             }
             Err(Failure::Broken(cause)) => {
                 let error = format!("{url} broke off before it answered: {cause}").into();
