@@ -162,7 +162,8 @@ impl<S: Store + Clone, I> Batch<S, I> {
                 let running = locked(&effect)(granted);
                 let results = running.await;
                 if let Some(pass) = pass {
-                    let is_away = |it: &Result<T, Failure>| it.as_ref().is_err_and(Failure::is_away);
+                    let is_away =
+                        |it: &Result<T, Failure>| it.as_ref().is_err_and(Failure::is_away);
                     pass.ends(results.iter().any(is_away));
                 }
                 let results = results.into_iter().zip(indexes);

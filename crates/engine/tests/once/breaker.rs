@@ -49,7 +49,10 @@ async fn a_target_that_is_away_is_left_alone_costs_no_attempt_and_is_tried_by_on
     assert_eq!(calls.begun(), 2);
     for key in ["a", "b"] {
         let record = world.record(key).await.expect("a record");
-        assert_eq!((record.state.kind(), record.attempts), (StateKind::Released, 0));
+        assert_eq!(
+            (record.state.kind(), record.attempts),
+            (StateKind::Released, 0)
+        );
     }
     sleep(ENOUGH).await;
     assert!(call("a", true).await.is_ok());
@@ -68,23 +71,29 @@ async fn a_batch_is_refused_whole_while_its_target_is_away() {
     let breaker = EffectBreaker::new();
     let operation = declared(&site).breaker(&breaker);
     let calls = Count::default();
-    let whole = |is_back: bool| {
+    let whole = |keys: [&'static str; 2], is_back: bool| {
         let calls = calls.clone();
-        let items = ["a", "b"].map(|key| (key, ()));
+        let items = keys.map(|key| (key, ()));
         operation.batch(items).whole(move |granted| {
             calls.begin();
-            let end = |_| if is_back { Ok(()) } else { Err(Failure::away("refused")) };
+            let end = |_| {
+                if is_back {
+                    Ok(())
+                } else {
+                    Err(Failure::away("refused"))
+                }
+            };
             let ends: Vec<_> = granted.iter().map(end).collect();
             async { ends }
         })
     };
-    for _ in 0..2 {
-        for failed in whole(false).await {
+    for keys in [["a", "b"], ["c", "d"]] {
+        for failed in whole(keys, false).await {
             assert!(matches!(failed, Err(Error::Failed { .. })));
         }
     }
     assert_eq!(calls.begun(), 1);
     sleep(ENOUGH).await;
-    assert!(whole(true).await.iter().all(Result::is_ok));
+    assert!(whole(["a", "b"], true).await.iter().all(Result::is_ok));
     assert!(!breaker.is_open());
 }
