@@ -14,12 +14,7 @@ pub(crate) struct Run {
     #[command(flatten)]
     pub(crate) common: Common,
     /// What of a run's messages makes it end with exit code 1, several with commas between them
-    #[arg(
-        long,
-        value_enum,
-        value_name = "FATES",
-        value_delimiter = ','
-    )]
+    #[arg(long, value_enum, value_name = "FATES", value_delimiter = ',')]
     pub(crate) fail_on: Vec<FailOn>,
     #[command(flatten)]
     pub(crate) format: Format,

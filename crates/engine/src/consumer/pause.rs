@@ -242,11 +242,13 @@ impl Circuit {
                 return Judged::GivenBack;
             }
             // Whatever else goes wrong with it, it does not work yet.
-            Some((Pause::TargetFailing, false)) if is_probe && !is_answer_for_good => {
+            Some((Pause::TargetFailing | Pause::HandlerBroken, _))
+                if is_probe && !is_answer_for_good =>
+            {
                 self.wait_longer(moment);
                 return Judged::GivenBack;
             }
-            // It was reached, or answers, or says something else about another message.
+            // It was reached, or says something else about another message.
             Some(_) if is_probe => self.resume(moment.now),
             // It was under way before the pause.
             Some(_) => return Judged::AsSaid,

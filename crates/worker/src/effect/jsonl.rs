@@ -238,7 +238,8 @@ async fn drive(
                         );
                     }
                 }
-                failures = if session.has_answered() {
+                // Whoever calls waits before a handler that is broken is tried again.
+                failures = if session.has_answered() || session.broken().is_some() {
                     1
                 } else {
                     failures + 1

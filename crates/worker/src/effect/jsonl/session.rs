@@ -187,7 +187,7 @@ impl<'p> Session<'p> {
             End::Closed => false,
         };
         if is_broken {
-            self.broken = Some(said.after(&format!("{}: {how}", self.program)));
+            self.broken = Some(said.after(&how));
         }
         self.give_up(&how);
         end
