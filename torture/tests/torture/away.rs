@@ -29,7 +29,9 @@ fn a_provider_that_is_away_while_workers_are_killed_charges_each_payment_once() 
     for nth in 1..=outages {
         // Under load: it has work to do when the provider goes.
         let goes_at = payments.distinct.len() * nth / (outages + 2);
-        until("enough was charged", &site, || provider.charged() >= goes_at);
+        until("enough was charged", &site, || {
+            provider.charged() >= goes_at
+        });
         provider.goes();
         let said = site.said();
         for _ in 0..KILLS {
@@ -44,7 +46,9 @@ fn a_provider_that_is_away_while_workers_are_killed_charges_each_payment_once() 
         sleep(lasting / 4);
         let charged = provider.charged();
         let back_at = provider.comes_back();
-        until("it is heard of again", &site, || provider.charged() > charged);
+        until("it is heard of again", &site, || {
+            provider.charged() > charged
+        });
         idle.push(provider.first_behind(back_at) - back_at);
     }
     let (status, printed) = run.wait_at_most(Duration::from_secs(300));
@@ -70,7 +74,7 @@ fn a_provider_that_is_away_while_workers_are_killed_charges_each_payment_once() 
         ("operations", payments.deliveries),
         ("workers killed", killed),
         ("outages of the target", idle.len() as u64),
-        ("longest idle behind its return, ms", longest.as_millis() as u64),
+        ("longest idle behind its return, ms", millis(longest)),
     ];
     tell("file, http, a provider that is away", &figures);
 }
@@ -207,6 +211,10 @@ fn until(what: &str, site: &Site, mut is_so: impl FnMut() -> bool) {
         );
         sleep(Duration::from_millis(5));
     }
+}
+
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
 #[expect(clippy::disallowed_methods, reason = "real processes take real time")]

@@ -4,9 +4,6 @@
 //! failure many times in a row are none of the messages' fault: the pipeline pauses, and one message at a time
 //! tries the target until it works. Time and chance are inputs.
 
-#[cfg(test)]
-mod tests;
-
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -372,3 +369,6 @@ const fn longest_wait(cause: Pause) -> Duration {
 /// After which time a message that was given back may be tried again.
 pub(super) const GIVEN_BACK: Duration = Duration::from_millis(100);
 const MOST_REASON: usize = 200;
+
+#[cfg(test)]
+mod tests;

@@ -372,6 +372,7 @@ async fn a_run_whose_first_messages_have_no_usable_key_ends_and_says_why() {
     let effect = Scripted::new(&world, &worker.crash, []);
     let error = worker.each(effect, PARK).await.error();
     assert_eq!(error.code(), Code::NoUsableKey);
+    assert!(!error.to_string().contains('\n'), "{error}");
     let text = error.to_string();
     assert!(
         text.contains("json:/key") && text.contains("{\"no\":0}"),

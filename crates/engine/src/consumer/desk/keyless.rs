@@ -43,6 +43,11 @@ impl<S: Store + Clone> Desk<S> {
     /// Deals with messages without a usable key, some of which come before the first one that has one.
     pub(super) fn rejected(&mut self, rejected: Vec<Rejected>, first_usable: Option<DeliveryId>) {
         for rejected in rejected {
+            if self.keyless.held.len() >= MOST_HELD {
+                // The run ends, and they are given back with the others.
+                self.keyless.held.push(rejected);
+                continue;
+            }
             if self.keyless.is_over {
                 self.quarantine(rejected);
                 continue;
@@ -90,8 +95,8 @@ fn no_usable_key(pipeline: &Pipeline, first: &Rejected) -> Error {
         shown.push(if letter.is_control() { ' ' } else { letter });
     }
     let message = format!(
-        "{name}: none of the first {MOST_HELD} messages has a usable key: key = \"{key}\", and {coordinates}, the \
-         first of them: {unusable}; correct the selector; it is {shown}"
+        "{name}: none of the first {MOST_HELD} messages has a usable key: {unusable}; correct the selector, \
+         key = \"{key}\"; {coordinates} is {shown}"
     );
     Error::new(ErrorKind::InvalidInput, message)
         .with_code(Code::NoUsableKey)

@@ -58,6 +58,8 @@ impl<S: Store + Clone> Desk<S> {
         let judged = self.circuit.heard(moment, delivery, verdict);
         for told in self.circuit.told() {
             match told {
+                // What ends waits for nothing any more.
+                Told::Paused { .. } if self.is_stopping() => {}
                 Told::Paused { cause, error, wait } => {
                     let error = &error;
                     self.observe(&Event::Paused { cause, error, wait });
