@@ -182,6 +182,7 @@ impl Site {
                     first: Duration::ZERO,
                     most: Duration::ZERO,
                 },
+                gives_back: false,
             };
             let batch: Vec<_> = self.requests()?.into_iter().map(application).collect();
             let applied = self.store.apply(&statements, &batch).await?;

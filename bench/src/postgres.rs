@@ -247,6 +247,7 @@ impl Site {
                         first: Duration::ZERO,
                         most: Duration::ZERO,
                     },
+                    gives_back: false,
                 })
                 .collect();
             let _ = self.store.apply(&statements, &batch).await?;

@@ -27,7 +27,7 @@ pub(crate) use init::{EffectKind, Init, Level, SourceKind, StoreKind};
 pub(crate) use log::{Log, LogFormat, LogLevel};
 pub(crate) use man::Man;
 pub(crate) use replay::Replay;
-pub(crate) use run::Run;
+pub(crate) use run::{FailOn, Run};
 pub(crate) use shared::{Audit, Colour, Confirm, Format, Listing, Output};
 
 use std::path::PathBuf;

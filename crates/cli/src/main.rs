@@ -98,6 +98,10 @@ impl Exit {
         if matches!(error.code(), Code::StoreForeign | Code::StoreNewer) {
             return Self::Environment;
         }
+        // The command line and the file are as they should be; the messages are not.
+        if error.code() == Code::NoUsableKey {
+            return Self::No;
+        }
         match error.kind() {
             ErrorKind::InvalidInput | ErrorKind::InvalidConfig | ErrorKind::Unsupported => {
                 Self::Usage

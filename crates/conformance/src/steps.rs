@@ -47,7 +47,7 @@ pub fn release_after(after: Duration) -> Step {
         certainty: Certainty::NotApplied,
         after,
         counted: true,
-        limits: AttemptLimits::default(),
+        limits: limits_of(5, 20),
         window: LONG_WINDOW,
     }
 }
@@ -59,7 +59,7 @@ pub fn release_unsure() -> Step {
         certainty: Certainty::MaybeApplied,
         after: Duration::ZERO,
         counted: true,
-        limits: AttemptLimits::default(),
+        limits: limits_of(5, 20),
         window: LONG_WINDOW,
     }
 }

@@ -144,10 +144,10 @@ pub struct AttemptLimits {
 
 impl Default for AttemptLimits {
     fn default() -> Self {
-        const FIVE: NonZeroU32 = NonZeroU32::MIN.saturating_add(4);
+        const TEN: NonZeroU32 = NonZeroU32::MIN.saturating_add(9);
         const TWENTY: NonZeroU32 = NonZeroU32::MIN.saturating_add(19);
         Self {
-            failed: FIVE,
+            failed: TEN,
             vanished: TWENTY,
         }
     }

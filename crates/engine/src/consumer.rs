@@ -14,6 +14,7 @@ mod intake;
 mod lanes;
 mod output;
 mod patience;
+mod pause;
 mod stream;
 mod streamed;
 mod transaction;

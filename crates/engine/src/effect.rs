@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use semel_core::outcome::Gathering;
-use semel_core::{ByteString, Claim, Outcome, Recovery, Result, Start};
+use semel_core::{ByteString, Certainty, Claim, Outcome, Recovery, Result, Start};
 
 /// How an effect takes part in the proof that it happens once. Names the guarantee; see the
 /// README's table.
@@ -121,6 +121,14 @@ pub enum Verdict {
     Away {
         /// Why, one line without secrets.
         error: Box<str>,
+    },
+    /// The program that is handed the messages is broken: it ended before its first answer, or its answers are
+    /// none. Costs no attempt; the pipeline waits until the program works for a message.
+    Broken {
+        /// Why, one line without secrets.
+        error: Box<str>,
+        /// Whether the program may have seen this message.
+        certainty: Certainty,
     },
 }
 

@@ -213,6 +213,12 @@ impl<S: Store + Clone, Src: Source> Builder<S, Src> {
         self.change(|pipeline| pipeline.backoff = Backoff { first, most })
     }
 
+    /// How often one and the same failure comes in a row, with no success between, until the consumer pauses and
+    /// tries its target with one message at a time; 20, and 0 is never.
+    pub fn pause_after(self, pause_after: usize) -> Self {
+        self.change(|pipeline| pipeline.pause_after = pause_after)
+    }
+
     /// How long one call of the handler may take; `None` waits for ever.
     pub fn timeout(mut self, timeout: impl Into<Option<Duration>>) -> Self {
         self.timeout = timeout.into();

@@ -25,6 +25,7 @@
 mod admit;
 mod asking;
 mod batch;
+mod breaker;
 mod call;
 mod declared;
 mod error;
@@ -42,6 +43,7 @@ mod settings;
 mod settle;
 
 pub use batch::{Batch, Granted};
+pub use breaker::{EffectBreaker, TargetAway};
 pub use call::Pending;
 pub use declared::Declared;
 pub use error::{Cause, Error, Happened};

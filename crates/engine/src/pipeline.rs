@@ -56,6 +56,9 @@ pub struct Pipeline {
     pub concurrency: usize,
     /// Longest message that is read, in bytes.
     pub max_message_bytes: u64,
+    /// How often one and the same failure comes in a row, with no success between, until the pipeline pauses:
+    /// then it is none of the messages' fault. 0 never.
+    pub pause_after: usize,
     /// Values for an effect in the store's transaction.
     pub bind: Option<Arc<dyn Bind>>,
     /// Whether the effect is for live messages alone: one with a [`REPLAY_ID`] that has no record is set

@@ -14,6 +14,7 @@ mod quarantine;
 mod retry;
 mod shutdown;
 mod streamed;
+mod target;
 mod transaction;
 mod version;
 

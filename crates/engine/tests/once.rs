@@ -1,6 +1,7 @@
 //! One operation at a time, as a program of its own runs it: `once(key, effect)`.
 
 mod batch;
+mod breaker;
 mod callers;
 mod effects;
 mod requests;

@@ -34,8 +34,9 @@ pub use handle::{Batch, ConsumerBuilder, Declared, Semel};
 /// Operations: what a call is given and what it answers.
 #[doc(inline)]
 pub use semel_engine::once::{
-    Answered, Cause, Dropped, Error as OnceError, Failure, Granted, Happened, Op, Panicked,
-    Pending, Receipt, Remember, Settings, TYPED_JSON, TimedOut, ToKey, Typed, Unreadable,
+    Answered, Cause, Dropped, EffectBreaker, Error as OnceError, Failure, Granted, Happened, Op,
+    Panicked, Pending, Receipt, Remember, Settings, TYPED_JSON, TargetAway, TimedOut, ToKey, Typed,
+    Unreadable,
 };
 
 /// Consumers: handlers and effects over a source.

@@ -15,6 +15,7 @@ pub mod time;
 pub mod watch;
 pub mod worker;
 
+use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -102,7 +103,10 @@ impl World {
             gate: None,
             window: WINDOW,
             lease: LEASE,
-            limits: AttemptLimits::default(),
+            limits: AttemptLimits {
+                failed: FIVE,
+                ..AttemptLimits::default()
+            },
             backoff: Backoff {
                 first: Duration::from_millis(200),
                 most: Duration::from_secs(30),
@@ -111,6 +115,7 @@ impl World {
             batch: 16,
             concurrency: 8,
             max_message_bytes: 4096,
+            pause_after: 0,
             bind: None,
             live_only: false,
         }
@@ -210,4 +215,5 @@ pub const KEYED: Class = Class::Keyed {
 };
 pub const REPEAT: Class = Class::Unkeyed(OnDoubt::Repeat);
 pub const PARK: Class = Class::Unkeyed(OnDoubt::Park);
+const FIVE: NonZeroU32 = NonZeroU32::MIN.saturating_add(4);
 const ALL: usize = 10_000;

@@ -155,7 +155,7 @@ pub async fn run_with(
             Err(Error::new(ErrorKind::Unsupported, message))
         }
         EffectSettings::Publish(settings) => {
-            let effect = PublishEffect::new(settings.target.sink()?, around);
+            let effect = PublishEffect::new(settings.target.sink()?);
             consumer.run_bulk(Arc::new(effect), class).await
         }
     }

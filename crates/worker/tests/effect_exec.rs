@@ -152,13 +152,7 @@ async fn a_command_that_cannot_be_started_applied_nothing() {
     ] {
         let effect = effect(&[program]);
         let error = format!("cannot start {program}: {cause}").into();
-        assert_eq!(
-            effect.call(call("x")).await,
-            Verdict::NotApplied {
-                error,
-                retry_after: None
-            }
-        );
+        assert_eq!(effect.call(call("x")).await, Verdict::Away { error });
         let error = effect.check().expect_err("found beforehand");
         assert_eq!(error.code(), Code::TargetUnavailable);
         assert!(error.to_string().contains(program), "{error}");

@@ -131,6 +131,8 @@ fn error_of(verdict: &Verdict) -> (&'static str, &str) {
         Verdict::MaybeApplied { error } => ("maybe applied", error),
         Verdict::Away { error } => ("away", error),
         Verdict::Dead { error, .. } => ("dead", error),
+        Verdict::Away { error } => ("away", error),
+        Verdict::Broken { error, .. } => ("broken", error),
     }
 }
 
@@ -333,16 +335,16 @@ async fn nothing_was_applied_where_nobody_was_reached() {
     let port = free_port::take().expect("a free port");
     let place = format!("127.0.0.1:{port}");
     let verdict = effect(format!("http://{place}/")).call(call("1")).await;
-    assert_is(&verdict, "not applied", "connection refused");
+    assert_is(&verdict, "away", "connection refused");
     assert_is(
         &verdict,
-        "not applied",
+        "away",
         &format!("cannot reach http://127.0.0.1:{port}/"),
     );
     let nowhere = effect_within("http://nowhere.invalid/", Duration::from_secs(3));
     assert_is(
         &nowhere.call(call("1")).await,
-        "not applied",
+        "away",
         "cannot reach http://nowhere.invalid/",
     );
 }
@@ -366,11 +368,7 @@ async fn nothing_was_applied_without_a_tls_handshake() {
         let mut settings = Settings::new(format!("https://{place}/"));
         settings.timeout = Duration::from_millis(500);
         match HttpEffect::new(settings) {
-            Ok(effect) => assert_is(
-                &effect.call(call("1")).await,
-                "not applied",
-                "cannot reach https:",
-            ),
+            Ok(effect) => assert_is(&effect.call(call("1")).await, "away", "cannot reach https:"),
             Err(error) => assert!(error.to_string().contains("no certificates"), "{error}"),
         }
     }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use call::call;
-use semel_core::Code;
+use semel_core::{Certainty, Code};
 use semel_engine::effect::{Effect, Verdict};
 use semel_worker::effect::JsonlEffect;
 use semel_worker::effect::jsonl::Settings;
@@ -61,7 +61,11 @@ fn done(result: &'static str) -> Verdict {
 
 fn maybe_because(verdict: &Verdict) -> &str {
     match verdict {
-        Verdict::MaybeApplied { error } => error,
+        Verdict::MaybeApplied { error }
+        | Verdict::Broken {
+            error,
+            certainty: Certainty::MaybeApplied,
+        } => error,
         other => panic!("maybe applied, not {other:?}"),
     }
 }
@@ -162,7 +166,10 @@ async fn an_answer_twice_is_a_fault() {
     // The second answer belongs to nothing, and the child is replaced: before or after this call.
     match effect.call(call("1")).await {
         Verdict::Done(_) | Verdict::DoneUnkept { .. } => {}
-        Verdict::NotApplied { error, .. } | Verdict::MaybeApplied { error } => {
+        Verdict::NotApplied { error, .. }
+        | Verdict::MaybeApplied { error }
+        | Verdict::Away { error }
+        | Verdict::Broken { error, .. } => {
             assert!(error.contains("a request that it does not have"), "{error}");
         }
         Verdict::Dead { error, .. } | Verdict::Away { error } => panic!("{error}"),
@@ -223,10 +230,7 @@ async fn what_was_not_written_fully_was_not_applied() {
         maybe_because(&verdicts[0]).contains("exit code 0"),
         "{verdicts:?}"
     );
-    let Verdict::NotApplied { error, .. } = &verdicts[1] else {
-        panic!("{:?}", verdicts[1])
-    };
-    assert!(error.contains("exit code 0"), "{error}");
+    assert_eq!(verdicts[1], unseen("the child is gone: exit code 0"));
 }
 
 #[tokio::test]
@@ -251,14 +255,13 @@ async fn a_late_answer_is_ignored() {
 #[tokio::test]
 async fn a_child_that_cannot_be_started_applied_nothing() {
     let effect = effect(&["/nonexistent/worker"], Duration::from_secs(5));
-    let Verdict::NotApplied { error, retry_after } = effect.call(call("1")).await else {
+    let Verdict::Away { error } = effect.call(call("1")).await else {
         panic!("it never ran")
     };
     assert_eq!(
         &*error,
         "cannot start /nonexistent/worker: there is no such file"
     );
-    assert!(retry_after.is_some());
     assert_eq!(
         effect.check().expect_err("found").code(),
         Code::TargetUnavailable
@@ -276,32 +279,42 @@ async fn what_a_child_never_read_was_not_applied() {
     // It ends at once, and the requests lie in the pipe.
     let effect = effect(&["false"], Duration::from_secs(20));
     for verdict in call_all(&effect, &["1", "2"]).await {
-        let Verdict::NotApplied { error, .. } = verdict else {
-            panic!("{verdict:?}")
-        };
-        assert_eq!(&*error, "the child is gone: exit code 1");
+        assert_eq!(verdict, unseen("the child is gone: exit code 1"));
     }
     let verdict = effect.call(call("3")).await;
-    assert!(matches!(verdict, Verdict::NotApplied { .. }), "{verdict:?}");
+    assert_eq!(verdict, unseen("the child is gone: exit code 1"));
+}
+
+/// Broken, and this message was surely not seen.
+fn unseen(error: &str) -> Verdict {
+    Verdict::Broken {
+        error: error.into(),
+        certainty: Certainty::NotApplied,
+    }
 }
 
 #[tokio::test]
-async fn what_waits_too_long_for_a_child_was_not_applied() {
-    // Its fifth start is 800 ms away.
-    let effect = effect(&["false"], Duration::from_millis(700));
-    let mut errors = Vec::new();
-    for _ in 0..5 {
-        match effect.call(call("1")).await {
-            Verdict::NotApplied { error, .. } => errors.push(error),
-            other => panic!("{other:?}"),
-        }
-    }
-    assert!(
-        errors
-            .iter()
-            .any(|error| &**error == "no answer within 700ms"),
-        "{errors:?}"
+async fn a_child_that_ends_before_its_first_answer_is_broken_and_its_last_lines_are_told() {
+    let effect = effect(
+        &[
+            "sh",
+            "-c",
+            "echo 1 >&2; echo 2 >&2; echo '' >&2; echo 3 >&2; echo no module >&2; exit 1",
+        ],
+        Duration::from_secs(20),
     );
+    for verdict in call_all(&effect, &["1", "2", "3"]).await {
+        let told = "the child is gone: exit code 1; it said: 2 / 3 / no module";
+        assert_eq!(verdict, unseen(told));
+    }
+    let seen = python("sys.exit(1)").call(call("1")).await;
+    let Verdict::Broken {
+        certainty: Certainty::MaybeApplied,
+        ..
+    } = seen
+    else {
+        panic!("it was read, and not {seen:?}")
+    };
 }
 
 #[tokio::test]

@@ -44,7 +44,9 @@ pub(crate) fn check_answer(data: &[u8]) -> Result<Fate, String> {
         Verdict::Dead { error, .. } => ("dead", &**error),
         Verdict::MaybeApplied { error } => ("unknown", &**error),
         Verdict::DoneUnkept { .. } => return Err("a result that is not kept".to_owned()),
-        Verdict::Away { .. } => return Err("a child that answers is not away".to_owned()),
+        Verdict::Away { .. } | Verdict::Broken { .. } => {
+            return Err("a child that answers is not away".to_owned());
+        }
     };
     if value["status"].as_str() != Some(status) || said.chars().any(char::is_control) {
         return Err(format!("{:?} of {value}", answer.verdict));

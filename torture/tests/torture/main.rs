@@ -2,6 +2,7 @@
 //! is tortured. One program, since most of them wait more than they work, so that several run at once.
 
 mod amqp;
+mod away;
 mod backlog;
 mod certainty;
 mod dedup;

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 
 use super::{Common, Format, Log};
 
@@ -13,8 +13,24 @@ pub(crate) struct Run {
     pub(crate) file: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) common: Common,
+    /// What of a run's messages makes it end with exit code 1, several with commas between them
+    #[arg(long, value_enum, value_name = "FATES", value_delimiter = ',')]
+    pub(crate) fail_on: Vec<FailOn>,
     #[command(flatten)]
     pub(crate) format: Format,
     #[command(flatten)]
     pub(crate) log: Log,
+}
+
+/// A way of being set aside.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum FailOn {
+    /// Dead letters
+    Dead,
+    /// Messages of which nobody knows whether they happened
+    InDoubt,
+    /// Messages in quarantine, but for conflicts
+    Quarantined,
+    /// Messages whose key was used with another request
+    Conflicts,
 }

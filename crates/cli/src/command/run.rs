@@ -13,7 +13,7 @@ use semel_core::{Claimant, Error, ErrorKind, Result};
 use semel_engine::consumer::{Shutdown, Surroundings};
 use semel_engine::layer::outage::{self, Breaker, Policy};
 use semel_engine::pipeline::Fail;
-use semel_engine::summary::Summary;
+use semel_engine::summary::{Fate, Summary};
 use semel_engine::sweep::sweep_until;
 use semel_engine::system::{SystemClock, SystemEntropy};
 use semel_worker::run::{Run, Stores, run_streamed, run_with};
@@ -22,7 +22,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-use crate::args::{self, Log, Output};
+use crate::args::{self, FailOn, Output};
 use crate::assemble::{self, Layer};
 use crate::command::operate::tell_if_forward;
 use crate::command::preflight;
@@ -53,13 +53,14 @@ pub(crate) fn run(arguments: &args::Run) -> Result<Exit> {
         .enable_all()
         .build()
         .map_err(|error| Error::new(ErrorKind::Unavailable, "cannot start").with_source(error))?;
-    let result = runtime.block_on(run_all(settings, arguments.format.output, arguments.log));
+    let result = runtime.block_on(run_all(settings, arguments));
     // A read of standard input cannot be called off; it must not hold up the exit.
     runtime.shutdown_background();
     result
 }
 
-async fn run_all(settings: Settings, format: Output, log: Log) -> Result<Exit> {
+async fn run_all(settings: Settings, arguments: &args::Run) -> Result<Exit> {
+    let (format, log) = (arguments.format.output, arguments.log);
     let clock = Arc::new(SystemClock::new());
     let before = assemble::older_format(&settings.store).await;
     let accepted = settings.accepted;
@@ -171,8 +172,30 @@ async fn run_all(settings: Settings, format: Output, log: Log) -> Result<Exit> {
     beside.shutdown().await;
     bars.clear();
     let is_stopped = *stop.borrow();
+    let exit = judged(&summaries, &arguments.fail_on, &bars);
     print(summaries, accepted, format, &narrator, is_stopped)?;
-    failure.map_or_else(|| place.check().map(|()| Exit::Done), Err)
+    failure.map_or_else(|| place.check().map(|()| exit), Err)
+}
+
+/// Whether a run set something aside that it must not have, and says so.
+fn judged(summaries: &[(Box<str>, Ended)], fail_on: &[FailOn], bars: &Bars) -> Exit {
+    let mut exit = Exit::Done;
+    for (name, ended) in summaries {
+        let of = |fate| ended.summary.of(fate);
+        for fate in fail_on {
+            let (count, words) = match fate {
+                FailOn::Dead => (of(Fate::Dead), "dead"),
+                FailOn::InDoubt => (of(Fate::InDoubt), "in doubt"),
+                FailOn::Quarantined => (of(Fate::Quarantined) + of(Fate::TooOld), "quarantined"),
+                FailOn::Conflicts => (of(Fate::Conflict), "conflicts"),
+            };
+            if count > 0 {
+                bars.warning(&format!("{name}: {count} {words}, on which the run fails"));
+                exit = Exit::No;
+            }
+        }
+    }
+    exit
 }
 
 /// Looks at what nobody would hear of otherwise: targets of which nothing is asked, and what is set aside.

@@ -93,6 +93,7 @@ pub(super) fn read(
             window: window.duration(),
         },
     );
+    let pause_after = fields.count_or_none_or("pause_after", 1_000_000, 20);
     let live_only = fields.boolean_or("live_only", false);
     let waived = waived::read(&mut fields);
     for not_yet in ["transport_unique", "apply_if", "guard"] {
@@ -116,6 +117,7 @@ pub(super) fn read(
         batch: batch as usize,
         concurrency: concurrency as usize,
         max_message_bytes,
+        pause_after: pause_after as usize,
         bind: None,
         live_only,
     };
@@ -273,7 +275,7 @@ fn retry(fields: &mut Fields<'_>) -> (AttemptLimits, Backoff) {
     let default = AttemptLimits::default();
     let backoff = Backoff {
         first: Duration::from_millis(200),
-        most: Duration::from_secs(30),
+        most: Duration::from_secs(60),
     };
     let Some(mut retry) = fields.optional_sub("retry") else {
         return (default, backoff);

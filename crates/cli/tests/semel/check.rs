@@ -70,8 +70,8 @@ fn a_sound_pipeline_has_no_finding() {
         ("/margin", "1m".into()),
         ("/lease", "30s".into()),
         ("/timeout", Value::Null),
-        ("/retry/attempts", 5.into()),
-        ("/retry/longest", "3s".into()),
+        ("/retry/attempts", 10.into()),
+        ("/retry/longest", "102200ms".into()),
         ("/storage/disk_bytes_per_key", 106.into()),
         ("/sample", Value::Null),
     ] {

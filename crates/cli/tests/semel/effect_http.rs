@@ -5,7 +5,7 @@ use std::net::{TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
-use crate::site::Site;
+use crate::site::{Site, lines, wait_for};
 
 /// One request as the server saw it.
 #[derive(Clone, Debug)]
@@ -33,7 +33,11 @@ struct Server {
 
 impl Server {
     fn answering(answers: &'static [&'static str]) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        Self::listening("127.0.0.1:0", answers)
+    }
+
+    fn listening(place: &str, answers: &'static [&'static str]) -> Self {
+        let listener = TcpListener::bind(place).expect("a port");
         let address = listener.local_addr().expect("an address");
         let asked = Arc::new(Mutex::new(Vec::new()));
         let notes = Arc::clone(&asked);
@@ -222,18 +226,54 @@ fn an_answer_that_says_nothing_certain_goes_by_the_class() {
     assert!(keys.iter().all(|key| *key == keys[0]), "{keys:?}");
 }
 
+/// A provider that is down for a while: nothing is dead, and the pipeline goes on when it is back.
 #[test]
-fn a_server_that_is_not_there_was_surely_not_asked() {
-    let nobody = free_port::take().expect("a free port");
-    let url = format!("http://127.0.0.1:{nobody}/");
-    let site = site(&url, PARK);
+fn a_server_that_is_not_there_is_waited_for() {
+    let port = free_port::take().expect("a free port");
+    let site = site(&format!("http://127.0.0.1:{port}/charge"), PARK);
+    site.write("in", lines(0..200, |id| format!("{{\"id\":\"k{id}\"}}")));
+    let mut running = site.start(&["run", "--output", "json"]);
+    wait_for("a pause", || running.stderr().contains("[target-away]"));
+    std::thread::sleep(std::time::Duration::from_secs(2));
+    assert!(running.is_running(), "it waits");
+    let server = Server::listening(&format!("127.0.0.1:{port}"), &[OK]);
+    let ended = running.wait().done().says("connection refused");
+    ended.summary().is(&[("applied", 200)]);
+    let told = |words: &str| ended.stderr.matches(words).count();
+    assert_eq!(
+        (told("p: paused: "), told("p: goes on after ")),
+        (1, 1),
+        "{}",
+        ended.stderr
+    );
+    assert_eq!(server.asked().len(), 200, "none twice");
+    let attempts = site.rows("s.db", "select distinct attempts from semel_records");
+    assert_eq!(attempts, ["1"]);
+}
+
+/// A token that has expired: as many dead letters as it takes to notice, and the rest once it is renewed.
+#[test]
+fn a_server_that_refuses_everybody_is_waited_for() {
+    const EXPIRED: &str =
+        "HTTP/1.1 401 Unauthorized\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
+    const ANSWERS: &[&str] = &{
+        let mut answers = [EXPIRED; 23];
+        answers[22] = OK;
+        answers
+    };
+    let server = Server::answering(ANSWERS);
+    let site = site(&server.url, PARK);
+    site.write("in", lines(0..100, |id| format!("{{\"id\":\"k{id}\"}}")));
     let ended = site
         .semel(&["run", "--output", "json"])
         .done()
-        .says("connection refused");
-    ended.summary().is(&[("dead", 1)]);
+        .says("HTTP 401 from")
+        .says("[target-failing]; trying one message at a time");
+    ended.summary().is(&[("dead", 20), ("applied", 80)]);
     assert_eq!(
-        site.rows("s.db", "select attempts, repeats from semel_records"),
-        ["3|0"]
+        ended.stderr.matches("p: paused: ").count(),
+        1,
+        "{}",
+        ended.stderr
     );
 }

@@ -1,6 +1,6 @@
 //! `kind = "exec"` with `protocol = "jsonl"`: one child, many messages in flight.
 
-use crate::site::{Site, lines};
+use crate::site::{Site, lines, wait_for};
 
 fn site(body: &str, effect: &str, input: &str) -> Site {
     let config = format!(
@@ -26,9 +26,10 @@ fn calls(site: &Site) -> usize {
 
 #[test]
 fn answers_may_come_in_any_order() {
-    // Answers none of the first 32 before all are there, and then from behind.
+    // Answers none of the first 20 before all are there, and then from behind: as many as a pipeline has in
+    // flight before its first success.
     let body = "
-requests = [next(read()) for _ in range(32)]
+requests = [next(read()) for _ in range(20)]
 for request in reversed(requests):
     answer(request, 'done', result={'charged': request['key']})
 for request in read():
@@ -173,6 +174,32 @@ for count, request in enumerate(read(), 1):
         log.lines().count(),
         "nothing was called twice: {log}"
     );
+}
+
+/// A module that is not there: nothing is dead, nothing in doubt, and the run goes on once it is mended.
+#[test]
+fn a_handler_that_is_broken_from_the_start_kills_nothing() {
+    let site = site("import nosuchmodule\n", "on_doubt = \"park\"", &ids(100));
+    let handler = site.text("handler.py");
+    site.write("handler.py", format!("import nosuchmodule\n{handler}"));
+    let mut running = site.start(&["run", "--output", "json"]);
+    wait_for("a pause", || running.stderr().contains("[handler-broken]"));
+    assert!(running.is_running(), "it waits");
+    let mended = format!("{PRELUDE}\nfor request in read():\n    answer(request, 'done')\n");
+    site.write("handler.py", mended);
+    let ended = running
+        .wait()
+        .done()
+        .says("No module named 'nosuchmodule' [handler-broken]; trying one message at a time");
+    ended.summary().is(&[("applied", 100)]);
+    assert_eq!(
+        ended.stderr.matches("p: paused: ").count(),
+        1,
+        "{}",
+        ended.stderr
+    );
+    let attempts = site.rows("s.db", "select distinct attempts from semel_records");
+    assert_eq!(attempts, ["1"]);
 }
 
 #[test]

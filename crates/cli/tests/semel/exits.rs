@@ -2,7 +2,7 @@
 
 use std::process::Stdio;
 
-use crate::site::{Site, read_all};
+use crate::site::{Site, lines, read_all};
 
 const CONFIG: &str = "[store]\nurl = \"sqlite:s.db\"\n[pipelines.p]\n\
                       source = { kind = \"file\", path = \"in\" }\nkey = \"json:/id\"\n\
@@ -43,6 +43,53 @@ fn done_is_0_with_a_quarantined_line_and_a_closed_pipe_too() {
             "{arguments:?}"
         );
     }
+}
+
+/// A misspelt selector stops the run; nothing is kept of it.
+#[test]
+fn no_usable_key_in_the_first_messages_is_1() {
+    let input = lines(0..300, |id| format!("{{\"payment\":\"p{id}\"}}"));
+    let site = Site::with(&[("semel.toml", CONFIG), ("in", &input)]);
+    let ended = site
+        .semel(&["run"])
+        .code(1)
+        .says("none of the first 100 messages has a usable key")
+        .says("json:/id")
+        .says("{\"payment\":\"p0\"}")
+        .says("[no-usable-key]");
+    assert!(!ended.stderr.contains("quarantined"), "{}", ended.stderr);
+    assert!(site.rows("s.db", "select * from semel_parked").is_empty());
+    let lenient = CONFIG.replace("key =", "pause_after = 0\nkey =");
+    site.write("semel.toml", lenient);
+    site.run().is(&[("quarantined", 300)]);
+}
+
+#[test]
+fn what_a_run_must_not_set_aside_is_1_where_it_was_asked_for() {
+    let config = CONFIG.replace(
+        "{ kind = \"file\", path = \"out\" }",
+        "{ kind = \"exec\", command = [\"false\"] }",
+    );
+    let input = "{\"id\":1}\nno json\n";
+    let site = || Site::with(&[("semel.toml", &*config), ("in", input)]);
+    site().semel(&["run"]).done();
+    site()
+        .semel(&["run", "--fail-on", "in-doubt,conflicts"])
+        .done();
+    let says = "p: 1 dead, on which the run fails";
+    site()
+        .semel(&["run", "--fail-on", "in-doubt,dead"])
+        .code(1)
+        .says(says);
+    let says = "p: 1 quarantined, on which the run fails";
+    site()
+        .semel(&["run", "--fail-on=quarantined"])
+        .code(1)
+        .says(says);
+    site()
+        .semel(&["run", "--fail-on", "ded"])
+        .code(2)
+        .says("'dead'");
 }
 
 #[test]

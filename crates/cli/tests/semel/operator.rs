@@ -37,7 +37,7 @@ pub(crate) fn worked(store: &str) -> Site {
 /// The same before anything has run, without a store.
 pub(crate) fn fresh(store: &str) -> Site {
     let pipeline = "source = { kind = \"file\", path = \"in\" }\nkey = \"json:/id\"\n\
-                    retry = { backoff = \"1h\" }\n\
+                    pause_after = 0\nretry = { backoff = \"1h\" }\n\
                     effect = { kind = \"exec\", timeout = \"10m\", command = [\"sh\", \"handler.sh\"] }\n";
     let one = format!("[store]\nurl = \"{store}\"\n[pipelines.pay]\n{pipeline}");
     let two = format!("{one}[pipelines.mail]\n{pipeline}");

@@ -82,6 +82,7 @@ pub(super) fn payment<S: TransactionalSubject>(
             first: Duration::ZERO,
             most: Duration::ZERO,
         },
+        gives_back: false,
     }
 }
 

@@ -31,6 +31,15 @@ pub async fn a_failing_message_fails_alone<S: TransactionalSubject>(lab: Lab<S>)
         }
     }
     assert_eq!(rows(&lab).await.len(), 6);
+    // Where it is to be given back, that costs no attempt, however it fails.
+    let mut bad = payment(&lab, "given-back", 1, 1);
+    bad.values[1] = Value::Null;
+    bad.gives_back = true;
+    let state = failed(&apply_one(&lab, &bad).await);
+    assert_eq!(state, StateKind::Released);
+    assert_eq!(lab.stands(&bad.claim.operation, state).await.attempts, 0);
+    let mended = payment(&lab, "given-back", 2, 1);
+    completed(&apply_one(&lab, &mended).await);
 }
 
 /// The second statement fails: the first one is undone.

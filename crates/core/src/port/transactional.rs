@@ -55,6 +55,9 @@ pub struct Application {
     pub window: Window,
     /// Backoff after a failure that another try may mend, by the number of failed attempts so far.
     pub backoff: Backoff,
+    /// Whether the message is given back where its statements fail, however they do: the attempt does not
+    /// count, and the operation is never given up for it.
+    pub gives_back: bool,
 }
 
 /// Backoff that doubles from `first` up to `most`.

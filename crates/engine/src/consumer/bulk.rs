@@ -17,7 +17,7 @@ use tokio::time::sleep;
 use super::desk::{Asked, Desk, RECHECK};
 use super::intake::Intake;
 use super::patience::Patience;
-use super::stream::{self, Admitted, Taken, given_back, jitter, settlement};
+use super::stream::{self, Admitted, Taken, given_back, jitter};
 use super::unsettled::Unsettled;
 use crate::effect::BulkEffect;
 use asks::{Ask, Asks};
@@ -68,7 +68,18 @@ impl Bulk {
     fn may_claim<S: Store + Clone>(&self, desk: &Desk<S>, ended: Option<&Ask>) -> bool {
         let claiming = self.asks.claiming() + usize::from(ended.is_some_and(Ask::is_claiming));
         let has_room = self.asks.have_room(desk.leaves_store_alone());
-        has_room && !desk.is_stopping() && self.flights.have_room(claiming)
+        let has_flight = !desk.is_stopping() && self.flights.have_room(claiming);
+        has_room && has_flight && self.free(desk, ended) > 0
+    }
+
+    /// How many more messages may begin, as far as their target is concerned.
+    fn free<S: Store + Clone>(&self, desk: &Desk<S>, ended: Option<&Ask>) -> usize {
+        let asked = self.asks.messages() + ended.map_or(0, Ask::messages);
+        // One message tries a target that the pipeline waits for, not one of each.
+        if desk.is_paused() && asked > 0 {
+            return 0;
+        }
+        desk.room(self.flights.messages() + asked)
     }
 
     /// Waits until the store has answered, a batch ends, there is one to begin, leases want renewing, or the store
@@ -89,6 +100,7 @@ impl Bulk {
         }
         let patience = self.patience.ends(desk);
         let wake_at = patience.map_or(self.renew_at, |end| end.min(self.renew_at));
+        let wake_at = desk.next_try().map_or(wake_at, |at| at.min(wake_at));
         let nap = wake_at.saturating_sub(desk.now());
         let is_stopping = desk.is_stopping();
         let may_claim = self.may_claim(desk, None);
@@ -166,12 +178,13 @@ impl Bulk {
         if !self.asks.have_room(desk.leaves_store_alone()) {
             return;
         }
+        // What has ended may say something about the target.
+        let settling = self.ended(desk, desk.is_stopping());
         let room = if self.may_claim(desk, ended) {
-            desk.pipeline.batch
+            desk.pipeline.batch.min(self.free(desk, ended))
         } else {
             0
         };
-        let settling = self.ended(desk, desk.is_stopping());
         let (messages, suspended) = desk.take_to_ask(room);
         let begins_unprotected = room > 0 && desk.is_away() && desk.lanes.has_ready();
         if settling.is_empty() && messages.is_empty() && !begins_unprotected {
@@ -210,8 +223,7 @@ impl Bulk {
                     continue;
                 }
                 let token = claim.token;
-                let verdict = desk.with_doubt(incoming.delivery, verdict);
-                let settlement = settlement(&desk.pipeline, claim, verdict);
+                let settlement = desk.report_of(incoming.delivery, claim, verdict);
                 let settlement = if is_stopping {
                     given_back(settlement, is_broken_off)
                 } else {

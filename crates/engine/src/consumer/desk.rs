@@ -7,9 +7,11 @@ mod begun;
 mod calls;
 mod deliveries;
 mod fates;
+mod keyless;
 mod letters;
+mod target;
 
-pub(super) use asking::Asked;
+pub(super) use asking::{Asked, is_final};
 pub(super) use away::past_provider;
 pub(super) use begun::Begun;
 pub(super) use calls::renewals;
@@ -25,6 +27,7 @@ use semel_core::{Error, Parked, Result, Store};
 
 use super::intake::{Chunk, Intake, Teller, Told};
 use super::lanes::{LaneId, Lanes};
+use super::pause::Circuit;
 use super::{OnProgress, Shutdown, Surroundings};
 use crate::effect::Class;
 use crate::event::{Event, Origin};
@@ -33,6 +36,7 @@ use crate::pipeline::{Fail, Incoming, Pipeline};
 use crate::summary::{Fate, Summary};
 use away::Away;
 use deliveries::Deliveries;
+use keyless::Keyless;
 use letters::Letters;
 
 pub(super) struct Desk<S> {
@@ -46,6 +50,8 @@ pub(super) struct Desk<S> {
     /// How many batches are in hand at most: one that is under way and one that is gathered, unless whoever runs
     /// them has more under way.
     pub(super) batches: usize,
+    /// What is known of the target of the effects.
+    circuit: Circuit,
     /// What waits for a store that is away.
     pub(super) away: Away,
     /// What waits for the broker that dead letters go to.
@@ -65,6 +71,8 @@ pub(super) struct Desk<S> {
     /// Why the source is of no more use: what runs is finished, then the run ends with this.
     failure: Option<Error>,
     summary: Summary,
+    /// The first messages, as long as none of them had a usable key.
+    keyless: Keyless,
     /// Fates that count once their messages are parked.
     to_park: Vec<(Parked, Met)>,
     /// Fates that count now.
@@ -112,6 +120,8 @@ impl<S: Store + Clone> Desk<S> {
         } = around;
         let started_at = surroundings.clock.monotonic();
         let lanes = Lanes::new(every_lane);
+        let is_lenient = pipeline.pause_after == 0;
+        let circuit = Circuit::new(pipeline.pause_after);
         let extend_at = started_at + pipeline.lease / 3;
         Self {
             pipeline,
@@ -122,6 +132,7 @@ impl<S: Store + Clone> Desk<S> {
             outage,
             class,
             batches: 2,
+            circuit,
             away: Away::default(),
             letters: Letters::new(dead_letters),
             source,
@@ -135,6 +146,7 @@ impl<S: Store + Clone> Desk<S> {
             source_away_since: None,
             failure: None,
             summary: Summary::default(),
+            keyless: Keyless::new(is_lenient),
             to_park: Vec::new(),
             settled: Vec::new(),
             revoked: Vec::new(),
@@ -203,7 +215,8 @@ impl<S: Store + Clone> Desk<S> {
             self.post();
             let now = self.now();
             let may_ask = self.waits_for_store(true) && self.retry_at().is_none_or(|at| at <= now);
-            let is_to_begin = may_begin && (self.lanes.has_ready() || may_ask);
+            let is_to_begin =
+                may_begin && self.circuit.may_try(now) && (self.lanes.has_ready() || may_ask);
             let has_fates = !self.settled.is_empty() || !self.revoked.is_empty();
             if is_to_begin || self.is_done() || has_fates {
                 return;
@@ -258,10 +271,14 @@ impl<S: Store + Clone> Desk<S> {
         let extend_at = Some(self.extend_at()).filter(|_| !self.in_hand.is_empty());
         let retry_at = self.retry_at().filter(|_| self.waits_for_store(true));
         let post_at = self.letters.next_due();
-        let due = [self.lanes.next_due(), extend_at, retry_at, post_at]
-            .into_iter()
-            .flatten()
-            .min();
+        let due = [
+            self.lanes.next_due(),
+            extend_at,
+            retry_at,
+            post_at,
+            self.next_try(),
+        ];
+        let due = due.into_iter().flatten().min();
         let due = due.map(|due| due.saturating_sub(self.now()));
         let has_room = self.has_room();
         let awaits_letters = self.letters.are_under_way();
@@ -288,9 +305,7 @@ impl<S: Store + Clone> Desk<S> {
                 let readable = incoming.iter().map(|incoming| incoming.delivery);
                 let unreadable = rejected.iter().map(|rejected| rejected.delivery);
                 self.in_hand.extend(readable.chain(unreadable));
-                for rejected in rejected {
-                    self.quarantine(rejected);
-                }
+                self.rejected(rejected, incoming.first().map(|first| first.delivery));
                 for incoming in incoming {
                     self.lanes.admit(incoming);
                 }
@@ -302,7 +317,10 @@ impl<S: Store + Clone> Desk<S> {
                 self.observe(&Event::SourceAway { error: &error });
             }
             Chunk::Back => self.source_is_there(),
-            Chunk::Ended => self.ended = true,
+            Chunk::Ended => {
+                self.quarantine_held();
+                self.ended = true;
+            }
             Chunk::Failed(error) => self.failure = Some(error),
         }
     }
@@ -318,13 +336,15 @@ impl<S: Store + Clone> Desk<S> {
     /// Lets go of those that have not begun. What runs runs on: its record decides.
     fn revoked(&mut self, deliveries: &[DeliveryId]) {
         let deliveries: BTreeSet<_> = deliveries.iter().copied().collect();
-        let withdrawn = self.lanes.withdraw(&deliveries);
+        let mut withdrawn = self.lanes.withdraw(&deliveries);
+        withdrawn.extend(self.keyless.withdraw(&deliveries));
         self.observe(&Event::Revoked {
             deliveries: deliveries.len(),
             given_back: withdrawn.len(),
         });
         for delivery in withdrawn {
             self.away.forget(delivery);
+            self.circuit.forget(delivery);
             self.in_hand.remove([delivery]);
             self.summary.count(Fate::Released);
             self.revoked.push(delivery);
@@ -397,7 +417,8 @@ impl<S: Store + Clone> Desk<S> {
             let in_hand = std::mem::take(&mut self.in_hand).in_order();
             self.tell(&intake, Told::Requeue(in_hand)).await;
         }
-        for _ in 0..self.lanes.abandon() + unconfirmed + intake.close().await {
+        let held = self.keyless.abandon();
+        for _ in 0..self.lanes.abandon() + held + unconfirmed + intake.close().await {
             self.summary.count(Fate::Released);
         }
         self.report(true);

@@ -19,6 +19,7 @@ use tokio::task::{AbortHandle, Id, JoinError, JoinSet};
 use super::desk::{Asked, Desk, past_provider};
 use super::intake::{Intake, Told};
 use super::patience::Patience;
+use super::pause::Judged;
 use super::stream::{call, given_back, jitter, settlement};
 use crate::consumer::InHand;
 use crate::effect::{Effect, Verdict};
@@ -97,13 +98,20 @@ impl Attempts {
         self.running.is_empty() && self.finished.is_empty()
     }
 
+    /// How many more attempts may begin.
+    fn free<S: Store + Clone>(&self, desk: &Desk<S>) -> usize {
+        let running = self.running.len();
+        let free = desk.pipeline.concurrency.saturating_sub(running);
+        free.min(desk.room(running))
+    }
+
     /// Waits until an attempt ends, there is more to begin, leases want renewing, or the store may be
     /// asked again.
     async fn wait<S: Store + Clone>(&mut self, desk: &mut Desk<S>, intake: &mut Intake) {
         self.collect();
-        let has_slot = self.running.len() < desk.pipeline.concurrency;
         let now = desk.now();
         desk.lanes.wake(now);
+        let has_slot = self.free(desk) > 0;
         if !self.finished.is_empty() || (has_slot && desk.lanes.has_ready() && !desk.is_stopping())
         {
             return;
@@ -113,7 +121,7 @@ impl Attempts {
         let may_ask = desk.waits_for_store(has_slot);
         let retry_at = may_ask.then(|| desk.retry_at().unwrap_or(now));
         let post_at = desk.letters.next_due();
-        let wake_at = [next_due, patience, retry_at, post_at]
+        let wake_at = [next_due, patience, retry_at, post_at, desk.next_try()]
             .into_iter()
             .flatten()
             .fold(self.renew_at, Duration::min);
@@ -183,15 +191,16 @@ impl Attempts {
             if !is_protected {
                 desk.end_unprotected(incoming, verdict);
             } else if let Some(Found(found)) = lost {
+                desk.ends_unheard(incoming.delivery);
                 desk.fenced(incoming, claim.token, found);
             } else {
                 let token = claim.token;
-                let verdict = desk.with_doubt(incoming.delivery, verdict);
-                let settlement = jitter(desk, settlement(&desk.pipeline, claim, verdict));
+                let settlement = desk.report_of(incoming.delivery, claim, verdict);
+                let settlement = jitter(desk, settlement);
                 settling.push(incoming, token, settlement);
             }
         }
-        let free = desk.pipeline.concurrency.saturating_sub(self.running.len());
+        let free = self.free(desk);
         let begin = if desk.is_stopping() {
             0
         } else {
@@ -246,10 +255,13 @@ impl Attempts {
         let mut doubts = Vec::new();
         for (incoming, admission) in admitted {
             match admission {
-                Admission::Granted(claim) if desk.may_begin(asked_at) => {
+                Admission::Granted(claim)
+                    if desk.may_begin(asked_at) && desk.begins(incoming.delivery) =>
+                {
                     if semel_core::planted("M01") {
                         let done = Verdict::Done(bytes::Bytes::new());
-                        let done = settlement(&desk.pipeline, claim.clone(), done);
+                        let judged = Judged::AsSaid;
+                        let done = settlement(&desk.pipeline, claim.clone(), done, judged);
                         desk.settle_all(&[done]).await?;
                     }
                     self.begin(desk, effect, incoming, claim);
@@ -340,9 +352,9 @@ impl Attempts {
         for (running, verdict) in std::mem::take(&mut self.finished) {
             if running.is_protected {
                 let token = running.claim.token;
-                let verdict = desk.with_doubt(running.incoming.delivery, verdict);
-                let settlement =
-                    given_back(settlement(&desk.pipeline, running.claim, verdict), true);
+                let delivery = running.incoming.delivery;
+                let settlement = desk.report_of(delivery, running.claim, verdict);
+                let settlement = given_back(settlement, true);
                 settling.push(running.incoming, token, settlement);
             } else {
                 desk.end_unprotected(running.incoming, verdict);

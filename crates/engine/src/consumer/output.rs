@@ -4,16 +4,18 @@
 //! was recorded, and the messages, whose claims left no mark, run again. If it falls after, they are
 //! duplicates.
 
+use bytes::Bytes;
 use semel_core::port::checkpoint::{AnyCheckpointStore, CheckpointStore, Together};
 use semel_core::{
     Certainty, Claim, Error, Mark, Outcome, Result, Settled, Settlement, Step, Store,
 };
 
-use super::desk::{Desk, RECHECK};
+use super::desk::{Desk, is_final};
 use super::intake::Intake;
+use super::pause::GIVEN_BACK;
 use super::stream::{Patience, admit, conclude, settle_left};
 use crate::consumer::InHand;
-use crate::effect::Output;
+use crate::effect::{Output, Verdict};
 
 pub(super) async fn run<S: Store + Clone>(
     desk: &mut Desk<S>,
@@ -80,6 +82,9 @@ async fn append<S: Store + Clone>(
         Ok(value) => value,
         Err(error) => return give_back(desk, granted, output, recorded, error).await,
     };
+    if let Some((first, _)) = granted.first() {
+        desk.hear(first.delivery, &Verdict::Done(Bytes::new()));
+    }
     let window = desk.pipeline.window;
     let settlements: Vec<_> = granted
         .iter()
@@ -140,8 +145,13 @@ async fn give_back<S: Store + Clone>(
     error: Error,
 ) -> Result<Vec<(InHand, Claim)>> {
     output.cut_back(recorded.value).await?;
+    if is_final(&error) {
+        return Err(error);
+    }
     let why: Box<str> = error.to_string().into();
-    desk.failed(error)?;
+    for (incoming, _) in &granted {
+        desk.hear(incoming.delivery, &Verdict::Away { error: why.clone() });
+    }
     let (limits, window) = (desk.pipeline.limits, desk.pipeline.window);
     let settlements: Vec<_> = granted
         .iter()
@@ -152,7 +162,7 @@ async fn give_back<S: Store + Clone>(
                 error: why.clone(),
                 // What was written has been cut off again.
                 certainty: Certainty::NotApplied,
-                after: RECHECK,
+                after: GIVEN_BACK,
                 counted: false,
                 limits,
                 window,

@@ -10,6 +10,7 @@ use semel_core::{
 
 use super::desk::{Asked, Desk, LONGEST_WAIT, RECHECK, past_provider, renewals};
 use super::intake::Intake;
+use super::pause::{GIVEN_BACK, Judged};
 use super::unsettled::Unsettled;
 use crate::consumer::InHand;
 use crate::effect::{BatchEffect, Call, Verdict};
@@ -85,8 +86,7 @@ async fn call_all<S: Store + Clone>(
             continue;
         }
         let token = claim.token;
-        let verdict = desk.with_doubt(incoming.delivery, verdict);
-        let settlement = settlement(&desk.pipeline, claim, verdict);
+        let settlement = desk.report_of(incoming.delivery, claim, verdict);
         let settlement = if is_given_back || desk.is_stopping() {
             given_back(settlement, is_given_back)
         } else {
@@ -148,7 +148,7 @@ impl Admitted {
 /// Claims that took so long that they may be lost are given back. While the store is away and the
 /// pipeline fails open, the batch is one that needs no claim.
 pub(super) async fn admit<S: Store + Clone>(desk: &mut Desk<S>) -> Result<Admitted> {
-    let room = desk.pipeline.batch;
+    let room = desk.pipeline.batch.min(desk.room(0));
     let (messages, suspended) = desk.take_to_ask(room);
     let requests: Vec<_> = messages
         .iter()
@@ -189,7 +189,9 @@ pub(super) fn admitted<S: Store + Clone>(
     let mut messages = Vec::with_capacity(taken.messages.len());
     for (incoming, admission) in taken.messages.into_iter().zip(admissions) {
         match admission {
-            Admission::Granted(claim) if desk.may_begin(asked_at) => {
+            Admission::Granted(claim)
+                if desk.may_begin(asked_at) && desk.begins(incoming.delivery) =>
+            {
                 if claim.takeover {
                     desk.taken_over();
                 }
@@ -197,7 +199,7 @@ pub(super) fn admitted<S: Store + Clone>(
                 desk.granted(&incoming, claim.grant());
                 if desk.is_past_provider(incoming.delivery) {
                     let fencing = claim.token;
-                    let settlement = settlement(&desk.pipeline, claim, past_provider());
+                    let settlement = desk.report_of(incoming.delivery, claim, past_provider());
                     desk.away.unsettled.push(incoming, fencing, settlement);
                 } else {
                     messages.push((incoming, claim));
@@ -253,17 +255,26 @@ pub(super) fn call(incoming: &Incoming, claim: Claim) -> Call {
 }
 
 /// What a verdict has the claim report.
-pub(super) fn settlement(pipeline: &Pipeline, claim: Claim, verdict: Verdict) -> Settlement {
+pub(super) fn settlement(
+    pipeline: &Pipeline,
+    claim: Claim,
+    verdict: Verdict,
+    judged: Judged,
+) -> Settlement {
     let window = pipeline.window;
+    let counted = judged == Judged::AsSaid;
     let release = |error, certainty, after| Step::Release {
         error,
         certainty,
         after,
-        counted: true,
+        counted,
         limits: pipeline.limits,
         window,
     };
-    let backoff = pipeline.backoff.after(claim.attempt);
+    let backoff = match judged {
+        Judged::AsSaid => pipeline.backoff.after(claim.attempt),
+        Judged::GivenBack => GIVEN_BACK,
+    };
     let step = match verdict {
         Verdict::Done(result) => Step::Complete {
             outcome: Outcome::raw(result, pipeline.outcome_limit_bytes),
@@ -278,19 +289,14 @@ pub(super) fn settlement(pipeline: &Pipeline, claim: Claim, verdict: Verdict) ->
             release(error, Certainty::NotApplied, after)
         }
         Verdict::MaybeApplied { error } => release(error, Certainty::MaybeApplied, backoff),
+        Verdict::Dead { error, .. } if !counted => release(error, Certainty::NotApplied, backoff),
         Verdict::Dead { error, decisive } => Step::Fail {
             error,
             decisive,
             window,
         },
-        Verdict::Away { error } => Step::Release {
-            error,
-            certainty: Certainty::NotApplied,
-            after: backoff,
-            counted: false,
-            limits: pipeline.limits,
-            window,
-        },
+        Verdict::Away { error } => release(error, Certainty::NotApplied, backoff),
+        Verdict::Broken { error, certainty } => release(error, certainty, backoff),
     };
     Settlement {
         operation: claim.operation,

@@ -16,6 +16,7 @@ use semel_core::{Admission, Grant, OpId, Result, Store};
 
 use super::desk::Desk;
 use super::intake::Intake;
+use super::pause::Judged;
 use crate::consumer::InHand;
 use crate::effect::{Effect, Verdict};
 use crate::pipeline::Incoming;
@@ -49,15 +50,27 @@ pub(super) async fn run<S: Store + Clone, T: StreamedStore, E: Effect>(
         let is_done = desk.is_done();
         if !is_done {
             let room = desk.pipeline.batch.saturating_sub(next.len());
+            let room = match &transform {
+                Some(_) => room.min(desk.room(0)),
+                None => room,
+            };
             let taken = desk.lanes.take(room);
-            let granted = admit(desk, &failures, taken, (&under_way, &next)).await?;
+            let transforms = transform.is_some();
+            let granted = admit(desk, &failures, taken, (&under_way, &next, transforms)).await?;
             let outputs = tokio::select! {
                 biased;
                 outputs = output(desk, transform.as_ref(), &granted) => outputs,
                 never = answered(desk, under_way.first_mut()) => match never {},
             };
             if let Some(outputs) = outputs {
-                finish(desk, &mut failures, granted, outputs, &mut next);
+                let has_transform = transform.is_some();
+                finish(
+                    desk,
+                    &mut failures,
+                    granted,
+                    outputs,
+                    (&mut next, has_transform),
+                );
             } else {
                 // Nothing of it was committed, and all of it is given back.
                 let taken = granted.into_iter().map(|granted| granted.incoming);
@@ -130,7 +143,7 @@ async fn admit<S: Store + Clone>(
     desk: &mut Desk<S>,
     failures: &Failures,
     taken: Vec<InHand>,
-    (under_way, next): (&Commits<impl StreamedStore>, &Ready),
+    (under_way, next, has_transform): (&Commits<impl StreamedStore>, &Ready, bool),
 ) -> Result<Vec<Granted>> {
     if taken.is_empty() {
         return Ok(Vec::new());
@@ -156,6 +169,9 @@ async fn admit<S: Store + Clone>(
                 let now = desk.surroundings.clock.now();
                 desk.refused(incoming, Admission::Busy { until: now, now })?;
             }
+            Standing::Free(_) if has_transform && !desk.begins(incoming.delivery) => {
+                desk.lanes.put_back(vec![incoming]);
+            }
             Standing::Free(mut grant) => {
                 grant.attempt = failures.of(incoming.delivery) + 1;
                 desk.granted(&incoming, grant);
@@ -177,17 +193,22 @@ fn finish<S: Store + Clone>(
     failures: &mut Failures,
     granted: Vec<Granted>,
     outputs: Vec<Verdict>,
-    next: &mut Ready,
+    (next, has_transform): (&mut Ready, bool),
 ) {
     next.granted.reserve(granted.len());
     next.finished.reserve(granted.len());
     for (mut granted, verdict) in granted.into_iter().zip(outputs) {
+        let judged = if has_transform {
+            desk.hear(granted.incoming.delivery, &verdict)
+        } else {
+            Judged::AsSaid
+        };
         match verdict {
             Verdict::Done(payload) => {
                 next.finished.push(finished(&mut granted, payload));
                 next.granted.push(granted);
             }
-            verdict => failures.count(desk, granted, verdict),
+            verdict => failures.count(desk, granted, verdict, judged),
         }
     }
 }
@@ -233,6 +254,7 @@ fn conclude<S: Store + Clone>(
                         error,
                         decisive: false,
                     },
+                    Judged::AsSaid,
                 );
             }
         }

@@ -1,12 +1,18 @@
 //! Effects in the store's own transaction: claim, effect and record in one commit per batch.
 
+use std::time::Duration;
+
+use bytes::Bytes;
 use semel_core::port::transactional::{
-    AnyTransactionalStore, Application, Applied, Statements, TransactionalStore,
+    AnyTransactionalStore, Application, Applied, Backoff, Statements, TransactionalStore,
 };
 use semel_core::{Result, StateKind, Store};
 
 use super::desk::Desk;
 use super::intake::Intake;
+use super::pause::{GIVEN_BACK, Judged};
+use crate::consumer::InHand;
+use crate::effect::Verdict;
 
 pub(super) async fn run<S: Store + Clone>(
     desk: &mut Desk<S>,
@@ -14,42 +20,123 @@ pub(super) async fn run<S: Store + Clone>(
     transactions: AnyTransactionalStore,
     statements: Statements,
 ) -> Result<()> {
-    let (window, backoff) = (desk.pipeline.window, desk.pipeline.backoff);
+    let database = Database {
+        transactions,
+        statements,
+    };
     loop {
         desk.gather(&mut intake).await;
         if desk.is_done() {
             return desk.close(intake).await;
         }
-        let mut taken = desk.lanes.take(desk.pipeline.batch);
-        let apply = taken.iter_mut().map(|incoming| Application {
+        let room = desk.pipeline.batch.min(desk.room(0));
+        let taken = desk.lanes.take(room);
+        for incoming in &taken {
+            desk.begins(incoming.delivery);
+        }
+        // Where more may fail than are set aside before the pipeline pauses, the database gives back what fails,
+        // and what is to be set aside fails once more.
+        let gives_back = !desk.may_all_fail(taken.len());
+        let mut again = Vec::new();
+        for (incoming, applied) in database.apply(desk, taken, gives_back).await? {
+            let judged = heard(desk, &incoming, &applied);
+            match applied {
+                Applied::Failed { error, .. } if gives_back => match judged {
+                    Judged::AsSaid => again.push(incoming),
+                    Judged::GivenBack => desk.released(incoming, &error, GIVEN_BACK),
+                },
+                applied => conclude(desk, incoming, applied)?,
+            }
+        }
+        for incoming in &mut again {
+            incoming.request.claim_id = desk.surroundings.claim_id();
+        }
+        for (incoming, applied) in database.apply(desk, again, false).await? {
+            conclude(desk, incoming, applied)?;
+        }
+        desk.flush(&intake).await?;
+    }
+}
+
+/// Where the effects are, and what they are.
+struct Database {
+    transactions: AnyTransactionalStore,
+    statements: Statements,
+}
+
+impl Database {
+    /// Applies a batch; each message comes back with what became of it.
+    async fn apply<S: Store + Clone>(
+        &self,
+        desk: &Desk<S>,
+        mut batch: Vec<InHand>,
+        gives_back: bool,
+    ) -> Result<impl Iterator<Item = (InHand, Applied)> + use<S>> {
+        let window = desk.pipeline.window;
+        let backoff = if gives_back {
+            AT_ONCE
+        } else {
+            desk.pipeline.backoff
+        };
+        let apply = batch.iter_mut().map(|incoming| Application {
             claim: incoming.request.clone(),
             values: std::mem::take(&mut incoming.values),
             window,
             backoff,
+            gives_back,
         });
         let apply: Vec<_> = apply.collect();
         let applied = if apply.is_empty() {
             Vec::new()
         } else {
-            desk.ask_slow(|| transactions.apply(&statements, &apply))
+            desk.ask_slow(|| self.transactions.apply(&self.statements, &apply))
                 .await?
         };
-        for ((mut incoming, application), applied) in taken.into_iter().zip(apply).zip(applied) {
+        let batch = batch.into_iter().zip(apply).zip(applied);
+        Ok(batch.map(|((mut incoming, application), applied)| {
             incoming.values = application.values;
-            match applied {
-                Applied::Completed { takeover } => desk.completed(&incoming, takeover),
-                Applied::NotGranted(admission) => desk.refused(incoming, admission)?,
-                Applied::Failed {
-                    state: StateKind::Released,
-                    not_before,
-                    now,
-                    error,
-                } => {
-                    desk.released(incoming, &error, not_before.since(now));
-                }
-                Applied::Failed { state, error, .. } => desk.given_up(&incoming, state, &error),
-            }
-        }
-        desk.flush(&intake).await?;
+            (incoming, applied)
+        }))
     }
 }
+
+fn heard<S: Store + Clone>(desk: &mut Desk<S>, incoming: &InHand, applied: &Applied) -> Judged {
+    let verdict = match applied {
+        Applied::Completed { .. } => Verdict::Done(Bytes::new()),
+        Applied::Failed { error, .. } => Verdict::NotApplied {
+            error: error.clone(),
+            retry_after: None,
+        },
+        Applied::NotGranted(_) => {
+            desk.ends_unheard(incoming.delivery);
+            return Judged::AsSaid;
+        }
+    };
+    desk.hear(incoming.delivery, &verdict)
+}
+
+/// Deals with what the database has recorded.
+fn conclude<S: Store + Clone>(
+    desk: &mut Desk<S>,
+    incoming: InHand,
+    applied: Applied,
+) -> Result<()> {
+    match applied {
+        Applied::Completed { takeover } => desk.completed(&incoming, takeover),
+        Applied::NotGranted(admission) => desk.refused(incoming, admission)?,
+        Applied::Failed {
+            state: StateKind::Released,
+            not_before,
+            now,
+            error,
+        } => desk.released(incoming, &error, not_before.since(now)),
+        Applied::Failed { state, error, .. } => desk.given_up(&incoming, state, &error),
+    }
+    Ok(())
+}
+
+/// What is given back may be tried again at once.
+const AT_ONCE: Backoff = Backoff {
+    first: Duration::ZERO,
+    most: Duration::ZERO,
+};

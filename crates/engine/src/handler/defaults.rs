@@ -25,6 +25,7 @@ pub(super) fn pipeline(name: &str, scope: Scope, settings: &Settings) -> Pipelin
         batch: 1_000,
         concurrency: settings.concurrency,
         max_message_bytes: 8 << 20,
+        pause_after: 20,
         bind: None,
         live_only: false,
     }

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use semel_core::{ClaimRequest, Operation, Store};
 use serde::Serialize;
 
-use super::call::{Pending, Values, locked};
+use super::call::{Pending, Values, guarded, locked};
 use super::declared::Declared;
 use super::error::Error;
 use super::failure::{End, Failure};
@@ -93,16 +93,18 @@ impl<S: Store + Clone, I> Batch<S, I> {
         let mut items: Vec<Option<I>> = items.into_iter().map(Some).collect();
         let effect = Arc::new(Mutex::new(effect));
         let begin = values.clone();
+        let breaker = declared.breaker_of();
         let work = move |index: usize, op| -> Boxed<Verdict> {
             let (item, values) = (items[index].take(), begin.clone());
+            let breaker = breaker.clone();
             let effect = Arc::clone(&effect);
             Box::pin(async move {
                 // A call begins the effect of an item once.
                 let Some(item) = item else {
                     return Err(Failure::new(End::GivenBack, "it was begun before"));
                 };
-                let running = locked(&effect)(op, item);
-                let value = running.await?;
+                let call = |op| locked(&effect)(op, item);
+                let value = guarded(breaker.as_ref(), call, op).await?;
                 let outcome = value.to_outcome(limit_bytes);
                 values.put(index, value);
                 Ok(outcome)
@@ -142,6 +144,7 @@ impl<S: Store + Clone, I> Batch<S, I> {
         let mut items: Vec<Option<I>> = items.into_iter().map(Some).collect();
         let effect = Arc::new(Mutex::new(effect));
         let begin = values.clone();
+        let breaker = declared.breaker_of();
         let work = move |ops: Vec<(usize, Op)>| -> Boxed<Vec<Verdict>> {
             let indexes: Vec<usize> = ops.iter().map(|(index, _)| *index).collect();
             let granted = ops.into_iter().filter_map(|(index, op)| {
@@ -150,9 +153,20 @@ impl<S: Store + Clone, I> Batch<S, I> {
             });
             let granted: Vec<_> = granted.collect();
             let (effect, values) = (Arc::clone(&effect), begin.clone());
+            let breaker = breaker.clone();
             Box::pin(async move {
+                let pass = match breaker.map(|breaker| breaker.enter()).transpose() {
+                    Ok(pass) => pass,
+                    Err(away) => return indexes.iter().map(|_| Err(away.failure())).collect(),
+                };
                 let running = locked(&effect)(granted);
-                let results = running.await.into_iter().zip(indexes);
+                let results = running.await;
+                if let Some(pass) = pass {
+                    let is_away =
+                        |it: &Result<T, Failure>| it.as_ref().is_err_and(Failure::is_away);
+                    pass.ends(results.iter().any(is_away));
+                }
+                let results = results.into_iter().zip(indexes);
                 let verdicts = results.map(|(result, index)| {
                     let value = result?;
                     let outcome = value.to_outcome(limit_bytes);

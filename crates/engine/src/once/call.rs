@@ -10,6 +10,7 @@ use semel_core::{ClaimRequest, OpId, Operation, Record, Store};
 use tokio::sync::oneshot;
 
 use super::batch::Batch;
+use super::breaker::EffectBreaker;
 use super::declared::Declared;
 use super::error::Error;
 use super::failure::{Dropped, End, Failure};
@@ -59,14 +60,16 @@ impl<S: Store + Clone> Declared<S> {
         let limit_bytes = self.settings.outcome_limit_bytes;
         let mut effect = Some(effect);
         let begin = values.clone();
+        let breaker = self.breaker_of();
         let work = move |index, op| -> Boxed<Verdict> {
             let (effect, values) = (effect.take(), begin.clone());
+            let breaker = breaker.clone();
             Box::pin(async move {
                 // A call begins its effect once.
                 let Some(effect) = effect else {
                     return Err(Failure::new(End::GivenBack, "it was begun before"));
                 };
-                let value = effect(op).await?;
+                let value = guarded(breaker.as_ref(), effect, op).await?;
                 let outcome = value.to_outcome(limit_bytes);
                 values.put(index, value);
                 Ok(outcome)
@@ -134,10 +137,11 @@ impl<S: Store + Clone> Declared<S> {
         // Nobody begins it where it is a duplicate.
         if let Ok((op, tell)) = first.await {
             let stop = op.clone();
+            let breaker = self.breaker_of();
             let verdict = tokio::select! {
                 biased;
                 () = stop.cancelled() => None,
-                verdict = effect(op) => Some(verdict),
+                verdict = guarded(breaker.as_ref(), effect, op) => Some(verdict),
             };
             let verdict = verdict.map(|verdict| {
                 verdict.map(|result| {
@@ -257,6 +261,21 @@ impl<S: Store + Clone> Declared<S> {
                 .collect(),
             Err(_) => ids.iter().map(|_| Err(Error::Closed)).collect(),
         }
+    }
+}
+
+/// Runs an effect, unless its target is left alone.
+pub(super) async fn guarded<T, Fut>(
+    breaker: Option<&EffectBreaker>,
+    effect: impl FnOnce(Op) -> Fut,
+    op: Op,
+) -> Result<T, Failure>
+where
+    Fut: Future<Output = Result<T, Failure>>,
+{
+    match breaker {
+        Some(breaker) => breaker.guard(async { effect(op).await }).await,
+        None => effect(op).await,
     }
 }
 

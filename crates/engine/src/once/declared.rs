@@ -16,6 +16,7 @@ use semel_core::{
 };
 use serde::Serialize;
 
+use super::breaker::EffectBreaker;
 use super::error::Error;
 use super::hub::Hub;
 use super::key::ToKey;
@@ -43,6 +44,7 @@ pub struct Declared<S> {
     transport: Option<Bytes>,
     birth: Option<Timestamp>,
     gate: Option<VersionGate>,
+    breaker: Option<EffectBreaker>,
     fault: Option<CoreError>,
 }
 
@@ -59,6 +61,7 @@ impl<S> Declared<S> {
             transport: None,
             birth: None,
             gate: None,
+            breaker: None,
             fault: None,
         };
         declared.rescope();
@@ -145,6 +148,19 @@ impl<S> Declared<S> {
     #[must_use]
     pub fn concurrency(self, concurrency: usize) -> Self {
         self.change(|settings| settings.concurrency = concurrency)
+    }
+
+    /// Leaves the target alone while it is away: operations that call the same target share one breaker. Effects
+    /// say that it is with [`Failure::away`](super::Failure::away).
+    #[must_use]
+    pub fn breaker(mut self, breaker: &EffectBreaker) -> Self {
+        self.breaker = Some(breaker.clone());
+        self
+    }
+
+    /// The breaker of its effects, if it has one.
+    pub(super) fn breaker_of(&self) -> Option<EffectBreaker> {
+        self.breaker.clone()
     }
 
     /// Whose operation it is: keys of different tenants never meet.
@@ -325,6 +341,7 @@ impl<S> Clone for Declared<S> {
             transport: self.transport.clone(),
             birth: self.birth,
             gate: self.gate.clone(),
+            breaker: self.breaker.clone(),
             fault: self.fault.clone(),
         }
     }

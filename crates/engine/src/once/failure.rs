@@ -9,7 +9,7 @@ use crate::effect::Verdict;
 /// Why an effect has no result, and whether it may have happened all the same.
 ///
 /// Any error converts into *maybe applied*, so that `?` is never optimistic. Who knows better says
-/// so: [`Failure::not_applied`], [`Failure::dead`].
+/// so: [`Failure::not_applied`], [`Failure::away`], [`Failure::dead`].
 ///
 /// ```
 /// use semel_engine::once::Failure;
@@ -42,12 +42,26 @@ pub(super) enum End {
     Dead { decisive: bool },
     /// It was never begun; costs no attempt.
     GivenBack,
+    /// The target was not reached, and would not be by another call either; costs no attempt.
+    Away { retry_after: Duration },
 }
 
 impl Failure {
     /// The effect surely did not happen: another attempt may follow, whatever the class.
     pub fn not_applied(cause: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
         Self::new(End::NotApplied { retry_after: None }, cause)
+    }
+
+    /// The target was not reached at all: nothing was begun, and any other call would end the same way. Costs no
+    /// attempt. A consumer waits for the target; so does an operation with an
+    /// [`EffectBreaker`](super::EffectBreaker).
+    pub fn away(cause: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
+        let retry_after = AWAY;
+        Self::new(End::Away { retry_after }, cause)
+    }
+
+    pub(super) const fn is_away(&self) -> bool {
+        matches!(self.end, End::Away { .. })
     }
 
     /// Nobody knows whether the effect happened: the class decides.
@@ -105,6 +119,7 @@ impl Failure {
                 error,
                 retry_after: None,
             },
+            End::Away { .. } => Verdict::Away { error },
             End::MaybeApplied => Verdict::MaybeApplied { error },
             End::Dead { decisive } => Verdict::Dead { error, decisive },
         }
@@ -190,6 +205,8 @@ impl fmt::Display for Dropped {
 
 impl Error for Dropped {}
 
+/// When a target that was not reached is worth another try.
+const AWAY: Duration = Duration::from_millis(200);
 /// How much of an error's text a record keeps.
 const MAX_LINE_CHARS: usize = 1_000;
 

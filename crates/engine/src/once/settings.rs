@@ -18,9 +18,9 @@ pub struct Settings {
     pub window: Window,
     /// How long a claim outlives a vanished process; 30 seconds. Renewed while the effect runs.
     pub lease: Duration,
-    /// How often an operation is attempted, over all calls and processes; five failures.
+    /// How often an operation is attempted, over all calls and processes; ten failures.
     pub limits: AttemptLimits,
-    /// Wait between attempts; 200 milliseconds to 30 seconds.
+    /// Wait between attempts; 200 milliseconds to 60 seconds.
     pub backoff: Backoff,
     /// How long the effect may run; 30 seconds. `None` waits for ever.
     pub timeout: Option<Duration>,
@@ -43,7 +43,7 @@ impl Default for Settings {
             limits: AttemptLimits::default(),
             backoff: Backoff {
                 first: Duration::from_millis(200),
-                most: Duration::from_secs(30),
+                most: Duration::from_secs(60),
             },
             timeout: Some(Duration::from_secs(30)),
             wait: Duration::from_secs(5),

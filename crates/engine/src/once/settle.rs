@@ -63,6 +63,10 @@ impl<S: Store + Clone> Run<S> {
                     End::GivenBack => {
                         release(&failure, Certainty::NotApplied, Duration::ZERO, false)
                     }
+                    End::Away { retry_after } => {
+                        let after = self.hub.jittered(retry_after);
+                        release(&failure, Certainty::NotApplied, after, false)
+                    }
                     End::Dead { decisive } => Step::Fail {
                         error: failure.line(),
                         decisive,
@@ -176,7 +180,9 @@ impl Answer {
 impl Failure {
     pub(super) const fn happened(&self) -> Happened {
         match self.end {
-            End::NotApplied { .. } | End::Dead { .. } | End::GivenBack => Happened::No,
+            End::NotApplied { .. } | End::Dead { .. } | End::GivenBack | End::Away { .. } => {
+                Happened::No
+            }
             End::MaybeApplied => Happened::Maybe,
         }
     }

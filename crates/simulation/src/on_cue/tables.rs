@@ -15,9 +15,11 @@ use semel_core::{
 use super::sink::Sink;
 use super::time::PausedClock;
 
-/// How the statements of one granted message fare, where they do not simply succeed.
+/// How the statements of one granted message fare, once that is scripted.
 #[derive(Clone, Copy, Debug)]
 pub enum Statement {
+    /// They succeed.
+    Work,
     /// They fail and are undone; another try may mend it.
     Fail,
     /// They fail for good.
@@ -75,24 +77,24 @@ impl Tables {
         let window = application.window;
         let error: Box<str> = "a row violates a constraint".into();
         let step = match statement {
-            None => {
+            None | Some(Statement::Work) => {
                 self.sink.commit(claim.operation.key.as_str());
                 Step::Complete {
                     outcome: Outcome::empty(),
                     window,
                 }
             }
-            Some(Statement::Fail) => Step::Release {
+            Some(Statement::Refuse) if !application.gives_back => Step::Fail {
+                error,
+                decisive: false,
+                window,
+            },
+            Some(Statement::Fail | Statement::Refuse) => Step::Release {
                 error,
                 certainty: Certainty::NotApplied,
                 after: application.backoff.after(claim.attempt),
-                counted: true,
+                counted: !application.gives_back,
                 limits: application.claim.limits,
-                window,
-            },
-            Some(Statement::Refuse) => Step::Fail {
-                error,
-                decisive: false,
                 window,
             },
         };

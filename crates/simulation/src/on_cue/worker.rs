@@ -145,6 +145,12 @@ impl Worker {
         life.live(consumer.run_each(effect, class)).await
     }
 
+    /// Runs an effect of a test's own, call by call.
+    pub async fn effect(self, effect: Arc<impl Effect>, class: Class) -> Run {
+        let (consumer, life) = self.begin();
+        life.live(consumer.run_each(effect, class)).await
+    }
+
     pub async fn stream(self, effect: Arc<Scripted>, class: Class) -> Run {
         self.batches(OneByOne(effect), class).await
     }

@@ -298,7 +298,9 @@ async fn effect(life: Arc<Life>, op: Op) -> std::result::Result<Bytes, Failure> 
             error,
             decisive: true,
         } => Err(Failure::dead(&*error).decisive()),
-        Verdict::Away { error } => Err(Failure::not_applied(&*error)),
+        Verdict::Away { error } | Verdict::Broken { error, .. } => {
+            Err(Failure::not_applied(&*error))
+        }
     }
 }
 

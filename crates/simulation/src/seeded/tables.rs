@@ -63,18 +63,19 @@ async fn apply_one(
     let number = number_of(&claim.operation.key);
     let window = application.window;
     let error: Box<str> = "a row violates a constraint".into();
-    let step = if world.provider().refuses(number) {
+    let is_refused = world.provider().refuses(number);
+    let step = if is_refused && !application.gives_back {
         Step::Fail {
             error,
             decisive: false,
             window,
         }
-    } else if life.statement_fails(number) {
+    } else if is_refused || life.statement_fails(number) {
         Step::Release {
             error,
             certainty: Certainty::NotApplied,
             after: application.backoff.after(claim.attempt),
-            counted: true,
+            counted: !application.gives_back,
             limits: application.claim.limits,
             window,
         }

@@ -231,6 +231,7 @@ fn pipeline(world: &World, plan: &WorkerPlan) -> Pipeline {
         batch: plan.batch,
         concurrency: plan.concurrency,
         max_message_bytes: 4096,
+        pause_after: 0,
         bind: None,
         live_only: false,
     }

@@ -303,7 +303,7 @@ fn settle(
         Err(Failed {
             words,
             may_retry: false,
-        }) => {
+        }) if !message.gives_back => {
             let error = words.clone();
             let step = Step::Fail {
                 error,
@@ -314,14 +314,14 @@ fn settle(
         }
         Err(Failed {
             words,
-            may_retry: true,
+            may_retry: _,
         }) => {
             let failed = locked.ledger.record(id).map_or(1, Record::failed_attempts);
             let step = Step::Release {
                 error: words.clone(),
                 certainty: Certainty::NotApplied,
                 after: message.backoff.after(failed),
-                counted: true,
+                counted: !message.gives_back,
                 limits: message.claim.limits,
                 window,
             };

@@ -69,6 +69,7 @@ struct Message<'b> {
     values: Box<[Bound]>,
     window: Window,
     backoff: Backoff,
+    gives_back: bool,
 }
 
 impl<'b> Message<'b> {
@@ -78,6 +79,7 @@ impl<'b> Message<'b> {
             values: application.values.iter().map(Bound::from).collect(),
             window: application.window,
             backoff: application.backoff,
+            gives_back: application.gives_back,
         }
     }
 }
@@ -369,7 +371,7 @@ fn settle<C: crate::session::Runs>(
         Err(Failed {
             words,
             may_retry: false,
-        }) => {
+        }) if !message.gives_back => {
             let error = words.clone();
             let step = Step::Fail {
                 error,
@@ -380,14 +382,14 @@ fn settle<C: crate::session::Runs>(
         }
         Err(Failed {
             words,
-            may_retry: true,
+            may_retry: _,
         }) => {
             let failed = locked.ledger.record(id).map_or(1, Record::failed_attempts);
             let step = Step::Release {
                 error: words.clone(),
                 certainty: Certainty::NotApplied,
                 after: message.backoff.after(failed),
-                counted: true,
+                counted: !message.gives_back,
                 limits: message.claim.limits,
                 window,
             };

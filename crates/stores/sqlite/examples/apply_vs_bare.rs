@@ -220,6 +220,7 @@ fn application(scope: &Scope, row: &Row) -> Application {
             first: Duration::from_millis(200),
             most: Duration::from_secs(30),
         },
+        gives_back: false,
     }
 }
 

@@ -45,6 +45,7 @@ struct Message {
     values: Box<[Bound]>,
     window: Window,
     backoff: Backoff,
+    gives_back: bool,
 }
 
 /// The failure of one message's statements.
@@ -71,6 +72,7 @@ impl Apply {
             values: application.values.iter().map(Bound::from).collect(),
             window: application.window,
             backoff: application.backoff,
+            gives_back: application.gives_back,
         };
         Ok(Self {
             statements,
@@ -208,7 +210,7 @@ fn settle(
         Err(Failed {
             words,
             may_retry: false,
-        }) => (
+        }) if !message.gives_back => (
             Step::Fail {
                 decisive: false,
                 error: words.clone(),
@@ -218,7 +220,7 @@ fn settle(
         ),
         Err(Failed {
             words,
-            may_retry: true,
+            may_retry: _,
         }) => {
             let record = ledger.record(message.id, &claim.operation)?;
             let failed = record.map_or(1, semel_core::Record::failed_attempts);
@@ -226,7 +228,7 @@ fn settle(
                 error: words.clone(),
                 certainty: Certainty::NotApplied,
                 after: message.backoff.after(failed),
-                counted: true,
+                counted: !message.gives_back,
                 limits: message.claim.limits,
                 window,
             };

@@ -1,5 +1,6 @@
 //! A stranger's words, made fit to stand in one line of ours.
 
+use std::collections::VecDeque;
 use std::fmt::Write;
 
 /// The beginning of `text` on one line: white space trimmed, control characters escaped.
@@ -62,7 +63,51 @@ impl LastLine {
     }
 }
 
+/// Keeps the last few lines that are not blank of a stream that may have no end.
+#[derive(Debug, Default)]
+pub(super) struct LastLines {
+    current: Vec<u8>,
+    last: VecDeque<Vec<u8>>,
+}
+
+impl LastLines {
+    /// Takes in what came next.
+    pub(super) fn take_in(&mut self, bytes: &[u8]) {
+        for piece in bytes.split_inclusive(|byte| *byte == b'\n') {
+            let room = (4 * MOST_CHARS).saturating_sub(self.current.len());
+            self.current
+                .extend_from_slice(&piece[..piece.len().min(room)]);
+            if piece.ends_with(b"\n") {
+                let line = std::mem::take(&mut self.current);
+                self.keep(line);
+            }
+        }
+    }
+
+    /// The lines, fit to be shown in one; empty if there were none.
+    pub(super) fn shown(&self) -> String {
+        let mut all = Self {
+            current: Vec::new(),
+            last: self.last.clone(),
+        };
+        all.keep(self.current.clone());
+        let lines: Vec<_> = all.last.iter().map(|line| one_line(line)).collect();
+        lines.join(" / ")
+    }
+
+    fn keep(&mut self, line: Vec<u8>) {
+        if line.trim_ascii().is_empty() {
+            return;
+        }
+        if self.last.len() == MOST_LINES {
+            self.last.pop_front();
+        }
+        self.last.push_back(line);
+    }
+}
+
 const MOST_CHARS: usize = 200;
+const MOST_LINES: usize = 3;
 
 #[cfg(test)]
 mod tests {
@@ -79,6 +124,17 @@ mod tests {
             one_line("ä".repeat(5_000).as_bytes()).chars().count(),
             MOST_CHARS + 1
         );
+    }
+
+    #[test]
+    fn the_last_lines_that_say_something_are_kept() {
+        let text = b"one\n\n two \nthree\nfour\n\nfi";
+        for piece in 1..=text.len() {
+            let mut last = LastLines::default();
+            text.chunks(piece).for_each(|piece| last.take_in(piece));
+            assert_eq!(last.shown(), "three / four / fi");
+        }
+        assert_eq!(LastLines::default().shown(), "");
     }
 
     #[test]

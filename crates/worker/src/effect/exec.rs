@@ -45,7 +45,8 @@ impl Settings {
 /// # Shape
 ///
 /// Exit 0 → done with what it printed; 75 → not applied; other codes → dead with the last line of
-/// standard error, for the earlier attempts as well only where [`Settings::decisive`] says so; a signal, a timeout → maybe applied; not started → not applied
+/// standard error, for the earlier attempts as well only where [`Settings::decisive`] says so; a signal, a timeout → maybe applied;
+/// not started → away
 #[derive(Debug)]
 pub struct ExecEffect {
     settings: Settings,
@@ -91,10 +92,17 @@ impl Effect for ExecEffect {
         let running = match child::start(&mut prepare(command, &call)) {
             Ok(running) => running,
             Err(error) => {
+                let cause = error.kind();
                 let error = format!("cannot start {}: {}", command[0], child::cause(&error));
-                return Verdict::NotApplied {
+                // That is about this message's key; the rest is about the program and the system.
+                if cause == io::ErrorKind::ArgumentListTooLong {
+                    return Verdict::NotApplied {
+                        error: error.into(),
+                        retry_after: None,
+                    };
+                }
+                return Verdict::Away {
                     error: error.into(),
-                    retry_after: None,
                 };
             }
         };

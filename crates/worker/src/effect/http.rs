@@ -88,7 +88,7 @@ impl fmt::Debug for Settings {
 /// # Shape
 ///
 /// 2xx → done with the body; an answer that says it is the stored one → dead, for the earlier attempts as
-/// well; not connected, 408, 425, 429, 503, and 409 of a provider that recognises the key → not applied,
+/// well; not connected → away; 408, 425, 429, 503, and 409 of a provider that recognises the key → not applied,
 /// honouring `Retry-After`; a broken or late answer, other 5xx → maybe applied; other 4xx and 3xx, which
 /// is not followed → dead, for the earlier attempts as well only where the code is one of
 /// [`Settings::decisive`]
@@ -187,10 +187,7 @@ impl Effect for HttpEffect {
             Ok(sent) => sent,
             Err(Failure::Unsent(cause)) => {
                 let error = format!("cannot reach {url}: {cause}").into();
-                return Verdict::NotApplied {
-                    error,
-                    retry_after: None,
-                };
+                return Verdict::Away { error };
             }
             Err(Failure::Broken(cause)) => {
                 let error = format!("{url} broke off before it answered: {cause}").into();

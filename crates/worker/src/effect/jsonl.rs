@@ -20,8 +20,8 @@ use tokio::sync::{Mutex, mpsc, oneshot, watch};
 use tokio::task::JoinSet;
 use tokio::time;
 
-use semel_core::Result;
 use semel_core::port::transactional::Backoff;
+use semel_core::{Certainty, Result};
 use semel_engine::effect::{Call, Effect, Verdict};
 
 use super::child;
@@ -53,7 +53,8 @@ impl Settings {
 /// # Shape
 ///
 /// `done`, `dead`, `retry` → not applied, `unknown` → maybe applied. A child that ends or breaks
-/// the protocol leaves every request it may have read maybe applied, and the others not applied. No
+/// the protocol leaves every request it may have read maybe applied, and the others not applied; one that
+/// ends before its first answer, or whose answer is none → broken. One that cannot be started → away. No
 /// answer in time, to it or to one before it → maybe applied; the late one is ignored
 pub struct JsonlEffect {
     settings: Arc<Settings>,
@@ -222,20 +223,37 @@ async fn drive(
                 if end == End::Closed {
                     break;
                 }
-                failures = if session.has_answered() {
+                if let Some(error) = session.broken() {
+                    // The next one begins with what it is handed then.
+                    while let Ok(request) = queue.try_recv() {
+                        waiting.push(request);
+                    }
+                    for request in waiting.drain(..) {
+                        refuse(
+                            request,
+                            Verdict::Broken {
+                                error: error.clone(),
+                                certainty: Certainty::NotApplied,
+                            },
+                        );
+                    }
+                }
+                // Whoever calls waits before a handler that is broken is tried again.
+                failures = if session.has_answered() || session.broken().is_some() {
                     1
                 } else {
                     failures + 1
                 };
             }
             Err(error) => {
-                failures += 1;
-                let pause = RESTART.after(failures);
                 let program = &settings.command[0];
                 let error = format!("cannot start {program}: {}", child::cause(&error));
                 for request in waiting.drain(..) {
-                    refuse(request, &error, Some(pause));
+                    let error = error.clone().into();
+                    refuse(request, Verdict::Away { error });
                 }
+                // Whoever calls waits before the next try.
+                continue;
             }
         }
         tokio::select! {
@@ -249,16 +267,20 @@ async fn drive(
         waiting.push(request);
     }
     for request in waiting {
-        refuse(request, "the effect was closed", None);
+        refuse(
+            request,
+            Verdict::NotApplied {
+                error: "the effect was closed".into(),
+                retry_after: None,
+            },
+        );
     }
 }
 
-fn refuse(request: Request, error: &str, retry_after: Option<Duration>) {
+/// Answers a request that no child was handed.
+fn refuse(request: Request, verdict: Verdict) {
     if request.take() {
-        let _ = request.answer.send(Verdict::NotApplied {
-            error: error.into(),
-            retry_after,
-        });
+        let _ = request.answer.send(verdict);
     }
 }
 

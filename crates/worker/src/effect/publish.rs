@@ -13,7 +13,7 @@ use bytes::Bytes;
 use semel_core::port::sink::{AnySink, Publication, Sink};
 use semel_core::{Certainty, Error, ErrorKind, Result};
 use semel_engine::effect::{BulkEffect, Call, Class, OnDoubt, Verdict};
-use semel_engine::event::{Event, Observer};
+use semel_engine::event::{Event, Observer, Pause};
 use semel_engine::publication;
 use tokio::sync::watch;
 use tokio::time::Instant;
@@ -137,10 +137,9 @@ impl Settings {
 /// # Shape
 ///
 /// confirmed → done, without an outcome; may be there → maybe applied; a message that the broker will
-/// never take → dead; what waits when a stop is asked for → not applied
+/// never take → dead; what surely is not there since the broker takes none now → away
 pub struct PublishEffect {
     sink: AnySink,
-    around: Around,
 }
 
 /// What surrounds the publishing of a pipeline.
@@ -156,8 +155,8 @@ pub struct Around {
 
 impl PublishEffect {
     /// An effect that publishes to `sink`.
-    pub fn new(sink: AnySink, around: Around) -> Self {
-        Self { sink, around }
+    pub fn new(sink: AnySink) -> Self {
+        Self { sink }
     }
 }
 
@@ -174,51 +173,14 @@ impl BulkEffect for PublishEffect {
     ///
     /// None: some of the batch may be published
     async fn call(&self, batch: &[Call]) -> Vec<Verdict> {
-        let mut verdicts: Vec<Option<Verdict>> = batch.iter().map(|_| None).collect();
-        let mut left: Vec<usize> = (0..batch.len()).collect();
         let sends_ids = self.sink.sends_ids();
         let publications = batch.iter();
-        let mut publications: Vec<Publication> = publications
+        let publications: Vec<Publication> = publications
             .map(|call| publication::of_call(call, sends_ids))
             .collect();
-        let mut away = Patience::new(self.around.clone());
-        loop {
-            let answers = self.sink.publish(&publications).await;
-            let mut waiting = Vec::new();
-            let mut why = None;
-            let gone = || Error::new(ErrorKind::Internal, "the sink gave no answer");
-            let answers = answers
-                .into_iter()
-                .chain(std::iter::repeat_with(|| Err(gone())));
-            for ((place, publication), answer) in left.into_iter().zip(publications).zip(answers) {
-                match answer {
-                    Err(error) if is_away(&error) => {
-                        waiting.push((place, publication, one_line(&text(&error))));
-                        why = Some(error);
-                    }
-                    answer => verdicts[place] = Some(verdict(answer)),
-                }
-            }
-            let Some(why) = why else {
-                away.is_over();
-                break;
-            };
-            if !away.goes_on(&why).await {
-                for (place, _, error) in waiting {
-                    verdicts[place] = Some(Verdict::NotApplied {
-                        error: error.into(),
-                        retry_after: None,
-                    });
-                }
-                break;
-            }
-            (left, publications) = waiting
-                .into_iter()
-                .map(|(place, publication, _)| (place, publication))
-                .unzip();
-        }
         // The engine takes what has no verdict for unknown.
-        verdicts.into_iter().map_while(|verdict| verdict).collect()
+        let answers = self.sink.publish(&publications).await;
+        answers.into_iter().map(verdict).collect()
     }
 }
 
@@ -255,7 +217,6 @@ pub(crate) async fn found(target: &dyn Target, around: Around) -> Result<Option<
 struct Patience {
     around: Around,
     wait: Duration,
-    /// When it was found to be away.
     since: Option<Instant>,
 }
 
@@ -268,18 +229,7 @@ impl Patience {
         }
     }
 
-    /// Tells that it is there again, if it was away.
-    fn is_over(&mut self) {
-        if let Some(since) = self.since.take() {
-            let lasted = since.elapsed();
-            let Around {
-                pipeline, observer, ..
-            } = &self.around;
-            observer.observe(pipeline, &Event::TargetBack { lasted });
-        }
-    }
-
-    /// Tells why, and waits; `false` when a stop is asked for.
+    /// Tells why, once, and waits; `false` when a stop is asked for.
     async fn goes_on(&mut self, error: &Error) -> bool {
         if *self.around.stop.borrow() {
             return false;
@@ -290,13 +240,33 @@ impl Patience {
             stop,
         } = &mut self.around;
         let wait = self.wait;
-        self.since.get_or_insert_with(Instant::now);
-        observer.observe(pipeline, &Event::TargetAway { error, wait });
+        if self.since.is_none() {
+            self.since = Some(Instant::now());
+            let paused = Event::Paused {
+                cause: Pause::TargetAway,
+                error: &one_line(&text(error)),
+                wait,
+            };
+            observer.observe(pipeline, &paused);
+        }
         self.wait = (wait * 2).min(LONGEST_RETRY);
         tokio::select! {
             biased;
             () = stopped(stop) => false,
             () = tokio::time::sleep(wait) => true,
+        }
+    }
+
+    /// Tells that it is there, if anybody was told that it is not.
+    fn is_over(self) {
+        if let Some(since) = self.since {
+            let resumed = Event::Resumed {
+                cause: Pause::TargetAway,
+                lasted: since.elapsed(),
+            };
+            self.around
+                .observer
+                .observe(&self.around.pipeline, &resumed);
         }
     }
 }
@@ -314,6 +284,9 @@ fn verdict(answer: Result<()>) -> Verdict {
         return Verdict::Done(Bytes::new());
     };
     let words = one_line(&text(&error)).into();
+    if is_away(&error) {
+        return Verdict::Away { error: words };
+    }
     match (error.kind(), error.certainty()) {
         (ErrorKind::InvalidInput, _) => Verdict::Dead {
             error: words,
@@ -354,7 +327,7 @@ fn refused(message: String) -> Error {
 
 /// Between two tries of a broker that is away.
 const FIRST_RETRY: Duration = Duration::from_millis(200);
-const LONGEST_RETRY: Duration = Duration::from_secs(5);
+const LONGEST_RETRY: Duration = Duration::from_millis(800);
 
 #[cfg(test)]
 mod tests;

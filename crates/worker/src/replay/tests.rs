@@ -511,6 +511,7 @@ impl Desk {
             batch: 100,
             concurrency: 1,
             max_message_bytes: 1 << 20,
+            pause_after: 20,
             bind: None,
             live_only: false,
         }

@@ -213,6 +213,20 @@ pub(super) const BUGS: &[Bug] = &[
         ],
     ),
     engine(
+        "P01",
+        "all",
+        "counts an attempt that did not reach its target",
+        WORLD,
+        &["consumer::target::a_target_that_is_away_costs_no_attempt_and_makes_no_dead_letter"],
+    ),
+    engine(
+        "P02",
+        "all",
+        "tries a target that is away with more than one message at a time",
+        WORLD,
+        &["consumer::target::one_message_at_a_time_tries_a_target_that_is_away"],
+    ),
+    engine(
         "K04",
         "streamed",
         "grants a key that is being committed",

@@ -190,8 +190,8 @@ birth = \"json:/created_at\"
 ";
 
 const RETRY: &str = "
-# Five calls at most, with growing waits between them; what fails then is a dead letter.
-retry = { attempts = 5, backoff = \"200ms..30s\" }
+# Ten calls at most, with growing waits between them; what fails then is a dead letter.
+retry = { attempts = 10, backoff = \"200ms..1m\" }
 ";
 
 const ADVANCED_PIPELINE: &str = "

@@ -55,11 +55,22 @@ impl<'a> Fields<'a> {
         most: u32,
         default: u32,
     ) -> u32 {
-        let read = self.count(name, most);
+        let read = self.count(name, 1, most);
         self.or_default(name, read, default, |count| i64::from(*count).into())
     }
 
-    fn count(&mut self, name: &'static str, most: u32) -> Option<u32> {
+    /// The same, where none is a number as well.
+    pub(in crate::config) fn count_or_none_or(
+        &mut self,
+        name: &'static str,
+        most: u32,
+        default: u32,
+    ) -> u32 {
+        let read = self.count(name, 0, most);
+        self.or_default(name, read, default, |count| i64::from(*count).into())
+    }
+
+    fn count(&mut self, name: &'static str, least: u32, most: u32) -> Option<u32> {
         let node = self.node(name)?;
         let number = self.expect(name, node, "an integer", |value| match value {
             Value::Integer(number) => Some(*number),
@@ -67,12 +78,12 @@ impl<'a> Fields<'a> {
         })?;
         let count = u32::try_from(number)
             .ok()
-            .filter(|count| (1..=most).contains(count));
+            .filter(|count| (least..=most).contains(count));
         if count.is_none() {
             self.fault(
                 name,
                 node,
-                format!("must be from 1 to {most}, not {number}"),
+                format!("must be from {least} to {most}, not {number}"),
             );
         }
         count

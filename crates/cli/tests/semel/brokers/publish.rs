@@ -333,7 +333,7 @@ fn absent(runtime: &Runtime, address: &str) -> Proxy {
 
 fn told_to_be_away(running: &mut Running) {
     wait_for("a word about it", || {
-        running.stderr().contains("cannot publish")
+        running.stderr().contains("[target-away]")
     });
     let said = running.stderr();
     assert!(said.contains("target-unavailable"), "{said}");

@@ -148,7 +148,7 @@ fn an_unsure_release_of_a_rerun_is_released_with_its_doubt() {
 #[test]
 fn an_unsure_release_of_a_rerun_at_the_cap_is_in_doubt() {
     let before = Record {
-        attempts: 5,
+        attempts: 10,
         ..record(started(LATER, Recovery::Rerun))
     };
     settled(before, unsure(), StateKind::InDoubt);
@@ -157,7 +157,7 @@ fn an_unsure_release_of_a_rerun_at_the_cap_is_in_doubt() {
 #[test]
 fn a_sure_release_at_the_cap_after_an_unsure_one_is_in_doubt() {
     let before = Record {
-        attempts: 5,
+        attempts: 10,
         doubt: Some(Recovery::Rerun),
         ..record(started(LATER, Recovery::Rerun))
     };

@@ -44,6 +44,11 @@ impl Asks {
         claiming.count()
     }
 
+    /// How many messages they ask for.
+    pub(super) fn messages(&self) -> usize {
+        self.under_way.iter().map(Ask::messages).sum()
+    }
+
     /// Whether there may be another one. A store that is away is asked by one alone, which is waited for.
     pub(super) fn have_room(&self, is_store_left_alone: bool) -> bool {
         self.is_empty() || (self.under_way.len() < MOST_UNDER_WAY && !is_store_left_alone)
@@ -102,6 +107,11 @@ impl Ask {
     /// Whether it asks for claims.
     pub(super) fn is_claiming(&self) -> bool {
         !self.requests.is_empty()
+    }
+
+    /// How many messages it asks for.
+    pub(super) fn messages(&self) -> usize {
+        self.requests.len()
     }
 
     const fn is_begun(&self) -> bool {

@@ -47,6 +47,11 @@ impl Flights {
         self.aloft.len() + more < MOST_ALOFT
     }
 
+    /// How many messages are under way.
+    pub(super) fn messages(&self) -> usize {
+        self.aloft.values().map(|flight| flight.waiting.len()).sum()
+    }
+
     /// Calls the effect for a batch, unless it is empty.
     pub(super) fn begin<E: BulkEffect>(&mut self, effect: &Arc<E>, batch: Admitted) {
         let Admitted {

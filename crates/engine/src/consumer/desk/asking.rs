@@ -243,7 +243,7 @@ async fn within_limit<T>(
 }
 
 /// Whether no repetition can mend this.
-pub(super) fn is_final(error: &Error) -> bool {
+pub(in crate::consumer) fn is_final(error: &Error) -> bool {
     match error.advice() {
         Advice::Fix | Advice::Stop | Advice::Alarm => true,
         Advice::Retry { .. } | Advice::LookUpFirst => false,

@@ -8,10 +8,11 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use semel_core::port::source::DeliveryId;
-use semel_core::{Claim, FencingToken, Store, Timestamp};
+use semel_core::{Certainty, Claim, FencingToken, Store, Timestamp};
 
 use super::{Desk, LONGEST_WAIT, RECHECK};
 use crate::consumer::InHand;
+use crate::consumer::pause::{GIVEN_BACK, Judged};
 use crate::consumer::unsettled::Unsettled;
 use crate::effect::{Class, Verdict};
 use crate::event::Event;
@@ -133,6 +134,11 @@ impl<S: Store + Clone> Desk<S> {
             self.suspend(incoming);
             return None;
         }
+        if !self.begins(incoming.delivery) {
+            self.lanes.put_back(vec![incoming]);
+            return None;
+        }
+        let tried = self.away.tried.entry(incoming.delivery).or_default();
         tried.attempts += 1;
         tried.began = now;
         let attempt = tried.attempts;
@@ -183,11 +189,18 @@ impl<S: Store + Clone> Desk<S> {
     /// Deals with the end of an attempt without a claim. Only a success is a fate: everything else
     /// is tried again, with a claim as soon as the store is back.
     pub(in crate::consumer) fn end_unprotected(&mut self, incoming: InHand, verdict: Verdict) {
+        let judged = self.hear(incoming.delivery, &verdict);
         let most = self.pipeline.limits.failed.get();
         let backoff = self.pipeline.backoff;
         let tried = self.away.tried.entry(incoming.delivery).or_default();
+        if judged == Judged::GivenBack {
+            tried.attempts = tried.attempts.saturating_sub(1);
+        }
         tried.is_over |= tried.attempts >= most;
-        let backoff = backoff.after(tried.attempts);
+        let backoff = match judged {
+            Judged::AsSaid => backoff.after(tried.attempts),
+            Judged::GivenBack => GIVEN_BACK,
+        };
         let (error, wait) = match verdict {
             Verdict::Done(_) | Verdict::DoneUnkept { .. } => {
                 let fate = if semel_core::planted("U05") {
@@ -205,14 +218,22 @@ impl<S: Store + Clone> Desk<S> {
             Verdict::NotApplied { error, retry_after } => {
                 (error, retry_after.unwrap_or(backoff).min(LONGEST_WAIT))
             }
-            Verdict::Away { error } => (error, backoff),
-            Verdict::MaybeApplied { error } => {
+            Verdict::Away { error }
+            | Verdict::Broken {
+                error,
+                certainty: Certainty::NotApplied,
+            } => (error, backoff),
+            Verdict::MaybeApplied { error }
+            | Verdict::Broken {
+                error,
+                certainty: Certainty::MaybeApplied,
+            } => {
                 tried.maybe_since.get_or_insert(tried.began);
                 (error, backoff)
             }
             // A dead letter needs a store that keeps it.
             Verdict::Dead { error, .. } => {
-                tried.is_over = true;
+                tried.is_over |= judged == Judged::AsSaid;
                 (error, backoff)
             }
         };
@@ -242,6 +263,7 @@ fn doubting(verdict: Verdict) -> Verdict {
         | Verdict::DoneUnkept { .. }
         | Verdict::MaybeApplied { .. }
         | Verdict::Away { .. }
+        | Verdict::Broken { .. }
         | Verdict::Dead { decisive: true, .. } => verdict,
     }
 }

@@ -166,10 +166,6 @@ impl<S: Store + Clone> Desk<S> {
     }
 
     /// Tells of a failure after which all is tried again; fails if it never will.
-    pub(in crate::consumer) fn failed(&self, error: Error) -> Result<()> {
-        self.failed_for(error, RECHECK)
-    }
-
     fn failed_for(&self, error: Error, wait: Duration) -> Result<()> {
         if is_final(&error) {
             return Err(error);
@@ -340,6 +336,7 @@ impl<S: Store + Clone> Desk<S> {
 
     fn met(&mut self, incoming: &Incoming, fate: Fate) -> Met {
         self.away.forget(incoming.delivery);
+        self.circuit.forget(incoming.delivery);
         let held = Held {
             lane: incoming.lane,
             payload_bytes: incoming.payload.len(),

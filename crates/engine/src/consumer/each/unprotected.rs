@@ -19,7 +19,7 @@ impl Attempts {
     ) {
         while desk.is_away()
             && !desk.is_stopping()
-            && self.running.len() < desk.pipeline.concurrency
+            && self.free(desk) > 0
             && let Some(incoming) = desk.lanes.take(1).pop()
         {
             self.begin_unprotected(desk, effect, incoming);

@@ -7,6 +7,7 @@ use semel_core::{StateKind, Store};
 
 use super::Granted;
 use crate::consumer::desk::Desk;
+use crate::consumer::pause::{GIVEN_BACK, Judged};
 use crate::effect::Verdict;
 
 /// How often the transform failed for messages in hand. Nothing of it outlives the process: a failed
@@ -31,22 +32,30 @@ impl Failures {
         desk: &mut Desk<S>,
         granted: Granted,
         verdict: Verdict,
+        judged: Judged,
     ) {
         let Granted {
             incoming, grant, ..
         } = granted;
         let attempt = grant.attempt;
         let (error, after, may_again) = match verdict {
+            // Whatever was wrong, it was none of the message's fault.
+            Verdict::NotApplied { error, .. }
+            | Verdict::MaybeApplied { error }
+            | Verdict::Dead { error, .. }
+            | Verdict::Away { error }
+            | Verdict::Broken { error, .. }
+                if judged == Judged::GivenBack =>
+            {
+                self.0.insert(incoming.delivery, attempt.saturating_sub(1));
+                desk.released(incoming, &error, GIVEN_BACK);
+                return;
+            }
             // Whatever a transform did outside is its own promise: it may be run again.
             Verdict::NotApplied { error, retry_after } => (error, retry_after, true),
             Verdict::MaybeApplied { error } => (error, None, true),
             Verdict::Dead { error, .. } => (error, None, false),
-            Verdict::Away { error } => {
-                let wait = desk.jittered(desk.pipeline.backoff.after(attempt));
-                self.0.insert(incoming.delivery, attempt.saturating_sub(1));
-                desk.released(incoming, &error, wait);
-                return;
-            }
+            Verdict::Away { error } | Verdict::Broken { error, .. } => (error, None, true),
             Verdict::DoneUnkept { len_bytes, .. } => {
                 let error = format!("{len_bytes} bytes are more than an output may have");
                 (error.into(), None, false)

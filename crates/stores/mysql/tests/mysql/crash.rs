@@ -135,6 +135,7 @@ async fn work(store: &MysqlStore, answered: &Mutex<Answered>, round: u32, worker
                     first: Duration::ZERO,
                     most: Duration::ZERO,
                 },
+                gives_back: false,
             })
             .collect();
         let Ok(answers) = store.apply(&statements, &messages).await else {

@@ -121,6 +121,7 @@ pub(crate) fn message(key: &str, claim_id: u128, values: Vec<Value>) -> Applicat
             first: Duration::from_millis(200),
             most: Duration::from_secs(30),
         },
+        gives_back: false,
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::io::{self, Write};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use bytes::{Buf, BytesMut};
@@ -12,11 +13,13 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinSet;
 use tokio::time::{self, Instant};
 
+use semel_core::Certainty;
 use semel_core::json::Tape;
 use semel_engine::effect::Verdict;
 
 use super::super::MOST_OUTCOME_BYTES;
 use super::super::child::{self, LAST_WORDS, Pipes, Running};
+use super::super::excerpt::LastLines;
 use super::heard::Heard;
 use super::{Request, frame};
 
@@ -29,6 +32,8 @@ pub(super) enum End {
     Gone,
     /// The child broke the protocol in this way.
     Fault(String),
+    /// What it sent in this way is no answer.
+    Nonsense(String),
 }
 
 /// What is known of one child.
@@ -47,6 +52,8 @@ pub(super) struct Session<'p> {
     searched: usize,
     tape: Tape,
     has_answered: bool,
+    /// Why it is taken for broken, once it has ended so.
+    broken: Option<Box<str>>,
     /// How many flights there have to be before those that were given up are counted.
     count_at: usize,
 }
@@ -72,12 +79,18 @@ impl<'p> Session<'p> {
             searched: 0,
             tape: Tape::default(),
             has_answered: false,
+            broken: None,
             count_at: MOST_GIVEN_UP,
         }
     }
 
     pub(super) fn has_answered(&self) -> bool {
         self.has_answered
+    }
+
+    /// Why the child is taken for broken: it ended before its first answer, or its answer was none.
+    pub(super) fn broken(&self) -> Option<Box<str>> {
+        self.broken.clone()
     }
 
     /// Hands requests to the child until it ends or the effect is closed. Answers all of them; what
@@ -100,7 +113,8 @@ impl<'p> Session<'p> {
             stderr,
         } = pipes;
         let mut log = JoinSet::new();
-        log.spawn(pass_on(self.program, stderr));
+        let said = Said::default();
+        log.spawn(pass_on(self.program, stderr, said.clone()));
         self.enqueue(waiting);
         let mut last_words = CLOSE_TIMEOUT;
         let mut watch = time::interval(WATCH_EVERY);
@@ -108,7 +122,7 @@ impl<'p> Session<'p> {
             tokio::select! {
                 biased;
                 read = stdout.read_buf(&mut self.input) => match read {
-                    Ok(1..) => if let Err(fault) = self.take_answers() { break End::Fault(fault) },
+                    Ok(1..) => if let Err(fault) = self.take_answers() { break End::Nonsense(fault) },
                     Ok(0) | Err(_) => break End::Gone,
                 },
                 count = queue.recv_many(waiting, MOST_AT_ONCE),
@@ -143,19 +157,19 @@ impl<'p> Session<'p> {
             last_words = Duration::ZERO;
         }
         let since = Instant::now();
-        if !matches!(end, End::Fault(_))
+        if !matches!(end, End::Fault(_) | End::Nonsense(_))
             && let Err(fault) = self.listen(&mut stdout, last_words).await
         {
-            end = End::Fault(fault);
+            end = End::Nonsense(fault);
         }
         let patience = match end {
             End::Closed => last_words.saturating_sub(since.elapsed()),
             End::Gone => LAST_WORDS,
-            End::Fault(_) => Duration::ZERO,
+            End::Fault(_) | End::Nonsense(_) => Duration::ZERO,
         };
         let ended = time::timeout(patience, child.wait()).await;
         let how = match (&end, ended) {
-            (End::Fault(fault), _) => format!("the child {fault}; killed"),
+            (End::Fault(fault) | End::Nonsense(fault), _) => format!("the child {fault}; killed"),
             (_, Ok(Ok(status))) => format!("the child is gone: {}", child::ending(status)),
             (End::Closed, _) => "the child did not end in time; killed".into(),
             (End::Gone, _) => "the child closed its standard input or output; killed".into(),
@@ -166,8 +180,16 @@ impl<'p> Session<'p> {
         }
         group.has_ended();
         self.written_bytes -= stdin.as_ref().map_or(0, never_read).min(self.written_bytes);
-        self.give_up(&how);
         let _ = time::timeout(LAST_WORDS, log.join_next()).await;
+        let is_broken = match end {
+            End::Nonsense(_) => true,
+            End::Gone | End::Fault(_) => !self.has_answered,
+            End::Closed => false,
+        };
+        if is_broken {
+            self.broken = Some(said.after(&how));
+        }
+        self.give_up(&how);
         end
     }
 
@@ -248,14 +270,22 @@ impl<'p> Session<'p> {
     /// what the child may have read.
     fn give_up(&mut self, why: &str) {
         for (_, Flight { answer, end }) in self.flights.drain() {
+            let is_unread = self.written_bytes < end;
             let error = why.into();
-            let _ = answer.send(if self.written_bytes < end {
-                Verdict::NotApplied {
+            let _ = answer.send(match &self.broken {
+                Some(error) => Verdict::Broken {
+                    error: error.clone(),
+                    certainty: if is_unread {
+                        Certainty::NotApplied
+                    } else {
+                        Certainty::MaybeApplied
+                    },
+                },
+                None if is_unread => Verdict::NotApplied {
                     error,
                     retry_after: None,
-                }
-            } else {
-                Verdict::MaybeApplied { error }
+                },
+                None => Verdict::MaybeApplied { error },
             });
         }
     }
@@ -280,7 +310,7 @@ fn check_length(len: usize) -> Result<(), String> {
 }
 
 /// Passes on what the child says on standard error, line by line behind its name.
-fn pass_on(program: &str, mut stderr: ChildStderr) -> impl Future<Output = ()> + use<> {
+fn pass_on(program: &str, mut stderr: ChildStderr, said: Said) -> impl Future<Output = ()> + use<> {
     let name = program.rsplit('/').next().unwrap_or(program);
     let mut lines = Prefixed {
         prefix: format!("{name}: "),
@@ -289,8 +319,30 @@ fn pass_on(program: &str, mut stderr: ChildStderr) -> impl Future<Output = ()> +
     async move {
         let mut buffer = vec![0; LOG_BYTES];
         while let Ok(count @ 1..) = stderr.read(&mut buffer).await {
+            said.take_in(&buffer[..count]);
             let _ = io::stderr().write_all(&lines.of(&buffer[..count]));
         }
+    }
+}
+
+/// The last lines of standard error, shared with whoever passes them on.
+#[derive(Clone, Default)]
+struct Said(Arc<Mutex<LastLines>>);
+
+impl Said {
+    fn take_in(&self, bytes: &[u8]) {
+        let mut lines = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        lines.take_in(bytes);
+    }
+
+    /// `what`, and then the lines, if there are any.
+    fn after(&self, what: &str) -> Box<str> {
+        let lines = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let said = lines.shown();
+        if said.is_empty() {
+            return what.into();
+        }
+        format!("{what}; it said: {said}").into()
     }
 }
 

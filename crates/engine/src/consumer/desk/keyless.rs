@@ -1,0 +1,108 @@
+//! A pipeline whose first messages have no usable key: the selector is wrong, not so many messages.
+//!
+//! They are held until one has a key, and the run ends where none of the first hundred has: nothing is quarantined,
+//! nothing acknowledged.
+
+use std::collections::BTreeSet;
+
+use semel_core::port::source::DeliveryId;
+use semel_core::{Code, Error, ErrorKind, Store};
+
+use super::Desk;
+use crate::pipeline::{Pipeline, Rejected};
+
+/// See the module.
+pub(super) struct Keyless {
+    held: Vec<Rejected>,
+    /// A message had a usable key, or nobody minds.
+    is_over: bool,
+}
+
+impl Keyless {
+    pub(super) const fn new(is_over: bool) -> Self {
+        Self {
+            held: Vec::new(),
+            is_over,
+        }
+    }
+
+    /// Lets go of those of `deliveries` that are held, and says which.
+    pub(super) fn withdraw(&mut self, deliveries: &BTreeSet<DeliveryId>) -> Vec<DeliveryId> {
+        let gone = |rejected: &mut Rejected| deliveries.contains(&rejected.delivery);
+        let gone = self.held.extract_if(.., gone);
+        gone.map(|rejected| rejected.delivery).collect()
+    }
+
+    /// Lets go of all of them, and says how many they were.
+    pub(super) fn abandon(&mut self) -> usize {
+        std::mem::take(&mut self.held).len()
+    }
+}
+
+impl<S: Store + Clone> Desk<S> {
+    /// Deals with messages without a usable key, some of which come before the first one that has one.
+    pub(super) fn rejected(&mut self, rejected: Vec<Rejected>, first_usable: Option<DeliveryId>) {
+        for rejected in rejected {
+            if self.keyless.held.len() >= MOST_HELD {
+                // The run ends, and they are given back with the others.
+                self.keyless.held.push(rejected);
+                continue;
+            }
+            if self.keyless.is_over {
+                self.quarantine(rejected);
+                continue;
+            }
+            if first_usable.is_some_and(|usable| usable < rejected.delivery) {
+                self.quarantine_held();
+                self.quarantine(rejected);
+                continue;
+            }
+            self.keyless.held.push(rejected);
+            if self.keyless.held.len() == MOST_HELD {
+                let first = self.keyless.held.first();
+                let error = first.map(|first| no_usable_key(&self.pipeline, first));
+                self.failure = self.failure.take().or(error);
+            }
+        }
+        if first_usable.is_some() && self.keyless.held.len() < MOST_HELD {
+            self.quarantine_held();
+        }
+    }
+
+    /// Quarantines those that were held: the next ones are no surprise any more.
+    pub(super) fn quarantine_held(&mut self) {
+        if self.keyless.held.len() >= MOST_HELD {
+            return;
+        }
+        self.keyless.is_over = true;
+        for rejected in std::mem::take(&mut self.keyless.held) {
+            self.quarantine(rejected);
+        }
+    }
+}
+
+fn no_usable_key(pipeline: &Pipeline, first: &Rejected) -> Error {
+    let Rejected {
+        unusable, parked, ..
+    } = first;
+    let (name, key, coordinates) = (&pipeline.name, &pipeline.key, &parked.coordinates);
+    let mut shown = String::new();
+    for letter in String::from_utf8_lossy(&parked.payload).chars() {
+        if shown.len() + letter.len_utf8() > MOST_SHOWN_BYTES {
+            shown.push('…');
+            break;
+        }
+        shown.push(if letter.is_control() { ' ' } else { letter });
+    }
+    let message = format!(
+        "{name}: none of the first {MOST_HELD} messages has a usable key: {unusable}; correct the selector, \
+         key = \"{key}\"; {coordinates} is {shown}"
+    );
+    Error::new(ErrorKind::InvalidInput, message)
+        .with_code(Code::NoUsableKey)
+        .not_applied()
+}
+
+/// So many messages without a usable key, and none with one before, are a mistake in the selector.
+const MOST_HELD: usize = 100;
+const MOST_SHOWN_BYTES: usize = 200;

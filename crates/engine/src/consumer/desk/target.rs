@@ -1,0 +1,86 @@
+//! What is known of the target of the effects, and what that means for a message.
+
+use std::time::Duration;
+
+use semel_core::port::source::DeliveryId;
+use semel_core::{Claim, Settlement, Store};
+
+use super::Desk;
+use crate::consumer::pause::{Judged, Moment, Told};
+use crate::consumer::stream::settlement;
+use crate::effect::Verdict;
+use crate::event::Event;
+
+impl<S: Store + Clone> Desk<S> {
+    /// How many more effects may begin beside those in flight, as far as their target is concerned.
+    pub(in crate::consumer) fn room(&self, in_flight: usize) -> usize {
+        self.circuit.room(self.now(), in_flight)
+    }
+
+    /// When the target is tried next, while the pipeline pauses and there is something to try it with.
+    pub(in crate::consumer) fn next_try(&self) -> Option<Duration> {
+        let next = self.circuit.next_try(self.now())?;
+        (!self.lanes.is_empty()).then_some(next)
+    }
+
+    /// Whether effects of so many messages may be set aside, all of them, before the pipeline pauses.
+    pub(in crate::consumer) fn may_all_fail(&self, count: usize) -> bool {
+        self.circuit.may_all_fail(count)
+    }
+
+    /// Whether the pipeline pauses.
+    pub(in crate::consumer) fn is_paused(&self) -> bool {
+        self.circuit.is_paused()
+    }
+
+    /// Takes note that the effect of a message is about to begin; `false` where it must not, because the pipeline
+    /// pauses.
+    pub(in crate::consumer) fn begins(&mut self, delivery: DeliveryId) -> bool {
+        let now = self.now();
+        self.circuit.begins(now, delivery)
+    }
+
+    /// Takes note that nobody will hear how the effect of a message ended.
+    pub(in crate::consumer) fn ends_unheard(&mut self, delivery: DeliveryId) {
+        self.circuit.lost(delivery);
+    }
+
+    /// Hears how an effect ended, and tells of a pause that begins or ends with it.
+    pub(in crate::consumer) fn hear(&mut self, delivery: DeliveryId, verdict: &Verdict) -> Judged {
+        let mut chance = [0];
+        if self.circuit.needs_chance(verdict) {
+            self.surroundings.entropy.fill(&mut chance);
+        }
+        let moment = Moment {
+            now: self.now(),
+            chance: chance[0],
+        };
+        let judged = self.circuit.heard(moment, delivery, verdict);
+        for told in self.circuit.told() {
+            match told {
+                // What ends waits for nothing any more.
+                Told::Paused { .. } if self.is_stopping() => {}
+                Told::Paused { cause, error, wait } => {
+                    let error = &error;
+                    self.observe(&Event::Paused { cause, error, wait });
+                }
+                Told::Resumed { cause, lasted } => {
+                    self.observe(&Event::Resumed { cause, lasted });
+                }
+            }
+        }
+        judged
+    }
+
+    /// The report of a claim whose effect ended so.
+    pub(in crate::consumer) fn report_of(
+        &mut self,
+        delivery: DeliveryId,
+        claim: Claim,
+        verdict: Verdict,
+    ) -> Settlement {
+        let judged = self.hear(delivery, &verdict);
+        let verdict = self.with_doubt(delivery, verdict);
+        settlement(&self.pipeline, claim, verdict, judged)
+    }
+}

@@ -1,0 +1,374 @@
+//! Whether a pipeline begins effects: the circuit breaker of its target.
+//!
+//! It hears how every attempt ended. A target that is not reached, a handler that is broken, and one and the same
+//! failure many times in a row are none of the messages' fault: the pipeline pauses, and one message at a time
+//! tries the target until it works. Time and chance are inputs.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use semel_core::Certainty;
+use semel_core::port::source::DeliveryId;
+
+use crate::effect::Verdict;
+use crate::event::Pause;
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct Circuit {
+    /// How often the same failure comes in a row until the pipeline pauses; 0 never.
+    pause_after: usize,
+    /// Whether an effect has succeeded yet.
+    is_proven: bool,
+    successes: u64,
+    /// The failure that came last, and how often in a row.
+    streak: Option<(Box<str>, usize)>,
+    paused: Option<Paused>,
+    /// Messages that may have broken the handler, and how many successes there were by then.
+    broke: BTreeMap<DeliveryId, u64>,
+    told: Vec<Told>,
+}
+
+#[derive(Debug)]
+struct Paused {
+    cause: Pause,
+    /// The failure, where it is the same one again and again.
+    reason: Box<str>,
+    since: Duration,
+    next_try: Duration,
+    wait: Duration,
+    /// The message that tries the target now.
+    probe: Option<DeliveryId>,
+}
+
+/// A change that is told.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Told {
+    Paused {
+        cause: Pause,
+        error: Box<str>,
+        wait: Duration,
+    },
+    Resumed {
+        cause: Pause,
+        lasted: Duration,
+    },
+}
+
+/// What becomes of an attempt that ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Judged {
+    /// As its verdict says.
+    AsSaid,
+    /// It is none of the message's fault: the message is given back, and the attempt does not count.
+    GivenBack,
+}
+
+/// When something is heard, and a byte of chance, which keeps workers from coming back all at once.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Moment {
+    pub(super) now: Duration,
+    pub(super) chance: u8,
+}
+
+impl Circuit {
+    pub(super) const fn new(pause_after: usize) -> Self {
+        Self {
+            pause_after,
+            is_proven: false,
+            successes: 0,
+            streak: None,
+            paused: None,
+            broke: BTreeMap::new(),
+            told: Vec::new(),
+        }
+    }
+
+    /// How many more messages may begin beside those in flight.
+    pub(super) fn room(&self, now: Duration, in_flight: usize) -> usize {
+        if let Some(paused) = &self.paused {
+            if semel_core::planted("P02") && paused.next_try <= now {
+                return usize::MAX;
+            }
+            return usize::from(paused.may_try(now));
+        }
+        if self.is_proven || self.pause_after == 0 {
+            return usize::MAX;
+        }
+        // As many as may be set aside before it pauses, and no more.
+        let in_a_row = self.streak.as_ref().map_or(0, |(_, count)| *count);
+        let left = self.pause_after.saturating_sub(in_a_row).max(1);
+        left.saturating_sub(in_flight)
+    }
+
+    /// Whether so many more may fail for the same reason before it pauses.
+    pub(super) fn may_all_fail(&self, count: usize) -> bool {
+        let in_a_row = self.streak.as_ref().map_or(0, |(_, count)| *count);
+        !self.is_paused() && (self.pause_after == 0 || in_a_row + count <= self.pause_after)
+    }
+
+    pub(super) const fn is_paused(&self) -> bool {
+        self.paused.is_some()
+    }
+
+    /// Whether anything may begin.
+    pub(super) fn may_try(&self, now: Duration) -> bool {
+        self.paused
+            .as_ref()
+            .is_none_or(|paused| paused.may_try(now))
+    }
+
+    /// When the target is tried next, if that is to be waited for.
+    pub(super) fn next_try(&self, now: Duration) -> Option<Duration> {
+        let paused = self.paused.as_ref()?;
+        (paused.probe.is_none() && paused.next_try > now).then_some(paused.next_try)
+    }
+
+    /// Takes note that the effect of a message is about to begin; `false` where it must not.
+    pub(super) fn begins(&mut self, now: Duration, delivery: DeliveryId) -> bool {
+        let Some(paused) = &mut self.paused else {
+            return true;
+        };
+        if semel_core::planted("P02") {
+            return true;
+        }
+        let may_try = paused.may_try(now);
+        if may_try {
+            paused.probe = Some(delivery);
+        }
+        may_try
+    }
+
+    /// Takes note that nobody will hear how the effect of a message ended.
+    pub(super) fn lost(&mut self, delivery: DeliveryId) {
+        if let Some(paused) = &mut self.paused
+            && paused.probe == Some(delivery)
+        {
+            paused.probe = None;
+        }
+    }
+
+    /// Lets go of what is known of a message that met its fate.
+    pub(super) fn forget(&mut self, delivery: DeliveryId) {
+        if !self.broke.is_empty() {
+            self.broke.remove(&delivery);
+        }
+    }
+
+    /// Takes what is to be told by now.
+    pub(super) fn told(&mut self) -> Vec<Told> {
+        std::mem::take(&mut self.told)
+    }
+
+    /// Whether a verdict of this kind can begin a wait, which is where chance is needed.
+    pub(super) const fn needs_chance(&self, verdict: &Verdict) -> bool {
+        match verdict {
+            Verdict::Done(_) | Verdict::DoneUnkept { .. } => false,
+            Verdict::Away { .. } | Verdict::Broken { .. } => true,
+            Verdict::NotApplied { .. } | Verdict::MaybeApplied { .. } | Verdict::Dead { .. } => {
+                self.pause_after > 0
+            }
+        }
+    }
+
+    /// Hears how the effect of a message ended.
+    pub(super) fn heard(
+        &mut self,
+        moment: Moment,
+        delivery: DeliveryId,
+        verdict: &Verdict,
+    ) -> Judged {
+        let is_probe = match &mut self.paused {
+            Some(paused) if paused.probe == Some(delivery) => {
+                paused.probe = None;
+                true
+            }
+            Some(_) | None => false,
+        };
+        match verdict {
+            Verdict::Done(_) | Verdict::DoneUnkept { .. } => {
+                self.succeeded(moment.now, is_probe);
+                Judged::AsSaid
+            }
+            Verdict::Away { error } => {
+                self.pause(moment, Pause::TargetAway, error, is_probe);
+                if semel_core::planted("P01") {
+                    return Judged::AsSaid;
+                }
+                Judged::GivenBack
+            }
+            Verdict::Broken { error, certainty } => {
+                self.pause(moment, Pause::HandlerBroken, error, is_probe);
+                self.broke_by(delivery, *certainty)
+            }
+            Verdict::Dead { error, .. } => self.failed(moment, error, is_probe, true),
+            Verdict::NotApplied { error, .. } | Verdict::MaybeApplied { error } => {
+                self.failed(moment, error, is_probe, false)
+            }
+        }
+    }
+
+    fn succeeded(&mut self, now: Duration, is_probe: bool) {
+        self.is_proven = true;
+        self.successes += 1;
+        self.streak = None;
+        let cause = self.paused.as_ref().map(|paused| paused.cause);
+        // A call that was under way when the target went says nothing about its return.
+        if cause.is_some_and(|cause| is_probe || cause != Pause::TargetAway) {
+            self.resume(now);
+        }
+    }
+
+    fn failed(
+        &mut self,
+        moment: Moment,
+        error: &str,
+        is_probe: bool,
+        is_answer_for_good: bool,
+    ) -> Judged {
+        let reason = reason(error);
+        match self
+            .paused
+            .as_ref()
+            .map(|paused| (paused.cause, paused.reason == reason))
+        {
+            Some((Pause::TargetFailing, true)) => {
+                if is_probe {
+                    self.wait_longer(moment);
+                }
+                return Judged::GivenBack;
+            }
+            // Whatever else goes wrong with it, it does not work yet.
+            Some((Pause::TargetFailing | Pause::HandlerBroken, _))
+                if is_probe && !is_answer_for_good =>
+            {
+                self.wait_longer(moment);
+                return Judged::GivenBack;
+            }
+            // It was reached, or says something else about another message.
+            Some(_) if is_probe => self.resume(moment.now),
+            // It was under way before the pause.
+            Some(_) => return Judged::AsSaid,
+            None => {}
+        }
+        if self.pause_after == 0 {
+            return Judged::AsSaid;
+        }
+        let count = match &mut self.streak {
+            Some((last, count)) if *last == reason => {
+                *count += 1;
+                *count
+            }
+            Some(_) | None => {
+                self.streak = Some((reason, 1));
+                1
+            }
+        };
+        if count >= self.pause_after {
+            self.pause(moment, Pause::TargetFailing, error, false);
+        }
+        Judged::AsSaid
+    }
+
+    /// A message with which a handler broke twice that worked for others in between is to blame itself.
+    fn broke_by(&mut self, delivery: DeliveryId, certainty: Certainty) -> Judged {
+        if certainty == Certainty::NotApplied {
+            return Judged::GivenBack;
+        }
+        match self.broke.insert(delivery, self.successes) {
+            Some(successes) if successes < self.successes => Judged::AsSaid,
+            Some(_) | None => Judged::GivenBack,
+        }
+    }
+
+    fn pause(&mut self, moment: Moment, cause: Pause, error: &str, is_probe: bool) {
+        match &self.paused {
+            Some(paused) if paused.cause == cause => {
+                if is_probe {
+                    self.wait_longer(moment);
+                }
+                return;
+            }
+            // It was under way before the pause.
+            Some(_) if !is_probe => return,
+            Some(_) | None => {}
+        }
+        let wait = spread(first_wait(cause), moment.chance);
+        let since = self
+            .paused
+            .as_ref()
+            .map_or(moment.now, |paused| paused.since);
+        self.streak = None;
+        self.paused = Some(Paused {
+            cause,
+            reason: reason(error),
+            since,
+            next_try: moment.now.saturating_add(wait),
+            wait: first_wait(cause),
+            probe: None,
+        });
+        self.told.push(Told::Paused {
+            cause,
+            error: error.into(),
+            wait,
+        });
+    }
+
+    fn wait_longer(&mut self, moment: Moment) {
+        if let Some(paused) = &mut self.paused {
+            paused.wait = (paused.wait * 2).min(longest_wait(paused.cause));
+            let wait = spread(paused.wait, moment.chance);
+            paused.next_try = moment.now.saturating_add(wait);
+        }
+    }
+
+    fn resume(&mut self, now: Duration) {
+        if let Some(paused) = self.paused.take() {
+            let lasted = now.saturating_sub(paused.since);
+            self.told.push(Told::Resumed {
+                cause: paused.cause,
+                lasted,
+            });
+        }
+    }
+}
+
+impl Paused {
+    fn may_try(&self, now: Duration) -> bool {
+        self.probe.is_none() && self.next_try <= now
+    }
+}
+
+/// What two failures have in common that are the same: the words before the particulars, without numbers.
+fn reason(error: &str) -> Box<str> {
+    let words = error.split_once(": ").map_or(error, |(words, _)| words);
+    let words = words.chars().filter(|letter| !letter.is_ascii_digit());
+    words.take(MOST_REASON).collect::<String>().into()
+}
+
+/// `wait` and up to a quarter more.
+fn spread(wait: Duration, chance: u8) -> Duration {
+    wait + wait / 1024 * u32::from(chance)
+}
+
+const fn first_wait(cause: Pause) -> Duration {
+    match cause {
+        Pause::TargetAway => Duration::from_millis(100),
+        Pause::TargetFailing | Pause::HandlerBroken => Duration::from_secs(1),
+    }
+}
+
+/// With what chance adds, at most one second, and thirty.
+const fn longest_wait(cause: Pause) -> Duration {
+    match cause {
+        Pause::TargetAway => Duration::from_millis(800),
+        Pause::TargetFailing | Pause::HandlerBroken => Duration::from_secs(24),
+    }
+}
+
+/// After which time a message that was given back may be tried again.
+pub(super) const GIVEN_BACK: Duration = Duration::from_millis(100);
+const MOST_REASON: usize = 200;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,281 @@
+use super::*;
+
+const LONG: Duration = Duration::from_secs(3_600);
+
+fn at(millis: u64) -> Moment {
+    Moment {
+        now: Duration::from_millis(millis),
+        chance: 0,
+    }
+}
+
+fn now(millis: u64) -> Duration {
+    at(millis).now
+}
+
+fn id(number: u64) -> DeliveryId {
+    DeliveryId(number)
+}
+
+fn away() -> Verdict {
+    Verdict::Away {
+        error: "connection refused".into(),
+    }
+}
+
+fn dead(error: &str) -> Verdict {
+    Verdict::Dead {
+        error: error.into(),
+        decisive: false,
+    }
+}
+
+fn retry(error: &str) -> Verdict {
+    Verdict::NotApplied {
+        error: error.into(),
+        retry_after: None,
+    }
+}
+
+fn broken(certainty: Certainty) -> Verdict {
+    Verdict::Broken {
+        error: "exit code 1: no module".into(),
+        certainty,
+    }
+}
+
+fn done() -> Verdict {
+    Verdict::Done(bytes::Bytes::new())
+}
+
+/// One that pauses after three, and has worked before.
+fn proven() -> Circuit {
+    let mut circuit = Circuit::new(3);
+    assert_eq!(circuit.heard(at(0), id(0), &done()), Judged::AsSaid);
+    circuit
+}
+
+fn causes(circuit: &mut Circuit) -> Vec<(Pause, bool)> {
+    let told = circuit.told().into_iter().map(|told| match told {
+        Told::Paused { cause, .. } => (cause, true),
+        Told::Resumed { cause, .. } => (cause, false),
+    });
+    told.collect()
+}
+
+#[test]
+fn a_target_that_is_away_pauses_at_once_and_is_tried_by_one_at_a_time() {
+    let mut circuit = proven();
+    for number in 1..=9 {
+        assert_eq!(circuit.heard(at(0), id(number), &away()), Judged::GivenBack);
+    }
+    assert_eq!(causes(&mut circuit), [(Pause::TargetAway, true)]);
+    assert_eq!(circuit.room(now(99), 0), 0);
+    assert_eq!(circuit.next_try(now(99)), Some(now(100)));
+    assert!(!circuit.begins(now(99), id(1)));
+
+    assert_eq!(circuit.room(now(100), 7), 1);
+    assert!(circuit.begins(now(100), id(1)));
+    assert!(!circuit.begins(now(100), id(2)));
+    assert_eq!(
+        (circuit.room(now(100), 1), circuit.next_try(now(100))),
+        (0, None)
+    );
+    assert_eq!(circuit.heard(at(150), id(1), &away()), Judged::GivenBack);
+    assert_eq!(circuit.next_try(now(150)), Some(now(350)));
+
+    // However long it takes, it is tried at least once a second.
+    let mut time = 350;
+    for _ in 0..20 {
+        assert!(circuit.begins(now(time), id(2)));
+        circuit.heard(
+            Moment {
+                chance: 255,
+                ..at(time)
+            },
+            id(2),
+            &away(),
+        );
+        let next = circuit.next_try(now(time)).expect("it is waited for");
+        assert!(next - now(time) <= Duration::from_secs(1));
+        time = u64::try_from(next.as_millis()).expect("short") + 1;
+    }
+    assert_eq!(causes(&mut circuit), []);
+    assert!(circuit.begins(now(time), id(3)));
+    assert_eq!(circuit.heard(at(time), id(3), &done()), Judged::AsSaid);
+    let lasted = now(time);
+    let cause = Pause::TargetAway;
+    assert_eq!(circuit.told(), [Told::Resumed { cause, lasted }]);
+    assert_eq!(circuit.room(now(time), 999), usize::MAX);
+}
+
+#[test]
+fn a_call_from_before_does_not_say_that_the_target_is_back() {
+    let mut circuit = proven();
+    circuit.heard(at(0), id(1), &away());
+    assert_eq!(circuit.heard(at(10), id(2), &done()), Judged::AsSaid);
+    assert_eq!(
+        circuit.heard(at(10), id(3), &retry("broke off")),
+        Judged::AsSaid
+    );
+    assert_eq!(causes(&mut circuit), [(Pause::TargetAway, true)]);
+    // A target that refuses was reached.
+    assert!(circuit.begins(now(100), id(4)));
+    assert_eq!(
+        circuit.heard(at(100), id(4), &dead("HTTP 400")),
+        Judged::AsSaid
+    );
+    assert_eq!(causes(&mut circuit), [(Pause::TargetAway, false)]);
+}
+
+#[test]
+fn the_same_failure_so_often_in_a_row_pauses_and_no_more_are_set_aside() {
+    let mut circuit = proven();
+    let unauthorised = |number: u64| dead(&format!("HTTP 401 from there: token {number}"));
+    for number in 1..=3 {
+        assert!(circuit.room(now(0), 0) > 0);
+        let judged = circuit.heard(at(0), id(number), &unauthorised(number));
+        assert_eq!(judged, Judged::AsSaid, "{number}");
+    }
+    assert_eq!(causes(&mut circuit), [(Pause::TargetFailing, true)]);
+    for number in 4..=30 {
+        let judged = circuit.heard(at(0), id(number), &unauthorised(number));
+        assert_eq!(judged, Judged::GivenBack, "{number}");
+    }
+    let mut time = now(0);
+    for seconds in [1, 2, 4, 8, 16, 24, 24] {
+        let next = circuit.next_try(time).expect("it is waited for");
+        assert_eq!(next - time, Duration::from_secs(seconds));
+        time = next;
+        assert!(circuit.begins(time, id(5)));
+        let moment = Moment {
+            now: time,
+            chance: 0,
+        };
+        assert_eq!(
+            circuit.heard(moment, id(5), &unauthorised(5)),
+            Judged::GivenBack
+        );
+    }
+    assert_eq!(causes(&mut circuit), []);
+    assert!(circuit.begins(time + LONG, id(6)));
+    let moment = Moment {
+        now: time + LONG,
+        chance: 0,
+    };
+    assert_eq!(circuit.heard(moment, id(6), &done()), Judged::AsSaid);
+    assert_eq!(causes(&mut circuit), [(Pause::TargetFailing, false)]);
+}
+
+#[test]
+fn a_success_or_another_failure_in_between_begins_the_count_anew() {
+    let mut circuit = proven();
+    for verdict in [
+        dead("a"),
+        dead("a"),
+        done(),
+        dead("a"),
+        dead("a"),
+        dead("b"),
+        dead("a"),
+    ] {
+        circuit.heard(at(0), id(1), &verdict);
+    }
+    assert_eq!(causes(&mut circuit), []);
+    let mut off = Circuit::new(0);
+    for _ in 0..1_000 {
+        assert_eq!(off.heard(at(0), id(1), &dead("a")), Judged::AsSaid);
+    }
+    assert_eq!(
+        (causes(&mut off), off.room(now(0), 999)),
+        (vec![], usize::MAX)
+    );
+}
+
+#[test]
+fn before_its_first_success_no_more_are_in_flight_than_may_be_set_aside() {
+    let mut circuit = Circuit::new(3);
+    let rooms = |circuit: &Circuit| [0, 1, 3, 9].map(|in_flight| circuit.room(now(0), in_flight));
+    assert_eq!(rooms(&circuit), [3, 2, 0, 0]);
+    circuit.heard(at(0), id(1), &dead("a"));
+    circuit.heard(at(0), id(1), &dead("a"));
+    assert_eq!(rooms(&circuit), [1, 0, 0, 0]);
+    circuit.heard(at(0), id(1), &done());
+    assert_eq!(rooms(&circuit), [usize::MAX; 4]);
+}
+
+#[test]
+fn what_else_goes_wrong_keeps_a_pause_and_another_answer_ends_it() {
+    let mut circuit = proven();
+    for number in 1..=3 {
+        circuit.heard(at(0), id(number), &dead("HTTP"));
+    }
+    assert!(circuit.begins(now(1_000), id(4)));
+    let judged = circuit.heard(at(1_000), id(4), &retry("no answer in time"));
+    assert_eq!(judged, Judged::GivenBack);
+    assert!(circuit.begins(now(3_000), id(5)));
+    // Away now: tried more often, and told, as one pause.
+    assert_eq!(circuit.heard(at(3_000), id(5), &away()), Judged::GivenBack);
+    assert!(circuit.begins(now(3_100), id(6)));
+    assert_eq!(
+        circuit.heard(at(3_100), id(6), &dead("no such card")),
+        Judged::AsSaid
+    );
+    let told = circuit.told();
+    let cause = Pause::TargetAway;
+    let lasted = now(3_100);
+    assert_eq!(told.last(), Some(&Told::Resumed { cause, lasted }));
+    assert_eq!(told.len(), 3);
+}
+
+#[test]
+fn a_probe_that_is_lost_makes_room_for_another() {
+    let mut circuit = proven();
+    circuit.heard(at(0), id(1), &away());
+    assert!(circuit.begins(now(100), id(1)));
+    circuit.lost(id(2));
+    assert_eq!(circuit.room(now(100), 0), 0);
+    circuit.lost(id(1));
+    assert_eq!(circuit.room(now(100), 0), 1);
+}
+
+#[test]
+fn a_broken_handler_costs_nobody_an_attempt_but_a_message_that_breaks_it_again_and_again() {
+    let (seen, unseen) = (Certainty::MaybeApplied, Certainty::NotApplied);
+    let mut circuit = proven();
+    assert_eq!(
+        circuit.heard(at(0), id(1), &broken(seen)),
+        Judged::GivenBack
+    );
+    assert_eq!(
+        circuit.heard(at(0), id(2), &broken(unseen)),
+        Judged::GivenBack
+    );
+    assert!(circuit.begins(now(1_000), id(1)));
+    // Broken for everybody, as far as anybody knows.
+    assert_eq!(
+        circuit.heard(at(1_000), id(1), &broken(seen)),
+        Judged::GivenBack
+    );
+    assert!(circuit.begins(now(3_000), id(2)));
+    assert_eq!(circuit.heard(at(3_000), id(2), &done()), Judged::AsSaid);
+    let told = [(Pause::HandlerBroken, true), (Pause::HandlerBroken, false)];
+    assert_eq!(causes(&mut circuit), told);
+    assert_eq!(
+        circuit.heard(at(3_000), id(1), &broken(seen)),
+        Judged::AsSaid
+    );
+    circuit.forget(id(1));
+    assert_eq!(
+        circuit.heard(at(3_000), id(1), &broken(seen)),
+        Judged::GivenBack
+    );
+}
+
+#[test]
+fn a_reason_is_the_words_before_the_particulars() {
+    let one = reason("HTTP 401 from http://there/: expired");
+    assert_eq!(one, reason("HTTP 403 from http://there/: no such thing"));
+    assert_ne!(one, reason("no answer from http://there/ within 30s"));
+    assert_eq!(&*reason("exit code 17: ö"), "exit code ");
+}

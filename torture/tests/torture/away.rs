@@ -1,0 +1,244 @@
+//! A provider that is away under load, and workers that are killed meanwhile: nothing is dead, everything is
+//! charged once, and the provider hears from the worker as soon as it is back, by its own log.
+
+use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{self, JoinHandle, sleep};
+use std::time::{Duration, Instant};
+
+use torture::{Moments, Payments, Site, Summary, scaled, tell};
+
+#[test]
+#[ignore = "needs the semel binary: cargo xtask test runs it"]
+fn a_provider_that_is_away_while_workers_are_killed_charges_each_payment_once() {
+    let mut moments = Moments::seeded(61);
+    let payments = Payments::generate(scaled(8_000, 60_000), &mut moments);
+    let mut provider = Provider::on_a_free_port();
+    let config = CONFIG.replace("URL", &provider.url());
+    let site = Site::with(&[
+        ("payments.ndjson", &payments.ndjson),
+        ("semel.toml", &config),
+    ]);
+    let outages = scaled(1, 5);
+    let lasting = Duration::from_secs(scaled(8, 120));
+    let (mut killed, mut idle) = (0, Vec::new());
+    let mut run = site.start(&["run", "--output", "json"]);
+    for nth in 1..=outages {
+        // Under load: it has work to do when the provider goes.
+        let goes_at = payments.distinct.len() * nth / (outages + 2);
+        until("enough was charged", &site, || {
+            provider.charged() >= goes_at
+        });
+        provider.goes();
+        let said = site.said();
+        for _ in 0..KILLS {
+            let moment = moments.between(lasting / 16, lasting / 4);
+            killed += u64::from(run.kill_after(moment));
+            run = site.start(&["run", "--output", "json"]);
+        }
+        until("somebody tells that it is away", &site, || {
+            site.said_behind(said).contains("[target-away]")
+        });
+        // Long enough for the waits between two tries to be as long as they ever are.
+        sleep(lasting / 4);
+        let charged = provider.charged();
+        let back_at = provider.comes_back();
+        until("it is heard of again", &site, || {
+            provider.charged() > charged
+        });
+        idle.push(provider.first_behind(back_at) - back_at);
+    }
+    let (status, printed) = run.wait_at_most(Duration::from_secs(300));
+    assert!(status.success(), "{}", site.last_words());
+    let summary = Summary::parse(&printed);
+    assert_eq!(
+        (summary.count("dead"), summary.count("in_doubt")),
+        (0, 0),
+        "{}",
+        site.last_words()
+    );
+    provider.goes();
+    let charges = provider.charges();
+    for payment in &payments.distinct {
+        assert_eq!(charges.get(&payment.id), Some(&1), "{}", payment.id);
+    }
+    assert_eq!(charges.len(), payments.distinct.len());
+    let longest = idle.iter().max().copied().unwrap_or_default();
+    // The machine has other things to do, too.
+    assert!(longest <= Duration::from_millis(1_500), "idle for {idle:?}");
+    assert_eq!(killed, u64::try_from(outages).unwrap_or(0) * KILLS);
+    let figures = [
+        ("operations", payments.deliveries),
+        ("workers killed", killed),
+        ("outages of the target", idle.len() as u64),
+        ("longest idle behind its return, ms", millis(longest)),
+    ];
+    tell("file, http, a provider that is away", &figures);
+}
+
+/// A provider that honours idempotency keys. It can go, with its port, and come back.
+struct Provider {
+    address: SocketAddr,
+    books: Arc<Mutex<Books>>,
+    listens: Option<(Arc<AtomicBool>, JoinHandle<()>)>,
+}
+
+#[derive(Default)]
+struct Books {
+    /// By idempotency key: the payment, and when it was charged.
+    charged: BTreeMap<String, (String, Instant)>,
+}
+
+impl Provider {
+    fn on_a_free_port() -> Self {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a port");
+        let mut provider = Self {
+            address: listener.local_addr().expect("an address"),
+            books: Arc::default(),
+            listens: None,
+        };
+        provider.listen(listener);
+        provider
+    }
+
+    fn url(&self) -> String {
+        format!("http://{}/charge", self.address)
+    }
+
+    fn listen(&mut self, listener: TcpListener) {
+        let goes = Arc::new(AtomicBool::new(false));
+        let (is_time, books) = (Arc::clone(&goes), Arc::clone(&self.books));
+        let accepts = thread::spawn(move || {
+            for stream in listener.incoming().flatten() {
+                if is_time.load(Ordering::SeqCst) {
+                    return;
+                }
+                let books = Arc::clone(&books);
+                // Whoever hangs up was killed.
+                thread::spawn(move || charge(&stream, &books));
+            }
+        });
+        self.listens = Some((goes, accepts));
+    }
+
+    /// From now on connections are refused.
+    fn goes(&mut self) {
+        if let Some((goes, accepts)) = self.listens.take() {
+            goes.store(true, Ordering::SeqCst);
+            // It looks when somebody comes.
+            drop(TcpStream::connect(self.address));
+            accepts.join().expect("it only listens");
+        }
+    }
+
+    /// Listens again; when it began to.
+    fn comes_back(&mut self) -> Instant {
+        let listener = TcpListener::bind(self.address).expect("its port is free again");
+        let back_at = now();
+        self.listen(listener);
+        back_at
+    }
+
+    fn charged(&self) -> usize {
+        self.books(|books| books.charged.len())
+    }
+
+    /// How often each payment was charged.
+    fn charges(&self) -> BTreeMap<String, u32> {
+        self.books(|books| {
+            let mut charges = BTreeMap::new();
+            for (id, _) in books.charged.values() {
+                *charges.entry(id.clone()).or_default() += 1;
+            }
+            charges
+        })
+    }
+
+    fn first_behind(&self, back_at: Instant) -> Instant {
+        let first = self.books(|books| {
+            let times = books.charged.values().map(|(_, at)| *at);
+            times.filter(|at| *at >= back_at).min()
+        });
+        first.expect("something was charged")
+    }
+
+    fn books<T>(&self, look: impl FnOnce(&Books) -> T) -> T {
+        look(&self.books.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+/// One request a connection.
+fn charge(mut stream: &TcpStream, books: &Mutex<Books>) -> Option<()> {
+    let mut reader = BufReader::new(stream);
+    let (mut key, mut len_bytes) = (String::new(), 0);
+    loop {
+        let mut line = String::new();
+        if reader.read_line(&mut line).ok()? == 0 {
+            return None;
+        }
+        let header = line.trim().to_ascii_lowercase();
+        if header.is_empty() {
+            break;
+        }
+        match header.split_once(": ") {
+            Some(("idempotency-key", value)) => value.clone_into(&mut key),
+            Some(("content-length", value)) => len_bytes = value.parse().ok()?,
+            _ => {}
+        }
+    }
+    let mut body = vec![0; len_bytes];
+    reader.read_exact(&mut body).ok()?;
+    let payment: serde_json::Value = serde_json::from_slice(&body).ok()?;
+    let id = payment["id"].as_str()?.to_owned();
+    let mut all = books.lock().unwrap_or_else(PoisonError::into_inner);
+    all.charged.entry(key).or_insert_with(|| (id, now()));
+    drop(all);
+    let answer = "HTTP/1.1 200 charged\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
+    stream.write_all(answer.as_bytes()).ok()
+}
+
+fn until(what: &str, site: &Site, mut is_so: impl FnMut() -> bool) {
+    let begun = now();
+    while !is_so() {
+        let waited = begun.elapsed();
+        assert!(
+            waited < Duration::from_secs(120),
+            "{what} takes too long:\n{}",
+            site.last_words()
+        );
+        sleep(Duration::from_millis(5));
+    }
+}
+
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+#[expect(clippy::disallowed_methods, reason = "real processes take real time")]
+fn now() -> Instant {
+    Instant::now()
+}
+
+/// During each outage.
+const KILLS: u64 = 2;
+
+const CONFIG: &str = r#"
+[store]
+url = "sqlite:shop.db"
+
+[pipelines.payments]
+source = { kind = "file", path = "payments.ndjson" }
+key = "json:/id"
+transport = "json:/event"
+fingerprint = ["json:/amount"]
+lease = "1s"
+
+[pipelines.payments.effect]
+kind = "http"
+url = "URL"
+class = "keyed"
+provider_window = "1d"
+"#;
