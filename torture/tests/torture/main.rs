@@ -13,6 +13,7 @@ mod nats;
 mod orders;
 mod postgres;
 mod redis;
+mod redis_cluster;
 mod streamed;
 mod versions;
 mod zombie;
