@@ -45,5 +45,5 @@ pub fn happens_once(broker: &mut dyn Broker, keep: Keep, seed: u64) {
     );
     figures.were_a_storm(&happened);
     let more = [("effects refused", listed.dead), ("doubts", listed.doubts)];
-    figures.tell(&name, &more);
+    figures.tell(&name, &happened, &more);
 }

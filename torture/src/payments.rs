@@ -88,6 +88,17 @@ impl Payments {
         }
     }
 
+    /// Leaves out whatever comes behind the payment with this number.
+    pub fn end_behind(&mut self, last: u64) {
+        let is_asked = |id: &str| number(id).is_some_and(|number| number <= last);
+        let lines = self.ndjson.lines();
+        let lines = lines.take_while(|line| line.split('"').nth(3).is_some_and(is_asked));
+        let lines: Vec<&str> = lines.collect();
+        self.deliveries = lines.len() as u64;
+        self.ndjson = lines.join("\n") + "\n";
+        self.distinct.retain(|payment| is_asked(&payment.id));
+    }
+
     /// Sees to it that each payment was charged once and nothing else was: a charge is `ID AMOUNT`.
     ///
     /// # Panics
@@ -134,12 +145,29 @@ impl Payments {
     }
 }
 
+/// The number in `pay-000007-0123abcd`: they are counted as they are generated.
+pub(crate) fn number(id: &str) -> Option<u64> {
+    id.strip_prefix("pay-")?.split('-').next()?.parse().ok()
+}
+
 /// One payment in 250: they have any amount up to 10,000.
 const REFUSED: u64 = 40;
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_comes_behind_a_payment_is_left_out_with_its_repeats() {
+        let mut payments = Payments::generate(100, &mut Moments::seeded(1));
+        let whole = payments.clone();
+        payments.end_behind(40);
+        assert_eq!(payments.distinct.len(), 41);
+        assert_eq!(payments.ndjson.lines().count() as u64, payments.deliveries);
+        assert!(payments.deliveries >= 41 && whole.ndjson.starts_with(&payments.ndjson));
+        payments.end_behind(1_000);
+        assert_eq!(payments.distinct.len(), 41);
+    }
 
     #[test]
     fn what_was_not_charged_once_is_wrong() {

@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
@@ -16,6 +17,8 @@ pub struct Provider {
     address: SocketAddr,
     books: Arc<Mutex<Books>>,
     manners: Manners,
+    /// Whether it takes no time any more.
+    is_hurrying: Arc<AtomicBool>,
 }
 
 /// How it deals with who comes.
@@ -75,16 +78,18 @@ impl Provider {
         let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a port");
         let address = listener.local_addr().expect("a port");
         let books = Arc::<Mutex<Books>>::default();
+        let is_hurrying = Arc::<AtomicBool>::default();
         let provider = Self {
             address,
             books: Arc::clone(&books),
             manners,
+            is_hurrying: Arc::clone(&is_hurrying),
         };
         thread::spawn(move || {
             for stream in listener.incoming().flatten() {
-                let books = Arc::clone(&books);
+                let (books, is_hurrying) = (Arc::clone(&books), Arc::clone(&is_hurrying));
                 // Whoever hangs up was killed.
-                thread::spawn(move || serve(&stream, &books, manners));
+                thread::spawn(move || serve(&stream, &books, manners, &is_hurrying));
             }
         });
         provider
@@ -93,6 +98,11 @@ impl Provider {
     /// Where to send payments.
     pub fn url(&self) -> String {
         format!("http://{}/charge", self.address)
+    }
+
+    /// From now on it answers at once.
+    pub fn hurry(&self) {
+        self.is_hurrying.store(true, Ordering::Relaxed);
     }
 
     /// Requests that arrived.
@@ -144,7 +154,12 @@ fn locked(books: &Mutex<Books>) -> MutexGuard<'_, Books> {
 
 /// Answers what comes on one connection. One request in nine is turned away, one in eleven is
 /// carried out and answered with an error, and after one in thirteen the line breaks.
-fn serve(stream: &TcpStream, books: &Mutex<Books>, manners: Manners) -> io::Result<()> {
+fn serve(
+    stream: &TcpStream,
+    books: &Mutex<Books>,
+    manners: Manners,
+    is_hurrying: &AtomicBool,
+) -> io::Result<()> {
     let mut reader = BufReader::new(stream);
     let mut writer = stream;
     while let Some((key, body)) = request(&mut reader)? {
@@ -171,7 +186,9 @@ fn serve(stream: &TcpStream, books: &Mutex<Books>, manners: Manners) -> io::Resu
             }
             number
         };
-        thread::sleep(manners.pause);
+        if !is_hurrying.load(Ordering::Relaxed) {
+            thread::sleep(manners.pause);
+        }
         let status = match number {
             number if number.is_multiple_of(9) => "503 later\r\nretry-after: 0",
             _ if is_refused => "422 refused",

@@ -173,7 +173,7 @@ fn listed(site: &Site, list: &str, pipeline: &str) -> (BTreeSet<String>, BTreeSe
 }
 
 /// What of `these` is not among the others.
-fn apart<T: AsRef<str> + Ord, U: AsRef<str> + Ord>(
+pub(crate) fn apart<T: AsRef<str> + Ord, U: AsRef<str> + Ord>(
     these: &BTreeSet<T>,
     others: &BTreeSet<U>,
     what: &str,
@@ -185,7 +185,7 @@ fn apart<T: AsRef<str> + Ord, U: AsRef<str> + Ord>(
 }
 
 /// What was sent twice, or unasked, or neither sent nor is in doubt. What is in doubt may have been sent once.
-fn notices_wrong(
+pub(crate) fn notices_wrong(
     payments: &Payments,
     sent: &str,
     doubts: &BTreeSet<String>,

@@ -216,9 +216,10 @@ impl Figures {
 }
 
 impl Figures {
-    /// Tells them and `more`: the effects of `name` were held against what was asked for, and each was there once.
-    pub fn tell(&self, name: &str, more: &[(&str, u64)]) {
-        let figures = [
+    /// Tells them and `more`: the effects of `name` were held against what was asked for, and each was there once. Of
+    /// what may happen to work in hand it tells the `kinds` that it was about, seen or not.
+    pub fn tell(&self, name: &str, kinds: &[Kind], more: &[(&str, u64)]) {
+        let mut figures = vec![
             ("operations", self.messages),
             ("workers killed", self.killed.into()),
             ("workers that left", self.left.into()),
@@ -226,28 +227,36 @@ impl Figures {
             ("brokers killed", self.restarts.into()),
             ("all connections closed", self.closings.into()),
             ("stores killed", self.stores.into()),
-            ("takeovers", self.told.takeovers as u64),
-            ("fenced", self.told.fenced as u64),
-            ("revoked", self.told.revoked as u64),
         ];
-        tell(name, &[&figures, more].concat());
+        for (kind, what) in [
+            (Kind::Takeover, "takeovers"),
+            (Kind::Fenced, "fenced"),
+            (Kind::Revoked, "revoked"),
+        ] {
+            let count = self.told.of(kind) as u64;
+            if count > 0 || kinds.contains(&kind) {
+                figures.push((what, count));
+            }
+        }
+        figures.extend(more);
+        tell(name, &figures);
     }
 }
 
 /// What workers have told of themselves, in whole lines.
 #[derive(Clone, Copy, Debug, Default)]
-struct Told {
+pub(crate) struct Told {
     /// So many bytes of it were heard.
     heard: u64,
     /// Each was a takeover, of what must not be begun again.
     doubts: usize,
-    takeovers: usize,
-    fenced: usize,
+    pub(crate) takeovers: usize,
+    pub(crate) fenced: usize,
     revoked: usize,
 }
 
 impl Told {
-    fn listen(&mut self, site: &Site) {
+    pub(crate) fn listen(&mut self, site: &Site) {
         let news = site.said_behind(self.heard);
         let whole = news.rfind('\n').map_or(0, |end| end + 1);
         self.heard += whole as u64;

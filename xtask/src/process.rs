@@ -9,15 +9,52 @@ use crate::failure::{Failure, Result};
 
 /// Runs `command` with its stdout and stderr as one stream, in the order in which they were
 /// written; every line is passed on at once and shown to `each`.
-pub(crate) fn stream(mut command: Command, mut each: impl FnMut(&str)) -> Result<ExitStatus> {
+pub(crate) fn stream(command: Command, mut each: impl FnMut(&str)) -> Result<ExitStatus> {
+    stream_some(command, |line| {
+        each(line);
+        true
+    })
+}
+
+/// The same, passing on those lines alone of which `each` says so.
+pub(crate) fn stream_some(
+    mut command: Command,
+    mut each: impl FnMut(&str) -> bool,
+) -> Result<ExitStatus> {
+    if io::stdout().is_terminal() {
+        command.env("CARGO_TERM_COLOR", "always");
+    }
+    lines(command, |line| {
+        let text = String::from_utf8_lossy(line);
+        if each(text.trim_end()) {
+            // Not past the test harness: what a test streams is not the output of the test run.
+            print!("{text}");
+            io::stdout().flush()?;
+        }
+        Ok(())
+    })
+}
+
+/// Runs `command` and gives back how it ended and all that it said, both streams as one.
+pub(crate) fn gather(command: Command) -> Result<(ExitStatus, String)> {
+    let mut said = Vec::new();
+    let status = lines(command, |line| {
+        said.extend_from_slice(line);
+        Ok(())
+    })?;
+    Ok((status, String::from_utf8_lossy(&said).into_owned()))
+}
+
+/// Runs `command` and hands over each line of its stdout and stderr as it comes.
+fn lines(
+    mut command: Command,
+    mut each: impl FnMut(&[u8]) -> io::Result<()>,
+) -> Result<ExitStatus> {
     let (reader, writer) = io::pipe()?;
     command
         .stdin(Stdio::null())
         .stdout(writer.try_clone()?)
         .stderr(writer);
-    if io::stdout().is_terminal() {
-        command.env("CARGO_TERM_COLOR", "always");
-    }
     let mut child = command
         .spawn()
         .map_err(|error| cannot_start(&command, &error))?;
@@ -26,11 +63,7 @@ pub(crate) fn stream(mut command: Command, mut each: impl FnMut(&str)) -> Result
     let mut reader = BufReader::new(reader);
     let mut line = Vec::new();
     while reader.read_until(b'\n', &mut line)? > 0 {
-        let text = String::from_utf8_lossy(&line);
-        // Not past the test harness: what a test streams is not the output of the test run.
-        print!("{text}");
-        io::stdout().flush()?;
-        each(text.trim_end());
+        each(&line)?;
         line.clear();
     }
     Ok(child.wait()?)
@@ -130,6 +163,13 @@ mod tests {
         let status = stream(sh(script), |line| lines.push(line.to_owned())).expect("sh runs");
         assert_eq!(lines, ["one", "two", "three", "four"]);
         assert_eq!(status.code(), Some(7));
+    }
+
+    #[test]
+    fn what_is_gathered_is_whole_and_in_order() {
+        let (status, said) = gather(sh("echo one; echo two >&2; exit 7")).expect("sh runs");
+        assert_eq!((status.code(), said.as_str()), (Some(7), "one\ntwo\n"));
+        assert!(gather(Command::new("no-such-program-here")).is_err());
     }
 
     #[test]

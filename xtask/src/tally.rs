@@ -53,6 +53,35 @@ impl Tail {
 }
 
 impl Tally {
+    /// Takes a suite into account that was run by itself, with all that it said: one that ended badly, or without
+    /// a result, has failed whatever it counted.
+    pub(crate) fn suite(&mut self, name: &str, status: ExitStatus, said: &str) {
+        let (suites, failed) = (self.suites, self.failed);
+        self.slow.clear();
+        name.clone_into(&mut self.suite);
+        said.lines().for_each(|line| self.read(line));
+        let why = match (status.success(), self.failed > failed, self.suites > suites) {
+            (false, false, _) => status.to_string(),
+            (true, _, false) => "it ended without a result".to_owned(),
+            (true, ..) | (false, true, _) => return,
+        };
+        let running: Vec<&str> = self.slow.iter().map(String::as_str).collect();
+        let why = match running.join(", ") {
+            running if running.is_empty() => why,
+            running => format!("{why}; still running: {running}"),
+        };
+        let mut tail = Tail::default();
+        said.lines().for_each(|line| tail.push(line));
+        self.died(format!("{name}: {why}"), tail);
+    }
+
+    /// Takes into account what ended before it could count.
+    pub(crate) fn died(&mut self, name: String, said: Tail) {
+        self.failed += 1;
+        self.failures.push(Failed { name, said });
+        self.telling = false;
+    }
+
     /// Takes one line of output into account.
     pub(crate) fn read(&mut self, line: &str) {
         let line = plain(line);
@@ -232,6 +261,36 @@ mod tests {
         ]);
         let fault = tally.fault(exited(124)).unwrap_or_default();
         assert!(fault.ends_with("; still running: stuck"), "{fault}");
+    }
+
+    #[test]
+    fn a_suite_that_dies_has_failed_whatever_passed_before() {
+        let mut tally = Tally::default();
+        tally.suite("a tests/a.rs", exited(0), OK);
+        assert_eq!(tally.fault(exited(0)), None);
+        let slow = "test stuck has been running for over 60 seconds";
+        tally.suite("b tests/b.rs", exited(124), slow);
+        tally.suite("c src/lib.rs", exited(0), "running 3 tests");
+        let names: Vec<_> = tally.failures.iter().map(|it| it.name.as_str()).collect();
+        let expected = [
+            "b tests/b.rs: exit status: 124; still running: stuck",
+            "c src/lib.rs: it ended without a result",
+        ];
+        assert_eq!(names, expected);
+        let said: Vec<_> = tally.failures[0].said.lines().collect();
+        assert_eq!(said, [slow]);
+        let fault = tally.fault(exited(0)).unwrap_or_default();
+        assert!(fault.starts_with("2 failed, 12 passed: b tests"), "{fault}");
+    }
+
+    #[test]
+    fn a_failed_test_of_a_suite_is_named_with_it_and_counted_once() {
+        let mut tally = Tally::default();
+        let said = "test one ... FAILED\n\n---- one stdout ----\nwhy\nfailures:\n    one\n\n\
+                    test result: FAILED. 1 passed; 1 failed; 0 ignored; 0 measured; 0 filtered out; x\n";
+        tally.suite("semel-core src/lib.rs", exited(101), said);
+        assert_eq!((tally.passed, tally.failed), (1, 1));
+        assert_eq!(tally.failures[0].name, "one (semel-core src/lib.rs)");
     }
 
     #[test]

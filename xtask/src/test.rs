@@ -1,6 +1,7 @@
 //! `cargo xtask test`: everything that must hold, in one command and one table.
 
 mod proof;
+mod run;
 
 use std::num::NonZero;
 use std::process::{Command, ExitStatus};
@@ -52,9 +53,17 @@ pub(crate) fn run(workspace: &Workspace, extent: Extent) -> Result {
         let faults = servers.all(workspace);
         had(servers.count(), &faults)
     }));
-    steps.push(step("tests", || {
-        tests(with(&servers, workspace.cargo(test_args(workspace))))
+    let mut suites = Vec::new();
+    steps.push(step("build", || {
+        let (report, built) = run::build(workspace);
+        suites = built;
+        report
     }));
+    steps.push(if suites.is_empty() {
+        not_run("tests", "they are not built")
+    } else {
+        step("tests", || run::run(workspace, &servers, suites))
+    });
     match ahead {
         None => steps.extend(RELEASED.map(|name| not_run(name, "--quick"))),
         Some(ahead) => steps.extend(released(workspace, &servers, ahead)),
@@ -82,7 +91,8 @@ fn checks(workspace: &Workspace) -> Vec<Step> {
             lints(workspace, &["--package", CLI, "--no-default-features"])
         }),
         step("docs", || {
-            let all = ["--workspace", "--exclude", "bench"];
+            // With the features of the lints: librdkafka without TLS would be compiled for this alone.
+            let all = ["--workspace", "--exclude", "bench", SERVERS];
             let mut doc = workspace.cargo(["doc", "--no-deps"].iter().chain(&all).copied());
             doc.env("RUSTDOCFLAGS", "--deny warnings");
             plain(doc)
@@ -160,17 +170,9 @@ fn with(servers: &Borrowed, mut command: Command) -> Command {
     command
 }
 
-/// The tests of every default member but `torture`, whose tests need the release binary, and of those that
-/// a plain `cargo build` leaves alone because they compile a library of their own.
-fn test_args(workspace: &Workspace) -> Vec<&str> {
-    let mut args = vec!["test", "--no-fail-fast"];
-    args.extend(tested(workspace));
-    args
-}
-
-/// How many tests of a suite run at once: two for each processor, since those on servers wait more than they work.
-fn at_once() -> usize {
-    2 * std::thread::available_parallelism().map_or(1, NonZero::get)
+/// How many processors there are.
+fn processors() -> usize {
+    std::thread::available_parallelism().map_or(1, NonZero::get)
 }
 
 /// What to say to cargo to have the packages that the tests have, as the tests have them.
@@ -254,12 +256,12 @@ fn succeeded(status: ExitStatus, said: Tail) -> Report {
     }
 }
 
-/// A run of `cargo test`.
+/// A run of `cargo test`, with two tests at once for each processor, since those on servers wait more than they work.
 fn tests(mut command: Command) -> Report {
     let mut tally = Tally::default();
     // Whoever says how many at once has a reason.
     if std::env::var_os(THREADS).is_none() {
-        command.env(THREADS, at_once().to_string());
+        command.env(THREADS, (2 * processors()).to_string());
     }
     // A test that waits in vain must not hold up the rest for ever.
     let command = process::by("timeout", &["--kill-after=30s", LONGEST], &command);
@@ -267,6 +269,11 @@ fn tests(mut command: Command) -> Report {
         Ok(status) => status,
         Err(failure) => return Report::failed(failure.to_string()),
     };
+    summed(tally, status)
+}
+
+/// What a run of tests comes to that ended with this status.
+fn summed(tally: Tally, status: ExitStatus) -> Report {
     match tally.fault(status) {
         None => {
             let words = format!("{} tests in {} suites", tally.passed, tally.suites);
@@ -446,31 +453,5 @@ mod tests {
         let report = tests(sh(&format!("{OK}; exit 101")));
         assert_eq!((report.passed, report.failed), (3, 1));
         assert!(matches!(report.verdict, Verdict::Failed(_)));
-    }
-
-    #[test]
-    fn torture_is_tested_on_its_own() {
-        let metadata = serde_json::json!({
-            "workspace_default_members": ["a", "t"],
-            "packages": [{ "id": "a", "name": "semel-core" }, { "id": "t", "name": "torture" }],
-        });
-        let workspace = Workspace {
-            root: "/w".into(),
-            target: "/w/target".into(),
-            metadata,
-        };
-        let args = test_args(&workspace);
-        let expected = [
-            "test",
-            "--no-fail-fast",
-            SERVERS,
-            "--package",
-            "semel-core",
-            "--package",
-            HEAVY[0],
-            "--package",
-            HEAVY[1],
-        ];
-        assert_eq!(args, expected);
     }
 }

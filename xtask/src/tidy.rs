@@ -7,6 +7,7 @@ mod changelog;
 mod clippy_files;
 mod code;
 mod codes;
+mod counts;
 mod glossary;
 mod graph;
 mod laws;
@@ -77,6 +78,7 @@ pub(crate) fn run(workspace: &Workspace) -> Result<String> {
         glossary::check(&tree),
         book::check(&tree),
         proof::check(&tree),
+        counts::check(&tree),
         links::check(&tree),
         changelog::check(&tree),
         clippy_files::check(&tree),

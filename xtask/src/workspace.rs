@@ -68,6 +68,13 @@ impl Workspace {
             .collect()
     }
 
+    /// The name of the package with this id.
+    pub(crate) fn package(&self, id: &str) -> Option<&str> {
+        let packages = self.metadata["packages"].as_array()?;
+        let package = packages.iter().find(|package| package["id"] == id)?;
+        package["name"].as_str()
+    }
+
     /// The folder for what automations leave behind.
     pub(crate) fn scratch(&self) -> PathBuf {
         self.target.join("xtask")
@@ -118,6 +125,8 @@ mod tests {
             metadata,
         };
         assert_eq!(workspace.default_members(), ["a"]);
+        assert_eq!(workspace.package("bench 1"), Some("bench"));
+        assert_eq!(workspace.package("c 1"), None);
         assert_eq!(workspace.relative(Path::new("/w/target/env")), "target/env");
     }
 }

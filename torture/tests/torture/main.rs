@@ -15,6 +15,7 @@ mod nats;
 mod orders;
 mod postgres;
 mod redis;
+mod redis_cluster;
 mod streamed;
 mod versions;
 mod zombie;

@@ -9,7 +9,7 @@ use std::time::Duration;
 use rustix::process::Signal;
 use semel_conformance::proxy::Proxy;
 use tokio::runtime::Runtime;
-use torture::{Moments, Mysql, Payments, Run, Site, tell};
+use torture::{Moments, Mysql, Payments, Run, Site, Under, held_once, tell};
 
 const MS: fn(u64) -> Duration = Duration::from_millis;
 
@@ -34,6 +34,19 @@ fn effects_happen_once_whatever_dies() {
             ("connections cut", found.cuts),
         ],
     );
+}
+
+/// The other tests of this module hold no lease, or do not look at who held it.
+#[test]
+#[ignore = "needs the semel binary: cargo xtask test runs it"]
+fn calls_under_a_lease_are_taken_over_and_count_once() {
+    held_once(&mut Mysql::start(), Under::Keyed, 73);
+}
+
+#[test]
+#[ignore = "needs the semel binary: cargo xtask test runs it"]
+fn calls_without_a_key_are_taken_over_and_left_in_doubt() {
+    held_once(&mut Mysql::start(), Under::Unkeyed, 74);
 }
 
 /// The negative control. A table without transactions is refused, in the store's own database and in

@@ -8,7 +8,7 @@ use std::time::Duration;
 use rustix::process::Signal;
 use semel_conformance::proxy::Proxy;
 use tokio::runtime::Runtime;
-use torture::{Moments, Payments, Postgres, Run, Site, Summary, tell};
+use torture::{Moments, Payments, Postgres, Run, Site, Summary, Under, held_once, tell};
 
 const MS: fn(u64) -> Duration = Duration::from_millis;
 
@@ -64,6 +64,19 @@ fn effects_happen_once_while_workers_and_the_server_are_killed() {
             ("stores killed", (ROUNDS / 4).into()),
         ],
     );
+}
+
+/// The other tests of this module hold no lease, or do not look at who held it.
+#[test]
+#[ignore = "needs the semel binary: cargo xtask test runs it"]
+fn calls_under_a_lease_are_taken_over_and_count_once() {
+    held_once(&mut Postgres::start(), Under::Keyed, 53);
+}
+
+#[test]
+#[ignore = "needs the semel binary: cargo xtask test runs it"]
+fn calls_without_a_key_are_taken_over_and_left_in_doubt() {
+    held_once(&mut Postgres::start(), Under::Unkeyed, 54);
 }
 
 #[test]

@@ -12,7 +12,7 @@ use std::time::Duration;
 use rustix::process::Signal;
 use semel_conformance::proxy::Proxy;
 use tokio::runtime::Runtime;
-use torture::{Log, Moments, Payments, Redis, Run, Site, tell};
+use torture::{Log, Moments, Payments, Redis, Run, Site, Under, held_once, tell};
 
 const MS: fn(u64) -> Duration = Duration::from_millis;
 
@@ -49,6 +49,19 @@ fn effects_happen_once_while_workers_connections_and_the_server_end() {
             ("doubts", doubts as u64),
         ],
     );
+}
+
+/// The other tests of this module hold no lease, or do not look at who held it.
+#[test]
+#[ignore = "needs the semel binary: cargo xtask test runs it"]
+fn calls_under_a_lease_are_taken_over_and_count_once() {
+    held_once(&mut Redis::start(Log::Synced), Under::Keyed, 62);
+}
+
+#[test]
+#[ignore = "needs the semel binary: cargo xtask test runs it"]
+fn calls_without_a_key_are_taken_over_and_left_in_doubt() {
+    held_once(&mut Redis::start(Log::Synced), Under::Unkeyed, 63);
 }
 
 /// Without its log a server forgets with its end what was done. If nothing came twice here, the test above would

@@ -42,7 +42,7 @@ fn outputs_are_committed_once() {
     assert_eq!(there.len(), expected.len(), "an output was lost");
     assert_eq!(there, expected);
     figures.were_a_storm(&kinds);
-    figures.tell("Kafka, Kafka", &[]);
+    figures.tell("Kafka, Kafka", &kinds, &[]);
 }
 
 /// The key of a line: what its payment is called.

@@ -51,7 +51,7 @@ fn versions_of_an_account_are_applied_in_their_order() {
     );
     figures.were_a_storm(&kinds);
     let more = [("stale versions", versions.stale.len() as u64)];
-    figures.tell("Kafka, PostgreSQL, versions", &more);
+    figures.tell("Kafka, PostgreSQL, versions", &kinds, &more);
 }
 
 /// The keys that workers have called stale.

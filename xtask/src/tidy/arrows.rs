@@ -34,6 +34,8 @@ const ALLOWED: &[Arrow] = &[
     Arrow("crates/semel", "crates/sqlx-rusqlite", Use::Normal),
     // Its tests and examples are built with the feature `testing`.
     Arrow("crates/semel", "crates/semel", Use::Tests),
+    // The same examples as one program.
+    Arrow("crates/semel-examples", "crates/semel", Use::Normal),
     // Its proxy cuts the connections of users' transactions.
     Arrow("crates/semel", "crates/conformance", Use::Tests),
     Arrow("crates/engine", "crates/core", Use::Normal),

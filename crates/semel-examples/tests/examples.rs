@@ -1,7 +1,7 @@
-//! Every program in `examples/` runs, and prints what it says that it prints.
+//! Every program in `crates/semel/examples/` runs, and prints what it says that it prints.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 use std::thread;
 
@@ -9,7 +9,7 @@ const MARK: &str = "\n// prints:\n";
 
 #[test]
 fn every_example_prints_what_it_says() {
-    let sources = fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("examples"));
+    let sources = fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("../semel/examples"));
     let sources = sources.expect("the folder of the examples");
     let mut names = Vec::new();
     for source in sources {
@@ -40,8 +40,8 @@ fn every_example_prints_what_it_says() {
 fn the_first_program_charges_nothing_when_it_is_run_again() {
     let folder = tempfile::tempdir().expect("a folder");
     let run = || {
-        let output = Command::new(program("first")).current_dir(&folder).output();
-        let output = output.expect("it is built by `cargo test -p semel`");
+        let output = program("first").current_dir(&folder).output();
+        let output = output.expect("it runs");
         assert!(output.status.success(), "{output:?}");
         String::from_utf8(output.stdout).expect("text")
     };
@@ -70,14 +70,8 @@ fn expected(text: &str, path: &Path) -> String {
 }
 
 fn run(name: &str, expected: &str) -> Result<(), String> {
-    let program = program(name);
-    if !program.exists() {
-        return Err(format!(
-            "{name}: not built; run `cargo test -p semel` without `--test`"
-        ));
-    }
     let folder = tempfile::tempdir().map_err(|why| why.to_string())?;
-    let output = Command::new(program).current_dir(&folder).output();
+    let output = program(name).current_dir(&folder).output();
     let output = output.map_err(|why| format!("{name}: {why}"))?;
     let (printed, said) = (
         String::from_utf8_lossy(&output.stdout),
@@ -92,9 +86,9 @@ fn run(name: &str, expected: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// Cargo builds examples beside the folder of this test.
-fn program(name: &str) -> PathBuf {
-    let test = std::env::current_exe().expect("this test has a path");
-    let folder = test.parent().and_then(Path::parent).expect("target/debug");
-    folder.join("examples").join(name)
+/// The program, which is to be that example.
+fn program(name: &str) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_semel-examples"));
+    command.env("SEMEL_EXAMPLE", name);
+    command
 }

@@ -1,0 +1,229 @@
+//! The steps `build` and `tests`: every test program of the workspace, built once and run in lanes.
+
+use std::process::{Command, ExitStatus};
+
+use crate::failure::Result;
+use crate::lanes::{self, Ended};
+use crate::process;
+use crate::services::Borrowed;
+use crate::suites::{Load, Suite};
+use crate::tally::{Tail, Tally};
+use crate::workspace::Workspace;
+
+use super::{HEAVY, Report, THREADS, TORTURE, processors, succeeded, tested};
+
+/// Builds the test programs; gives back none of them if one does not build.
+pub(super) fn build(workspace: &Workspace) -> (Report, Vec<Suite>) {
+    let mut said = Tail::default();
+    let mut suites = Vec::new();
+    let build = workspace.cargo(build_args(workspace));
+    let ended = process::stream_some(build, |line| {
+        let is_message = line.starts_with('{');
+        if is_message {
+            suites.extend(Suite::of(line, workspace));
+        } else {
+            said.push(line);
+        }
+        !is_message
+    });
+    let report = match ended {
+        Ok(status) => succeeded(status, said),
+        Err(failure) => Report::failed(failure.to_string()),
+    };
+    let absent = without_suite(workspace, &suites);
+    if report.failed == 0 && !absent.is_empty() {
+        let words = format!("cargo names no test program of {}", absent.join(", "));
+        return (Report::failed(words), Vec::new());
+    }
+    if report.failed > 0 {
+        return (report, Vec::new());
+    }
+    let docs = workspace.cargo(docs_args(workspace));
+    suites.push(Suite::of_docs(&docs, workspace));
+    let words = format!("{} suites", suites.len());
+    (Report::passed(0, words), suites)
+}
+
+/// Runs the suites in lanes, tells the output of each as one piece, and counts over all of them.
+pub(super) fn run(workspace: &Workspace, servers: &Borrowed, suites: Vec<Suite>) -> Report {
+    let run = |suite: &Suite| {
+        let mut command = suite.command();
+        servers.lend(&mut command);
+        process::gather(limited(&command, suite.load))
+    };
+    counted(workspace, suites, run)
+}
+
+fn counted(
+    workspace: &Workspace,
+    suites: Vec<Suite>,
+    run: impl Fn(&Suite) -> Result<(ExitStatus, String)> + Sync,
+) -> Report {
+    let (all, mut done) = (suites.len(), 0);
+    let mut tally = Tally::default();
+    lanes::run(suites, &LANES, run, |ended| {
+        done += 1;
+        let Ended { suite, ran, time } = ended;
+        let seconds = time.as_secs_f64();
+        let name = suite.name.as_str();
+        let place = suite.place(workspace);
+        println!("     Running {name} ({place}), {done} of {all}, ended after {seconds:.1} s");
+        match ran {
+            Ok((status, said)) => {
+                print!("{said}");
+                tally.suite(name, status, &said);
+            }
+            Err(failure) => {
+                println!("{failure}");
+                tally.died(format!("{name}: {failure}"), Tail::default());
+            }
+        }
+    });
+    if done != all {
+        tally.died(format!("{done} of {all} suites ended"), Tail::default());
+    }
+    super::summed(tally, ExitStatus::default())
+}
+
+/// The suite with a limit of its own, and so many tests at once as suit its load. Who computes yields to who has
+/// waited for something.
+fn limited(command: &Command, load: Load) -> Command {
+    let (at_once, niceness) = match load {
+        Load::Waits => (2 * processors(), "0"),
+        Load::Works => (processors(), "5"),
+    };
+    let limited = process::by("timeout", &["--kill-after=30s", LONGEST], command);
+    let mut limited = process::by("nice", &["-n", niceness], &limited);
+    // Whoever says how many at once has a reason.
+    if std::env::var_os(THREADS).is_none() {
+        limited.env(THREADS, at_once.to_string());
+    }
+    limited
+}
+
+/// Those of the tested packages that cargo named no test program of.
+fn without_suite<'a>(workspace: &'a Workspace, suites: &[Suite]) -> Vec<&'a str> {
+    let members = workspace.default_members().into_iter().chain(HEAVY);
+    let absent = members.filter(|name| {
+        let has_one = |suite: &Suite| suite.name.split(' ').next() == Some(*name);
+        *name != TORTURE && !suites.iter().any(has_one)
+    });
+    absent.collect()
+}
+
+/// The tests of every default member but `torture`, whose tests need the release binary, and of those that
+/// a plain `cargo build` leaves alone because they compile a library of their own. Clippy sees that every example
+/// compiles; the tests of `semel` run them.
+fn build_args(workspace: &Workspace) -> Vec<&str> {
+    let mut args = vec!["test", "--no-run", "--lib", "--bins", "--tests"];
+    args.push("--message-format=json-render-diagnostics");
+    args.extend(tested(workspace));
+    args
+}
+
+/// The tests in the documentation of the same packages.
+fn docs_args(workspace: &Workspace) -> Vec<&str> {
+    let mut args = vec!["test", "--no-fail-fast", "--doc"];
+    args.extend(tested(workspace));
+    args
+}
+
+/// Beside one that computes two that wait: for two processors.
+const LANES: [Load; 3] = [Load::Waits, Load::Waits, Load::Works];
+/// How long one suite may take: several times what the slowest takes.
+const LONGEST: &str = "25m";
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::process::ExitStatusExt;
+
+    use super::super::{SERVERS, Verdict};
+    use super::*;
+    use crate::failure::Failure;
+
+    fn workspace() -> Workspace {
+        let metadata = serde_json::json!({
+            "workspace_default_members": ["a", "t"],
+            "packages": [{ "id": "a", "name": "semel-core" }, { "id": "t", "name": "torture" }],
+        });
+        Workspace {
+            root: "/w".into(),
+            target: "/w/target".into(),
+            metadata,
+        }
+    }
+
+    #[test]
+    fn torture_is_tested_on_its_own() {
+        let workspace = workspace();
+        let packages = [
+            SERVERS,
+            "--package",
+            "semel-core",
+            "--package",
+            HEAVY[0],
+            "--package",
+            HEAVY[1],
+        ];
+        for args in [build_args(&workspace), docs_args(&workspace)] {
+            assert!(args.ends_with(&packages), "{args:?}");
+        }
+    }
+
+    #[test]
+    fn a_package_whose_tests_cargo_does_not_name_is_missed() {
+        let workspace = workspace();
+        let suites = [
+            Suite::named("semel-core src/lib.rs"),
+            Suite::named("semel-broker-kafka tests/kafka/main.rs"),
+        ];
+        assert_eq!(without_suite(&workspace, &suites), [HEAVY[1]]);
+    }
+
+    #[test]
+    fn suites_are_counted_together_and_one_that_fails_hides_no_other() {
+        let ok = "test result: ok. 3 passed; 0 failed; 0 ignored; 0 filtered out";
+        let names = ["good", "gone", "killed", "good too"];
+        let suites = names.map(Suite::named).into();
+        let report = counted(&workspace(), suites, |suite| match suite.name.as_str() {
+            "gone" => Err(Failure::environment("cannot start it")),
+            "killed" => Ok((ExitStatus::from_raw(9), "running 3 tests".to_owned())),
+            _ => Ok((ExitStatus::default(), ok.to_owned())),
+        });
+        assert_eq!((report.passed, report.failed), (6, 2));
+        let mut failures: Vec<_> = report.failures.into_iter().map(|it| it.name).collect();
+        failures.sort();
+        let expected = ["gone: cannot start it", "killed: signal: 9 (SIGKILL)"];
+        assert_eq!(failures, expected);
+    }
+
+    #[test]
+    fn where_all_is_well_the_suites_are_told() {
+        let ok = "test result: ok. 3 passed; 0 failed; 0 ignored; 0 filtered out";
+        let suites = ["one", "two"].map(Suite::named).into();
+        let report = counted(&workspace(), suites, |_| {
+            Ok((ExitStatus::default(), ok.to_owned()))
+        });
+        let words = "6 tests in 2 suites".to_owned();
+        assert_eq!(report.verdict, Verdict::Passed(words));
+    }
+
+    #[test]
+    fn a_suite_has_a_limit_and_so_many_tests_at_once_as_suit_its_load() {
+        let mut command = Command::new("sh");
+        command.args(["-c", "echo $RUST_TEST_THREADS; nice"]);
+        let said = |load| {
+            let (_, said) = process::gather(limited(&command, load)).expect("it runs");
+            let lines: Vec<usize> = said.lines().filter_map(|it| it.parse().ok()).collect();
+            (lines[0], lines[1])
+        };
+        let ((waits, first), (works, then)) = (said(Load::Waits), said(Load::Works));
+        assert_eq!(then, (first + 5).min(19));
+        if std::env::var_os(THREADS).is_none() {
+            assert_eq!((waits, works), (2 * processors(), processors()));
+        }
+        let limited = limited(&command, Load::Works);
+        let args: Vec<_> = limited.get_args().collect();
+        assert!(args.contains(&LONGEST.as_ref()), "{args:?}");
+    }
+}
