@@ -9,6 +9,7 @@ use rustix::fs::{Access, access, statvfs};
 use super::finding::{Finding, fail, warn};
 use super::storage::{Storage, bytes};
 use crate::config::StoreUrl;
+use crate::place;
 
 /// What stands in the way of a store at `url`, or may.
 pub(super) fn findings(url: &StoreUrl, storage: &Storage) -> Vec<Finding> {
@@ -46,6 +47,9 @@ pub(super) fn findings(url: &StoreUrl, storage: &Storage) -> Vec<Finding> {
                 crate::output::quoted_path(path)
             ),
         ));
+    } else if let (Some(exposed), Some(hide)) = (place::exposed(url), place::hide(url)) {
+        let advice = format!("take the right away: {hide}");
+        findings.push(warn("store-exposed", exposed, advice));
     }
     if let Ok(disk) = statvfs(existing) {
         let free = disk.f_bavail.saturating_mul(disk.f_frsize);
