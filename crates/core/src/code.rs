@@ -44,6 +44,8 @@ pub enum Code {
     TargetUnavailable,
     /// Another process writes the target of an effect.
     TargetInUse,
+    /// One file is read and written.
+    SameFile,
     /// The target file is shorter than what the store recorded of it.
     TargetShortened,
     /// An export is cut off or changed.
@@ -86,6 +88,7 @@ impl Code {
         Self::SourceUnavailable,
         Self::TargetUnavailable,
         Self::TargetInUse,
+        Self::SameFile,
         Self::TargetShortened,
         Self::ExportDamaged,
         Self::InProgress,
@@ -119,6 +122,7 @@ impl Code {
             Self::SourceUnavailable => "source-unavailable",
             Self::TargetUnavailable => "target-unavailable",
             Self::TargetInUse => "target-in-use",
+            Self::SameFile => "same-file",
             Self::TargetShortened => "target-shortened",
             Self::ExportDamaged => "export-damaged",
             Self::InProgress => "in-progress",

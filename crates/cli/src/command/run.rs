@@ -33,7 +33,7 @@ use crate::place::Place;
 use crate::progress::Bars;
 use crate::status::{self, Counting, Status};
 use crate::window::Gate;
-use crate::{Exit, output};
+use crate::{Exit, output, same_file};
 
 /// Runs the configuration and prints the summary.
 pub(crate) fn run(arguments: &args::Run) -> Result<Exit> {
@@ -47,6 +47,9 @@ pub(crate) fn run(arguments: &args::Run) -> Result<Exit> {
             return Ok(Exit::Usage);
         }
     };
+    for pipeline in &settings.pipelines {
+        same_file::refuse(&pipeline.pipeline.name, &pipeline.source, &pipeline.effect)?;
+    }
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
