@@ -11,8 +11,9 @@ use super::storage::{Storage, bytes};
 use crate::config::StoreUrl;
 use crate::place;
 
-/// What stands in the way of a store at `url`, or may.
-pub(super) fn findings(url: &StoreUrl, storage: &Storage) -> Vec<Finding> {
+/// What stands in the way of a store at `url`, or may. A database that `is_store` is not yet is its owner's
+/// to guard.
+pub(super) fn findings(url: &StoreUrl, is_store: bool, storage: &Storage) -> Vec<Finding> {
     let Some(path) = url.path() else {
         return Vec::new();
     };
@@ -47,7 +48,8 @@ pub(super) fn findings(url: &StoreUrl, storage: &Storage) -> Vec<Finding> {
                 crate::output::quoted_path(path)
             ),
         ));
-    } else if let (Some(exposed), Some(hide)) = (place::exposed(url), place::hide(url)) {
+    } else if is_store && let (Some(exposed), Some(hide)) = (place::exposed(url), place::hide(url))
+    {
         let advice = format!("take the right away: {hide}");
         findings.push(warn("store-exposed", exposed, advice));
     }

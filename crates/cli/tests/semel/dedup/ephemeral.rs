@@ -87,11 +87,12 @@ fn the_input_itself_is_no_output() {
         .append(true)
         .open(site.path("in"));
     let mut command = site.command();
-    command
-        .args(["dedup", "--ephemeral", "in"])
-        .stdout(append.expect("a file"));
-    let ended = Running::start(&mut command).wait().code(2);
-    assert!(ended.stderr.contains("[same-file]"), "{ended:?}");
+    let command = command.args(["dedup", "--ephemeral", "in"]);
+    let ended = command.stdout(append.expect("a file")).output();
+    let ended = ended.expect("the semel binary");
+    let said = String::from_utf8_lossy(&ended.stderr);
+    assert_eq!(ended.status.code(), Some(2), "{said}");
+    assert!(said.contains("[same-file]"), "{said}");
     assert_eq!(site.text("in"), INPUT);
 }
 
