@@ -1,4 +1,4 @@
-//! `semel dedup`, durable, beside `mawk '!seen[$0]++'`, which keeps all it has seen in memory.
+//! `semel dedup`, durable and `--ephemeral`, beside `mawk '!seen[$0]++'`, which keeps all it has seen in memory.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -26,9 +26,11 @@ pub(crate) fn time() -> crate::Outcome {
         Side::Semel("json:/id", false),
         Side::Semel("line", true),
         Side::Semel("json:/id", true),
+        Side::Ephemeral("line"),
+        Side::Ephemeral("json:/id"),
     ];
-    let mut seconds = [const { Vec::new() }; 5];
-    let mut most_bytes = [0; 5];
+    let mut seconds = [const { Vec::new() }; 7];
+    let mut most_bytes = [0; 7];
     for _ in 0..ROUNDS {
         for (at, side) in sides.into_iter().enumerate() {
             let (taken, bytes) = site.run(side)?;
@@ -56,6 +58,8 @@ enum Side {
     Mawk,
     /// By this key; into a file with `--to`, or to standard output.
     Semel(&'static str, bool),
+    /// By this key, and nothing of it is kept.
+    Ephemeral(&'static str),
 }
 
 impl std::fmt::Display for Side {
@@ -64,6 +68,7 @@ impl std::fmt::Display for Side {
             Self::Mawk => f.write_str("`mawk '!seen[$0]++'`, in memory"),
             Self::Semel(key, false) => write!(f, "`semel dedup --key {key}`, durable"),
             Self::Semel(key, true) => write!(f, "`semel dedup --key {key} --to FILE`, durable"),
+            Self::Ephemeral(key) => write!(f, "`semel dedup --ephemeral --key {key}`, in memory"),
         }
     }
 }
@@ -127,10 +132,17 @@ impl Site {
                 }
                 semel
             }
+            Side::Ephemeral(key) => {
+                let mut semel = Command::new(&self.semel);
+                semel.args(["dedup", "--ephemeral", "--key", key]);
+                semel
+            }
         };
         let stdout = match side {
             Side::Semel(_, true) => Stdio::null(),
-            Side::Mawk | Side::Semel(_, false) => File::create(self.path("out"))?.into(),
+            Side::Mawk | Side::Semel(_, false) | Side::Ephemeral(_) => {
+                File::create(self.path("out"))?.into()
+            }
         };
         command.arg("in").current_dir(&self.folder).stdout(stdout);
         let (taken, ended) = timed(|| -> std::io::Result<_> {
@@ -150,8 +162,11 @@ impl Site {
         }
         match side {
             Side::Mawk => std::fs::rename(self.path("out"), self.path("expected"))?,
-            Side::Semel(..) if is_same(&self.path("out"), &self.path("expected"))? => {}
-            Side::Semel(..) => return Err(format!("{side} printed other lines than mawk").into()),
+            Side::Semel(..) | Side::Ephemeral(_)
+                if is_same(&self.path("out"), &self.path("expected"))? => {}
+            Side::Semel(..) | Side::Ephemeral(_) => {
+                return Err(format!("{side} printed other lines than mawk").into());
+            }
         }
         Ok((taken.as_secs_f64(), most_bytes))
     }

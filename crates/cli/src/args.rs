@@ -21,7 +21,7 @@ pub(crate) mod transfer;
 pub(crate) use check::Check;
 pub(crate) use completions::{Completions, Shell};
 pub(crate) use config::{Config, ConfigCheck, ConfigShow, Language, Named};
-pub(crate) use dedup::{Dedup, OnDoubt};
+pub(crate) use dedup::{Dedup, KeyPart, OnDoubt};
 pub(crate) use explain::Explain;
 pub(crate) use init::{EffectKind, Init, Level, SourceKind, StoreKind};
 pub(crate) use log::{Log, LogFormat, LogLevel};
@@ -69,7 +69,7 @@ pub(crate) enum Command {
     Replay(Replay),
     /// Pass on the first line of each key: a durable `uniq` for lines that need not be sorted
     #[command(
-        after_help = "Examples:\n  semel dedup access.log > once.log\n  semel dedup --key json:/id --to once.ndjson events.ndjson"
+        after_help = "Examples:\n  semel dedup access.log > once.log\n  semel dedup --key json:/id --to once.ndjson events.ndjson\n  semel dedup --csv --key column:email people.csv\n  semel dedup --ephemeral --key field:1 --delimiter whitespace access.log\n  semel dedup -c words.txt"
     )]
     Dedup(Dedup),
     /// Say what a code means, whether anything was applied, and what to do

@@ -10,6 +10,7 @@ mod output;
 mod place;
 mod progress;
 mod retries;
+mod same_file;
 mod secret;
 mod status;
 mod window;

@@ -1,7 +1,7 @@
 //! Where a store lies, to notice when somebody takes it away while it is in use: an open file can be
 //! written for as long as one likes after it was deleted, and all that was remembered is lost.
 
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -9,6 +9,7 @@ use semel_core::{Code, Error, ErrorKind, Result};
 use tokio::sync::watch;
 
 use crate::config::StoreUrl;
+use crate::output::quoted_path;
 
 /// The folder or file of an open store.
 #[derive(Clone, Debug)]
@@ -58,10 +59,46 @@ impl Place {
     }
 }
 
+/// What other users of this machine can read of the store at `url`, or nothing where that is only its owner.
+pub(crate) fn exposed(url: &StoreUrl) -> Option<String> {
+    let path = url.path()?;
+    let mode = |path: &Path| std::fs::metadata(path).map_or(0, |it| it.permissions().mode());
+    let is_exposed = match url {
+        // What is in a folder that nobody else may enter is as good as private.
+        StoreUrl::Embedded(folder) if mode(folder) & OTHERS_ENTER != 0 => {
+            let files = std::fs::read_dir(folder).into_iter().flatten().flatten();
+            files
+                .into_iter()
+                .any(|file| mode(&file.path()) & OTHERS_READ != 0)
+        }
+        StoreUrl::Sqlite(file) => mode(file) & OTHERS_READ != 0,
+        StoreUrl::Embedded(_) | StoreUrl::Memory | StoreUrl::Server(_) => false,
+    };
+    is_exposed.then(|| {
+        format!(
+            "other users of this machine can read {}, and the messages that are kept in it",
+            path.display()
+        )
+    })
+}
+
+/// What takes the right to read away.
+pub(crate) fn hide(url: &StoreUrl) -> Option<String> {
+    let path = quoted_path(url.path()?);
+    Some(match url {
+        StoreUrl::Embedded(_) => format!("chmod -R go= {path}"),
+        StoreUrl::Memory | StoreUrl::Sqlite(_) | StoreUrl::Server(_) => {
+            format!("chmod go= {path}*")
+        }
+    })
+}
+
 fn identity(path: &Path) -> Option<(u64, u64)> {
     std::fs::metadata(path)
         .ok()
         .map(|found| (found.dev(), found.ino()))
 }
 
+const OTHERS_ENTER: u32 = 0o011;
+const OTHERS_READ: u32 = 0o044;
 const LOOK_EVERY: Duration = Duration::from_secs(1);

@@ -52,6 +52,8 @@ pub enum Code {
     NoUsableKey,
     /// Another process writes the target of an effect.
     TargetInUse,
+    /// One file is read and written.
+    SameFile,
     /// The target file is shorter than what the store recorded of it.
     TargetShortened,
     /// An export is cut off or changed.
@@ -98,6 +100,7 @@ impl Code {
         Self::HandlerBroken,
         Self::NoUsableKey,
         Self::TargetInUse,
+        Self::SameFile,
         Self::TargetShortened,
         Self::ExportDamaged,
         Self::InProgress,
@@ -135,6 +138,7 @@ impl Code {
             Self::HandlerBroken => "handler-broken",
             Self::NoUsableKey => "no-usable-key",
             Self::TargetInUse => "target-in-use",
+            Self::SameFile => "same-file",
             Self::TargetShortened => "target-shortened",
             Self::ExportDamaged => "export-damaged",
             Self::InProgress => "in-progress",

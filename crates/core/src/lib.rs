@@ -45,6 +45,7 @@ pub mod port;
 pub mod record;
 pub mod select;
 pub mod settle;
+pub mod sql;
 pub mod time;
 pub mod units;
 pub mod window;

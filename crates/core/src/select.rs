@@ -3,9 +3,11 @@
 //! Not for judging what is found: whether it will do as a key is [`crate::key`]'s to say, as a time
 //! [`crate::birth`]'s.
 
+mod fields;
 mod parse;
 mod view;
 
+pub use fields::Fields;
 pub use parse::InvalidSelector;
 pub use view::{Message, View};
 
@@ -26,7 +28,8 @@ pub enum Selector {
     Json(Pointer),
     /// The header of that name, in whatever case.
     Header(Box<str>),
-    /// A field of the payload, counted from one; tabs stand between fields.
+    /// A field of the payload, counted from one; tabs stand between fields unless the view has [`Fields`]
+    /// of another kind.
     Field(NonZeroUsize),
     /// The whole payload.
     Line,

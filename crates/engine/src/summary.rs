@@ -54,6 +54,11 @@ impl Summary {
         self.fates[fate as usize] += 1;
     }
 
+    /// Counts several deliveries of one fate.
+    pub fn count_many(&mut self, fate: Fate, count: u64) {
+        self.fates[fate as usize] += count;
+    }
+
     /// Deliveries that met `fate`.
     pub const fn of(&self, fate: Fate) -> u64 {
         self.fates[fate as usize]

@@ -5,14 +5,19 @@
 //! and another run give each first line once. To a stream, which cannot be cut back, the last batch
 //! may be printed again after a crash, or is left out and listed.
 //!
+//! [`Ephemeral`] remembers nothing beyond its run, and needs no store.
+//!
 //! Not for effects under a claim of their own: that is the engine's consumer. Here nothing but the
 //! lines themselves is at stake, so a batch costs one decision per line and two syncs.
 
 mod admit;
 mod answers;
 mod batch;
+mod csv;
+mod ephemeral;
 mod extract;
 mod input;
+mod keys;
 mod park;
 mod pipe;
 mod printer;
@@ -20,7 +25,10 @@ mod queue;
 mod sink;
 mod split;
 
+pub use csv::Csv;
+pub use ephemeral::{Counts, Ephemeral, Shown};
 pub use input::Input;
+pub use keys::{Format, Separator};
 pub use pipe::Pipe;
 
 use std::io::Write;
@@ -28,6 +36,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use semel_core::key::KeySelector;
 use semel_core::port::checkpoint::AnyCheckpointStore;
 use semel_core::port::source::Progress;
@@ -43,7 +52,7 @@ use answers::Aside;
 use batch::{Batch, Lines};
 use extract::Extractor;
 use park::Parking;
-use printer::Printer;
+use printer::{Printed, Printer, Why};
 use sink::{FileSink, Sink};
 
 /// What makes two lines the same, and for how long.
@@ -55,6 +64,8 @@ pub struct Dedup {
     pub scope: Scope,
     /// Where the key of a line is.
     pub key: KeySelector,
+    /// How lines are cut, and their fields.
+    pub format: Format,
     /// The deduplication window.
     pub window: Window,
     /// The longest line; a longer one is quarantined.
@@ -114,16 +125,20 @@ impl Dedup {
     ) -> Result<Summary> {
         let dedup = Arc::new(self);
         let stop = run.stop.subscribe();
+        let header = input.header().clone();
         let (start, way, most_lines) = match output {
             Output::File { file, is_append } => {
                 let checkpoints = checkpoints(&stores)?;
-                let sink = FileSink::recover(file, is_append, &checkpoints).await?;
+                let sink = FileSink::recover(file, is_append, &header, &checkpoints).await?;
                 let way = Way::admit(Sink::File(sink), checkpoints);
                 (Start::Unmarked, way, MOST_LINES)
             }
             Output::Stream { stream, on_doubt } => {
                 let printer = Printer::start(stream, stop.clone(), run.patience)
                     .map_err(|error| sink::cannot_print("start a thread to print", error))?;
+                let Some(printer) = head(printer, &header).await? else {
+                    return Ok(Summary::default());
+                };
                 match on_doubt {
                     OnDoubt::Repeat => {
                         let way = Way::admit(Sink::Stream(printer), checkpoints(&stores)?);
@@ -140,13 +155,16 @@ impl Dedup {
             let name = input.name();
             let new = || {
                 let first = run.surroundings.claim_id();
+                let lines = memchr::memchr_iter(b'\n', &header).count() as u64;
                 Extractor::new(Arc::clone(&dedup), name, start, first)
+                    .behind(lines, header.len() as u64)
             };
             (new(), new())
         };
         let started = run.surroundings.clock.monotonic();
         let total_bytes = input.total_bytes();
-        let lines = input.start(reading, dedup.max_line_bytes, most_lines)?;
+        let format = dedup.format.clone();
+        let lines = input.start(reading, format, dedup.max_line_bytes, most_lines)?;
         let mut desk = Desk {
             dedup,
             stores,
@@ -200,6 +218,25 @@ impl std::fmt::Debug for Output {
                 .field("on_doubt", on_doubt)
                 .finish_non_exhaustive(),
         }
+    }
+}
+
+/// Prints the header; nothing is left to print with where nobody reads.
+async fn head(mut printer: Printer, header: &Bytes) -> Result<Option<Printer>> {
+    if header.is_empty() {
+        return Ok(Some(printer));
+    }
+    let header = header.to_vec();
+    let print = tokio::task::spawn_blocking(move || (printer.print(header), printer));
+    let (printed, printer) = print
+        .await
+        .map_err(|error| Error::new(ErrorKind::Internal, "printing panicked").with_source(error))?;
+    match printed {
+        Printed::All => Ok(Some(printer)),
+        Printed::Partly { why, .. } => match why {
+            Why::Closed | Why::GaveUp => Ok(None),
+            Why::Failed(error) => Err(sink::cannot_print("print", error)),
+        },
     }
 }
 

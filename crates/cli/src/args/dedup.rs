@@ -1,11 +1,13 @@
 //! `semel dedup`.
 
 use std::path::PathBuf;
+use std::str::FromStr;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use semel_core::select::Selector;
+use semel_core::select::{InvalidSelector, Selector};
 use semel_core::units;
+use semel_worker::dedup::Separator;
 
 use crate::config::Accepted;
 
@@ -14,9 +16,32 @@ pub(crate) struct Dedup {
     /// Where the lines come from; standard input without it, or with -
     #[arg(value_name = "INPUT")]
     pub(crate) input: Option<PathBuf>,
-    /// What makes two lines the same: `line`, `json:/POINTER`, `field:N`; several are joined
+    /// What makes two lines the same: `line`, `json:/POINTER`, `field:N` (fields are between tabs, unless
+    /// --delimiter or --csv says otherwise), `column:NAME` of --csv; several are joined
     #[arg(long, value_name = "SELECTOR", default_value = "line")]
-    pub(crate) key: Vec<Selector>,
+    pub(crate) key: Vec<KeyPart>,
+    /// What stands between fields: one character, `\t`, or `whitespace` for any number of blanks, as awk has
+    /// it [default: a tab; with --csv a comma]
+    #[arg(long, value_name = "CHAR", value_parser = delimiter, allow_hyphen_values = true)]
+    pub(crate) delimiter: Option<Separator>,
+    /// Read CSV (RFC 4180): quotes, line breaks within them, and a header, which is passed on once
+    #[arg(long)]
+    pub(crate) csv: bool,
+    /// The first record of --csv is data, not a header
+    #[arg(long, requires = "csv")]
+    pub(crate) no_header: bool,
+    /// Remember nothing beyond this run and write nothing to disk
+    #[arg(long, conflicts_with_all = DURABLE)]
+    pub(crate) ephemeral: bool,
+    /// Print only what comes more than once: where it comes the second time; implies --ephemeral
+    #[arg(short = 'd', long, conflicts_with_all = DURABLE, conflicts_with = "unique")]
+    pub(crate) repeated: bool,
+    /// Print only what comes once, at the end of the input; implies --ephemeral
+    #[arg(short = 'u', long, conflicts_with_all = DURABLE)]
+    pub(crate) unique: bool,
+    /// Put how often it comes before each line, at the end of the input; implies --ephemeral
+    #[arg(short = 'c', long, conflicts_with_all = DURABLE, conflicts_with = "csv")]
+    pub(crate) count: bool,
     /// How long a line is remembered [default: 7d]
     #[arg(long, value_name = "DUR", value_parser = window)]
     pub(crate) window: Option<Duration>,
@@ -41,7 +66,7 @@ pub(crate) struct Dedup {
     /// Take the store from this configuration
     #[arg(long, value_name = "FILE", conflicts_with = "store")]
     pub(crate) config: Option<PathBuf>,
-    /// Where lines are remembered; else where `SEMEL__STORE__URL` says [default: embedded:./semel-data]
+    /// Where lines are remembered; else where `SEMEL__STORE__URL` says [default: embedded:./.semel-dedup]
     #[arg(long, value_name = "URL")]
     pub(crate) store: Option<String>,
     /// Go on although the store gives less than is needed: durability, eviction
@@ -50,6 +75,39 @@ pub(crate) struct Dedup {
     /// Whose lines these are: each name remembers its own
     #[arg(long, value_name = "NAME", default_value = "dedup")]
     pub(crate) pipeline: String,
+}
+
+impl Dedup {
+    /// Whether nothing is remembered beyond the run.
+    pub(crate) const fn is_ephemeral(&self) -> bool {
+        self.ephemeral || self.repeated || self.unique || self.count
+    }
+}
+
+/// Arguments about what is remembered, none of which goes with remembering nothing.
+const DURABLE: [&str; 8] = [
+    "window", "to", "append", "on_doubt", "config", "store", "accept", "pipeline",
+];
+
+/// A selector, or a column of CSV.
+#[derive(Clone, Debug)]
+pub(crate) enum KeyPart {
+    Selector(Selector),
+    Column(Box<str>),
+}
+
+impl FromStr for KeyPart {
+    type Err = InvalidSelector;
+
+    fn from_str(text: &str) -> Result<Self, InvalidSelector> {
+        match text.strip_prefix("column:") {
+            Some("") => Err(InvalidSelector::Argument {
+                wanted: "column:NAME",
+            }),
+            Some(name) => Ok(Self::Column(name.into())),
+            None => text.parse().map(Self::Selector),
+        }
+    }
 }
 
 /// What is done about lines that may have been printed before a crash.
@@ -67,4 +125,17 @@ fn window(text: &str) -> Result<Duration, String> {
         return Err("a window of zero remembers nothing; the least is `1ms`".to_owned());
     }
     Ok(duration)
+}
+
+fn delimiter(text: &str) -> Result<Separator, String> {
+    let mut characters = text.chars();
+    match (text, characters.next(), characters.next()) {
+        ("\\t", ..) | (_, Some('\t'), None) => Ok(Separator::Tab),
+        ("whitespace", ..) => Ok(Separator::Blanks),
+        (_, Some('\n'), None) => {
+            Err("a line feed ends a line and cannot stand within it".to_owned())
+        }
+        (_, Some(_), None) => Ok(Separator::Text(text.into())),
+        _ => Err("a delimiter is one character, `\\t` or `whitespace`".to_owned()),
+    }
 }

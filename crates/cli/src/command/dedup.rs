@@ -1,13 +1,13 @@
 //! `semel dedup`: the first line of each key, in order, durably.
 
 mod ends;
+mod ephemeral;
+mod format;
 
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use semel_core::key::KeySelector;
-use semel_core::select::Selector;
 use semel_core::{Claimant, Clock, Error, ErrorKind, Result, Scope, Window};
 use semel_engine::consumer::{Shutdown, Surroundings};
 use semel_engine::effect::{Class, OnDoubt};
@@ -29,11 +29,26 @@ use crate::place::Place;
 use crate::progress::Bars;
 use crate::{Exit, output};
 
-use ends::{SummaryFile, Target};
+use self::ends::{SummaryFile, Target};
+use self::ephemeral::ephemeral;
+use self::format::{format, without_keys};
 
 /// Prints or appends the first line of each key.
 pub(crate) fn dedup(arguments: &args::Dedup) -> Result<Exit> {
     let usage = |message: String| Error::new(ErrorKind::InvalidInput, message);
+    let format = format(arguments)?;
+    let open = || match arguments.input.as_deref() {
+        None => Input::stdin(),
+        Some(path) if path == Path::new("-") => Input::stdin(),
+        Some(path) => Input::open(path),
+    };
+    if arguments.is_ephemeral() {
+        let mut input = open()?;
+        let target = Target::of(arguments, &input)?;
+        let summary = SummaryFile::of(arguments.summary.as_deref(), &input, &target)?;
+        let key = format::key(arguments, &format, &mut input)?;
+        return ephemeral(arguments, &format, key, input, target, summary);
+    }
     let store = match store(arguments)? {
         Ok(store) => store,
         Err(faults) => {
@@ -43,27 +58,9 @@ pub(crate) fn dedup(arguments: &args::Dedup) -> Result<Exit> {
             return Ok(Exit::Usage);
         }
     };
-    if let Some(header) = arguments
-        .key
-        .iter()
-        .find(|it| matches!(it, Selector::Header(_)))
-    {
-        return Err(usage(format!("--key {header}: lines have no headers")));
-    }
-    let dedup = Dedup {
-        name: arguments.pipeline.as_str().into(),
-        scope: Scope::new("", &arguments.pipeline)
-            .map_err(|error| usage(format!("--pipeline: {error}")))?,
-        key: KeySelector::try_from(arguments.key.clone())
-            .map_err(|error| usage(format!("--key: {error}")))?,
-        window: arguments.window.map_or(Window::DEFAULT, Window::new),
-        max_line_bytes: Dedup::MAX_LINE_BYTES,
-    };
-    let input = match arguments.input.as_deref() {
-        None => Input::stdin()?,
-        Some(path) if path == Path::new("-") => Input::stdin()?,
-        Some(path) => Input::open(path)?,
-    };
+    let scope = Scope::new("", &arguments.pipeline);
+    let scope = scope.map_err(|error| usage(format!("--pipeline: {error}")))?;
+    let mut input = open()?;
     let target = Target::of(arguments, &input)?;
     if !store.0.keeps_marks() && target.class() != Class::Unkeyed(OnDoubt::Park) {
         let message = "--store: Redis cannot write what was printed together with its records; print \
@@ -71,17 +68,26 @@ pub(crate) fn dedup(arguments: &args::Dedup) -> Result<Exit> {
         return Err(Error::new(ErrorKind::Unsupported, message));
     }
     let summary = SummaryFile::of(arguments.summary.as_deref(), &input, &target)?;
+    let dedup = Dedup {
+        name: arguments.pipeline.as_str().into(),
+        scope,
+        key: format::key(arguments, &format, &mut input)?,
+        format,
+        window: arguments.window.map_or(Window::DEFAULT, Window::new),
+        max_line_bytes: Dedup::MAX_LINE_BYTES,
+    };
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .map_err(|error| Error::new(ErrorKind::Unavailable, "cannot start").with_source(error))?;
-    let result = runtime.block_on(run(dedup, input, target, store, summary));
+    let result = runtime.block_on(run(arguments, dedup, input, target, store, summary));
     // A read of standard input cannot be called off; it must not hold up the exit.
     runtime.shutdown_background();
     result
 }
 
 async fn run(
+    arguments: &args::Dedup,
     dedup: Dedup,
     input: Input,
     target: Target,
@@ -117,7 +123,7 @@ async fn run(
         },
         narrator.clone(),
     ));
-    let name = dedup.name.clone();
+    let (name, format) = (dedup.name.clone(), dedup.format.clone());
     let run = Run {
         surroundings: Surroundings {
             clock: clock as Arc<dyn Clock>,
@@ -142,7 +148,14 @@ async fn run(
             accepted,
         ))?;
     }
-    place.check().map(|()| Exit::Done)
+    place.check()?;
+    Ok(match without_keys(arguments, &format, &summary) {
+        Some(message) => {
+            output::error(message);
+            Exit::No
+        }
+        None => Exit::Done,
+    })
 }
 
 /// The store that is named, that of a configuration or a variable that is, or the default.
@@ -200,4 +213,4 @@ fn sweep_every(window: Window) -> Duration {
 
 /// How long a reader may take the last batch after a stop was asked for.
 const PATIENCE: Duration = Duration::from_secs(5);
-const DEFAULT_STORE: &str = "./semel-data";
+const DEFAULT_STORE: &str = "./.semel-dedup";

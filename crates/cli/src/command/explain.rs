@@ -211,6 +211,7 @@ const PAGES: &[(&str, &str)] = pages![
     "number-too-long",
     "outcome-unreadable",
     "record-corrupt",
+    "same-file",
     "source-unavailable",
     "stale",
     "store-foreign",

@@ -174,7 +174,7 @@ fn next(dir: &Path, choice: Choice) -> Vec<String> {
             StoreKind::Mysql => {
                 Some("mysql --host=127.0.0.1 --user=semel semel < setup.sql".to_owned())
             }
-            StoreKind::Sqlite => Some("sqlite3 payments.db < setup.sql".to_owned()),
+            StoreKind::Sqlite => Some("(umask 077; sqlite3 payments.db < setup.sql)".to_owned()),
             StoreKind::Embedded | StoreKind::Redis => None,
         }),
         EffectKind::Http => commands.push("python3 server.py 9000 &".to_owned()),

@@ -7,7 +7,7 @@ use semel_worker::run::Stores;
 
 use crate::config::{Accepted, Front, PipelineSettings, StoreUrl};
 use crate::demand::{self, Shortfall};
-use crate::output;
+use crate::{output, place};
 
 /// Reads what the store promises, tells what somebody should know of it, and refuses what it cannot
 /// keep the promise of.
@@ -26,6 +26,11 @@ pub(crate) async fn preflight<'a>(
     } = stores.preflight().await?;
     for warning in warnings {
         output::warning(format_args!("store {url}: {warning}"));
+    }
+    if let (Some(exposed), Some(hide)) = (place::exposed(url), place::hide(url)) {
+        output::warning(format_args!(
+            "store {url}: {exposed}; take the right away: {hide}"
+        ));
     }
     // Whoever uses it has said so by a name of its own, and is told loudly.
     if *url == StoreUrl::Memory {

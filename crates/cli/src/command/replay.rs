@@ -29,7 +29,7 @@ use crate::narrator::Narrator;
 use crate::output::Plan;
 use crate::place::Place;
 use crate::progress::Bars;
-use crate::{Exit, output};
+use crate::{Exit, output, same_file};
 
 /// An id of a replay, as it is typed. Fit for clap.
 pub(crate) fn id(text: &str) -> Result<String, &'static str> {
@@ -47,6 +47,7 @@ pub(crate) fn replay(arguments: &args::Replay) -> Result<Exit> {
         let settings = pipeline(ground)?;
         let source = source(settings, arguments.from.as_deref());
         refuse(settings, &source, arguments)?;
+        same_file::refuse(&settings.pipeline.name, &source, &settings.effect)?;
         let age = age(settings, &source, arguments.newer_than).await?;
         if age == Age::Unknown && !settings.pipeline.live_only && !arguments.allow_expired {
             return Err(expired(settings, &source));

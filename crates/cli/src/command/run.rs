@@ -35,7 +35,7 @@ use crate::place::Place;
 use crate::progress::Bars;
 use crate::status::{self, Counting, Health, Status, probe_store, probe_target};
 use crate::window::Gate;
-use crate::{Exit, output};
+use crate::{Exit, output, same_file};
 
 /// Runs the configuration and prints the summary.
 pub(crate) fn run(arguments: &args::Run) -> Result<Exit> {
@@ -49,6 +49,9 @@ pub(crate) fn run(arguments: &args::Run) -> Result<Exit> {
             return Ok(Exit::Usage);
         }
     };
+    for pipeline in &settings.pipelines {
+        same_file::refuse(&pipeline.pipeline.name, &pipeline.source, &pipeline.effect)?;
+    }
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()

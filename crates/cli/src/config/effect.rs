@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use semel_core::sql::Dialect;
 use semel_engine::effect::{Class, OnDoubt};
 use semel_worker::effect::exec::Settings as ExecSettings;
 use semel_worker::effect::http::{Decisive, Settings as HttpSettings};
@@ -87,7 +88,10 @@ fn sql(effect: &mut Fields<'_>, store: Option<&StoreUrl>) -> Option<EffectSettin
             return None;
         }
     };
-    match SqlBinding::new(&statements, chosen) {
+    let dialect = store.and_then(StoreUrl::dialect);
+    // Whatever the statements are, the store is refused.
+    let dialect = dialect.unwrap_or(Dialect::Sqlite);
+    match SqlBinding::new(dialect, &statements, chosen) {
         Ok(binding) => {
             if let Some(params) = &params {
                 show(params, &binding);

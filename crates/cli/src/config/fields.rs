@@ -140,6 +140,11 @@ impl<'a> Fields<'a> {
 
     /// A fault of what lies deeper, at its own line.
     pub(super) fn fault_at(&self, below: &[&str], message: impl Into<String>) {
+        self.refuse_at(below, message.into());
+    }
+
+    /// The same, with a code of its own.
+    pub(super) fn refuse_at(&self, below: &[&str], refusal: impl Into<Refusal>) {
         let mut origin = self.origin;
         let mut table = Some(self.table);
         for name in below {
@@ -154,8 +159,8 @@ impl<'a> Fields<'a> {
         }
         let mut path = self.path.clone();
         path.extend(below.iter().copied().map(str::to_owned));
-        self.found
-            .fault(origin, &join(&path), Code::InvalidConfig, message);
+        let Refusal { code, message } = refusal.into();
+        self.found.fault(origin, &join(&path), code, message);
     }
 
     /// A value of the design that this release does not have.

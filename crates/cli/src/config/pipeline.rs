@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use semel_broker_file::Options;
@@ -31,6 +31,7 @@ use super::suggest::nearest;
 use super::tree::Node;
 use super::waived;
 use crate::output::value::duration_text;
+use crate::same_file::{self, plain};
 
 /// What is known of a pipeline when its layers are read.
 pub(super) struct Read<'p> {
@@ -134,8 +135,8 @@ pub(super) fn read(
     })
 }
 
-/// Checks what no pipeline can see alone: two of them must not write one file or read standard
-/// input.
+/// Checks what no table of a pipeline can see alone: two must not write one file or read standard input, and
+/// none must write what it reads.
 pub(super) fn check_together(fields: &Fields<'_>, pipelines: &[PipelineSettings]) {
     let mut writers: BTreeMap<PathBuf, &str> = BTreeMap::new();
     let mut reader_of_stdin = None;
@@ -147,27 +148,19 @@ pub(super) fn check_together(fields: &Fields<'_>, pipelines: &[PipelineSettings]
             let message = format!("writes the same file as `{other}`; an output has one writer");
             fields.fault_at(&[name, "effect", "path"], message);
         }
+        if let (SourceSettings::File { path: read, .. }, EffectSettings::File { path }) =
+            (&settings.source, &settings.effect)
+            && same_file::are_one(read, path)
+        {
+            let refusal = Refusal::same_file("is the file that the source reads; name another");
+            fields.refuse_at(&[name, "effect", "path"], refusal);
+        }
         if matches!(settings.source, SourceSettings::Stdin { .. })
             && let Some(other) = reader_of_stdin.replace(name)
         {
             let message = format!("reads standard input, and so does `{other}`; only one can");
             fields.fault_at(&[name, "source", "kind"], message);
         }
-    }
-}
-
-/// `path` with its links resolved as far as it exists, so that one file has one name.
-fn plain(path: &Path) -> PathBuf {
-    let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
-    if let Ok(resolved) = absolute.canonicalize() {
-        return resolved;
-    }
-    match (
-        absolute.parent().map(Path::canonicalize),
-        absolute.file_name(),
-    ) {
-        (Some(Ok(folder)), Some(name)) => folder.join(name),
-        _ => absolute,
     }
 }
 

@@ -21,6 +21,14 @@ impl Refusal {
             message: message.into(),
         }
     }
+
+    /// One file would be read and written.
+    pub(super) fn same_file(message: impl Into<String>) -> Self {
+        Self {
+            code: Code::SameFile,
+            message: message.into(),
+        }
+    }
 }
 
 impl From<String> for Refusal {

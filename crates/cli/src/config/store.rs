@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use semel_core::Code;
+use semel_core::sql::Dialect;
 
 use super::fields::Fields;
 use super::paths;
@@ -93,12 +94,18 @@ impl StoreUrl {
 
     /// Whether effects can join its transactions.
     pub(crate) const fn is_transactional(&self) -> bool {
+        self.dialect().is_some()
+    }
+
+    /// Whose SQL the statements are that join its transactions.
+    pub(crate) const fn dialect(&self) -> Option<Dialect> {
         match self {
-            Self::Memory | Self::Embedded(_) => false,
-            Self::Sqlite(_) => true,
+            Self::Memory | Self::Embedded(_) => None,
+            Self::Sqlite(_) => Some(Dialect::Sqlite),
             Self::Server(url) => match url.kind {
-                ServerKind::Postgres | ServerKind::Mysql => true,
-                ServerKind::Redis => false,
+                ServerKind::Postgres => Some(Dialect::Postgres),
+                ServerKind::Mysql => Some(Dialect::Mysql),
+                ServerKind::Redis => None,
             },
         }
     }

@@ -408,6 +408,18 @@ fn the_place_of_the_store_is_looked_at_before_it_is_there_and_after() {
         let named = ["--store", store];
         site.semel(&[&["run"][..], &named].concat()).done();
         assert_eq!(codes(&reports(&site, &named, 0)[0]), [""; 0]);
+        readable(&site.path(path));
+        let report = &reports(&site, &named, 0)[0];
+        assert_eq!(codes(report), exposed);
+        let said = format!(
+            "other users of this machine can read {path}, and the messages that are kept in it"
+        );
+        assert_eq!(report["findings"][0]["message"].as_str(), Some(&*said));
+        site.semel(&[&["run"][..], &named].concat())
+            .done()
+            .says(&format!(
+                "warning: store {store}: {said}; take the right away: chmod "
+            ));
         let everybody = std::fs::Permissions::from_mode(0o777);
         std::fs::set_permissions(site.path(path), everybody).expect("a right");
         assert_eq!(codes(&reports(&site, &named, 0)[0]), exposed);
@@ -562,4 +574,18 @@ fn snapshot(folder: &Path) -> BTreeMap<String, (usize, u64)> {
         }
     }
     files
+}
+
+/// Lets everybody read a store, as if an earlier release had made it.
+fn readable(path: &std::path::Path) {
+    let allow = |path: &std::path::Path, mode| {
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).expect("a right");
+    };
+    if !path.is_dir() {
+        return allow(path, 0o644);
+    }
+    for file in std::fs::read_dir(path).expect("a folder") {
+        allow(&file.expect("a file").path(), 0o644);
+    }
+    allow(path, 0o755);
 }

@@ -1,5 +1,7 @@
 //! `semel dedup`: the first line of each key, to a pipe and to a file.
 
+mod ephemeral;
+mod formats;
 mod pipes;
 mod wrong;
 
@@ -64,7 +66,7 @@ fn standard_input_is_the_input_where_none_is_named() {
         let mut command = site.command();
         let ended = Running::start_with(command.args(arguments), "a\nb\na\n").wait();
         assert_eq!(ended.done().stdout, "a\nb\n");
-        assert_eq!(files(&site), ["semel-data"], "the default store");
+        assert_eq!(files(&site), [".semel-dedup"], "the default store");
     }
 }
 
@@ -162,7 +164,7 @@ fn lines_without_a_usable_key_are_counted_and_kept() {
     dedup(&site, &["--key", "json:/id", "in"])
         .done()
         .says("dedup: quarantined in:2: the payload is not JSON")
-        .says("3 lines without a usable key; look at them with: semel quarantine list --store embedded:./semel-data");
+        .says("3 lines without a usable key; look at them with: semel quarantine list --store embedded:./.semel-dedup");
 }
 
 #[test]
@@ -263,4 +265,33 @@ fn piped(site: &Site, arguments: &[impl AsRef<OsStr>]) -> std::process::Child {
 
 fn numbers(range: std::ops::Range<u32>) -> String {
     lines(range, |number| format!("line {number:08}"))
+}
+
+#[test]
+fn what_is_remembered_is_its_owners_alone() {
+    use std::os::unix::fs::PermissionsExt;
+    let site = Site::with(&[("in", "a\n")]);
+    let mode = |name: &str| {
+        let found = std::fs::metadata(site.path(name)).expect("it is there");
+        found.permissions().mode() & 0o777
+    };
+    printed(&site, &["in"]);
+    printed(&site, &["--store", "sqlite:s.db", "in"]);
+    assert_eq!([mode(".semel-dedup"), mode("s.db")], [0o700, 0o600]);
+    for file in std::fs::read_dir(site.path(".semel-dedup")).expect("a folder") {
+        let name = file.expect("a file").file_name();
+        let name = format!(".semel-dedup/{}", name.display());
+        assert_eq!(mode(&name), 0o600, "{name}");
+    }
+    let export = ["store", "export", "--store", "sqlite:s.db", "--to", "out"];
+    site.semel(&export).done();
+    assert_eq!(mode("out"), 0o600);
+    std::fs::set_permissions(site.path("out"), std::fs::Permissions::from_mode(0o640))
+        .expect("a right");
+    site.semel(&[&export[..], &["--yes"]].concat()).done();
+    assert_eq!(
+        mode("out"),
+        0o640,
+        "whoever could read the last one can read this one"
+    );
 }

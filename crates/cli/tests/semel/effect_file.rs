@@ -118,3 +118,62 @@ fn one_name_of_a_file_is_as_good_as_another() {
         ["1"]
     );
 }
+
+#[test]
+fn the_file_of_the_source_is_no_output() {
+    for (path, link) in [("in", ""), ("./in", ""), ("soft", "soft"), ("hard", "hard")] {
+        let site = site("sqlite:s.db", path);
+        match link {
+            "soft" => std::os::unix::fs::symlink("in", site.path("soft")).expect("a link"),
+            "hard" => std::fs::hard_link(site.path("in"), site.path("hard")).expect("a link"),
+            _ => {}
+        }
+        let before = site.text("in");
+        let fault = "semel.toml:6: pipelines.p.effect.path: is the file that the source reads; name another [same-file]";
+        for (verb, code) in [
+            (&["config", "check"][..], 1),
+            (&["check"], 2),
+            (&["run"], 2),
+        ] {
+            let ended = site.semel(verb).code(code);
+            let said = format!("{}{}", ended.stdout, ended.stderr);
+            assert!(said.contains(fault), "{path} {verb:?}: {said}");
+        }
+        assert_eq!(site.text("in"), before, "{path}");
+        assert!(!site.path("s.db").exists(), "nothing was made");
+    }
+}
+
+#[test]
+fn a_redirected_stream_is_no_output_of_itself() {
+    let config = "[store]\nurl = \"sqlite:s.db\"\n[pipelines.p]\nsource = { kind = \"stdin\" }\n\
+                  key = \"json:/id\"\neffect = { kind = \"file\", path = \"in\" }\n\
+                  [pipelines.q]\nsource = { kind = \"file\", path = \"in\" }\n\
+                  key = \"json:/id\"\neffect = { kind = \"stdout\" }\n";
+    let site = Site::with(&[("semel.toml", config), ("in", ONCE)]);
+    let input = || std::fs::File::open(site.path("in")).expect("the input");
+    let append = OpenOptions::new().append(true).open(site.path("in"));
+    let mut p = site.command();
+    p.args(["run", "--pipeline", "p"]).stdin(input());
+    let mut q = site.command();
+    q.args(["run", "--pipeline", "q"])
+        .stdout(append.expect("the input"));
+    for (mut command, what) in [(p, "p: in"), (q, "q: standard output")] {
+        let ended = command.output().expect("the semel binary");
+        let said = String::from_utf8_lossy(&ended.stderr);
+        assert_eq!(ended.status.code(), Some(2), "{said}");
+        let why = "is the same file as its source; name another file to write [same-file]";
+        assert!(said.contains(&format!("error: {what} {why}")), "{said}");
+    }
+    assert_eq!(site.text("in"), ONCE);
+}
+
+#[test]
+fn an_export_does_not_take_the_place_of_its_store() {
+    let site = site("sqlite:s.db", "out");
+    site.run();
+    site.semel(&["store", "export", "--to", "s.db", "--yes"])
+        .code(2)
+        .says("s.db is the same file as the store");
+    site.run().is(&[("replayed", 3)]);
+}

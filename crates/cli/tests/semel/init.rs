@@ -90,6 +90,10 @@ fn every_combination(effect: &str, stores: &[&str], effects: impl Fn(&Folder<'_>
                     let setup = site.text(&format!("{}/setup.sql", folder.name));
                     let database = site.database(&format!("{}/payments.db", folder.name));
                     database.execute_batch(&setup).expect("tables");
+                    // As the step says it: for its owner alone.
+                    let path = site.path(&format!("{}/payments.db", folder.name));
+                    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o600);
+                    std::fs::set_permissions(path, mode).expect("a right");
                 }
                 works(&folder, level, &effects);
             }

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io::Read;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -21,6 +22,7 @@ pub(crate) const FORMAT: i64 = 2;
 /// Opens the file for writing, and makes our tables in it if it has none.
 pub(crate) fn writer(path: &Path, options: &Options) -> Result<Connection> {
     look_at(path)?;
+    make_private(path);
     let connection = connect(path, options)?;
     if connection.is_readonly("main").map_err(undone)? {
         return Err(read_only(path));
@@ -170,6 +172,16 @@ fn use_write_ahead_log(connection: &Connection, patience: Duration) -> rusqlite:
             mode => return mode.map(drop),
         }
     }
+}
+
+/// Makes the file for its owner alone where there is none; SQLite gives its log the same rights. What cannot
+/// be made SQLite tells of.
+fn make_private(path: &Path) {
+    let _ = fs::OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(path);
 }
 
 /// What can be said without SQLite, in plainer words than its own.

@@ -4,15 +4,14 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use semel_core::json::Tape;
-use semel_core::select::{Message, Selector, View};
 use semel_core::{
-    ByteString, ClaimId, ClaimRequest, Error, ErrorKind, Key, Parked, Result, Scope, Start,
-    Timestamp, Unusable,
+    ClaimId, ClaimRequest, Error, ErrorKind, Key, Parked, Result, Scope, Start, Timestamp, Unusable,
 };
 
 use super::Dedup;
 use super::batch::{Batch, Lines};
+use super::csv::lines_of;
+use super::keys::Keys;
 use super::park::LEASE;
 use super::split::{HEAD_BYTES, Piece};
 
@@ -20,15 +19,9 @@ use super::split::{HEAD_BYTES, Piece};
 #[derive(Debug)]
 pub(super) struct Extractor {
     dedup: Arc<Dedup>,
-    /// What coordinates begin with: the name of the input and a colon.
-    prefix: Box<str>,
+    keys: Keys,
     start: Start,
     ids: ClaimIds,
-    tape: Tape,
-    /// Whether a key is made of where its line stands.
-    takes_coordinates: bool,
-    /// Whether keys are looked for in JSON.
-    takes_json: bool,
     /// Lines so far.
     number: u64,
     /// Bytes so far.
@@ -38,18 +31,21 @@ pub(super) struct Extractor {
 impl Extractor {
     /// Claims begin as `start` says; the ids count up from `first`.
     pub(super) fn new(dedup: Arc<Dedup>, input: &str, start: Start, first: ClaimId) -> Self {
-        let is_any = |wanted: fn(&Selector) -> bool| dedup.key.selectors().iter().any(wanted);
         Self {
-            takes_coordinates: is_any(|it| matches!(it, Selector::Coordinates)),
-            takes_json: is_any(|it| matches!(it, Selector::Json(_) | Selector::CloudEvents)),
-            prefix: format!("{input}:").into(),
+            keys: Keys::new(dedup.key.clone(), &dedup.format, input),
             start,
             ids: ClaimIds::from(first),
-            tape: Tape::default(),
             number: 0,
             taken_bytes: 0,
             dedup,
         }
+    }
+
+    /// The same, behind so many lines and bytes that were taken away before.
+    pub(super) const fn behind(mut self, lines: u64, bytes: u64) -> Self {
+        self.number = lines;
+        self.taken_bytes = bytes;
+        self
     }
 
     /// Takes in the next piece of the input; hands over batches of at most `most` lines.
@@ -59,11 +55,12 @@ impl Extractor {
                 head,
                 len_bytes,
                 taken_bytes,
+                lines,
             } => {
-                self.number += 1;
                 self.taken_bytes += taken_bytes;
                 let mut batch = Batch::default();
-                self.too_long(head, len_bytes, &mut batch);
+                self.too_long(head, len_bytes, self.number + 1, &mut batch);
+                self.number += lines;
                 batch.len_bytes = HEAD_BYTES;
                 batch.end_bytes = self.taken_bytes;
                 hand_over(batch);
@@ -73,6 +70,14 @@ impl Extractor {
                 while start < block.len() {
                     let (batch, end) = self.lines(&block, start, most);
                     start = end;
+                    hand_over(batch);
+                }
+            }
+            Piece::Records { block, ends } => {
+                let mut start = 0;
+                for ends in ends.chunks(most) {
+                    let batch = self.records(&block, start, ends);
+                    start = ends.last().copied().unwrap_or(start);
                     hand_over(batch);
                 }
             }
@@ -89,7 +94,7 @@ impl Extractor {
     ) -> Result<Vec<ClaimRequest>> {
         let scope = own(&self.dedup.scope);
         let claim = |at| {
-            let key = self.key(&lines.payload(at), lines.number(at));
+            let key = self.keys.key(&lines.payload(at), lines.number(at));
             let key = key.map_err(|unusable| {
                 Error::new(ErrorKind::Internal, "a line has lost its key").with_source(unusable)
             })?;
@@ -107,7 +112,7 @@ impl Extractor {
         detail: &str,
     ) -> Parked {
         let (payload, number) = (lines.payload(at), lines.number(at));
-        let key = self.key(&payload, number).ok();
+        let key = self.keys.key(&payload, number).ok();
         self.set_aside(key, reason, detail, payload, number)
     }
 
@@ -129,15 +134,15 @@ impl Extractor {
             let payload = block.slice(from..end);
             if payload.len() > self.dedup.max_line_bytes {
                 let head = Bytes::copy_from_slice(&payload[..payload.len().min(HEAD_BYTES)]);
-                self.too_long(head, payload.len() as u64, &mut batch);
+                self.too_long(head, payload.len() as u64, self.number, &mut batch);
             } else {
-                match self.key(&payload, self.number) {
+                match self.keys.key(&payload, self.number) {
                     Ok(key) => {
                         let request = self.request(scope.clone(), key);
                         batch.requests.push(request);
                         batch.lines.push(from..next, self.number);
                     }
-                    Err(unusable) => self.unusable(unusable, payload, &mut batch),
+                    Err(unusable) => self.unusable(unusable, payload, self.number, &mut batch),
                 }
             }
             from = next;
@@ -148,27 +153,38 @@ impl Extractor {
         (batch, from)
     }
 
-    fn key(&mut self, payload: &Bytes, number: u64) -> Result<Key, Unusable> {
-        let without_mark;
-        let mut seen = payload;
-        if number == 1 && self.takes_json && payload.starts_with(BYTE_ORDER_MARK) {
-            without_mark = payload.slice(BYTE_ORDER_MARK.len()..);
-            seen = &without_mark;
+    /// The records of `block` from `start` on, each ending where `ends` says.
+    fn records(&mut self, block: &Bytes, start: usize, ends: &[usize]) -> Batch {
+        let mut batch = Batch::default();
+        batch.requests.reserve_exact(ends.len());
+        batch.lines.begin(block.clone(), ends.len());
+        let scope = own(&self.dedup.scope);
+        let mut from = start;
+        for end in ends {
+            let record = &block[from..*end];
+            let number = self.number + 1;
+            self.number += lines_of(record);
+            let record = record.strip_suffix(b"\n").unwrap_or(record);
+            let payload = block.slice_ref(record);
+            if record.len() > self.dedup.max_line_bytes {
+                let head = Bytes::copy_from_slice(&record[..record.len().min(HEAD_BYTES)]);
+                self.too_long(head, record.len() as u64, number, &mut batch);
+            } else {
+                match self.keys.key(&payload, number) {
+                    Ok(key) => {
+                        let request = self.request(scope.clone(), key);
+                        batch.requests.push(request);
+                        batch.lines.push(from..*end, number);
+                    }
+                    Err(unusable) => self.unusable(unusable, payload, number, &mut batch),
+                }
+            }
+            from = *end;
         }
-        let coordinates = if self.takes_coordinates {
-            self.coordinates(number)
-        } else {
-            ByteString::new()
-        };
-        let message = Message {
-            payload: seen,
-            headers: &[],
-            coordinates: &coordinates,
-        };
-        let view = View::onto(message, std::mem::take(&mut self.tape));
-        let key = self.dedup.key.key(&view);
-        self.tape = view.into_tape();
-        key
+        self.taken_bytes += (from - start) as u64;
+        batch.len_bytes = from - start;
+        batch.end_bytes = self.taken_bytes;
+        batch
     }
 
     fn request(&mut self, scope: Scope, key: Key) -> ClaimRequest {
@@ -181,17 +197,17 @@ impl Extractor {
         }
     }
 
-    fn too_long(&self, head: Bytes, size_bytes: u64, batch: &mut Batch) {
+    fn too_long(&self, head: Bytes, size_bytes: u64, number: u64, batch: &mut Batch) {
         let unusable = Unusable::MessageTooLarge {
             size_bytes,
             limit_bytes: self.dedup.max_line_bytes as u64,
         };
-        self.unusable(unusable, head, batch);
+        self.unusable(unusable, head, number, batch);
     }
 
-    fn unusable(&self, unusable: Unusable, payload: Bytes, batch: &mut Batch) {
+    fn unusable(&self, unusable: Unusable, payload: Bytes, number: u64, batch: &mut Batch) {
         let detail = unusable.to_string();
-        let parked = self.set_aside(None, unusable.code(), &detail, payload, self.number);
+        let parked = self.set_aside(None, unusable.code(), &detail, payload, number);
         batch.unusable.push((parked, unusable));
     }
 
@@ -209,16 +225,11 @@ impl Extractor {
             reason: reason.into(),
             detail: detail.into(),
             transport: None,
-            coordinates: self.coordinates(number),
+            coordinates: self.keys.coordinates(number),
             headers: Vec::new(),
             payload,
             since: Timestamp::EPOCH,
         }
-    }
-
-    /// As the file source has them.
-    fn coordinates(&self, number: u64) -> ByteString {
-        format!("{}{number}", self.prefix).into()
     }
 }
 
@@ -253,7 +264,6 @@ impl ClaimIds {
 
 /// All but the 48 bits of the claimant.
 const COUNTED: u128 = (1 << 80) - 1;
-const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
 
 #[cfg(test)]
 mod tests {

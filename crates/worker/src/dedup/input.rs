@@ -9,11 +9,15 @@ use std::os::fd::AsFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
+use bytes::Bytes;
 use semel_core::{Code, Error, ErrorKind, Result};
 
+use super::Dedup;
+use super::csv::{self, Csv};
 use super::extract::Extractor;
+use super::keys::Format;
 use super::queue::{self, Receiver};
-use super::split::Splitter;
+use super::split::{self, Piece};
 
 /// Where the lines come from.
 pub struct Input {
@@ -24,6 +28,8 @@ pub struct Input {
     total_bytes: Option<u64>,
     /// Device and inode of a regular file.
     identity: Option<(u64, u64)>,
+    /// The first record of CSV, once it was read off.
+    header: Bytes,
 }
 
 impl Input {
@@ -70,7 +76,21 @@ impl Input {
             stream: Box::new(stream),
             total_bytes: None,
             identity: None,
+            header: Bytes::new(),
         }
+    }
+
+    /// Reads the header of CSV off, which goes out as it came and is no line. Answers with the names of the
+    /// columns; blocks.
+    ///
+    /// # Errors   `source-unavailable`: it cannot be read, or is no header
+    pub fn read_header(&mut self, csv: &Csv) -> Result<Vec<String>> {
+        let read = csv::header(csv, &mut *self.stream, Dedup::MAX_LINE_BYTES);
+        let (header, names, rest) = read.map_err(|error| unavailable("read", &self.name, error))?;
+        self.header = header;
+        let stream = std::mem::replace(&mut self.stream, Box::new(io::empty()));
+        self.stream = Box::new(io::Cursor::new(rest).chain(stream));
+        Ok(names)
     }
 
     /// Whether it is the regular file that `other` is about.
@@ -85,6 +105,7 @@ impl Input {
             stream: Box::new(file),
             total_bytes: regular.map(Metadata::len),
             identity: regular.map(|it| (it.dev(), it.ino())),
+            header: Bytes::new(),
         }
     }
 
@@ -96,48 +117,91 @@ impl Input {
         self.total_bytes
     }
 
+    /// The header, empty where none was read.
+    pub(super) const fn header(&self) -> &Bytes {
+        &self.header
+    }
+
     /// Starts to read, lines of at most `most_bytes` in batches of at most `most_lines`.
     ///
     /// # Errors   no thread is to be had
     pub(super) fn start(
         self,
-        extractor: Extractor,
+        mut extractor: Extractor,
+        format: Format,
         most_bytes: usize,
         most_lines: usize,
     ) -> Result<Receiver> {
         let (sender, receiver) = queue::queue(most_lines);
         let name = self.name.clone();
+        let read = move || {
+            let mut is_wanted = true;
+            let read = self.read(&format, most_bytes, |piece| {
+                extractor.take(piece, most_lines, |batch| {
+                    is_wanted = is_wanted && sender.send(batch);
+                });
+                Ok(is_wanted)
+            });
+            sender.end(read);
+        };
         std::thread::Builder::new()
             .name("semel-dedup-input".into())
-            .spawn(move || self.read(extractor, most_bytes, most_lines, sender))
+            .spawn(read)
             .map_err(|error| unavailable("start a thread to read", &name, error))?;
         Ok(receiver)
     }
 
-    fn read(
+    /// Reads to the end, or until `take` wants no more; blocks.
+    pub(super) fn read(
         mut self,
-        mut extractor: Extractor,
+        format: &Format,
         most_bytes: usize,
-        most_lines: usize,
-        sender: queue::Sender,
-    ) {
-        let mut splitter = Splitter::new(most_bytes);
-        let mut is_wanted = true;
-        while is_wanted {
-            let mut hand_over = |piece| {
-                extractor.take(piece, most_lines, |batch| {
-                    is_wanted = is_wanted && sender.send(batch);
-                });
+        mut take: impl FnMut(Piece) -> Result<bool>,
+    ) -> Result<()> {
+        let mut splitter = match format {
+            Format::Lines(_) => Splitter::Lines(split::Splitter::new(most_bytes)),
+            Format::Csv(csv) => Splitter::Records(csv::Splitter::new(csv, most_bytes)),
+        };
+        let mut wanted = Ok(true);
+        while matches!(wanted, Ok(true)) {
+            let count = match self.stream.read(splitter.space()) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                result => result.map_err(|error| unavailable("read", &self.name, error))?,
             };
-            match self.stream.read(splitter.space()) {
-                Ok(0) => {
-                    splitter.finish(hand_over);
-                    return sender.end(Ok(()));
+            splitter.filled(count, |piece| {
+                if matches!(wanted, Ok(true)) {
+                    wanted = take(piece);
                 }
-                Ok(count) => splitter.filled(count, &mut hand_over),
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return sender.end(Err(unavailable("read", &self.name, error))),
+            });
+            if count == 0 {
+                break;
             }
+        }
+        wanted.map(drop)
+    }
+}
+
+/// Cuts a stream into lines or records.
+enum Splitter {
+    Lines(split::Splitter),
+    Records(csv::Splitter),
+}
+
+impl Splitter {
+    fn space(&mut self) -> &mut [u8] {
+        match self {
+            Self::Lines(splitter) => splitter.space(),
+            Self::Records(splitter) => splitter.space(),
+        }
+    }
+
+    /// Takes in the first `count` bytes of the space, the end of the stream where there is none.
+    fn filled(&mut self, count: usize, take: impl FnMut(Piece)) {
+        match self {
+            Self::Lines(splitter) if count == 0 => splitter.finish(take),
+            Self::Lines(splitter) => splitter.filled(count, take),
+            Self::Records(splitter) if count == 0 => splitter.finish(take),
+            Self::Records(splitter) => splitter.filled(count, take),
         }
     }
 }

@@ -76,13 +76,15 @@ impl Sink {
 }
 
 impl FileSink {
-    /// Brings the file and its mark together again after a crash.
+    /// Brings the file and its mark together again after a crash. A file with nothing in it begins with
+    /// `header`.
     ///
     /// # Errors   `InvalidInput`: it has contents that the store knows nothing of, and is not to be
     /// written behind them
     pub(super) async fn recover(
         mut file: FileOutput,
         is_append: bool,
+        header: &[u8],
         checkpoints: &AnyCheckpointStore,
     ) -> Result<Self> {
         let name = file.mark_name();
@@ -108,16 +110,28 @@ impl FileSink {
                 Together::Applied(_) | Together::Refused(_) => {}
             }
         }
-        Ok(Self {
+        let mut sink = Self {
             file,
             recorded,
             buffer: Vec::new(),
-        })
+        };
+        if sink.recorded.value == 0 && !header.is_empty() {
+            sink.recorded = sink.append(|buffer| buffer.extend_from_slice(header))?;
+            match checkpoints.settle_with(&[], &sink.recorded).await? {
+                Together::Applied(_) | Together::Refused(_) => {}
+            }
+        }
+        Ok(sink)
     }
 
     fn write(&mut self, lines: &Lines, answers: &Answers) -> Result<Mark> {
+        self.append(|buffer| answers.gather(lines, buffer))
+    }
+
+    /// Appends what `gather` gathers; the mark is what is to be recorded.
+    fn append(&mut self, gather: impl FnOnce(&mut Vec<u8>)) -> Result<Mark> {
         self.buffer.clear();
-        answers.gather(lines, &mut self.buffer);
+        gather(&mut self.buffer);
         if self.buffer.is_empty() {
             return Ok(self.recorded.clone());
         }

@@ -10,7 +10,9 @@ use bytes::{Bytes, BytesMut};
 pub(super) enum Piece {
     /// Whole lines, each with its LF, but for the last one of the input.
     Lines(Bytes),
-    /// A line that is too long to be held in memory.
+    /// Whole records of CSV, and where each ends.
+    Records { block: Bytes, ends: Vec<usize> },
+    /// A line or record that is too long to be held in memory.
     Overlong {
         /// Its beginning.
         head: Bytes,
@@ -18,6 +20,8 @@ pub(super) enum Piece {
         len_bytes: u64,
         /// Its length with the LF, if it has one.
         taken_bytes: u64,
+        /// How many lines it takes.
+        lines: u64,
     },
 }
 
@@ -45,13 +49,7 @@ impl Splitter {
 
     /// Where to read the next bytes into; never empty.
     pub(super) fn space(&mut self) -> &mut [u8] {
-        if self.block.len() - self.filled < LEAST_READ_BYTES {
-            // A line of many blocks is copied a constant number of times if each block doubles.
-            let mut block = BytesMut::zeroed(BLOCK_BYTES.max(self.filled * 2));
-            block[..self.filled].copy_from_slice(&self.block[..self.filled]);
-            self.block = block;
-        }
-        &mut self.block[self.filled..]
+        space(&mut self.block, self.filled)
     }
 
     /// Takes in the first `count` bytes of the space; hands over what they complete.
@@ -69,6 +67,7 @@ impl Splitter {
                 head,
                 len_bytes,
                 taken_bytes: len_bytes + 1,
+                lines: 1,
             });
             let _ = self.block.split_to(end + 1);
             self.filled -= end + 1;
@@ -93,12 +92,24 @@ impl Splitter {
                 head,
                 len_bytes,
                 taken_bytes: len_bytes,
+                lines: 1,
             });
         } else if self.filled > 0 {
             take(Piece::Lines(self.block.split_to(self.filled).freeze()));
             self.filled = 0;
         }
     }
+}
+
+/// The part of a block behind what is filled of it, or of a larger one with the same beginning.
+pub(super) fn space(block: &mut BytesMut, filled: usize) -> &mut [u8] {
+    if block.len() - filled < LEAST_READ_BYTES {
+        // A line of many blocks is copied a constant number of times if each block doubles.
+        let mut larger = BytesMut::zeroed(BLOCK_BYTES.max(filled * 2));
+        larger[..filled].copy_from_slice(&block[..filled]);
+        *block = larger;
+    }
+    &mut block[filled..]
 }
 
 /// How much of a line that is too long is kept.
@@ -132,7 +143,7 @@ mod tests {
     fn joined(pieces: &[Piece]) -> Vec<u8> {
         let lines = pieces.iter().map(|piece| match piece {
             Piece::Lines(bytes) => &bytes[..],
-            Piece::Overlong { .. } => panic!("no line is too long"),
+            Piece::Records { .. } | Piece::Overlong { .. } => panic!("neither CSV nor too long"),
         });
         lines.collect::<Vec<_>>().concat()
     }
@@ -184,6 +195,7 @@ mod tests {
                         head: Bytes::from(long[..HEAD_BYTES].to_vec()),
                         len_bytes,
                         taken_bytes: len_bytes + taken,
+                        lines: 1,
                     }
                 ]
             );

@@ -1,7 +1,5 @@
 //! Statements of a configuration, and where in each message the values for their placeholders are.
 
-mod placeholder;
-
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -9,6 +7,7 @@ use bytes::Bytes;
 use semel_core::json::{self, Pointer};
 use semel_core::port::transactional::{Statements, Value};
 use semel_core::select::{Selected, Selector, View};
+use semel_core::sql::{Dialect, Token};
 use semel_core::{Error, ErrorKind, Result, Unusable};
 use semel_engine::pipeline::Bind;
 
@@ -20,7 +19,7 @@ pub struct SqlBinding {
 }
 
 impl SqlBinding {
-    /// Binds each `:name` of `statements` to the selector that `params` names for it, or else to
+    /// Binds each `:name` of `statements`, which are of this dialect, to the selector that `params` names for it, or else to
     /// `json:/name`.
     ///
     /// # Errors
@@ -28,6 +27,7 @@ impl SqlBinding {
     /// `InvalidConfig`: no statement, an empty one, a parameter that occurs in none of them or is
     /// named twice
     pub fn new<S: AsRef<str>>(
+        dialect: Dialect,
         statements: &[S],
         params: impl IntoIterator<Item = (String, Selector)>,
     ) -> Result<Self> {
@@ -40,10 +40,10 @@ impl SqlBinding {
                 "an effect of kind sql needs a statement; write one",
             ));
         }
-        if sql.iter().any(|sql| placeholder::is_blank(sql)) {
+        if sql.iter().any(|sql| dialect.is_blank(sql)) {
             return Err(invalid("a statement is empty; write one or leave it out"));
         }
-        let names = placeholder::names(&sql);
+        let names = names(dialect, &sql);
         let mut chosen: Vec<Option<Selector>> = vec![None; names.len()];
         for (name, selector) in params {
             let bare = name.strip_prefix(':').unwrap_or(&name);
@@ -92,6 +92,18 @@ impl Bind for SqlBinding {
             .map(|selector| Ok(value(view, view.select(selector)?)))
             .collect()
     }
+}
+
+/// The names of the placeholders of all statements, each once, in the order of their first use.
+fn names<S: AsRef<str>>(dialect: Dialect, statements: &[S]) -> Vec<Box<str>> {
+    let mut names: Vec<Box<str>> = Vec::new();
+    let tokens = statements.iter().map(|sql| dialect.tokens(sql.as_ref()));
+    for name in tokens.flatten().filter_map(Token::placeholder) {
+        if !names.iter().any(|known| **known == *name) {
+            names.push(name.into());
+        }
+    }
+    names
 }
 
 fn value(view: &View<'_>, selected: Option<Selected<'_>>) -> Value {

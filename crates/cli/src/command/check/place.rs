@@ -9,9 +9,11 @@ use rustix::fs::{Access, access, statvfs};
 use super::finding::{Finding, fail, warn};
 use super::storage::{Storage, bytes};
 use crate::config::StoreUrl;
+use crate::place;
 
-/// What stands in the way of a store at `url`, or may.
-pub(super) fn findings(url: &StoreUrl, storage: &Storage) -> Vec<Finding> {
+/// What stands in the way of a store at `url`, or may. A database that `is_store` is not yet is its owner's
+/// to guard.
+pub(super) fn findings(url: &StoreUrl, is_store: bool, storage: &Storage) -> Vec<Finding> {
     let Some(path) = url.path() else {
         return Vec::new();
     };
@@ -46,6 +48,10 @@ pub(super) fn findings(url: &StoreUrl, storage: &Storage) -> Vec<Finding> {
                 crate::output::quoted_path(path)
             ),
         ));
+    } else if is_store && let (Some(exposed), Some(hide)) = (place::exposed(url), place::hide(url))
+    {
+        let advice = format!("take the right away: {hide}");
+        findings.push(warn("store-exposed", exposed, advice));
     }
     if let Ok(disk) = statvfs(existing) {
         let free = disk.f_bavail.saturating_mul(disk.f_frsize);

@@ -42,8 +42,9 @@ impl Subject<'_> {
     pub(super) fn findings(&self) -> Vec<Finding> {
         let mut findings = Vec::new();
         self.store(&mut findings);
-        if self.store.is_ok() {
-            findings.extend(place::findings(&self.settings.store, &self.storage));
+        if let Ok(looked) = self.store {
+            let place = place::findings(&self.settings.store, looked.is_there, &self.storage);
+            findings.extend(place);
         }
         self.source(&mut findings);
         findings.extend(self.broker.findings(self.pipeline));

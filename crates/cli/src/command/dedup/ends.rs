@@ -12,7 +12,7 @@ use semel_worker::dedup::{Input, Output, Pipe};
 use semel_worker::effect::FileOutput;
 
 use crate::args::{self, OnDoubt as Choice};
-use crate::output;
+use crate::{output, same_file};
 
 /// Where lines go.
 #[derive(Debug)]
@@ -26,7 +26,7 @@ impl Target {
     pub(super) fn of(arguments: &args::Dedup, input: &Input) -> Result<Self> {
         if let Some(path) = &arguments.to {
             if std::fs::metadata(path).is_ok_and(|there| input.is(&there)) {
-                return Err(same(&path.display().to_string(), "the input"));
+                return Err(same_file::error(&path.display().to_string(), "the input"));
             }
             return Ok(Self::File {
                 path: path.clone(),
@@ -38,7 +38,7 @@ impl Target {
         let stdout = File::from(stdout.map_err(output::cannot_print)?);
         let is_input = stdout.metadata().is_ok_and(|there| input.is(&there));
         if is_input {
-            return Err(same("standard output", "the input"));
+            return Err(same_file::error("standard output", "the input"));
         }
         Ok(Self::Stdout {
             stdout,
@@ -74,6 +74,17 @@ impl Target {
         })
     }
 
+    /// Standard output alone, without the wait for its reader.
+    pub(super) fn into_stream(self) -> Result<File> {
+        match self {
+            Self::Stdout { stdout, .. } => Ok(stdout),
+            Self::File { path, .. } => {
+                let message = format!("nothing is remembered of {}", path.display());
+                Err(Error::new(ErrorKind::InvalidInput, message))
+            }
+        }
+    }
+
     /// Whether it is the regular file that `other` is about.
     fn is(&self, other: &Metadata) -> bool {
         let there = match self {
@@ -107,10 +118,10 @@ impl SummaryFile {
             .metadata()
             .map_err(|error| unavailable("open", path, error))?;
         if input.is(&metadata) {
-            return Err(same(&path.display().to_string(), "the input"));
+            return Err(same_file::error(&path.display().to_string(), "the input"));
         }
         if target.is(&metadata) {
-            return Err(same(&path.display().to_string(), "the output"));
+            return Err(same_file::error(&path.display().to_string(), "the output"));
         }
         let path = path.to_owned();
         Ok(Some(Self::File { path, file }))
@@ -131,11 +142,6 @@ impl SummaryFile {
         }
         Ok(())
     }
-}
-
-fn same(name: &str, other: &str) -> Error {
-    let message = format!("{name} is the same file as {other}");
-    Error::new(ErrorKind::InvalidInput, message)
 }
 
 fn unavailable(verb: &str, path: &Path, error: std::io::Error) -> Error {

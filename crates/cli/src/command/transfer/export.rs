@@ -11,11 +11,11 @@ use semel_worker::transfer::{self, Counts};
 
 use super::target::Target;
 use super::{in_words, moves};
-use crate::Exit;
 use crate::args::transfer::Export;
 use crate::command::operate::{self, Ground};
 use crate::output::{self, Plan, cannot_print};
 use crate::progress::{Bars, Unit};
+use crate::{Exit, same_file};
 
 /// Writes all that the store holds.
 pub(crate) fn export(arguments: &Export) -> Result<Exit> {
@@ -35,6 +35,11 @@ pub(crate) fn export(arguments: &Export) -> Result<Exit> {
 }
 
 async fn to_file(ground: &Ground, path: &Path) -> Result<Exit> {
+    if let Some(store) = ground.url.path()
+        && same_file::are_one(store, path)
+    {
+        return Err(same_file::error(&path.display().to_string(), "the store"));
+    }
     let (target, file) = Target::create(path)?;
     let (file, counts) = write(ground, file, &Bars::new()).await?;
     target.finish(&file)?;

@@ -1,6 +1,7 @@
 //! A file that is there whole or not at all.
 
 use std::fs::File;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use semel_core::{Code, Error, ErrorKind, Result};
@@ -38,8 +39,19 @@ impl Target {
             path,
             is_whole: false,
         };
-        let file = File::create(&target.partial).map_err(|error| target.cannot(error))?;
+        let file = target.make().map_err(|error| target.cannot(error))?;
         Ok((target, file))
+    }
+
+    /// For its owner alone, since messages are in it; whoever may read what it replaces may read it too.
+    fn make(&self) -> std::io::Result<File> {
+        let mut options = File::options();
+        options.write(true).create(true).truncate(true).mode(0o600);
+        let file = options.open(&self.partial)?;
+        if let Ok(there) = std::fs::metadata(&self.path) {
+            file.set_permissions(there.permissions())?;
+        }
+        Ok(file)
     }
 
     /// Gives the file its name, durably.

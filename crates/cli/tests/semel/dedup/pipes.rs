@@ -62,7 +62,7 @@ fn a_reader_that_has_had_enough_ends_the_run_quietly_and_loses_nothing() {
         if on_doubt == "repeat" {
             assert_eq!((doubted, &*stderr), (0, ""));
         } else {
-            let arguments = ["in-doubt", "list", "--store", "embedded:semel-data"];
+            let arguments = ["in-doubt", "list", "--store", "embedded:.semel-dedup"];
             let listed = site.semel(&[&arguments[..], &["--output", "jsonl"]].concat());
             let listed = listed.done().stdout.lines().count();
             assert_eq!(listed as u64, doubted);
@@ -163,7 +163,7 @@ fn what_a_killed_run_may_have_printed_is_listed_and_not_printed_again() {
         "in-doubt",
         "list",
         "--store",
-        "embedded:semel-data",
+        "embedded:.semel-dedup",
         "--output",
         "jsonl",
     ]);
@@ -225,7 +225,7 @@ fn a_store_that_is_taken_away_is_told() {
     input.write_all(b"a\n").expect("a reader");
     let mut output = BufReader::new(child.stdout.take().expect("a pipe"));
     output.read_line(&mut String::new()).expect("a line");
-    std::fs::remove_dir_all(site.path("semel-data")).expect("a folder");
+    std::fs::remove_dir_all(site.path(".semel-dedup")).expect("a folder");
     // It notices by itself, although no line comes.
     let stderr = read_all(child.stderr.take().expect("a pipe"));
     assert_eq!(child.wait().expect("a child").code(), Some(3), "{stderr}");

@@ -2,7 +2,7 @@
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Read as _};
-use std::os::unix::fs::{FileExt as _, MetadataExt as _};
+use std::os::unix::fs::{DirBuilderExt as _, FileExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{FlockOperation, flock, statfs};
@@ -52,6 +52,7 @@ impl Files for RealFiles {
             .write(true)
             .create(true)
             .truncate(false)
+            .mode(PRIVATE_FILE)
             .open(self.path(name))
             .map_err(LockError::Failed)?;
         match flock(&file, FlockOperation::NonBlockingLockExclusive) {
@@ -82,6 +83,7 @@ impl Files for RealFiles {
     fn create(&self, name: &str) -> io::Result<Box<dyn File>> {
         let mut options = OpenOptions::new();
         options.read(true).write(true).create(true).truncate(true);
+        options.mode(PRIVATE_FILE);
         Ok(Box::new(RealFile(options.open(self.path(name))?)))
     }
 
@@ -153,10 +155,16 @@ struct RealLock {
 
 impl Lock for RealLock {}
 
-/// Creates `dir` and what is missing above it. As long as nothing is in it, its way from the root of
+/// Creates `dir`, for its owner alone, and what is missing above it. As long as nothing is in it, its way from the root of
 /// the file system is synced: whoever created it may have died, or failed, before that.
 fn create_dir(dir: &Path) -> io::Result<()> {
-    fs::create_dir_all(dir)?;
+    if let Some(above) = dir.parent() {
+        fs::create_dir_all(above)?;
+    }
+    match fs::DirBuilder::new().mode(PRIVATE_DIR).create(dir) {
+        Err(_) if dir.is_dir() => {}
+        made => made?,
+    }
     if fs::read_dir(dir)?.next().is_some() {
         return Ok(());
     }
@@ -176,5 +184,38 @@ fn create_dir(dir: &Path) -> io::Result<()> {
     Ok(())
 }
 
+/// Records name keys, and messages that were set aside are kept whole: nobody else's to read.
+const PRIVATE_DIR: u32 = 0o700;
+const PRIVATE_FILE: u32 = 0o600;
 const TMPFS: i128 = 0x0102_1994;
 const RAMFS: i128 = 0x8584_58f6;
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use super::*;
+
+    #[test]
+    fn what_is_made_is_its_owners_alone_and_what_is_there_stays_as_it_is() {
+        let above = tempfile::tempdir().expect("a folder");
+        let mode = |path: &Path| {
+            let found = fs::metadata(path).expect("it is there");
+            found.permissions().mode() & 0o777
+        };
+        let dir = above.path().join("a/store");
+        let files = RealFiles::open(&dir).expect("a folder");
+        files.create("log").expect("a file");
+        files.lock("lock").map(drop).ok().expect("a lock");
+        assert_eq!(
+            [mode(&dir), mode(&dir.join("log")), mode(&dir.join("lock"))],
+            [0o700, 0o600, 0o600]
+        );
+        for path in [dir.clone(), dir.join("log")] {
+            fs::set_permissions(path, fs::Permissions::from_mode(0o755)).expect("a right");
+        }
+        let files = RealFiles::open(&dir).expect("a folder");
+        files.open("log").map(drop).expect("a file");
+        assert_eq!([mode(&dir), mode(&dir.join("log"))], [0o755, 0o755]);
+    }
+}

@@ -1,6 +1,7 @@
 //! Reading a statement: its placeholders, its first word, and whether it is one. No grammar: what it
 //! means, the server says.
 
+use semel_core::sql::{Dialect, Token};
 use semel_core::{Error, Result};
 
 use super::invalid;
@@ -33,49 +34,41 @@ pub(super) fn read(number: usize, text: &str, params: &[Box<str>]) -> Result<Rea
     let mut is_over = false;
     // Words that only a point, white space and comments lie between belong together.
     let mut joined = Joined::default();
-    let mut rest = text.trim_start_matches('\u{feff}');
-    while !rest.is_empty() {
-        let (piece, others) = rest.split_at(piece_len(rest));
-        rest = others;
-        let is_blank = piece.trim().is_empty() || is_comment(piece);
-        if is_over && !is_blank && piece != ";" {
+    for token in Dialect::Mysql.tokens(text.trim_start_matches('\u{feff}')) {
+        let is_blank = matches!(token, Token::Blank(_) | Token::Comment(_));
+        if is_over && !is_blank && token != Token::Other(";") {
             return Err(invalid(&format!(
                 "statement {number} holds several; give them one by one as `statements = [...]`"
             )));
         }
-        match piece {
-            ";" => {
+        match token {
+            Token::Other(";") => {
                 is_over |= !read.words.is_empty();
                 joined = Joined::default();
             }
-            "?" => {
+            Token::Positional(_) => {
                 return Err(invalid(&format!(
                     "statement {number} has a placeholder ?; write :name"
                 )));
             }
-            _ if is_blank => read.text.push(' '),
-            _ => {
-                if let Some(name) = piece.strip_prefix(':').filter(|name| !name.is_empty()) {
-                    let place = params.iter().position(|param| **param == *name);
-                    read.values
-                        .push(place.ok_or_else(|| unknown(number, name))?);
-                    read.text.push('?');
-                    joined = Joined::default();
-                    continue;
-                }
+            Token::Blank(_) | Token::Comment(_) => read.text.push(' '),
+            Token::Placeholder(written) => {
+                let name = token.placeholder().unwrap_or(written);
+                let place = params.iter().position(|param| **param == *name);
+                read.values
+                    .push(place.ok_or_else(|| unknown(number, name))?);
+                read.text.push('?');
+                joined = Joined::default();
+            }
+            Token::Name(piece) | Token::Word(piece) => {
                 read.text.push_str(piece);
-                let is_quoted = piece.starts_with('`');
-                if is_quoted || piece.starts_with(is_word) {
-                    let text = if is_quoted {
-                        unquoted(piece)
-                    } else {
-                        piece.to_owned()
-                    };
-                    let of = joined.next_to(&text);
-                    read.words.push(Word { text, of });
-                } else {
-                    joined.meet(piece);
-                }
+                let text = unquoted(piece);
+                let of = joined.next_to(&text);
+                read.words.push(Word { text, of });
+            }
+            Token::Text(piece) | Token::Other(piece) => {
+                read.text.push_str(piece);
+                joined.meet(piece);
             }
         }
     }
@@ -108,9 +101,11 @@ impl Joined {
     }
 }
 
-/// The name in quotes of this kind, each of which stands twice in it where it is part of it.
+/// A word as it is, or the name in quotes, each of which stands twice in it where it is part of it.
 fn unquoted(piece: &str) -> String {
-    let name = piece.strip_prefix('`').unwrap_or(piece);
+    let Some(name) = piece.strip_prefix('`') else {
+        return piece.to_owned();
+    };
     name.strip_suffix('`').unwrap_or(name).replace("``", "`")
 }
 
@@ -138,74 +133,6 @@ fn unknown(number: usize, name: &str) -> Error {
     invalid(&format!(
         "statement {number} has :{name}, but params has no {name}"
     ))
-}
-
-/// How long the piece is that `text`, which is not empty, begins with: a string, a comment, a word, a
-/// placeholder, white space, or one character.
-fn piece_len(text: &str) -> usize {
-    let bytes = text.as_bytes();
-    let until = |end: &str| {
-        text[2..]
-            .find(end)
-            .map_or(text.len(), |at| at + 2 + end.len())
-    };
-    match bytes[0] {
-        quote @ (b'\'' | b'"' | b'`') => string_len(bytes, quote),
-        b'#' => line_len(text),
-        b'-' if bytes.get(1) == Some(&b'-') && bytes.get(2).is_none_or(u8::is_ascii_whitespace) => {
-            line_len(text)
-        }
-        b'/' if bytes.get(1) == Some(&b'*') => until("*/"),
-        b':' => {
-            let name = &text[1..];
-            if name.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_') {
-                1 + span(name, |letter| {
-                    letter.is_ascii_alphanumeric() || letter == '_'
-                })
-            } else {
-                1
-            }
-        }
-        b'@' => {
-            1 + span(&text[1..], |letter| {
-                is_word(letter) || letter == '@' || letter == '.'
-            })
-        }
-        byte if byte.is_ascii_whitespace() => span(text, |letter| letter.is_ascii_whitespace()),
-        _ => match span(text, is_word) {
-            0 => text.chars().next().map_or(1, char::len_utf8),
-            len => len,
-        },
-    }
-}
-
-fn string_len(bytes: &[u8], quote: u8) -> usize {
-    let mut at = 1;
-    while at < bytes.len() {
-        match bytes[at] {
-            b'\\' if quote != b'`' => at += 2,
-            byte if byte == quote && bytes.get(at + 1) == Some(&quote) => at += 2,
-            byte if byte == quote => return at + 1,
-            _ => at += 1,
-        }
-    }
-    bytes.len()
-}
-
-fn line_len(text: &str) -> usize {
-    text.find('\n').map_or(text.len(), |at| at + 1)
-}
-
-fn span(text: &str, is_part: impl Fn(char) -> bool) -> usize {
-    text.find(|letter| !is_part(letter)).unwrap_or(text.len())
-}
-
-fn is_word(letter: char) -> bool {
-    letter.is_alphanumeric() || matches!(letter, '_' | '$')
-}
-
-fn is_comment(piece: &str) -> bool {
-    piece.starts_with('#') || piece.starts_with("--") || piece.starts_with("/*")
 }
 
 const BEFORE_TABLES: [&str; 11] = [

@@ -18,7 +18,7 @@ use semel_engine::summary::Summary;
 use semel_store_memory::MemoryStore;
 use tokio::sync::watch;
 
-use crate::dedup::{Dedup, Input, Output};
+use crate::dedup::{Dedup, Format, Input, Output, Separator};
 use crate::run::{Run, Stores};
 
 /// One store, one clock, and as many runs as one likes.
@@ -133,6 +133,7 @@ pub(super) fn dedup(key: &str) -> Dedup {
         name: "dedup".into(),
         scope: scope(),
         key: key.parse().expect("a selector"),
+        format: Format::Lines(Separator::Tab),
         window: Window::new(Duration::from_secs(800)),
         max_line_bytes: Dedup::MAX_LINE_BYTES,
     }

@@ -1,0 +1,84 @@
+//! The first line of each key and how often the key comes, until the end of the input.
+
+use hashbrown::HashTable;
+use hashbrown::hash_table::Entry;
+
+use super::place;
+
+/// The first lines of all keys, in order.
+#[derive(Default)]
+pub(super) struct Held {
+    /// The hash of each key, and which line is its first.
+    firsts: HashTable<First>,
+    lines: Vec<Line>,
+    /// Where the lines lie, one behind the other: blocks that never move.
+    blocks: Vec<Vec<u8>>,
+}
+
+struct First {
+    /// As bytes, so that it needs no alignment of 16.
+    digest: [u8; 16],
+    line: usize,
+}
+
+struct Line {
+    block: u32,
+    start: u32,
+    end: u32,
+    count: u64,
+}
+
+impl Held {
+    /// One more line of a key.
+    pub(super) fn add(&mut self, digest: u128, text: &[u8]) {
+        let hash = place(&digest);
+        let digest = digest.to_ne_bytes();
+        let place = |first: &First| place(&u128::from_ne_bytes(first.digest));
+        match self
+            .firsts
+            .entry(hash, |first| first.digest == digest, place)
+        {
+            Entry::Occupied(entry) => self.lines[entry.get().line].count += 1,
+            Entry::Vacant(entry) => {
+                entry.insert(First {
+                    digest,
+                    line: self.lines.len(),
+                });
+                if !self
+                    .blocks
+                    .last()
+                    .is_some_and(|block| block.capacity() - block.len() >= text.len())
+                {
+                    self.blocks
+                        .push(Vec::with_capacity(text.len().max(BLOCK_BYTES)));
+                }
+                let at = self.blocks.len() - 1;
+                let block = &mut self.blocks[at];
+                let start = block.len();
+                block.extend_from_slice(text);
+                self.lines.push(Line {
+                    block: index(at),
+                    start: index(start),
+                    end: index(block.len()),
+                    count: 1,
+                });
+            }
+        }
+    }
+
+    /// Each line without its LF, and how often its key comes.
+    pub(super) fn lines(&self) -> impl Iterator<Item = (&[u8], u64)> {
+        self.lines.iter().map(|line| {
+            let block = &self.blocks[line.block as usize];
+            let text = &block[line.start as usize..line.end as usize];
+            (text, line.count)
+        })
+    }
+}
+
+/// A block is at most as long as the longest line, and memory ends before there are so many blocks.
+fn index(at: usize) -> u32 {
+    u32::try_from(at).unwrap_or(u32::MAX)
+}
+
+const BLOCK_BYTES: usize = 4 << 20;
