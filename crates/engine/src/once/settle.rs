@@ -137,6 +137,7 @@ impl<S: Store + Clone> Run<S> {
                 observe(&Event::InDoubt {
                     operation,
                     coordinates,
+                    error,
                 });
                 Err(Error::InDoubt {
                     operation_id,

@@ -243,6 +243,7 @@ impl<S: Store + Clone> Desk<S> {
                 &Event::InDoubt {
                     operation,
                     coordinates,
+                    error,
                 },
             );
         }
