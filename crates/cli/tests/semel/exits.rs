@@ -46,6 +46,19 @@ fn done_is_0_with_a_quarantined_line_and_a_closed_pipe_too() {
 }
 
 #[test]
+fn the_version_names_commit_and_features() {
+    let version = Site::new().semel(&["--version"]).done().stdout;
+    let (number, rest) = version.split_once(" (").expect("a commit");
+    assert_eq!(number, concat!("semel ", env!("CARGO_PKG_VERSION")));
+    let (commit, features) = rest.split_once(") features: ").expect("features");
+    assert!(!commit.is_empty(), "{version}");
+    let has = |name: &str| features.trim_end().split(", ").any(|it| it == name);
+    assert_eq!(has("nats"), cfg!(feature = "nats"), "{version}");
+    assert_eq!(has("kafka"), cfg!(feature = "kafka"), "{version}");
+    assert_eq!(has("mysql"), cfg!(feature = "mysql"), "{version}");
+}
+
+#[test]
 fn the_answer_no_is_1() {
     let site = site();
     site.semel(&["explain", "no-such-code"]).code(1);
