@@ -563,3 +563,12 @@ fn snapshot(folder: &Path) -> BTreeMap<String, (usize, u64)> {
     }
     files
 }
+
+#[test]
+fn a_warning_is_a_no_where_somebody_wants_it_strict() {
+    let warned = site("", "key = \"json:/id\"", FILE);
+    let report = reports(&warned, &[], 0);
+    assert_eq!(codes(&report[0]), ["age-gate-off"]);
+    reports(&warned, &["--strict"], 1);
+    reports(&site("", SOUND, FILE), &["--strict"], 0);
+}
