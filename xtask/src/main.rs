@@ -12,6 +12,7 @@ mod ci;
 mod examples;
 mod failure;
 mod lanes;
+mod picture;
 mod process;
 mod prove;
 mod readme;
@@ -41,6 +42,7 @@ usage: cargo xtask VERB
                                    try to break the promise, tier by tier; keep the results for the book
   prove --page                     write the book's page of the results that are kept
   readme                           run the checked examples of the README and the book
+  picture                          draw the picture of the README
   examples                         fetch the public webhook examples into target/
   bench [ARGS…]                    build the benchmarks in release mode and run them
   services up|down|status [NAME…]  real servers for tests, private to this checkout";
@@ -75,6 +77,7 @@ fn dispatch(args: &[String]) -> Result {
             let blocks = |servers: &Borrowed| readme::run(&workspace, servers);
             Borrowed::beside(&workspace, &[], blocks).map(drop)
         }
+        ["picture"] => picture::run(&Workspace::find()?),
         ["examples"] => examples::run(&Workspace::find()?),
         ["bench", rest @ ..] => bench::run(&Workspace::find()?, rest),
         ["services", verb, names @ ..] => services::run(&Workspace::find()?, verb, names),

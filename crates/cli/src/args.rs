@@ -38,7 +38,7 @@ use clap::{Args, Parser, Subcommand};
 #[derive(Debug, Parser)]
 #[command(
     name = "semel",
-    version,
+    version = env!("SEMEL_VERSION"),
     max_term_width = 100,
     arg_required_else_help = true
 )]

@@ -274,7 +274,8 @@ impl Formats {
             ))
             .with_code(Code::StoreNewer)),
             Some(stored) if stored < newest => Err(refused(format!(
-                "the store has format {stored}, and this version works with {newest}; bring it                  forward: semel store migrate --store {}",
+                "the store has format {stored}, and this version works with {newest}; bring it forward: semel store \
+                 migrate --store {}",
                 quoted(&url.to_string())
             ))),
             Some(_) | None => Ok(()),

@@ -58,6 +58,9 @@ pub(crate) fn store_of_environment() -> Result<Option<(StoreUrl, Accepted)>, Vec
     Settings::store_of(std::env::vars_os())
 }
 
+/// Every setting with its default, as the book has it.
+pub(crate) const REFERENCE: &str = include_str!("../../../docs/book/src/reference/config.toml");
+
 /// One thing that is wrong with the configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Fault {

@@ -99,7 +99,7 @@ pub(crate) fn check(
 
 fn refused(name: &str, why: &str) -> Error {
     let message = format!(
-        "{name}: the store gives less than the class of this effect needs: {why}; mend the store as \
+        "{name}: the store gives less than the class of this effect needs: {why}; set up the store as \
          its warnings say, or run all the same with {OVERRIDE}"
     );
     Error::new(ErrorKind::Unsupported, message)

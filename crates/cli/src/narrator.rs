@@ -1,24 +1,29 @@
 //! What is told of a run: what wants attention in text, or decisions as JSON objects for a log.
 
+mod aside;
 mod decision;
 mod producers;
+mod throttle;
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use semel_core::{Code, Duplicate, ErrorKind, StateKind};
+use semel_core::{Clock, Code, Duplicate, ErrorKind, StateKind, Timestamp};
 use semel_engine::consumer::OnProgress;
 use semel_engine::event::{Event, Observer, Origin, Pause};
+use semel_engine::system::SystemClock;
 use tokio::time::Instant;
 
 use crate::args::{Log, LogFormat, LogLevel};
+use crate::config::PipelineSettings;
 use crate::output;
 use crate::progress::Bars;
 
 use decision::Decision;
 use producers::Habits;
+use throttle::Throttle;
 
 /// Tells of what the engine decides and counts what the summary explains.
 pub(crate) struct Narrator {
@@ -29,7 +34,7 @@ pub(crate) struct Narrator {
     is_output_away: AtomicBool,
 }
 
-#[derive(Clone, Copy, Default)]
+#[derive(Default)]
 struct Told {
     redelivered: u64,
     republished: u64,
@@ -39,6 +44,7 @@ struct Told {
     output_away_since: Option<Instant>,
     quarantined: u64,
     unprotected: u64,
+    set_aside: Throttle,
 }
 
 impl Narrator {
@@ -60,10 +66,14 @@ impl Narrator {
 
     /// Watches, beside `progress`, how much of what a pipeline gets is duplicates, and warns once
     /// of each kind that becomes a habit.
-    pub(crate) fn habits(self: &Arc<Self>, pipeline: &str, progress: OnProgress) -> OnProgress {
+    pub(crate) fn habits(
+        self: &Arc<Self>,
+        pipeline: &PipelineSettings,
+        progress: OnProgress,
+    ) -> OnProgress {
         let narrator = Arc::clone(self);
-        let pipeline = pipeline.to_owned();
-        let habits = Mutex::new(Habits::default());
+        let habits = Mutex::new(Habits::new(pipeline.source.has_broker()));
+        let pipeline = pipeline.pipeline.name.to_string();
         Arc::new(move |read, summary| {
             let (redelivered, republished) = narrator.duplicates(&pipeline);
             let mut habits = habits.lock().unwrap_or_else(PoisonError::into_inner);
@@ -72,8 +82,30 @@ impl Narrator {
                 narrator.bars.warning(&text);
             }
             drop(habits);
+            narrator.tell_counted(&pipeline, Throttle::due);
             progress(read, summary);
         })
+    }
+
+    /// Tells what was counted and not told yet, at the end of a run.
+    pub(crate) fn close(&self) {
+        let told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        let pipelines: Vec<_> = told.keys().cloned().collect();
+        drop(told);
+        for pipeline in pipelines {
+            self.tell_counted(&pipeline, Throttle::rest);
+        }
+    }
+
+    fn tell_counted(
+        &self,
+        pipeline: &str,
+        counted: impl FnOnce(&mut Throttle, Timestamp) -> Vec<String>,
+    ) {
+        let now = SystemClock::new().now();
+        for line in self.change(pipeline, |told| counted(&mut told.set_aside, now)) {
+            self.bars.warning(&format!("{pipeline}: {line}"));
+        }
     }
 
     fn change<T>(&self, pipeline: &str, change: impl FnOnce(&mut Told) -> T) -> T {
@@ -178,8 +210,8 @@ impl Narrator {
         }
     }
 
-    /// In text. Of the messages that go to quarantine only the first few are told; the summary
-    /// counts them all.
+    /// In text. Of the messages that go to quarantine, and of those that are set aside for one reason, only
+    /// the first few are told; the summary counts them all.
     fn tell(&self, pipeline: &str, decision: &Decision<'_>, everything: bool) {
         let text = match pipeline {
             // Of the worker as a whole.
@@ -197,6 +229,18 @@ impl Narrator {
                 ));
             }
             if count > TOLD_AT_MOST {
+                return;
+            }
+        }
+        if let Some((aside, reason)) = decision.aside()
+            && !everything
+        {
+            let now = SystemClock::new().now();
+            let is_told = self.change(pipeline, |told| {
+                told.set_aside.take(aside.text(), reason, now)
+            });
+            if !is_told {
+                self.tell_counted(pipeline, Throttle::due);
                 return;
             }
         }

@@ -38,6 +38,7 @@ mod answer;
 mod conversation;
 mod list;
 mod look;
+mod markdown;
 mod plan;
 mod screen;
 mod stream;
@@ -51,6 +52,7 @@ pub(crate) use conversation::{
 };
 pub(crate) use list::{Entry, List};
 pub(crate) use look::{Look, state_text};
+pub(crate) use markdown::plain;
 pub(crate) use plan::{Plan, quoted, quoted_path};
 pub(crate) use screen::set_colour;
 pub(crate) use stream::{Go, Stream, cannot_print};
@@ -79,12 +81,11 @@ pub(crate) fn object(value: &impl Serialize) -> Result<()> {
     data(String::from_utf8_lossy(&line)).map_err(cannot_print)
 }
 
-/// Prints a page of the book: as it is, or on a terminal with its paragraphs broken to fit.
-pub(crate) fn page(page: &str) -> Result<()> {
-    let page = match screen::Screen::of_stdout().width {
-        Some(width) => text::reflowed(page, width.min(LINE)),
-        None => page.trim_end().to_owned(),
-    };
+/// Prints a page of the book that lies in `folder` of it, broken to fit a terminal.
+pub(crate) fn page(page: &str, folder: &str) -> Result<()> {
+    let screen = screen::Screen::of_stdout();
+    let width = screen.width.map_or(LINE, |width| width.min(LINE));
+    let page = markdown::rendered(page, folder, width, screen.colour);
     data(page).map_err(cannot_print)
 }
 

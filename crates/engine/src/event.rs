@@ -101,6 +101,8 @@ pub enum Event<'a> {
         operation: &'a Operation,
         /// Where the message was read.
         coordinates: &'a str,
+        /// Why nobody knows.
+        error: &'a str,
     },
     /// A message met an operation that is dead or in doubt already.
     Parked {

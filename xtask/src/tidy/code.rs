@@ -1,5 +1,5 @@
 //! What never stays in the code: unfinished macros, silenced lints, tests switched off without a
-//! reason.
+//! reason, messages with a hole of blanks.
 
 use crate::rust::{Source, is_word};
 use crate::tree::Tree;
@@ -42,7 +42,44 @@ fn check_file(path: &str, source: &Source<'_>) -> Vec<Finding> {
             findings.push(Finding::error(path, line, "an `ignore` without a reason"));
         }
     }
+    if !is_test(path) {
+        let end = code.find("#[cfg(test)]").unwrap_or(code.len());
+        for (start, text) in source.strings(0..end) {
+            if let Some(at) = hole(text) {
+                let message = "two blanks within a message: a line was joined without its `\\`?";
+                findings.push(Finding::error(path, source.line(start + at), message));
+            }
+        }
+    }
     findings
+}
+
+/// Tests compare what is laid out in columns.
+fn is_test(path: &str) -> bool {
+    path.ends_with("tests.rs") || path.contains("/tests/")
+}
+
+/// Where blanks stand between two words of a text, which are no column of a table then.
+fn hole(text: &str) -> Option<usize> {
+    // Several lines are laid out; one that goes on in the next is still one.
+    if text.replace("\\\n", "").contains('\n') {
+        return None;
+    }
+    text.match_indices("  ").map(|(at, _)| at).find(|&at| {
+        let (before, after) = (&text[..at], text[at..].trim_start_matches(' '));
+        let is_word = |text: &[u8]| {
+            text.len() == 2
+                && text
+                    .iter()
+                    .all(|byte| byte.is_ascii_lowercase() || *byte == b',' || *byte == b';')
+        };
+        let last = before.as_bytes().last_chunk::<2>();
+        let first = after.as_bytes().first_chunk::<2>();
+        // Behind a line feed that is written as one, blanks are an indent.
+        !before.ends_with("\\n")
+            && last.is_some_and(|last| is_word(last))
+            && first.is_some_and(|first| is_word(first))
+    })
 }
 
 /// Where `word` stands alone in `code`.
@@ -113,6 +150,20 @@ mod tests {
             0
         );
         assert_eq!(found("fn allow() { allow([1]) }"), 0);
+    }
+
+    #[test]
+    fn a_message_has_no_hole() {
+        assert_eq!(found("const A: &str = \"bring it      forward\";"), 1);
+        assert_eq!(found("const A: &str = \"bring it;  forward\";"), 1);
+        assert_eq!(found("const A: &str = \"bring it \\\n     forward\";"), 0);
+        assert_eq!(found("const A: &str = \"Example:\\n  semel run\";"), 0);
+        assert_eq!(found("const A: &str = \"{label}  {text}\";"), 0);
+        assert_eq!(found("// bring it    forward"), 0);
+        assert_eq!(found("const A: &str = \"verb    what\nother   does\";"), 0);
+        assert_eq!(found("#[cfg(test)]\nconst A: &str = \"key    value\";"), 0);
+        let tree = Tree::of(&[("a/tests.rs", "const A: &str = \"key    value\";")]);
+        assert_eq!(check(&tree).len(), 0);
     }
 
     #[test]

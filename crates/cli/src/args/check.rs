@@ -28,6 +28,9 @@ pub(crate) struct Check {
     /// New keys per second, to estimate how much the store will hold
     #[arg(long, value_name = "COUNT", value_parser = count::<NonZeroU32>)]
     pub(crate) rate: Option<NonZeroU32>,
+    /// Answer "no" (exit code 1) to warnings, too
+    #[arg(long)]
+    pub(crate) strict: bool,
     #[command(flatten)]
     pub(crate) format: Format,
 }

@@ -14,6 +14,9 @@ pub(crate) enum Config {
     /// Show every setting that applies, written or not; secrets as ***
     #[command(after_help = "Example:\n  semel config show --origin")]
     Show(ConfigShow),
+    /// Print every setting with its default and what it is for, as a file to take lines from
+    #[command(after_help = "Example:\n  semel config reference > all.toml")]
+    Reference,
 }
 
 #[derive(Debug, Args)]

@@ -33,6 +33,12 @@ pub(crate) enum SourceKind {
     File,
     /// Standard input
     Stdin,
+    /// A NATS JetStream stream
+    Nats,
+    /// A Kafka topic
+    Kafka,
+    /// A RabbitMQ queue
+    Amqp,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -63,6 +69,12 @@ pub(crate) enum EffectKind {
     Jsonl,
     /// A line on standard output
     Stdout,
+    /// A message on a NATS subject that a stream takes in
+    Nats,
+    /// A record in a Kafka topic
+    Kafka,
+    /// A message in a RabbitMQ queue
+    Amqp,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]

@@ -34,7 +34,7 @@ use sample::Sample;
 use storage::Storage;
 use target::Targets;
 
-/// Looks at every pipeline; exit code 1 if one of them must not run so.
+/// Looks at every pipeline; exit code 1 if one of them must not run so, or with `--strict` should not.
 pub(crate) fn check(arguments: &Check) -> Result<Exit> {
     let Some(settings) = config::settings(&arguments.named) else {
         return Ok(Exit::Usage);
@@ -104,6 +104,7 @@ async fn check_all(arguments: &Check, settings: &Settings) -> Result<Exit> {
         (Err(error), ..) => Err(assemble::at_store(&settings.store, error)),
         (Ok(_), Some(error), _) => Err(error),
         (Ok(_), None, Severity::Fail) => Ok(Exit::No),
+        (Ok(_), None, Severity::Warn) if arguments.strict => Ok(Exit::No),
         (Ok(_), None, Severity::Ok | Severity::Warn) => Ok(Exit::Done),
     }
 }

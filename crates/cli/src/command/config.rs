@@ -12,6 +12,10 @@ pub(crate) fn config(command: &Config) -> Result<Exit> {
     match command {
         Config::Check(check) => self::check(check),
         Config::Show(show) => self::show(show),
+        Config::Reference => {
+            output::data(config::REFERENCE.trim_end()).map_err(output::cannot_print)?;
+            Ok(Exit::Done)
+        }
     }
 }
 

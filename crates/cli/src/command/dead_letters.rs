@@ -153,7 +153,7 @@ impl Entry for DeadLetter {
         Column::text("pipeline"),
         Column::word("state").at_least("completed".len()),
         Column::time("since"),
-        Column::number("size_bytes"),
+        Column::number("size_bytes").or("bytes"),
         Column::text("coordinates"),
         Column::text("error"),
     ];

@@ -27,7 +27,7 @@ pub(crate) fn explain(arguments: &Explain) -> Result<Exit> {
         return Ok(Exit::No);
     };
     match arguments.format.output {
-        Output::Table => output::page(&page.text),
+        Output::Table => output::page(&page.text, page.folder),
         Output::Json | Output::Jsonl => output::object(&page.meaning()),
     }
     .map(|()| Exit::Done)
@@ -42,14 +42,11 @@ fn list(arguments: &Explain) -> Result<Exit> {
         let page = Page {
             code,
             text: (*text).to_owned(),
+            folder: ERRORS,
         };
-        let what_happened = page.part("What happened").unwrap_or_default();
-        let (first, _) = what_happened
-            .split_once(". ")
-            .unwrap_or((what_happened.trim_end_matches('.'), ""));
         let line = Line {
             code,
-            means: first.to_owned(),
+            means: page.gist(),
         };
         if list.push(&line)?.is_break() {
             break;
@@ -69,16 +66,36 @@ fn normal(typed: &str) -> String {
 struct Page<'a> {
     code: &'a str,
     text: String,
+    /// The folder of the book that its links begin in.
+    folder: &'static str,
 }
 
 impl<'a> Page<'a> {
     fn of(code: &'a str) -> Option<Self> {
         let page = PAGES.iter().find(|(known, _)| *known == code);
-        let text = match page {
-            Some((_, page)) => (*page).to_owned(),
-            None => findings().find(|finding| finding.code == code)?.page(),
+        let (text, folder) = if let Some((_, page)) = page {
+            ((*page).to_owned(), ERRORS)
+        } else {
+            let finding = findings().find(|finding| finding.code == code)?;
+            (finding.page(), "reference")
         };
-        Some(Self { code, text })
+        Some(Self { code, text, folder })
+    }
+
+    /// The first sentence of what happened, without its examples.
+    fn gist(&self) -> String {
+        let what_happened = self.part("What happened").unwrap_or_default();
+        let paragraph = what_happened.split('\n').next().unwrap_or_default();
+        let sentence = paragraph.split(". ").next().unwrap_or_default();
+        let sentence = sentence.split(": ").next().unwrap_or_default();
+        let mut gist = output::plain(sentence);
+        while let Some((before, rest)) = gist.split_once(" (") {
+            let Some((_, after)) = rest.split_once(')') else {
+                break;
+            };
+            gist = format!("{before}{after}");
+        }
+        gist.trim_end_matches('.').to_owned()
     }
 
     fn meaning(&self) -> Meaning<'_> {
@@ -169,6 +186,9 @@ fn findings() -> impl Iterator<Item = Finding> {
         })
     })
 }
+
+/// The folder of the pages of codes.
+const ERRORS: &str = "errors";
 
 const CHECK: &str = include_str!("../../../../docs/book/src/reference/check.md");
 

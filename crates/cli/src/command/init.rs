@@ -1,5 +1,6 @@
 //! `semel init`: a configuration to begin with, a sample with duplicates, and what to type next.
 
+mod broker;
 mod config;
 mod files;
 
@@ -13,7 +14,7 @@ use serde::Serialize;
 use crate::Exit;
 use crate::args::{EffectKind, Init, Level, SourceKind, StoreKind};
 use crate::config::StoreUrl;
-use crate::output::{Answer, Answers, Block, quoted_path};
+use crate::output::{self, Answer, Answers, Block, quoted_path};
 use files::File;
 
 /// Writes the files, all or none, and never over one that is there.
@@ -27,6 +28,11 @@ pub(crate) fn init(arguments: &Init) -> Result<Exit> {
         next: next(&arguments.dir, choice),
     };
     let _ = Answers::new(arguments.format).print(&written)?;
+    for feature in broker::missing(choice.source, choice.effect) {
+        output::warning(format!(
+            "{feature} is not built into this program; build it with --features {feature}"
+        ));
+    }
     Ok(Exit::Done)
 }
 
@@ -178,14 +184,33 @@ fn next(dir: &Path, choice: Choice) -> Vec<String> {
             StoreKind::Embedded | StoreKind::Redis => None,
         }),
         EffectKind::Http => commands.push("python3 server.py 9000 &".to_owned()),
-        EffectKind::File | EffectKind::Exec | EffectKind::Jsonl | EffectKind::Stdout => {}
+        EffectKind::File
+        | EffectKind::Exec
+        | EffectKind::Jsonl
+        | EffectKind::Stdout
+        | EffectKind::Nats
+        | EffectKind::Kafka
+        | EffectKind::Amqp => {}
     }
-    commands.push("semel check --sample payments.ndjson".to_owned());
+    commands.extend(broker::target(choice.effect).map(str::to_owned));
+    let check = "semel check --sample payments.ndjson".to_owned();
     let run = match choice.source {
         SourceKind::File => "semel run",
         SourceKind::Stdin => "semel run < payments.ndjson",
+        SourceKind::Nats | SourceKind::Kafka | SourceKind::Amqp => {
+            let [make, publish] = broker::source(choice.source).unwrap_or_default();
+            commands.extend([make.to_owned(), publish.to_owned(), check]);
+            commands.push(
+                "semel run   # until Ctrl-C; publish the sample again: nothing happens twice"
+                    .to_owned(),
+            );
+            return commands;
+        }
     };
-    commands.push(run.to_owned());
+    commands.extend([check, run.to_owned()]);
     commands.push(format!("{run}   # again: nothing happens twice"));
     commands
 }
+
+#[cfg(test)]
+mod tests;

@@ -125,7 +125,7 @@ impl Entry for Quarantined {
         Column::text("pipeline"),
         Column::word("reason"),
         Column::time("since"),
-        Column::number("size_bytes"),
+        Column::number("size_bytes").or("bytes"),
         Column::text("coordinates"),
         Column::text("detail"),
     ];

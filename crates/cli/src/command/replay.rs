@@ -269,6 +269,7 @@ async fn replay_one(
     let summary = run(pipeline, settings.effect.clone(), source, stores, around).await;
     beside.shutdown().await;
     bars.clear();
+    narrator.close();
     let ended = Ended {
         layer: layer.figures(),
         waived: settings.waived,

@@ -155,7 +155,7 @@ async fn run_all(settings: Settings, arguments: &args::Run) -> Result<Exit> {
             patience: settings.shutdown,
             on_progress: Some(status.counting(
                 &pipeline.pipeline.name,
-                narrator.habits(&pipeline.pipeline.name, progress),
+                narrator.habits(&pipeline, progress),
             )),
             dead_letters: pipeline.dead_letter.clone(),
         };
@@ -264,6 +264,7 @@ fn print(
     narrator: &Narrator,
     is_stopped: bool,
 ) -> Result<()> {
+    narrator.close();
     summaries.sort_by(|a, b| a.0.cmp(&b.0));
     for (name, ended) in &summaries {
         let text = match format {

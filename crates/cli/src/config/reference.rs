@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 
 use semel_core::Code;
 
-use super::Fault;
 use super::settings::{Overrides, Settings};
 use super::show::{Effective, Shown, join};
+use super::{Fault, REFERENCE};
 
 #[test]
 fn the_reference_is_a_sound_configuration() {
@@ -178,5 +178,3 @@ impl Effective {
         settings.find_map(|(known, value)| (join(&known) == path).then_some(value))
     }
 }
-
-const REFERENCE: &str = include_str!("../../../../docs/book/src/reference/config.toml");

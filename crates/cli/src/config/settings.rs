@@ -69,7 +69,7 @@ impl Settings {
         let name = file.display().to_string();
         let text = std::fs::read_to_string(file).map_err(|error| {
             let hint = if error.kind() == std::io::ErrorKind::NotFound {
-                "; name another with --config"
+                "; name another with --config, or make one with `semel init`"
             } else {
                 ""
             };
@@ -119,7 +119,7 @@ impl Settings {
     }
 
     /// The same, with all that could be read of a faulty one.
-    pub(super) fn parts(
+    pub(crate) fn parts(
         name: &str,
         text: &str,
         variables: impl Iterator<Item = (OsString, OsString)>,

@@ -71,6 +71,14 @@ pub(crate) struct AmqpSettings {
 }
 
 impl SourceSettings {
+    /// Whether somebody hands messages over again that were not acknowledged.
+    pub(crate) const fn has_broker(&self) -> bool {
+        match self {
+            Self::File { .. } | Self::Stdin { .. } => false,
+            Self::Kafka(_) | Self::Nats(_) | Self::Amqp(_) => true,
+        }
+    }
+
     /// How long its broker keeps a message, as far as somebody has said so.
     pub(crate) const fn retention(&self) -> Option<Duration> {
         match self {

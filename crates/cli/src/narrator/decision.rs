@@ -5,6 +5,7 @@ use semel_engine::event::{Event, Origin};
 use semel_engine::pipeline::REPLAY_ID;
 use serde::Serialize;
 
+use super::aside::{Aside, named};
 use super::{lasted_text, wait_text};
 use crate::output::Level;
 use crate::output::value::Span;
@@ -54,6 +55,9 @@ pub(super) struct Decision<'a> {
     text: String,
     #[serde(skip)]
     attention: Attention,
+    /// As what the message is set aside, and why, where many may be for one reason.
+    #[serde(skip)]
+    aside: Option<(Aside, String)>,
 }
 
 /// Whom it concerns.
@@ -102,7 +106,12 @@ impl<'a> Decision<'a> {
         self.attention == Attention::Quarantine
     }
 
-    /// For people: without the key, which is data of the user.
+    /// As what its message is set aside, and why.
+    pub(super) fn aside(&self) -> Option<(Aside, &str)> {
+        self.aside.as_ref().map(|(aside, why)| (*aside, &**why))
+    }
+
+    /// For people. The key, which is data of the user, is in it where somebody has to look at the operation.
     pub(super) fn text(&self) -> &str {
         &self.text
     }
@@ -216,19 +225,26 @@ impl<'a> Decision<'a> {
                 coordinates,
                 error,
             } => {
-                let operation = self.concerns("dead", operation);
+                self.concerns("dead", operation);
                 self.error = Some(error.to_owned());
                 self.coordinates = Some(coordinates);
-                self.warns(format!(
-                    "dead: {coordinates}: {error} (operation {operation})"
-                ));
+                self.sets_aside(Aside::Dead, error);
+                let named = named(operation);
+                self.warns(format!("dead: {coordinates}: {error} ({named})"));
             }
             Event::InDoubt {
                 operation,
                 coordinates,
+                error,
             } => {
                 self.concerns("in_doubt", operation);
-                self.doubts(operation, coordinates);
+                self.error = Some(error.to_owned());
+                self.coordinates = Some(coordinates);
+                self.sets_aside(Aside::InDoubt, error);
+                let named = named(operation);
+                self.warns(format!(
+                    "in doubt: nobody knows whether {coordinates} happened: {error} ({named})"
+                ));
             }
             Event::Parked {
                 operation,
@@ -239,7 +255,11 @@ impl<'a> Decision<'a> {
                 self.state = Some(state.as_str());
                 self.coordinates = Some(coordinates);
                 if state == StateKind::InDoubt {
-                    self.doubts(operation, coordinates);
+                    self.sets_aside(Aside::InDoubt, "another message of an operation in doubt");
+                    let named = named(operation);
+                    self.warns(format!(
+                        "in doubt: {coordinates} is another message of an operation in doubt ({named})"
+                    ));
                 } else {
                     self.says(format!("set aside: its operation is dead (operation {id})"));
                 }
@@ -401,12 +421,8 @@ impl<'a> Decision<'a> {
         self.text = format!("quarantined {coordinates}: {why} [{code}]");
     }
 
-    fn doubts(&mut self, operation: &Operation, coordinates: &'a str) {
-        self.coordinates = Some(coordinates);
-        let id = operation.id();
-        self.warns(format!(
-            "in doubt: nobody knows whether {coordinates} happened (operation {id})"
-        ));
+    fn sets_aside(&mut self, aside: Aside, reason: &str) {
+        self.aside = Some((aside, reason.to_owned()));
     }
 
     fn says(&mut self, text: String) {

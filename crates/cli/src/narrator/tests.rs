@@ -42,7 +42,7 @@ fn a_decision_is_logged_with_key_correlation_and_outcome() {
 }
 
 #[test]
-fn text_never_shows_a_key() {
+fn text_shows_a_key_only_where_somebody_has_to_look() {
     let scope = Scope::new("", "payments").expect("a scope");
     let operation = Operation::new(scope, Key::new("alice@example.org").expect("a key"));
     let events = [
@@ -75,6 +75,11 @@ fn text_never_shows_a_key() {
             error: "no",
             wait: Duration::ZERO,
         },
+        Event::Parked {
+            operation: &operation,
+            coordinates: "in:1",
+            state: StateKind::Dead,
+        },
         Event::Dead {
             operation: &operation,
             coordinates: "in:1",
@@ -83,16 +88,18 @@ fn text_never_shows_a_key() {
         Event::InDoubt {
             operation: &operation,
             coordinates: "in:1",
+            error: "no",
         },
         Event::Parked {
             operation: &operation,
             coordinates: "in:1",
-            state: StateKind::Dead,
+            state: StateKind::InDoubt,
         },
     ];
-    for event in &events {
+    for (at, event) in events.iter().enumerate() {
         let decision = Decision::of("payments", event, None).expect("a decision");
-        assert!(!decision.text().contains("alice"), "{event:?}");
+        let is_shown = decision.text().contains("alice");
+        assert_eq!(is_shown, at >= 8, "{event:?}");
         assert!(!decision.text().is_empty(), "{event:?}");
         assert!(!json(event, None).contains("\"message\":\"\""), "{event:?}");
         assert!(
@@ -148,4 +155,47 @@ fn housekeeping_is_no_decision() {
     ] {
         assert!(Decision::of("payments", &event, None).is_none());
     }
+}
+
+#[test]
+fn what_is_set_aside_is_told_with_its_reason_its_key_as_json_and_the_beginning_of_its_id() {
+    let scope = || Scope::new("", "payments").expect("a scope");
+    for (key, literal) in [
+        (Key::new("say \"hi\"").expect("a key"), r#""say \"hi\"""#),
+        (Key::from(1), "1"),
+    ] {
+        let operation = Operation::new(scope(), key);
+        let id = operation.id().to_string();
+        let named = format!("(key {literal}, operation {})", &id[..8]);
+        let dead = Event::Dead {
+            operation: &operation,
+            coordinates: "in:1",
+            error: "exit code 3: declined",
+        };
+        let doubt = Event::InDoubt {
+            operation: &operation,
+            coordinates: "in:1",
+            error: "no answer in 1s",
+        };
+        for (event, expected) in [
+            (&dead, format!("dead: in:1: exit code 3: declined {named}")),
+            (
+                &doubt,
+                format!("in doubt: nobody knows whether in:1 happened: no answer in 1s {named}"),
+            ),
+        ] {
+            let decision = Decision::of("payments", event, None).expect("a decision");
+            assert_eq!(decision.text(), expected);
+        }
+        assert!(json(&doubt, None).contains("\"error\":\"no answer in 1s\""));
+    }
+}
+
+#[test]
+fn a_store_that_answers_again_is_good_news() {
+    let event = Event::BreakerClosed {
+        lasted: Duration::from_secs(1),
+    };
+    let decision = Decision::of("payments", &event, None).expect("a decision");
+    assert_eq!(decision.level(), output::Level::Info);
 }

@@ -56,25 +56,33 @@ pub(crate) fn error(text: impl Display) {
 
 /// Tells of a failure with its chain of causes.
 pub(crate) fn failure(error: &Error) {
+    say(
+        Level::Error,
+        Some(error.code()),
+        &error.to_string(),
+        &causes(error),
+    );
+}
+
+/// What lies behind a failure, each cause once.
+fn causes(error: &Error) -> Vec<String> {
     let mut causes = Vec::new();
     let mut told = error.to_string();
     let mut cause = std::error::Error::source(error);
     while let Some(error) = cause {
         let text = error.to_string();
         // A layer that only passes on what is below it says nothing of its own.
-        if !told.contains(&text) {
+        if !told.contains(&text) && text != DRIVER {
             causes.push(text.clone());
         }
         told = text;
         cause = error.source();
     }
-    say(
-        Level::Error,
-        Some(error.code()),
-        &error.to_string(),
-        &causes,
-    );
+    causes
 }
+
+/// All that the driver of PostgreSQL says between an error and its cause.
+const DRIVER: &str = "db error";
 
 /// Writes an event as one object, after its time and level; for [`LogFormat::Json`].
 pub(crate) fn log(level: Level, event: &impl Serialize) {
@@ -151,3 +159,20 @@ fn format() -> LogFormat {
 }
 
 static FORMAT: OnceLock<LogFormat> = OnceLock::new();
+
+#[cfg(test)]
+mod tests {
+    use semel_core::ErrorKind;
+
+    use super::*;
+
+    #[test]
+    fn a_cause_that_says_nothing_of_its_own_is_left_out() {
+        let refused = || Error::new(ErrorKind::Unavailable, "password authentication failed");
+        let driver = Error::new(ErrorKind::Unavailable, DRIVER).with_source(refused());
+        let again = Error::new(ErrorKind::Unavailable, "cannot log in").with_source(driver);
+        let error =
+            Error::new(ErrorKind::Unavailable, "the store: cannot log in").with_source(again);
+        assert_eq!(causes(&error), ["password authentication failed"]);
+    }
+}

@@ -19,6 +19,8 @@ pub(crate) enum Look {
     Bad,
     /// Of less interest.
     Faint,
+    /// To be typed.
+    Code,
 }
 
 impl Look {
@@ -42,6 +44,7 @@ impl Look {
             Self::Attention => AnsiColor::Yellow.on_default(),
             Self::Bad => AnsiColor::Red.on_default(),
             Self::Faint => Style::new().dimmed(),
+            Self::Code => AnsiColor::Cyan.on_default(),
         };
         if colour && self != Self::Plain && !text.is_empty() {
             // A string takes what is written.

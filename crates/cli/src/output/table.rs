@@ -20,6 +20,8 @@ pub(crate) struct Column {
     kind: Kind,
     at_least: usize,
     is_spare: bool,
+    /// The heading where there is too little room.
+    short: Option<&'static str>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,6 +77,14 @@ impl Column {
         }
     }
 
+    /// The same, under another heading where there is too little room for its own.
+    pub(crate) const fn or(self, short: &'static str) -> Self {
+        Self {
+            short: Some(short),
+            ..self
+        }
+    }
+
     /// The same, so many characters wide even if the first rows need less.
     pub(crate) const fn at_least(self, at_least: usize) -> Self {
         Self { at_least, ..self }
@@ -86,6 +96,7 @@ impl Column {
             kind,
             at_least: 0,
             is_spare: false,
+            short: None,
         }
     }
 
@@ -212,9 +223,16 @@ impl Table {
         {
             *last += left;
         }
-        let headings = headings.iter().zip(&*widths);
+        let headings = headings.iter().zip(self.columns).zip(&*widths);
         headings
-            .map(|(heading, width)| text::shortened(heading, *width).0)
+            .map(|((heading, column), width)| match column.short {
+                Some(short) if text::width(heading) > *width => Cow::Owned(
+                    text::shortened(&short.to_uppercase(), *width)
+                        .0
+                        .into_owned(),
+                ),
+                Some(_) | None => text::shortened(heading, *width).0,
+            })
             .collect()
     }
 

@@ -122,47 +122,6 @@ pub(super) fn wrapped(text: &str, most: usize) -> Vec<String> {
     lines
 }
 
-/// A page of Markdown with its paragraphs and list items broken anew; code and tables stay.
-pub(super) fn reflowed(page: &str, most: usize) -> String {
-    let mut out = Vec::new();
-    let mut paragraph = String::new();
-    let mut is_code = false;
-    let flush = |paragraph: &mut String, out: &mut Vec<String>| {
-        if paragraph.is_empty() {
-            return;
-        }
-        let indent = if paragraph.starts_with("- ") {
-            "  "
-        } else {
-            ""
-        };
-        let lines = wrapped(paragraph, most.saturating_sub(indent.len()));
-        for (at, line) in lines.iter().enumerate() {
-            let indent = if at > 0 { indent } else { "" };
-            out.push(format!("{indent}{}", line.trim_end()));
-        }
-        paragraph.clear();
-    };
-    for line in page.trim_end().lines() {
-        let is_fence = line.starts_with("```");
-        let is_own = is_code || is_fence || line.is_empty() || line.starts_with(['#', '|']);
-        if is_own || line.starts_with("- ") {
-            flush(&mut paragraph, &mut out);
-        }
-        if is_own {
-            out.push(line.to_owned());
-        } else {
-            if !paragraph.is_empty() {
-                paragraph.push(' ');
-            }
-            paragraph.push_str(line.trim());
-        }
-        is_code ^= is_fence;
-    }
-    flush(&mut paragraph, &mut out);
-    out.join("\n")
-}
-
 /// Controls, and marks without a width that turn the direction of the text or separate lines.
 pub(super) fn is_unsafe(c: char) -> bool {
     c.is_control()
@@ -237,16 +196,6 @@ mod tests {
             "an accent stays with its letter"
         );
         assert_eq!(shortened("abc", 1), ("…".to_owned(), 1));
-    }
-
-    #[test]
-    fn a_page_is_broken_anew_but_for_its_code_and_tables() {
-        let page = "# `a`\n\none two\nthree four\n- five six\n  seven\n- eight\n\n```sh\na  b  c  d  e  f\n```\n| a | b | c | d |\n";
-        assert_eq!(
-            reflowed(page, 12),
-            "# `a`\n\none two\nthree four\n- five six\n  seven\n- eight\n\n```sh\na  b  c  d  e  f\n```\n| a | b | c | d |"
-        );
-        assert_eq!(reflowed("one two\nthree", 80), "one two three");
     }
 
     #[test]

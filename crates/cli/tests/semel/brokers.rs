@@ -10,7 +10,7 @@ use semel_core::port::sink::{Publication, Sink};
 use tokio::runtime::Runtime;
 
 use crate::ready::{Admin, Outage};
-use crate::site::{Site, Summary, wait_for};
+use crate::site::{Running, Site, Summary, wait_for};
 
 #[cfg(feature = "amqp")]
 mod amqp;
@@ -81,6 +81,10 @@ macro_rules! behind {
         #[test]
         fn an_idle_worker_says_that_its_broker_is_gone_and_that_it_is_back() {
             crate::brokers::an_idle_worker_says_that_its_broker_is_gone_and_that_it_is_back::<$place>();
+        }
+        #[test]
+        fn what_init_writes_runs() {
+            crate::brokers::what_init_writes_runs::<$place>();
         }
     };
 }
@@ -172,6 +176,50 @@ fn an_idle_worker_says_that_its_broker_is_gone_and_that_it_is_back<P: Place>() {
     running.signal(Signal::TERM);
     running.wait().done();
     each_is_there_once(&site, 9);
+}
+
+/// The configuration and the sample of `semel init`, with the place of this test instead of the usual one.
+fn what_init_writes_runs<P: Place>() {
+    let place = P::new();
+    let source = place.source(&P::address());
+    let (plain, _) = source.split_once('[').unwrap_or((&source, ""));
+    let settings = plain.lines().map(|line| {
+        let (name, value) = line.split_once(" = ").expect("a setting");
+        (name.to_uppercase(), value.trim_matches('"'))
+    });
+    let settings: Vec<_> = settings.collect();
+    let site = Site::new();
+    let (_, kind) = &settings[0];
+    let init = ["init", "shop", "--source", kind, "--level", "intermediate"];
+    site.semel(&init).done();
+    let sample = site.text("shop/payments.ndjson");
+    place.publish(&sample.lines().map(str::to_owned).collect::<Vec<_>>());
+    let mut command = site.command();
+    command.current_dir(site.path("shop"));
+    for (name, value) in &settings {
+        command.env(format!("SEMEL__PIPELINES__PAYMENTS__SOURCE__{name}"), value);
+    }
+    command.args(["run", "--output", "json"]);
+    let running = Running::start(&mut command);
+    let charged = site.path("shop/charged.ndjson");
+    let lines = || {
+        std::fs::read_to_string(&charged)
+            .unwrap_or_default()
+            .lines()
+            .count()
+    };
+    wait_for("five charges", || lines() == 5);
+    // The duplicates that follow leave no line.
+    std::thread::sleep(std::time::Duration::from_millis(1_500));
+    running.signal(Signal::TERM);
+    let counts = [
+        ("applied", 5),
+        ("replayed", 3),
+        ("conflicts", 1),
+        ("quarantined", 1),
+    ];
+    running.wait().done().summary().is(&counts);
+    assert_eq!(lines(), 5);
 }
 
 /// Starts a run, waits until the output has `lines` lines, and asks for its end.

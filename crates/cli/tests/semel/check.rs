@@ -589,3 +589,12 @@ fn readable(path: &std::path::Path) {
     }
     allow(path, 0o755);
 }
+
+#[test]
+fn a_warning_is_a_no_where_somebody_wants_it_strict() {
+    let warned = site("", "key = \"json:/id\"", FILE);
+    let report = reports(&warned, &[], 0);
+    assert_eq!(codes(&report[0]), ["age-gate-off"]);
+    reports(&warned, &["--strict"], 1);
+    reports(&site("", SOUND, FILE), &["--strict"], 0);
+}

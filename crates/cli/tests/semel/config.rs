@@ -395,7 +395,7 @@ fn a_store_is_named_once_and_by_a_url_that_is_known() {
 fn a_file_that_cannot_be_read_or_is_no_toml_is_told_with_its_line() {
     let site = Site::new();
     let missing = "semel.toml: cannot read the configuration: No such file or directory (os error 2); \
-                   name another with --config [config-unreadable]";
+                   name another with --config, or make one with `semel init` [config-unreadable]";
     let check = site.semel(&["config", "check"]).code(1);
     assert_eq!(check.stdout, format!("{missing}\n"));
     site.semel(&["run"]).code(2).says(missing);
@@ -682,4 +682,14 @@ fn every_misspelt_word_finds_its_neighbour() {
         .env("SEMEL_OPERATION", "p")
         .env("SEMEL_KEY", "k");
     Running::start(&mut command).wait().done();
+}
+
+#[test]
+fn the_reference_is_printed_and_is_a_sound_configuration() {
+    let site = Site::new();
+    let reference = site.semel(&["config", "reference"]).done().stdout;
+    assert!(reference.contains("#duration = \"7d\""), "{reference}");
+    site.write("semel.toml", &reference);
+    let checked = site.semel(&["config", "check"]).done().stdout;
+    assert!(checked.starts_with("semel.toml: ok, "), "{checked}");
 }

@@ -1,6 +1,6 @@
 //! `kind = "exec"`: a command per message. Its own log says how often it was called.
 
-use crate::site::Site;
+use crate::site::{Site, lines};
 
 /// A pipeline whose effect is `sh handler.sh`, with more settings of the effect.
 fn site(handler: &str, effect: &str, input: &str) -> Site {
@@ -125,7 +125,8 @@ fn an_end_that_nobody_saw_is_in_doubt_or_repeated_as_the_class_says() {
         let ended = parked
             .semel(&["run", "--output", "json"])
             .done()
-            .says("in doubt: nobody knows whether in:1 happened (operation ");
+            .says("in doubt: nobody knows whether in:1 happened: ")
+            .says(" (key \"a\", operation ");
         ended.summary().is(&[("in_doubt", 2)]);
         assert_eq!(calls(&parked), 1, "never twice");
         parked.run().is(&[("in_doubt", 2)]);
@@ -192,4 +193,27 @@ fn a_command_that_reads_nothing_and_prints_much_does_not_hang() {
         &big,
     );
     site.run().is(&[("applied", 1)]);
+}
+
+#[test]
+fn many_dead_letters_for_one_reason_are_told_ten_times_and_counted() {
+    // Fewer than pause a pipeline.
+    let input = lines(0..15, |id| format!("{{\"id\":\"pay-{id}\"}}"));
+    let ended = site("echo \"no card $SEMEL_KEY\" >&2; exit 3", "", &input)
+        .semel(&["run", "--output", "json"])
+        .done();
+    ended.summary().is(&[("dead", 15)]);
+    let told = ended.stderr.matches("dead: in:").count();
+    assert_eq!(told, 10, "{}", ended.stderr);
+    assert!(
+        ended.stderr.contains("dead: 5 more in the last "),
+        "{}",
+        ended.stderr
+    );
+    let line = ended.stderr.lines().find(|line| line.contains("dead: in:"));
+    let (_, named) = line
+        .and_then(|line| line.split_once("(key \"pay-"))
+        .expect("a key");
+    let (_, id) = named.split_once("\", operation ").expect("an id");
+    assert_eq!(id.trim_end_matches(')').len(), 8, "{named}");
 }

@@ -93,6 +93,19 @@ fn what_a_run_must_not_set_aside_is_1_where_it_was_asked_for() {
 }
 
 #[test]
+fn the_version_names_commit_and_features() {
+    let version = Site::new().semel(&["--version"]).done().stdout;
+    let (number, rest) = version.split_once(" (").expect("a commit");
+    assert_eq!(number, concat!("semel ", env!("CARGO_PKG_VERSION")));
+    let (commit, features) = rest.split_once(") features: ").expect("features");
+    assert!(!commit.is_empty(), "{version}");
+    let has = |name: &str| features.trim_end().split(", ").any(|it| it == name);
+    assert_eq!(has("nats"), cfg!(feature = "nats"), "{version}");
+    assert_eq!(has("kafka"), cfg!(feature = "kafka"), "{version}");
+    assert_eq!(has("mysql"), cfg!(feature = "mysql"), "{version}");
+}
+
+#[test]
 fn the_answer_no_is_1() {
     let site = site();
     site.semel(&["explain", "no-such-code"]).code(1);

@@ -9,7 +9,8 @@ fn a_code_has_its_page_and_its_parts() {
     let page = site.semel(&["explain", "store-in-use"]).done();
     assert!(
         page.stdout
-            .starts_with("# `store-in-use`\n\n## What happened\n\n")
+            .starts_with("store-in-use\n\nWHAT HAPPENED\n\nAnother process has "),
+        "{page:?}"
     );
     assert_eq!(page.stderr, "");
     let json = ["explain", "store-in-use", "--output", "json"];
@@ -56,6 +57,20 @@ fn without_a_code_all_are_listed_and_each_can_be_explained() {
         let means = entry["means"].as_str().expect("a text");
         assert!(!means.is_empty() && !means.ends_with('.'), "{entry}");
     }
-    let code = all[7]["code"].as_str().expect("a code");
-    site.semel(&["explain", code]).done();
+    for line in table.lines() {
+        assert!(line.chars().count() <= 125, "{line}");
+        for mark in ["](", "`", "\\n"] {
+            assert!(!line.contains(mark), "{line}");
+        }
+    }
+    for entry in &all {
+        let code = entry["code"].as_str().expect("a code");
+        let page = site.semel(&["explain", code]).done().stdout;
+        for line in page.lines() {
+            assert!(line.chars().count() <= 100, "{line}");
+            for mark in ["](", "**", "# ", "```"] {
+                assert!(!line.contains(mark), "{line}");
+            }
+        }
+    }
 }

@@ -308,7 +308,7 @@ fn a_misspelt_choice_is_a_usage_error() {
         &["init", "--effect", "sqll"][..],
         &["init", "--level", "expert"],
         &["init", "--store", "oracle"],
-        &["init", "--source", "kafka"],
+        &["init", "--source", "sqs"],
         &["init", "a", "b"],
     ] {
         let ended = site.semel(arguments).code(2);

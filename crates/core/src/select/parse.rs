@@ -115,18 +115,34 @@ fn nearest(text: &str, form: &str) -> Option<Box<str>> {
         return Some(format!("json:{text}").into());
     }
     let form = form.trim().to_lowercase();
-    let (name, argument) = FORMS
+    let nearest = FORMS
         .into_iter()
         .map(|(name, argument)| (distance(&form, name), name, argument))
         .filter(|(distance, name, _)| *distance <= name.len() / 3)
         .min_by_key(|(distance, ..)| *distance)
-        .map(|(_, name, argument)| (name, argument))?;
+        .map(|(_, name, argument)| (name, argument));
+    let Some((name, argument)) = nearest else {
+        return member(text).map(|pointer| format!("json:{pointer}").into());
+    };
     let given = text.split_once(':').map(|(_, given)| given.trim());
     Some(match (argument, given) {
         ("", _) => name.into(),
         (_, Some(given)) if !given.is_empty() => format!("{name}:{given}").into(),
         _ => format!("{name}:{argument}").into(),
     })
+}
+
+/// The pointer to a member that was written as its bare name, or as a path of `JSONPath` or `jq`.
+fn member(text: &str) -> Option<String> {
+    let path = text.strip_prefix('$').unwrap_or(text);
+    let path = path.strip_prefix('.').unwrap_or(path);
+    let is_name = |name: &str| {
+        let mut bytes = name.bytes();
+        !name.is_empty() && bytes.all(|byte| byte.is_ascii_alphanumeric() || b"_-".contains(&byte))
+    };
+    path.split('.')
+        .all(is_name)
+        .then(|| format!("/{}", path.replace('.', "/")))
 }
 
 /// How many characters to insert, leave out or replace between two words.

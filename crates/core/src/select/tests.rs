@@ -239,7 +239,16 @@ fn a_bad_selector_is_told_what_was_probably_meant() {
         ("cordinates", did_you_mean("cordinates", "coordinates")),
         ("cloudevent", did_you_mean("cloudevent", "cloudevents")),
         ("/id", did_you_mean("/id", "json:/id")),
-        ("xyzzy", unknown("\"xyzzy\"")),
+        ("id", did_you_mean("id", "json:/id")),
+        ("$.id", did_you_mean("$.id", "json:/id")),
+        (
+            ".data.pay-id",
+            did_you_mean(".data.pay-id", "json:/data/pay-id"),
+        ),
+        ("x y", unknown("\"x y\"")),
+        ("$", unknown("\"$\"")),
+        ("a..b", unknown("\"a..b\"")),
+        ("xyz:/id", unknown("\"xyz:/id\"")),
         ("", unknown("\"\"")),
         ("json", "this selector is written json:/POINTER".into()),
         (

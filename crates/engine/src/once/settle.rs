@@ -142,6 +142,7 @@ impl<S: Store + Clone> Run<S> {
                 observe(&Event::InDoubt {
                     operation,
                     coordinates,
+                    error,
                 });
                 Err(Error::InDoubt {
                     operation_id,

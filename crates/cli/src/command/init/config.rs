@@ -1,6 +1,6 @@
 //! The text of the `semel.toml` that `semel init` writes.
 
-use super::Choice;
+use super::{Choice, broker};
 use crate::args::{EffectKind, Level, SourceKind, StoreKind};
 
 /// The configuration for what was chosen, with a comment for whatever is not plain.
@@ -19,10 +19,11 @@ pub(super) fn text(choice: Choice) -> String {
         EffectKind::Http => "# Sends each payment to a provider once",
         EffectKind::Exec | EffectKind::Jsonl => "# Hands each payment to a program once",
         EffectKind::Stdout => "# Prints each payment once",
+        EffectKind::Nats | EffectKind::Kafka | EffectKind::Amqp => "# Publishes each payment once",
     });
     add(", however often it was delivered or published.\n");
     add(
-        "# Every setting is in the book, reference/config.toml; `semel config show` has what applies here.\n\n",
+        "# `semel config reference` prints every setting; `semel config show` has what applies here.\n\n",
     );
     if level >= Level::Advanced {
         add(ADVANCED_FILE);
@@ -40,15 +41,14 @@ pub(super) fn text(choice: Choice) -> String {
         StoreKind::Postgres | StoreKind::Mysql | StoreKind::Redis => add(SECRET),
         StoreKind::Embedded | StoreKind::Sqlite => {}
     }
-    add(match level {
-        Level::Beginner => BEGINNER_WINDOW,
-        Level::Intermediate => WINDOW,
-        Level::Advanced => ADVANCED_WINDOW,
-    });
+    add(&window(choice));
     add("\n[pipelines.payments]\n");
     add(match source {
         SourceKind::File => "source = { kind = \"file\", path = \"payments.ndjson\" }\n",
         SourceKind::Stdin => "source = { kind = \"stdin\" }   # semel run < payments.ndjson\n",
+        SourceKind::Nats => broker::NATS_SOURCE,
+        SourceKind::Kafka => broker::KAFKA_SOURCE,
+        SourceKind::Amqp => broker::AMQP_SOURCE,
     });
     add(match level {
         Level::Beginner => KEY,
@@ -62,7 +62,11 @@ pub(super) fn text(choice: Choice) -> String {
     if level >= Level::Advanced {
         add(ADVANCED_PIPELINE);
         add(match effect {
-            EffectKind::Http | EffectKind::Jsonl => "concurrency = 32\n",
+            EffectKind::Http
+            | EffectKind::Jsonl
+            | EffectKind::Nats
+            | EffectKind::Kafka
+            | EffectKind::Amqp => "concurrency = 32\n",
             EffectKind::Exec => "concurrency = 4\n",
             EffectKind::Sql | EffectKind::File | EffectKind::Stdout => "concurrency = 1\n",
         });
@@ -75,6 +79,10 @@ pub(super) fn text(choice: Choice) -> String {
         EffectKind::Exec => EXEC,
         EffectKind::Jsonl => JSONL,
         EffectKind::Stdout => STDOUT,
+        EffectKind::Nats => broker::NATS_EFFECT,
+        EffectKind::Kafka if source == SourceKind::Kafka => broker::STREAMED_EFFECT,
+        EffectKind::Kafka => broker::KAFKA_EFFECT,
+        EffectKind::Amqp => broker::AMQP_EFFECT,
     });
     let is_call = matches!(
         effect,
@@ -93,6 +101,45 @@ pub(super) fn text(choice: Choice) -> String {
     }
     text
 }
+
+/// How long keys are remembered: longer than the source can bring a message back.
+fn window(choice: Choice) -> String {
+    let Choice { source, level, .. } = choice;
+    let duration = match source {
+        SourceKind::File | SourceKind::Stdin if level == Level::Beginner => "1d",
+        SourceKind::File | SourceKind::Stdin | SourceKind::Nats | SourceKind::Amqp => "7d",
+        SourceKind::Kafka => "15d",
+    };
+    let mut text = String::from("\n[window]\n");
+    text.push_str(match source {
+        SourceKind::File | SourceKind::Stdin if level == Level::Beginner => BEGINNER_WINDOW,
+        SourceKind::File | SourceKind::Stdin => WINDOW,
+        SourceKind::Nats => broker::NATS_WINDOW,
+        SourceKind::Kafka => broker::KAFKA_WINDOW,
+        SourceKind::Amqp => broker::AMQP_WINDOW,
+    });
+    text.push_str("duration = \"");
+    text.push_str(duration);
+    text.push_str("\"\n");
+    if level >= Level::Advanced {
+        text.push_str(MARGIN);
+    }
+    text
+}
+
+const BEGINNER_WINDOW: &str = "\
+# How long a finished key is remembered. It should outlast every way in which a message can come again.
+";
+
+const WINDOW: &str = "\
+# How long a finished key is remembered. It should outlast every way in which a message can come
+# again: the broker's redeliveries, the retries of producers, replays by hand.
+";
+
+const MARGIN: &str = "\
+# How far inside the window the age gate closes, for clocks that differ.
+margin = \"1m\"
+";
 
 const ADVANCED_FILE: &str = "\
 # How long running effects may take after SIGTERM before they are broken off.
@@ -139,28 +186,6 @@ const SECRET: &str = "\
 # With a password, put the whole URL into a file that nobody else may read, and name that instead:
 # url_file = \"store-url\"
 # The variable SEMEL__STORE__URL stands over both.
-";
-
-const BEGINNER_WINDOW: &str = "
-[window]
-# How long a finished key is remembered. It should outlast every way in which a message can come again.
-duration = \"1d\"
-";
-
-const WINDOW: &str = "
-[window]
-# How long a finished key is remembered. It should outlast every way in which a message can come
-# again: the broker's redeliveries, the retries of producers, replays by hand.
-duration = \"7d\"
-";
-
-const ADVANCED_WINDOW: &str = "
-[window]
-# How long a finished key is remembered. It should outlast every way in which a message can come
-# again: the broker's redeliveries, the retries of producers, replays by hand.
-duration = \"7d\"
-# How far inside the window the age gate closes, for clocks that differ.
-margin = \"1m\"
 ";
 
 const KEY: &str = "
@@ -221,21 +246,21 @@ path = \"charged.ndjson\"
 
 const HTTP: &str = "\
 # server.py stands for your provider. Each request has the header Idempotency-Key, the same on every
-# attempt; with class \"keyed\" you declare that the provider heeds it.
+# attempt; with class \"keyed\" you declare that the provider honours it.
 kind = \"http\"
 url = \"http://127.0.0.1:9000/charge\"
 class = \"keyed\"
 ";
 
 const EXEC: &str = "\
-# A process for each message. With class \"keyed\" you declare that it heeds SEMEL_IDEMPOTENCY_KEY.
+# A process for each message. With class \"keyed\" you declare that it honours SEMEL_IDEMPOTENCY_KEY.
 kind = \"exec\"
 command = [\"sh\", \"handler.sh\"]
 class = \"keyed\"
 ";
 
 const JSONL: &str = "\
-# One process for all messages. With class \"keyed\" you declare that it heeds idempotency_key.
+# One process for all messages. With class \"keyed\" you declare that it honours idempotency_key.
 kind = \"exec\"
 protocol = \"jsonl\"
 command = [\"python3\", \"handler.py\"]

@@ -20,7 +20,11 @@ pub(super) fn of(choice: Choice, now: Timestamp) -> Vec<File> {
         EffectKind::Http => Some(("server.py", include_str!("template/server.py"))),
         EffectKind::Exec => Some(("handler.sh", include_str!("template/handler.sh"))),
         EffectKind::Jsonl => Some(("handler.py", include_str!("template/handler.py"))),
-        EffectKind::File | EffectKind::Stdout => None,
+        EffectKind::File
+        | EffectKind::Stdout
+        | EffectKind::Nats
+        | EffectKind::Kafka
+        | EffectKind::Amqp => None,
     };
     let beside = beside.map(|(name, text)| File {
         name,

@@ -52,7 +52,7 @@ impl Entry for KeyEntry {
         Column::state("state"),
         Column::time("since"),
         Column::number("attempts").spare(),
-        Column::number("possible_repeats").spare(),
+        Column::number("possible_repeats").or("repeats").spare(),
         Column::text("reason"),
     ];
     const NONE: &'static str = "no keys";

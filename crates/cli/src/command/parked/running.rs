@@ -197,6 +197,7 @@ struct Print {
 
 impl Print {
     fn report(&self, name: &str, report: &Report, narrator: &Narrator) -> Result<()> {
+        narrator.close();
         let Report { summary, tally } = report;
         let ended = &Ended::from(*summary);
         let text = match self.format {

@@ -207,7 +207,7 @@ fn the_heading_of_a_number_gives_way_before_a_text_does() {
     let columns = const {
         &[
             Column::text("key"),
-            Column::number("possible_repeats"),
+            Column::number("possible_repeats").or("repeats"),
             Column::number("attempts"),
         ]
     };
@@ -216,7 +216,7 @@ fn the_heading_of_a_number_gives_way_before_a_text_does() {
     };
     assert_eq!(
         shown(columns, terminal(33), &[&row]),
-        "KEY        POSSIBL…      ATTEMPTS\npayment-1         0  123456789012\n"
+        "KEY         REPEATS      ATTEMPTS\npayment-1         0  123456789012\n"
     );
     assert_eq!(
         shown(columns, terminal(80), &[&row]),

@@ -239,6 +239,7 @@ impl<S: Store + Clone> Desk<S> {
                 &Event::InDoubt {
                     operation,
                     coordinates,
+                    error,
                 },
             );
         }

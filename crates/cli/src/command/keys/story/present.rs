@@ -250,7 +250,7 @@ fn dead(record: &Record, at: Timestamp, facts: &Facts<'_>) -> Told {
         next.push_str(" Its dead letter stays until somebody replays or drops it.");
         can.push(("look at the message", "dead-letters show"));
         can.push((
-            "after the cause is mended: run it again",
+            "after the cause is fixed: run it again",
             "dead-letters replay",
         ));
         can.push(("leave it undone: drop the message", "dead-letters drop"));

@@ -1,0 +1,41 @@
+//! Operations that are set aside for a person, as they are told.
+
+use semel_core::Operation;
+use semel_core::json::write_string;
+
+/// As what a message is set aside.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Aside {
+    /// Its operation was given up.
+    Dead,
+    /// Nobody knows whether its effect happened.
+    InDoubt,
+}
+
+impl Aside {
+    /// In words.
+    pub(super) const fn text(self) -> &'static str {
+        match self {
+            Self::Dead => "dead",
+            Self::InDoubt => "in doubt",
+        }
+    }
+}
+
+/// An operation as somebody looks for it: by its key, as JSON, or the beginning of its id.
+pub(super) fn named(operation: &Operation) -> String {
+    let key = operation.key.as_str();
+    let literal = if let Some(literal) = key.strip_prefix("json:") {
+        literal.to_owned()
+    } else {
+        let mut literal = Vec::new();
+        write_string(key, &mut literal);
+        String::from_utf8_lossy(&literal).into_owned()
+    };
+    let id = operation.id().to_string();
+    let short = id.get(..SHORT_ID).unwrap_or(&id);
+    format!("key {literal}, operation {short}")
+}
+
+/// Digits of an id that are told.
+const SHORT_ID: usize = 8;
