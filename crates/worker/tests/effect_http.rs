@@ -131,7 +131,6 @@ fn error_of(verdict: &Verdict) -> (&'static str, &str) {
         Verdict::MaybeApplied { error } => ("maybe applied", error),
         Verdict::Away { error } => ("away", error),
         Verdict::Dead { error, .. } => ("dead", error),
-        Verdict::Away { error } => ("away", error),
         Verdict::Broken { error, .. } => ("broken", error),
     }
 }

@@ -172,7 +172,7 @@ async fn an_answer_twice_is_a_fault() {
         | Verdict::Broken { error, .. } => {
             assert!(error.contains("a request that it does not have"), "{error}");
         }
-        Verdict::Dead { error, .. } | Verdict::Away { error } => panic!("{error}"),
+        Verdict::Dead { error, .. } => panic!("{error}"),
     }
 }
 

@@ -37,7 +37,10 @@ trait Place {
 }
 
 /// A proxy, and what moves its bytes.
-struct Way(Proxy, Runtime);
+struct Way(
+    Proxy,
+    #[expect(dead_code, reason = "it lives as long as the proxy")] Runtime,
+);
 
 impl std::ops::Deref for Way {
     type Target = Proxy;

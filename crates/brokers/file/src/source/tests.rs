@@ -21,6 +21,7 @@ async fn next(source: &mut FileSource, max: usize) -> Option<Vec<Delivery>> {
         Fetched::Ended => None,
         Fetched::Revoked(_) => panic!("nobody else reads a file"),
         Fetched::Away(error) => panic!("{error}"),
+        Fetched::Back => panic!("a file is never away"),
     }
 }
 
