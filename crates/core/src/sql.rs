@@ -117,11 +117,11 @@ impl Dialect {
                 Self::Postgres => nested(bytes),
                 Self::Mysql | Self::Sqlite => through(rest, 2, "*/"),
             })),
-            b'$' if self == Self::Postgres => self.dollar(rest),
+            b'$' if self == Self::Postgres => dollar(rest),
             b'?' if self == Self::Mysql => Token::Positional(cut(1)),
             b'?' if self == Self::Sqlite => Token::Positional(cut(1 + digits(&rest[1..]))),
             b'@' if self == Self::Mysql => {
-                let is_part = |letter| self.is_word(letter) || matches!(letter, '@' | '.');
+                let is_part = |letter| is_word(letter) || matches!(letter, '@' | '.');
                 Token::Other(cut(1 + span(&rest[1..], is_part)))
             }
             b':' if matches!(next, Some(b':' | b'=')) => Token::Other(cut(2)),
@@ -151,32 +151,13 @@ impl Dialect {
         }
     }
 
-    /// `$1`, `$tag$ … $tag$`, or a dollar.
-    fn dollar(self, rest: &str) -> Token<'_> {
-        let is_tag = |letter: char| letter.is_alphanumeric() || letter == '_';
-        let number = digits(&rest[1..]);
-        if number > 0 {
-            return Token::Positional(&rest[..=number]);
-        }
-        let begin = 1 + span(&rest[1..], is_tag);
-        if !rest[begin..].starts_with('$') {
-            return Token::Other(&rest[..1]);
-        }
-        let tag = &rest[..=begin];
-        Token::Text(&rest[..through(rest, tag.len(), tag)])
-    }
-
     /// The length of the word that `rest` begins with.
     fn word(self, rest: &str) -> usize {
-        span(rest, |letter| self.is_word(letter)).min(match self {
+        span(rest, is_word).min(match self {
             // A dollar is part of a word and begins none.
             Self::Postgres if rest.starts_with('$') => 0,
             Self::Postgres | Self::Mysql | Self::Sqlite => usize::MAX,
         })
-    }
-
-    fn is_word(self, letter: char) -> bool {
-        letter.is_alphanumeric() || matches!(letter, '_' | '$')
     }
 }
 
@@ -198,6 +179,21 @@ impl<'t> Iterator for Tokens<'t> {
         self.rest = &self.rest[token.text().len()..];
         Some(token)
     }
+}
+
+/// `$1`, `$tag$ … $tag$`, or a dollar.
+fn dollar(rest: &str) -> Token<'_> {
+    let is_tag = |letter: char| letter.is_alphanumeric() || letter == '_';
+    let number = digits(&rest[1..]);
+    if number > 0 {
+        return Token::Positional(&rest[..=number]);
+    }
+    let begin = 1 + span(&rest[1..], is_tag);
+    if !rest[begin..].starts_with('$') {
+        return Token::Other(&rest[..1]);
+    }
+    let tag = &rest[..=begin];
+    Token::Text(&rest[..through(rest, tag.len(), tag)])
 }
 
 /// The length of what ends with the quote before `from`, where two of them stand for one.
@@ -243,6 +239,10 @@ fn through(text: &str, from: usize, end: &str) -> usize {
 /// The length up to the end of the line.
 fn line(text: &str) -> usize {
     through(text, 0, "\n")
+}
+
+fn is_word(letter: char) -> bool {
+    letter.is_alphanumeric() || matches!(letter, '_' | '$')
 }
 
 fn digits(text: &str) -> usize {

@@ -228,10 +228,10 @@ async fn head(mut printer: Printer, header: &Bytes) -> Result<Option<Printer>> {
     }
     let header = header.to_vec();
     let print = tokio::task::spawn_blocking(move || (printer.print(header), printer));
-    let (printed, printer) = print
+    let (result, printer) = print
         .await
         .map_err(|error| Error::new(ErrorKind::Internal, "printing panicked").with_source(error))?;
-    match printed {
+    match result {
         Printed::All => Ok(Some(printer)),
         Printed::Partly { why, .. } => match why {
             Why::Closed | Why::GaveUp => Ok(None),

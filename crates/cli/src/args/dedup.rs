@@ -12,6 +12,10 @@ use semel_worker::dedup::Separator;
 use crate::config::Accepted;
 
 #[derive(Debug, Args)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a flag of its own on the command line"
+)]
 pub(crate) struct Dedup {
     /// Where the lines come from; standard input without it, or with -
     #[arg(value_name = "INPUT")]

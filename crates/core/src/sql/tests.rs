@@ -54,6 +54,7 @@ fn a_backslash_escapes_where_the_dialect_says_so() {
     // Not the end of a word.
     finds(Dialect::Postgres, r"select name'a\', :yes", &["yes"]);
     finds(Dialect::Mysql, r"select 'a\", &[]);
+    finds(Dialect::Mysql, r"select '\é :no', :yes, '\é", &["yes"]);
 }
 
 #[test]

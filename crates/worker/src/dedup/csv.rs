@@ -99,7 +99,7 @@ struct Ends {
     /// Nothing of the next record was seen yet.
     is_between: bool,
     text: Box<[u8]>,
-    ends: Box<[usize]>,
+    fields: Box<[usize]>,
 }
 
 impl Ends {
@@ -108,7 +108,7 @@ impl Ends {
             reader: csv.reader(),
             is_between: true,
             text: vec![0; 16 << 10].into(),
-            ends: vec![0; 1 << 10].into(),
+            fields: vec![0; 1 << 10].into(),
         }
     }
 
@@ -123,7 +123,7 @@ impl Ends {
             // The fields are overwritten: only where the record ends is asked.
             let (result, taken, ..) =
                 self.reader
-                    .read_record(&bytes[at..], &mut self.text, &mut self.ends);
+                    .read_record(&bytes[at..], &mut self.text, &mut self.fields);
             at += taken;
             if result == ReadRecordResult::Record {
                 self.is_between = true;
@@ -197,12 +197,12 @@ impl Splitter {
             take(Piece::Records { block, ends });
         }
         if self.overlong.is_some() || self.filled > self.most_bytes.max(HEAD_BYTES) {
-            let held = &self.block[..self.filled];
+            let part = &self.block[..self.filled];
             let (head, len_bytes, feeds) = self
                 .overlong
                 .take()
-                .unwrap_or_else(|| (Bytes::copy_from_slice(&held[..HEAD_BYTES]), 0, 0));
-            let (len_bytes, feeds) = (len_bytes + held.len() as u64, feeds + feeds_of(held));
+                .unwrap_or_else(|| (Bytes::copy_from_slice(&part[..HEAD_BYTES]), 0, 0));
+            let (len_bytes, feeds) = (len_bytes + part.len() as u64, feeds + feeds_of(part));
             self.overlong = Some((head, len_bytes, feeds));
             self.filled = 0;
             self.seen = 0;

@@ -160,7 +160,7 @@ impl Input {
     ) -> Result<()> {
         let mut splitter = match format {
             Format::Lines(_) => Splitter::Lines(split::Splitter::new(most_bytes)),
-            Format::Csv(csv) => Splitter::Records(csv::Splitter::new(csv, most_bytes)),
+            Format::Csv(csv) => Splitter::Records(Box::new(csv::Splitter::new(csv, most_bytes))),
         };
         let mut wanted = Ok(true);
         while matches!(wanted, Ok(true)) {
@@ -184,7 +184,7 @@ impl Input {
 /// Cuts a stream into lines or records.
 enum Splitter {
     Lines(split::Splitter),
-    Records(csv::Splitter),
+    Records(Box<csv::Splitter>),
 }
 
 impl Splitter {

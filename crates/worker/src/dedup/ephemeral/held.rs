@@ -44,11 +44,8 @@ impl Held {
                     digest,
                     line: self.lines.len(),
                 });
-                if !self
-                    .blocks
-                    .last()
-                    .is_some_and(|block| block.capacity() - block.len() >= text.len())
-                {
+                let last = self.blocks.last();
+                if last.is_none_or(|block| block.capacity() - block.len() < text.len()) {
                     self.blocks
                         .push(Vec::with_capacity(text.len().max(BLOCK_BYTES)));
                 }

@@ -141,7 +141,7 @@ fn many_lines_are_told_apart_as_a_map_of_them_does_it() {
         lines.push(format!(
             "{}-{}",
             state >> 47,
-            "x".repeat((state >> 60) as usize)
+            "x".repeat(usize::try_from(state >> 60).expect("four bits"))
         ));
     }
     let mut counts: HashMap<&str, u64> = HashMap::new();
