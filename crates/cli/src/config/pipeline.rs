@@ -155,7 +155,7 @@ pub(super) fn check_together(fields: &Fields<'_>, pipelines: &[PipelineSettings]
 }
 
 /// `path` with its links resolved as far as it exists, so that one file has one name.
-fn plain(path: &Path) -> PathBuf {
+pub(super) fn plain(path: &Path) -> PathBuf {
     let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     if let Ok(resolved) = absolute.canonicalize() {
         return resolved;
