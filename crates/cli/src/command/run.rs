@@ -5,6 +5,7 @@ mod hindrance;
 mod holding;
 mod restoring;
 mod waiting;
+mod watching;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -33,7 +34,7 @@ use crate::config::{self, Accepted, Cache, Front, PipelineSettings, Settings};
 use crate::narrator::Narrator;
 use crate::place::Place;
 use crate::progress::Bars;
-use crate::status::{self, Counting, Health, Status, probe_store, probe_target};
+use crate::status::{self, Counting, Status};
 use crate::window::Gate;
 use crate::{Exit, output, same_file};
 
@@ -71,13 +72,7 @@ async fn run_all(settings: Settings, arguments: &args::Run) -> Result<Exit> {
     let narrator = Arc::new(Narrator::new(bars.clone(), log));
     let (stop, stopped) = watch::channel(false);
     let mut beside = JoinSet::new();
-    let ready_after = settings.admin.ready_after;
-    let health = Arc::new(Health::new(ready_after, clock.clone()));
-    let shown = settings.store.absolute().to_string();
-    let status = Arc::new(Status::new(stopped.clone(), Arc::clone(&health), shown));
-    for pipeline in &settings.pipelines {
-        status.expects(&pipeline.pipeline.name);
-    }
+    let status = watching::status(&settings, clock.clone(), stopped.clone());
     if let Some(address) = settings.admin.listen {
         beside.spawn(status::serve(address, Arc::clone(&status)).await?);
     }
@@ -91,7 +86,7 @@ async fn run_all(settings: Settings, arguments: &args::Run) -> Result<Exit> {
         accepted,
         clock.clone(),
         &bars,
-        &health,
+        status.health(),
         stopped.clone(),
     );
     let Some(Opened { stores, is_new }) = opened.await? else {
@@ -134,16 +129,8 @@ async fn run_all(settings: Settings, arguments: &args::Run) -> Result<Exit> {
         surroundings.clock.clone(),
         surroundings.entropy.clone(),
     ));
-    beside.spawn(probe_store(
-        stores.clone(),
-        Arc::clone(&breaker),
-        Arc::clone(&health),
-        Arc::clone(&surroundings.observer),
-        probe_every(ready_after),
-    ));
-    if settings.admin.listen.is_some() {
-        watch(&mut beside, &settings, &stores, &status, &surroundings);
-    }
+    let around = &surroundings;
+    watching::begin(&mut beside, &settings, &stores, &status, &breaker, around);
     let mut pipelines = JoinSet::new();
     for (pipeline, outlook) in settings.pipelines.into_iter().zip(outlooks) {
         bars.note(&banner(&pipeline, accepted, outlook));
@@ -199,37 +186,6 @@ fn judged(summaries: &[(Box<str>, Ended)], fail_on: &[FailOn], bars: &Bars) -> E
         }
     }
     exit
-}
-
-/// Looks at what nobody would hear of otherwise: targets of which nothing is asked, and what is set aside.
-fn watch(
-    beside: &mut JoinSet<()>,
-    settings: &Settings,
-    stores: &Stores,
-    status: &Arc<Status>,
-    around: &Surroundings,
-) {
-    let pipelines = settings.pipelines.iter().map(|it| &it.pipeline);
-    let counted = pipelines.map(|it| (it.name.clone(), it.scope.clone()));
-    let (counted, store) = (counted.collect(), stores.store.clone());
-    let counting = Arc::clone(status);
-    beside.spawn(async move { counting.aside().count(store, counted).await });
-    for pipeline in &settings.pipelines {
-        if let EffectSettings::Http(settings_of_target, _) = &pipeline.effect {
-            beside.spawn(probe_target(
-                settings_of_target.clone(),
-                pipeline.pipeline.name.clone(),
-                Arc::clone(status.health()),
-                Arc::clone(&around.observer),
-                probe_every(settings.admin.ready_after),
-            ));
-        }
-    }
-}
-
-/// Three times within the time after which silence counts.
-fn probe_every(ready_after: Duration) -> Duration {
-    ready_after / 3
 }
 
 /// Waits for all of them; one that fails ends the others. What came of them, and the first failure.

@@ -9,6 +9,7 @@ use semel_core::sql::Dialect;
 
 use super::fields::Fields;
 use super::paths;
+use super::pipeline::plain;
 use super::refusal::Refusal;
 use super::suggest::suggestion;
 use super::tree::Origin;
@@ -59,15 +60,10 @@ impl StoreUrl {
 
     /// The same with its whole path.
     pub(crate) fn absolute(&self) -> Self {
-        let whole = |path: &Path| {
-            let whole = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
-            // Without what stands for the folder itself.
-            whole.components().collect()
-        };
         match self {
             Self::Memory | Self::Server(_) => self.clone(),
-            Self::Embedded(path) => Self::Embedded(whole(path)),
-            Self::Sqlite(path) => Self::Sqlite(whole(path)),
+            Self::Embedded(path) => Self::Embedded(plain(path)),
+            Self::Sqlite(path) => Self::Sqlite(plain(path)),
         }
     }
 

@@ -88,7 +88,8 @@ impl<'a> Decision<'a> {
         };
         let is_one = decision.goes_on(event)
             || decision.ends_badly(event)
-            || decision.is_of_an_outage(event);
+            || decision.is_of_an_outage(event)
+            || decision.is_of_a_connection(event);
         decision.message = message(decision.name);
         is_one.then_some(decision)
     }
@@ -310,6 +311,42 @@ impl<'a> Decision<'a> {
                 let lasted = lasted_text(lasted);
                 self.says(format!("the store answers again after {lasted}"));
             }
+            Event::DeadLetterRefused { coordinates, error } => {
+                self.name = "dead_letter_refused";
+                self.coordinates = Some(coordinates);
+                self.error = Some(error.to_string());
+                self.code = Some(error.code().as_str());
+                self.warns(format!(
+                    "the dead letter of {coordinates} stays in the store alone: {error} [{}]",
+                    error.code()
+                ));
+            }
+            Event::Revoked {
+                deliveries,
+                given_back,
+            } => {
+                self.name = "revoked";
+                self.says(format!(
+                    "{deliveries} deliveries go to another worker; {given_back} of them had not begun"
+                ));
+            }
+            Event::Unprotected { operation, attempt } => {
+                let operation = self.concerns("unprotected", operation);
+                self.attempt = Some(attempt);
+                self.warns(format!(
+                    "unprotected: attempt {attempt} without a claim, since the store is away (operation \
+                     {operation})"
+                ));
+            }
+            // Housekeeping is no decision about a message.
+            _ => return false,
+        }
+        true
+    }
+
+    /// Who is not reached, and who is again.
+    fn is_of_a_connection(&mut self, event: &Event<'a>) -> bool {
+        match *event {
             Event::SourceAway { error } => {
                 self.name = "source_away";
                 self.error = Some(error.to_string());
@@ -358,34 +395,6 @@ impl<'a> Decision<'a> {
                 self.wait = Some(Span(lasted));
                 self.says(format!("goes on after {}", wait_text(lasted)));
             }
-            Event::DeadLetterRefused { coordinates, error } => {
-                self.name = "dead_letter_refused";
-                self.coordinates = Some(coordinates);
-                self.error = Some(error.to_string());
-                self.code = Some(error.code().as_str());
-                self.warns(format!(
-                    "the dead letter of {coordinates} stays in the store alone: {error} [{}]",
-                    error.code()
-                ));
-            }
-            Event::Revoked {
-                deliveries,
-                given_back,
-            } => {
-                self.name = "revoked";
-                self.says(format!(
-                    "{deliveries} deliveries go to another worker; {given_back} of them had not begun"
-                ));
-            }
-            Event::Unprotected { operation, attempt } => {
-                let operation = self.concerns("unprotected", operation);
-                self.attempt = Some(attempt);
-                self.warns(format!(
-                    "unprotected: attempt {attempt} without a claim, since the store is away (operation \
-                     {operation})"
-                ));
-            }
-            // Housekeeping is no decision about a message.
             _ => return false,
         }
         true

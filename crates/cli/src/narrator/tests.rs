@@ -199,3 +199,54 @@ fn a_store_that_answers_again_is_good_news() {
     let decision = Decision::of("payments", &event, None).expect("a decision");
     assert_eq!(decision.level(), output::Level::Info);
 }
+
+#[test]
+fn an_outage_is_told_once_and_so_is_its_end() {
+    let log = Log {
+        format: LogFormat::Off,
+        level: LogLevel::Attention,
+    };
+    let narrator = Narrator::new(Bars::new(), log);
+    let error = Error::new(ErrorKind::Unavailable, "gone");
+    let full = Error::new(ErrorKind::Unavailable, "full").with_code(Code::TargetUnavailable);
+    let busy = Error::new(ErrorKind::Throttled, "busy");
+    let (wait, lasted) = (Duration::ZERO, Duration::from_secs(8));
+    let cause = Pause::TargetAway;
+    let told = |pipeline: &str, event: Event<'_>| narrator.is_news(pipeline, &event);
+    let (away, back) = (
+        || Event::SourceAway { error: &error },
+        || Event::SourceBack { lasted },
+    );
+    assert!(!told("p", back()), "nobody has heard of it");
+    for _ in 0..2 {
+        assert!(told("p", away()));
+        assert!(!told("p", away()));
+        assert!(told("p", back()));
+        assert!(!told("p", back()));
+    }
+    assert!(told("q", away()), "of each pipeline");
+    // A probe finds it, a message meets it, and whoever paused tells of the end.
+    let target = || Event::TargetAway {
+        error: &error,
+        wait,
+    };
+    assert!(told("p", target()));
+    let paused = || Event::Paused {
+        cause,
+        error: "gone",
+        wait,
+    };
+    assert!(!told("p", paused()));
+    assert!(told("p", Event::Resumed { cause, lasted }));
+    assert!(!told("p", Event::TargetBack { lasted }));
+    assert!(told("p", paused()));
+    // The breaker tells of a store; nobody else tells of an output, or of a store that refuses for load.
+    let failed = |error| Event::StoreFailed { error, wait };
+    assert!(!told("q", failed(&error)));
+    assert!(told("q", failed(&busy)));
+    assert!(told("q", failed(&full)));
+    assert!(!told("q", failed(&full)));
+    assert_eq!(lasted_text(Duration::from_millis(12_345)), "12 s");
+    assert_eq!(lasted_text(Duration::from_millis(8_140)), "8.1 s");
+    assert_eq!(lasted_text(Duration::from_millis(340)), "340 ms");
+}

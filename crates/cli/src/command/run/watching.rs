@@ -1,0 +1,82 @@
+//! Looks at what nobody would hear of otherwise: a store and targets of which nothing is asked, and what is set aside.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use semel_core::Clock;
+use semel_engine::consumer::Surroundings;
+use semel_engine::layer::outage::Breaker;
+use semel_worker::run::Stores;
+use semel_worker::settings::EffectSettings;
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+
+use crate::config::Settings;
+use crate::status::{Health, Status, probe_store, probe_target};
+
+/// How a worker is that has yet to begin.
+pub(super) fn status(
+    settings: &Settings,
+    clock: Arc<dyn Clock>,
+    is_stopped: watch::Receiver<bool>,
+) -> Arc<Status> {
+    let health = Health::new(settings.admin.ready_after, clock);
+    let store = settings.store.absolute().to_string();
+    let status = Status::new(is_stopped, Arc::new(health), store);
+    for pipeline in &settings.pipelines {
+        status.expects(&pipeline.pipeline.name);
+    }
+    Arc::new(status)
+}
+
+/// Begins to look. The store is always asked, so that the end of its outage is told; all else only where somebody can
+/// ask how the worker is.
+pub(super) fn begin(
+    beside: &mut JoinSet<()>,
+    settings: &Settings,
+    stores: &Stores,
+    status: &Arc<Status>,
+    breaker: &Arc<Breaker>,
+    around: &Surroundings,
+) {
+    let every = settings.admin.ready_after / TIMES_WITHIN;
+    beside.spawn(probe_store(
+        stores.clone(),
+        Arc::clone(breaker),
+        Arc::clone(status.health()),
+        Arc::clone(&around.observer),
+        every,
+    ));
+    if settings.admin.listen.is_some() {
+        look(beside, settings, stores, status, around, every);
+    }
+}
+
+fn look(
+    beside: &mut JoinSet<()>,
+    settings: &Settings,
+    stores: &Stores,
+    status: &Arc<Status>,
+    around: &Surroundings,
+    every: Duration,
+) {
+    let pipelines = settings.pipelines.iter().map(|it| &it.pipeline);
+    let counted = pipelines.map(|it| (it.name.clone(), it.scope.clone()));
+    let (counted, store) = (counted.collect(), stores.store.clone());
+    let counting = Arc::clone(status);
+    beside.spawn(async move { counting.aside().count(store, counted).await });
+    for pipeline in &settings.pipelines {
+        if let EffectSettings::Http(target, _) = &pipeline.effect {
+            beside.spawn(probe_target(
+                target.clone(),
+                pipeline.pipeline.name.clone(),
+                Arc::clone(status.health()),
+                Arc::clone(&around.observer),
+                every,
+            ));
+        }
+    }
+}
+
+/// So often is asked before silence counts.
+const TIMES_WITHIN: u32 = 3;
