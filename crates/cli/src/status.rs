@@ -1,6 +1,7 @@
 //! How a worker is: whether it is ready, what it still does before, and its counts.
 
 mod metrics;
+mod owner;
 mod server;
 
 pub(crate) use server::serve;

@@ -182,6 +182,7 @@ macro_rules! pages {
 const PAGES: &[(&str, &str)] = pages![
     "birth-invalid",
     "birth-missing",
+    "address-in-use",
     "claim-lost",
     "config-syntax",
     "config-unknown-key",
