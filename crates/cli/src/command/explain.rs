@@ -180,9 +180,9 @@ macro_rules! pages {
 
 /// Every code with its page, in alphabetical order.
 const PAGES: &[(&str, &str)] = pages![
+    "address-in-use",
     "birth-invalid",
     "birth-missing",
-    "address-in-use",
     "claim-lost",
     "config-syntax",
     "config-unknown-key",

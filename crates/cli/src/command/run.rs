@@ -124,7 +124,7 @@ async fn run_all(settings: Settings, format: Output, log: Log) -> Result<Exit> {
         surroundings.entropy.clone(),
     ));
     let mut pipelines = JoinSet::new();
-    for (pipeline, outlook) in settings.pipelines.into_iter().zip(outlooks) {
+    for (pipeline, (outlook, away)) in settings.pipelines.into_iter().zip(outlooks) {
         bars.note(&banner(&pipeline, accepted, outlook));
         let outage = Policy::sharing(&breaker, pipeline.layers.fail);
         let progress = bars.of(&pipeline.pipeline.name);
@@ -140,7 +140,7 @@ async fn run_all(settings: Settings, format: Output, log: Log) -> Result<Exit> {
         };
         let guard = (outlook == Outlook::Away).then(|| {
             let clock = surroundings.clock.clone();
-            Guard::new(pipeline.clone(), clock, bars.clone())
+            Guard::new(pipeline.clone(), clock, bars.clone(), away)
         });
         let stores = stores.clone();
         let watched = Watched {

@@ -32,9 +32,9 @@ mod transaction;
 mod transfer;
 
 pub use config::{Options, check_url};
+pub use deadpool_postgres::tokio_postgres;
 pub use inbox::Inbox;
 pub use look::{Looked, look, migrate};
-pub use deadpool_postgres::tokio_postgres;
 pub use store::PostgresStore;
 
 /// The format of the tables that this version makes.

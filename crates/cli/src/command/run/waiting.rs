@@ -12,6 +12,8 @@ use crate::assemble;
 use crate::config::{Accepted, StoreUrl};
 use crate::progress::Bars;
 
+use super::guarded::PROMPT;
+
 /// Opens the store. One on a server that is away is told once and tried again until it is there; none where
 /// a stop was asked for before.
 ///
@@ -25,10 +27,21 @@ pub(super) async fn store(
 ) -> Result<Option<Stores>> {
     let mut away_since = None;
     loop {
-        let opened = tokio::select! {
-            biased;
-            _ = stop.wait_for(|is_asked| *is_asked) => return Ok(None),
-            opened = assemble::store(url, accepted, Arc::clone(&clock)) => opened,
+        let opening = assemble::store(url, accepted, Arc::clone(&clock));
+        tokio::pin!(opening);
+        let opened = loop {
+            let is_to_tell = url.is_server() && away_since.is_none();
+            tokio::select! {
+                biased;
+                _ = stop.wait_for(|is_asked| *is_asked) => return Ok(None),
+                opened = &mut opening => break opened,
+                () = sleep(PROMPT), if is_to_tell => {
+                    away_since = Some(Instant::now());
+                    let silent = format!("no answer within {} s", PROMPT.as_secs());
+                    let silent = Error::new(ErrorKind::Unavailable, silent);
+                    tell(url, silent.with_code(Code::StoreUnavailable), bars);
+                }
+            }
         };
         match opened {
             Ok(stores) => {
@@ -40,8 +53,7 @@ pub(super) async fn store(
             Err(error) if url.is_server() && is_away(&error) => {
                 if away_since.is_none() {
                     away_since = Some(Instant::now());
-                    let error = assemble::at_store(url, error);
-                    bars.warning(&format!("{error} [{}]; trying again", error.code()));
+                    tell(url, error, bars);
                 }
             }
             Err(error) => return Err(assemble::at_store(url, error)),
@@ -52,6 +64,11 @@ pub(super) async fn store(
             () = sleep(RETRY) => {}
         }
     }
+}
+
+fn tell(url: &StoreUrl, error: Error, bars: &Bars) {
+    let error = assemble::at_store(url, error);
+    bars.warning(&format!("{error} [{}]; trying again", error.code()));
 }
 
 fn tell_return(bars: &Bars, since: Instant) {
