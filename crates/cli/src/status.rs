@@ -3,6 +3,7 @@
 mod aside;
 mod health;
 mod metrics;
+mod owner;
 mod probe;
 mod server;
 

@@ -38,6 +38,8 @@ pub enum Code {
     StoreFull,
     /// A flush failed; the store refuses further writes until it is opened anew.
     StorePoisoned,
+    /// Another program listens at the address.
+    AddressInUse,
     /// The source cannot be opened or read.
     SourceUnavailable,
     /// The target of an effect cannot be opened or written.
@@ -93,6 +95,7 @@ impl Code {
         Self::StoreReadOnly,
         Self::StoreFull,
         Self::StorePoisoned,
+        Self::AddressInUse,
         Self::SourceUnavailable,
         Self::TargetUnavailable,
         Self::TargetAway,
@@ -131,6 +134,7 @@ impl Code {
             Self::StoreReadOnly => "store-read-only",
             Self::StoreFull => "store-full",
             Self::StorePoisoned => "store-poisoned",
+            Self::AddressInUse => "address-in-use",
             Self::SourceUnavailable => "source-unavailable",
             Self::TargetUnavailable => "target-unavailable",
             Self::TargetAway => "target-away",

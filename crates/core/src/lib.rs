@@ -28,6 +28,7 @@ pub mod audit;
 pub mod birth;
 pub mod claim;
 pub mod code;
+pub mod connection;
 pub mod decide;
 pub mod entity;
 pub mod error;

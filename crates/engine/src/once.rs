@@ -32,6 +32,7 @@ mod error;
 mod failure;
 mod flight;
 mod hub;
+pub mod inbox;
 mod key;
 mod op;
 mod outcome;

@@ -79,7 +79,7 @@ impl Semel {
     }
 
     /// Runs `effect` for each item, many keys in one round trip; the shortest form of
-    /// [`Declared::batch`]. Results in the order of the items.
+    /// [`Declared::once_batch`]. Results in the order of the items.
     ///
     /// # Errors
     ///
@@ -99,7 +99,7 @@ impl Semel {
         F: FnMut(Op, I) -> Fut + Send + 'static,
         Fut: Future<Output = Result<T, Failure>> + Send + 'static,
     {
-        self.operation(name).batch(items).each(effect)
+        self.operation(name).once_batch(items, effect)
     }
 
     /// The operation of that name: to say how it is run, and to run it.

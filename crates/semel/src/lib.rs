@@ -18,6 +18,8 @@
 
 mod builder;
 mod handle;
+#[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
+mod inbox;
 #[cfg(any(
     feature = "sqlx-mysql",
     feature = "sqlx-postgres",
@@ -77,6 +79,52 @@ pub use semel_core::{
 #[doc(inline)]
 pub use semel_core::{decide, port};
 
+/// Layers over a store, to be handed to [`Semel::with_store`]: [`Tiered`](layer::tiered::Tiered) answers
+/// duplicates of finished keys from memory, [`Guarded`](layer::outage::Guarded) leaves a store alone that
+/// does not answer.
+///
+/// ```
+/// use std::sync::Arc;
+/// use semel::layer::{outage, tiered};
+/// use semel::{Semel, SystemClock, SystemEntropy, Unobserved};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), semel::OnceError> {
+/// let clock = Arc::new(SystemClock::new());
+/// let store = Arc::new(semel::memory::MemoryStore::new(clock.clone()));
+/// let breaker = outage::Breaker::new(outage::Settings::default(), clock.clone(), Arc::new(SystemEntropy));
+/// let store = outage::Guarded::new(store, Arc::new(breaker), Arc::new(Unobserved));
+/// let store = tiered::Tiered::new(store, tiered::Settings::default(), clock);
+/// let semel = Semel::with_store(store);
+/// let receipt = semel.once("charge", "pay-1", async |_| Ok(42)).await?;
+/// assert_eq!(*receipt.value(), 42);
+/// # Ok(())
+/// # }
+/// ```
+pub mod layer {
+    /// A local cache of completed records.
+    pub mod tiered {
+        #[doc(inline)]
+        pub use semel_engine::layer::tiered::{Settings, Statistics, Tiered};
+    }
+
+    /// A breaker between callers and a store that does not answer.
+    pub mod outage {
+        #[doc(inline)]
+        pub use semel_engine::layer::outage::{
+            Breaker, Entry, Guarded, Permit, Settings, Status, Turn,
+        };
+    }
+}
+
+/// The drivers whose transactions the inboxes work in, in the versions that they are of.
+#[cfg(feature = "mysql")]
+pub use semel_store_mysql::mysql_async;
+#[cfg(feature = "postgres")]
+pub use semel_store_postgres::tokio_postgres;
+#[cfg(feature = "sqlite")]
+pub use semel_store_sqlite::rusqlite;
+
 /// The reference store: exact, in memory, forgets at exit.
 pub mod memory {
     #[doc(inline)]
@@ -94,7 +142,9 @@ pub mod embedded {
 #[cfg(feature = "sqlite")]
 pub mod sqlite {
     #[doc(inline)]
-    pub use semel_store_sqlite::{Inbox, Options, SqliteStore};
+    pub use crate::inbox::sqlite::Inbox;
+    #[doc(inline)]
+    pub use semel_store_sqlite::{Options, SqliteStore};
 }
 
 /// Records in a PostgreSQL database, for any number of processes, and in the transactions of whoever
@@ -102,7 +152,9 @@ pub mod sqlite {
 #[cfg(feature = "postgres")]
 pub mod postgres {
     #[doc(inline)]
-    pub use semel_store_postgres::{Inbox, Options, PostgresStore};
+    pub use crate::inbox::postgres::Inbox;
+    #[doc(inline)]
+    pub use semel_store_postgres::{Options, PostgresStore};
 }
 
 /// Records in a MySQL or MariaDB database, for any number of processes, and in the transactions of
@@ -110,7 +162,9 @@ pub mod postgres {
 #[cfg(feature = "mysql")]
 pub mod mysql {
     #[doc(inline)]
-    pub use semel_store_mysql::{Inbox, MysqlStore, Options};
+    pub use crate::inbox::mysql::Inbox;
+    #[doc(inline)]
+    pub use semel_store_mysql::{MysqlStore, Options};
 }
 
 /// Records in Redis or Valkey, for any number of processes and short windows.

@@ -4,6 +4,9 @@
 //! hold no connection, and cost nothing to clone. What they decide is decided where the inbox of the
 //! store's own driver decides it, with the same statements.
 //!
+//! *In one call*: `once` admits, runs your effect and completes; you commit. The steps of the same, where
+//! you need them apart:
+//!
 //! *Inline*: admit, change, complete and commit in one transaction; whoever has the same key waits for
 //! the commit. *Leased*, where the work takes long: admit and commit; later, in a second transaction,
 //! change, complete and commit. A completion whose claim was lost is
@@ -15,6 +18,7 @@
 
 #[cfg(feature = "sqlx-mysql")]
 mod mysql;
+mod once;
 #[cfg(feature = "sqlx-postgres")]
 mod postgres;
 #[cfg(feature = "sqlx-sqlite")]

@@ -25,6 +25,15 @@ async fn a_handle_is_cheap_to_share_and_a_call_can_be_spawned() {
     assert!(spawned.is_ok());
     is_sent(&operation.once_retrying("b", |_| async { Ok(()) }));
     is_sent(&operation.batch([("c", ())]).each(async |_, ()| Ok(())));
+    // The same verb on both.
+    let batches = [
+        semel.once_batch("charge", [("d", 4)], async |_, item| Ok(item)),
+        operation.once_batch([("d", 4)], async |_, _| Ok(0)),
+    ];
+    for batch in batches {
+        let value = batch.await.remove(0).map(Receipt::into_value);
+        assert_eq!(value.expect("a value"), 4);
+    }
     let error = semel
         .once("", "a", async |_| Ok(()))
         .await
@@ -171,4 +180,20 @@ async fn an_effect_that_blocks_its_thread_is_given_up_in_time() {
         .send(())
         .expect("the effect still blocks its thread");
     semel.close().await;
+}
+
+/// Another version of a driver than an inbox takes does not even build, so the page has to be right.
+#[test]
+fn the_versions_of_the_drivers_are_named() {
+    let manifest = include_str!("../../../Cargo.toml");
+    let page = include_str!("../README.md");
+    for driver in ["rusqlite", "tokio-postgres", "mysql_async"] {
+        let line = manifest
+            .lines()
+            .find(|line| line.starts_with(&format!("{driver} = ")));
+        let version = line.and_then(|line| line.split('"').nth(1));
+        let version: Vec<_> = version.expect("a version").split('.').take(2).collect();
+        let named = format!("`{driver}` {}", version.join("."));
+        assert!(page.contains(&named), "{named}");
+    }
 }

@@ -4,9 +4,9 @@
 use std::time::Duration;
 
 use lapin::ErrorKind as Driver;
-use semel_core::{Error, ErrorKind};
+use semel_core::{Error, ErrorKind, connection};
 
-use crate::place::Place;
+use crate::place::{OPEN, Place};
 
 /// How long a caller had better wait.
 pub(crate) const RETRY: Duration = Duration::from_secs(1);
@@ -73,7 +73,10 @@ fn unreached(place: &Place, error: &lapin::Error) -> Error {
             ),
         );
     }
-    away(place, format!("the broker at {place} cannot be reached"))
+    // Refused, unresolved, no route: as the system says it.
+    let why = connection::cause(error).map(|why| format!(": {why}"));
+    let why = why.unwrap_or_default();
+    away(place, format!("RabbitMQ cannot be reached at {place}{why}"))
 }
 
 /// Whether something was there, and not what was looked for: it said something else, or hung up.
@@ -157,14 +160,16 @@ pub(crate) fn of_exchange(place: &Place, exchange: &str, error: lapin::Error) ->
             place,
             format!("the exchange {exchange:?} cannot be published to like this"),
         ),
-        _ => away(place, format!("the broker at {place} cannot be reached")),
+        _ => away(place, format!("RabbitMQ cannot be reached at {place}")),
     };
     made.with_source(error)
 }
 
 /// Nobody answers.
 pub(crate) fn silent(place: &Place) -> Error {
-    away(place, format!("the broker at {place} does not answer"))
+    let patience = OPEN.as_secs();
+    let words = format!("RabbitMQ cannot be reached at {place}: no answer within {patience} s");
+    away(place, words)
 }
 
 /// For a while; nothing was done.

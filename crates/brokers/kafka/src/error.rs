@@ -29,7 +29,6 @@ pub(crate) fn away(code: RDKafkaErrorCode, options: &Options, trouble: &Trouble)
         RDKafkaErrorCode::ClusterAuthorizationFailed => {
             "the user may not use the cluster; grant IdempotentWrite on it"
         }
-        RDKafkaErrorCode::Resolve => "the name of a broker is not known; correct `brokers`",
         RDKafkaErrorCode::FencedInstanceId => {
             "another member has the same group.instance.id; give each its own"
         }
@@ -38,7 +37,11 @@ pub(crate) fn away(code: RDKafkaErrorCode, options: &Options, trouble: &Trouble)
         }
         code => trouble.why(code).unwrap_or(NOBODY),
     };
-    Error::new(ErrorKind::Unavailable, format!("{what}: {why}"))
+    let message = match trouble.unreached(code) {
+        Some(why) => format!("Kafka cannot be reached at {what}: {why}"),
+        None => format!("{what}: {why}"),
+    };
+    Error::new(ErrorKind::Unavailable, message)
         .with_code(Code::SourceUnavailable)
         .not_applied()
         .retry_after(RETRY)

@@ -75,14 +75,25 @@ fn one(
         let code = error.rdkafka_error_code().unwrap_or(RDKafkaErrorCode::Fail);
         // What was said meanwhile is heard by whoever polls.
         for _ in 0..LISTEN {
-            if watch.0.why(code).is_some() {
+            if watch.0.why(code).is_some() || watch.0.unreached(code).is_some() {
                 break;
             }
             let _ = consumer.poll(Duration::from_millis(10));
         }
         away(code, options, &watch.0)
     };
-    let metadata = consumer.fetch_metadata(Some(topic), PATIENCE);
+    let metadata = consumer.fetch_metadata(Some(topic), SOON).or_else(|error| {
+        // What was said meanwhile is heard by whoever polls, one thing a time.
+        for _ in 0..LISTEN {
+            if watch.0.is_plain() {
+                return Err(error);
+            }
+            if consumer.poll(Duration::from_millis(10)).is_none() {
+                break;
+            }
+        }
+        consumer.fetch_metadata(Some(topic), PATIENCE.saturating_sub(SOON))
+    });
     let metadata = metadata.map_err(|error| unanswered(&error))?;
     let found = metadata.topics().first();
     if let Some(code) = found.and_then(MetadataTopic::error) {
@@ -305,6 +316,8 @@ fn millis(settings: &Settings, name: &str) -> Option<Duration> {
     Some(Duration::from_millis(millis))
 }
 
+/// How long an answer usually takes, and after which it is plain that there is nobody.
+const SOON: Duration = Duration::from_secs(1);
 /// How long the cluster may take for one answer.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// How many times a hundredth of a second the cause of a failure is listened for.

@@ -140,9 +140,12 @@ impl KafkaSink {
         let looked = tokio::task::spawn_blocking(look).await;
         let away = || {
             let brokers = &self.brokers;
-            let why = self.watch.0.why(RDKafkaErrorCode::AllBrokersDown);
-            let why = why.unwrap_or(NOBODY);
-            Error::new(ErrorKind::Unavailable, format!("{brokers}: {why}"))
+            let (trouble, down) = (&self.watch.0, RDKafkaErrorCode::AllBrokersDown);
+            let message = match trouble.unreached(down) {
+                Some(why) => format!("Kafka cannot be reached at {brokers}: {why}"),
+                None => format!("{brokers}: {}", trouble.why(down).unwrap_or(NOBODY)),
+            };
+            Error::new(ErrorKind::Unavailable, message)
                 .with_code(Code::TargetUnavailable)
                 .not_applied()
         };

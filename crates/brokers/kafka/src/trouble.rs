@@ -1,6 +1,7 @@
 //! Why no connection to the cluster comes about. librdkafka tells the cause in words, beside a code that says
 //! little, and behind it only that no broker is there.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -12,6 +13,8 @@ use tokio::time::Instant;
 #[derive(Default)]
 pub(crate) struct Trouble {
     last: Mutex<Option<(Cause, Instant)>>,
+    /// Whether it said that no broker is there.
+    all_are_down: AtomicBool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,14 +33,24 @@ enum Cause {
     Login,
     /// The broker does not know this way of logging in.
     Mechanism,
+    /// Nobody listens there.
+    Refused,
+    /// The name of the host is nobody's.
+    Unresolved,
+    /// No way leads there.
+    NoRoute,
+    /// Somebody may listen, and says nothing.
+    Silent,
 }
 
 impl Trouble {
     /// Takes note of what librdkafka says.
     pub(crate) fn note(&self, error: &KafkaError, reason: &str) {
-        let cause = error
-            .rdkafka_error_code()
-            .and_then(|code| cause(code, reason));
+        let code = error.rdkafka_error_code();
+        if code == Some(RDKafkaErrorCode::AllBrokersDown) {
+            self.all_are_down.store(true, Ordering::Relaxed);
+        }
+        let cause = code.and_then(|code| cause(code, reason));
         if let Some(cause) = cause {
             *self.lock() = Some((cause, Instant::now()));
         }
@@ -47,7 +60,19 @@ impl Trouble {
     pub(crate) fn why(&self, code: RDKafkaErrorCode) -> Option<&'static str> {
         let last = *self.lock();
         let (cause, _) = last.filter(|(_, at)| says_little(code) && at.elapsed() < KEPT)?;
-        Some(cause.words())
+        Some(cause.words()).filter(|_| !cause.is_of_the_way())
+    }
+
+    /// Why no broker is there, where that is all there is to say.
+    pub(crate) fn unreached(&self, code: RDKafkaErrorCode) -> Option<&'static str> {
+        let last = *self.lock();
+        let (cause, _) = last.filter(|(_, at)| says_little(code) && at.elapsed() < KEPT)?;
+        Some(cause.words()).filter(|_| cause.is_of_the_way())
+    }
+
+    /// Whether no broker is there, and it is known why: no waiting tells more.
+    pub(crate) fn is_plain(&self) -> bool {
+        self.all_are_down.load(Ordering::Relaxed) && self.lock().is_some()
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Option<(Cause, Instant)>> {
@@ -76,6 +101,7 @@ fn says_little(code: RDKafkaErrorCode) -> bool {
             | RDKafkaErrorCode::AllBrokersDown
             | RDKafkaErrorCode::BrokerTransportFailure
             | RDKafkaErrorCode::OperationTimedOut
+            | RDKafkaErrorCode::Resolve
     )
 }
 
@@ -109,7 +135,19 @@ fn cause(code: RDKafkaErrorCode, reason: &str) -> Option<Cause> {
     if says(&["ssl listener", "might require sasl"]) {
         return Some(Cause::Encrypted);
     }
-    (code == RDKafkaErrorCode::SSL).then_some(Cause::Handshake)
+    if code == RDKafkaErrorCode::SSL {
+        return Some(Cause::Handshake);
+    }
+    if code == RDKafkaErrorCode::Resolve || says(&["failed to resolve"]) {
+        return Some(Cause::Unresolved);
+    }
+    if says(&["connection refused"]) {
+        return Some(Cause::Refused);
+    }
+    if says(&["no route to host", "network is unreachable"]) {
+        return Some(Cause::NoRoute);
+    }
+    says(&["timed out"]).then_some(Cause::Silent)
 }
 
 impl Cause {
@@ -139,7 +177,19 @@ impl Cause {
             Self::Mechanism => {
                 "the cluster does not know this way of logging in; correct sasl.mechanism"
             }
+            Self::Refused => "connection refused",
+            Self::Unresolved => "the name does not resolve",
+            Self::NoRoute => "no route to the host",
+            Self::Silent => "no answer in time",
         }
+    }
+
+    /// Whether the broker itself was never met.
+    const fn is_of_the_way(self) -> bool {
+        matches!(
+            self,
+            Self::Refused | Self::Unresolved | Self::NoRoute | Self::Silent
+        )
     }
 }
 
@@ -199,6 +249,40 @@ mod tests {
             assert!(told.contains(words), "{reason}: {told}");
         }
         assert_eq!(told(lost, "Connection refused"), None);
+    }
+
+    #[test]
+    fn a_way_that_leads_nowhere_is_told_as_such() {
+        let (lost, down) = (
+            RDKafkaErrorCode::BrokerTransportFailure,
+            RDKafkaErrorCode::AllBrokersDown,
+        );
+        for (code, reason, words) in [
+            (
+                lost,
+                "127.0.0.1:1/bootstrap: Connect to ipv4#127.0.0.1:1 failed: Connection refused (after 0ms)",
+                "connection refused",
+            ),
+            (
+                RDKafkaErrorCode::Resolve,
+                "Failed to resolve 'nohost.invalid:1': Name or service not known",
+                "the name does not resolve",
+            ),
+            (
+                lost,
+                "Connection setup timed out in state CONNECT",
+                "no answer in time",
+            ),
+        ] {
+            let trouble = Trouble::default();
+            trouble.note(&KafkaError::Global(code), reason);
+            assert!(!trouble.is_plain(), "another broker may be there");
+            trouble.note(&KafkaError::Global(down), "1/1 brokers are down");
+            assert_eq!(trouble.unreached(down), Some(words), "{reason}");
+            assert!(trouble.is_plain());
+            let right = RDKafkaErrorCode::GroupAuthorizationFailed;
+            assert_eq!(trouble.unreached(right), None);
+        }
     }
 
     #[test]

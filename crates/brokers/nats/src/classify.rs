@@ -6,7 +6,7 @@ use async_nats::jetstream;
 use async_nats::jetstream::ErrorCode;
 use async_nats::{ConnectError, ConnectErrorKind};
 use semel_core::code::Code;
-use semel_core::{Error, ErrorKind};
+use semel_core::{Error, ErrorKind, connection};
 
 /// When to try again what a broker could not do.
 const AGAIN: Duration = Duration::from_secs(1);
@@ -54,7 +54,12 @@ pub(crate) fn connecting(code: Code, servers: &str, error: ConnectError) -> Erro
         | ConnectErrorKind::TimedOut
         | ConnectErrorKind::Io
         | ConnectErrorKind::MaxReconnects => {
-            away(code, format!("cannot connect to {servers}")).with_source(error)
+            let why = connection::cause(&error).unwrap_or(match error.kind() {
+                ConnectErrorKind::Dns => "the name does not resolve".into(),
+                ConnectErrorKind::TimedOut => "no answer in time".into(),
+                _ => "no connection came about".into(),
+            });
+            away(code, format!("NATS cannot be reached at {servers}: {why}")).with_source(error)
         }
     }
 }

@@ -219,7 +219,10 @@ impl Sink for NatsSink {
             Ok(Ok(link)) => link,
             Ok(Err(error)) => return vec![Err(error); batch.len()],
             Err(_) => {
-                let error = away(CODE, format!("cannot connect to {}", self.address.name));
+                let (place, waited) = (&self.address.name, self.options.timeout);
+                let message =
+                    format!("NATS cannot be reached at {place}: no answer within {waited:?}");
+                let error = away(CODE, message);
                 return vec![Err(error); batch.len()];
             }
         };

@@ -200,6 +200,7 @@ macro_rules! pages {
 
 /// Every code with its page, in alphabetical order.
 const PAGES: &[(&str, &str)] = pages![
+    "address-in-use",
     "birth-invalid",
     "birth-missing",
     "claim-lost",

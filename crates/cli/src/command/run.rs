@@ -132,7 +132,7 @@ async fn run_all(settings: Settings, arguments: &args::Run) -> Result<Exit> {
     let around = &surroundings;
     watching::begin(&mut beside, &settings, &stores, &status, &breaker, around);
     let mut pipelines = JoinSet::new();
-    for (pipeline, outlook) in settings.pipelines.into_iter().zip(outlooks) {
+    for (pipeline, (outlook, away)) in settings.pipelines.into_iter().zip(outlooks) {
         bars.note(&banner(&pipeline, accepted, outlook));
         let outage = Policy::sharing(&breaker, pipeline.layers.fail);
         let progress = bars.of(&pipeline.pipeline.name);
@@ -148,7 +148,7 @@ async fn run_all(settings: Settings, arguments: &args::Run) -> Result<Exit> {
         };
         let guard = (outlook == Outlook::Away).then(|| {
             let clock = surroundings.clock.clone();
-            Guard::new(pipeline.clone(), clock, bars.clone())
+            Guard::new(pipeline.clone(), clock, bars.clone(), away)
         });
         let stores = stores.clone();
         let watched = Watched {

@@ -9,11 +9,11 @@ use semel_core::sql::Dialect;
 
 use super::fields::Fields;
 use super::paths;
-use super::pipeline::plain;
 use super::refusal::Refusal;
 use super::suggest::suggestion;
 use super::tree::Origin;
 use crate::assemble;
+use crate::same_file::plain;
 use crate::secret::masked;
 
 /// Where operations are remembered.

@@ -12,13 +12,22 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
-use semel_core::{Error, ErrorKind, Result};
+use semel_core::{Code, Error, ErrorKind, Result};
 use serde::Serialize;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio::time::{sleep, timeout};
 
+use super::owner::Owner;
 use super::{Status, metrics};
+
+/// Somebody else listens at `address`, and who, as far as the system tells.
+fn in_use(address: SocketAddr) -> Error {
+    let owner = Owner::of(address).map_or("another program".to_owned(), |it| it.to_string());
+    let message =
+        format!("admin.listen: {address} is in use by {owner}; stop it, or set another port");
+    Error::new(ErrorKind::Unavailable, message).with_code(Code::AddressInUse)
+}
 
 /// Listens, and answers for as long as the future is polled.
 ///
@@ -28,6 +37,9 @@ pub(crate) async fn serve(
     status: Arc<Status>,
 ) -> Result<impl Future<Output = ()> + Send + 'static> {
     let listener = TcpListener::bind(address).await.map_err(|error| {
+        if error.kind() == std::io::ErrorKind::AddrInUse {
+            return in_use(address);
+        }
         let message = format!("admin.listen: cannot listen at {address}");
         Error::new(ErrorKind::Unavailable, message).with_source(error)
     })?;

@@ -51,3 +51,4 @@ mod store_verbs;
 mod summary;
 mod terminal;
 mod transfer;
+mod unreachable;

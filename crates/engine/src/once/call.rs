@@ -209,6 +209,35 @@ impl<S: Store + Clone> Declared<S> {
         Batch::new(self.clone(), items.collect())
     }
 
+    /// Runs `effect` for each item, many keys in one round trip: the shortest form of
+    /// [`batch`](Self::batch). Results in the order of the items.
+    ///
+    /// # Guarantee   that of [`once`](Self::once), item by item
+    /// # Cost        one round trip to claim all, one to settle those that end together
+    /// # Errors
+    ///
+    /// per item, as [`once`](Self::once)
+    ///
+    /// # Cancel safety   as [`once`](Self::once), item by item
+    ///
+    /// # Panics
+    ///
+    /// outside a tokio runtime
+    pub fn once_batch<T, K, I, F, Fut>(
+        &self,
+        items: impl IntoIterator<Item = (K, I)>,
+        effect: F,
+    ) -> Pending<Vec<Result<Receipt<T>, Error>>>
+    where
+        T: Remember + Send + 'static,
+        K: ToKey,
+        I: Send + 'static,
+        F: FnMut(Op, I) -> Fut + Send + 'static,
+        Fut: Future<Output = Result<T, Failure>> + Send + 'static,
+    {
+        self.batch(items).each(effect)
+    }
+
     /// What is on record of `key`, as it stands at the store.
     ///
     /// # Errors

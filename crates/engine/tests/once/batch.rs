@@ -64,7 +64,7 @@ async fn a_key_that_comes_twice_is_decided_as_if_asked_twice_in_a_row() {
         ("a", 6),
     ];
     let operation = declared(&site);
-    let results = operation.batch(items).each(async |_, item| Ok(item)).await;
+    let results = operation.once_batch(items, async |_, item| Ok(item)).await;
     assert_eq!(
         shown(&results),
         ["1", "2", "1*", "invalid-input", "0*", "1*"]

@@ -7,8 +7,12 @@ use ::sqlx::postgres::{PgArgumentBuffer, PgArguments, PgConnection, PgRow, PgTyp
 use ::sqlx::{Arguments, AssertSqlSafe, Encode, Postgres, Row as _, Transaction, Type, ValueRef};
 use bytes::Bytes;
 use semel_core::{Admission, Claim, ClaimRequest, Outcome, Result, Settled, Settlement, Window};
+use semel_engine::once::inbox::Call;
+use semel_engine::once::{Error as OnceError, Failure, Receipt, Remember, ToKey};
 use semel_store_postgres::Inbox;
 use semel_store_postgres::driver::{Driver, Parameter, Refused, Row};
+
+use super::once::{Steps, run};
 
 /// Admits and completes operations within transactions of `sqlx` in a PostgreSQL database that holds a
 /// store's tables.
@@ -102,6 +106,85 @@ impl PostgresInbox {
     ) -> Result<Settled> {
         let mut connection = Connection(transaction);
         self.0.settle_on(&mut connection, settlement).await
+    }
+
+    /// Runs `effect` for `key` within `transaction` and records its value there, or gives back the
+    /// value of the time when it was run.
+    ///
+    /// It never commits: effect and record come to be with your commit, and a rollback takes back
+    /// both. After an error the transaction is as it was before the call, and may go on with others;
+    /// a lost connection or a serialization failure wants a rollback. Whoever has the same key waits
+    /// for your commit.
+    /// A refusal that callers are to get again belongs in the value: a failure is not recorded.
+    ///
+    /// # Guarantee   INB-1, OUT-1: exactly once; another request under the key is a conflict
+    /// # Shape       new → the effect runs; done → the value on record; any other state → an error
+    /// # Cost        ten statements on rows of one key, thirteen where it is gated
+    /// # Errors
+    /// [`OnceError::Failed`]: the effect failed and is undone; `Conflict`, `TooOld`, `Stale`, `Dead`,
+    /// `InDoubt`, `Busy`, `Unreadable`, `ClaimLost`, `Store`, `Invalid`: see [`OnceError`]
+    ///
+    /// # Cancel safety
+    /// a call that is dropped is undone with your transaction's next statement
+    pub async fn once<T, F>(
+        &self,
+        transaction: &mut Transaction<'_, Postgres>,
+        name: &str,
+        key: impl ToKey,
+        effect: F,
+    ) -> Result<Receipt<T>, OnceError>
+    where
+        T: Remember,
+        F: AsyncFnOnce(&mut Transaction<'_, Postgres>) -> Result<T, Failure>,
+    {
+        let call = Call::new(name, key)?;
+        run(self, transaction, &call, effect).await
+    }
+
+    /// As [`once`](Self::once), of a request that says more: a window, a fingerprint, a tenant, a
+    /// birth. [`Declared::claim_request`](crate::Declared::claim_request) makes one.
+    ///
+    /// # Guarantee   that of [`once`](Self::once)
+    /// # Shape       that of [`once`](Self::once)
+    /// # Cost        that of [`once`](Self::once)
+    /// # Errors
+    /// as [`once`](Self::once)
+    ///
+    /// # Cancel safety
+    /// as [`once`](Self::once)
+    pub async fn once_of<T, F>(
+        &self,
+        transaction: &mut Transaction<'_, Postgres>,
+        request: &ClaimRequest,
+        effect: F,
+    ) -> Result<Receipt<T>, OnceError>
+    where
+        T: Remember,
+        F: AsyncFnOnce(&mut Transaction<'_, Postgres>) -> Result<T, Failure>,
+    {
+        run(self, transaction, &Call::of(request), effect).await
+    }
+}
+
+impl Steps for PostgresInbox {
+    type Db = Postgres;
+
+    async fn admit(
+        &self,
+        transaction: &mut Transaction<'_, Postgres>,
+        request: &ClaimRequest,
+    ) -> Result<Admission> {
+        self.admit(transaction, request).await
+    }
+
+    async fn complete(
+        &self,
+        transaction: &mut Transaction<'_, Postgres>,
+        claim: &Claim,
+        outcome: Outcome,
+        window: Window,
+    ) -> Result<Settled> {
+        self.complete(transaction, claim, outcome, window).await
     }
 }
 

@@ -7,8 +7,12 @@ use semel_core::{
     Admission, Claim, ClaimRequest, Clock, Error, ErrorKind, Outcome, Result, Settled, Settlement,
     Window,
 };
+use semel_engine::once::inbox::Call;
+use semel_engine::once::{Error as OnceError, Failure, Receipt, Remember, ToKey};
 use semel_sqlx_rusqlite::{Connection, lend};
 use semel_store_sqlite::{Inbox, driver};
+
+use super::once::{Steps, run};
 
 /// Admits and completes operations within transactions of `sqlx` in an SQLite file, which may hold a
 /// store or be one of your own.
@@ -119,6 +123,83 @@ impl SqliteInbox {
     ) -> Result<Settled> {
         let settle = |lent: &_| self.0.settle(lent, settlement);
         locked(transaction, settle).await
+    }
+
+    /// Runs `effect` for `key` within `transaction` and records its value there, or gives back the
+    /// value of the time when it was run.
+    ///
+    /// It never commits: effect and record come to be with your commit, and a rollback takes back
+    /// both. After an error the transaction is as it was before the call, and may go on with others.
+    /// A refusal that callers are to get again belongs in the value: a failure is not recorded.
+    ///
+    /// # Guarantee   INB-1, OUT-1: exactly once; another request under the key is a conflict
+    /// # Shape       new → the effect runs; done → the value on record; any other state → an error
+    /// # Cost        six or seven statements on rows of one key; no flush but your commit's
+    /// # Errors
+    /// [`OnceError::Failed`]: the effect failed and is undone; `Conflict`, `TooOld`, `Stale`, `Dead`,
+    /// `InDoubt`, `Busy`, `Unreadable`, `ClaimLost`, `Store`, `Invalid`: see [`OnceError`]
+    ///
+    /// # Cancel safety
+    /// a call that is dropped is undone with your transaction's next statement
+    pub async fn once<T, F>(
+        &self,
+        transaction: &mut Transaction<'_, Sqlite>,
+        name: &str,
+        key: impl ToKey,
+        effect: F,
+    ) -> Result<Receipt<T>, OnceError>
+    where
+        T: Remember,
+        F: AsyncFnOnce(&mut Transaction<'_, Sqlite>) -> Result<T, Failure>,
+    {
+        let call = Call::new(name, key)?;
+        run(self, transaction, &call, effect).await
+    }
+
+    /// As [`once`](Self::once), of a request that says more: a window, a fingerprint, a tenant, a
+    /// birth. [`Declared::claim_request`](crate::Declared::claim_request) makes one.
+    ///
+    /// # Guarantee   that of [`once`](Self::once)
+    /// # Shape       that of [`once`](Self::once)
+    /// # Cost        that of [`once`](Self::once)
+    /// # Errors
+    /// as [`once`](Self::once)
+    ///
+    /// # Cancel safety
+    /// as [`once`](Self::once)
+    pub async fn once_of<T, F>(
+        &self,
+        transaction: &mut Transaction<'_, Sqlite>,
+        request: &ClaimRequest,
+        effect: F,
+    ) -> Result<Receipt<T>, OnceError>
+    where
+        T: Remember,
+        F: AsyncFnOnce(&mut Transaction<'_, Sqlite>) -> Result<T, Failure>,
+    {
+        run(self, transaction, &Call::of(request), effect).await
+    }
+}
+
+impl Steps for SqliteInbox {
+    type Db = Sqlite;
+
+    async fn admit(
+        &self,
+        transaction: &mut Transaction<'_, Sqlite>,
+        request: &ClaimRequest,
+    ) -> Result<Admission> {
+        self.admit(transaction, request).await
+    }
+
+    async fn complete(
+        &self,
+        transaction: &mut Transaction<'_, Sqlite>,
+        claim: &Claim,
+        outcome: Outcome,
+        window: Window,
+    ) -> Result<Settled> {
+        self.complete(transaction, claim, outcome, window).await
     }
 }
 

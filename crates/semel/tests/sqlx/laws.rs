@@ -9,8 +9,8 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use semel::{
-    Admission, Certainty, Claim, ClaimId, ClaimRequest, Error, ErrorKind, Key, Outcome, Settled,
-    StateKind, Store, VersionGate,
+    Admission, Certainty, Claim, ClaimId, ClaimRequest, Error, ErrorKind, Key, OnceError, Outcome,
+    Receipt, Settled, StateKind, Store, VersionGate,
 };
 use semel_conformance::proxy::Proxy;
 use sqlx::{Connection, Database, Pool, Transaction};
@@ -39,6 +39,14 @@ pub(crate) trait Bank: Sized {
     ) -> Result<Settled, Error>;
     async fn try_pay(&self, tx: &mut Transaction<'_, Self::Db>, key: &str) -> sqlx::Result<()>;
     async fn payments(&self) -> Vec<String>;
+    /// Pays and records it in one call; the value is the key's length. `fail` has the database refuse a
+    /// statement after the payment.
+    async fn once(
+        &self,
+        tx: &mut Transaction<'_, Self::Db>,
+        key: &str,
+        fail: bool,
+    ) -> Result<Receipt<usize>, OnceError>;
     /// Sets what the text of statements could stumble over.
     async fn disturb(&self, _tx: &mut Transaction<'_, Self::Db>) {}
 
@@ -128,6 +136,34 @@ pub(crate) async fn effect_and_record_commit_together_and_a_duplicate_replays(ba
         "{again:?}"
     );
     tx.commit().await.expect("a commit");
+    assert_eq!(bank.payments().await, ["pay-1"]);
+}
+
+pub(crate) async fn one_call_has_one_effect_and_a_failure_leaves_nothing(bank: impl Bank) {
+    for time in 0..2 {
+        let mut tx = bank.begin().await;
+        let receipt = bank.once(&mut tx, "pay-1", false).await.expect("a value");
+        assert_eq!((*receipt.value(), receipt.is_replay()), (5, time > 0));
+        let error = bank.once(&mut tx, "pay-2", true).await;
+        let error = error.expect_err("it failed");
+        assert!(
+            matches!(&error, OnceError::Failed { attempt: 1, .. }),
+            "{error:?}"
+        );
+        // The transaction is as good as before.
+        tx.commit().await.expect("a commit");
+    }
+    assert_eq!(bank.payments().await, ["pay-1"]);
+    assert_eq!(
+        state(bank.store(), "pay-1").await,
+        Some(StateKind::Completed)
+    );
+    assert_eq!(state(bank.store(), "pay-2").await, None);
+
+    let mut tx = bank.begin().await;
+    let receipt = bank.once(&mut tx, "pay-3", false).await.expect("a value");
+    assert_eq!(receipt.attempt(), Some(1));
+    tx.rollback().await.expect("a rollback");
     assert_eq!(bank.payments().await, ["pay-1"]);
 }
 

@@ -3,7 +3,8 @@
 use semel::mysql::{MysqlStore, Options};
 use semel::sqlx::MysqlInbox;
 use semel::{
-    Admission, Certainty, Claim, ClaimRequest, Error, ErrorKind, Outcome, Settled, Store, Window,
+    Admission, Certainty, Claim, ClaimRequest, Error, ErrorKind, OnceError, Outcome, Receipt,
+    Settled, Store, Window,
 };
 use sqlx::mysql::MySqlPoolOptions;
 use sqlx::{AssertSqlSafe, Connection, MySql, Pool, Transaction};
@@ -16,6 +17,7 @@ type Tx<'t> = Transaction<'t, MySql>;
 
 keeps! { Mysql:
     effect_and_record_commit_together_and_a_duplicate_replays,
+    one_call_has_one_effect_and_a_failure_leaves_nothing,
     nobody_sees_a_record_before_the_commit,
     every_column_of_a_record_is_written_and_read,
     rolling_back_leaves_neither,
@@ -179,6 +181,25 @@ impl Bank for Mysql {
     async fn try_pay(&self, tx: &mut Tx<'_>, key: &str) -> sqlx::Result<()> {
         let insert = sqlx::query(self.sql("INSERT INTO payments VALUES (?)")).bind(key);
         insert.execute(&mut **tx).await.map(drop)
+    }
+
+    async fn once(
+        &self,
+        tx: &mut Tx<'_>,
+        key: &str,
+        fail: bool,
+    ) -> Result<Receipt<usize>, OnceError> {
+        self.inbox
+            .once(tx, "payments", key, async |tx| {
+                self.try_pay(tx, key).await?;
+                if fail {
+                    sqlx::raw_sql("SELECT no_such_column")
+                        .execute(&mut **tx)
+                        .await?;
+                }
+                Ok(key.len())
+            })
+            .await
     }
 
     async fn payments(&self) -> Vec<String> {

@@ -6,8 +6,8 @@ use std::time::Duration;
 use semel::sqlite::{Options, SqliteStore};
 use semel::sqlx::SqliteInbox;
 use semel::{
-    Admission, Advice, Certainty, Claim, ClaimRequest, Error, ErrorKind, Outcome, Settled, Store,
-    SystemClock, Window,
+    Admission, Advice, Certainty, Claim, ClaimRequest, Error, ErrorKind, OnceError, Outcome,
+    Receipt, Settled, Store, SystemClock, Window,
 };
 use sqlx::sqlite::{SqliteConnectOptions, SqlitePoolOptions};
 use sqlx::{Pool, Sqlite, Transaction};
@@ -20,6 +20,7 @@ type Tx<'t> = Transaction<'t, Sqlite>;
 
 keeps! { File:
     effect_and_record_commit_together_and_a_duplicate_replays,
+    one_call_has_one_effect_and_a_failure_leaves_nothing,
     nobody_sees_a_record_before_the_commit,
     every_column_of_a_record_is_written_and_read,
     rolling_back_leaves_neither,
@@ -199,6 +200,25 @@ impl Bank for File {
     async fn try_pay(&self, tx: &mut Tx<'_>, key: &str) -> sqlx::Result<()> {
         let insert = sqlx::query("INSERT INTO payments VALUES ($1)").bind(key);
         insert.execute(&mut **tx).await.map(drop)
+    }
+
+    async fn once(
+        &self,
+        tx: &mut Tx<'_>,
+        key: &str,
+        fail: bool,
+    ) -> Result<Receipt<usize>, OnceError> {
+        self.inbox
+            .once(tx, "payments", key, async |tx| {
+                self.try_pay(tx, key).await?;
+                if fail {
+                    sqlx::raw_sql("SELECT no_such_column")
+                        .execute(&mut **tx)
+                        .await?;
+                }
+                Ok(key.len())
+            })
+            .await
     }
 
     async fn payments(&self) -> Vec<String> {

@@ -58,6 +58,8 @@ impl fmt::Debug for Options {
 /// What the url says. Not printed: it holds the password.
 pub(crate) struct Place {
     pub(crate) server: OptsBuilder,
+    /// Host and port, or the socket, for people.
+    pub(crate) address: Box<str>,
     pub(crate) encryption: Encryption,
     /// Whether a network lies between.
     pub(crate) is_far: bool,
@@ -111,6 +113,11 @@ pub(crate) fn place(url: &str) -> Result<Place> {
     let (host, port) = host_and_port(address)?;
     let parameters = Parameters::read(query)?;
     let is_near = parameters.socket.is_some() || LOOPBACK.contains(&&*host);
+    let address = match &parameters.socket {
+        Some(socket) => socket.as_str().into(),
+        None if host.contains(':') => format!("[{host}]:{port}").into(),
+        None => format!("{host}:{port}").into(),
+    };
     let server = OptsBuilder::default()
         .ip_or_hostname(host)
         .tcp_port(port)
@@ -123,6 +130,7 @@ pub(crate) fn place(url: &str) -> Result<Place> {
         .stmt_cache_size(0);
     Ok(Place {
         server,
+        address,
         encryption: parameters.encryption.unwrap_or(if is_near {
             Encryption::Disabled
         } else {

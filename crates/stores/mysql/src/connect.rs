@@ -9,7 +9,7 @@ use semel_core::{Error, ErrorKind, Result};
 
 use crate::answer::{only, some_number, some_text};
 use crate::config::{Encryption, Place};
-use crate::error::{Failure, misconfigured, not_connected, unreachable};
+use crate::error::{Failure, misconfigured, not_connected, silent};
 use crate::run::run;
 use crate::script::{Literal, Script};
 use crate::sql::Texts;
@@ -17,6 +17,8 @@ use crate::sql::Texts;
 /// How to get a connection.
 pub(crate) struct Connector {
     server: OptsBuilder,
+    /// For people.
+    address: Box<str>,
     encryption: Encryption,
     ssl: SslOpts,
     patience: Duration,
@@ -36,6 +38,7 @@ impl Connector {
     pub(crate) fn new(place: &Place, patience: Duration, lock_wait: Duration) -> Self {
         Self {
             server: place.server.clone(),
+            address: place.address.clone(),
             encryption: place.encryption,
             ssl: ssl(place.encryption, place.root_cert.as_deref()),
             patience,
@@ -47,7 +50,7 @@ impl Connector {
     /// Connects, within the patience that there is for it.
     pub(crate) async fn connect(&self, texts: &Texts) -> Result<Ready> {
         let connected = tokio::time::timeout(self.patience, self.connect_and_set(texts)).await;
-        connected.unwrap_or_else(|_| Err(unreachable(self.patience)))
+        connected.unwrap_or_else(|_| Err(silent(&self.address, self.patience)))
     }
 
     async fn connect_and_set(&self, texts: &Texts) -> Result<Ready> {
@@ -78,17 +81,18 @@ impl Connector {
     }
 
     async fn open(&self) -> Result<Conn> {
+        let refused = |error| not_connected(error, &self.address);
         if self.is_plain.load(Ordering::Relaxed) {
-            return Conn::new(self.server.clone()).await.map_err(not_connected);
+            return Conn::new(self.server.clone()).await.map_err(refused);
         }
         match Conn::new(self.server.clone().ssl_opts(self.ssl.clone())).await {
             Err(mysql_async::Error::Driver(DriverError::NoClientSslFlagFromServer))
                 if self.encryption == Encryption::Preferred =>
             {
                 self.is_plain.store(true, Ordering::Relaxed);
-                Conn::new(self.server.clone()).await.map_err(not_connected)
+                Conn::new(self.server.clone()).await.map_err(refused)
             }
-            opened => opened.map_err(not_connected),
+            opened => opened.map_err(refused),
         }
     }
 }

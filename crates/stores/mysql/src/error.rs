@@ -4,7 +4,7 @@ use std::io::ErrorKind::{InvalidData, NotFound};
 use std::time::Duration;
 
 use mysql_async::{DriverError, IoError, ServerError};
-use semel_core::{Code, Error, ErrorKind};
+use semel_core::{Code, Error, ErrorKind, connection};
 
 use crate::driver::Refused;
 
@@ -107,8 +107,8 @@ const fn is_undone(code: u16) -> bool {
     )
 }
 
-/// A connection was not made.
-pub(crate) fn not_connected(error: mysql_async::Error) -> Error {
+/// A connection to `place` was not made.
+pub(crate) fn not_connected(error: mysql_async::Error, place: &str) -> Error {
     let error = match error {
         mysql_async::Error::Server(error) => refused(error),
         // What is wrong with a certificate comes as data that make no sense.
@@ -120,9 +120,10 @@ pub(crate) fn not_connected(error: mysql_async::Error) -> Error {
             misconfigured("the file that `ssl-ca` in store.url names cannot be read")
                 .with_source(error)
         }
-        mysql_async::Error::Io(IoError::Io(error)) => unavailable(
-            "MySQL cannot be reached; check host and port in store.url, and that it runs",
-        )
+        mysql_async::Error::Io(IoError::Io(error)) => unavailable(&format!(
+            "MySQL cannot be reached at {place}: {}; check host and port in store.url, and that it runs",
+            connection::of_io(&error)
+        ))
         .retry_after(Duration::from_millis(500))
         .with_source(error),
         other => broken(other),
@@ -130,10 +131,11 @@ pub(crate) fn not_connected(error: mysql_async::Error) -> Error {
     error.not_applied()
 }
 
-/// No connection was made in time.
-pub(crate) fn unreachable(patience: Duration) -> Error {
+/// No connection to `place` was made in time.
+pub(crate) fn silent(place: &str, patience: Duration) -> Error {
     unavailable(&format!(
-        "MySQL did not answer within {patience:?}; check host and port in store.url, and that it runs"
+        "MySQL cannot be reached at {place}: no answer within {patience:?}; check host and port in \
+         store.url, and that it runs"
     ))
     .not_applied()
     .retry_after(Duration::from_secs(1))

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use deadpool_postgres::tokio_postgres::Config;
+use deadpool_postgres::tokio_postgres::config::Host;
 use semel_core::{Clock, Error, ErrorKind, Result};
 
 /// How a store uses its server.
@@ -61,6 +62,24 @@ pub(crate) struct Place {
     pub(crate) connections: Option<usize>,
     /// Certificates to trust in place of the system's.
     pub(crate) root_cert: Option<PathBuf>,
+}
+
+impl Place {
+    /// Hosts and ports, for people.
+    pub(crate) fn address(&self) -> Box<str> {
+        let ports = self.config.get_ports();
+        let hosts = self.config.get_hosts().iter().enumerate();
+        let each = hosts.map(|(index, host)| {
+            let port = ports.get(index).or_else(|| ports.first()).unwrap_or(&5_432);
+            match host {
+                Host::Tcp(host) if host.contains(':') => format!("[{host}]:{port}"),
+                Host::Tcp(host) => format!("{host}:{port}"),
+                #[cfg(unix)]
+                Host::Unix(folder) => format!("{}:{port}", folder.display()),
+            }
+        });
+        each.collect::<Vec<_>>().join(", ").into()
+    }
 }
 
 /// Refuses a url that cannot be read; connects to nothing.

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use deadpool_postgres::tokio_postgres::{self, error::SqlState};
 use deadpool_postgres::{HookError, PoolError};
-use semel_core::{Code, Error, ErrorKind};
+use semel_core::{Code, Error, ErrorKind, connection};
 
 use crate::session::Failure;
 
@@ -71,11 +71,11 @@ impl Refuses for Failure {
     }
 }
 
-/// No connection could be had from the pool.
-pub(crate) fn no_connection(error: PoolError, patience: Duration) -> Error {
+/// No connection to `place` could be had from the pool.
+pub(crate) fn no_connection(error: PoolError, place: &str, patience: Duration) -> Error {
     match error {
         PoolError::Backend(error) | PoolError::PostCreateHook(HookError::Backend(error)) => {
-            not_connected(error)
+            not_connected(error, place)
         }
         PoolError::Timeout(deadpool_postgres::TimeoutType::Wait) => unavailable(&format!(
             "all connections to PostgreSQL are in use, and none became free within {patience:?}; \
@@ -84,7 +84,8 @@ pub(crate) fn no_connection(error: PoolError, patience: Duration) -> Error {
         .not_applied()
         .retry_after(Duration::from_millis(200)),
         PoolError::Timeout(_) => unavailable(&format!(
-            "PostgreSQL did not answer within {patience:?}; check that it runs and can be reached"
+            "PostgreSQL cannot be reached at {place}: no answer within {patience:?}; check host and \
+             port, and that it runs"
         ))
         .not_applied()
         .retry_after(Duration::from_secs(1)),
@@ -94,8 +95,24 @@ pub(crate) fn no_connection(error: PoolError, patience: Duration) -> Error {
     }
 }
 
-/// A connection was not made.
-pub(crate) fn not_connected(error: tokio_postgres::Error) -> Error {
+/// A connection to `place` was not made. The driver tells so only by its words.
+fn not_connected(error: tokio_postgres::Error, place: &str) -> Error {
+    if error.code().is_none()
+        && let Some(why) = connection::cause(&error)
+        && match &*error.to_string() {
+            "error connecting to server" | "error communicating with the server" => true,
+            "error performing TLS handshake" => is_network(&error),
+            _ => false,
+        }
+    {
+        let message = format!(
+            "PostgreSQL cannot be reached at {place}: {why}; check host and port, and that it runs"
+        );
+        return unavailable(&message)
+            .not_applied()
+            .retry_after(Duration::from_millis(500))
+            .with_source(error);
+    }
     classify(error.into()).not_applied()
 }
 
@@ -219,7 +236,7 @@ fn broken(error: tokio_postgres::Error) -> Error {
     let cause = one_line(&cause);
     let classified = match &*error.to_string() {
         "error performing TLS handshake" if !is_network(&error) => misconfigured(&format!(
-            "no encrypted connection to PostgreSQL could be made ({cause}); check `sslmode`, `sslrootcert` \
+            "no encrypted connection to PostgreSQL could be made: TLS: {cause}; check `sslmode`, `sslrootcert` \
              and the server's certificate"
         )),
         "invalid configuration" => misconfigured(&format!(

@@ -32,6 +32,7 @@ mod transaction;
 mod transfer;
 
 pub use config::{Options, check_url};
+pub use deadpool_postgres::tokio_postgres;
 pub use inbox::Inbox;
 pub use look::{Looked, look, migrate};
 pub use store::PostgresStore;

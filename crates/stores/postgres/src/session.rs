@@ -11,6 +11,7 @@ use deadpool_postgres::tokio_postgres::{self, Row};
 use deadpool_postgres::{Object, Pool};
 use semel_core::{Clock, Error, Result, Scope};
 
+use crate::config::Place;
 use crate::driver::Refused;
 use crate::error::{is_passing, no_connection, undone};
 use crate::sql::{Text, Texts};
@@ -21,6 +22,8 @@ pub(crate) struct Session {
     pub(crate) pool: Pool,
     pub(crate) texts: Texts,
     pub(crate) schema: Box<str>,
+    /// Host and port, for people.
+    place: Box<str>,
     pub(crate) clock: Option<Arc<dyn Clock>>,
     pub(crate) patience: Duration,
     /// For how many more batches of effects every message has a savepoint.
@@ -99,15 +102,16 @@ impl From<tokio_postgres::Error> for Failure {
 impl Session {
     pub(crate) fn new(
         pool: Pool,
-        schema: Box<str>,
+        place: &Place,
         clock: Option<Arc<dyn Clock>>,
         patience: Duration,
         streak: Streak,
     ) -> Self {
         Self {
             pool,
-            texts: Texts::in_schema(&schema),
-            schema,
+            texts: Texts::in_schema(&place.schema),
+            schema: place.schema.clone(),
+            place: place.address(),
             clock,
             patience,
             careful: AtomicU32::new(0),
@@ -119,7 +123,7 @@ impl Session {
     /// A connection of the pool.
     pub(crate) async fn client(&self) -> Result<Object> {
         let got = self.pool.get().await;
-        got.map_err(|error| no_connection(error, self.patience))
+        got.map_err(|error| no_connection(error, &self.place, self.patience))
     }
 
     /// The time to send along where the store was handed a clock, for tests.

@@ -92,7 +92,7 @@ pub(crate) fn session(url: &str, options: &Options) -> Result<Session> {
     let pool = connect::pool(&place, options)?;
     Ok(Session::new(
         pool,
-        place.schema,
+        &place,
         options.clock.clone(),
         options.patience,
         Streak::of(options.new_keys),

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use redis::{ErrorKind as Theirs, RedisError, ServerErrorKind};
-use semel_core::{Code, Error, ErrorKind};
+use semel_core::{Code, Error, ErrorKind, connection};
 
 use crate::config::Address;
 
@@ -63,7 +63,8 @@ pub(crate) fn not_connected(error: RedisError, address: &Address) -> Error {
 /// Nobody listens there, or the way there is cut.
 pub(crate) fn unreachable(error: std::io::Error, address: &Address) -> Error {
     unavailable(&format!(
-        "Redis at {address} cannot be reached; check host and port, and that it runs"
+        "Redis cannot be reached at {address}: {}; check host and port, and that it runs",
+        connection::of_io(&error)
     ))
     .not_applied()
     .retry_after(Duration::from_millis(500))
@@ -73,8 +74,9 @@ pub(crate) fn unreachable(error: std::io::Error, address: &Address) -> Error {
 /// No TLS came about.
 pub(crate) fn no_tls(error: std::io::Error, address: &Address) -> Error {
     misconfigured(&format!(
-        "no TLS connection to Redis at {address} could be made; check that this is its TLS port, its certificate, \
-         and `ca` in store.url"
+        "Redis cannot be reached at {address}: TLS: {}; check that this is its TLS port, its certificate, and \
+         `ca` in store.url",
+        connection::of_io(&error)
     ))
     .with_source(error)
 }
@@ -87,7 +89,7 @@ pub(crate) fn slow(address: &Address, patience: Duration, is_encrypted: bool) ->
         "whether it wants TLS (rediss://)"
     };
     unavailable(&format!(
-        "Redis at {address} did not answer within {patience:?}; check that it runs and can be reached, and {tls}"
+        "Redis cannot be reached at {address}: no answer within {patience:?}; check that it runs, and {tls}"
     ))
     .not_applied()
     .retry_after(Duration::from_secs(1))

@@ -68,6 +68,7 @@ mod writer;
 pub use config::Options;
 pub use inbox::Inbox;
 pub use look::{Looked, look};
+pub use rusqlite;
 pub use store::SqliteStore;
 
 /// The newest format, which is the one that is written.

@@ -41,7 +41,10 @@ async fn a_cluster_that_is_absent_is_told_and_not_once_a_try() {
     let mut source = topic.source();
     let error = away(&mut source).await;
     assert_eq!(error.kind(), ErrorKind::Unavailable, "{error:?}");
-    assert!(error.to_string().contains(&address), "{error}");
+    assert_eq!(
+        error.to_string(),
+        format!("Kafka cannot be reached at {address}: connection refused")
+    );
     let mut told = 0;
     while let Ok(again) = timeout(Duration::from_secs(3), source.fetch(10)).await {
         assert!(matches!(again, Ok(Fetched::Away(_))), "{again:?}");
@@ -53,6 +56,23 @@ async fn a_cluster_that_is_absent_is_told_and_not_once_a_try() {
         .await
         .expect("an end")
         .expect("nothing was left to tell");
+}
+
+/// What librdkafka knows at once is not waited for.
+#[tokio::test]
+async fn a_cluster_that_is_not_there_is_told_within_two_seconds() {
+    let closed = format!("127.0.0.1:{}", free_port::take().expect("a free port"));
+    for (address, why) in [
+        (&*closed, "connection refused"),
+        ("nohost.invalid:9092", "the name does not resolve"),
+    ] {
+        let topic = Topic::absent(address);
+        let begun = std::time::Duration::from_secs(2);
+        let looked = timeout(begun, semel_broker_kafka::look(&topic.options())).await;
+        let error = looked.expect("a word in time").expect_err("no cluster");
+        let expected = format!("Kafka cannot be reached at {address}: {why}");
+        assert_eq!(error.to_string(), expected);
+    }
 }
 
 #[tokio::test]

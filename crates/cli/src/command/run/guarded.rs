@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use semel_core::port::reach::Reach;
 use semel_core::port::source::{DeliveryId, Fetched, Progress, Source};
-use semel_core::{Clock, Error, ErrorKind, Result};
+use semel_core::{Clock, Code, Error, ErrorKind, Result};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
-use tokio::time::{Instant, sleep_until};
+use tokio::time::{Instant, sleep, sleep_until};
 
 use crate::assemble;
 use crate::config::PipelineSettings;
@@ -27,6 +27,9 @@ pub(super) enum Outlook {
     Away,
 }
 
+/// What is known of the broker of one pipeline, and why it is away where nobody was told yet.
+pub(super) type Known = (Outlook, Option<Error>);
+
 /// Looks at the brokers of all pipelines at once; tells what somebody should know, and refuses a window that
 /// a broker can outlive. A stop that is asked for ends the wait.
 ///
@@ -36,18 +39,35 @@ pub(super) async fn outlooks(
     clock: &dyn Clock,
     bars: &Bars,
     mut stop: watch::Receiver<bool>,
-) -> Result<Vec<Outlook>> {
+) -> Result<Vec<Known>> {
     let mut looks = JoinSet::new();
     for (place, settings) in pipelines.iter().enumerate() {
         let look = look(settings);
         looks.spawn(async move { (place, look.await) });
     }
-    let mut outlooks = vec![Outlook::Away; pipelines.len()];
+    let mut outlooks: Vec<Known> = Vec::new();
+    outlooks.resize_with(pipelines.len(), || (Outlook::Away, None));
+    let mut is_open = vec![true; pipelines.len()];
+    let mut is_silent = false;
+    let silence = sleep(PROMPT);
+    tokio::pin!(silence);
     loop {
         let looked = tokio::select! {
             biased;
             _ = stop.wait_for(|is_asked| *is_asked) => break,
             looked = looks.join_next() => looked,
+            () = &mut silence, if !is_silent => {
+                is_silent = true;
+                for (settings, _) in pipelines.iter().zip(&is_open).filter(|(_, open)| **open) {
+                    bars.warning(&format!(
+                        "{}: no answer from the broker within {} s [{}]; waiting for it",
+                        settings.pipeline.name,
+                        PROMPT.as_secs(),
+                        Code::SourceUnavailable
+                    ));
+                }
+                continue;
+            }
         };
         let Some(looked) = looked else {
             break;
@@ -55,10 +75,14 @@ pub(super) async fn outlooks(
         let (place, reach) = looked.map_err(|error| {
             Error::new(ErrorKind::Internal, "the look at a broker panicked").with_source(error)
         })?;
+        is_open[place] = false;
         outlooks[place] = match reach {
-            Ok(None) => Outlook::NoBroker,
-            Ok(Some(reach)) => Outlook::Judged(judge(&pipelines[place], &reach, clock, bars)?),
-            Err(error) if is_away(&error) => Outlook::Away,
+            Ok(None) => (Outlook::NoBroker, None),
+            Ok(Some(reach)) => {
+                let judgement = judge(&pipelines[place], &reach, clock, bars)?;
+                (Outlook::Judged(judgement), None)
+            }
+            Err(error) if is_away(&error) => (Outlook::Away, Some(error).filter(|_| !is_silent)),
             Err(error) => return Err(error),
         };
     }
@@ -78,9 +102,10 @@ pub(super) struct Guard {
     bars: Bars,
     /// Goes on where it was when the call that waited for it was dropped.
     looking: Option<Look>,
+    /// What is to be told first.
+    first: Option<Error>,
     try_at: Instant,
     tell_at: Instant,
-    is_told: bool,
 }
 
 type Look = Pin<Box<dyn Future<Output = Result<Option<Reach>>> + Send>>;
@@ -92,22 +117,31 @@ impl<S> Guarded<S> {
 }
 
 impl Guard {
-    pub(super) fn new(settings: PipelineSettings, clock: Arc<dyn Clock>, bars: Bars) -> Self {
+    /// Of a broker that was away a moment ago, for this reason if nobody was told it.
+    pub(super) fn new(
+        settings: PipelineSettings,
+        clock: Arc<dyn Clock>,
+        bars: Bars,
+        first: Option<Error>,
+    ) -> Self {
         let now = Instant::now();
         Self {
             settings,
             clock,
             bars,
             looking: None,
+            first,
             try_at: now,
-            tell_at: now,
-            is_told: false,
+            tell_at: now + MENTION,
         }
     }
 
     /// Waits until the broker was looked at; answers with why it is away when that is to be told. Cancel
     /// safe.
     async fn pass(&mut self) -> Result<Option<Error>> {
+        if let Some(error) = self.first.take() {
+            return Ok(Some(error));
+        }
         loop {
             sleep_until(self.try_at).await;
             let looking = self.looking.get_or_insert_with(|| look(&self.settings));
@@ -124,7 +158,6 @@ impl Guard {
                 Err(error) if is_away(&error) => {
                     if now >= self.tell_at {
                         self.tell_at = now + MENTION;
-                        self.is_told = true;
                         return Ok(Some(error));
                     }
                 }
@@ -142,11 +175,8 @@ impl<S: Source> Source for Guarded<S> {
             if let Some(error) = guard.pass().await? {
                 return Ok(Fetched::Away(error));
             }
-            let is_told = guard.is_told;
             self.guard = None;
-            if is_told {
-                return Ok(Fetched::Back);
-            }
+            return Ok(Fetched::Back);
         }
         self.source.fetch(max).await
     }
@@ -205,6 +235,8 @@ pub(in crate::command) fn is_away(error: &Error) -> bool {
     matches!(error.kind(), ErrorKind::Unavailable | ErrorKind::Timeout)
 }
 
+/// Within which somebody hears that a broker is not there.
+pub(super) const PROMPT: Duration = Duration::from_secs(2);
 /// Between two looks.
 const RETRY: Duration = Duration::from_secs(1);
 /// Between two times that it is told.

@@ -8,6 +8,7 @@ use semel_worker::run::Stores;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep};
 
+use super::guarded::PROMPT;
 use crate::assemble;
 use crate::config::{Accepted, StoreUrl};
 use crate::narrator::lasted_text;
@@ -35,10 +36,23 @@ pub(super) async fn store(
 ) -> Result<Option<Opened>> {
     let mut away_since = None;
     loop {
-        let opened = tokio::select! {
-            biased;
-            _ = stop.wait_for(|is_asked| *is_asked) => return Ok(None),
-            opened = open(url, accepted, &clock) => opened,
+        let opening = open(url, accepted, &clock);
+        tokio::pin!(opening);
+        let opened = loop {
+            let is_to_tell = url.is_server() && away_since.is_none();
+            tokio::select! {
+                biased;
+                _ = stop.wait_for(|is_asked| *is_asked) => return Ok(None),
+                opened = &mut opening => break opened,
+                () = sleep(PROMPT), if is_to_tell => {
+                    away_since = Some(Instant::now());
+                    let silent = format!("no answer within {} s", PROMPT.as_secs());
+                    let silent = Error::new(ErrorKind::Unavailable, silent)
+                        .with_code(Code::StoreUnavailable);
+                    health.store_failed(&silent);
+                    tell(url, silent, bars);
+                }
+            }
         };
         match opened {
             Ok(opened) => {
@@ -51,8 +65,7 @@ pub(super) async fn store(
                 health.store_failed(&error);
                 if away_since.is_none() {
                     away_since = Some(Instant::now());
-                    let error = assemble::at_store(url, error);
-                    bars.warning(&format!("{error} [{}]; trying again", error.code()));
+                    tell(url, error, bars);
                 }
             }
             Err(error) => return Err(assemble::at_store(url, error)),
@@ -63,6 +76,11 @@ pub(super) async fn store(
             () = sleep(RETRY) => {}
         }
     }
+}
+
+fn tell(url: &StoreUrl, error: Error, bars: &Bars) {
+    let error = assemble::at_store(url, error);
+    bars.warning(&format!("{error} [{}]; trying again", error.code()));
 }
 
 /// Looks first, so that it is known whether the store was there before.

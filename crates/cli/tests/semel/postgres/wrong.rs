@@ -50,7 +50,7 @@ fn a_server_that_is_not_there_is_an_unavailable_environment() {
         &VERBS[1..],
         3,
         &[
-            "error: postgres://me:***@127.0.0.1:1/shop: PostgreSQL cannot be reached; check host and port",
+            "error: postgres://me:***@127.0.0.1:1/shop: PostgreSQL cannot be reached at 127.0.0.1:1: connection refused; check host and port",
             "[store-unavailable]",
         ],
     );

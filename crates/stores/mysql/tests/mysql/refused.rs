@@ -157,11 +157,7 @@ async fn a_server_that_says_nothing_is_given_up_after_the_patience() {
     let error = MysqlStore::connect(&url, options)
         .await
         .expect_err("silence");
-    says(
-        &error,
-        Code::StoreUnavailable,
-        "did not answer within 100ms",
-    );
+    says(&error, Code::StoreUnavailable, "no answer within 100ms");
     assert_no_secret(&error);
 }
 

@@ -60,7 +60,7 @@ async fn a_server_that_is_not_there_is_told_so() {
     let silent = proxy();
     silent.hold();
     let error = refused(&with_secret(&at(&lab.site.url(), silent.address()))).await;
-    to_be_retried(&error, Code::StoreUnavailable, &["did not answer within"]);
+    to_be_retried(&error, Code::StoreUnavailable, &["no answer within"]);
     // It closes the connection in the middle of the greetings.
     for bytes in [0, 1, 20] {
         let rude = proxy();

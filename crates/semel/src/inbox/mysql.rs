@@ -1,0 +1,174 @@
+//! MySQL and MariaDB through `mysql_async`.
+
+use std::ops::Deref;
+
+use semel_core::ClaimRequest;
+use semel_engine::once::inbox::{Call, Turn};
+use semel_engine::once::{Error as OnceError, Failure, Receipt, Remember, ToKey};
+use semel_store_mysql::mysql_async::{Transaction, prelude::Queryable};
+
+use super::no_savepoint;
+
+/// Runs operations within transactions that you begin and commit, on your own connection of
+/// [`mysql_async`](crate::mysql_async) to a store's database: effect and record are committed together,
+/// or neither is.
+///
+/// The steps one by one, for work that takes longer than a transaction should: `admit`, `complete` and
+/// `settle`. With `READ COMMITTED`, transactions are in each other's way the least.
+///
+/// ```no_run
+/// use semel::mysql::Inbox;
+/// use semel::mysql_async::{Conn, TxOpts, prelude::Queryable};
+///
+/// # async fn deliver(connection: &mut Conn) -> Result<(), Box<dyn std::error::Error>> {
+/// let inbox = Inbox::with_prefix("semel_")?;
+/// let mut tx = connection.start_transaction(TxOpts::default()).await?;
+/// let left = inbox
+///     .once(&mut tx, "take", "order-1", async |tx| {
+///         tx.query_drop("UPDATE stock SET count = count - 1").await?;
+///         Ok(tx.query_first::<i64, _>("SELECT count FROM stock").await?)
+///     })
+///     .await?;
+/// tx.commit().await?;
+/// println!("{:?} left", left.value());
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+pub struct Inbox(semel_store_mysql::Inbox);
+
+impl Inbox {
+    /// The inbox of the store whose tables begin with this prefix (`semel_`, unless the store's url
+    /// says otherwise), in the database that a connection is in. A store or `semel store migrate` has
+    /// made them.
+    ///
+    /// # Errors
+    /// `InvalidConfig`: what cannot be a prefix.
+    pub fn with_prefix(prefix: &str) -> semel_core::Result<Self> {
+        semel_store_mysql::Inbox::with_prefix(prefix).map(Self)
+    }
+
+    /// Runs `effect` for `key` within `transaction` and records its value there, or gives back the
+    /// value of the time when it was run.
+    ///
+    /// It never commits: effect and record come to be with your commit, and a rollback takes back
+    /// both. After an error the transaction is as it was before the call, and may go on with others;
+    /// a lost connection or a deadlock (`throttled`) wants a rollback. Whoever has the same key waits
+    /// for your commit.
+    /// A refusal that callers are to get again belongs in the value: a failure is not recorded.
+    ///
+    /// # Guarantee   INB-1, OUT-1: exactly once; another request under the key is a conflict
+    /// # Shape       new → the effect runs; done → the value on record; any other state → an error
+    /// # Cost        five round trips, six where it is gated
+    /// # Errors
+    /// [`OnceError::Failed`]: the effect failed and is undone; `Conflict`, `TooOld`, `Stale`, `Dead`,
+    /// `InDoubt`, `Busy`, `Unreadable`, `ClaimLost`, `Store`, `Invalid`: see [`OnceError`]
+    ///
+    /// # Cancel safety
+    /// a call that is dropped may have run: roll back
+    pub async fn once<T, F>(
+        &self,
+        transaction: &mut Transaction<'_>,
+        name: &str,
+        key: impl ToKey,
+        effect: F,
+    ) -> Result<Receipt<T>, OnceError>
+    where
+        T: Remember,
+        F: AsyncFnOnce(&mut Transaction<'_>) -> Result<T, Failure>,
+    {
+        let call = Call::new(name, key)?;
+        self.run(transaction, &call, effect).await
+    }
+
+    /// As [`once`](Self::once), of a request that says more: a window, a fingerprint, a tenant, a
+    /// birth. [`Declared::claim_request`](crate::Declared::claim_request) makes one.
+    ///
+    /// # Guarantee   that of [`once`](Self::once)
+    /// # Shape       that of [`once`](Self::once)
+    /// # Cost        that of [`once`](Self::once)
+    /// # Errors
+    /// as [`once`](Self::once)
+    ///
+    /// # Cancel safety
+    /// as [`once`](Self::once)
+    pub async fn once_of<T, F>(
+        &self,
+        transaction: &mut Transaction<'_>,
+        request: &ClaimRequest,
+        effect: F,
+    ) -> Result<Receipt<T>, OnceError>
+    where
+        T: Remember,
+        F: AsyncFnOnce(&mut Transaction<'_>) -> Result<T, Failure>,
+    {
+        self.run(transaction, &Call::of(request), effect).await
+    }
+
+    async fn run<T, F>(
+        &self,
+        transaction: &mut Transaction<'_>,
+        call: &Call,
+        effect: F,
+    ) -> Result<Receipt<T>, OnceError>
+    where
+        T: Remember,
+        F: AsyncFnOnce(&mut Transaction<'_>) -> Result<T, Failure>,
+    {
+        let refused = |why| call.unasked(no_savepoint(why));
+        let begun = transaction.query_drop("SAVEPOINT semel_once").await;
+        begun.map_err(refused)?;
+        let result = self.step(transaction, call, effect).await;
+        if result.is_err() {
+            // Where the transaction is gone, there is nothing to undo.
+            let _ = transaction
+                .query_drop("ROLLBACK TO SAVEPOINT semel_once")
+                .await;
+        }
+        let released = transaction.query_drop("RELEASE SAVEPOINT semel_once").await;
+        let receipt = result?;
+        // A deadlock ends the transaction, and what came after it would stand alone.
+        released.map_err(refused)?;
+        Ok(receipt)
+    }
+
+    async fn step<T, F>(
+        &self,
+        transaction: &mut Transaction<'_>,
+        call: &Call,
+        effect: F,
+    ) -> Result<Receipt<T>, OnceError>
+    where
+        T: Remember,
+        F: AsyncFnOnce(&mut Transaction<'_>) -> Result<T, Failure>,
+    {
+        let request = call.request();
+        let admitted = self.0.admit(transaction, request).await;
+        let claim = match call.turn(admitted)? {
+            Turn::Granted(claim) => claim,
+            Turn::Replayed(receipt) => return Ok(receipt),
+        };
+        let value = effect(transaction).await;
+        let value = value.map_err(|failure| call.failed(&claim, failure))?;
+        let outcome = Call::outcome(&value);
+        let completed = self
+            .0
+            .complete(transaction, &claim, outcome.clone(), request.window);
+        call.receipt(&claim, value, &outcome, completed.await)
+    }
+}
+
+impl From<semel_store_mysql::Inbox> for Inbox {
+    /// The inbox of an open store: `store.inbox().into()`.
+    fn from(inbox: semel_store_mysql::Inbox) -> Self {
+        Self(inbox)
+    }
+}
+
+impl Deref for Inbox {
+    type Target = semel_store_mysql::Inbox;
+
+    fn deref(&self) -> &Self::Target {
+        &self.0
+    }
+}
