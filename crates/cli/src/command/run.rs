@@ -27,7 +27,7 @@ use crate::command::operate::tell_if_forward;
 use crate::command::preflight;
 use crate::command::run::guarded::{Guard, Guarded, Outlook, outlooks};
 use crate::command::summary::{self, Ended};
-use crate::config::{self, Accepted, Cache, Front, PipelineSettings, Settings};
+use crate::config::{self, Accepted, Cache, Front, PipelineSettings, Settings, StoreUrl};
 use crate::narrator::Narrator;
 use crate::place::Place;
 use crate::progress::Bars;
@@ -86,6 +86,7 @@ async fn run_all(settings: Settings, format: Output, log: Log) -> Result<Exit> {
         return print(ended, accepted, format, &narrator, true).map(|()| Exit::Done);
     };
     tell_if_forward(&settings.store, before).await?;
+    beside.spawn(control(&settings.store, &stores, &bars));
     let place = Place::of(&settings.store);
     let all = preflight::effects(&settings.pipelines);
     preflight::preflight(&settings.store, accepted, &stores, all).await?;
@@ -156,6 +157,34 @@ async fn run_all(settings: Settings, format: Output, log: Log) -> Result<Exit> {
     let is_stopped = *stop.borrow();
     print(summaries, accepted, format, &narrator, is_stopped)?;
     failure.map_or_else(|| place.check().map(|()| Exit::Done), Err)
+}
+
+/// Takes orders of verbs, where the store is open to this process alone.
+fn control(
+    url: &StoreUrl,
+    stores: &Stores,
+    bars: &Bars,
+) -> impl Future<Output = ()> + Send + 'static {
+    let served = match (url, &stores.transfer) {
+        (StoreUrl::Embedded(path), Some(trail)) => {
+            match semel_worker::control::serve(path, stores.store.clone(), trail.clone()) {
+                Ok(served) => Some(served),
+                Err(error) => {
+                    bars.warning(&format!(
+                        "{error}; verbs that change the store want this worker stopped"
+                    ));
+                    None
+                }
+            }
+        }
+        (StoreUrl::Embedded(_), None)
+        | (StoreUrl::Memory | StoreUrl::Sqlite(_) | StoreUrl::Server(_), _) => None,
+    };
+    async move {
+        if let Some(served) = served {
+            served.await;
+        }
+    }
 }
 
 /// Waits for all of them; one that fails ends the others. What came of them, and the first failure.
