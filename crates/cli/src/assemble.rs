@@ -7,6 +7,7 @@ mod sink;
 mod source;
 mod streamed;
 
+use std::path::Path;
 use std::sync::Arc;
 
 use semel_core::port::checkpoint::AnyCheckpointStore;
@@ -18,6 +19,7 @@ use semel_engine::system::SystemClock;
 use semel_store_embedded::{EmbeddedStore, Inspector};
 use semel_store_memory::MemoryStore;
 use semel_store_sqlite::SqliteStore;
+use semel_worker::control;
 use semel_worker::run::Stores;
 
 pub(crate) use self::layered::{Layer, LayerFigures};
@@ -49,6 +51,7 @@ pub(crate) async fn store(
                 store: AnyStore::new(Arc::clone(&store)),
                 checkpoints: Some(AnyCheckpointStore::new(store)),
                 transactions: None,
+                transfer: None,
             })
         }
         StoreUrl::Embedded(path) => {
@@ -56,8 +59,9 @@ pub(crate) async fn store(
             let store = Arc::new(EmbeddedStore::open(path, clock, options)?);
             Ok(Stores {
                 store: AnyStore::new(Arc::clone(&store)),
-                checkpoints: Some(AnyCheckpointStore::new(store)),
+                checkpoints: Some(AnyCheckpointStore::new(Arc::clone(&store))),
                 transactions: None,
+                transfer: Some(AnyTransferStore::new(store)),
             })
         }
         StoreUrl::Sqlite(path) => {
@@ -66,7 +70,8 @@ pub(crate) async fn store(
             Ok(Stores {
                 store: AnyStore::new(Arc::clone(&store)),
                 checkpoints: Some(AnyCheckpointStore::new(Arc::clone(&store))),
-                transactions: Some(AnyTransactionalStore::new(store)),
+                transactions: Some(AnyTransactionalStore::new(Arc::clone(&store))),
+                transfer: Some(AnyTransferStore::new(store)),
             })
         }
         StoreUrl::Server(url) => {
@@ -89,6 +94,8 @@ pub(crate) struct Operated {
     pub(crate) stores: Option<Stores>,
     /// What is to be known where the store was not opened and its files are read.
     pub(crate) beside: Option<Beside>,
+    /// The process of the worker that has the store open and does what is asked.
+    pub(crate) worker: Option<u32>,
 }
 
 impl Operated {
@@ -99,6 +106,7 @@ impl Operated {
             transfer: Some(transfer),
             stores: None,
             beside: None,
+            worker: None,
         }
     }
 }
@@ -109,6 +117,8 @@ pub(crate) struct Beside {
     /// The process that has the store open, as far as can be told. What it has in memory alone is
     /// not seen: renewed leases, and claims of transactional effects.
     pub(crate) process: Option<u32>,
+    /// Whether it takes orders, as far as can be seen.
+    pub(crate) takes_orders: bool,
 }
 
 /// Opens a store that is there, to look at it while others may use it.
@@ -122,7 +132,9 @@ pub(crate) async fn store_for_reading(url: &StoreUrl, clock: Arc<dyn Clock>) -> 
                 stores: None,
                 beside: Some(Beside {
                     process: files::holder(path),
+                    takes_orders: files::takes_orders(path),
                 }),
+                worker: None,
             })
         }
         StoreUrl::Memory | StoreUrl::Sqlite(_) | StoreUrl::Server(_) => {
@@ -138,7 +150,37 @@ pub(crate) async fn store_for_changing(url: &StoreUrl, clock: Arc<dyn Clock>) ->
         return Ok(served(server::open(url, Terms::of_operator(false)).await?));
     }
     refuse_absent(url).await?;
-    store_for_filling(url, clock).await
+    match (store_for_filling(url, clock).await, url) {
+        (Err(error), StoreUrl::Embedded(path)) => of_its_worker(path, error).await,
+        (opened, _) => opened,
+    }
+}
+
+/// The store as the worker that has it open serves it, where that is why it could not be opened.
+async fn of_its_worker(path: &Path, error: Error) -> Result<Operated> {
+    if error.code() != Code::StoreInUse {
+        return Err(error);
+    }
+    // Whoever is on the way to or from having it open takes no orders, nor does another kind of verb.
+    let Some(store) = control::connect(path, "embedded").await? else {
+        return Err(error);
+    };
+    let worker = Some(store.process());
+    let store = Arc::new(store);
+    let transfer = AnyTransferStore::new(Arc::clone(&store));
+    let store = AnyStore::new(store);
+    Ok(Operated {
+        store: store.clone(),
+        transfer: Some(transfer),
+        stores: Some(Stores {
+            store,
+            checkpoints: None,
+            transactions: None,
+            transfer: None,
+        }),
+        beside: None,
+        worker,
+    })
 }
 
 /// Opens a store that is there, to run effects on it.
@@ -155,13 +197,17 @@ pub(crate) async fn store_for_running(
         server::open(url, terms).await?.stores
     } else {
         refuse_absent(url).await?;
-        store(url, accepted, clock).await?
+        match (store(url, accepted, clock).await, url) {
+            (Err(error), StoreUrl::Embedded(path)) => return of_its_worker(path, error).await,
+            (opened, _) => opened?,
+        }
     };
     Ok(Operated {
         store: stores.store.clone(),
         transfer: None,
         stores: Some(stores),
         beside: None,
+        worker: None,
     })
 }
 

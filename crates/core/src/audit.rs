@@ -21,8 +21,8 @@ pub struct Audited {
     pub at: Timestamp,
     /// Who and why.
     pub note: Note,
-    /// What was done: `release`, `requeue`, `forget`, `hold`, `let-go`, `extend`, `resolve-applied`,
-    /// `resolve-not-applied`, `abandon`, `drop`, `import`.
+    /// What was done: `release`, `requeue`, `retry`, `forget`, `hold`, `let-go`, `extend`, `resolve-applied`,
+    /// `resolve-not-applied`, `abandon`, `drop`, `import`, `sweep`.
     pub action: Box<str>,
     /// Where it belongs; none where it concerns the store as a whole.
     pub scope: Option<Scope>,
@@ -41,6 +41,7 @@ impl Order {
         match self {
             Self::Release => "release",
             Self::Requeue => "requeue",
+            Self::Retry => "retry",
             Self::Forget => "forget",
             Self::Hold(true) => "hold",
             Self::Hold(false) => "let-go",
@@ -72,6 +73,7 @@ mod tests {
         for (order, name) in [
             (Order::Release, "release"),
             (Order::Requeue, "requeue"),
+            (Order::Retry, "retry"),
             (Order::Forget, "forget"),
             (Order::Hold(true), "hold"),
             (Order::Hold(false), "let-go"),

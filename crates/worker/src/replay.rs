@@ -8,7 +8,7 @@ mod parked;
 mod prospect;
 mod watch;
 
-pub use prospect::{Assessed, Assessor, Prospect};
+pub use prospect::{Assessed, Assessor, Prospect, unretried};
 
 use std::sync::Arc;
 
@@ -26,6 +26,8 @@ use watch::Fates;
 pub enum Kind {
     /// Those of operations that are dead, or were in doubt and are not any more.
     DeadLetters,
+    /// Those of operations in doubt, to be run again although nobody knows what became of them.
+    InDoubt,
     /// Those that were set aside unrun.
     Quarantined,
 }
@@ -37,6 +39,7 @@ impl Kind {
         let quarantined: &[&str] = &["fingerprint-conflict", "live-only", "too-old"];
         let reasons = match self {
             Self::DeadLetters => dead.iter().chain(&[]),
+            Self::InDoubt => dead[1..].iter().chain(&[]),
             Self::Quarantined => quarantined.iter().chain(&Unusable::CODES),
         };
         reasons.map(|&reason| reason.into()).collect()
@@ -48,6 +51,7 @@ impl Kind {
             Self::DeadLetters => {
                 &*message.reason != "in-doubt" || state != Some(StateKind::InDoubt)
             }
+            Self::InDoubt => &*message.reason == "in-doubt" && state == Some(StateKind::InDoubt),
             Self::Quarantined => true,
         }
     }
@@ -89,8 +93,8 @@ pub struct Tally {
 }
 
 /// Runs parked messages again, through `pipeline` and `effect` as they are configured now, with the
-/// same headers and coordinates and without the age gate. A dead operation is requeued first, with
-/// the note.
+/// same headers and coordinates and without the age gate. A dead operation is requeued first, and
+/// one in doubt retried, with the note.
 ///
 /// # Guarantee   that of the effect's class; a message is dropped only after the store answered
 /// that its operation is completed, or keeps it under another reason

@@ -8,6 +8,7 @@ use semel_core::port::source::Source;
 use semel_core::port::store::{Capabilities, Store};
 use semel_core::port::streamed::StreamedStore;
 use semel_core::port::transactional::AnyTransactionalStore;
+use semel_core::port::transfer::AnyTransferStore;
 use semel_core::{Advice, AnyStore, Error, ErrorKind, Result};
 use semel_engine::consumer::{Consumer, OnProgress, Shutdown, Surroundings};
 use semel_engine::effect::{BatchEffect, Call, Verdict};
@@ -32,6 +33,8 @@ pub struct Stores {
     pub checkpoints: Option<AnyCheckpointStore>,
     /// The same store, if effects can join its transactions.
     pub transactions: Option<AnyTransactionalStore>,
+    /// The same store, to move its contents; none of a layer over it.
+    pub transfer: Option<AnyTransferStore>,
 }
 
 impl Stores {

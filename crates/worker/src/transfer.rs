@@ -5,11 +5,14 @@
 
 mod line;
 mod reader;
-mod value;
+pub(crate) mod value;
 mod writer;
 
+pub(crate) use line::Scopes;
 pub use reader::Reader;
+pub(crate) use reader::item as read_item;
 pub use writer::Writer;
+pub(crate) use writer::write_item;
 
 use std::io::{Read, Write};
 use std::sync::Arc;

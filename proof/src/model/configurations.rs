@@ -123,7 +123,9 @@ pub(crate) fn all() -> Vec<Setup> {
             },
             ..single("keyed, key reused", Keyed)
         },
+        retried("keyed, retried", Keyed),
         single("repeat, one copy", Repeat),
+        retried("repeat, retried", Repeat),
         ends("repeat, every end", Repeat),
         single("park, one copy", Park),
         copies("park, copies", Park),
@@ -182,6 +184,24 @@ fn capped(name: &'static str, class: Class) -> Setup {
             ..Budget::default()
         },
         wishes: &[Wish::Requeue, Wish::Release, Wish::Hold, Wish::Unhold],
+        ..Setup::of(name, class)
+    }
+}
+
+/// A doubt after one attempt, and an operator who has it attempted again, in time or not.
+fn retried(name: &'static str, class: Class) -> Setup {
+    Setup {
+        failed: 1,
+        vanished: 1,
+        ticks: 4,
+        budget: Budget {
+            crashes: 1,
+            lost: 1,
+            redelivered: 1,
+            orders: 2,
+            ..Budget::default()
+        },
+        wishes: &[Wish::Retry],
         ..Setup::of(name, class)
     }
 }

@@ -273,6 +273,9 @@ impl Protocol {
             | (Cause::Found { applied: true, .. }, Stands::Completed { .. })
             | (Cause::Order(Wish::Abandon), Stands::Dead { .. }) => true,
             (Cause::Order(Wish::NotApplied), Stands::Released { .. }) => is_quiet(world.now),
+            (Cause::Order(Wish::Retry), Stands::Released { .. }) => {
+                before.doubt.is_some() && after.doubt == before.doubt
+            }
             (
                 Cause::Found {
                     applied: false,
@@ -318,7 +321,7 @@ impl Protocol {
             Cause::Settle {
                 given_back: true, ..
             } => before.attempts.saturating_sub(1),
-            Cause::Order(Wish::NotApplied | Wish::Requeue)
+            Cause::Order(Wish::NotApplied | Wish::Requeue | Wish::Retry)
             | Cause::Found { applied: false, .. } => 0,
             Cause::Claim { granted: false }
             | Cause::Settle { .. }

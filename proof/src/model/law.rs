@@ -68,6 +68,8 @@ named! {
     ForgottenByOrder = "forgotten by an operator",
     ForgetRefused = "forgetting refused",
     Requeued = "requeued",
+    Retried = "retried though in doubt",
+    RetryRefused = "retry refused",
     ProviderReplayed = "provider replayed its answer",
     LostRenewal = "renewal lost",
     RenewedAfterLease = "renewed after its lease",

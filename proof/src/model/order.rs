@@ -26,6 +26,8 @@ impl Protocol {
             Wish::Abandon => record.is_in_doubt(),
             Wish::Release => record.finished().is_none() && !record.is_in_doubt(),
             Wish::Requeue => record.is_dead() && !life.abandoned,
+            // Whatever its class and however late.
+            Wish::Retry => record.is_in_doubt(),
             Wish::Hold => !record.held && record.finished().is_some(),
             Wish::Unhold => record.held,
             // People ask for it whatever the record is.
@@ -49,6 +51,7 @@ impl Protocol {
             Wish::Abandon => Order::Resolve(Verdict::Abandon { window }),
             Wish::Release => Order::Release,
             Wish::Requeue => Order::Requeue,
+            Wish::Retry => Order::Retry,
             Wish::Hold => Order::Hold(true),
             Wish::Unhold => Order::Hold(false),
             Wish::Forget => Order::Forget,
@@ -70,6 +73,7 @@ impl Protocol {
                     }
                     Wish::Release => self.meets(Case::EndedByOperator),
                     Wish::Requeue => self.meets(Case::Requeued),
+                    Wish::Retry => self.meets(Case::Retried),
                     Wish::Forget => {
                         let life = &mut world.lives[at];
                         life.forgotten = true;
@@ -86,8 +90,16 @@ impl Protocol {
                 false
             }
             Directed::Refused(Refusal::Absent | Refusal::State(_)) | Directed::Failed(_) => {
-                if wish == Wish::Forget {
-                    self.meets(Case::ForgetRefused);
+                match wish {
+                    Wish::Forget => self.meets(Case::ForgetRefused),
+                    Wish::Retry => self.meets(Case::RetryRefused),
+                    Wish::Applied
+                    | Wish::NotApplied
+                    | Wish::Abandon
+                    | Wish::Release
+                    | Wish::Requeue
+                    | Wish::Hold
+                    | Wish::Unhold => {}
                 }
                 false
             }

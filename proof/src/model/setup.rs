@@ -44,6 +44,7 @@ pub(crate) enum Wish {
     Abandon,
     Release,
     Requeue,
+    Retry,
     Hold,
     Unhold,
     Forget,

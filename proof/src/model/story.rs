@@ -110,6 +110,7 @@ fn sentence(world: &World, action: Action) -> String {
                 Wish::Abandon => "abandoned",
                 Wish::Release => "released by an operator",
                 Wish::Requeue => "requeued",
+                Wish::Retry => "retried",
                 Wish::Hold => "held",
                 Wish::Unhold => "held no longer",
                 Wish::Forget => "forgotten by an operator",

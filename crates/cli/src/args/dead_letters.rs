@@ -81,13 +81,12 @@ pub(crate) struct Drop {
     pub(crate) format: Format,
 }
 
-/// Which dead letters.
+/// Which dead letters, or doubts.
 #[derive(Debug, Args)]
 pub(crate) struct Which {
     /// Keys as they are printed: a string is itself, a number is json:1
     #[arg(
         value_name = "KEY",
-        required_unless_present_any = ["keys_from", "all"],
         conflicts_with = "all",
         value_parser = operate::key
     )]

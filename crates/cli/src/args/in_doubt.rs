@@ -6,7 +6,8 @@ use std::time::Duration;
 use clap::{Args, Subcommand};
 use semel_core::Key;
 
-use super::{Audit, Common, Confirm, Format, Listing};
+use super::dead_letters::Which;
+use super::{Audit, Common, Confirm, Format, Listing, Log};
 use crate::command::operate;
 
 #[derive(Debug, Subcommand)]
@@ -21,9 +22,15 @@ pub(crate) enum InDoubt {
     #[command(
         after_help = "Examples:\n  semel in-doubt resolve pay-1 --applied --outcome '{\"charge\":\"ch_1\"}' --yes\n  \
                       semel in-doubt resolve pay-1 --not-applied --reason 'not at the provider' --yes\n  \
-                      semel in-doubt resolve pay-1 --abandon --reason 'refunded by hand' --yes"
+                      semel in-doubt resolve --all --reason-like 'HTTP 503' --not-applied --yes\n  \
+                      semel in-doubt resolve pay-1 pay-2 --abandon --reason 'refunded by hand' --yes"
     )]
     Resolve(Resolve),
+    /// Call again under the same key, as long as the target recognises it or a repeat is accepted; without --yes,
+    /// foretell it
+    #[command(after_help = "Examples:\n  semel in-doubt retry pay-1 --yes\n  \
+                      semel in-doubt retry --all --reason 'provider is back' --yes")]
+    Retry(Retry),
 }
 
 #[derive(Debug, Args)]
@@ -39,7 +46,8 @@ pub(crate) struct List {
 
 #[derive(Debug, Args)]
 pub(crate) struct Show {
-    /// The key as it is printed: a string is itself, a number is json:1; or its operation id
+    /// The key as it is printed: a string is itself, a number is json:1; or its operation id, or the
+    /// beginning of it, four digits at least
     #[arg(value_name = "KEY", value_parser = operate::key)]
     pub(crate) key: Key,
     #[command(flatten)]
@@ -50,9 +58,8 @@ pub(crate) struct Show {
 
 #[derive(Debug, Args)]
 pub(crate) struct Resolve {
-    /// The key as it is printed: a string is itself, a number is json:1
-    #[arg(value_name = "KEY", value_parser = operate::key)]
-    pub(crate) key: Key,
+    #[command(flatten)]
+    pub(crate) which: Which,
     #[command(flatten)]
     pub(crate) verdict: Verdict,
     /// The outcome that duplicates get from now on [default: an empty one]
@@ -81,6 +88,22 @@ pub(crate) struct Resolve {
     pub(crate) confirm: Confirm,
     #[command(flatten)]
     pub(crate) format: Format,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Retry {
+    #[command(flatten)]
+    pub(crate) which: Which,
+    #[command(flatten)]
+    pub(crate) common: Common,
+    #[command(flatten)]
+    pub(crate) audit: Audit,
+    #[command(flatten)]
+    pub(crate) confirm: Confirm,
+    #[command(flatten)]
+    pub(crate) format: Format,
+    #[command(flatten)]
+    pub(crate) log: Log,
 }
 
 /// What became of it.

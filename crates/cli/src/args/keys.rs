@@ -39,15 +39,15 @@ pub(crate) enum Keys {
     /// Remember finished keys longer than their window says, never shorter
     #[command(
         after_help = "Examples:\n  semel keys extend pay-1 --window 30d --yes\n  \
-                            semel keys extend --all --pipeline billing --window 30d --yes",
-        mut_arg("keys", |keys| keys.required_unless_present("all"))
+                            semel keys extend --all --pipeline billing --window 30d --yes"
     )]
     Extend(Extend),
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct Show {
-    /// Keys as they are printed: a string is itself, a number is json:1; or operation ids
+    /// Keys as they are printed: a string is itself, a number is json:1; or operation ids, or their
+    /// beginnings, four digits at least
     #[arg(value_name = "KEY", required = true, value_parser = operate::key)]
     pub(crate) keys: Vec<Key>,
     /// Print the bytes of the outcome and nothing else; of one key only
@@ -61,7 +61,8 @@ pub(crate) struct Show {
 
 #[derive(Debug, Args)]
 pub(crate) struct Explain {
-    /// The key as it is printed: a string is itself, a number is json:1; or its operation id
+    /// The key as it is printed: a string is itself, a number is json:1; or its operation id, or the
+    /// beginning of it, four digits at least
     #[arg(value_name = "KEY", value_parser = operate::key)]
     pub(crate) key: Key,
     #[command(flatten)]
@@ -97,7 +98,7 @@ pub(crate) struct List {
 #[derive(Debug, Args)]
 pub(crate) struct Change {
     /// Keys as they are printed: a string is itself, a number is json:1
-    #[arg(value_name = "KEY", required_unless_present = "keys_from", value_parser = operate::key)]
+    #[arg(value_name = "KEY", value_parser = operate::key)]
     pub(crate) keys: Vec<Key>,
     /// Take keys from this file too, one on a line; - is standard input
     #[arg(long, value_name = "FILE")]

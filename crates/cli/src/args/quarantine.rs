@@ -82,11 +82,7 @@ pub(crate) struct Drop {
 #[derive(Debug, Args)]
 pub(crate) struct Which {
     /// The beginning of an id that no other has, four digits at least; or a key
-    #[arg(
-        value_name = "ID|KEY",
-        required_unless_present = "all",
-        conflicts_with = "all"
-    )]
+    #[arg(value_name = "ID|KEY", conflicts_with = "all")]
     pub(crate) names: Vec<String>,
     #[command(flatten)]
     pub(crate) matching: Matching,

@@ -6,7 +6,7 @@ use clap::{Args, Subcommand};
 use semel_core::Key;
 
 use super::transfer::{Export, Import};
-use super::{Common, Confirm, Format, Listing, Place};
+use super::{Audit, Common, Confirm, Format, Listing, Place};
 use crate::command::operate;
 
 #[derive(Debug, Subcommand)]
@@ -14,9 +14,9 @@ pub(crate) enum Store {
     /// Count what the store holds, and say what it can promise
     #[command(after_help = "Example:\n  semel store stats --store embedded:./semel-data")]
     Stats(Whole),
-    /// Remove the records whose window has passed, now
-    #[command(after_help = "Example:\n  semel store sweep")]
-    Sweep(Whole),
+    /// Remove the records whose window has passed, now; without --yes, say how many
+    #[command(after_help = "Example:\n  semel store sweep --yes")]
+    Sweep(Sweep),
     /// Bring the store to the format of this version; on a server, make it where there is none
     #[command(
         after_help = "Examples:\n  semel store migrate --store sqlite:./semel.db\n  \
@@ -45,6 +45,16 @@ pub(crate) struct Whole {
     pub(crate) place: Place,
     #[command(flatten)]
     pub(crate) format: Format,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Sweep {
+    #[command(flatten)]
+    pub(crate) whole: Whole,
+    #[command(flatten)]
+    pub(crate) audit: Audit,
+    #[command(flatten)]
+    pub(crate) confirm: Confirm,
 }
 
 #[derive(Debug, Args)]

@@ -1,6 +1,7 @@
 //! What only stores in files of this machine have: a path that may be wrong, and a process that may
 //! have them open.
 
+use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -9,6 +10,7 @@ use rustix::process::{Pid, test_kill_process};
 use semel_core::{Code, Error};
 use semel_engine::system::SystemClock;
 use semel_store_embedded::Inspector;
+use semel_worker::control::SOCKET;
 
 /// Whether there is an embedded store, or something else that is told of when it is opened.
 pub(super) fn is_embedded_there(path: &Path) -> bool {
@@ -40,6 +42,11 @@ pub(super) fn holder(folder: &Path) -> Option<u32> {
         Ok(()) | Err(Errno::PERM) if !is_ended(id) => Some(id),
         Ok(()) | Err(_) => None,
     }
+}
+
+/// Whether a worker has made a socket there to take orders, or left one.
+pub(super) fn takes_orders(folder: &Path) -> bool {
+    std::fs::symlink_metadata(folder.join(SOCKET)).is_ok_and(|found| found.file_type().is_socket())
 }
 
 /// Whether a process has ended and nobody has asked how: it still has its number, and no files.

@@ -83,6 +83,7 @@ impl Layer {
                     store: AnyStore::new(Arc::clone(&filter)),
                     checkpoints: None,
                     transactions: None,
+                    transfer: None,
                 };
                 Ok((stores, Self::Approximate(filter)))
             }

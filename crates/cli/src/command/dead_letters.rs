@@ -65,27 +65,33 @@ fn replay(arguments: &Replay) -> Result<Exit> {
         log: arguments.log,
     };
     let keys = keys(&arguments.which)?;
-    parked::replay(&arguments.common, &running, |ground| {
-        search(ground, &arguments.which, keys.clone())
+    parked::replay(&arguments.common, &running, async |ground| {
+        search(ground, &arguments.which, keys.clone()).map(Into::into)
     })
 }
 
 fn drop(arguments: &Drop) -> Result<Exit> {
     let note = note_of(&arguments.audit);
     let keys = keys(&arguments.which)?;
-    operate::change(&arguments.common, async |ground| {
+    operate::plan(&arguments.common, arguments.confirm, async |ground| {
         let search = search(ground, &arguments.which, keys)?;
         drop_all(ground, &search, &note, arguments.confirm, arguments.format).await
     })
 }
 
-fn keys(which: &Which) -> Result<Vec<Key>> {
+/// Every key once that was named, in a file too.
+///
+/// # Errors   `InvalidInput`: there is none, and not all are meant
+pub(crate) fn keys(which: &Which) -> Result<Vec<Key>> {
     let mut keys = which.keys.clone();
     if let Some(file) = &which.keys_from {
         keys.extend(keys_from(file)?);
+        if keys.is_empty() {
+            return Err(usage("no keys: the file that --keys-from names is empty"));
+        }
     }
     if keys.is_empty() && !which.matching.all {
-        return Err(usage("no keys: the file that --keys-from names is empty"));
+        return Err(usage("which ones? name keys, or --all"));
     }
     keys.sort_unstable();
     keys.dedup();

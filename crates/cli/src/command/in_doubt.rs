@@ -1,6 +1,8 @@
 //! `semel in-doubt`: effects that nobody knows to have happened, and what became of them.
 
 mod resolve;
+mod retry;
+mod select;
 mod show;
 
 use std::time::Duration;
@@ -22,6 +24,7 @@ pub(crate) fn run(verb: &InDoubt) -> Result<Exit> {
         InDoubt::List(arguments) => list(arguments),
         InDoubt::Show(arguments) => show::show(arguments),
         InDoubt::Resolve(arguments) => resolve::resolve(arguments),
+        InDoubt::Retry(arguments) => retry::retry(arguments),
     }
 }
 

@@ -13,8 +13,8 @@ mod wish;
 
 pub(crate) use change::refusal_text;
 pub(crate) use detail::Detail;
-pub(crate) use entry::KeyEntry;
-pub(crate) use unknown::{tell_missing, tell_unknown};
+pub(crate) use entry::{KeyEntry, reason, since};
+pub(crate) use unknown::{tell_all_unknown, tell_missing};
 
 use semel_core::Result;
 

@@ -22,10 +22,11 @@ use std::time::Duration;
 use semel_core::port::store::{ListQuery, Page};
 use semel_core::port::transfer::AnyTransferStore;
 use semel_core::{
-    AnyStore, Clock, Error, ErrorKind, Key, Note, Operation, Result, Scope, Timestamp,
+    AnyStore, Clock, Code, Error, ErrorKind, Key, Note, Operation, Result, Scope, Timestamp,
 };
 use semel_engine::system::SystemClock;
 use semel_worker::run::Stores;
+use semel_worker::settings::EffectSettings;
 
 use self::named::{Named, place};
 use self::opening::{Purpose, drive, runtime, with};
@@ -51,6 +52,8 @@ pub(crate) struct Ground {
     pub(crate) patience: Duration,
     /// What may go on beside a verb that reads the files of a store.
     pub(crate) beside: Option<Beside>,
+    /// The process of the worker that has the store open and does what is asked.
+    pub(crate) worker: Option<u32>,
     /// The pipelines of the configuration; none where there is no configuration.
     pub(crate) pipelines: Vec<PipelineSettings>,
     /// What `--pipeline` names.
@@ -185,14 +188,38 @@ impl Ground {
 
     /// Says under a plan that is only looked at what stands in the way of carrying it out.
     pub(crate) fn remark_on_use(&self, plan: &mut Plan) {
-        if let Some(Beside {
-            process: Some(process),
-        }) = self.beside
-        {
-            plan.remark(format_args!(
+        match self.beside {
+            Some(Beside {
+                process: Some(process),
+                takes_orders: true,
+            }) => plan.remark(format_args!(
+                "process {process} has the store open, and carries it out when you say --yes"
+            )),
+            Some(Beside {
+                process: Some(process),
+                takes_orders: false,
+            }) => plan.remark(format_args!(
                 "process {process} has the store open: stop it before you say --yes"
-            ));
+            )),
+            Some(Beside { process: None, .. }) | None => {}
         }
+    }
+
+    /// Refuses to run effects that nobody but the worker can that has the store open.
+    ///
+    /// # Errors   `target-in-use`: it writes their file
+    pub(crate) fn refuse_its_file(&self, settings: &PipelineSettings) -> Result<()> {
+        let (Some(process), EffectSettings::File { path }) = (self.worker, &settings.effect) else {
+            return Ok(());
+        };
+        let message = format!(
+            "{}: process {process} has the store open, and only it may write {}: stop it, say this again, and start it",
+            settings.pipeline.name,
+            path.display()
+        );
+        Err(Error::new(ErrorKind::Unavailable, message)
+            .with_code(Code::TargetInUse)
+            .not_applied())
     }
 
     /// Now, on the clock of the store as far as it is known: a store of this machine goes by its, and

@@ -11,7 +11,7 @@ mod running;
 pub(crate) use detail::show;
 pub(crate) use dropping::{SHORT, drop_all};
 pub(crate) use name::Names;
-pub(crate) use running::{Running, replay};
+pub(crate) use running::{Meant, Running, replay};
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -104,7 +104,7 @@ impl Search {
             }
             most = (most * 4).min(GROUP);
             let mut found = match self.kind {
-                Kind::DeadLetters => with_states(ground, group).await?,
+                Kind::DeadLetters | Kind::InDoubt => with_states(ground, group).await?,
                 Kind::Quarantined => group.into_iter().map(Found::alone).collect(),
             };
             found.retain(|it| self.kind.has(&it.message, it.state));
@@ -132,8 +132,8 @@ impl Found {
     pub(crate) fn standing(&self, kind: Kind) -> &'static str {
         match (kind, self.state) {
             (Kind::Quarantined, _) => "quarantined",
-            (Kind::DeadLetters, Some(state)) => state.as_str(),
-            (Kind::DeadLetters, None) => "absent",
+            (Kind::DeadLetters | Kind::InDoubt, Some(state)) => state.as_str(),
+            (Kind::DeadLetters | Kind::InDoubt, None) => "absent",
         }
     }
 }

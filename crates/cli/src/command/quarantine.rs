@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use crate::Exit;
 use crate::args::quarantine::{Drop, List, Quarantine, Release, Show, Which};
-use crate::command::operate::{self, Ground, note_of};
+use crate::command::operate::{self, Ground, note_of, usage};
 use crate::command::parked::{self, Filter, Found, Names, Running, SHORT, Search, drop_all};
 use crate::output::value::Time;
 use crate::output::{self, Column, Entry, Go, Row};
@@ -51,23 +51,33 @@ fn show(arguments: &Show) -> Result<Exit> {
 }
 
 fn release(arguments: &Release) -> Result<Exit> {
+    named(&arguments.which)?;
     let running = Running {
         note: note_of(&arguments.audit),
         confirm: arguments.confirm,
         format: arguments.format,
         log: arguments.log,
     };
-    parked::replay(&arguments.common, &running, |ground| {
-        search(ground, &arguments.which)
+    parked::replay(&arguments.common, &running, async |ground| {
+        search(ground, &arguments.which).map(Into::into)
     })
 }
 
 fn drop(arguments: &Drop) -> Result<Exit> {
+    named(&arguments.which)?;
     let note = note_of(&arguments.audit);
-    operate::change(&arguments.common, async |ground| {
+    operate::plan(&arguments.common, arguments.confirm, async |ground| {
         let search = search(ground, &arguments.which)?;
         drop_all(ground, &search, &note, arguments.confirm, arguments.format).await
     })
+}
+
+/// # Errors   `InvalidInput`: nothing is named, and not all are meant
+fn named(which: &Which) -> Result<()> {
+    if which.names.is_empty() && !which.matching.all {
+        return Err(usage("which ones? name ids or keys, or --all"));
+    }
+    Ok(())
 }
 
 fn search(ground: &Ground, which: &Which) -> Result<Search> {

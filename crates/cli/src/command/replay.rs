@@ -45,6 +45,7 @@ pub(crate) fn replay(arguments: &args::Replay) -> Result<Exit> {
     output::set_log(arguments.log.format);
     let verb = async |ground: &Ground| {
         let settings = pipeline(ground)?;
+        ground.refuse_its_file(settings)?;
         let source = source(settings, arguments.from.as_deref());
         refuse(settings, &source, arguments)?;
         same_file::refuse(&settings.pipeline.name, &source, &settings.effect)?;

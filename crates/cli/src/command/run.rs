@@ -30,7 +30,7 @@ use crate::command::preflight;
 use crate::command::run::guarded::{Guard, Guarded, Outlook, outlooks};
 use crate::command::run::waiting::Opened;
 use crate::command::summary::{self, Ended};
-use crate::config::{self, Accepted, Cache, Front, PipelineSettings, Settings};
+use crate::config::{self, Accepted, Cache, Front, PipelineSettings, Settings, StoreUrl};
 use crate::narrator::Narrator;
 use crate::place::Place;
 use crate::progress::Bars;
@@ -95,6 +95,7 @@ async fn run_all(settings: Settings, arguments: &args::Run) -> Result<Exit> {
     };
     tell_if_forward(&settings.store, before).await?;
     holding::tell(&settings.store, &stores.store, is_new, &bars).await;
+    beside.spawn(control(&settings.store, &stores, &bars));
     let place = Place::of(&settings.store);
     let all = preflight::effects(&settings.pipelines);
     preflight::preflight(&settings.store, accepted, &stores, all).await?;
@@ -186,6 +187,34 @@ fn judged(summaries: &[(Box<str>, Ended)], fail_on: &[FailOn], bars: &Bars) -> E
         }
     }
     exit
+}
+
+/// Takes orders of verbs, where the store is open to this process alone.
+fn control(
+    url: &StoreUrl,
+    stores: &Stores,
+    bars: &Bars,
+) -> impl Future<Output = ()> + Send + 'static {
+    let served = match (url, &stores.transfer) {
+        (StoreUrl::Embedded(path), Some(trail)) => {
+            match semel_worker::control::serve(path, stores.store.clone(), trail.clone()) {
+                Ok(served) => Some(served),
+                Err(error) => {
+                    bars.warning(&format!(
+                        "{error}; verbs that change the store want this worker stopped"
+                    ));
+                    None
+                }
+            }
+        }
+        (StoreUrl::Embedded(_), None)
+        | (StoreUrl::Memory | StoreUrl::Sqlite(_) | StoreUrl::Server(_), _) => None,
+    };
+    async move {
+        if let Some(served) = served {
+            served.await;
+        }
+    }
 }
 
 /// Waits for all of them; one that fails ends the others. What came of them, and the first failure.

@@ -6,10 +6,11 @@ use serde_json::Value;
 use crate::operator::{STORES, fresh, items, member, object, worked, worker};
 use crate::site::{Running, Site, wait_for};
 
-const VERBS: [&[&str]; 3] = [
+const VERBS: [&[&str]; 4] = [
     &["in-doubt", "list"],
     &["in-doubt", "show", "doubt-1"],
     &["in-doubt", "resolve", "doubt-1", "--applied", "--yes"],
+    &["in-doubt", "retry", "doubt-1", "--yes"],
 ];
 
 /// The messages that the store keeps, by reason.
@@ -73,7 +74,7 @@ fn every_verb_has_help_with_an_example_and_refuses_what_it_does_not_know() {
 }
 
 #[test]
-fn a_store_that_is_not_there_or_in_use_is_told() {
+fn a_store_that_is_not_there_is_told_and_one_in_use_is_looked_at() {
     for store in STORES {
         let site = fresh(store);
         for verb in VERBS {
@@ -85,7 +86,6 @@ fn a_store_that_is_not_there_or_in_use_is_told() {
     let (mut child, stdin) = worker(&site);
     site.semel(VERBS[0]).done();
     site.semel(VERBS[1]).done();
-    site.semel(VERBS[2]).code(3).says("[store-in-use]");
     drop(stdin);
     assert!(child.wait().expect("a child").success());
 }
@@ -136,7 +136,9 @@ fn a_worker_that_was_killed_leaves_a_doubt_that_a_sweep_brings_to_light() {
         run.signal(Signal::KILL);
         drop(run);
         wait_for("the end of the lease", || {
-            let swept = site.semel(&["store", "sweep", "--output", "json"]).done();
+            let swept = site
+                .semel(&["store", "sweep", "--yes", "--output", "json"])
+                .done();
             object(&swept)["doubted"] == 1
         });
         let list = site.semel(&["in-doubt", "list", "--output", "json"]).done();
@@ -216,7 +218,7 @@ fn what_was_applied_is_completed_and_its_message_is_dropped() {
             "--output",
             "json",
         ]);
-        let resolved = object(&resolved.done());
+        let resolved = &items(&resolved.done())[0];
         assert_eq!(
             (
                 &resolved["before"],
@@ -276,7 +278,7 @@ fn not_applied_is_believed_only_when_the_call_cannot_land_any_more() {
         let resolved = resolve(&["--quiet", "0s", "--output", "json"])
             .done()
             .says("semel dead-letters replay doubt-1");
-        assert_eq!(object(&resolved)["message"], "kept");
+        assert_eq!(items(&resolved)[0]["message"], "kept");
         assert_eq!(site.state("doubt-1").as_deref(), Some("released"));
         assert_eq!(kept(&site)["in-doubt"], 2, "its message is still there");
         site.write("handler.sh", "cat >/dev/null; printf better");
@@ -300,7 +302,7 @@ fn what_is_abandoned_is_dead_and_its_message_a_dead_letter() {
             "--output",
             "json",
         ]);
-        assert_eq!(object(&resolved.done())["message"], "dead_letter");
+        assert_eq!(items(&resolved.done())[0]["message"], "dead_letter");
         assert_eq!(site.state("doubt-1").as_deref(), Some("dead"));
         assert_eq!(
             (&kept(&site)["dead"], &kept(&site)["in-doubt"]),
@@ -372,4 +374,155 @@ fn a_word_that_was_interrupted_can_be_said_again() {
         let letters = kept(&site)["dead"].as_u64().map(|count| count - 1);
         assert_eq!(letters.filter(|count| *count > 0), left);
     }
+}
+
+#[test]
+fn many_doubts_are_resolved_by_one_word() {
+    for store in STORES {
+        let site = worked(store);
+        for words in [&["--applied"][..], &["--keys-from", "none", "--applied"]] {
+            let ended = site.semel(&[&["in-doubt", "resolve"], words].concat());
+            assert_eq!(ended.code(2).stdout, "", "{words:?}");
+        }
+        site.semel(&["in-doubt", "resolve", "--applied"])
+            .code(2)
+            .says("which ones? name keys, or --all");
+        let like = |text: &str| {
+            let verb = ["in-doubt", "resolve", "--all", "--applied", "--reason-like"];
+            site.semel(&[&verb[..], &[text]].concat())
+        };
+        like("no such reason")
+            .done()
+            .says("nothing to resolve: no doubts");
+        like("SIGNAL")
+            .code(1)
+            .says("plan: resolve 2 doubts")
+            .says("messages that were kept and are dropped: 2");
+        // What is no doubt, or on record nowhere, is told and left; the others are resolved.
+        site.write("keys.txt", "doubt-1\ndone-1\nnobody\n");
+        let resolved = site.semel(&[
+            "in-doubt",
+            "resolve",
+            "doubt-2",
+            "--keys-from",
+            "keys.txt",
+            "--abandon",
+            "--reason",
+            "refunded",
+            "--by",
+            "ada",
+            "--yes",
+            "--output",
+            "json",
+        ]);
+        let resolved = resolved
+            .code(1)
+            .says("there is no record of nobody in pay")
+            .says("done-1 is not in doubt but completed");
+        assert_eq!(member(&items(&resolved), "key"), ["doubt-1", "doubt-2"]);
+        assert_eq!(member(&items(&resolved), "after"), ["dead", "dead"]);
+        assert_eq!(
+            (&kept(&site)["dead"], &kept(&site)["in-doubt"]),
+            (&3.into(), &0.into())
+        );
+        let abandoned = orders(&site);
+        let abandoned = abandoned.iter().filter(|order| order[0] == "abandon");
+        assert_eq!(abandoned.count(), 2, "an entry each");
+        site.semel(&["in-doubt", "resolve", "--all", "--applied", "--yes"])
+            .done()
+            .says("nothing to resolve: no doubts");
+    }
+}
+
+/// A site with two doubts of a target that recognises its keys for `window`.
+fn keyed(store: &str, window: &str) -> Site {
+    let site = fresh(store);
+    let config = site.text("semel.toml").replace(
+        "\"handler.sh\"] }",
+        &format!("\"handler.sh\"], class = \"keyed\", provider_window = \"{window}\" }}"),
+    );
+    let config = config.replace("backoff = \"1h\"", "attempts = 1, backoff = \"1ms\"");
+    site.write("semel.toml", config);
+    site.write("in", "{\"id\":\"doubt-1\"}\n{\"id\":\"doubt-2\"}\n");
+    site.run().is(&[("in_doubt", 2)]);
+    site
+}
+
+#[test]
+fn a_doubt_that_nothing_recognises_is_not_tried_again() {
+    for store in STORES {
+        let site = worked(store);
+        let ended = site.semel(&["in-doubt", "retry", "--all", "--yes"]).code(1);
+        assert_eq!(ended.stdout, "");
+        ended
+            .says("doubt-1: refused: its pipeline parks what may have happened")
+            .says("semel in-doubt resolve doubt-1")
+            .says("nothing to retry: no doubts");
+        site.semel(&["in-doubt", "retry", "done-1", "--yes"])
+            .code(1)
+            .says("done-1 is not in doubt but completed");
+        assert_eq!(site.state("doubt-1").as_deref(), Some("in_doubt"));
+        assert!(site.trail().is_empty());
+    }
+}
+
+#[test]
+fn a_doubt_inside_its_providers_window_is_called_again_under_the_same_key() {
+    for store in STORES {
+        let site = keyed(store, "24h");
+        let explained = site.semel(&["keys", "explain", "doubt-1"]).done();
+        assert!(
+            explained
+                .stdout
+                .contains("  semel in-doubt retry doubt-1\n"),
+            "{}",
+            explained.stdout
+        );
+        let keys = "cat >/dev/null; echo $SEMEL_IDEMPOTENCY_KEY >> keys; printf better";
+        site.write("handler.sh", keys);
+        let plan = site.semel(&["in-doubt", "retry", "--all"]).code(1);
+        assert_eq!(plan.stdout, "", "a person gets the first few and a count");
+        plan.says("plan: retry 2 doubts\n")
+            .says("pay  doubt-1  in-doubt: its effect is called")
+            .says("nothing was changed");
+        assert!(!site.path("keys").exists() && site.trail().is_empty());
+        let foretold = site.semel(&["in-doubt", "retry", "--all", "--output", "json"]);
+        assert_eq!(
+            member(&items(&foretold.code(1)), "predicted"),
+            ["runs", "runs"]
+        );
+
+        site.semel(&["in-doubt", "retry", "doubt-1", "--yes", "--by", "ada"])
+            .done();
+        assert_eq!(site.state("doubt-1").as_deref(), Some("completed"));
+        assert_eq!(site.state("doubt-2").as_deref(), Some("in_doubt"));
+        let shown = site.semel(&["keys", "show", "doubt-1", "--output", "json"]);
+        let id = object(&shown.done())["operation_id"].clone();
+        assert_eq!(Some(site.text("keys").trim()), id.as_str());
+        assert_eq!(
+            orders(&site),
+            [
+                ["retry", "in_doubt", "released"],
+                ["drop", "message kept: in-doubt", "message dropped"]
+            ]
+            .map(|entry| entry.map(str::to_owned))
+        );
+        assert_eq!(kept(&site)["in-doubt"], 1, "that of the other");
+        let explained = site.semel(&["keys", "explain", "doubt-1"]).done().stdout;
+        let told = "had the effect called again though it was in doubt (in_doubt → released)";
+        assert!(explained.contains(told), "{explained}");
+    }
+}
+
+#[test]
+fn past_its_providers_window_a_doubt_is_not_called_again() {
+    let site = keyed("sqlite:s.db", "1s");
+    std::thread::sleep(std::time::Duration::from_millis(1_100));
+    site.write("handler.sh", "touch called");
+    site.semel(&["in-doubt", "retry", "doubt-1", "--yes"])
+        .code(1)
+        .says("doubt-1: refused: its provider has forgotten the key by now")
+        .says("semel in-doubt resolve doubt-1");
+    assert_eq!(site.state("doubt-1").as_deref(), Some("in_doubt"));
+    assert!(!site.path("called").exists());
 }

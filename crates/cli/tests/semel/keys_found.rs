@@ -3,7 +3,7 @@
 use std::process::Command;
 
 use crate::operator::{STORES, items, member, object, worked};
-use crate::site::{Running, Site};
+use crate::site::{Running, Site, lines};
 
 #[test]
 fn where_several_pipelines_have_a_key_one_must_be_named() {
@@ -113,3 +113,47 @@ fn a_key_that_cannot_be_seen_is_shown_so_that_it_can_be_typed() {
 /// A pipeline whose keys are lines.
 const LINES: &str = "[pipelines.lines]\nsource = { kind = \"file\", path = \"in\", format = \"lines\" }\n\
                      key = \"line\"\neffect = { kind = \"file\", path = \"out\" }\n";
+
+#[test]
+fn a_key_is_found_by_the_beginning_of_its_operation_id_and_ambiguous_ones_are_listed() {
+    for store in STORES {
+        let site = Site::with(&[(
+            "semel.toml",
+            &format!(
+                "[store]\nurl = \"{store}\"\n[pipelines.pay]\nkey = \"json:/id\"\n\
+                 source = {{ kind = \"file\", path = \"in\" }}\neffect = {{ kind = \"file\", path = \"out\" }}\n"
+            ),
+        )]);
+        site.write("in", lines(0..900, |id| format!("{{\"id\":\"pay-{id}\"}}")));
+        site.run().is(&[("applied", 900)]);
+        let listed = site.semel(&["keys", "list", "--output", "json"]).done();
+        let mut ids: Vec<_> = items(&listed)
+            .iter()
+            .map(|item| {
+                ["operation_id", "key"].map(|name| item[name].as_str().expect("a text").to_owned())
+            })
+            .collect();
+        ids.sort_unstable();
+        for verb in ["show", "explain"] {
+            let found = site.semel(&["keys", verb, &ids[7][0][..10], "--output", "json"]);
+            assert_eq!(object(&found.done())["key"], *ids[7][1]);
+        }
+        let twins = ids
+            .windows(2)
+            .find(|pair| pair[0][0][..4] == pair[1][0][..4]);
+        let [one, other] = twins.expect("two that begin alike") else {
+            panic!("a pair");
+        };
+        site.semel(&["keys", "show", &one[0][..4].to_uppercase()])
+            .code(2)
+            .says("which one? several operation ids begin with")
+            .says(&format!("pay {} ({})", one[1], &one[0][..12]))
+            .says(&format!("pay {} ({})", other[1], &other[0][..12]));
+        site.semel(&["keys", "show", "00000000"])
+            .code(1)
+            .says("there is no record of 00000000 in pay");
+        // What changes something wants the key itself.
+        site.semel(&["keys", "hold", &ids[7][0][..10], "--yes"])
+            .code(1);
+    }
+}

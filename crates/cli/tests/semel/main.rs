@@ -8,6 +8,7 @@ mod brokers;
 mod check;
 mod completions;
 mod config;
+mod control;
 mod dead_letters;
 mod dedup;
 mod effect_exec;

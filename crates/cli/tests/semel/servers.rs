@@ -327,7 +327,7 @@ pub(crate) fn every_verb_works(url: &str) {
     for action in ["hold", "forget"] {
         assert!(actions.iter().any(|known| known == action), "{actions:?}");
     }
-    run(&["store", "sweep"]);
+    run(&["store", "sweep", "--yes"]);
     let stats = object(&run(&["store", "stats", "--output", "json"]));
     assert_eq!(
         (&stats["shared"], &stats["records"]["total"]),

@@ -36,13 +36,15 @@ fn a_store_that_is_not_there_is_told_and_not_made() {
 }
 
 #[test]
-fn a_store_in_use_can_be_looked_at_and_not_be_changed() {
+fn a_store_in_use_can_be_looked_at() {
     let site = worked("embedded:data");
     let (mut child, stdin) = worker(&site);
     site.semel(VERBS[0]).done();
     site.semel(VERBS[1]).done();
-    site.semel(VERBS[2]).code(3).says("[store-in-use]");
-    site.semel(VERBS[3]).code(3).says("[store-in-use]");
+    site.semel(VERBS[2])
+        .code(1)
+        .says("plan: sweep 1 store\n  embedded:data\n")
+        .says("nothing was changed");
     drop(stdin);
     assert!(child.wait().expect("a child").success());
 }
@@ -111,12 +113,24 @@ fn a_sweep_removes_what_has_passed_its_window_and_says_how_much() {
         // Forgotten a second after its window at the latest.
         let are_over = || ["a", "b"].iter().all(|key| site.state(key).is_none());
         crate::site::wait_for("the end of the window", are_over);
-        let swept = site.semel(&["store", "sweep", "--output", "json"]).done();
+        site.semel(&["store", "sweep"])
+            .code(1)
+            .says("plan: sweep 1 store")
+            .says("nothing was changed; to carry it out:\n  ");
+        assert!(site.trail().is_empty(), "nothing was done");
+        let swept = site
+            .semel(&["store", "sweep", "--yes", "--output", "json"])
+            .done();
         let swept = object(&swept);
         let counts = ["removed", "doubted", "abandoned"].map(|name| swept[name].as_u64());
         assert_eq!(counts, [Some(2), Some(0), Some(0)], "{store}");
-        let again = site.semel(&["store", "sweep", "--output", "json"]).done();
+        let again = site
+            .semel(&["store", "sweep", "--yes", "--output", "json"])
+            .done();
         assert_eq!(object(&again)["removed"], 0);
+        let trail = site.trail();
+        assert_eq!((trail.len(), trail[0][1].as_str()), (2, "sweep"));
+        assert_eq!(trail[0][3], "2 removed, 0 in doubt");
         let stats = site.semel(&["store", "stats", "--output", "json"]).done();
         assert_eq!(object(&stats)["records"]["total"], 0);
     }

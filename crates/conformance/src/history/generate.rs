@@ -153,7 +153,7 @@ impl Alphabet {
 
     fn order(&self, random: &mut Random) -> Order {
         let window = random.pick(self.windows);
-        match random.below(10) {
+        match random.below(11) {
             0 => Order::Resolve(Verdict::Applied {
                 outcome: some_outcome(random),
                 window,
@@ -166,6 +166,7 @@ impl Alphabet {
             3..=5 => Order::Requeue,
             6 => Order::Hold(random.once_in(2)),
             7 | 8 => Order::Release,
+            9 => Order::Retry,
             _ => Order::Forget,
         }
     }

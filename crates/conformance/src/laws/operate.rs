@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use semel_core::decide::{Directed, Order, Refusal, Verdict};
-use semel_core::{Admission, Claim, Operation, Recovery, StateKind};
+use semel_core::{Admission, Certainty, Claim, Operation, Recovery, StateKind, Step};
 
 use crate::lab::Lab;
 use crate::steps::{
@@ -228,6 +228,77 @@ pub async fn a_requeued_operation_keeps_its_possible_repeats<S: Subject>(lab: La
     assert_eq!(lab.record(&third.operation).await.possible_repeats, 1);
 }
 
+/// Inside the provider's window the same key may be sent again; the window counts from the first start, whatever
+/// came between.
+pub async fn a_retried_doubt_is_attempted_inside_its_window_only<S: Subject>(lab: Lab<S>) {
+    let within = Recovery::RerunWithin(Lab::<S>::lease() * 8);
+    let strict = semel_core::ClaimRequest {
+        limits: limits_of(1, 1),
+        ..lab.marked("pay-1", 1, within)
+    };
+    let first = lab.grant(&strict).await;
+    lab.settles(&first, release_capped(), StateKind::InDoubt)
+        .await;
+    let started = lab.record(&first.operation).await.first_started_at;
+    lab.ordered(&first.operation, Order::Retry, Some(StateKind::Released))
+        .await;
+    let record = lab.record(&first.operation).await;
+    assert_eq!((record.attempts, record.vanished), (0, 0));
+    assert_eq!(
+        (record.doubt, record.first_started_at),
+        (Some(within), started)
+    );
+    let again = semel_core::ClaimRequest {
+        claim_id: lab.marked("pay-1", 2, within).claim_id,
+        ..strict
+    };
+    let second = lab.grant(&again).await;
+    assert_eq!(
+        (
+            second.attempt,
+            second.first_started_at,
+            second.possible_repeat
+        ),
+        (1, started, false)
+    );
+    lab.settles(&second, release_capped(), StateKind::InDoubt)
+        .await;
+    lab.advance(Lab::<S>::lease() * 9).await;
+    let refusal = Refusal::State(StateKind::InDoubt);
+    refused(&lab, &second.operation, Order::Retry, refusal).await;
+}
+
+/// Where a repeat is accepted, another attempt is one more of them, and listed.
+pub async fn a_retried_rerun_counts_its_possible_repeat<S: Subject>(lab: Lab<S>) {
+    let strict = semel_core::ClaimRequest {
+        limits: limits_of(1, 1),
+        ..lab.marked("pay-1", 1, Recovery::Rerun)
+    };
+    let first = lab.grant(&strict).await;
+    lab.settles(&first, release_capped(), StateKind::InDoubt)
+        .await;
+    lab.ordered(&first.operation, Order::Retry, Some(StateKind::Released))
+        .await;
+    let second = lab.grant(&lab.marked("pay-1", 2, Recovery::Rerun)).await;
+    assert!(second.possible_repeat && second.attempt == 1);
+    assert_eq!(lab.record(&second.operation).await.possible_repeats, 1);
+    lab.settles(&second, complete("done"), StateKind::Completed)
+        .await;
+    assert_eq!(lab.record(&second.operation).await.possible_repeats, 1);
+}
+
+/// What is parked, or not in doubt at all, is not attempted again by a retry.
+pub async fn retrying_what_may_not_run_again_is_refused<S: Subject>(lab: Lab<S>) {
+    for (claim, state) in one_of_each_but_doubt(&lab).await {
+        refused(&lab, &claim.operation, Order::Retry, Refusal::State(state)).await;
+    }
+    let claim = lab.doubt("in doubt").await;
+    let refusal = Refusal::State(StateKind::InDoubt);
+    refused(&lab, &claim.operation, Order::Retry, refusal).await;
+    lab.parked(&lab.request("in doubt", 2), StateKind::InDoubt)
+        .await;
+}
+
 /// What is finished or released can be forgotten, and is new after that.
 pub async fn a_forgotten_operation_is_new<S: Subject>(lab: Lab<S>) {
     for (claim, state) in one_of_each_but_doubt(&lab).await {
@@ -331,7 +402,7 @@ async fn one_of_each_but_doubt<S: Subject>(lab: &Lab<S>) -> Vec<(Claim, StateKin
         .collect()
 }
 
-fn every_order() -> [Order; 8] {
+fn every_order() -> [Order; 9] {
     [
         applied(),
         not_applied(Duration::ZERO),
@@ -340,10 +411,23 @@ fn every_order() -> [Order; 8] {
         }),
         Order::Release,
         Order::Requeue,
+        Order::Retry,
         Order::Hold(true),
         Order::Hold(false),
         Order::Forget,
     ]
+}
+
+/// The one attempt that is allowed ended, and nobody knows how.
+fn release_capped() -> Step {
+    Step::Release {
+        error: "no answer from the provider".into(),
+        certainty: Certainty::MaybeApplied,
+        after: Duration::ZERO,
+        counted: true,
+        limits: limits_of(1, 1),
+        window: LONG_WINDOW,
+    }
 }
 
 fn applied() -> Order {

@@ -36,6 +36,10 @@ pub enum Order {
     Release,
     /// Let a dead operation be attempted again, with its attempts counted anew.
     Requeue,
+    /// Let an operation in doubt be attempted again although nobody knows what became of it, where its class
+    /// allows that: the provider still recognises the key, or a repeat is accepted. Its attempts are counted
+    /// anew; the doubt and its first start stay. DBT-3.
+    Retry,
     /// Keep the record beyond its window (`true`), or no longer.
     Hold(bool),
     /// Remove the record of a finished or released operation before its time.
@@ -131,6 +135,9 @@ pub fn operate(
             return extend(record, at, window, *duration);
         }
         (Order::Requeue, State::Dead { .. }) => State::Released { not_before: now },
+        (Order::Retry, State::InDoubt { .. }) if !record.must_not_rerun(now) => {
+            State::Released { not_before: now }
+        }
         (Order::Resolve(Verdict::Applied { window, .. }), State::InDoubt { .. }) => {
             State::Completed {
                 at: now,
@@ -169,6 +176,15 @@ pub fn operate(
             | State::InDoubt { .. }),
         )
         | (
+            Order::Retry,
+            state @ (State::Claimed { .. }
+            | State::Started { .. }
+            | State::Released { .. }
+            | State::Completed { .. }
+            | State::Dead { .. }
+            | State::InDoubt { .. }),
+        )
+        | (
             Order::Extend(_),
             state @ (State::Claimed { .. }
             | State::Started { .. }
@@ -199,11 +215,22 @@ fn now_in(
         Order::Resolve(Verdict::NotApplied { .. } | Verdict::Abandon { .. })
         | Order::Release
         | Order::Requeue
+        | Order::Retry
         | Order::Hold(_)
         | Order::Forget
         | Order::Extend(_) => None,
     };
-    // A person has spoken: no doubt is left, and attempts are counted anew.
+    // A person has said what became of it: no doubt is left.
+    let doubt = match order {
+        Order::Retry => record.doubt,
+        Order::Resolve(_)
+        | Order::Release
+        | Order::Requeue
+        | Order::Hold(_)
+        | Order::Forget
+        | Order::Extend(_) => None,
+    };
+    // Attempts are counted anew.
     let (attempts, vanished) = match state {
         State::Released { .. } => (0, 0),
         State::Claimed { .. }
@@ -214,7 +241,7 @@ fn now_in(
     };
     let record = Record {
         state,
-        doubt: None,
+        doubt,
         outcome,
         attempts,
         vanished,

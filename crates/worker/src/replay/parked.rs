@@ -1,5 +1,5 @@
-//! A source over parked messages: pages them from the store, requeues what is dead, and drops what
-//! came to rest elsewhere.
+//! A source over parked messages: pages them from the store, requeues what is dead, retries what is in doubt,
+//! and drops what came to rest elsewhere.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -241,21 +241,29 @@ impl Pager {
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .refused += refused;
-        if self.job.kind == Kind::DeadLetters {
-            self.requeue(&assessed).await?;
+        match self.job.kind {
+            Kind::DeadLetters => {
+                self.order(&assessed, StateKind::Dead, &Order::Requeue)
+                    .await?;
+            }
+            Kind::InDoubt => {
+                self.order(&assessed, StateKind::InDoubt, &Order::Retry)
+                    .await?;
+            }
+            Kind::Quarantined => {}
         }
         Ok(assessed)
     }
 
-    /// Lets dead operations be attempted again. A crash after this leaves them released, with their
-    /// messages still parked: the next time they run.
-    async fn requeue(&self, page: &[Assessed]) -> Result<()> {
-        let dead = page.iter().filter(|it| it.state == Some(StateKind::Dead));
+    /// Lets operations in this state be attempted again. A crash after this leaves them released, with their
+    /// messages still parked: as dead letters, the next time they run.
+    async fn order(&self, page: &[Assessed], state: StateKind, order: &Order) -> Result<()> {
+        let dead = page.iter().filter(|it| it.state == Some(state));
         let directives: Vec<_> = dead
             .filter_map(|it| it.read.as_ref().ok())
             .map(|incoming| Directive {
                 operation: incoming.request.operation.clone(),
-                order: Order::Requeue,
+                order: order.clone(),
                 note: Some(self.job.note.clone()),
             })
             .collect();

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use semel_core::decide::{self, Change, Order};
 use semel_core::port::source::{Delivery, DeliveryId};
 use semel_core::{
-    Admission, ClaimId, ClaimRequest, FencingToken, Operation, Parked, Record, Result, StateKind,
-    Timestamp,
+    Admission, ClaimId, ClaimRequest, FencingToken, Operation, Parked, Record, Recovery, Result,
+    StateKind, Timestamp,
 };
 use semel_engine::pipeline::{Incoming, Pipeline, Rejected, Scratch};
 
@@ -158,7 +158,7 @@ impl Assessor {
         for message in messages {
             let read = self.read(&message);
             let operation = match self.kind {
-                Kind::DeadLetters => own_operation(&message),
+                Kind::DeadLetters | Kind::InDoubt => own_operation(&message),
                 Kind::Quarantined => read.as_ref().ok().map(|it| it.request.operation.clone()),
             };
             let has_operation = operation.is_some();
@@ -193,10 +193,12 @@ impl Assessor {
         let state = record.as_ref().map(|record| record.state.kind());
         let prospect = match self.kind {
             Kind::Quarantined if self.is_streamed => refused(STREAMED),
-            Kind::DeadLetters => match dead_letter(&message, &read, record, now) {
-                Prospect::Runs { .. } if self.is_streamed => Prospect::Published,
-                prospect => prospect,
-            },
+            Kind::DeadLetters | Kind::InDoubt => {
+                match self.given_up(&message, &read, record, now) {
+                    Prospect::Runs { .. } if self.is_streamed => Prospect::Published,
+                    prospect => prospect,
+                }
+            }
             Kind::Quarantined => quarantined(&message, &read, record.as_ref(), now),
         };
         Assessed {
@@ -204,6 +206,29 @@ impl Assessor {
             state,
             prospect,
             read,
+        }
+    }
+
+    /// What would become of a dead letter, or of the message of a doubt.
+    fn given_up(
+        &self,
+        message: &Parked,
+        read: &Result<Incoming, Box<Rejected>>,
+        record: Option<Record>,
+        now: Timestamp,
+    ) -> Prospect {
+        let Some(doubt) = record
+            .as_ref()
+            .filter(|it| it.state.kind() == StateKind::InDoubt)
+        else {
+            return dead_letter(message, read, record, now);
+        };
+        if self.kind == Kind::DeadLetters {
+            return refused("its operation is in doubt: resolve it first");
+        }
+        match ordered(doubt, &Order::Retry, now) {
+            Some(retried) => dead_letter(message, read, Some(retried), now),
+            None => refused(unretried(doubt)),
         }
     }
 
@@ -270,10 +295,9 @@ fn dead_letter(
                 "it was in doubt, and how that ended is forgotten: it may have happened",
             );
         }
-        Some(record) if record.state.kind() == StateKind::InDoubt => {
-            return refused("its operation is in doubt: resolve it first");
+        Some(record) if record.state.kind() == StateKind::Dead => {
+            ordered(&record, &Order::Requeue, now).or(Some(record))
         }
-        Some(record) if record.state.kind() == StateKind::Dead => Some(requeued(record, now)),
         record => record,
     };
     foretell(incoming, record.as_ref(), true, now)
@@ -294,12 +318,25 @@ fn quarantined(
     }
 }
 
-/// The record of a dead operation after [`Order::Requeue`].
-fn requeued(record: Record, now: Timestamp) -> Record {
-    let decision = decide::operate(Some(&record), None, &Order::Requeue, now);
-    match decision.change {
-        Change::Put(requeued) => requeued,
-        Change::Keep | Change::Remove => record,
+/// The record after an order that lets it be attempted again, if that is carried out.
+fn ordered(record: &Record, order: &Order, now: Timestamp) -> Option<Record> {
+    match decide::operate(Some(record), None, order, now).change {
+        Change::Put(ordered) => Some(ordered),
+        Change::Keep | Change::Remove => None,
+    }
+}
+
+/// Why an operation in doubt is not to be attempted again.
+pub const fn unretried(record: &Record) -> &'static str {
+    match record.doubt {
+        Some(Recovery::RerunWithin(_)) => {
+            "its provider has forgotten the key by now, so that another call might be a second effect: find out what \
+             became of it, and resolve it"
+        }
+        Some(Recovery::Park | Recovery::Rerun) | None => {
+            "its pipeline parks what may have happened, since nothing recognises a second call: find out what became \
+             of it, and resolve it"
+        }
     }
 }
 

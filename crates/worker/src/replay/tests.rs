@@ -133,6 +133,78 @@ async fn a_doubt_whose_end_is_forgotten_is_left_alone() {
 }
 
 #[tokio::test]
+async fn a_doubt_inside_its_providers_window_is_called_again_under_the_same_key() {
+    let desk = Desk::new();
+    let keyed = keyed(Duration::from_secs(3_600));
+    let script = "echo \"$SEMEL_IDEMPOTENCY_KEY\" >> out";
+    desk.deliver_as(&["pay-1"], &format!("{script}; kill -9 $$"), keyed)
+        .await;
+    assert_eq!(desk.state("pay-1").await, Some(StateKind::InDoubt));
+    let before = desk.record("pay-1").await.expect("a record");
+    assert_eq!(
+        desk.prospects(Kind::InDoubt).await,
+        ["its effect is called"]
+    );
+    assert!(desk.prospects(Kind::DeadLetters).await.is_empty());
+    let report = desk.replay_as(Kind::InDoubt, script, keyed).await;
+    assert_eq!(report.tally, tally(1, 0, 0));
+    let after = desk.record("pay-1").await.expect("a record");
+    assert_eq!(after.state.kind(), StateKind::Completed);
+    assert_eq!(
+        (after.attempts, after.first_started_at),
+        (1, before.first_started_at),
+        "counted anew, and begun when it first was"
+    );
+    let calls = desk.calls();
+    assert!(
+        calls.len() > 1 && calls.iter().all(|key| *key == calls[0]),
+        "{calls:?}"
+    );
+    assert!(desk.parked().await.is_empty());
+    assert_eq!(
+        desk.audit().await,
+        [
+            "drop pay-1: message kept: in-doubt → message dropped (mended; ran again: completed)",
+            "retry pay-1: in_doubt → released (mended)",
+        ]
+    );
+}
+
+#[tokio::test]
+async fn a_doubt_that_a_retry_leaves_one_is_in_doubt_again_with_its_message() {
+    let desk = Desk::new();
+    let keyed = keyed(Duration::from_secs(3_600));
+    desk.deliver_as(&["pay-1"], "kill -9 $$", keyed).await;
+    let report = desk.replay_as(Kind::InDoubt, "kill -9 $$", keyed).await;
+    assert_eq!(report.summary.of(Fate::InDoubt), 1);
+    assert_eq!(report.tally, tally(0, 1, 0));
+    assert_eq!(desk.state("pay-1").await, Some(StateKind::InDoubt));
+    assert_eq!(desk.parked().await, ["in-doubt pay-1"]);
+}
+
+#[tokio::test]
+async fn a_doubt_that_nothing_would_recognise_is_not_called_again() {
+    for (class, why) in [
+        (PARK, "its pipeline parks what may have happened"),
+        (
+            keyed(Duration::from_millis(1)),
+            "its provider has forgotten",
+        ),
+    ] {
+        let desk = Desk::new();
+        desk.deliver_as(&["pay-1"], "sleep 0.01; kill -9 $$", class)
+            .await;
+        let before = desk.everything().await;
+        let told = desk.prospects(Kind::InDoubt).await;
+        assert!(told[0].starts_with(why), "{told:?}");
+        let report = desk.replay_as(Kind::InDoubt, "echo >> out", class).await;
+        assert_eq!(report.tally, tally(0, 0, 1));
+        assert!(desk.calls().is_empty());
+        assert_eq!(desk.everything().await, before);
+    }
+}
+
+#[tokio::test]
 async fn a_dead_letter_that_ends_in_doubt_is_kept_as_that() {
     let desk = Desk::new();
     desk.deliver(&["pay-1"], "exit 1").await;
@@ -522,6 +594,7 @@ impl Desk {
             store: AnyStore::new(Arc::clone(&self.store)),
             checkpoints: Some(AnyCheckpointStore::new(Arc::clone(&self.store))),
             transactions: None,
+            transfer: None,
         }
     }
 
@@ -690,3 +763,8 @@ fn message(key: &str, reason: &str, number: u32) -> Parked {
 const UNKEYED: Class = Class::Unkeyed(OnDoubt::Repeat);
 /// A failure of the script that leaves a doubt is parked.
 const PARK: Class = Class::Unkeyed(OnDoubt::Park);
+
+/// A target that recognises its keys for this long.
+const fn keyed(provider_window: Duration) -> Class {
+    Class::Keyed { provider_window }
+}

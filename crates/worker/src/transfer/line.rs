@@ -22,7 +22,7 @@ pub(super) type Fault = &'static str;
 
 /// Scopes that were read lately, so that a scope is not made anew for every line.
 #[derive(Default)]
-pub(super) struct Scopes(Vec<Scope>);
+pub(crate) struct Scopes(Vec<Scope>);
 
 impl Scopes {
     fn get(&mut self, tenant: &Text<'_>, operation: &Text<'_>) -> Result<Scope, Fault> {

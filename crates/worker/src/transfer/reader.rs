@@ -232,7 +232,8 @@ fn split(line: &[u8]) -> Option<(&[u8], u32)> {
     Some((body, u32::from_be_bytes(unhex(digits)?)))
 }
 
-fn item(line: u64, body: &[u8], scopes: &mut Scopes) -> Result<Item> {
+/// The item of a line, of which its last brace was cut off.
+pub(crate) fn item(line: u64, body: &[u8], scopes: &mut Scopes) -> Result<Item> {
     let kind = memmem::find(body, b":").map_or(body, |end| &body[..end]);
     let value = body.get(kind.len() + 1..).unwrap_or_default();
     let fault = |fault| at(line, fault);

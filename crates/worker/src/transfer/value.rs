@@ -12,18 +12,18 @@ use crate::effect::base64;
 
 /// A text that borrows from the line where nothing in it is escaped.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Text<'a>(pub(super) Cow<'a, str>);
+pub(crate) struct Text<'a>(pub(crate) Cow<'a, str>);
 
 impl<'a> Text<'a> {
-    pub(super) const fn of(text: &'a str) -> Self {
+    pub(crate) const fn of(text: &'a str) -> Self {
         Self(Cow::Borrowed(text))
     }
 
-    pub(super) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    pub(super) fn boxed(&self) -> Box<str> {
+    pub(crate) fn boxed(&self) -> Box<str> {
         Box::from(&*self.0)
     }
 }
@@ -60,7 +60,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for Text<'a> {
 
 /// Bytes that are no text.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Base64<'a>(pub(super) Cow<'a, [u8]>);
+pub(crate) struct Base64<'a>(pub(crate) Cow<'a, [u8]>);
 
 impl Serialize for Base64<'_> {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
@@ -81,7 +81,7 @@ impl<'de> Deserialize<'de> for Base64<'_> {
 
 /// Bytes of a fixed number as hexadecimal digits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Hex<const N: usize>(pub(super) [u8; N]);
+pub(crate) struct Hex<const N: usize>(pub(crate) [u8; N]);
 
 impl Default for Hex<16> {
     fn default() -> Self {
@@ -106,10 +106,10 @@ impl<'de, const N: usize> Deserialize<'de> for Hex<N> {
 
 /// A fingerprint: its scheme as eight hexadecimal digits, a colon, its digest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Print(pub(super) Fingerprint);
+pub(crate) struct Print(pub(crate) Fingerprint);
 
 impl Print {
-    pub(super) fn read(text: &str) -> Option<Self> {
+    pub(crate) fn read(text: &str) -> Option<Self> {
         let (scheme, digest) = text.split_once(':')?;
         Some(Self(Fingerprint {
             scheme: u32::from_be_bytes(unhex(scheme.as_bytes())?),
@@ -135,7 +135,7 @@ impl<'de> Deserialize<'de> for Print {
 
 /// A duration: whole milliseconds, or `[seconds, nanoseconds]` where it is finer or longer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Span(pub(super) Duration);
+pub(crate) struct Span(pub(crate) Duration);
 
 impl Serialize for Span {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
@@ -159,7 +159,7 @@ impl<'de> Deserialize<'de> for Span {
 
 /// A recovery: `rerun`, `park`, or the duration within which to run again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Course(pub(super) Recovery);
+pub(crate) struct Course(pub(crate) Recovery);
 
 impl Serialize for Course {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
@@ -228,7 +228,7 @@ impl<'de, F: FnOnce(&str) -> Option<Recovery>> Visitor<'de> for SpanOrWord<F> {
 }
 
 /// `bytes` as hexadecimal digits, in `digits`.
-pub(super) fn hex<'d>(bytes: &[u8], digits: &'d mut [u8]) -> &'d str {
+pub(crate) fn hex<'d>(bytes: &[u8], digits: &'d mut [u8]) -> &'d str {
     for (pair, byte) in digits.chunks_exact_mut(2).zip(bytes) {
         pair[0] = DIGITS[usize::from(byte >> 4)];
         pair[1] = DIGITS[usize::from(byte & 15)];
@@ -237,7 +237,7 @@ pub(super) fn hex<'d>(bytes: &[u8], digits: &'d mut [u8]) -> &'d str {
 }
 
 /// The bytes that so many hexadecimal digits stand for.
-pub(super) fn unhex<const N: usize>(digits: &[u8]) -> Option<[u8; N]> {
+pub(crate) fn unhex<const N: usize>(digits: &[u8]) -> Option<[u8; N]> {
     if digits.len() != 2 * N {
         return None;
     }

@@ -57,17 +57,7 @@ impl<W: Write> Writer<W> {
     /// As [`Writer::begin`].
     pub fn item(&mut self, item: &Item) -> Result<()> {
         self.counts.add(item);
-        match item {
-            Item::Token(token) => self.member(r#"{"token":"#, &token.get())?,
-            Item::Record(listed) => self.member(r#"{"record":"#, &RecordLine::of(listed))?,
-            Item::Entity(scope, entity, record) => {
-                let line = EntityLine::of(scope, entity, record);
-                self.member(r#"{"entity":"#, &line)?;
-            }
-            Item::Mark(mark) => self.member(r#"{"mark":"#, &MarkLine::of(mark))?,
-            Item::Parked(message) => self.member(r#"{"parked":"#, &ParkedLine::of(message))?,
-            Item::Audited(entry) => self.member(r#"{"audited":"#, &AuditedLine::of(entry))?,
-        }
+        write_item(item, &mut self.buffer)?;
         self.end_line()
     }
 
@@ -97,14 +87,11 @@ impl<W: Write> Writer<W> {
     }
 
     fn member(&mut self, opening: &str, value: &impl Serialize) -> Result<()> {
-        self.buffer.extend_from_slice(opening.as_bytes());
-        self.json(value)
+        member(opening, value, &mut self.buffer)
     }
 
     fn json(&mut self, value: &impl Serialize) -> Result<()> {
-        serde_json::to_writer(&mut self.buffer, value).map_err(|error| {
-            Error::new(ErrorKind::Internal, "an item does not fit into JSON").with_source(error)
-        })
+        json(value, &mut self.buffer)
     }
 
     fn end_line(&mut self) -> Result<()> {
@@ -151,3 +138,30 @@ pub(super) fn cannot_write(error: std::io::Error) -> Error {
 pub(super) const SUM_OPENS: &[u8] = br#","crc":""#;
 pub(super) const SUM_ENDS: &[u8] = br#""}"#;
 const BUFFER_BYTES: usize = 256 << 10;
+
+/// Appends the line of an item, all but its last brace.
+///
+/// # Errors   `Internal`: it does not fit into JSON
+pub(crate) fn write_item(item: &Item, to: &mut Vec<u8>) -> Result<()> {
+    match item {
+        Item::Token(token) => member(r#"{"token":"#, &token.get(), to),
+        Item::Record(listed) => member(r#"{"record":"#, &RecordLine::of(listed), to),
+        Item::Entity(scope, entity, record) => {
+            member(r#"{"entity":"#, &EntityLine::of(scope, entity, record), to)
+        }
+        Item::Mark(mark) => member(r#"{"mark":"#, &MarkLine::of(mark), to),
+        Item::Parked(message) => member(r#"{"parked":"#, &ParkedLine::of(message), to),
+        Item::Audited(entry) => member(r#"{"audited":"#, &AuditedLine::of(entry), to),
+    }
+}
+
+fn member(opening: &str, value: &impl Serialize, to: &mut Vec<u8>) -> Result<()> {
+    to.extend_from_slice(opening.as_bytes());
+    json(value, to)
+}
+
+fn json(value: &impl Serialize, to: &mut Vec<u8>) -> Result<()> {
+    serde_json::to_writer(to, value).map_err(|error| {
+        Error::new(ErrorKind::Internal, "an item does not fit into JSON").with_source(error)
+    })
+}

@@ -20,6 +20,7 @@ pub(super) async fn open(url: &str, terms: Terms) -> Result<Served> {
             store: AnyStore::new(Arc::clone(&store)),
             checkpoints: Some(AnyCheckpointStore::new(Arc::clone(&store))),
             transactions: Some(AnyTransactionalStore::new(Arc::clone(&store))),
+            transfer: None,
         },
         transfer: AnyTransferStore::new(store),
     })

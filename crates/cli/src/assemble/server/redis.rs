@@ -19,6 +19,7 @@ pub(super) async fn open(url: &str, terms: Terms) -> Result<Served> {
             store: AnyStore::new(Arc::clone(&store)),
             checkpoints: None,
             transactions: None,
+            transfer: None,
         },
         transfer: AnyTransferStore::new(store),
     })

@@ -192,9 +192,12 @@ fn wanted(arguments: &Change) -> Result<Vec<Key>> {
     let mut keys = arguments.keys.clone();
     if let Some(file) = &arguments.keys_from {
         keys.extend(keys_from(file)?);
+        if keys.is_empty() {
+            return Err(usage("no keys: the file that --keys-from names is empty"));
+        }
     }
     if keys.is_empty() {
-        return Err(usage("no keys: the file that --keys-from names is empty"));
+        return Err(usage("which ones? name keys, or --keys-from FILE"));
     }
     let mut known = BTreeSet::new();
     keys.retain(|key| known.insert(key.clone()));
@@ -274,6 +277,7 @@ fn after_of(order: &Order, state: Option<StateKind>) -> Box<str> {
             Order::Hold(false)
             | Order::Release
             | Order::Requeue
+            | Order::Retry
             | Order::Forget
             | Order::Extend(_)
             | Order::Resolve(_),

@@ -8,13 +8,19 @@ use semel_core::{Result, Scope};
 use super::change::{Planned, carry_out, change, confirmed, ended, list, standing_of};
 use super::wish::{Extending, Verb, Wish, Wording};
 use crate::Exit;
-use crate::args::keys::Extend;
-use crate::command::operate::{self, Ground};
+use crate::args::keys::{Change, Extend};
+use crate::command::operate::{self, Ground, usage};
 use crate::output::Plan;
 
 /// Makes windows longer: those of some keys, or of all of a pipeline.
 pub(crate) fn extend(arguments: &Extend) -> Result<Exit> {
     let verb = Extending(arguments.window);
+    let Change {
+        keys, keys_from, ..
+    } = &arguments.change;
+    if keys.is_empty() && keys_from.is_none() && !arguments.all {
+        return Err(usage("which ones? name keys, or --all"));
+    }
     if arguments.all {
         all(arguments, &verb)
     } else {

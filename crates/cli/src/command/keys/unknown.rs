@@ -10,7 +10,7 @@ use crate::output::{self, key_text, state_text};
 /// the configuration, and the same text as a number or as a string.
 ///
 /// # Cost   one call of the store
-pub(crate) async fn tell_unknown(ground: &Ground, operation: &Operation) -> Result<()> {
+async fn tell_unknown(ground: &Ground, operation: &Operation) -> Result<()> {
     tell_all_unknown(ground, std::slice::from_ref(operation)).await
 }
 

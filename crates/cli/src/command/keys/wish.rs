@@ -37,7 +37,7 @@ impl Wording<'_> {
     /// Whether only files were read, and nobody is seen to have the store open: then its leases end
     /// when it is opened.
     fn is_left_alone(&self) -> bool {
-        matches!(self.ground.beside, Some(Beside { process: None }))
+        matches!(self.ground.beside, Some(Beside { process: None, .. }))
     }
 }
 

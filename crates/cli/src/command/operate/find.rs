@@ -19,10 +19,10 @@ pub(crate) enum Found {
 
 impl Ground {
     /// What is on record of each key: in the pipeline that is named, else in whichever has it. A text
-    /// of 64 hexadecimal digits may be an operation id, as logs and targets have it.
+    /// of hexadecimal digits may be an operation id, as logs and targets have it, or the beginning of one.
     ///
     /// # Cost     one look-up, and of streamed pipelines the whole changelog; goes through the list where no pipeline is known, and for operation ids
-    /// # Errors   `InvalidInput`: several pipelines have a key, and none is named
+    /// # Errors   `InvalidInput`: several pipelines have a key, and none is named; several ids begin so
     pub(crate) async fn find(&self, keys: &[Key]) -> Result<Vec<Found>> {
         let scopes = self.scopes();
         let operations: Vec<_> = keys
@@ -50,6 +50,9 @@ impl Ground {
             }
             if let Ok(id) = key.as_str().parse() {
                 lost.ids.insert(id, at);
+            } else if is_beginning(key.as_str()) {
+                lost.beginnings
+                    .push((key.as_str().to_ascii_lowercase(), at));
             }
         }
         for (at, operation, record) in self.search(&lost).await? {
@@ -124,21 +127,31 @@ struct Lost<'a> {
     keys: BTreeMap<&'a Key, usize>,
     /// Texts that look like operation ids.
     ids: BTreeMap<OpId, usize>,
+    /// Texts that look like the beginning of one.
+    beginnings: Vec<(String, usize)>,
 }
 
 impl Lost<'_> {
     fn count(&self) -> usize {
-        self.keys.len().max(self.ids.len())
+        self.keys.len().max(self.ids.len()) + self.beginnings.len()
     }
 
     fn place_of(&self, operation: &Operation) -> Option<usize> {
         if let Some(at) = self.keys.get(&operation.key) {
             return Some(*at);
         }
-        if self.ids.is_empty() {
+        if self.ids.is_empty() && self.beginnings.is_empty() {
             return None;
         }
-        self.ids.get(&operation.id()).copied()
+        let id = operation.id();
+        if let Some(at) = self.ids.get(&id) {
+            return Some(*at);
+        }
+        let mut beginnings = self.beginnings.iter();
+        let id = id.to_string();
+        beginnings
+            .find(|(beginning, _)| id.starts_with(beginning))
+            .map(|(_, at)| *at)
     }
 }
 
@@ -146,7 +159,15 @@ fn operation(scope: &Scope, key: &Key) -> Operation {
     Operation::new(scope.clone(), key.clone())
 }
 
+/// Whether a text may be the beginning of an operation id. Fewer digits would be taken for one where a key was meant.
+fn is_beginning(text: &str) -> bool {
+    (LEAST_DIGITS..DIGITS).contains(&text.len()) && text.bytes().all(|it| it.is_ascii_hexdigit())
+}
+
 fn several(key: &Key, known: &[(Operation, Record)]) -> Error {
+    if known.iter().all(|(operation, _)| operation.key != *key) {
+        return several_ids(key, known);
+    }
     let places: Vec<_> = known
         .iter()
         .map(|(operation, record)| {
@@ -161,5 +182,31 @@ fn several(key: &Key, known: &[(Operation, Record)]) -> Error {
     ))
 }
 
+/// Several operation ids begin with what was typed.
+fn several_ids(key: &Key, known: &[(Operation, Record)]) -> Error {
+    // As many digits as tell most of them apart.
+    let shown = SHORT.max(key.as_str().len() + 4).min(DIGITS);
+    let ids: Vec<_> = known
+        .iter()
+        .map(|(operation, _)| {
+            let id = operation.id().to_string();
+            let (name, key) = (
+                operation.scope.operation(),
+                key_text(operation.key.as_str()),
+            );
+            format!("{name} {key} ({})", &id[..shown])
+        })
+        .collect();
+    usage(format!(
+        "which one? several operation ids begin with {}: {}; type more of it",
+        key_text(key.as_str()),
+        ids.join(", ")
+    ))
+}
+
 /// More of one key than this need not be found to say that a pipeline has to be named.
 const ENOUGH: usize = 8;
+/// Digits of an operation id, the fewest that are taken for the beginning of one, and as many as are shown.
+const DIGITS: usize = 64;
+const LEAST_DIGITS: usize = 4;
+const SHORT: usize = 12;

@@ -93,6 +93,7 @@ fn opened(common: &Common, purpose: Purpose) -> Result<Option<(Runtime, Ground)>
         transfer,
         stores,
         beside,
+        worker,
     } = opened.map_err(|error| assemble::at_store(&url, error))?;
     let ground = Ground {
         url,
@@ -102,12 +103,18 @@ fn opened(common: &Common, purpose: Purpose) -> Result<Option<(Runtime, Ground)>
         stores,
         patience,
         beside,
+        worker,
         pipelines,
         named,
         typed: typed(common),
         clock,
     };
     ground.doubt_the_name();
+    if let Some(process) = worker {
+        output::note(format_args!(
+            "process {process} has the store open and carries this out"
+        ));
+    }
     Ok(Some((runtime, ground)))
 }
 

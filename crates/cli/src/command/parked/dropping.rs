@@ -26,7 +26,8 @@ pub(crate) async fn drop_all(
     if search.look_up(ground).await?.is_break() {
         return Ok(Exit::No);
     }
-    let (plan, until) = plan(ground, search).await?;
+    let (mut plan, until) = plan(ground, search).await?;
+    ground.remark_on_use(&mut plan);
     if let ControlFlow::Break(exit) = plan.confirmed(confirm) {
         return Ok(exit);
     }
@@ -58,6 +59,7 @@ pub(crate) async fn drop_all(
 async fn plan(ground: &Ground, search: &Search) -> Result<(Plan, Timestamp)> {
     let mut plan = match search.kind {
         Kind::DeadLetters => Plan::new("drop", "dead letter", "dead letters"),
+        Kind::InDoubt => Plan::new("drop", "message of a doubt", "messages of doubts"),
         Kind::Quarantined => Plan::new("drop", "message in quarantine", "messages in quarantine"),
     };
     let mut until = Timestamp::EPOCH;

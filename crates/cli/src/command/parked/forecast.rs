@@ -24,7 +24,7 @@ pub(super) struct Forecast {
 }
 
 impl Forecast {
-    /// Foretells what becomes of each message. With `listed` each is printed.
+    /// Foretells what becomes of each message. With `listed` each is printed, as data.
     pub(super) async fn make(
         ground: &Ground,
         search: &Search,
@@ -33,6 +33,7 @@ impl Forecast {
         let mut forecast = Self {
             plan: match search.kind {
                 Kind::DeadLetters => Plan::new("replay", "dead letter", "dead letters"),
+                Kind::InDoubt => Plan::new("retry", "doubt", "doubts"),
                 Kind::Quarantined => Plan::new("release", "message", "messages"),
             },
             until: Timestamp::EPOCH,

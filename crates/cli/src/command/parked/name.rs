@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 
-use semel_core::{Key, Parked, Result, Scope};
+use semel_core::{Key, Parked, ParkedId, Result, Scope};
 
 use super::Search;
 use crate::command::operate::{self, Ground, usage};
@@ -17,6 +17,8 @@ pub(crate) struct Names {
     keys: BTreeMap<Key, usize>,
     /// Beginnings of ids.
     prefixes: Vec<(String, usize)>,
+    /// Whole ids that somebody has looked up already; of all, only these.
+    ids: Option<BTreeSet<ParkedId>>,
 }
 
 /// What a name turned out to mean.
@@ -34,7 +36,15 @@ impl Names {
         Self {
             typed,
             keys: keys.into_iter().zip(0..).collect(),
-            prefixes: Vec::new(),
+            ..Self::default()
+        }
+    }
+
+    /// Messages that were looked up already.
+    pub(crate) fn ids(ids: BTreeSet<ParkedId>) -> Self {
+        Self {
+            ids: Some(ids),
+            ..Self::default()
         }
     }
 
@@ -58,6 +68,9 @@ impl Names {
 
     /// Whether they mean this message.
     pub(super) fn has(&self, message: &Parked) -> bool {
+        if let Some(ids) = &self.ids {
+            return ids.contains(&message.id());
+        }
         if self.typed.is_empty() {
             return true;
         }
@@ -124,6 +137,7 @@ impl Search {
         let place = place.map_or_else(String::new, |name| format!(" of {name}"));
         match self.kind {
             Kind::DeadLetters => format!("no dead letter{place} has this key"),
+            Kind::InDoubt => format!("no message{place} that is kept for a doubt has this key"),
             Kind::Quarantined => {
                 format!("no message{place} in quarantine has this key, or an id that begins so")
             }

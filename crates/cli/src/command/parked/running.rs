@@ -3,7 +3,9 @@
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use semel_core::{Claimant, Clock, Error, ErrorKind, Note, Result};
+use semel_core::decide::{Directed, Directive, Order};
+use semel_core::port::store::Store;
+use semel_core::{Claimant, Clock, Error, ErrorKind, Note, Operation, Result};
 use semel_engine::consumer::Surroundings;
 use semel_engine::system::{SystemClock, SystemEntropy};
 use semel_worker::replay::{Job, Kind, Report};
@@ -16,11 +18,13 @@ use super::Search;
 use super::forecast::Forecast;
 use super::publishing::{Sent, publish};
 use crate::args::{Common, Confirm, Format, Log, Output};
+use crate::command::keys::refusal_text;
 use crate::command::operate::{self, Ground, usage};
 use crate::command::summary::{self, Ended};
 use crate::command::{preflight, run::listen};
 use crate::config::{Accepted, PipelineSettings};
 use crate::narrator::Narrator;
+use crate::output::key_text;
 use crate::place::Place;
 use crate::progress::Bars;
 use crate::{Exit, output};
@@ -33,11 +37,31 @@ pub(crate) struct Running {
     pub(crate) log: Log,
 }
 
-/// Runs what `search` answers again, or foretells what would become of it.
+/// What is to be run again.
+pub(crate) struct Meant {
+    /// The messages.
+    pub(crate) search: Search,
+    /// Doubts without a message, which wait for the next one.
+    pub(crate) alone: Vec<Operation>,
+    /// Whether nothing that was asked for is left out; it was told why if something is.
+    pub(crate) is_whole: bool,
+}
+
+impl From<Search> for Meant {
+    fn from(search: Search) -> Self {
+        Self {
+            search,
+            alone: Vec::new(),
+            is_whole: true,
+        }
+    }
+}
+
+/// Runs what `meant` answers again, or foretells what would become of it.
 pub(crate) fn replay(
     common: &Common,
     running: &Running,
-    search: impl Fn(&Ground) -> Result<Search>,
+    meant: impl AsyncFn(&Ground) -> Result<Meant>,
 ) -> Result<Exit> {
     output::set_log(running.log.format);
     let verb = async |ground: &Ground| {
@@ -46,13 +70,19 @@ pub(crate) fn replay(
                 "to run messages again takes their pipeline: name the configuration with --config FILE",
             ));
         }
-        let search = search(ground)?;
+        let Meant {
+            search,
+            alone,
+            is_whole,
+        } = meant(ground).await?;
         if search.look_up(ground).await?.is_break() {
             return Ok(Exit::No);
         }
-        let listed = Some(running.format).filter(|_| !running.confirm.yes);
+        // A program reads all of it, a person the first few and how many there are.
+        let is_data = running.format.output != Output::Table;
+        let listed = Some(running.format).filter(|_| is_data && !running.confirm.yes);
         let mut forecast = Forecast::make(ground, &search, listed).await?;
-        let is_refused = !forecast.refused.is_empty();
+        let is_refused = !forecast.refused.is_empty() || !is_whole;
         for (why, count) in &forecast.refused {
             let stay = if *count == 1 { "stays" } else { "stay" };
             let left = format!("{count} {stay} as they are: {why}");
@@ -62,17 +92,72 @@ pub(crate) fn replay(
                 forecast.plan.remark(left);
             }
         }
+        for operation in &alone {
+            forecast.plan.add(format_args!(
+                "{}  {}  no message is kept: released for the next one of its key",
+                operation.scope.operation(),
+                key_text(operation.key.as_str())
+            ));
+        }
+        ground.remark_on_use(&mut forecast.plan);
+        for scope in forecast.bytes.keys() {
+            if let Some(settings) = ground.pipeline_of(scope) {
+                ground.refuse_its_file(settings)?;
+            }
+        }
         if let ControlFlow::Break(exit) = forecast.plan.confirmed(running.confirm) {
             return Ok(if is_refused { Exit::No } else { exit });
         }
-        let exit = run_all(ground, &search, running, &forecast).await?;
-        Ok(if is_refused { Exit::No } else { exit })
+        let is_released = release(ground, &alone, running).await?;
+        let exit = if forecast.bytes.is_empty() {
+            Exit::Done
+        } else {
+            run_all(ground, &search, running, &forecast).await?
+        };
+        Ok(if is_refused || !is_released {
+            Exit::No
+        } else {
+            exit
+        })
     };
     if running.confirm.yes {
         operate::run(common, verb)
     } else {
         operate::look(common, verb)
     }
+}
+
+/// Lets doubts without a message be tried again by the next one; answers whether all were.
+async fn release(ground: &Ground, alone: &[Operation], running: &Running) -> Result<bool> {
+    let mut released = 0;
+    for batch in alone.chunks(BATCH) {
+        let directives: Vec<_> = batch
+            .iter()
+            .map(|operation| Directive {
+                operation: operation.clone(),
+                order: Order::Retry,
+                note: Some(running.note.clone()),
+            })
+            .collect();
+        let answers = ground.store.operate(&directives).await?;
+        for (operation, answer) in batch.iter().zip(answers) {
+            match answer {
+                Directed::Now(_) => released += 1,
+                Directed::Refused(refusal) => output::note(format_args!(
+                    "{}: refused: {}",
+                    key_text(operation.key.as_str()),
+                    refusal_text(refusal, ground.now())
+                )),
+                Directed::Failed(error) => return Err(error),
+            }
+        }
+    }
+    if released > 0 {
+        output::note(format_args!(
+            "released: {released}, for the next message of each key"
+        ));
+    }
+    Ok(released == alone.len())
 }
 
 async fn run_all(
@@ -119,7 +204,7 @@ async fn run_all(
             dead_letters: match search.kind {
                 // They are dead letters already.
                 Kind::DeadLetters => None,
-                Kind::Quarantined => settings.dead_letter.clone(),
+                Kind::InDoubt | Kind::Quarantined => settings.dead_letter.clone(),
             },
         };
         let job = Job {
@@ -204,6 +289,7 @@ impl Print {
             Output::Table => {
                 let place = match self.kind {
                     Kind::DeadLetters => "dead letters",
+                    Kind::InDoubt => "messages of doubts",
                     Kind::Quarantined => "quarantine",
                 };
                 format!(
@@ -226,3 +312,6 @@ impl Print {
         output::data(text).map_err(output::cannot_print)
     }
 }
+
+/// Orders that are given at once.
+const BATCH: usize = 500;

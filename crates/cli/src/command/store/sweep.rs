@@ -1,18 +1,27 @@
 //! `semel store sweep`.
 
-use semel_core::Result;
-use semel_core::port::store::Store;
+use std::ops::ControlFlow;
+
+use semel_core::decide::{self, Change};
+use semel_core::port::store::{ListQuery, Store};
+use semel_core::port::transfer::{Item, TransferStore};
+use semel_core::{Audited, Error, ErrorKind, Result};
 use serde::Serialize;
 
 use crate::Exit;
-use crate::args::store::Whole;
-use crate::command::operate;
-use crate::output::{self, Answer, Answers, Block};
+use crate::args::store::Sweep;
+use crate::command::operate::{self, Ground, for_each_page, note_of};
+use crate::output::{self, Answer, Answers, Block, Go, Plan};
 use crate::progress::{Bars, Unit};
 
 /// Removes what has passed its window.
-pub(super) fn sweep(arguments: &Whole) -> Result<Exit> {
-    operate::change(&arguments.place.common(), async |ground| {
+pub(super) fn sweep(arguments: &Sweep) -> Result<Exit> {
+    let common = arguments.whole.place.common();
+    operate::plan(&common, arguments.confirm, async |ground| {
+        let due = Due::of(ground).await?;
+        if let ControlFlow::Break(exit) = due.plan(ground).confirmed(arguments.confirm) {
+            return Ok(exit);
+        }
         let bars = Bars::new();
         let bar = bars.of_work("sweep", Unit::Records, None);
         let mut done = Done::default();
@@ -28,7 +37,8 @@ pub(super) fn sweep(arguments: &Whole) -> Result<Exit> {
         }
         drop(bar);
         bars.clear();
-        let _ = Answers::new(arguments.format).print(&done)?;
+        told(ground, arguments, &due, &done).await?;
+        let _ = Answers::new(arguments.whole.format).print(&done)?;
         if done.abandoned > 0 {
             output::note(
                 "abandoned: claimed or released, and quiet for a week; nothing is removed, somebody should look:",
@@ -40,6 +50,70 @@ pub(super) fn sweep(arguments: &Whole) -> Result<Exit> {
         }
         Ok(Exit::Done)
     })
+}
+
+/// What a sweep would do with what is listed.
+#[derive(Default)]
+struct Due {
+    removed: u64,
+    doubted: u64,
+}
+
+impl Due {
+    /// # Cost   reads the list of records
+    async fn of(ground: &Ground) -> Result<Self> {
+        let (mut due, now) = (Self::default(), ground.now());
+        let fetch = async |query: &ListQuery| ground.store.list(query).await;
+        for_each_page(ListQuery::default(), fetch, |page| {
+            for listed in page {
+                match decide::sweep(&listed.record, now) {
+                    Change::Remove => due.removed += 1,
+                    Change::Put(_) => due.doubted += 1,
+                    Change::Keep => {}
+                }
+            }
+            Ok(Go::Continue(()))
+        })
+        .await?;
+        Ok(due)
+    }
+
+    fn plan(&self, ground: &Ground) -> Plan {
+        let mut plan = Plan::new("sweep", "store", "stores");
+        plan.add(&ground.url);
+        plan.remark(format_args!(
+            "listed records that are past their window, and are removed: {}; what is forgotten already and not \
+             listed any more goes, too",
+            self.removed
+        ));
+        plan.remark(format_args!(
+            "calls of workers that vanished, which are found in doubt: {}",
+            self.doubted
+        ));
+        ground.remark_on_use(&mut plan);
+        plan
+    }
+}
+
+/// Leaves an entry in the audit trail.
+async fn told(ground: &Ground, arguments: &Sweep, due: &Due, done: &Done) -> Result<()> {
+    let trail = ground.transfer.as_ref().ok_or_else(|| {
+        Error::new(
+            ErrorKind::Internal,
+            "the store was not opened to be changed",
+        )
+    })?;
+    let entry = Audited {
+        at: ground.now(),
+        note: note_of(&arguments.audit),
+        action: "sweep".into(),
+        scope: None,
+        key: None,
+        before: format!("{} past their window", due.removed).into(),
+        after: format!("{} removed, {} in doubt", done.removed, done.doubted).into(),
+    };
+    let _ = trail.import(&[Item::Audited(Box::new(entry))]).await?;
+    Ok(())
 }
 
 /// What a sweep did.

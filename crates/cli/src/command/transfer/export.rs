@@ -6,7 +6,7 @@ use std::ops::ControlFlow;
 use std::path::Path;
 
 use semel_core::port::store::Store;
-use semel_core::{Error, ErrorKind, Result};
+use semel_core::{Code, Error, ErrorKind, Result};
 use semel_worker::transfer::{self, Counts};
 
 use super::target::Target;
@@ -61,6 +61,14 @@ async fn to_stdout(ground: &Ground) -> Result<Exit> {
 }
 
 async fn write(ground: &Ground, to: File, bars: &Bars) -> Result<(File, Counts)> {
+    if let Some(process) = ground.worker {
+        let message = format!(
+            "the store is in use by process {process}, and is exported while nobody uses it: stop it first"
+        );
+        return Err(Error::new(ErrorKind::Unavailable, message)
+            .with_code(Code::StoreInUse)
+            .not_applied());
+    }
     let store = ground.transfer.as_ref().ok_or_else(|| {
         Error::new(
             ErrorKind::Internal,

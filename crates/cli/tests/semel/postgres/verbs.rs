@@ -166,7 +166,11 @@ fn the_store_as_a_whole_is_counted_swept_and_audited_beside_a_worker() {
         "{stats}"
     );
     assert_eq!(stats["records"]["in_doubt"], 2);
-    let swept = object(&site.semel(&["store", "sweep", "--output", "json"]).done());
+    let swept = object(
+        &site
+            .semel(&["store", "sweep", "--yes", "--output", "json"])
+            .done(),
+    );
     assert_eq!(swept["removed"], 0);
     site.semel(&["keys", "hold", "done-1", "--yes"]).done();
     assert_eq!(site.trail().len(), 1);
@@ -186,7 +190,7 @@ fn a_sweep_removes_what_has_passed_its_window() {
     site.write("in", "{\"id\":\"a\"}\n{\"id\":\"b\"}\n");
     site.run().is(&[("applied", 2)]);
     wait_for("the end of the window", || site.state("a").is_none());
-    site.semel(&["store", "sweep"]).done();
+    site.semel(&["store", "sweep", "--yes"]).done();
     assert_eq!(schema.count("records"), 0);
 }
 

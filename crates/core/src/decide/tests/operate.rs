@@ -1,6 +1,7 @@
 //! The rows of `operate` and `sweep`.
 
 use super::*;
+use crate::claim::Admission;
 use crate::decide::{self, Directed, Order, Refusal, Verdict};
 use crate::record::StateKind;
 
@@ -114,6 +115,75 @@ fn requeued_is_released_with_attempts_counted_anew() {
         (after.state, after.attempts, after.vanished),
         (released(NOW), 0, 0)
     );
+}
+
+#[test]
+fn a_retry_keeps_the_doubt_and_its_first_start_and_counts_attempts_anew() {
+    for doubt in [Recovery::Rerun, Recovery::RerunWithin(WINDOW.duration())] {
+        let before = Record {
+            vanished: 1,
+            doubt: Some(doubt),
+            first_started_at: Some(EARLIER),
+            possible_repeats: 2,
+            last_error: Some("no answer".into()),
+            ..record(in_doubt(EARLIER))
+        };
+        let decision = decide::operate(Some(&before), None, &Order::Retry, NOW);
+        assert!(matches!(
+            decision.answer,
+            Directed::Now(Some(StateKind::Released))
+        ));
+        let expected = Record {
+            state: released(NOW),
+            attempts: 0,
+            vanished: 0,
+            ..before
+        };
+        assert_eq!(written(&decision), &expected);
+        // The very next claim is granted, and what it does when it vanishes again is in doubt once more.
+        let next = decide::claim(Some(&expected), None, &request(OTHER), NOW, NEW_TOKEN);
+        let is_repeat = doubt == Recovery::Rerun;
+        assert!(
+            matches!(&next.answer, Admission::Granted(claim)
+                if claim.possible_repeat == is_repeat && claim.first_started_at == Some(EARLIER)),
+            "{:?}",
+            next.answer
+        );
+        assert_eq!(written(&next).doubt, Some(doubt));
+    }
+}
+
+#[test]
+fn a_retry_past_the_providers_window_or_of_a_park_is_refused() {
+    let first = NOW.minus(WINDOW.duration());
+    let millisecond = Duration::from_millis(1);
+    let within = Recovery::RerunWithin(WINDOW.duration());
+    for (doubt, first_started_at, is_carried_out) in [
+        (within, first.plus(millisecond), true),
+        (within, first, false),
+        (Recovery::Park, NOW, false),
+    ] {
+        let before = Record {
+            doubt: Some(doubt),
+            first_started_at: Some(first_started_at),
+            ..record(in_doubt(first_started_at))
+        };
+        if is_carried_out {
+            let decision = decide::operate(Some(&before), None, &Order::Retry, NOW);
+            assert_eq!(written(&decision).state, released(NOW));
+        } else {
+            refused(before, &Order::Retry, Refusal::State(StateKind::InDoubt));
+        }
+    }
+}
+
+#[test]
+fn anything_but_a_doubt_cannot_be_retried() {
+    for state in every_state() {
+        if state.kind() != StateKind::InDoubt {
+            refused(record(state), &Order::Retry, Refusal::State(state.kind()));
+        }
+    }
 }
 
 #[test]
@@ -357,13 +427,14 @@ fn what_was_quiet_for_the_default_window_is_abandoned_from_that_very_moment() {
     }
 }
 
-fn every_order() -> [Order; 9] {
+fn every_order() -> [Order; 10] {
     [
         applied(),
         not_applied(Duration::ZERO),
         abandon(),
         Order::Release,
         Order::Requeue,
+        Order::Retry,
         Order::Hold(true),
         Order::Hold(false),
         Order::Forget,

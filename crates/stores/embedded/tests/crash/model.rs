@@ -122,6 +122,7 @@ impl Model {
             }
             Order::Hold(_)
             | Order::Requeue
+            | Order::Retry
             | Order::Release
             | Order::Extend(_)
             | Order::Resolve(_) => {
@@ -131,7 +132,11 @@ impl Model {
                 match order {
                     Order::Hold(held) => kept.held = *held,
                     Order::Requeue => kept.kind = StateKind::Released,
-                    Order::Release | Order::Extend(_) | Order::Resolve(_) | Order::Forget => {}
+                    Order::Release
+                    | Order::Retry
+                    | Order::Extend(_)
+                    | Order::Resolve(_)
+                    | Order::Forget => {}
                 }
                 let held = if kept.held { ", held" } else { "" };
                 format!("{}{held}", kept.kind)

@@ -80,6 +80,7 @@ impl World {
             store: AnyStore::new(Arc::clone(&self.store)),
             checkpoints: Some(AnyCheckpointStore::new(Arc::clone(&self.failing))),
             transactions: None,
+            transfer: None,
         };
         let entropy = Arc::clone(&self.entropy);
         let run = Run {

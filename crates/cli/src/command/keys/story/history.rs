@@ -152,6 +152,7 @@ fn of_order(entry: &Audited) -> Event {
     let did = match &**action {
         "release" => "let the next delivery run at once",
         "requeue" => "gave the dead key another chance",
+        "retry" => "had the effect called again though it was in doubt",
         "forget" => "had the record forgotten",
         "hold" => "had the record held beyond its window",
         "extend" => "had its window made longer",

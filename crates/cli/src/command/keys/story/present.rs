@@ -1,5 +1,6 @@
 //! How a key stands, what becomes of it by itself, and what a person can do.
 
+use semel_core::decide::{self, Directed, Order};
 use semel_core::{Record, Recovery, State, StateKind, Timestamp, Window};
 
 use super::Facts;
@@ -278,8 +279,20 @@ fn in_doubt(record: &Record, since: Timestamp, facts: &Facts<'_>) -> Told {
     }
     let next = "Nothing, ever. Only a late report of the same attempt, a probe of the effect or a \
                 person ends a doubt.";
-    let can = vec![
-        ("look at the message", "in-doubt show"),
+    let mut can = vec![("look at the message", "in-doubt show")];
+    let retried = decide::operate(Some(record), None, &Order::Retry, facts.now).answer;
+    if let (Directed::Now(_), Some(Recovery::RerunWithin(_))) = (&retried, record.doubt) {
+        can.push((
+            "call again: the target still recognises the key, so that it is no second effect",
+            "in-doubt retry",
+        ));
+    } else if let Directed::Now(_) = retried {
+        can.push((
+            "call again: it may be a second effect, which its pipeline accepts",
+            "in-doubt retry",
+        ));
+    }
+    can.extend([
         (
             "if the target has the effect (--outcome TEXT says what it answered)",
             "in-doubt resolve --applied",
@@ -292,7 +305,7 @@ fn in_doubt(record: &Record, since: Timestamp, facts: &Facts<'_>) -> Told {
             "if nobody can find out: give it up",
             "in-doubt resolve --abandon --reason WHY",
         ),
-    ];
+    ]);
     (text, next.to_owned(), can)
 }
 

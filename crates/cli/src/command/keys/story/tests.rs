@@ -37,7 +37,10 @@ impl Life {
 
     fn beside(self, process: Option<u32>) -> Self {
         Self {
-            beside: Some(Beside { process }),
+            beside: Some(Beside {
+                process,
+                takes_orders: false,
+            }),
             ..self
         }
     }

@@ -1,0 +1,155 @@
+//! Which doubts a verb is about.
+
+use std::collections::BTreeMap;
+
+use semel_core::port::store::{ListQuery, Listed, Store};
+use semel_core::{Key, Operation, ParkedId, Reason, Record, Result, StateKind};
+
+use crate::args::dead_letters::Which;
+use crate::command::keys::{reason, since, tell_all_unknown};
+use crate::command::operate::{Ground, for_each_page, operations};
+use crate::output::{self, Go};
+
+/// A record that was named, or a doubt of all.
+pub(super) struct Named {
+    pub(super) operation: Operation,
+    pub(super) record: Record,
+    /// Whether a message is kept for it.
+    pub(super) has_message: bool,
+}
+
+/// What was found of all that was asked for.
+pub(super) struct Selection {
+    pub(super) named: Vec<Named>,
+    /// Whether a key that was named is on record; it was told if not.
+    pub(super) is_whole: bool,
+}
+
+/// Finds the records of the keys that were named, in whatever state they are, or all doubts that `which` wants.
+///
+/// # Cost   reads the messages that are kept for doubts; with `--all`, the list of doubts
+pub(super) async fn select(ground: &Ground, which: &Which, keys: Vec<Key>) -> Result<Selection> {
+    let (mut named, mut is_whole) = (Vec::new(), true);
+    if which.matching.all {
+        named = all(ground, which).await?;
+    } else {
+        let mut unknown = Vec::new();
+        let operations = operations(&ground.scope()?, keys);
+        for batch in operations.chunks(BATCH) {
+            let records = ground.store.get(batch).await?;
+            for (operation, record) in batch.iter().zip(records) {
+                match record {
+                    Some(record) => named.push(Named {
+                        operation: operation.clone(),
+                        record,
+                        has_message: false,
+                    }),
+                    None => unknown.push(operation.clone()),
+                }
+            }
+        }
+        is_whole = unknown.is_empty();
+        if !is_whole {
+            tell_all_unknown(ground, &unknown).await?;
+        }
+    }
+    find_messages(ground, &mut named).await?;
+    Ok(Selection { named, is_whole })
+}
+
+/// All doubts, as far as they are wanted.
+async fn all(ground: &Ground, which: &Which) -> Result<Vec<Named>> {
+    let matching = &which.matching;
+    let before = matching.older_than.map(|age| ground.now().minus(age));
+    let like = matching.reason_like.as_deref().map(str::to_lowercase);
+    let mut named = Vec::new();
+    let query = ListQuery {
+        scope: ground.narrowed(),
+        state: Some(StateKind::InDoubt),
+        ..ListQuery::default()
+    };
+    let fetch = async |query: &ListQuery| ground.store.list(query).await;
+    for_each_page(query, fetch, |page| {
+        for Listed { operation, record } in page {
+            let is_old = before.is_none_or(|before| since(&record) <= before);
+            let reason = || reason(&record).unwrap_or_default().to_lowercase();
+            if is_old && like.as_ref().is_none_or(|like| reason().contains(like)) {
+                named.push(Named {
+                    operation,
+                    record,
+                    has_message: false,
+                });
+            }
+        }
+        Ok(Go::Continue(()))
+    })
+    .await?;
+    Ok(named)
+}
+
+/// Finds out for which of them a message is kept.
+async fn find_messages(ground: &Ground, named: &mut [Named]) -> Result<()> {
+    let Some(first) = named.first() else {
+        return Ok(());
+    };
+    let scope = &first.operation.scope;
+    let is_one = named.iter().all(|it| it.operation.scope == *scope);
+    let query = ListQuery {
+        scope: is_one.then(|| scope.clone()),
+        ..in_doubt()
+    };
+    let places = named.iter().enumerate();
+    let places: BTreeMap<_, _> = places.map(|(at, it)| (id(&it.operation), at)).collect();
+    let fetch = async |query: &ListQuery| ground.store.list_parked(query).await;
+    for_each_page(query, fetch, |messages| {
+        for message in messages {
+            if let Some(at) = places.get(&message.id()) {
+                named[*at].has_message = true;
+            }
+        }
+        Ok(Go::Continue(()))
+    })
+    .await
+}
+
+/// The messages that are kept for doubts.
+pub(super) fn in_doubt() -> ListQuery {
+    ListQuery {
+        reasons: vec![Reason::InDoubt.code().into()],
+        ..ListQuery::default()
+    }
+}
+
+/// The id of the message that is kept for a doubt.
+pub(super) fn id(operation: &Operation) -> ParkedId {
+    ParkedId::of(operation, &Reason::InDoubt)
+}
+
+/// What is left as it is, told one by one up to a few, and counted.
+#[derive(Default)]
+pub(super) struct Left(usize);
+
+impl Left {
+    pub(super) fn tell(&mut self, why: impl std::fmt::Display) {
+        self.0 += 1;
+        if self.0 <= TOLD {
+            output::note(why);
+        }
+    }
+
+    /// Whether there was none, after the rest was counted.
+    pub(super) fn end(self) -> bool {
+        if self.0 > TOLD {
+            output::note(format_args!(
+                "… and {} more are left as they are",
+                self.0 - TOLD
+            ));
+        }
+        self.0 == 0
+    }
+}
+
+/// Operations of a look-up, and of an order.
+pub(super) const BATCH: usize = 500;
+/// Of what is left as it is.
+const TOLD: usize = 5;

@@ -1,0 +1,47 @@
+//! What operators' verbs ask of a store that only its worker may open: requests, answers, and a Unix socket to
+//! carry them.
+//!
+//! The worker [`serve`]s its store at [`SOCKET`] in the store's folder; a verb [`connect`]s there and has a store
+//! like any other, in which all that it asks is done by the worker. The messages are in [`wire`](self) and know
+//! nothing of sockets, so that something else can carry them too.
+
+mod client;
+mod frame;
+mod place;
+mod server;
+mod wire;
+
+pub use client::{ControlStore, connect};
+pub use place::SOCKET;
+pub use server::serve;
+
+use std::time::Duration;
+
+use semel_core::{Error, ErrorKind, Result};
+
+/// The version of the messages; each side refuses another one.
+const VERSION: u32 = 1;
+/// The longest greeting. Whoever sends more is no verb of ours.
+const MOST_GREETING_BYTES: usize = 4 << 10;
+/// The longest message. A page of a list is made to fit.
+const MOST_BYTES: usize = 256 << 20;
+/// How long each side waits for a greeting, and the worker for the rest of a message that has begun.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// What is wrong with a message, as whoever reads it says.
+fn unlike(what: &str) -> Error {
+    let message = format!("what came over {SOCKET} is no message of semel: {what}");
+    Error::new(ErrorKind::InvalidInput, message)
+}
+
+/// A message that is no more than this.
+fn within(len: usize) -> Result<()> {
+    if len > MOST_BYTES {
+        let message = format!("{len} bytes are too many for one message over {SOCKET}");
+        return Err(Error::new(ErrorKind::InvalidInput, message));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,195 @@
+//! The worker's side: its own store, for whoever may open the socket.
+
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use semel_core::port::store::{ListQuery, Page};
+use semel_core::port::transfer::{AnyTransferStore, Item, TransferStore};
+use semel_core::{AnyStore, Code, Error, ErrorKind, Operation, Result, Store};
+use tokio::net::UnixStream;
+use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
+use tokio::time::{sleep, timeout};
+
+use super::frame::{self, Frame};
+use super::wire::{Answer, Ask, Greeting};
+use super::{MOST_BYTES, MOST_GREETING_BYTES, PATIENCE, SOCKET, place, unlike, within};
+
+/// Listens in `folder`, where the caller has the store open and locked, and serves it for as long as the future is
+/// polled. The socket is removed when that is dropped.
+///
+/// Whoever may connect may do all that a verb can; that is the owner of the folder, and nobody else. What they
+/// send that is no request closes their own connection.
+///
+/// # Errors   `Unavailable`: no socket can be made there
+pub fn serve(
+    folder: &Path,
+    store: AnyStore,
+    trail: AnyTransferStore,
+) -> Result<impl Future<Output = ()> + Send + 'static> {
+    let (listener, place) = place::listen(folder).map_err(|error| {
+        let message = format!("cannot listen at {SOCKET}: {error}");
+        Error::new(ErrorKind::Unavailable, message)
+            .with_code(Code::StoreUnavailable)
+            .not_applied()
+    })?;
+    Ok(async move {
+        let _place = place;
+        let places = Arc::new(Semaphore::new(MOST_CONNECTIONS));
+        let mut connections = JoinSet::new();
+        loop {
+            while connections.try_join_next().is_some() {}
+            let Ok((stream, _)) = listener.accept().await else {
+                // Out of files, for example; that passes.
+                sleep(AGAIN).await;
+                continue;
+            };
+            let Ok(place) = Arc::clone(&places).try_acquire_owned() else {
+                turn_away(&stream);
+                continue;
+            };
+            let served = Served {
+                store: store.clone(),
+                trail: trail.clone(),
+            };
+            connections.spawn(async move {
+                // Whoever hangs up, or sends what is none, has ended its own connection and nothing else.
+                let _ = serve_one(stream, &served).await;
+                drop(place);
+            });
+        }
+    })
+}
+
+/// What is served.
+struct Served {
+    store: AnyStore,
+    /// The same, for what is told of the store as a whole.
+    trail: AnyTransferStore,
+}
+
+/// Says that there are too many already, as far as that goes without waiting.
+fn turn_away(stream: &UnixStream) {
+    let greeting = Greeting {
+        refused: Some("too many others are being served; try again".to_owned()),
+        ..Greeting::own()
+    };
+    let greeting = greeting.to_bytes();
+    let len = u32::try_from(greeting.len()).unwrap_or_default();
+    let _ = stream.try_write(&[&len.to_le_bytes(), &greeting[..]].concat());
+}
+
+/// Greets, and answers until the other side hangs up.
+async fn serve_one(mut stream: UnixStream, served: &Served) -> io::Result<()> {
+    let greeted = timeout(PATIENCE, frame::read(&mut stream, MOST_GREETING_BYTES)).await;
+    let greeting = match greeted {
+        Ok(Ok(Frame::Message(message))) => Greeting::from_bytes(&message),
+        Ok(Ok(Frame::TooLong(_))) => Err(unlike("no greeting")),
+        Ok(Ok(Frame::End)) | Err(_) => return Ok(()),
+        Ok(Err(error)) => return Err(error),
+    };
+    let own = Greeting {
+        refused: greeting.as_ref().err().map(ToString::to_string),
+        ..Greeting::own()
+    };
+    send(&mut stream, &own.to_bytes()).await?;
+    // Of another version only the greeting is understood; the other side says so.
+    if !greeting.is_ok_and(|it| it.semel_control == super::VERSION) {
+        return Ok(());
+    }
+    loop {
+        let read = frame::read(&mut stream, MOST_BYTES);
+        let Ok(read) = timeout(IDLE, read).await else {
+            return Ok(());
+        };
+        let (answer, is_last) = match read? {
+            Frame::End => return Ok(()),
+            Frame::TooLong(_) => (Answer::Failed(unlike("longer than any request")), true),
+            Frame::Message(message) => match Ask::from_bytes(&message) {
+                Ok(ask) => (answer(served, ask).await, false),
+                Err(error) => (Answer::Failed(error), true),
+            },
+        };
+        send(&mut stream, &bytes_of(&answer)).await?;
+        if is_last {
+            return Ok(());
+        }
+    }
+}
+
+async fn send(stream: &mut UnixStream, message: &[u8]) -> io::Result<()> {
+    timeout(PATIENCE, frame::write(stream, message))
+        .await
+        .unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
+}
+
+/// The answer as a message, or that it cannot be one.
+fn bytes_of(answer: &Answer) -> Vec<u8> {
+    let bytes = answer.to_bytes().and_then(|bytes| {
+        within(bytes.len())?;
+        Ok(bytes)
+    });
+    bytes.unwrap_or_else(|error| Answer::Failed(error).to_bytes().unwrap_or_default())
+}
+
+/// Asks the store.
+async fn answer(Served { store, trail }: &Served, ask: Ask) -> Answer {
+    let answered = match ask {
+        Ask::Claim(batch) => store.claim(&batch).await.map(Answer::Claimed),
+        Ask::Settle(batch) => store.settle(&batch).await.map(Answer::Settled),
+        Ask::Renew(batch) => store.renew(&batch).await.map(Answer::Renewed),
+        Ask::Park(batch) => store.park(&batch).await.map(Answer::Flags),
+        Ask::DropParked(ids, note) => {
+            let dropped = store.drop_parked(&ids, note.as_ref());
+            dropped.await.map(Answer::Flags)
+        }
+        Ask::Get(batch) => get(store, batch).await,
+        Ask::List(query) => store.list(&query).await.map(Answer::Listed),
+        Ask::ListParked(query) => list_parked(store, query).await.map(Answer::Parked),
+        Ask::Operate(batch) => store.operate(&batch).await.map(Answer::Directed),
+        Ask::ListAudit(query) => store.list_audit(&query).await.map(Answer::Audited),
+        Ask::Sweep(limit) => store.sweep(limit.min(MOST_SWEPT)).await.map(Answer::Swept),
+        Ask::Stats => store.stats().await.map(Answer::Stats),
+        Ask::Preflight => store.preflight().await.map(Answer::Capabilities),
+        Ask::Note(entries) => {
+            let entries = entries
+                .into_iter()
+                .map(|entry| Item::Audited(Box::new(entry)));
+            let entries: Vec<_> = entries.collect();
+            trail.import(&entries).await.map(Answer::Flags)
+        }
+    };
+    answered.unwrap_or_else(Answer::Failed)
+}
+
+async fn get(store: &AnyStore, batch: Vec<Operation>) -> Result<Answer> {
+    let records = store.get(&batch).await?;
+    Ok(Answer::Records(batch.into_iter().zip(records).collect()))
+}
+
+/// A page of messages that is no longer than a message may be: each of them may be long.
+async fn list_parked(store: &AnyStore, mut query: ListQuery) -> Result<Page<semel_core::Parked>> {
+    query.limit = query.limit.min(MOST_PARKED);
+    loop {
+        let page = store.list_parked(&query).await?;
+        let bytes: usize = page.items.iter().map(|it| it.payload.len()).sum();
+        if bytes <= PAGE_BYTES || query.limit <= 1 {
+            return Ok(page);
+        }
+        query.limit /= 2;
+    }
+}
+
+/// Verbs at once; more are turned away.
+const MOST_CONNECTIONS: usize = 16;
+/// How long one may ask nothing.
+const IDLE: Duration = Duration::from_secs(600);
+/// After a connection could not be taken.
+const AGAIN: Duration = Duration::from_millis(200);
+/// Records of one step of a sweep.
+const MOST_SWEPT: usize = 10_000;
+/// Messages of a page, and bytes of their payloads unless it is one.
+const MOST_PARKED: usize = 256;
+const PAGE_BYTES: usize = 32 << 20;
