@@ -146,7 +146,8 @@ impl Call {
     pub fn failed(&self, claim: &Claim, failure: Failure) -> Error {
         let retry_after = match failure.end {
             End::NotApplied { retry_after } => retry_after.unwrap_or_default(),
-            End::MaybeApplied | End::Dead | End::GivenBack => std::time::Duration::ZERO,
+            End::Away { retry_after } => retry_after,
+            End::MaybeApplied | End::Dead { .. } | End::GivenBack => std::time::Duration::ZERO,
         };
         Error::Failed {
             operation_id: self.operation_id(),

@@ -220,6 +220,7 @@ enum StepLine {
     },
     Fail {
         error: String,
+        decisive: bool,
         window: Kept,
     },
 }
@@ -249,7 +250,12 @@ impl SettleLine {
                 limits: Caps::of(*limits),
                 window: Kept::of(*window),
             },
-            Step::Fail { error, window } => StepLine::Fail {
+            Step::Fail {
+                error,
+                decisive,
+                window,
+            } => StepLine::Fail {
+                decisive: *decisive,
                 error: (**error).to_owned(),
                 window: Kept::of(*window),
             },
@@ -289,7 +295,12 @@ impl SettleLine {
                 limits: limits.limits(),
                 window: window.window(),
             },
-            StepLine::Fail { error, window } => Step::Fail {
+            StepLine::Fail {
+                error,
+                decisive,
+                window,
+            } => Step::Fail {
+                decisive,
                 error: error.into(),
                 window: window.window(),
             },
