@@ -145,9 +145,9 @@ fn many_lines_are_told_apart_as_a_map_of_them_does_it() {
         ));
     }
     let mut counts: HashMap<&str, u64> = HashMap::new();
-    lines
-        .iter()
-        .for_each(|line| *counts.entry(line).or_default() += 1);
+    for line in &lines {
+        *counts.entry(line).or_default() += 1;
+    }
     let input = lines.join("\n");
     let (first, _) = ran(ephemeral("line", TABS, Shown::First), &*input);
     assert_eq!(first.lines().count(), counts.len());
