@@ -132,7 +132,18 @@ const WAITING: &[&str] = &[
     "semel-worker",
 ];
 /// The suites that take longest, the longest first: begun last, one of them would hold up the end.
-const LONGEST: &[&str] = &["semel-cli tests/semel/main.rs", "documentation"];
+const LONGEST: &[&str] = &[
+    "semel-cli tests/semel/main.rs",
+    "semel-store-embedded tests/crash/main.rs",
+    "semel-simulation tests/stories.rs",
+    "semel-store-sqlite tests/conformance.rs",
+    "semel-engine tests/layers.rs",
+    "semel-store-postgres tests/postgres/main.rs",
+    "semel-store-mysql tests/mysql/main.rs",
+    "semel-broker-kafka tests/kafka/main.rs",
+    "semel-broker-amqp tests/amqp/main.rs",
+    "documentation",
+];
 
 #[cfg(test)]
 mod tests {
