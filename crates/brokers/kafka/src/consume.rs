@@ -41,11 +41,7 @@ impl ClientContext for Context {
         if let Some(code) = error.rdkafka_error_code() {
             let error = away(code, &self.options, &self.trouble);
             let mut state = self.shared.lock();
-            if is_unreached(code) {
-                state.unreached(error);
-            } else {
-                state.away(error);
-            }
+            state.goes_wrong(code, error);
             drop(state);
             self.shared.tell();
         }
@@ -268,23 +264,12 @@ impl Consuming<'_> {
             error => {
                 let code = error.rdkafka_error_code();
                 let code = code.unwrap_or(RDKafkaErrorCode::Fail);
-                state.away(away(code, options, trouble));
+                state.goes_wrong(code, away(code, options, trouble));
             }
         }
         drop(state);
         self.shared.tell();
     }
-}
-
-/// Whether it says that a broker is not reached, and nothing of what it would answer.
-const fn is_unreached(code: RDKafkaErrorCode) -> bool {
-    matches!(
-        code,
-        RDKafkaErrorCode::AllBrokersDown
-            | RDKafkaErrorCode::BrokerTransportFailure
-            | RDKafkaErrorCode::OperationTimedOut
-            | RDKafkaErrorCode::Resolve
-    )
 }
 
 /// Pauses those of which there is so much.

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use rdkafka::error::RDKafkaErrorCode;
 use semel_core::Error;
 use semel_core::partition::Prefix;
 use semel_core::port::source::{Delivery, DeliveryId};
@@ -424,8 +425,17 @@ impl State {
         self.away = Some(error);
     }
 
+    /// Takes note of what librdkafka says with this code.
+    pub(crate) fn goes_wrong(&mut self, code: RDKafkaErrorCode, error: Error) {
+        if is_unreached(code) {
+            self.unreached(error);
+        } else {
+            self.away(error);
+        }
+    }
+
     /// Notes that no broker is reached, which is told unless it is over soon.
-    pub(crate) fn unreached(&mut self, error: Error) {
+    fn unreached(&mut self, error: Error) {
         let now = Instant::now();
         let unreached = self.unreached.get_or_insert_with(|| Unreached {
             error: error.clone(),
@@ -462,6 +472,17 @@ impl State {
     pub(crate) fn failed(&mut self, error: Error) {
         self.failed.get_or_insert(error);
     }
+}
+
+/// Whether it says that a broker is not reached, and nothing of what it would answer.
+const fn is_unreached(code: RDKafkaErrorCode) -> bool {
+    matches!(
+        code,
+        RDKafkaErrorCode::AllBrokersDown
+            | RDKafkaErrorCode::BrokerTransportFailure
+            | RDKafkaErrorCode::OperationTimedOut
+            | RDKafkaErrorCode::Resolve
+    )
 }
 
 /// How long no broker may be reached unmentioned.

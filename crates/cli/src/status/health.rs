@@ -166,17 +166,18 @@ impl Health {
                 known.is_breaker_open = false;
                 known.store.answers(now());
             }
-            Event::Settled { fate, .. } => {
-                // Of the others, not all need the store to take something in.
-                if *fate == Fate::Applied {
-                    let mut known = self.lock();
-                    if !known.is_breaker_open {
-                        known.store.answers(now());
-                    }
-                    if let Some(it) = known.pipelines.get_mut(pipeline) {
-                        it.done_at = now();
-                        it.target.answers(now());
-                    }
+            // Of the others, not all need the store to take something in.
+            Event::Settled {
+                fate: Fate::Applied,
+                ..
+            } => {
+                let mut known = self.lock();
+                if !known.is_breaker_open {
+                    known.store.answers(now());
+                }
+                if let Some(it) = known.pipelines.get_mut(pipeline) {
+                    it.done_at = now();
+                    it.target.answers(now());
                 }
             }
             Event::SourceAway { error } => {

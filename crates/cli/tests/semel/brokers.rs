@@ -37,16 +37,16 @@ trait Place {
 }
 
 /// A proxy, and what moves its bytes.
-struct Way(
-    Proxy,
-    #[expect(dead_code, reason = "it lives as long as the proxy")] Runtime,
-);
+struct Way {
+    proxy: Proxy,
+    _runtime: Runtime,
+}
 
 impl std::ops::Deref for Way {
     type Target = Proxy;
 
     fn deref(&self) -> &Proxy {
-        &self.0
+        &self.proxy
     }
 }
 
@@ -62,7 +62,11 @@ impl Way {
         let proxy = Proxy::start(server.expect("an address"));
         drop(entered);
         let url = url.replace(place, &proxy.address().to_string());
-        (Self(proxy, runtime), url)
+        let way = Self {
+            proxy,
+            _runtime: runtime,
+        };
+        (way, url)
     }
 }
 

@@ -211,7 +211,7 @@ fn a_relative_path_is_relative_to_its_file_and_the_store_is_named() {
         ("conf/semel.toml", ELSEWHERE),
         ("conf/secrets/store", "embedded:./data"),
         ("conf/in.ndjson", "{\"id\":1}\n{\"id\":2}\n{\"id\":3}\n"),
-        ("conf/append", "#!/bin/sh\ncat >> \"$1\"\n"),
+        ("conf/append", "#!/bin/sh\necho \"$(cat)\" >> \"$1\"\n"),
     ] {
         site.write(name, text);
     }

@@ -116,7 +116,7 @@ impl Restorer {
                     if let Some(code) = error.rdkafka_error_code() {
                         self.shared
                             .lock()
-                            .away(away(code, &self.source, &Trouble::default()));
+                            .goes_wrong(code, away(code, &self.source, &Trouble::default()));
                         self.shared.tell();
                     }
                     std::thread::sleep(AGAIN);
