@@ -85,13 +85,9 @@ impl Pass {
         self.has_ended = true;
         let mut open = locked(&self.breaker.0);
         match &mut *open {
-            Some(open) if is_away => {
-                if self.is_probe {
-                    open.again((open.wait * 2).min(LONGEST_WAIT));
-                }
-            }
             // A call that was under way when the target went says nothing about its return.
             Some(_) if !self.is_probe => {}
+            Some(open) if is_away => open.again((open.wait * 2).min(LONGEST_WAIT)),
             Some(_) => *open = None,
             None if is_away => {
                 *open = Some(Open {

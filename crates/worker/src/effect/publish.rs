@@ -200,7 +200,7 @@ pub(crate) async fn found(target: &dyn Target, around: Around) -> Result<Option<
         };
         match looked {
             Ok(facts) => {
-                away.is_over();
+                away.ends();
                 return Ok(Some(facts));
             }
             Err(error) if is_outage(&error) => {
@@ -258,7 +258,7 @@ impl Patience {
     }
 
     /// Tells that it is there, if anybody was told that it is not.
-    fn is_over(self) {
+    fn ends(self) {
         if let Some(since) = self.since {
             let resumed = Event::Resumed {
                 cause: Pause::TargetAway,

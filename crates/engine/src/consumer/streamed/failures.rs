@@ -53,9 +53,10 @@ impl Failures {
             }
             // Whatever a transform did outside is its own promise: it may be run again.
             Verdict::NotApplied { error, retry_after } => (error, retry_after, true),
-            Verdict::MaybeApplied { error } => (error, None, true),
+            Verdict::MaybeApplied { error }
+            | Verdict::Away { error }
+            | Verdict::Broken { error, .. } => (error, None, true),
             Verdict::Dead { error, .. } => (error, None, false),
-            Verdict::Away { error } | Verdict::Broken { error, .. } => (error, None, true),
             Verdict::DoneUnkept { len_bytes, .. } => {
                 let error = format!("{len_bytes} bytes are more than an output may have");
                 (error.into(), None, false)

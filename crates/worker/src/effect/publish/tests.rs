@@ -205,7 +205,7 @@ async fn a_target_is_waited_for_unless_a_setting_is_wrong() {
     assert_eq!(looked.expect("it is there"), Some(facts(60)));
     let heard = told.0.lock().expect("observers never panic").clone();
     assert_eq!(heard.len(), 2, "once each: {heard:?}");
-    assert!(heard[0] == "test: no" && heard[1].starts_with("test: back after 300ms"));
+    assert!(heard[0] == "test: no" && heard[1].starts_with("test: back after 60"));
 
     let wrong = Script::new([vec![fails(ErrorKind::InvalidConfig)]]);
     let error = found(&wrong, around.clone()).await.expect_err("no place");
