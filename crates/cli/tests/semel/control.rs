@@ -251,6 +251,8 @@ fn what_only_the_worker_can_do_is_refused_with_the_way_out() {
 fn a_worker_that_was_killed_leaves_a_socket_that_is_in_nobodys_way() {
     let site = worked("embedded:data");
     let (mut child, stdin) = beside(&site);
+    let is_done = || site.state("by-worker").as_deref() == Some("completed");
+    wait_for("its end", is_done);
     let id = i32::try_from(child.id()).expect("a number");
     kill_process(Pid::from_raw(id).expect("a process"), Signal::KILL).expect("a signal");
     child.wait().expect("a child");
@@ -259,7 +261,7 @@ fn a_worker_that_was_killed_leaves_a_socket_that_is_in_nobodys_way() {
     let ended = site.semel(&["keys", "hold", "done-1", "--yes"]).done();
     assert!(!ended.stderr.contains("carries this out"), "{ended:#?}");
     std::fs::remove_file(site.path("ran-by-worker")).expect("a mark");
-    site.semel(&["keys", "forget", "by-worker", "--yes"]);
+    site.semel(&["keys", "forget", "by-worker", "--yes"]).done();
     let worker = beside(&site);
     site.semel(&["keys", "hold", "--off", "done-1", "--yes"])
         .done()
@@ -284,7 +286,8 @@ fn whoever_sends_nonsense_to_the_socket_does_the_worker_no_harm() {
         stream.write_all(sent).expect("a write");
         stream.shutdown(std::net::Shutdown::Write).expect("an end");
         let mut told = Vec::new();
-        stream.read_to_end(&mut told).expect("an end");
+        // Hung up on, with what it sent unread.
+        let _ = stream.read_to_end(&mut told);
     }
     site.semel(&["keys", "hold", "done-1", "--yes"])
         .done()

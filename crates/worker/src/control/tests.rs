@@ -190,12 +190,12 @@ async fn every_call_is_made_by_the_worker_and_answered_as_it_answered() {
         outcome: Outcome::raw(Bytes::from_static(b"\xfe"), 10),
         window: Window::DEFAULT,
     };
-    let directed = client.operate(&[
+    let orders = [
         order("a", Order::Resolve(verdict)),
         order("b", Order::Hold(true)),
         order("a", Order::Requeue),
-    ]);
-    let directed = directed.await.expect("orders");
+    ];
+    let directed = client.operate(&orders).await.expect("orders");
     assert!(
         matches!(
             directed[..],
@@ -242,7 +242,7 @@ async fn every_call_is_made_by_the_worker_and_answered_as_it_answered() {
 fn a_request_is_read_as_it_was_asked() {
     let gated = ClaimRequest {
         gate: Some(VersionGate {
-            entity: Key::new("cart \u{1}").expect("a key"),
+            entity: Key::new("cart 1").expect("a key"),
             version: u64::MAX,
         }),
         start: Start::Marked(Recovery::RerunWithin(std::time::Duration::new(1, 1))),
@@ -359,7 +359,7 @@ async fn whoever_sends_what_is_no_request_is_told_and_hurts_nobody() {
         stranger.write_all(&sent).await.expect("a write");
         let mut told = Vec::new();
         // It is told why and hung up on, whatever it does.
-        stranger.read_to_end(&mut told).await.expect("an end");
+        let _ = stranger.read_to_end(&mut told).await;
         let told = String::from_utf8_lossy(&told).into_owned();
         assert!(told.contains("no message of semel"), "{told}");
     }
