@@ -175,6 +175,7 @@ fn wants_attention(event: &Event<'_>) -> bool {
         | Event::BreakerOpened { .. }
         | Event::BreakerClosed { .. }
         | Event::SourceAway { .. }
+        | Event::Elsewhere { .. }
         | Event::TargetAway { .. }
         | Event::DeadLetterRefused { .. }
         | Event::Revoked { .. }

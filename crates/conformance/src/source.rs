@@ -80,7 +80,7 @@ pub async fn read(source: &mut impl Source, count: usize) -> Vec<Message> {
                     headers: it.headers,
                 }));
             }
-            Ok(Fetched::Away(_) | Fetched::Revoked(_)) => {}
+            Ok(Fetched::Away(_) | Fetched::Revoked(_) | Fetched::Elsewhere { .. }) => {}
             other => panic!("{other:?}"),
         }
     }

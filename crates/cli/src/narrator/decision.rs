@@ -42,6 +42,9 @@ pub(super) struct Decision<'a> {
     state: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     code: Option<&'static str>,
+    /// How many, where it is about deliveries of others.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    deliveries: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     wait: Option<Span>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -294,6 +297,16 @@ impl<'a> Decision<'a> {
                 self.code = Some(error.code().as_str());
                 self.warns(format!("{error} [{}]; trying again", error.code()));
             }
+            Event::Elsewhere { deliveries, within } => {
+                self.name = "elsewhere";
+                self.deliveries = Some(deliveries);
+                self.wait = Some(Span(within));
+                let within = wait_text(within);
+                self.says(format!(
+                    "nothing to fetch: {deliveries} messages are out to other workers; those of one that is \
+                     gone come back within {within}"
+                ));
+            }
             Event::TargetAway { error, wait } => {
                 self.name = "target_away";
                 self.error = Some(error.to_string());
@@ -406,6 +419,7 @@ fn message(name: &str) -> &'static str {
         "breaker_opened" => "store away: tried by one call at a time",
         "breaker_closed" => "store answers again",
         "source_away" => "the broker is away: tried again",
+        "elsewhere" => "nothing to fetch: other workers have messages in hand",
         "target_away" => "the place to publish to takes nothing now: tried again",
         "dead_letter_refused" => "the broker takes no such dead letter: kept in the store alone",
         "revoked" => "deliveries go to another worker: what had not begun was given back",
