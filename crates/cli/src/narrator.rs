@@ -274,6 +274,7 @@ fn wants_attention(event: &Event<'_>) -> bool {
         | Event::BreakerClosed { .. }
         | Event::SourceAway { .. }
         | Event::SourceBack { .. }
+        | Event::Elsewhere { .. }
         | Event::TargetAway { .. }
         | Event::TargetBack { .. }
         | Event::Paused { .. }

@@ -80,7 +80,9 @@ pub async fn read(source: &mut impl Source, count: usize) -> Vec<Message> {
                     headers: it.headers,
                 }));
             }
-            Ok(Fetched::Away(_) | Fetched::Back | Fetched::Revoked(_)) => {}
+            Ok(
+                Fetched::Away(_) | Fetched::Back | Fetched::Elsewhere { .. } | Fetched::Revoked(_),
+            ) => {}
             other => panic!("{other:?}"),
         }
     }

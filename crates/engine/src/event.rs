@@ -168,6 +168,14 @@ pub enum Event<'a> {
         /// For how long it was.
         lasted: Duration,
     },
+    /// There is nothing to fetch, and others of the source's consumer have deliveries in hand. One that
+    /// vanished leaves them to the broker's patience.
+    Elsewhere {
+        /// How many.
+        deliveries: u64,
+        /// When the broker takes back those that nobody extends, at the latest.
+        within: Duration,
+    },
     /// The place that an effect publishes to, or that dead letters go to, takes none now; it is tried
     /// again, and what waits for it is not acknowledged.
     TargetAway {

@@ -6,6 +6,7 @@ use std::fs::File;
 use std::io;
 use std::os::fd::AsFd;
 use std::path::Path;
+use std::time::Duration;
 use std::vec;
 
 use semel_core::port::source::{Delivery, DeliveryId, Fetched, Progress, Source};
@@ -90,6 +91,10 @@ macro_rules! impl_source {
 
             fn progress(&self) -> Option<Progress> {
                 Some(self.0.progress())
+            }
+
+            fn hold(&self) -> Option<Duration> {
+                None
             }
         }
     };

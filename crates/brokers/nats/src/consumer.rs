@@ -1,10 +1,12 @@
 //! The durable consumer: made where it is absent, looked at where it is there.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use async_nats::jetstream::ErrorCode;
 use async_nats::jetstream::consumer::{self, AckPolicy, DeliverPolicy, pull};
 use async_nats::jetstream::context::{ConsumerInfoErrorKind, GetStreamErrorKind};
+use async_nats::jetstream::response::Response;
 use async_nats::jetstream::stream::{self, ConsumerCreateStrictErrorKind, StorageType, Stream};
 use semel_core::code::Code;
 use semel_core::{Error, Result};
@@ -94,6 +96,25 @@ pub(crate) async fn found(
                 Err(away(CODE, message).with_source(error))
             }
         },
+    }
+}
+
+/// The consumer as it stands: how many deliveries it has out, and how many messages wait for it.
+pub(crate) async fn info(link: &Link, options: &Options) -> Result<consumer::Info> {
+    let Options {
+        stream, consumer, ..
+    } = options;
+    let subject = format!("CONSUMER.INFO.{stream}.{consumer}");
+    // An empty object: the server takes no other payload.
+    let nothing = BTreeMap::<&str, &str>::new();
+    let asked = link.context.request(subject, &nothing);
+    let answer: Response<consumer::Info> = link.during(asked).await?.map_err(|error| {
+        let message = format!("cannot {}", attempt("look at", options));
+        away(CODE, message).with_source(error)
+    })?;
+    match answer {
+        Response::Ok(info) => Ok(info),
+        Response::Err { error } => Err(answered(CODE, &attempt("look at", options), error)),
     }
 }
 

@@ -39,6 +39,12 @@ impl Held {
         id
     }
 
+    /// How many deliveries are out that the server counts as ours.
+    pub(crate) fn len(&self) -> usize {
+        let now = Instant::now();
+        self.out.values().filter(|it| now < it.until).count()
+    }
+
     /// Takes those of `ids` that still mean something.
     pub(crate) fn take(&mut self, ids: &[DeliveryId]) -> Vec<Holding> {
         let now = Instant::now();

@@ -26,6 +26,7 @@ mod again;
 mod classify;
 mod consumer;
 mod held;
+mod idle;
 mod link;
 mod look;
 mod options;

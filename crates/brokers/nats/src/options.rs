@@ -37,7 +37,7 @@ pub struct Options {
 }
 
 impl Options {
-    /// A lease of 30 seconds, 1,000 held deliveries, messages of at most 8 MiB.
+    /// A lease of 10 seconds, 1,000 held deliveries, messages of at most 8 MiB.
     pub fn new(
         url: impl Into<String>,
         stream: impl Into<String>,
@@ -50,7 +50,7 @@ impl Options {
             stream: stream.into(),
             consumer: consumer.into(),
             filter_subject: None,
-            lease: Duration::from_secs(30),
+            lease: Duration::from_secs(10),
             max_ack_pending: 1_000,
             max_message_bytes: 8 << 20,
         }

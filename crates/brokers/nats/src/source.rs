@@ -12,14 +12,16 @@ use tokio::time::{Instant, sleep_until, timeout};
 
 use crate::address::Address;
 use crate::classify::{away, is_for_good};
+use crate::consumer;
 use crate::held::Held;
+use crate::idle::{Elsewhere, Idle};
 use crate::options::Options;
 use crate::pull::{Arrived, Pull};
 use crate::settle::{self, Heard, RESPITE, Told};
 
 /// How long a broker may be away unmentioned.
 const GRACE: Duration = Duration::from_secs(2);
-/// How often it is mentioned then.
+/// How often it is mentioned after that.
 const MENTION: Duration = Duration::from_secs(3);
 /// How long to wait between two tries to connect.
 const PAUSE: Duration = Duration::from_millis(300);
@@ -45,6 +47,7 @@ pub struct NatsSource {
     arrived: VecDeque<Arrived>,
     held: Held,
     told: Told,
+    idle: Idle,
 }
 
 /// Goes on where it was when the call that waited for it was dropped.
@@ -91,6 +94,7 @@ impl NatsSource {
             arrived: VecDeque::new(),
             held: Held::default(),
             told: Told::default(),
+            idle: Idle::new(),
         })
     }
 
@@ -155,7 +159,10 @@ impl NatsSource {
                     outage.mention_at = Instant::now() + MENTION;
                     outage.is_told = true;
                     let silent = || {
-                        let message = format!("{} does not answer", self.address.name);
+                        let (place, waited) = (&self.address.name, GRACE.as_secs());
+                        let message = format!(
+                            "NATS cannot be reached at {place}: no answer within {waited} s"
+                        );
                         away(Code::SourceUnavailable, message)
                     };
                     return Err(outage.error.clone().unwrap_or_else(silent));
@@ -194,8 +201,23 @@ impl NatsSource {
         told
     }
 
-    /// Waits until something has come, or the broker is there again of which it was told that it is away.
-    async fn some(&mut self, max: usize) -> Result<()> {
+    /// How many deliveries others have in hand, where that is to be told now.
+    async fn elsewhere(&mut self) -> Result<Option<Elsewhere>> {
+        let Some(pull) = &mut self.pull else {
+            return Ok(None);
+        };
+        let info = consumer::info(&pull.link, &self.options).await?;
+        // What came meanwhile is counted there already.
+        pull.drain(&mut self.arrived)?;
+        let ours = self.held.len() + self.arrived.len();
+        Ok(self
+            .idle
+            .looked(info.num_ack_pending, ours, pull.facts.ack_wait))
+    }
+
+    /// Waits until something has come, there is something to say while nothing comes, or the broker is there
+    /// again of which it was told that it is away.
+    async fn some(&mut self, max: usize) -> Result<Option<Elsewhere>> {
         loop {
             self.up().await?;
             match self.tell().await {
@@ -205,7 +227,7 @@ impl NatsSource {
                 Ok(()) => {}
             }
             if self.is_back {
-                return Ok(());
+                return Ok(None);
             }
             let Some(pull) = &mut self.pull else {
                 continue;
@@ -214,14 +236,29 @@ impl NatsSource {
             let now = Instant::now();
             // The server has taken back what lay here for too long, and delivers it anew.
             self.arrived.retain(|arrived| now < arrived.holding.until);
+            let mut is_to_look = false;
             if pulled.is_ok() && self.arrived.is_empty() {
-                pulled = pull.wait(max, &mut self.arrived).await;
+                tokio::select! {
+                    biased;
+                    waited = pull.wait(max, &mut self.arrived) => pulled = waited,
+                    () = sleep_until(self.idle.look_at) => is_to_look = true,
+                }
             }
             if let Err(error) = pulled {
                 self.lost(error)?;
             }
             if !self.arrived.is_empty() {
-                return Ok(());
+                self.idle.ends();
+                return Ok(None);
+            }
+            if is_to_look {
+                match self.elsewhere().await {
+                    Ok(None) => {}
+                    Ok(told) => return Ok(told),
+                    // Only words for people hang on it.
+                    Err(error) if is_for_good(&error) => self.idle.ends(),
+                    Err(error) => self.lost(error)?,
+                }
             }
         }
     }
@@ -270,8 +307,11 @@ impl Source for NatsSource {
     async fn fetch(&mut self, max: usize) -> Result<Fetched> {
         let max = max.max(1);
         match self.some(max).await {
-            Ok(()) if std::mem::take(&mut self.is_back) => Ok(Fetched::Back),
-            Ok(()) => Ok(Fetched::Deliveries(self.hand_out(max))),
+            Ok(None) if std::mem::take(&mut self.is_back) => Ok(Fetched::Back),
+            Ok(None) => Ok(Fetched::Deliveries(self.hand_out(max))),
+            Ok(Some(Elsewhere { deliveries, within })) => {
+                Ok(Fetched::Elsewhere { deliveries, within })
+            }
             Err(error) if is_for_good(&error) => Err(error),
             Err(error) => Ok(Fetched::Away(error)),
         }
@@ -336,6 +376,10 @@ impl Source for NatsSource {
 
     fn progress(&self) -> Option<Progress> {
         None
+    }
+
+    fn hold(&self) -> Option<Duration> {
+        self.pull.as_ref().map(|pull| pull.facts.ack_wait)
     }
 }
 

@@ -193,7 +193,7 @@ fn nats_options(settings: &NatsSettings, lease: Duration) -> semel_broker_nats::
     options.credentials_file.clone_from(credentials);
     options.max_ack_pending = *max_ack_pending;
     options.tls.clone_from(tls);
-    options.lease = lease;
+    options.lease = lease.min(options.lease);
     options
 }
 
@@ -303,5 +303,9 @@ impl Source for AnySource {
 
     fn progress(&self) -> Option<Progress> {
         each!(self, source => source.progress())
+    }
+
+    fn hold(&self) -> Option<Duration> {
+        each!(self, source => source.hold())
     }
 }

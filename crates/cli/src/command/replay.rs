@@ -347,6 +347,10 @@ impl<S: Source> Source for Marked<S> {
     fn progress(&self) -> Option<Progress> {
         self.source.progress()
     }
+
+    fn hold(&self) -> Option<Duration> {
+        self.source.hold()
+    }
 }
 
 /// Of an id.

@@ -45,6 +45,9 @@ pub(super) struct Decision<'a> {
     state: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     code: Option<&'static str>,
+    /// How many, where it is about deliveries of others.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    deliveries: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     wait: Option<Span>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -311,6 +314,16 @@ impl<'a> Decision<'a> {
                 let lasted = lasted_text(lasted);
                 self.says(format!("the store answers again after {lasted}"));
             }
+            Event::Elsewhere { deliveries, within } => {
+                self.name = "elsewhere";
+                self.deliveries = Some(deliveries);
+                self.wait = Some(Span(within));
+                let within = wait_text(within);
+                self.says(format!(
+                    "nothing to fetch: {deliveries} messages are out to other workers; those of one that is \
+                     gone come back within {within}"
+                ));
+            }
             Event::DeadLetterRefused { coordinates, error } => {
                 self.name = "dead_letter_refused";
                 self.coordinates = Some(coordinates);
@@ -470,6 +483,7 @@ fn message(name: &str) -> &'static str {
         "target_away" => "the target is away: tried again",
         "paused" => "paused: one message at a time is tried",
         "resumed" => "goes on after a pause",
+        "elsewhere" => "nothing to fetch: other workers have messages in hand",
         "dead_letter_refused" => "the broker takes no such dead letter: kept in the store alone",
         "revoked" => "deliveries go to another worker: what had not begun was given back",
         "unprotected" => "attempt without a claim, since the store is away",

@@ -115,6 +115,10 @@ fn a_decision_about_no_message_has_words_too() {
     let wait = Duration::ZERO;
     let events = [
         Event::SourceAway { error: &error },
+        Event::Elsewhere {
+            deliveries: 3,
+            within: wait,
+        },
         Event::StoreFailed {
             error: &error,
             wait,

@@ -2,7 +2,7 @@
 
 use std::io::Write;
 use std::net::TcpListener;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use rustix::process::Signal;
 
@@ -88,14 +88,16 @@ fn of_source(source: &str) -> String {
 #[track_caller]
 fn told(server: &Server, at: &str, words: &str) -> String {
     let site = Site::with(&[("semel.toml", &(server.config)(at))]);
-    let begun = Instant::now();
     let mut running = site.start(&["run"]);
+    let step = Duration::from_millis(20);
+    let mut waited = Duration::ZERO;
     while !running.stderr().contains(words) {
         let name = server.name;
         let said = running.stderr();
         assert!(running.is_running(), "{name}: it ended: {said}");
-        assert!(begun.elapsed() < PROMPT, "{name}: no {words:?} in {said}");
-        std::thread::sleep(Duration::from_millis(20));
+        assert!(waited < PROMPT, "{name}: no {words:?} in {said}");
+        std::thread::sleep(step);
+        waited += step;
     }
     std::thread::sleep(Duration::from_secs(1));
     ended(running)

@@ -64,7 +64,7 @@ pub async fn where_there_is_nothing_a_source_waits<S: SourceSubject>(place: S) {
     let early = timeout(Duration::from_millis(500), source.fetch(10)).await;
     match early {
         // A consumer that is still joining may say that it is not there yet.
-        Ok(Ok(Fetched::Away(_) | Fetched::Back)) | Err(_) => {}
+        Ok(Ok(Fetched::Away(_) | Fetched::Back | Fetched::Elsewhere { .. })) | Err(_) => {}
         Ok(fetched) => panic!("{fetched:?}"),
     }
     place.put(&numbered(0..1)).await;
@@ -167,7 +167,7 @@ pub async fn two_consumers_get_everything_between_them<S: SourceSubject>(place: 
                 }
                 Ok(Ok(Fetched::Ended)) => panic!("it ended"),
                 Ok(Err(error)) => panic!("{error:?}"),
-                Ok(Ok(Fetched::Away(_) | Fetched::Back)) | Err(_) => {}
+                Ok(Ok(Fetched::Away(_) | Fetched::Back | Fetched::Elsewhere { .. })) | Err(_) => {}
             }
         }
     }
@@ -274,7 +274,7 @@ pub async fn what_is_extended_is_handed_to_nobody_else<S: HeldSubject>(place: S)
     while begun.elapsed() < S::HOLD * 3 {
         holder.extend(&ids(&held)).await.expect("a word");
         match timeout(S::HOLD / 3, other.fetch(5)).await {
-            Ok(Ok(Fetched::Away(_) | Fetched::Back)) | Err(_) => {}
+            Ok(Ok(Fetched::Away(_) | Fetched::Back | Fetched::Elsewhere { .. })) | Err(_) => {}
             Ok(fetched) => panic!("{fetched:?}"),
         }
     }
@@ -336,7 +336,7 @@ async fn fetch<S: SourceSubject>(source: &mut S::Source, max: usize) -> Vec<Deli
     loop {
         match source.fetch(max).await {
             Ok(Fetched::Deliveries(some)) => return some,
-            Ok(Fetched::Revoked(_)) => {}
+            Ok(Fetched::Revoked(_) | Fetched::Elsewhere { .. }) => {}
             Ok(Fetched::Away(_) | Fetched::Back) => sleep(Duration::from_millis(20)).await,
             Ok(Fetched::Ended) => panic!("it ended"),
             Err(error) => panic!("{error:?}"),

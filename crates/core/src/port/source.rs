@@ -1,6 +1,7 @@
 //! The source: deliveries come in, acknowledgements go back.
 
 use std::future::Future;
+use std::time::Duration;
 
 use bytes::Bytes;
 use bytestring::ByteString;
@@ -49,6 +50,12 @@ pub trait Source: Send + 'static {
 
     /// How far it is read, where the source has an end.
     fn progress(&self) -> Option<Progress>;
+
+    /// How long the broker leaves a delivery with this source that is not extended; `None` where that is
+    /// no matter of time.
+    fn hold(&self) -> Option<Duration> {
+        None
+    }
 }
 
 /// What [`Source::fetch`] found.
@@ -65,6 +72,14 @@ pub enum Fetched {
     /// The broker that was told to be [`Fetched::Away`] is there again. Deliveries say so, too; this is for a
     /// source that has none.
     Back,
+    /// There is nothing to hand over now, and others of this consumer have deliveries in hand, or had them
+    /// when they went away without a word. To be told once in a while.
+    Elsewhere {
+        /// How many.
+        deliveries: u64,
+        /// When the broker takes back those that nobody extends, at the latest.
+        within: Duration,
+    },
     /// There will never be more.
     Ended,
 }

@@ -99,8 +99,9 @@ impl Bulk {
             return None;
         }
         let patience = self.patience.ends(desk);
-        let wake_at = patience.map_or(self.renew_at, |end| end.min(self.renew_at));
-        let wake_at = desk.next_try().map_or(wake_at, |at| at.min(wake_at));
+        let wake_at = [patience, desk.extend_due(), desk.next_try()];
+        let wake_at = wake_at.into_iter().flatten();
+        let wake_at = wake_at.fold(self.renew_at, Duration::min);
         let nap = wake_at.saturating_sub(desk.now());
         let is_stopping = desk.is_stopping();
         let may_claim = self.may_claim(desk, None);

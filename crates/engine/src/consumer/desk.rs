@@ -63,6 +63,8 @@ pub(super) struct Desk<S> {
     in_hand: Deliveries,
     /// When to tell the source next that these are still worked on, in milliseconds.
     extend_at: AtomicU64,
+    /// How long the broker leaves a delivery here that is not extended.
+    hold: Option<Duration>,
     reported_at: Duration,
     started_at: Duration,
     ended: bool,
@@ -140,6 +142,7 @@ impl<S: Store + Clone> Desk<S> {
             progress: None,
             in_hand: Deliveries::default(),
             extend_at: AtomicU64::new(millis(extend_at)),
+            hold: None,
             reported_at: started_at,
             started_at,
             ended: false,
@@ -237,14 +240,13 @@ impl<S: Store + Clone> Desk<S> {
         self.lanes.wake(self.now());
     }
 
-    /// Tells the source at a third of the lease what is still worked on.
+    /// Tells the source at a [`third`](Self::third) of the lease what is still worked on.
     async fn extend_if_due(&self) {
         let now = self.now();
         if now < self.extend_at() {
             return;
         }
-        let third = (self.pipeline.lease / 3).max(Duration::from_millis(1));
-        let next = millis(now + third);
+        let next = millis(now + self.third());
         self.extend_at.store(next, Ordering::Relaxed);
         if self.in_hand.is_empty() {
             return;
@@ -253,6 +255,27 @@ impl<S: Store + Clone> Desk<S> {
         if let Some(source) = self.source.upgrade() {
             let in_hand = self.in_hand.in_order();
             let _ = source.send(Told::Extend(in_hand)).await;
+        }
+    }
+
+    /// When the source is next to be told, if there is anything to tell it.
+    pub(super) fn extend_due(&self) -> Option<Duration> {
+        Some(self.extend_at()).filter(|_| !self.in_hand.is_empty())
+    }
+
+    /// A third of the lease, or of what the broker bears with where that is shorter.
+    fn third(&self) -> Duration {
+        let lease = self.pipeline.lease;
+        let held = self.hold.map_or(lease, |hold| hold.min(lease));
+        (held / 3).max(Duration::from_millis(1))
+    }
+
+    /// Takes note of how long the broker leaves a delivery here.
+    fn hold(&mut self, hold: Option<Duration>) {
+        if self.hold != hold {
+            self.hold = hold;
+            let soon = millis(self.now() + self.third());
+            self.extend_at.fetch_min(soon, Ordering::Relaxed);
         }
     }
 
@@ -268,7 +291,7 @@ impl<S: Store + Clone> Desk<S> {
 
     /// Waits until a chunk is here, a message or an extension is due, or shutdown is requested.
     async fn wait(&mut self, intake: &mut Intake) {
-        let extend_at = Some(self.extend_at()).filter(|_| !self.in_hand.is_empty());
+        let extend_at = self.extend_due();
         let retry_at = self.retry_at().filter(|_| self.waits_for_store(true));
         let post_at = self.letters.next_due();
         let due = [
@@ -299,8 +322,10 @@ impl<S: Store + Clone> Desk<S> {
                 incoming,
                 rejected,
                 progress,
+                hold,
             } => {
                 self.progress = progress;
+                self.hold(hold);
                 self.source_is_there();
                 let readable = incoming.iter().map(|incoming| incoming.delivery);
                 let unreadable = rejected.iter().map(|rejected| rejected.delivery);
@@ -317,6 +342,9 @@ impl<S: Store + Clone> Desk<S> {
                 self.observe(&Event::SourceAway { error: &error });
             }
             Chunk::Back => self.source_is_there(),
+            Chunk::Elsewhere(deliveries, within) => {
+                self.observe(&Event::Elsewhere { deliveries, within });
+            }
             Chunk::Ended => {
                 self.quarantine_held();
                 self.ended = true;

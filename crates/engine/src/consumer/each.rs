@@ -121,10 +121,18 @@ impl Attempts {
         let may_ask = desk.waits_for_store(has_slot);
         let retry_at = may_ask.then(|| desk.retry_at().unwrap_or(now));
         let post_at = desk.letters.next_due();
-        let wake_at = [next_due, patience, retry_at, post_at, desk.next_try()]
-            .into_iter()
-            .flatten()
-            .fold(self.renew_at, Duration::min);
+        let extend_at = desk.extend_due();
+        let wake_at = [
+            next_due,
+            patience,
+            retry_at,
+            post_at,
+            extend_at,
+            desk.next_try(),
+        ]
+        .into_iter()
+        .flatten()
+        .fold(self.renew_at, Duration::min);
         let nap = wake_at.saturating_sub(now);
         let has_room = desk.has_room() && !desk.is_stopping();
         let is_stopping = desk.is_stopping();

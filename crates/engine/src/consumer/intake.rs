@@ -1,7 +1,9 @@
 //! The task that owns the source: reads ahead, turns deliveries into claims to ask for, passes back
 //! what became of them.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
+use std::time::Duration;
 
 use semel_core::port::source::{DeliveryId, Fetched, Progress, Source};
 use semel_core::{Error, ErrorKind, Result};
@@ -21,7 +23,11 @@ pub(super) enum Chunk {
         incoming: Vec<InHand>,
         rejected: Vec<Rejected>,
         progress: Option<Progress>,
+        /// How long the broker leaves them here without a word.
+        hold: Option<Duration>,
     },
+    /// Others have so many in hand, for so long at the most.
+    Elsewhere(u64, Duration),
     /// These are about to belong to somebody else.
     Revoked(Vec<DeliveryId>),
     /// The source is away, and is asked again.
@@ -32,6 +38,27 @@ pub(super) enum Chunk {
     Ended,
     /// The source failed for good.
     Failed(Error),
+}
+
+impl Chunk {
+    fn deliveries(&self) -> Vec<DeliveryId> {
+        match self {
+            Self::Messages {
+                incoming, rejected, ..
+            } => {
+                let readable = incoming.iter().map(|it| it.delivery);
+                readable
+                    .chain(rejected.iter().map(|it| it.delivery))
+                    .collect()
+            }
+            Self::Elsewhere(..)
+            | Self::Back
+            | Self::Revoked(_)
+            | Self::Away(_)
+            | Self::Ended
+            | Self::Failed(_) => Vec::new(),
+        }
+    }
 }
 
 /// What the source is told about deliveries. A failure to pass it on is a redelivery later, which
@@ -122,6 +149,7 @@ pub(super) fn open(
         laning,
         surroundings,
         ended: false,
+        sent: VecDeque::new(),
     };
     task.spawn(reader.run(chunk_sender, telling));
     Intake {
@@ -139,6 +167,8 @@ struct Reader<Src> {
     laning: Laning,
     surroundings: Surroundings,
     ended: bool,
+    /// The deliveries of the last chunks, of which some may wait to be received.
+    sent: VecDeque<Vec<DeliveryId>>,
 }
 
 impl<Src: Source> Reader<Src> {
@@ -153,7 +183,7 @@ impl<Src: Source> Reader<Src> {
                         let _ = self.source.close().await;
                         return;
                     };
-                    self.tell(told).await;
+                    self.tell(told, chunks.max_capacity() - chunks.capacity()).await;
                     continue;
                 }
                 fetched = fetch(&mut self.source, &chunks, max), if !self.ended => fetched,
@@ -163,14 +193,24 @@ impl<Src: Source> Reader<Src> {
                 self.ended = true;
                 continue;
             };
-            permit.send(self.read(fetched));
+            let chunk = self.read(fetched);
+            self.sent.push_back(chunk.deliveries());
+            if self.sent.len() > chunks.max_capacity() {
+                self.sent.pop_front();
+            }
+            permit.send(chunk);
         }
     }
 
-    async fn tell(&mut self, told: Told) {
+    /// Passes on what the consumer says; `waiting` of the last chunks have not come to it yet.
+    async fn tell(&mut self, told: Told, waiting: usize) {
         let _ = match told {
             Told::Acknowledge(batch) => self.source.acknowledge(&batch).await,
-            Told::Extend(batch) => self.source.extend(&batch).await,
+            Told::Extend(mut batch) => {
+                // Those are worked on soon, and the broker is to know.
+                batch.extend(self.sent.iter().rev().take(waiting).flatten());
+                self.source.extend(&batch).await
+            }
             Told::Requeue(batch) => self.source.requeue(&batch).await,
         };
     }
@@ -181,6 +221,9 @@ impl<Src: Source> Reader<Src> {
             Ok(Fetched::Revoked(deliveries)) => return Chunk::Revoked(deliveries),
             Ok(Fetched::Away(error)) => return Chunk::Away(error),
             Ok(Fetched::Back) => return Chunk::Back,
+            Ok(Fetched::Elsewhere { deliveries, within }) => {
+                return Chunk::Elsewhere(deliveries, within);
+            }
             Ok(Fetched::Ended) => {
                 self.ended = true;
                 return Chunk::Ended;
@@ -211,6 +254,7 @@ impl<Src: Source> Reader<Src> {
             incoming,
             rejected,
             progress: self.source.progress(),
+            hold: self.source.hold(),
         }
     }
 }

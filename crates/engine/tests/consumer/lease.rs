@@ -335,3 +335,19 @@ async fn the_source_is_told_what_is_still_worked_on() {
     );
     assert_eq!(extended[0], 3, "{extended:?}");
 }
+
+/// A broker may bear with less than the lease.
+#[tokio::test(start_paused = true)]
+async fn a_source_that_holds_for_less_than_the_lease_is_told_more_often() {
+    let world = World::new();
+    let broker = broker_with(&world, &["a", "b"]);
+    let mut worker = world.worker(&broker);
+    worker.feed.hold = Some(LEASE / 3);
+    let effect = Scripted::always(&world, &worker.crash, Act::Slow(LEASE * 3, Duration::ZERO));
+    worker.each(effect, KEYED).await.summary();
+    let extended = broker.extended();
+    assert!(
+        extended.len() >= 26,
+        "every third of what it holds: {extended:?}"
+    );
+}

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use semel_core::Result;
 use semel_core::port::source::{Delivery, DeliveryId, Fetched, Progress, Source};
@@ -88,6 +89,10 @@ impl Source for ListSource {
     }
 
     fn progress(&self) -> Option<Progress> {
+        None
+    }
+
+    fn hold(&self) -> Option<Duration> {
         None
     }
 }

@@ -130,6 +130,7 @@ impl Broker {
             pause: Duration::ZERO,
             headers: Vec::new(),
             stays_open: false,
+            hold: None,
             on_fetch: None,
             on_acknowledge: None,
         }
@@ -232,6 +233,8 @@ pub struct Feed {
     pub headers: Vec<(ByteString, Bytes)>,
     /// Whether it waits for ever, where it would end.
     pub stays_open: bool,
+    /// How long it leaves a delivery with whoever does not extend it.
+    pub hold: Option<Duration>,
     pub on_fetch: Option<OnFetch>,
     pub on_acknowledge: Option<OnAcknowledge>,
 }
@@ -347,6 +350,10 @@ impl Source for Feed {
 
     fn progress(&self) -> Option<Progress> {
         None
+    }
+
+    fn hold(&self) -> Option<Duration> {
+        self.hold
     }
 }
 

@@ -185,7 +185,10 @@ pub(crate) async fn some(source: &mut AmqpSource, max: usize) -> Vec<Delivery> {
         loop {
             match source.fetch(max).await.expect("a source of use") {
                 Fetched::Deliveries(some) => return some,
-                Fetched::Revoked(_) | Fetched::Away(_) | Fetched::Back => {}
+                Fetched::Revoked(_)
+                | Fetched::Away(_)
+                | Fetched::Back
+                | Fetched::Elsewhere { .. } => {}
                 Fetched::Ended => panic!("it ended"),
             }
         }

@@ -19,7 +19,7 @@ async fn next(source: &mut FileSource, max: usize) -> Option<Vec<Delivery>> {
     match source.fetch(max).await.expect("fetched") {
         Fetched::Deliveries(deliveries) => Some(deliveries),
         Fetched::Ended => None,
-        Fetched::Revoked(_) => panic!("nobody else reads a file"),
+        Fetched::Revoked(_) | Fetched::Elsewhere { .. } => panic!("nobody else reads a file"),
         Fetched::Away(error) => panic!("{error}"),
         Fetched::Back => panic!("a file is never away"),
     }

@@ -116,7 +116,7 @@ impl Member {
                 self.source.requeue(&revoked).await.expect("a word");
                 Vec::new()
             }
-            Fetched::Away(_) | Fetched::Back => Vec::new(),
+            Fetched::Away(_) | Fetched::Back | Fetched::Elsewhere { .. } => Vec::new(),
             Fetched::Ended => panic!("it never ends"),
         }
     }

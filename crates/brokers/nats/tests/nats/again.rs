@@ -26,7 +26,7 @@ async fn rest(source: &mut Again) -> Result<Vec<Delivery>, Error> {
             Fetched::Deliveries(some) => all.extend(some),
             Fetched::Away(_) | Fetched::Back => {}
             Fetched::Ended => return Ok(all),
-            other @ Fetched::Revoked(_) => panic!("{other:?}"),
+            other @ (Fetched::Revoked(_) | Fetched::Elsewhere { .. }) => panic!("{other:?}"),
         }
     }
 }

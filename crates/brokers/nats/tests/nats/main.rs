@@ -26,7 +26,7 @@ pub(crate) async fn some(source: &mut NatsSource, max: usize) -> Vec<Delivery> {
         loop {
             match source.fetch(max).await {
                 Ok(Fetched::Deliveries(some)) => return some,
-                Ok(Fetched::Away(_) | Fetched::Back) => {}
+                Ok(Fetched::Away(_) | Fetched::Back | Fetched::Elsewhere { .. }) => {}
                 other => panic!("{other:?}"),
             }
         }
@@ -45,13 +45,30 @@ pub(crate) async fn take(source: &mut NatsSource, count: usize) -> Vec<Delivery>
 
 /// Nothing comes for as long.
 pub(crate) async fn nothing(source: &mut NatsSource, time: Duration) {
-    let fetched = timeout(time, source.fetch(100)).await;
+    let fetched = timeout(time, async {
+        loop {
+            match source.fetch(100).await {
+                // What others have in hand is not for this one.
+                Ok(Fetched::Elsewhere { .. }) => {}
+                other => return other,
+            }
+        }
+    });
+    let fetched = fetched.await;
     assert!(fetched.is_err(), "{fetched:?}");
 }
 
 /// That the broker is away, which is told within `time`.
 pub(crate) async fn is_away(source: &mut NatsSource, time: Duration) -> Error {
-    match timeout(time, source.fetch(10)).await {
+    let fetched = async {
+        loop {
+            match source.fetch(10).await {
+                Ok(Fetched::Elsewhere { .. }) => {}
+                other => return other,
+            }
+        }
+    };
+    match timeout(time, fetched).await {
         Ok(Ok(Fetched::Away(error))) => error,
         other => panic!("{other:?}"),
     }

@@ -6,8 +6,8 @@ use async_nats::jetstream::consumer::pull;
 use bytes::Bytes;
 use semel_broker_nats::{HEAD_BYTES, NatsSource, Options};
 use semel_conformance::source::Message;
-use semel_core::port::source::Source;
-use tokio::time::{Instant, sleep};
+use semel_core::port::source::{Fetched, Source};
+use tokio::time::{Instant, sleep, timeout};
 
 use crate::place::{CONSUMER, Place};
 use crate::{ids, in_front_of, nothing, numbers, some, take};
@@ -285,4 +285,39 @@ async fn a_batch_is_no_larger_than_the_consumer_allows() {
     let got = take(&mut source, 9).await;
     assert_eq!(got.len(), 9);
     nothing(&mut source, 2 * SECOND).await;
+}
+
+/// Of one that was killed, and of one that lives, nobody can tell which.
+#[tokio::test]
+async fn what_another_source_has_in_hand_is_told_while_nothing_comes() {
+    let place = Place::open().await;
+    place.put_numbers(5).await;
+    let mut first = place.source();
+    assert_eq!(take(&mut first, 5).await.len(), 5);
+    drop(first);
+    let mut source = place.source();
+    let told = timeout(2 * SECOND, source.fetch(10)).await;
+    match told.expect("a word in time").expect("a source of use") {
+        Fetched::Elsewhere { deliveries, within } => {
+            assert_eq!((deliveries, within), (5, place.options().lease));
+        }
+        other => panic!("{other:?}"),
+    }
+    assert_eq!(source.hold(), Some(place.options().lease));
+    // Once, and then they come.
+    let again = timeout(10 * SECOND, source.fetch(10)).await;
+    let again = again.expect("they come again").expect("a source of use");
+    assert!(matches!(again, Fetched::Deliveries(_)), "{again:?}");
+}
+
+/// What this one has in hand itself is no news.
+#[tokio::test]
+async fn nothing_is_told_of_deliveries_of_its_own() {
+    let place = Place::open().await;
+    place.put_numbers(5).await;
+    let mut source = place.source();
+    let held = take(&mut source, 5).await;
+    let idle = timeout(2 * SECOND, source.fetch(10)).await;
+    assert!(idle.is_err(), "{idle:?}");
+    source.acknowledge(&ids(&held)).await.expect("heard");
 }

@@ -164,7 +164,7 @@ impl Reading {
             let deliveries = match source.fetch(most).await? {
                 Fetched::Deliveries(_) if rest == 0 => break,
                 Fetched::Deliveries(deliveries) => deliveries,
-                Fetched::Revoked(_) | Fetched::Back => continue,
+                Fetched::Revoked(_) | Fetched::Back | Fetched::Elsewhere { .. } => continue,
                 Fetched::Away(error) => return Err(error),
                 Fetched::Ended => {
                     self.sample.complete = true;

@@ -200,6 +200,10 @@ impl<S: Source> Source for Guarded<S> {
     fn progress(&self) -> Option<Progress> {
         self.source.progress()
     }
+
+    fn hold(&self) -> Option<Duration> {
+        self.source.hold()
+    }
 }
 
 fn look(settings: &PipelineSettings) -> Look {
