@@ -306,6 +306,13 @@ impl State {
             self.told_away = None;
             return Found::Back;
         }
+        if let Some(unreached) = &mut self.unreached
+            && !unreached.is_told
+            && unreached.since.elapsed() >= GRACE
+        {
+            unreached.is_told = true;
+            self.away = Some(unreached.error.clone());
+        }
         if let Some(error) = self.away.take() {
             let text = error.to_string();
             let is_told = self
@@ -462,10 +469,6 @@ impl State {
             return;
         }
         unreached.looked_at = Instant::now();
-        if !unreached.is_told && unreached.since.elapsed() >= GRACE {
-            unreached.is_told = true;
-            self.away(unreached.error.clone());
-        }
         self.unreached = Some(unreached);
     }
 

@@ -86,7 +86,7 @@ fn a_source_counts_by_its_own_word_alone() {
     assert_eq!(reasons(&health, "p"), [], "it was there until just now");
     let connected = health.sources();
     assert_eq!(connected, [("p".into(), false), ("q".into(), true)]);
-    clock.advance(AFTER - SOURCE_GRACE);
+    clock.advance(AFTER.saturating_sub(SOURCE_GRACE));
     health.observe("p", &Event::SourceAway { error: &gone });
     assert_eq!(reasons(&health, "p"), [Reason::SourceAway]);
     assert_eq!(reasons(&health, "q"), []);
