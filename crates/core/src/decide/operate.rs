@@ -241,10 +241,10 @@ fn now_in(
     };
     let record = Record {
         state,
-        doubt,
-        outcome,
         attempts,
         vanished,
+        doubt,
+        outcome,
         ..record.clone()
     };
     let kind = state.kind();

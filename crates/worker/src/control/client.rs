@@ -25,11 +25,14 @@ use super::{MOST_BYTES, MOST_GREETING_BYTES, PATIENCE, SOCKET, VERSION, place, w
 /// # Cancel safety   as of any store: a call that nobody waits for any more is made all the same
 #[derive(Debug)]
 pub struct ControlStore {
-    asks: mpsc::Sender<(Vec<u8>, oneshot::Sender<Result<Vec<u8>>>)>,
+    asks: mpsc::Sender<Asked>,
     kind: &'static str,
     process: u32,
     _connection: JoinSet<()>,
 }
+
+/// A question, and where its answer goes.
+type Asked = (Vec<u8>, oneshot::Sender<Result<Vec<u8>>>);
 
 /// Connects to the worker that has the store of this kind in `folder` open. Nothing where nobody listens there.
 ///
@@ -111,10 +114,7 @@ fn unreached(what: &str, error: io::Error) -> Error {
 
 /// Carries questions to the worker and its answers back, one after another, until one is lost: after that nobody
 /// knows which answer is whose.
-async fn carry(
-    mut stream: UnixStream,
-    mut asked: mpsc::Receiver<(Vec<u8>, oneshot::Sender<Result<Vec<u8>>>)>,
-) {
+async fn carry(mut stream: UnixStream, mut asked: mpsc::Receiver<Asked>) {
     while let Some((ask, to)) = asked.recv().await {
         let answered = async {
             frame::write(&mut stream, &ask).await?;
@@ -122,8 +122,7 @@ async fn carry(
         };
         let answer = match timeout(ANSWER, answered).await {
             Ok(Ok(Frame::Message(message))) => Ok(message),
-            Ok(Ok(Frame::TooLong(_))) => Err(gone(None)),
-            Ok(Ok(Frame::End)) => Err(gone(None)),
+            Ok(Ok(Frame::TooLong(_) | Frame::End)) => Err(gone(None)),
             Ok(Err(error)) => Err(gone(Some(error))),
             Err(_) => {
                 let message = format!("the worker has not answered over {SOCKET} in time");

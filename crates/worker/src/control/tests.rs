@@ -103,6 +103,10 @@ fn note() -> Note {
 }
 
 #[tokio::test]
+#[expect(
+    clippy::too_many_lines,
+    reason = "each call once, in the order of one life"
+)]
 async fn every_call_is_made_by_the_worker_and_answered_as_it_answered() {
     let site = Site::new();
     let client = site.client().await;
