@@ -115,8 +115,8 @@ pub(crate) async fn play(stage: &Stage, scene: Scene) -> Played {
         Scene::Alone(deal) | Scene::Unusable(Some(deal)) => {
             play.alone(&broker, &[deal], 0).await;
         }
-        Scene::Beside(deal) => play.beside(&broker, deal, None).await,
-        Scene::Evicted(deal, _) => play.evicted(&broker, deal).await,
+        Scene::Beside(deal) => Box::pin(play.beside(&broker, deal, None)).await,
+        Scene::Evicted(deal, _) => Box::pin(play.evicted(&broker, deal)).await,
         Scene::Unusable(None) | Scene::Again | Scene::AgainLate(_) => {
             play.alone(&broker, &[], 0).await;
         }
@@ -127,7 +127,7 @@ pub(crate) async fn play(stage: &Stage, scene: Scene) -> Played {
                 play.alone(&broker, &[other], 1).await;
             }
         }
-        Scene::AtOnce(one, other) => play.beside(&broker, one, Some(other)).await,
+        Scene::AtOnce(one, other) => Box::pin(play.beside(&broker, one, Some(other))).await,
     }
     match scene {
         Scene::Again => {

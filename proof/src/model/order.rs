@@ -23,11 +23,10 @@ impl Protocol {
         match wish {
             Wish::Applied => record.is_in_doubt() && life.effects > 0,
             Wish::NotApplied => record.is_in_doubt() && life.effects == 0,
-            Wish::Abandon => record.is_in_doubt(),
             Wish::Release => record.finished().is_none() && !record.is_in_doubt(),
             Wish::Requeue => record.is_dead() && !life.abandoned,
-            // Whatever its class and however late.
-            Wish::Retry => record.is_in_doubt(),
+            // A retry whatever the class and however late.
+            Wish::Abandon | Wish::Retry => record.is_in_doubt(),
             Wish::Hold => !record.held && record.finished().is_some(),
             Wish::Unhold => record.held,
             // People ask for it whatever the record is.

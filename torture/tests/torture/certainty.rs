@@ -2,6 +2,7 @@
 //! happened. Its book is the oracle, and the table of all answers, kinds and classes stands in the book.
 
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::Path;
@@ -22,28 +23,23 @@ fn the_record_agrees_with_the_book_of_a_provider_that_charges_and_answers_late()
     let mut table = header();
     for cell in cells {
         let (kind, class, found) = cell.join().expect("a run that was played to its end");
-        table.push_str(&format!("| `{kind}`, {class} |"));
+        let _ = write!(table, "| `{kind}`, {class} |");
         for (id, _) in ANSWERS {
-            let (state, charges) = &found[id];
+            let (state, times) = &found[id];
             let agrees = match state.as_str() {
-                "completed" => *charges == 1,
-                "dead" => *charges == 0,
-                "in_doubt" => *charges <= 1,
+                "completed" => *times == 1,
+                "dead" => *times == 0,
+                "in_doubt" => *times <= 1,
                 _ => false,
             };
-            let told = format!("{kind}, {class}, {id}: {state}, charged {charges} times");
+            let told = format!("{kind}, {class}, {id}: {state}, charged {times} times");
             assert!(agrees, "the record and the book disagree: {told}");
             let state = state.replace('_', " ");
-            let charged = if *charges > 0 {
-                "charged"
-            } else {
-                "not charged"
-            };
-            table.push_str(&format!(" {state}, {charged} |"));
+            let charged = if *times > 0 { "charged" } else { "not charged" };
+            let _ = write!(table, " {state}, {charged} |");
         }
         table.push('\n');
     }
-    println!("{table}");
     let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/book/src/concepts/doubt.md");
     let text = std::fs::read_to_string(&page).expect("the page of the book");
     let (before, rest) = text.split_once(BEGIN).expect("where the table begins");
@@ -73,8 +69,8 @@ fn play(effect: &str, class: &str) -> BTreeMap<&'static str, (String, u32)> {
     ]);
     let summary = site.run_to_the_end();
     summary.check_sum(ANSWERS.len() as u64);
-    let (status, listed) = site.start(&["keys", "list", "--output", "jsonl"]).wait();
-    assert!(status.success(), "{}", site.text("stderr.log"));
+    let (ended, listed) = site.start(&["keys", "list", "--output", "jsonl"]).wait();
+    assert!(ended.success(), "{}", site.text("stderr.log"));
     let states: BTreeMap<String, String> = listed
         .lines()
         .map(|line| {
@@ -96,7 +92,7 @@ fn play(effect: &str, class: &str) -> BTreeMap<&'static str, (String, u32)> {
 fn header() -> String {
     let mut text = "| Effect |".to_owned();
     for (_, head) in ANSWERS {
-        text.push_str(&format!(" {head} |"));
+        let _ = write!(text, " {head} |");
     }
     text.push_str("\n|---|");
     text.push_str(&"---|".repeat(ANSWERS.len()));

@@ -65,7 +65,7 @@ fn replay(arguments: &Replay) -> Result<Exit> {
         log: arguments.log,
     };
     let keys = keys(&arguments.which)?;
-    parked::replay(&arguments.common, &running, async |ground| {
+    parked::replay(&arguments.common, &running, &async |ground: &_| {
         search(ground, &arguments.which, keys.clone()).map(Into::into)
     })
 }

@@ -58,7 +58,7 @@ fn release(arguments: &Release) -> Result<Exit> {
         format: arguments.format,
         log: arguments.log,
     };
-    parked::replay(&arguments.common, &running, async |ground| {
+    parked::replay(&arguments.common, &running, &async |ground: &_| {
         search(ground, &arguments.which).map(Into::into)
     })
 }

@@ -81,14 +81,8 @@ async fn run_all(settings: Settings, arguments: &args::Run) -> Result<Exit> {
     if is_early {
         beside.spawn(listen(stop.clone(), bars.clone())?);
     }
-    let opened = waiting::store(
-        &settings.store,
-        accepted,
-        clock.clone(),
-        &bars,
-        status.health(),
-        stopped.clone(),
-    );
+    let (url, health) = (&settings.store, status.health());
+    let opened = waiting::store(url, accepted, clock.clone(), &bars, health, stopped.clone());
     let Some(Opened { stores, is_new }) = opened.await? else {
         let ended = settings.pipelines.iter().map(never_begun).collect();
         return print(ended, accepted, format, &narrator, true).map(|()| Exit::Done);

@@ -269,7 +269,7 @@ async fn switched_off_every_failure_is_the_messages_own() {
 #[tokio::test(start_paused = true)]
 async fn a_broken_handler_kills_nothing_and_what_it_did_not_see_is_not_in_doubt() {
     let back_at = Duration::from_secs(100);
-    let broken = |certainty| Verdict::Broken {
+    let is_broken = |certainty| Verdict::Broken {
         error: "the child is gone: exit code 1".into(),
         certainty,
     };
@@ -282,7 +282,7 @@ async fn a_broken_handler_kills_nothing_and_what_it_did_not_see_is_not_in_doubt(
     for (certainty, class) in certainties {
         let world = World::new();
         let broker = broker_with_many(&world, 100);
-        let effect = Until::new(&world, back_at, broken(certainty));
+        let effect = Until::new(&world, back_at, is_broken(certainty));
         let summary = worker(&world, &broker)
             .effect(effect, class)
             .await
@@ -292,7 +292,7 @@ async fn a_broken_handler_kills_nothing_and_what_it_did_not_see_is_not_in_doubt(
     }
     let world = World::new();
     let broker = broker_with_many(&world, 100);
-    let effect = Until::new(&world, back_at, broken(Certainty::MaybeApplied));
+    let effect = Until::new(&world, back_at, is_broken(Certainty::MaybeApplied));
     let summary = worker(&world, &broker).effect(effect, PARK).await.summary();
     assert_eq!(summary.of(Fate::Dead), 0);
     assert!(summary.of(Fate::InDoubt) >= 20, "it may have seen them");

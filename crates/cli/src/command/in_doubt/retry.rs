@@ -25,7 +25,7 @@ pub(super) fn retry(arguments: &Retry) -> Result<Exit> {
         log: arguments.log,
     };
     let keys = keys(&arguments.which)?;
-    parked::replay(&arguments.common, &running, async |ground| {
+    parked::replay(&arguments.common, &running, &async |ground: &_| {
         let Selection { named, is_whole } = select(ground, &arguments.which, keys.clone()).await?;
         let mut left = Left::default();
         let (mut ids, mut alone) = (BTreeSet::new(), Vec::new());

@@ -61,7 +61,7 @@ impl From<Search> for Meant {
 pub(crate) fn replay(
     common: &Common,
     running: &Running,
-    meant: impl AsyncFn(&Ground) -> Result<Meant>,
+    meant: &impl AsyncFn(&Ground) -> Result<Meant>,
 ) -> Result<Exit> {
     output::set_log(running.log.format);
     let verb = async |ground: &Ground| {

@@ -103,7 +103,7 @@ fn read(root: Node<'_>) -> Result<Answer, String> {
         }
         "dead" => Verdict::Dead {
             error: error()?,
-            decisive: match member("decisive")?.map(|node| node.kind()) {
+            decisive: match member("decisive")?.map(Node::kind) {
                 Some(Kind::Bool(decisive)) => decisive,
                 None | Some(Kind::Null) => false,
                 Some(_) => return Err("whose decisive is neither true nor false".into()),
