@@ -49,7 +49,7 @@ fn a_provider_that_is_away_while_workers_are_killed_charges_each_payment_once() 
         until("it is heard of again", &site, || {
             provider.charged() > charged
         });
-        idle.push(provider.first_behind(back_at) - back_at);
+        idle.push(provider.first_behind(back_at).duration_since(back_at));
     }
     let (status, printed) = run.wait_at_most(Duration::from_secs(300));
     assert!(status.success(), "{}", site.last_words());

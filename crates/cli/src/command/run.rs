@@ -64,12 +64,12 @@ pub(crate) fn run(arguments: &args::Run) -> Result<Exit> {
 }
 
 async fn run_all(settings: Settings, arguments: &args::Run) -> Result<Exit> {
-    let (format, log) = (arguments.format.output, arguments.log);
+    let format = arguments.format.output;
     let clock = Arc::new(SystemClock::new());
     let before = assemble::older_format(&settings.store).await;
     let accepted = settings.accepted;
     let bars = Bars::new();
-    let narrator = Arc::new(Narrator::new(bars.clone(), log));
+    let narrator = Arc::new(Narrator::new(bars.clone(), arguments.log));
     let (stop, stopped) = watch::channel(false);
     let mut beside = JoinSet::new();
     let status = watching::status(&settings, clock.clone(), stopped.clone());
@@ -156,9 +156,8 @@ async fn run_all(settings: Settings, arguments: &args::Run) -> Result<Exit> {
     let (summaries, failure) = ends(pipelines, &stop, &bars).await?;
     beside.shutdown().await;
     bars.clear();
-    let is_stopped = *stop.borrow();
     let exit = judged(&summaries, &arguments.fail_on, &bars);
-    print(summaries, accepted, format, &narrator, is_stopped)?;
+    print(summaries, accepted, format, &narrator, *stop.borrow())?;
     failure.map_or_else(|| place.check().map(|()| exit), Err)
 }
 

@@ -339,11 +339,19 @@ impl Paused {
     }
 }
 
-/// What two failures have in common that are the same: the words before the particulars, without numbers.
+/// What two failures have in common that are the same: the words before the particulars, without numbers but
+/// those that name a status or an exit code.
 fn reason(error: &str) -> Box<str> {
     let words = error.split_once(": ").map_or(error, |(words, _)| words);
-    let words = words.chars().filter(|letter| !letter.is_ascii_digit());
-    words.take(MOST_REASON).collect::<String>().into()
+    let codes = ["HTTP ", "exit code "].iter();
+    let coded = codes.filter(|prefix| words.starts_with(**prefix));
+    let kept = coded.map(|prefix| {
+        let rest = &words.as_bytes()[prefix.len()..];
+        prefix.len() + rest.iter().take_while(|byte| byte.is_ascii_digit()).count()
+    });
+    let (code, rest) = words.split_at(kept.max().unwrap_or(0));
+    let rest = rest.chars().filter(|letter| !letter.is_ascii_digit());
+    code.chars().chain(rest).take(MOST_REASON).collect::<String>().into()
 }
 
 /// `wait` and up to a quarter more.

@@ -164,7 +164,7 @@ async fn a_target_that_is_away_costs_no_attempt_and_makes_no_dead_letter() {
             assert_eq!(broker.unacknowledged(), 0);
             let lasted = lasted(&world, Pause::TargetAway);
             let first = *effect.first_done.lock().expect("nobody panics");
-            let idle = first.expect("it worked") - back_at;
+            let idle = first.expect("it worked").saturating_sub(back_at);
             assert!(idle <= Duration::from_millis(1_050), "idle for {idle:?}");
             assert!(
                 lasted.abs_diff(back_at + idle) < Duration::from_secs(1),
@@ -269,7 +269,7 @@ async fn switched_off_every_failure_is_the_messages_own() {
 #[tokio::test(start_paused = true)]
 async fn a_broken_handler_kills_nothing_and_what_it_did_not_see_is_not_in_doubt() {
     let back_at = Duration::from_secs(100);
-    let is_broken = |certainty| Verdict::Broken {
+    let says = |certainty| Verdict::Broken {
         error: "the child is gone: exit code 1".into(),
         certainty,
     };
@@ -282,7 +282,7 @@ async fn a_broken_handler_kills_nothing_and_what_it_did_not_see_is_not_in_doubt(
     for (certainty, class) in certainties {
         let world = World::new();
         let broker = broker_with_many(&world, 100);
-        let effect = Until::new(&world, back_at, is_broken(certainty));
+        let effect = Until::new(&world, back_at, says(certainty));
         let summary = worker(&world, &broker)
             .effect(effect, class)
             .await
@@ -292,7 +292,7 @@ async fn a_broken_handler_kills_nothing_and_what_it_did_not_see_is_not_in_doubt(
     }
     let world = World::new();
     let broker = broker_with_many(&world, 100);
-    let effect = Until::new(&world, back_at, is_broken(Certainty::MaybeApplied));
+    let effect = Until::new(&world, back_at, says(Certainty::MaybeApplied));
     let summary = worker(&world, &broker).effect(effect, PARK).await.summary();
     assert_eq!(summary.of(Fate::Dead), 0);
     assert!(summary.of(Fate::InDoubt) >= 20, "it may have seen them");
