@@ -340,18 +340,27 @@ impl Paused {
 }
 
 /// What two failures have in common that are the same: the words before the particulars, without numbers but
-/// those that name a status or an exit code.
+/// those that name a status or an exit code. Of the statuses by which a target turns everybody away, one is as
+/// good as the other.
 fn reason(error: &str) -> Box<str> {
     let words = error.split_once(": ").map_or(error, |(words, _)| words);
-    let codes = ["HTTP ", "exit code "].iter();
-    let coded = codes.filter(|prefix| words.starts_with(**prefix));
-    let kept = coded.map(|prefix| {
-        let rest = &words.as_bytes()[prefix.len()..];
-        prefix.len() + rest.iter().take_while(|byte| byte.is_ascii_digit()).count()
-    });
-    let (code, rest) = words.split_at(kept.max().unwrap_or(0));
+    let digits = |words: &str| words.bytes().take_while(u8::is_ascii_digit).count();
+    let mut coded = ["HTTP ", "exit code "].iter();
+    let coded = coded.find_map(|prefix| words.strip_prefix(prefix).map(|rest| (*prefix, rest)));
+    let (prefix, code, rest) = match coded {
+        None => ("", "", words),
+        Some((prefix, rest)) => {
+            let (code, rest) = rest.split_at(digits(rest));
+            (prefix, code, rest)
+        }
+    };
+    let code = match (prefix, code) {
+        ("HTTP ", "403" | "404" | "407") => "401",
+        (_, code) => code,
+    };
     let rest = rest.chars().filter(|letter| !letter.is_ascii_digit());
-    code.chars().chain(rest).take(MOST_REASON).collect::<String>().into()
+    let words = prefix.chars().chain(code.chars()).chain(rest);
+    words.take(MOST_REASON).collect::<String>().into()
 }
 
 /// `wait` and up to a quarter more.

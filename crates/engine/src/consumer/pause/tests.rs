@@ -277,5 +277,8 @@ fn a_reason_is_the_words_before_the_particulars() {
     let one = reason("HTTP 401 from http://there/: expired");
     assert_eq!(one, reason("HTTP 403 from http://there/: no such thing"));
     assert_ne!(one, reason("no answer from http://there/ within 30s"));
-    assert_eq!(&*reason("exit code 17: ö"), "exit code ");
+    assert_ne!(one, reason("HTTP 422 from http://there/: no such card"));
+    assert_eq!(&*reason("exit code 17: ö"), "exit code 17");
+    assert_eq!(&*reason("order 17 is gone: ö"), "order  is gone");
+    assert_eq!(&*reason("HTTP"), "HTTP");
 }
