@@ -29,7 +29,7 @@ pub(super) fn findings(url: &StoreUrl, is_store: bool, storage: &Storage) -> Vec
         findings.push(fail(
             "store-unavailable",
             format!("{name} is no folder, so that nothing can be made in it"),
-            "correct `store.url`; relative paths begin in the current folder",
+            "correct `store.url`; a relative path begins in the folder of the file that names it",
         ));
     } else if let Err(why) = access(existing, needed) {
         findings.push(fail(

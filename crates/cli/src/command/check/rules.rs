@@ -162,7 +162,7 @@ impl Subject<'_> {
         findings.push(fail(
             "source-unavailable",
             format!("{} {why}", path.display()),
-            "correct `source.path`; relative paths begin in the current folder",
+            "correct `source.path`; a relative path begins in the folder of the file that names it",
         ));
     }
 
