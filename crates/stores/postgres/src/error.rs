@@ -97,16 +97,18 @@ pub(crate) fn no_connection(error: PoolError, place: &str, patience: Duration) -
 
 /// A connection to `place` was not made. The driver tells so only by its words.
 fn not_connected(error: tokio_postgres::Error, place: &str) -> Error {
+    let how = match &*error.to_string() {
+        "error connecting to server" => Some(""),
+        "error communicating with the server" => Some("the connection broke: "),
+        "error performing TLS handshake" if is_network(&error) => Some("the connection broke: "),
+        _ => None,
+    };
     if error.code().is_none()
+        && let Some(how) = how
         && let Some(why) = connection::cause(&error)
-        && match &*error.to_string() {
-            "error connecting to server" | "error communicating with the server" => true,
-            "error performing TLS handshake" => is_network(&error),
-            _ => false,
-        }
     {
         let message = format!(
-            "PostgreSQL cannot be reached at {place}: {why}; check host and port, and that it runs"
+            "PostgreSQL cannot be reached at {place}: {how}{why}; check host and port, and that it runs"
         );
         return unavailable(&message)
             .not_applied()
