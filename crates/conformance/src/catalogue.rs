@@ -217,7 +217,7 @@ macro_rules! __each_store_law {
                 LawId::AttemptsCapped => a_requeued_operation_keeps_its_possible_repeats;
                 LawId::ProviderWindow => a_retried_doubt_is_attempted_inside_its_window_only;
                 LawId::RepeatsCounted => a_retried_rerun_counts_its_possible_repeat;
-                LawId::DoubtParked => retrying_what_may_not_run_again_is_refused;
+                LawId::Resolved => retrying_what_may_not_run_again_is_refused;
                 LawId::UnresolvedKept => a_forgotten_operation_is_new;
                 LawId::UnresolvedKept => forgetting_what_is_unresolved_is_refused;
                 LawId::UnresolvedKept => holding_changes_nothing_else;

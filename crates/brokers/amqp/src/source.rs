@@ -186,7 +186,7 @@ impl AmqpSource {
         match made {
             Ok(session) => {
                 self.state = State::Up(Box::new(session));
-                self.news.is_back = self.trouble.take().is_some_and(|trouble| trouble.is_told);
+                self.news.is_back |= self.trouble.take().is_some_and(|trouble| trouble.is_told);
                 self.pause = SHORTEST_PAUSE;
                 self.has_told = false;
             }

@@ -279,7 +279,10 @@ fn external(effect: &mut Fields<'_>, provider: Option<&Provider>) -> Option<Clas
         return promise(effect, false).map(Promise::class);
     };
     // It recognises keys: nothing else can be said of it.
-    effect.choice("class", ("keyed", true), &[])?;
+    if effect.choice("class", ("keyed", true), &[]).is_none() {
+        effect.ignore(&["on_doubt", "provider_window"]);
+        return None;
+    }
     effect.reject(
         "on_doubt",
         "belongs to `class = \"unkeyed\"`; a keyed effect is repeated \

@@ -324,7 +324,7 @@ fn an_effect_takes_only_what_fits_its_kind_and_class() {
         ),
         (
             "kind = \"http\", url = \"http://h/\", provider = \"stripe\", class = \"unkeyed\"",
-            "class: `unkeyed` is unknown; known are keyed",
+            "class: `unkeyed` is unknown; did you mean `keyed`?",
         ),
         (
             "kind = \"exec\", command = [\"true\"], protocol = \"jsonl\", decisive = true",

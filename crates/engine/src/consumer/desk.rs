@@ -217,9 +217,12 @@ impl<S: Store + Clone> Desk<S> {
             self.take_in(intake);
             self.post();
             let now = self.now();
-            let may_ask = self.waits_for_store(true) && self.retry_at().is_none_or(|at| at <= now);
-            let is_to_begin =
-                may_begin && self.circuit.may_try(now) && (self.lanes.has_ready() || may_ask);
+            self.end_hold(now);
+            // What has ended is reported whether or not the target may be tried.
+            let may_try = self.circuit.may_try(now);
+            let may_ask =
+                self.waits_for_store(may_try) && self.retry_at().is_none_or(|at| at <= now);
+            let is_to_begin = may_begin && (may_ask || (may_try && self.lanes.has_ready()));
             let has_fates = !self.settled.is_empty() || !self.revoked.is_empty();
             if is_to_begin || self.is_done() || has_fates {
                 return;
@@ -292,7 +295,8 @@ impl<S: Store + Clone> Desk<S> {
     /// Waits until a chunk is here, a message or an extension is due, or shutdown is requested.
     async fn wait(&mut self, intake: &mut Intake) {
         let extend_at = self.extend_due();
-        let retry_at = self.retry_at().filter(|_| self.waits_for_store(true));
+        let may_try = self.circuit.may_try(self.now());
+        let retry_at = self.retry_at().filter(|_| self.waits_for_store(may_try));
         let post_at = self.letters.next_due();
         let due = [
             self.lanes.next_due(),
@@ -300,6 +304,7 @@ impl<S: Store + Clone> Desk<S> {
             retry_at,
             post_at,
             self.next_try(),
+            self.keyless.ends_at(),
         ];
         let due = due.into_iter().flatten().min();
         let due = due.map(|due| due.saturating_sub(self.now()));

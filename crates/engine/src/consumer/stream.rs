@@ -199,7 +199,9 @@ pub(super) fn admitted<S: Store + Clone>(
                 desk.granted(&incoming, claim.grant());
                 if desk.is_past_provider(incoming.delivery) {
                     let fencing = claim.token;
-                    let settlement = desk.report_of(incoming.delivery, claim, past_provider());
+                    desk.ends_unheard(incoming.delivery);
+                    let (verdict, judged) = (past_provider(), Judged::AsSaid);
+                    let settlement = settlement(&desk.pipeline, claim, verdict, judged);
                     desk.away.unsettled.push(incoming, fencing, settlement);
                 } else {
                     messages.push((incoming, claim));

@@ -152,7 +152,8 @@ impl Call {
         Error::Failed {
             operation_id: self.operation_id(),
             attempt: claim.attempt,
-            happened: if claim.possible_repeat {
+            // Only the record knows of an earlier attempt whose end nobody knows.
+            happened: if claim.possible_repeat || claim.first_started_at.is_some() {
                 Happened::Maybe
             } else {
                 Happened::No

@@ -405,19 +405,26 @@ async fn fewer_messages_without_a_key_are_quarantined_once_one_has_one_or_the_so
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_held_for_want_of_a_key_is_given_back_at_a_shutdown() {
-    let world = World::new();
-    let broker = world.broker();
-    for _ in 0..50 {
-        broker.publish(Message::raw("{}"));
+async fn what_is_held_for_want_of_a_key_is_given_back_at_a_shutdown_and_quarantined_in_time() {
+    for (stopped_at, released) in [(20, 50), (40, 0)] {
+        let world = World::new();
+        let broker = world.broker();
+        for _ in 0..50 {
+            broker.publish(Message::raw("{}"));
+        }
+        let mut worker = worker(&world, &broker);
+        worker.feed.stays_open = true;
+        let stop = worker.stop.clone();
+        let effect = Scripted::new(&world, &worker.crash, []);
+        let run = worker.each(effect, PARK);
+        let (run, ()) = tokio::join!(run, stop.after(Duration::from_secs(stopped_at)));
+        let summary: Summary = run.summary();
+        let fates = (summary.of(Fate::Released), summary.of(Fate::Quarantined));
+        assert_eq!(fates, (released, 50 - released), "{stopped_at} s");
+        assert_eq!(
+            broker.acknowledged(),
+            usize::try_from(50 - released).expect("few")
+        );
+        assert!(!broker.extended().is_empty(), "they were kept in hand");
     }
-    let mut worker = worker(&world, &broker);
-    worker.feed.stays_open = true;
-    let stop = worker.stop.clone();
-    let effect = Scripted::new(&world, &worker.crash, []);
-    let run = worker.each(effect, PARK);
-    let (run, ()) = tokio::join!(run, stop.after(Duration::from_secs(60)));
-    let summary: Summary = run.summary();
-    assert_eq!((summary.of(Fate::Released), broker.acknowledged()), (50, 0));
-    assert!(!broker.extended().is_empty(), "they were kept in hand");
 }

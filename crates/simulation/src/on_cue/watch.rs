@@ -35,6 +35,8 @@ pub enum Seen {
         attempt: u32,
     },
     TargetAway,
+    /// See [`Event::TargetBack`].
+    TargetBack,
     Paused(Pause),
     Resumed(Pause, Duration),
     DeadLetterRefused(String),
@@ -102,6 +104,7 @@ impl Observer for Watch {
                 attempt,
             },
             Event::TargetAway { .. } => Seen::TargetAway,
+            Event::TargetBack { .. } => Seen::TargetBack,
             Event::Paused { cause, .. } => Seen::Paused(cause),
             Event::Resumed { cause, lasted } => Seen::Resumed(cause, lasted),
             Event::DeadLetterRefused { coordinates, .. } => {

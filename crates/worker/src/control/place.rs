@@ -6,6 +6,7 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
+use rustix::process::geteuid;
 use tokio::net::{UnixListener, UnixStream};
 
 /// The name of the socket in the folder of the store.
@@ -62,7 +63,13 @@ pub(super) fn listen(folder: &Path) -> io::Result<(UnixListener, Place)> {
 /// Connects to the socket in `folder`.
 pub(super) async fn connect(folder: &Path) -> io::Result<UnixStream> {
     let handle = File::open(folder)?;
-    UnixStream::connect(short(&folder.join(SOCKET), &handle)).await
+    let stream = UnixStream::connect(short(&folder.join(SOCKET), &handle)).await?;
+    let (theirs, ours) = (stream.peer_cred()?.uid(), geteuid());
+    if theirs != ours.as_raw() && !ours.is_root() {
+        let message = "the socket belongs to another user than this one";
+        return Err(io::Error::new(io::ErrorKind::PermissionDenied, message));
+    }
+    Ok(stream)
 }
 
 /// The path of a socket, where the system takes none that long by way of the open folder that it is in.

@@ -131,7 +131,11 @@ fn bytes_of(answer: &Answer) -> Vec<u8> {
         within(bytes.len())?;
         Ok(bytes)
     });
-    bytes.unwrap_or_else(|error| Answer::Failed(error).to_bytes().unwrap_or_default())
+    bytes.unwrap_or_else(|error| {
+        // What was asked for may have been carried out.
+        let error = Error::new(ErrorKind::Internal, error.to_string());
+        Answer::Failed(error).to_bytes().unwrap_or_default()
+    })
 }
 
 /// Asks the store.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use semel_core::port::store::{ListQuery, Store};
 use semel_core::{AnyStore, Result};
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 
 use crate::config::StoreUrl;
 use crate::progress::Bars;
@@ -15,7 +15,11 @@ pub(super) async fn tell(url: &StoreUrl, store: &AnyStore, is_new: bool, bars: &
     let held = if is_new {
         Ok(Held::Nothing { is_new })
     } else {
-        count(url, store).await
+        // A server that hangs is met by the run, too.
+        match timeout(PATIENCE * 2, count(url, store)).await {
+            Ok(held) => held,
+            Err(_) => return,
+        }
     };
     if let Ok(held) = held {
         bars.note(&format!("store {}: {}", url.absolute(), text(held)));

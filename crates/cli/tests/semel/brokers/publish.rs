@@ -255,7 +255,7 @@ fn dead_letters_wait_for_a_broker_that_is_away_and_the_rest_goes_on<T: Target>()
     let proxy = absent(&runtime, &T::address());
     let site = failing(&target.sink(&proxy.address().to_string()));
     let mut running = site.start(&["run", "--output", "json"]);
-    told_to_be_away(&mut running);
+    letters_told_to_wait(&mut running);
     wait_for("the others", || site.text("out").lines().count() == 6);
     assert!(running.is_running(), "it waits");
     proxy.refuse(false);
@@ -281,7 +281,7 @@ fn a_dead_letter_that_was_not_confirmed_comes_again_after_a_kill<T: Target>() {
     let site = Site::with(&[("semel.toml", &config)]);
     source.publish(&payments(0..8));
     let mut running = site.start(&["run"]);
-    told_to_be_away(&mut running);
+    letters_told_to_wait(&mut running);
     // What is on record is not begun anew: a line that is there may be of a call that was not.
     for (state, count) in [("completed", 6), ("dead", 2)] {
         wait_for(state, || {
@@ -331,13 +331,22 @@ fn absent(runtime: &Runtime, address: &str) -> Proxy {
     proxy
 }
 
+/// What effects go to: the pipeline pauses.
 fn told_to_be_away(running: &mut Running) {
+    told(running, "[target-away]; trying one message at a time");
+}
+
+/// What dead letters go to: they alone wait.
+fn letters_told_to_wait(running: &mut Running) {
+    told(running, "[target-unavailable]; trying again");
+}
+
+fn told(running: &mut Running, words: &str) {
+    let mut said = String::new();
     wait_for("a word about it", || {
-        running.stderr().contains("[target-away]")
+        said.push_str(&running.stderr());
+        said.contains(words)
     });
-    let said = running.stderr();
-    assert!(said.contains("target-unavailable"), "{said}");
-    assert!(said.contains("trying again"), "{said}");
 }
 
 /// `HOST:PORT` of an address that may be a URL.

@@ -65,8 +65,9 @@ fn each_is_applied_once(source: &str, papers: &str, words: &str) {
     let mut stranger = site.start(&["run"]);
     let mut said = String::new();
     wait_for("a word about what is missing", || {
-        said.push_str(&stranger.stderr());
-        said.contains("source-unavailable") || !stranger.is_running()
+        // That nobody answers may be told before it is known why.
+        said = stranger.stderr();
+        said.contains(words) || !stranger.is_running()
     });
     if stranger.is_running() {
         stranger.signal(Signal::TERM);

@@ -172,8 +172,9 @@ fn the_store_as_a_whole_is_counted_swept_and_audited_beside_a_worker() {
             .done(),
     );
     assert_eq!(swept["removed"], 0);
+    assert_eq!(site.trail().len(), 1, "the sweep");
     site.semel(&["keys", "hold", "done-1", "--yes"]).done();
-    assert_eq!(site.trail().len(), 1);
+    assert_eq!(site.trail().len(), 2);
     drop(stdin);
     assert!(child.wait().expect("a child").success());
 }

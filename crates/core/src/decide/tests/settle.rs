@@ -105,11 +105,13 @@ fn a_counted_release_at_the_cap_is_dead_an_uncounted_one_is_not() {
         attempts,
         ..record(claimed(LATER))
     };
-    settled(at(4), sure(true), StateKind::Released);
-    assert_eq!(settled(at(5), sure(true), StateKind::Dead).state, dead(NOW));
-    settled(at(6), sure(false), StateKind::Released);
+    let cap = crate::claim::AttemptLimits::default().failed.get();
+    settled(at(cap - 1), sure(true), StateKind::Released);
+    let spent = settled(at(cap), sure(true), StateKind::Dead);
+    assert_eq!(spent.state, dead(NOW));
+    settled(at(cap + 1), sure(false), StateKind::Released);
     let vanished = Record {
-        attempts: 7,
+        attempts: cap + 2,
         vanished: 3,
         ..record(claimed(LATER))
     };

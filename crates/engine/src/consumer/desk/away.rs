@@ -259,11 +259,14 @@ fn doubting(verdict: Verdict) -> Verdict {
             error,
             decisive: false,
         } => Verdict::MaybeApplied { error },
+        // Given back as well, and with the doubt on record.
+        Verdict::Away { error } | Verdict::Broken { error, .. } => Verdict::Broken {
+            error,
+            certainty: Certainty::MaybeApplied,
+        },
         Verdict::Done(_)
         | Verdict::DoneUnkept { .. }
         | Verdict::MaybeApplied { .. }
-        | Verdict::Away { .. }
-        | Verdict::Broken { .. }
         | Verdict::Dead { decisive: true, .. } => verdict,
     }
 }

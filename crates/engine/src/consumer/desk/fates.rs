@@ -282,6 +282,7 @@ impl<S: Store + Clone> Desk<S> {
     /// Somebody else has the message by now: it is none of ours any more.
     pub(in crate::consumer) fn gone(&mut self, incoming: &Incoming) {
         let met = self.met(incoming, Fate::Released);
+        self.circuit.forget(met.delivery);
         self.in_hand.remove([met.delivery]);
         self.summary.count(met.fate);
         if let Some(held) = met.held {

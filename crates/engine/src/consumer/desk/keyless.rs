@@ -1,9 +1,11 @@
 //! A pipeline whose first messages have no usable key: the selector is wrong, not so many messages.
 //!
 //! They are held until one has a key, and the run ends where none of the first hundred has: nothing is quarantined,
-//! nothing acknowledged.
+//! nothing acknowledged. Not for long: where fewer come, because the broker hands over no more before some are
+//! acknowledged, they are quarantined as any others.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use semel_core::port::source::DeliveryId;
 use semel_core::{Code, Error, ErrorKind, Store};
@@ -14,6 +16,8 @@ use crate::pipeline::{Pipeline, Rejected};
 /// See the module.
 pub(super) struct Keyless {
     held: Vec<Rejected>,
+    /// When the first of them was met.
+    since: Option<Duration>,
     /// A message had a usable key, or nobody minds.
     is_over: bool,
 }
@@ -22,6 +26,7 @@ impl Keyless {
     pub(super) const fn new(is_over: bool) -> Self {
         Self {
             held: Vec::new(),
+            since: None,
             is_over,
         }
     }
@@ -31,6 +36,14 @@ impl Keyless {
         let gone = |rejected: &mut Rejected| deliveries.contains(&rejected.delivery);
         let gone = self.held.extract_if(.., gone);
         gone.map(|rejected| rejected.delivery).collect()
+    }
+
+    /// When they have been held for long enough, if any are.
+    pub(super) fn ends_at(&self) -> Option<Duration> {
+        let is_held = !self.held.is_empty() && self.held.len() < MOST_HELD;
+        self.since
+            .filter(|_| is_held)
+            .map(|since| since + LONGEST_HOLD)
     }
 
     /// Lets go of all of them, and says how many they were.
@@ -57,6 +70,8 @@ impl<S: Store + Clone> Desk<S> {
                 self.quarantine(rejected);
                 continue;
             }
+            let now = self.now();
+            self.keyless.since.get_or_insert(now);
             self.keyless.held.push(rejected);
             if self.keyless.held.len() == MOST_HELD {
                 let first = self.keyless.held.first();
@@ -65,6 +80,13 @@ impl<S: Store + Clone> Desk<S> {
             }
         }
         if first_usable.is_some() && self.keyless.held.len() < MOST_HELD {
+            self.quarantine_held();
+        }
+    }
+
+    /// Quarantines those that were held for long enough.
+    pub(super) fn end_hold(&mut self, now: Duration) {
+        if self.keyless.ends_at().is_some_and(|end| end <= now) {
             self.quarantine_held();
         }
     }
@@ -106,3 +128,5 @@ fn no_usable_key(pipeline: &Pipeline, first: &Rejected) -> Error {
 /// So many messages without a usable key, and none with one before, are a mistake in the selector.
 const MOST_HELD: usize = 100;
 const MOST_SHOWN_BYTES: usize = 200;
+/// How long messages without a usable key are held for a first one that has one.
+const LONGEST_HOLD: Duration = Duration::from_secs(30);

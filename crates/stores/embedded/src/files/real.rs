@@ -1,12 +1,14 @@
 //! A directory of the operating system.
 
 use std::fs::{self, OpenOptions};
-use std::io::{self, Read as _};
+use std::io::{self, Read as _, Seek as _, SeekFrom};
 use std::os::unix::fs::{DirBuilderExt as _, FileExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use rustix::fs::{FlockOperation, flock, statfs};
 use rustix::io::Errno;
+use rustix::process::{Pid, test_kill_process};
 
 use super::{File, Files, Lock, LockError};
 
@@ -55,17 +57,20 @@ impl Files for RealFiles {
             .mode(PRIVATE_FILE)
             .open(self.path(name))
             .map_err(LockError::Failed)?;
-        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => {}
-            Err(Errno::WOULDBLOCK) => {
-                let mut text = String::new();
-                // The pid is a courtesy; a lock file that cannot be read names nobody.
-                let read = file.read_to_string(&mut text).is_ok();
-                return Err(LockError::Held {
-                    pid: text.trim().parse().ok().filter(|_| read),
-                });
+        for tried in 0.. {
+            match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+                Ok(()) => break,
+                Err(Errno::WOULDBLOCK) => {
+                    let pid = pid_in(&mut file);
+                    // A process that was killed while it started another leaves its lock to that one, until it
+                    // runs its own program.
+                    if tried == MOST_TRIES || pid.is_none_or(is_alive) {
+                        return Err(LockError::Held { pid });
+                    }
+                    std::thread::sleep(BETWEEN_TRIES);
+                }
+                Err(errno) => return Err(LockError::Failed(errno.into())),
             }
-            Err(errno) => return Err(LockError::Failed(errno.into())),
         }
         let pid = format!("{}\n", std::process::id());
         file.set_len(0)
@@ -184,6 +189,23 @@ fn create_dir(dir: &Path) -> io::Result<()> {
     Ok(())
 }
 
+/// The process that a lock file names. It is a courtesy: a file that cannot be read names nobody.
+fn pid_in(file: &mut fs::File) -> Option<u32> {
+    let mut text = String::new();
+    file.seek(SeekFrom::Start(0)).ok()?;
+    file.read_to_string(&mut text).ok()?;
+    text.trim().parse().ok()
+}
+
+/// Whether there is a process of this id, as far as this one may know.
+fn is_alive(pid: u32) -> bool {
+    let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
+    pid.is_some_and(|pid| test_kill_process(pid) != Err(Errno::SRCH))
+}
+
+/// How often a lock is tried whose holder is gone.
+const MOST_TRIES: u32 = 50;
+const BETWEEN_TRIES: Duration = Duration::from_millis(20);
 /// Records name keys, and messages that were set aside are kept whole: nobody else's to read.
 const PRIVATE_DIR: u32 = 0o700;
 const PRIVATE_FILE: u32 = 0o600;
@@ -195,6 +217,26 @@ mod tests {
     use std::os::unix::fs::PermissionsExt as _;
 
     use super::*;
+
+    #[test]
+    fn a_lock_that_a_gone_process_left_to_another_is_waited_for() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let files = RealFiles::open(dir.path()).expect("a folder");
+        let held = files.lock("lock").expect("a lock");
+        let refused = |files: &RealFiles| match files.lock("lock") {
+            Err(LockError::Held { pid }) => pid,
+            other => panic!("{:?}", other.map(|_| ())),
+        };
+        assert_eq!(refused(&files), Some(std::process::id()), "at once");
+        // No process has this id: the highest is below it on every Linux.
+        fs::write(dir.path().join("lock"), "4194305\n").expect("a file");
+        let letting_go = std::thread::spawn(move || {
+            std::thread::sleep(BETWEEN_TRIES * 5);
+            drop(held);
+        });
+        files.lock("lock").map(drop).expect("a lock");
+        letting_go.join().expect("no panic");
+    }
 
     #[test]
     fn what_is_made_is_its_owners_alone_and_what_is_there_stays_as_it_is() {

@@ -4,8 +4,8 @@ use semel_core::decide::{Directed, Refusal};
 use semel_core::port::store::{Capabilities, Durability, Listed, Page, Stats, Swept};
 use semel_core::port::transfer::Item;
 use semel_core::{
-    Admission, Audited, Claim, Duplicate, Error, FencingToken, Operation, Parked, Record, Renewed,
-    Result, Settled,
+    Admission, Audited, Claim, Duplicate, Error, ErrorKind, FencingToken, Operation, Parked,
+    Record, Renewed, Result, Settled,
 };
 use serde::{Deserialize, Serialize};
 
@@ -13,7 +13,6 @@ use super::parts::{
     Blob, Failure, Named, Remembered, blob, bytes, claim_id, instant, millis, state,
 };
 use super::{Items, Lines, split};
-use crate::control::unlike;
 use crate::transfer::value::Hex;
 
 /// The answer to a call of [`Store`](semel_core::Store).
@@ -304,6 +303,13 @@ fn counted<T>(answers: Vec<T>, asked: usize) -> Result<Vec<T>> {
 
 fn other() -> Error {
     unlike("an answer to another question")
+}
+
+/// An answer that cannot be read: what was asked for may have been carried out.
+fn unlike(what: &str) -> Error {
+    let message =
+        format!("the worker's answer cannot be read: {what}; run the same version of semel");
+    Error::new(ErrorKind::Internal, message)
 }
 
 #[derive(Debug, Serialize, Deserialize)]
