@@ -237,6 +237,8 @@ kind = "http"
 url = "URL"
 class = "keyed"
 provider_window = "60d"
+# A payment that is refused is refused whenever its key comes, and was never carried out.
+decisive = "422"
 "#;
 
 /// Whoever is told knows nothing of keys: what a worker had begun when it ended is in doubt, and stays so.

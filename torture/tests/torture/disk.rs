@@ -100,7 +100,7 @@ fn an_output_file_on_a_full_disk_waits_for_room() {
     for store in ["embedded:data", "sqlite:s.db"] {
         let scene = Scene::new(store, "DISK/charged.ndjson");
         scene.disk.fill(64 << 10);
-        scene.waits_for_room("no space left on the disk [target-unavailable]");
+        scene.waits_for_room("no space left on the disk [target-away]");
     }
 }
 
@@ -111,7 +111,7 @@ fn an_output_file_on_a_full_disk_can_be_stopped_and_goes_on_later() {
         let scene = Scene::new(store, "DISK/charged.ndjson");
         scene.disk.fill(64 << 10);
         // What was given back is no failure: the summary says `released`.
-        scene.stops_and_goes_on("no space left on the disk [target-unavailable]", 0);
+        scene.stops_and_goes_on("no space left on the disk [target-away]", 0);
     }
 }
 
