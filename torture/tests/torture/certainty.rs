@@ -257,6 +257,9 @@ print("charged", end="")
 const CHILD: &str = r#"
 import http.client, json, sys, threading
 
+# One answer to a line, whoever prints it.
+printing = threading.Lock()
+
 def call(request):
     answer = {"id": request["id"]}
     try:
@@ -275,7 +278,8 @@ def call(request):
             answer.update(status="dead", error=f"HTTP {got.status}", decisive=stored)
     except Exception as error:
         answer.update(status="unknown", error=repr(error))
-    print(json.dumps(answer), flush=True)
+    with printing:
+        print(json.dumps(answer), flush=True)
 
 for line in sys.stdin:
     threading.Thread(target=call, args=(json.loads(line),), daemon=True).start()

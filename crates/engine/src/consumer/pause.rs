@@ -239,13 +239,11 @@ impl Circuit {
                 return Judged::GivenBack;
             }
             // Whatever else goes wrong with it, it does not work yet.
-            Some((Pause::TargetFailing | Pause::HandlerBroken, _))
-                if is_probe && !is_answer_for_good =>
-            {
+            Some((Pause::TargetFailing, _)) if is_probe && !is_answer_for_good => {
                 self.wait_longer(moment);
                 return Judged::GivenBack;
             }
-            // It was reached, or says something else about another message.
+            // It was reached, its handler ran, or it says something else about another message.
             Some(_) if is_probe => self.resume(moment.now),
             // It was under way before the pause.
             Some(_) => return Judged::AsSaid,
