@@ -10,8 +10,8 @@ mod ports;
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __each_store_law {
-    ($expand:ident $subject:ident) => {
-        $crate::$expand! { $subject
+    ($expand:ident $($port:ident)?) => {
+        $crate::$expand! { $($port)?
             attempts {
                 LawId::AttemptsCapped => the_last_failed_attempt_is_dead;
                 LawId::AttemptsCapped => a_cap_of_one_is_dead_after_one_failure;

@@ -355,7 +355,7 @@ fn failures(bug: Bug, wanted: impl Fn(LawId) -> bool) -> Vec<&'static str> {
         .chain(checkpoint_cases::<Fixture>())
         .chain(transfer_cases::<Fixture>())
         .filter(|case| wanted(case.law));
-    let failed = cases.filter(|case| catch_unwind(case.run).is_err());
+    let failed = cases.filter(|case| catch_unwind(|| case.run()).is_err());
     failed.map(|case| case.name).collect()
 }
 

@@ -161,7 +161,7 @@ pub(crate) fn run_all(cases: Vec<Case>, threads: usize) -> Vec<(&'static str, St
                 (Arc::clone(&cases), Arc::clone(&next), Arc::clone(&broken));
             thread::spawn(move || {
                 while let Some(case) = cases.get(next.fetch_add(1, Ordering::SeqCst)) {
-                    if let Err(panic) = catch_unwind(case.run) {
+                    if let Err(panic) = catch_unwind(|| case.run()) {
                         let words = panic.downcast_ref::<String>().cloned().unwrap_or_default();
                         broken.lock().expect("a list").push((case.name, words));
                     }
