@@ -35,6 +35,8 @@ pub struct Stores {
     pub transactions: Option<AnyTransactionalStore>,
     /// The same store, to move its contents; none of a layer over it.
     pub transfer: Option<AnyTransferStore>,
+    /// The same store for claimants in other processes, where only this one can open it.
+    pub lent: Option<AnyStore>,
 }
 
 impl Stores {

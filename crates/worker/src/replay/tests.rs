@@ -654,6 +654,7 @@ impl Desk {
             checkpoints: Some(AnyCheckpointStore::new(Arc::clone(&self.store))),
             transactions: None,
             transfer: None,
+            lent: None,
         }
     }
 
