@@ -304,6 +304,7 @@ macro_rules! __each_store_law {
                 LawId::VersionGate => versions_use_all_64_bits;
                 LawId::VersionGate => entities_are_told_apart;
                 LawId::VersionGate => an_entity_belongs_to_its_scope;
+                LawId::ListComplete => entities_are_counted_once_each_and_for_good;
                 LawId::OneClaimPerEntity => an_entity_is_busy_while_one_claim_works_on_it;
                 LawId::OneClaimPerEntity => a_settled_claim_frees_its_entity;
                 LawId::OneClaimPerEntity => a_doubt_frees_its_entity;

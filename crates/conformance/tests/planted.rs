@@ -163,6 +163,8 @@ bugs! {
     AnyCursorGoes a_misread_cursor_is_caught ListComplete,
     /// Dead records are not counted.
     StatsMiscount a_miscount_is_caught ListComplete,
+    /// Entities are not counted.
+    EntitiesUncounted uncounted_entities_are_caught ListComplete,
     /// A record forgets its past attempts.
     PastForgotten a_forgotten_past_is_caught PastKept,
     /// A past attempt does not say why it ended.

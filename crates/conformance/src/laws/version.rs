@@ -146,6 +146,23 @@ pub async fn an_entity_belongs_to_its_scope(lab: Lab) {
     lab.stale(&gated(&lab, "cart", 4), 5).await;
 }
 
+/// Entities are counted once each, and stay when all that was done to them is forgotten.
+pub async fn entities_are_counted_once_each_and_for_good(lab: Lab) {
+    assert_eq!(lab.stats().await.entities, 0);
+    lab.finish(&lab.request("no entity", 1), complete("done"))
+        .await;
+    for (entity, version) in [("cart", 1), ("order", 7), ("cart", 2)] {
+        let request = gated(&lab, entity, version);
+        lab.finish(&request, complete_for("done", lab.window()))
+            .await;
+    }
+    lab.stale(&gated(&lab, "cart", 1).renamed("late"), 2).await;
+    assert_eq!(lab.stats().await.entities, 2);
+    lab.outlast_grace().await;
+    lab.sweep().await;
+    assert_eq!(lab.stats().await.entities, 2);
+}
+
 /// While one claim works on an entity, others wait, whatever their version.
 pub async fn an_entity_is_busy_while_one_claim_works_on_it(lab: Lab) {
     let holder = lab.grant(&gated(&lab, "cart", 5)).await;

@@ -311,8 +311,13 @@ impl Store for Planted {
         if self.has(Bug::StatsMiscount) {
             records[4] = 0;
         }
+        let entities = match self.has(Bug::EntitiesUncounted) {
+            true => 0,
+            false => memory.entities.len() as u64,
+        };
         Ok(Stats {
             records,
+            entities,
             parked: memory.parked.len() as u64,
             disk_bytes: None,
         })

@@ -373,10 +373,11 @@ const fn first_wait(cause: Pause) -> Duration {
     }
 }
 
-/// With what chance adds, at most one second, and thirty.
+/// With what chance adds, 0.8 and thirty seconds: of a target that is back, the try takes its time as well, and all of
+/// it is to be less than one second.
 const fn longest_wait(cause: Pause) -> Duration {
     match cause {
-        Pause::TargetAway => Duration::from_millis(800),
+        Pause::TargetAway => Duration::from_millis(640),
         Pause::TargetFailing | Pause::HandlerBroken => Duration::from_secs(24),
     }
 }

@@ -165,7 +165,7 @@ async fn a_target_that_is_away_costs_no_attempt_and_makes_no_dead_letter() {
             let lasted = lasted(&world, Pause::TargetAway);
             let first = *effect.first_done.lock().expect("nobody panics");
             let idle = first.expect("it worked").saturating_sub(back_at);
-            assert!(idle <= Duration::from_millis(1_050), "idle for {idle:?}");
+            assert!(idle <= Duration::from_millis(850), "idle for {idle:?}");
             assert!(
                 lasted.abs_diff(back_at + idle) < Duration::from_secs(1),
                 "{lasted:?}"

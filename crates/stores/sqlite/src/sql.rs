@@ -37,6 +37,7 @@ texts! {
     ENTITY_GET = "entity_get",
     ENTITY_SET = "entity_set",
     ENTITY_ADD = "entity_add",
+    ENTITY_COUNT = "entity_count",
     ENTITY_EXPORT = "entity_export",
     PARKED_ADD = "parked_add",
     PARKED_GET = "parked_get",

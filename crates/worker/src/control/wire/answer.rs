@@ -57,6 +57,7 @@ impl Answer {
             },
             Self::Stats(stats) => Head::Stats {
                 records: stats.records,
+                entities: stats.entities,
                 parked: stats.parked,
                 disk_bytes: stats.disk_bytes,
             },
@@ -260,6 +261,7 @@ impl Reply<'_> {
     pub(in crate::control) fn stats(self) -> Result<Stats> {
         let Head::Stats {
             records,
+            entities,
             parked,
             disk_bytes,
         } = self.head
@@ -268,6 +270,7 @@ impl Reply<'_> {
         };
         Ok(Stats {
             records,
+            entities,
             parked,
             disk_bytes,
         })
@@ -334,6 +337,8 @@ enum Head {
     },
     Stats {
         records: [u64; 6],
+        #[serde(default)]
+        entities: u64,
         parked: u64,
         disk_bytes: Option<u64>,
     },
