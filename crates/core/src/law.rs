@@ -76,7 +76,7 @@ laws! {
     AttemptsCapped = "ATT-1",
     /// Busy answers, resumed claims and work given back at shutdown are no attempts.
     BusyIsNoAttempt = "ATT-2",
-    /// Attempts that ended without completing are kept on the record with their end, the latest sixteen.
+    /// Attempts that ended without completing are kept on the record with their end, the latest sixteen; of two in a row that were given back, the earlier goes first.
     PastKept = "ATT-3",
     /// An older or equal version of an entity is stale.
     VersionGate = "VER-1",

@@ -150,7 +150,7 @@ pub struct Record {
     /// An earlier attempt may have applied the effect; this is what its class does about it.
     pub doubt: Option<Recovery>,
     /// Attempts that ended without completing the operation, the latest [`Record::MAX_PAST`], oldest
-    /// first. ATT-3.
+    /// first; where there are more, of two in a row that were given back the earlier goes. ATT-3.
     pub past: Vec<PastAttempt>,
     /// When the key was first claimed.
     pub created_at: Timestamp,

@@ -255,6 +255,70 @@ async fn doubts_count_as_well_and_what_may_have_happened_is_in_doubt() {
     lasted(&world, Pause::TargetFailing);
 }
 
+/// A target that works, and does not know what the first messages are about.
+struct Gone {
+    until: String,
+    sink: Arc<Sink>,
+}
+
+impl Gone {
+    async fn verdict(&self, call: &Call) -> Verdict {
+        let _open = self.sink.begin(call);
+        tokio::time::sleep(Duration::from_millis(5)).await;
+        if call.claim.operation.key.as_str() < self.until.as_str() {
+            let error = "HTTP 404 from http://there/: no such order".into();
+            let decisive = false;
+            return Verdict::Dead { error, decisive };
+        }
+        self.sink.arrive(call);
+        Verdict::Done(Bytes::new())
+    }
+}
+
+impl Effect for Gone {
+    async fn call(&self, call: Call) -> Verdict {
+        self.verdict(&call).await
+    }
+}
+
+impl BulkEffect for Gone {
+    async fn call(&self, batch: &[Call]) -> Vec<Verdict> {
+        let mut verdicts = Vec::new();
+        for call in batch {
+            verdicts.push(self.verdict(call).await);
+        }
+        verdicts
+    }
+}
+
+/// Twice as many as are in hand fail for their own sake: the ones behind them tell that the target works.
+#[tokio::test(start_paused = true)]
+async fn messages_that_fail_for_their_own_sake_do_not_hold_up_those_behind_them() {
+    for manner in [Manner::Each, Manner::Bulk] {
+        let world = World::new();
+        let broker = broker_with_many(&world, 400);
+        let effect = Gone {
+            until: "k250".to_owned(),
+            sink: Arc::clone(&world.sink),
+        };
+        let worker = worker(&world, &broker);
+        let run = async {
+            match manner {
+                Manner::Each => worker.effect(Arc::new(effect), PARK).await,
+                Manner::Bulk | Manner::Stream => worker.bulk(effect, PARK).await,
+            }
+        };
+        let run = tokio::time::timeout(Duration::from_secs(86_400), run).await;
+        let summary = run.expect("it goes on").summary();
+        let fates = (summary.of(Fate::Dead), summary.of(Fate::Applied));
+        assert_eq!(fates, (250, 150), "{manner:?}");
+        // Each pause sets aside as many as it takes to notice, and no more.
+        let paused = world.watch.times(&Seen::Paused(Pause::TargetFailing));
+        assert!((10..=13).contains(&paused), "{manner:?}: {paused}");
+        assert_eq!(broker.unacknowledged(), 0);
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn switched_off_every_failure_is_the_messages_own() {
     let world = World::new();

@@ -133,6 +133,7 @@ fn the_laws_hold_on_a_cluster() {
             "a_release_order_leaves_the_entity_of_another_alone",
             "a_released_claim_frees_its_entity",
             "an_entity_twice_in_a_batch_is_busy",
+            "entities_are_counted_once_each_and_for_good",
             "settlements_of_one_entity_in_a_batch_add_up",
         ])
         .collect();
