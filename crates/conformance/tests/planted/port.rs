@@ -311,9 +311,10 @@ impl Store for Planted {
         if self.has(Bug::StatsMiscount) {
             records[4] = 0;
         }
-        let entities = match self.has(Bug::EntitiesUncounted) {
-            true => 0,
-            false => memory.entities.len() as u64,
+        let entities = if self.has(Bug::EntitiesUncounted) {
+            0
+        } else {
+            memory.entities.len() as u64
         };
         Ok(Stats {
             records,

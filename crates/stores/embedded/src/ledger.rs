@@ -258,10 +258,9 @@ impl Ledger {
             Before::Absent | Before::Finished(..) => None,
         };
         let is_leased = matches!(record.state, State::Claimed { .. } | State::Started { .. });
-        let is_known =
-            |kept: &Box<Kept>| kept.has_foreign_lease && kept.record.claim_id == record.claim_id;
-        let has_foreign_lease =
-            is_leased && (lent == Some(record.claim_id) || known.is_some_and(is_known));
+        let is_known = known
+            .is_some_and(|kept| kept.has_foreign_lease && kept.record.claim_id == record.claim_id);
+        let has_foreign_lease = is_leased && (is_known || lent == Some(record.claim_id));
         let (stored, operation) = if is_durable {
             let stored = self.append_record(address.identity, &record, has_foreign_lease);
             (Some(stored), operation.detached())

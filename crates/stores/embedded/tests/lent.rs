@@ -74,14 +74,14 @@ async fn a_lease_of_another_process_outlives_the_one_that_gave_it() -> Result<()
         None,
         "whoever had it is gone"
     );
-    let left = site.busy_for(&*store, &request("verb", 4)).await?;
-    assert_eq!(left, Some(LEASE), "whoever has it may be at work");
+    let wait = site.busy_for(&*store, &request("verb", 4)).await?;
+    assert_eq!(wait, Some(LEASE), "whoever has it may be at work");
     // Reopened once more, before it is over.
     drop(store);
     site.clock.advance(Duration::from_secs(4));
     let store = site.open()?;
-    let left = site.busy_for(&*store, &request("verb", 4)).await?;
-    assert_eq!(left, Some(Duration::from_secs(6)));
+    let wait = site.busy_for(&*store, &request("verb", 4)).await?;
+    assert_eq!(wait, Some(Duration::from_secs(6)));
     // It reports to whoever has the store open by then.
     let settlement = Settlement {
         operation: request("verb", 1).operation,
@@ -130,8 +130,8 @@ async fn a_renewal_of_it_is_durable() -> Result<()> {
     assert!(matches!(renewed[..], [Renewed::Until(_)]), "{renewed:?}");
     drop(lent);
     let store = site.open()?;
-    let left = site.busy_for(&*store, &request("verb", 2)).await?;
-    assert_eq!(left, Some(LEASE));
+    let wait = site.busy_for(&*store, &request("verb", 2)).await?;
+    assert_eq!(wait, Some(LEASE));
     Ok(())
 }
 
@@ -160,9 +160,9 @@ async fn its_entity_is_held_as_long_and_a_started_claim_keeps_it() -> Result<()>
     assert!(matches!(started[..], [Settled::Now(_)]), "{started:?}");
     drop(lent);
     let store = site.open()?;
-    let left = site.busy_for(&*store, &request("verb", 2)).await?;
-    assert_eq!(left, Some(LEASE), "the key");
-    let left = site.busy_for(&*store, &gated("other", 3, 2)).await?;
-    assert_eq!(left, Some(LEASE), "the entity");
+    let wait = site.busy_for(&*store, &request("verb", 2)).await?;
+    assert_eq!(wait, Some(LEASE), "the key");
+    let wait = site.busy_for(&*store, &gated("other", 3, 2)).await?;
+    assert_eq!(wait, Some(LEASE), "the entity");
     Ok(())
 }
