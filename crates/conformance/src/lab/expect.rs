@@ -54,7 +54,7 @@ impl<S: Subject> Lab<S> {
     /// Claims, and expects the key to belong to another request.
     pub async fn conflicts(&self, request: &ClaimRequest) -> Duplicate {
         match self.claim(request).await {
-            Admission::Conflict { duplicate } => duplicate,
+            Admission::Conflict { duplicate, .. } => duplicate,
             other => panic!(
                 "{} should be a conflict, got {other:?}",
                 request.operation.key

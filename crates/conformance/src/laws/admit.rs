@@ -119,7 +119,8 @@ pub async fn a_key_twice_in_a_batch_is_admitted_once<S: CheckpointSubject>(lab: 
         matches!(
             answers[2],
             Admission::Conflict {
-                duplicate: Duplicate::Republish
+                duplicate: Duplicate::Republish,
+                ..
             }
         ),
         "{answers:?}"
