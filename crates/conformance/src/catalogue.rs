@@ -202,6 +202,16 @@ macro_rules! __each_store_law {
                 LawId::ListComplete => counts_agree_with_the_lists;
                 LawId::ListComplete => refused_claims_are_not_counted;
             }
+            members {
+                LawId::MembersKept => a_claim_keeps_its_members;
+                LawId::MembersKept => members_of_any_length_are_kept;
+                LawId::MembersKept => members_stay_whatever_happens;
+                LawId::MembersKept => a_conflict_hands_out_the_first_members;
+                LawId::MembersKept => absent_members_stay_absent;
+                LawId::MembersKept => members_alone_are_not_kept;
+                LawId::MembersKept => a_batch_keeps_the_members_of_each;
+                LawId::MembersKept => members_are_forgotten_with_their_record;
+            }
             operate {
                 LawId::Resolved => every_order_about_an_absent_key_is_refused;
                 LawId::Resolved => a_doubt_resolved_as_applied_is_completed;

@@ -85,6 +85,12 @@ bugs! {
     FingerprintsIgnored ignored_fingerprints_are_caught Reuse,
     /// Fingerprints of two schemes are compared.
     SchemesCompared compared_schemes_are_caught Incomparable,
+    /// A conflict says nothing of the first request.
+    MembersUntold untold_members_are_caught MembersKept,
+    /// A settlement drops the members.
+    MembersDropped dropped_members_are_caught MembersKept,
+    /// A later claim replaces the members of the first request.
+    MembersReplaced replaced_members_are_caught MembersKept,
     /// How a duplicate came about is not said.
     DuplicatesUnnamed unnamed_duplicates_are_caught SameOutcome,
     /// Long outcomes are cut.

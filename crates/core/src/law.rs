@@ -52,6 +52,8 @@ laws! {
     Reuse = "FPR-1",
     /// Fingerprints of different schemes, or none, are never a conflict.
     Incomparable = "FPR-2",
+    /// The members of the first request are kept with its fingerprint and handed out with every conflict.
+    MembersKept = "FPR-3",
     /// A finished record is kept at least its window.
     KeptInWindow = "WIN-1",
     /// A message without a record and older than the window less its margin is too old, never new.

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use crate::attempt::PastAttempt;
 use crate::claim::{ClaimId, FencingToken};
 use crate::entity::VersionGate;
-use crate::fingerprint::Fingerprint;
+use crate::fingerprint::{Fingerprint, Members};
 use crate::outcome::Outcome;
 use crate::time::Timestamp;
 use crate::window::Window;
@@ -133,6 +133,8 @@ pub struct Record {
     pub state: State,
     /// Digest of the request that first claimed the key.
     pub fingerprint: Option<Fingerprint>,
+    /// The members of that request, where they were kept.
+    pub members: Option<Members>,
     /// Transport id of the message that first claimed the key.
     pub transport: Option<Bytes>,
     /// The latest claim.

@@ -26,6 +26,7 @@ macro_rules! __each_durable_law {
             survival {
                 LawId::Durable => possible_repeats_survive;
                 LawId::Durable => a_fingerprint_survives;
+                LawId::MembersKept => members_survive;
                 LawId::Durable => a_version_survives;
                 LawId::TokensRise => tokens_rise_over_reopening;
                 LawId::TokensRise => tokens_of_unmarked_claims_do_not_come_back;
@@ -167,6 +168,7 @@ macro_rules! __each_transfer_law {
                 LawId::Transferred => records_move_as_they_are;
                 LawId::Transferred => outcomes_move;
                 LawId::Transferred => a_reused_key_conflicts_at_the_copy;
+                LawId::MembersKept => members_are_moved;
                 LawId::Transferred => a_live_claim_moves;
                 LawId::Transferred => a_backoff_moves;
                 LawId::Transferred => the_dead_and_the_doubtful_move;

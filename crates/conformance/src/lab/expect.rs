@@ -53,7 +53,7 @@ impl Lab {
     /// Claims, and expects the key to belong to another request.
     pub async fn conflicts(&self, request: &ClaimRequest) -> Duplicate {
         match self.claim(request).await {
-            Admission::Conflict { duplicate } => duplicate,
+            Admission::Conflict { duplicate, .. } => duplicate,
             other => panic!(
                 "{} should be a conflict, got {other:?}",
                 request.operation.key

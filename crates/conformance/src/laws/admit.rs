@@ -118,7 +118,8 @@ pub async fn a_key_twice_in_a_batch_is_admitted_once(lab: Lab) {
         matches!(
             answers[2],
             Admission::Conflict {
-                duplicate: Duplicate::Republish
+                duplicate: Duplicate::Republish,
+                ..
             }
         ),
         "{answers:?}"

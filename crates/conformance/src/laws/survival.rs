@@ -8,6 +8,7 @@ use semel_core::port::store::ListQuery;
 use semel_core::{AttemptEnd, ClaimRequest, Fingerprint, Parked, Recovery, StateKind, Timestamp};
 
 use crate::lab::{Lab, gate, scope, text_key};
+use crate::laws::members::{first_of, marked, members, printed};
 use crate::steps::{
     complete, complete_for, give_back, outcome, release, release_after, release_unsure,
 };
@@ -44,6 +45,17 @@ pub async fn a_fingerprint_survives(lab: Lab) {
     let lab = lab.reopen().await;
     lab.conflicts(&printed(&lab, 2)).await;
     lab.replays(&printed(&lab, 1), &outcome("done")).await;
+}
+
+/// Members survive the end of the process.
+pub async fn members_survive(lab: Lab) {
+    lab.finish(&printed(&lab, "pay-1", 1, 10), complete("done"))
+        .await;
+    let open = lab.grant(&marked(printed(&lab, "pay-2", 1, 11))).await;
+    let lab = lab.reopen().await;
+    let other = printed(&lab, "pay-1", 2, 99);
+    assert_eq!(first_of(&lab.claim(&other).await), members(10));
+    assert_eq!(lab.record(&open.operation).await.members, members(11));
 }
 
 /// Versions are remembered without their records.

@@ -14,6 +14,7 @@ use super::contents::{every_message, every_outcome, everything, finished};
 use super::export::texts;
 use super::past::ends;
 use crate::lab::{Lab, gate, scope_of};
+use crate::laws::members::{first_of, members, printed};
 use crate::steps::{
     LONG_WINDOW, complete, complete_for, give_back, outcome, release_after, release_unsure,
 };
@@ -70,6 +71,26 @@ pub async fn a_reused_key_conflicts_at_the_copy(lab: Lab) {
     let duplicate = copy.conflicts(&printed(3, "another")).await;
     assert_eq!(duplicate, semel_core::Duplicate::Republish);
     copy.replays(&printed(1, "event"), &outcome("done")).await;
+}
+
+/// Members move with their records.
+pub async fn members_are_moved(lab: Lab) {
+    lab.finish(&printed(&lab, "pay-1", 1, 10), complete("done"))
+        .await;
+    let bare = ClaimRequest {
+        members: None,
+        ..printed(&lab, "pay-2", 1, 10)
+    };
+    let _ = lab.grant(&bare).await;
+    let copy = lab.moved().await;
+    assert_eq!(
+        first_of(&copy.claim(&printed(&copy, "pay-1", 2, 99)).await),
+        members(10)
+    );
+    assert_eq!(
+        first_of(&copy.claim(&printed(&copy, "pay-2", 2, 99)).await),
+        None
+    );
 }
 
 /// A live claim goes on at the copy: busy for others until its lease ends, and its own.

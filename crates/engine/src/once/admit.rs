@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use semel_core::{
-    Admission, Claim, ClaimRequest, ErrorKind, FencingToken, Record, Renewed, StateKind, Store,
-    Timestamp,
+    Admission, Claim, ClaimRequest, Differing, ErrorKind, FencingToken, Record, Renewed, StateKind,
+    Store, Timestamp,
 };
 use tokio::sync::watch;
 use tokio::time::timeout;
@@ -92,14 +92,21 @@ impl<S: Store + Clone> Run<S> {
                 });
                 Ok(Answer::Replayed { outcome, duplicate })
             }
-            Admission::Conflict { duplicate } => {
+            Admission::Conflict { duplicate, first } => {
+                let differing = match &self.readings[index] {
+                    Some(reading) => reading.differing(operation, first.as_ref()),
+                    None => Differing::NoMembers,
+                };
                 observe(&Event::Conflicted {
                     operation,
                     coordinates,
                     duplicate,
+                    differing: &differing,
                 });
-                let operation_id = operation_id();
-                Err(Error::Conflict { operation_id })
+                Err(Error::Conflict {
+                    operation_id: operation_id(),
+                    differing,
+                })
             }
             Admission::Stale { applied } => {
                 observe(&Event::Stale { operation, applied });

@@ -62,6 +62,8 @@ texts! {
     message_undo,
     meta_get,
     meta_lock,
+    migrate_2,
+    migrated_2,
     now,
     others,
     park,

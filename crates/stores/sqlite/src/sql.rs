@@ -9,6 +9,7 @@ macro_rules! texts {
 texts! {
     CREATE = "create",
     MIGRATE_2 = "migrate_2",
+    MIGRATE_3 = "migrate_3",
     BEGIN = "begin",
     COMMIT = "commit",
     ROLLBACK = "rollback",
