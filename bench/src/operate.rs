@@ -2,6 +2,7 @@
 //! orders out, beside the same run alone: as fast as it goes, and at a pace of 50,000 messages/s.
 
 use std::ffi::OsString;
+use std::fmt::Write as _;
 use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -61,7 +62,7 @@ impl Site {
         std::fs::write(site.path("semel.toml"), LOAD)?;
         let mut lines = String::new();
         for number in 0..KEYS {
-            lines.push_str(&format!("{{\"id\":\"doubt-{number}\"}}\n"));
+            writeln!(lines, "{{\"id\":\"doubt-{number}\"}}")?;
         }
         std::fs::write(site.path("doubts"), lines)?;
         let made = site.command(&["run", "doubts.toml"]).output()?;
@@ -105,7 +106,7 @@ impl Site {
             let mut orders = 0;
             for person in at_work {
                 let done = person.join().map_err(|_| "a person panicked")?;
-                orders += done.map_err(|why| Failure::from(why))?;
+                orders += done?;
             }
             if !ended?.success() {
                 return Err(std::fs::read_to_string(self.path("log"))?.into());
