@@ -83,6 +83,8 @@ pub(super) struct Held<S> {
     pub(super) stop: watch::Sender<bool>,
     /// When the lease was asked for that is known to hold.
     pub(super) asked_at: Duration,
+    /// When its effect must have begun, if that hangs on a provider's window.
+    pub(super) begin_by: Option<Duration>,
     /// Tells duplicates in this process when it is over.
     pub(super) presence: Presence<S>,
 }
