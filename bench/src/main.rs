@@ -13,6 +13,7 @@ mod kafka;
 mod keys;
 mod mysql;
 mod nats;
+mod operate;
 mod pairs;
 mod parts;
 mod postgres;
@@ -33,13 +34,14 @@ type Bench = (&'static str, fn() -> Outcome);
 
 fn main() -> ExitCode {
     let wanted: Vec<String> = std::env::args().skip(1).collect();
-    let known: [Bench; 14] = [
+    let known: [Bench; 15] = [
         ("embedded", embedded::rate),
         ("memory", embedded::memory),
         ("sql", sql::rate),
         ("source", parts::source),
         ("jsonl", parts::jsonl),
         ("dedup", dedup::time),
+        ("operate", operate::beside),
         ("postgres", postgres::rate),
         ("redis", redis::rate),
         ("mysql", mysql::rate),

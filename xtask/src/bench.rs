@@ -40,7 +40,15 @@ fn measure(workspace: &Workspace, args: &[&str], servers: Option<&Borrowed>) -> 
 }
 
 /// Benchmarks of the binary.
-const OF_THE_BINARY: [&str; 6] = ["dedup", "sql", "kafka", "kafka-streams", "nats", "rabbitmq"];
+const OF_THE_BINARY: [&str; 7] = [
+    "dedup",
+    "operate",
+    "sql",
+    "kafka",
+    "kafka-streams",
+    "nats",
+    "rabbitmq",
+];
 /// Benchmarks that want servers.
 const ON_SERVERS: [&str; 8] = [
     "postgres",

@@ -2,6 +2,7 @@
 
 mod proof;
 mod run;
+mod scratch;
 
 use std::num::NonZero;
 use std::process::{Command, ExitStatus};
@@ -9,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use crate::ahead::Ahead;
 use crate::failure::{Failure, Result};
-use crate::release::{CLI, SERVERS, TORTURE};
+use crate::release::{KAFKA, SERVERS, TORTURE};
 use crate::services::Borrowed;
 use crate::tally::{Failed, Tail, Tally};
 use crate::workspace::Workspace;
@@ -86,17 +87,11 @@ fn checks(workspace: &Workspace) -> Vec<Step> {
             lints(workspace, &["--workspace", "--all-targets", SERVERS])
         }),
         // The binary as people get it, and without any server.
-        step("default", || lints(workspace, &["--package", CLI])),
+        step("default", || lints(workspace, &variant(&[]))),
         step("bare", || {
-            lints(workspace, &["--package", CLI, "--no-default-features"])
+            lints(workspace, &variant(&["--no-default-features"]))
         }),
-        step("docs", || {
-            // With the features of the lints: librdkafka without TLS would be compiled for this alone.
-            let all = ["--workspace", "--exclude", "bench", SERVERS];
-            let mut doc = workspace.cargo(["doc", "--no-deps"].iter().chain(&all).copied());
-            doc.env("RUSTDOCFLAGS", "--deny warnings");
-            plain(doc)
-        }),
+        step("docs", || plain(docs(workspace))),
         step("tidy", || match tidy::run(workspace) {
             Ok(summary) => Report::passed(0, summary),
             Err(failure) => Report::failed(failure.to_string()),
@@ -108,6 +103,34 @@ fn lints(workspace: &Workspace, what: &[&str]) -> Report {
     let strict = ["--", "--deny", "warnings"];
     let args = ["clippy"].iter().chain(what).chain(&strict);
     plain(workspace.cargo(args.copied()))
+}
+
+/// The binary with these features. Beside the other packages, and with a test of one, whatever it depends on has the
+/// features that the lints before have, and is there: alone it would have half of it checked once more.
+fn variant<'a>(features: &[&'a str]) -> Vec<&'a str> {
+    let mut args = vec!["--workspace", "--lib", "--bins", "--test", "planted", KAFKA];
+    args.extend(features);
+    args
+}
+
+/// The documentation of all but `bench`. With an example, since what is compiled for one has the features of the
+/// lints, which have tests and examples: without, lapin, sqlx and more would be compiled for this alone. Binaries
+/// by name: that of the CLI has the one of the library.
+fn docs(workspace: &Workspace) -> Command {
+    let all = [
+        "doc",
+        "--no-deps",
+        "--workspace",
+        "--exclude",
+        "bench",
+        SERVERS,
+    ];
+    let which = ["--lib", "--example", "first"];
+    let binaries = ["proof", "semel-examples", "xtask"].map(|name| ["--bin", name]);
+    let args = all.iter().chain(&which).chain(binaries.iter().flatten());
+    let mut doc = workspace.cargo(args.copied());
+    doc.env("RUSTDOCFLAGS", "--deny warnings");
+    doc
 }
 
 /// Begins the release builds, which share no lock with a build for tests; one waits for the other.

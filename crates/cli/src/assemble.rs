@@ -16,7 +16,7 @@ use semel_core::port::transactional::{AnyTransactionalStore, Statements};
 use semel_core::port::transfer::AnyTransferStore;
 use semel_core::{AnyStore, Certainty, Clock, Code, Error, ErrorKind, Result, Store};
 use semel_engine::system::SystemClock;
-use semel_store_embedded::{EmbeddedStore, Inspector};
+use semel_store_embedded::{EmbeddedStore, Inspector, LentStore};
 use semel_store_memory::MemoryStore;
 use semel_store_sqlite::SqliteStore;
 use semel_worker::control;
@@ -52,6 +52,7 @@ pub(crate) async fn store(
                 checkpoints: Some(AnyCheckpointStore::new(store)),
                 transactions: None,
                 transfer: None,
+                lent: None,
             })
         }
         StoreUrl::Embedded(path) => {
@@ -61,6 +62,7 @@ pub(crate) async fn store(
                 store: AnyStore::new(Arc::clone(&store)),
                 checkpoints: Some(AnyCheckpointStore::new(Arc::clone(&store))),
                 transactions: None,
+                lent: Some(AnyStore::new(LentStore::new(Arc::clone(&store)))),
                 transfer: Some(AnyTransferStore::new(store)),
             })
         }
@@ -72,6 +74,7 @@ pub(crate) async fn store(
                 checkpoints: Some(AnyCheckpointStore::new(Arc::clone(&store))),
                 transactions: Some(AnyTransactionalStore::new(Arc::clone(&store))),
                 transfer: Some(AnyTransferStore::new(store)),
+                lent: None,
             })
         }
         StoreUrl::Server(url) => {
@@ -177,6 +180,7 @@ async fn of_its_worker(path: &Path, error: Error) -> Result<Operated> {
             checkpoints: None,
             transactions: None,
             transfer: None,
+            lent: None,
         }),
         beside: None,
         worker,

@@ -9,7 +9,7 @@ mod server;
 
 pub(crate) use aside::Counts;
 pub(crate) use health::Health;
-pub(crate) use probe::{probe_store, probe_target};
+pub(crate) use probe::{Target, probe_store, probe_target};
 pub(crate) use server::serve;
 
 use std::collections::BTreeMap;

@@ -10,8 +10,8 @@ mod ports;
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __each_store_law {
-    ($expand:ident $subject:ident) => {
-        $crate::$expand! { $subject
+    ($expand:ident $($port:ident)?) => {
+        $crate::$expand! { $($port)?
             attempts {
                 LawId::AttemptsCapped => the_last_failed_attempt_is_dead;
                 LawId::AttemptsCapped => a_cap_of_one_is_dead_after_one_failure;
@@ -202,6 +202,16 @@ macro_rules! __each_store_law {
                 LawId::ListComplete => counts_agree_with_the_lists;
                 LawId::ListComplete => refused_claims_are_not_counted;
             }
+            members {
+                LawId::MembersKept => a_claim_keeps_its_members;
+                LawId::MembersKept => members_of_any_length_are_kept;
+                LawId::MembersKept => members_stay_whatever_happens;
+                LawId::MembersKept => a_conflict_hands_out_the_first_members;
+                LawId::MembersKept => absent_members_stay_absent;
+                LawId::MembersKept => members_alone_are_not_kept;
+                LawId::MembersKept => a_batch_keeps_the_members_of_each;
+                LawId::MembersKept => members_are_forgotten_with_their_record;
+            }
             operate {
                 LawId::Resolved => every_order_about_an_absent_key_is_refused;
                 LawId::Resolved => a_doubt_resolved_as_applied_is_completed;
@@ -304,6 +314,7 @@ macro_rules! __each_store_law {
                 LawId::VersionGate => versions_use_all_64_bits;
                 LawId::VersionGate => entities_are_told_apart;
                 LawId::VersionGate => an_entity_belongs_to_its_scope;
+                LawId::ListComplete => entities_are_counted_once_each_and_for_good;
                 LawId::OneClaimPerEntity => an_entity_is_busy_while_one_claim_works_on_it;
                 LawId::OneClaimPerEntity => a_settled_claim_frees_its_entity;
                 LawId::OneClaimPerEntity => a_doubt_frees_its_entity;

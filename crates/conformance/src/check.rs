@@ -1,29 +1,27 @@
 //! Runs one case and says which law it broke.
 
 use std::any::Any;
-use std::future::Future;
-use std::pin::Pin;
 
 use semel_core::LawId;
 
+use crate::backend::{Backend, Boxed, Ports};
+use crate::cases;
 use crate::lab::Lab;
 use crate::subject::{CheckpointSubject, Subject, TransferSubject};
 
-/// Runs `case` on a fresh instance of `S`.
+/// Runs `case` on a fresh instance of `backend`.
 ///
 /// # Panics
 ///
 /// With the id and the sentence of `law` when the case fails.
-pub fn check<S, F>(law: LawId, case: impl FnOnce(Lab<S>) -> F + Send + 'static)
-where
-    S: Subject,
-    F: Future<Output = ()> + Send + 'static,
-{
-    run(law, Box::pin(async move { case(Lab::open().await).await }));
+pub(crate) fn check(law: LawId, backend: &Backend, case: fn(Lab) -> Boxed<'static, ()>) {
+    let backend = backend.clone();
+    let case = async move { case(Lab::open(&backend).await).await };
+    run(law, Box::pin(case));
 }
 
 /// One case of the laws of the store port.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Case {
     /// The file of the case: `claim`, `outcome`.
     pub topic: &'static str,
@@ -31,27 +29,53 @@ pub struct Case {
     pub name: &'static str,
     /// The law that it proves.
     pub law: LawId,
-    /// Runs it, and panics when the law is broken.
-    pub run: fn(),
+    check: fn(&Backend),
+    backend: Backend,
+}
+
+/// One of a catalogue.
+pub(crate) fn case(
+    (topic, name, law): (&'static str, &'static str, LawId),
+    check: fn(&Backend),
+    backend: &Backend,
+) -> Case {
+    Case {
+        topic,
+        name,
+        law,
+        check,
+        backend: backend.clone(),
+    }
+}
+
+impl Case {
+    /// Runs it.
+    ///
+    /// # Panics
+    ///
+    /// When the law is broken.
+    pub fn run(&self) {
+        (self.check)(&self.backend);
+    }
 }
 
 /// Every case of the laws of the store port, for whoever runs them other than by `store_laws!`.
 pub fn store_cases<S: Subject>() -> Vec<Case> {
-    crate::__each_store_law!(__cases S)
+    cases::store::all(&Ports::<S>::new().erase())
 }
 
 /// Every case of the laws of the checkpoint port; see [`store_cases`].
 pub fn checkpoint_cases<S: CheckpointSubject>() -> Vec<Case> {
-    crate::__each_checkpoint_law!(__cases S)
+    cases::checkpoint::all(&Ports::<S>::new().checkpoint().erase())
 }
 
 /// Every case of the laws of the transfer port; see [`store_cases`].
 pub fn transfer_cases<S: TransferSubject>() -> Vec<Case> {
-    crate::__each_transfer_law!(__cases S)
+    cases::transfer::all(&Ports::<S>::new().transfer().erase())
 }
 
-/// Not generic, so that a runtime is compiled once and not once per case.
-pub(crate) fn run(law: LawId, case: Pin<Box<dyn Future<Output = ()> + Send>>) {
+/// Runs one future to its end, and says of a panic which law it broke.
+pub(crate) fn run(law: LawId, case: Boxed<'static, ()>) {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .enable_all()

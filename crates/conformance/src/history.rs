@@ -15,11 +15,9 @@ mod sequence;
 mod spec;
 mod trail;
 
-use std::future::Future;
-use std::pin::Pin;
-
 use semel_core::LawId;
 
+use crate::backend::{AnySubject, Backend, Boxed, Ports};
 use crate::subject::{Subject, TransferSubject};
 
 /// Races on empty instances of `S`, one per seed from `first`; the first one that is broken.
@@ -28,15 +26,7 @@ use crate::subject::{Subject, TransferSubject};
 ///
 /// The seed, the law, and the shortest part of the history that no order explains.
 pub async fn race<S: Subject>(first: u64, count: u64) -> Result<(), Broken> {
-    let mut last: Option<S> = None;
-    for seed in first..first + count {
-        let subject = match last.take() {
-            None => S::open().await,
-            Some(last) => last.renew().await,
-        };
-        last = Some(race::run(subject, seed).await?);
-    }
-    Ok(())
+    races(Ports::<S>::new().erase(), first, count).await
 }
 
 /// Sequences on fresh instances of `S`, one per seed from `first`; the first one that is broken.
@@ -45,11 +35,7 @@ pub async fn race<S: Subject>(first: u64, count: u64) -> Result<(), Broken> {
 ///
 /// The seed and the shortest sequence that was found to be answered otherwise than by `decide`.
 pub async fn sequence<S: Subject>(first: u64, count: u64) -> Result<(), Broken> {
-    let has_clock = sequence::has_clock::<S>().await;
-    for seed in first..first + count {
-        sequence::run::<S>(seed, has_clock).await?;
-    }
-    Ok(())
+    sequences(Ports::<S>::new().erase(), first, count, false).await
 }
 
 /// Sequences that move, now and then, to a fresh instance of `S`; the first one that is broken.
@@ -58,12 +44,35 @@ pub async fn sequence<S: Subject>(first: u64, count: u64) -> Result<(), Broken> 
 ///
 /// As [`sequence`].
 pub async fn moving<S: TransferSubject>(first: u64, count: u64) -> Result<(), Broken> {
-    let has_clock = sequence::has_clock::<S>().await;
-    for seed in first..first + count {
-        sequence::run_moving::<S>(seed, has_clock).await?;
-    }
-    Ok(())
+    sequences(Ports::<S>::new().transfer().erase(), first, count, true).await
 }
+
+/// A boxed future of no parameter, which is compiled in this crate, as those below are.
+fn races(backend: Backend, first: u64, count: u64) -> Histories {
+    Box::pin(async move {
+        let mut last: Option<AnySubject> = None;
+        for seed in first..first + count {
+            let subject = match last.take() {
+                None => backend.open().await,
+                Some(last) => last.renew().await,
+            };
+            last = Some(race::run(subject, seed).await?);
+        }
+        Ok(())
+    })
+}
+
+fn sequences(backend: Backend, first: u64, count: u64, moves: bool) -> Histories {
+    Box::pin(async move {
+        let has_clock = backend.open().await.clock().is_some();
+        for seed in first..first + count {
+            sequence::run(&backend, seed, has_clock, moves).await?;
+        }
+        Ok(())
+    })
+}
+
+type Histories = Boxed<'static, Result<(), Broken>>;
 
 /// A history that breaks a law.
 #[derive(Clone, Debug)]
@@ -84,34 +93,28 @@ impl std::fmt::Display for Broken {
     }
 }
 
-/// What `history_laws!` runs: as many races as `S` wants, or the environment.
+/// What `history_laws!` runs: as many races as the backend wants, or the environment.
 #[doc(hidden)]
-pub fn check_races<S: Subject>() {
-    check(
-        LawId::OneClaim,
-        Box::pin(race::<S>(first_seed(), count::<S>())),
-    );
+pub fn check_races(backend: &Backend) {
+    let races = races(backend.clone(), first_seed(), count(backend));
+    check(LawId::OneClaim, races);
 }
 
-/// What `history_laws!` runs: as many sequences as `S` wants, or the environment.
+/// What `history_laws!` runs: as many sequences as the backend wants, or the environment.
 #[doc(hidden)]
-pub fn check_sequences<S: Subject>() {
-    check(
-        LawId::StaleClaimFenced,
-        Box::pin(sequence::<S>(first_seed(), count::<S>())),
-    );
+pub fn check_sequences(backend: &Backend) {
+    let sequences = sequences(backend.clone(), first_seed(), count(backend), false);
+    check(LawId::StaleClaimFenced, sequences);
 }
 
-/// What `transfer_laws!` runs: as many sequences that move as `S` wants, or the environment.
+/// What `transfer_laws!` runs: as many sequences that move as the backend wants, or the environment.
 #[doc(hidden)]
-pub fn check_moves<S: TransferSubject>() {
-    check(
-        LawId::Transferred,
-        Box::pin(moving::<S>(first_seed(), count::<S>())),
-    );
+pub fn check_moves(backend: &Backend) {
+    let sequences = sequences(backend.clone(), first_seed(), count(backend), true);
+    check(LawId::Transferred, sequences);
 }
 
-fn check(law: LawId, histories: Pin<Box<dyn Future<Output = Result<(), Broken>> + Send>>) {
+fn check(law: LawId, histories: Histories) {
     crate::check::run(
         law,
         Box::pin(async move {
@@ -122,8 +125,8 @@ fn check(law: LawId, histories: Pin<Box<dyn Future<Output = Result<(), Broken>> 
     );
 }
 
-fn count<S: Subject>() -> u64 {
-    number("SEMEL_HISTORIES").unwrap_or(S::HISTORIES)
+fn count(backend: &Backend) -> u64 {
+    number("SEMEL_HISTORIES").unwrap_or(backend.histories())
 }
 
 fn first_seed() -> u64 {

@@ -11,47 +11,47 @@ use std::time::Duration;
 use semel_core::decide::{Directed, Directive, Order};
 use semel_core::port::store::{Stats, Swept};
 use semel_core::{
-    Admission, Claim, ClaimId, ClaimRequest, Key, Note, Operation, Parked, ParkedId, Record,
-    Renewal, Renewed, Scope, Settled, Settlement, StateKind, Step, Store, Timestamp, VersionGate,
-    Window,
+    Admission, AnyStore, Claim, ClaimId, ClaimRequest, Key, Note, Operation, Parked, ParkedId,
+    Record, Renewal, Renewed, Scope, Settled, Settlement, StateKind, Step, Store, Timestamp,
+    VersionGate, Window,
 };
 
 use tokio::task::JoinSet;
 
-use crate::subject::{DurableSubject, Subject};
+use crate::backend::{AnySubject, Backend};
 
 /// A fresh instance of a backend, and what a case asks it.
 #[derive(Debug)]
-pub struct Lab<S> {
-    subject: S,
+pub struct Lab {
+    subject: AnySubject,
 }
 
-impl<S: Subject> Lab<S> {
+impl Lab {
     /// Opens an empty instance.
-    pub async fn open() -> Self {
+    pub async fn open(backend: &Backend) -> Self {
         Self {
-            subject: S::open().await,
+            subject: backend.open().await,
         }
     }
 
     /// The instance.
-    pub const fn subject(&self) -> &S {
+    pub const fn subject(&self) -> &AnySubject {
         &self.subject
     }
 
     /// Its store.
-    pub fn store(&self) -> &S::Store {
+    pub fn store(&self) -> &AnyStore {
         self.subject.store()
     }
 
     /// The lease of cases.
-    pub const fn lease() -> Duration {
-        LEASE.saturating_mul(S::SCALE)
+    pub fn lease(&self) -> Duration {
+        LEASE.saturating_mul(self.subject.scale())
     }
 
     /// The window of cases that see it pass.
-    pub const fn window() -> Window {
-        Window::new(WINDOW.saturating_mul(S::SCALE))
+    pub fn window(&self) -> Window {
+        Window::new(WINDOW.saturating_mul(self.subject.scale()))
     }
 
     /// Runs `task` once per number below `count`, all at the same time, and gives their answers.
@@ -78,20 +78,19 @@ impl<S: Subject> Lab<S> {
 
     /// Lets a lease that was just granted run out.
     pub async fn outlast_lease(&self) {
-        self.advance(Self::lease() * 3 / 2).await;
+        self.advance(self.lease() * 3 / 2).await;
     }
 
     /// Lets the window of a record that was just finished pass, but not its grace.
     pub async fn outlast_window(&self) {
-        self.advance(Self::window().duration() + Self::lease())
-            .await;
+        self.advance(self.window().duration() + self.lease()).await;
     }
 
     /// Lets a record that was just finished for [`Lab::window`] be forgotten.
     pub async fn outlast_grace(&self) {
         let finished = Timestamp::EPOCH;
-        let forgotten = Self::window().forgotten_at(finished).since(finished);
-        self.advance(forgotten + Self::lease()).await;
+        let forgotten = self.window().forgotten_at(finished).since(finished);
+        self.advance(forgotten + self.lease()).await;
     }
 
     /// The time on the store's clock, as a claim of a key that no case uses shows it.
@@ -107,7 +106,7 @@ impl<S: Subject> Lab<S> {
 
     /// A request for `key` by the claimant of this number, with a short lease.
     pub fn request(&self, key: &str, claimant: u128) -> ClaimRequest {
-        let lease = Self::lease();
+        let lease = self.lease();
         ClaimRequest {
             lease,
             ..ClaimRequest::new(scope(), text_key(key), ClaimId::from_u128(claimant))
@@ -245,9 +244,7 @@ impl<S: Subject> Lab<S> {
     pub async fn stats(&self) -> Stats {
         answered(self.store().stats().await, "stats")
     }
-}
 
-impl<S: DurableSubject> Lab<S> {
     /// Closes the instance and opens it again.
     pub async fn reopen(self) -> Self {
         Self {

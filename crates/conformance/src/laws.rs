@@ -17,6 +17,7 @@ pub mod import;
 pub mod lease;
 mod ledger;
 pub mod list;
+pub mod members;
 pub mod operate;
 pub mod outcome;
 mod output;

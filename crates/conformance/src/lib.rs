@@ -1,8 +1,8 @@
 //! The laws of the store ports, as tests that any backend runs.
 //!
 //! A backend describes itself once, as a [`Subject`], and names the macros of the ports that it
-//! offers; each expands to one named test per case, over the bare store, over its erased form and
-//! through a forwarding layer. A failure names the law that is broken.
+//! offers; each expands to one named test per case. The cases are compiled once, in this crate, over the erased
+//! forms of the ports ([`Backend`]), so that a test of a backend is a call. A failure names the law that is broken.
 //!
 //! ```text
 //! struct Memory {
@@ -59,10 +59,14 @@
 //! The macros name the subject as an identifier of the module that they stand in. Not for the
 //! engine's promises over a store: those are the simulation's.
 
+mod backend;
+#[doc(hidden)]
+pub mod cases;
 mod catalogue;
 pub mod certificates;
 mod check;
 mod clock;
+mod counted;
 pub mod history;
 #[expect(
     clippy::missing_panics_doc,
@@ -74,7 +78,6 @@ mod lab;
     reason = "a case panics where its law is broken"
 )]
 pub mod laws;
-mod layer;
 pub mod proxy;
 pub mod redis;
 #[expect(
@@ -90,11 +93,11 @@ pub mod source;
 pub mod steps;
 mod subject;
 
-pub use check::{Case, check, checkpoint_cases, store_cases, transfer_cases};
+pub use backend::{AnySubject, Backend, Boxed, Ports};
+pub use check::{Case, checkpoint_cases, store_cases, transfer_cases};
 pub use clock::TestClock;
+pub use counted::{Counted, Observed};
 pub use lab::Lab;
-pub use layer::counted::{Counted, Observed};
-pub use layer::erased::Erased;
 #[doc(hidden)]
 pub use semel_core::LawId;
 pub use subject::{

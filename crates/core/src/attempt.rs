@@ -34,7 +34,7 @@ pub enum AttemptEnd {
     MaybeApplied,
     /// This attempt surely did not apply the effect, and no other would.
     Failed,
-    /// Given back at shutdown.
+    /// Given back: at a shutdown, or while its pipeline waited for its target.
     GivenBack,
     /// The lease ended without a report.
     Vanished,
@@ -71,8 +71,13 @@ impl fmt::Display for AttemptEnd {
 impl Record {
     /// Adds the latest claim to the past attempts: it ended at `ended_at`. ATT-3.
     pub(crate) fn remember(&mut self, ended_at: Timestamp, end: AttemptEnd, error: Option<&str>) {
-        if self.past.len() >= Self::MAX_PAST {
-            self.past.drain(..=self.past.len() - Self::MAX_PAST);
+        while self.past.len() >= Self::MAX_PAST {
+            // Of two in a row that were given back, the earlier has the least to tell.
+            let is_given_back = |end| end == AttemptEnd::GivenBack;
+            let followers = self.past.iter().skip(1).map(|it| it.end).chain([end]);
+            let mut pairs = self.past.iter().zip(followers);
+            let least = pairs.position(|(it, next)| is_given_back(it.end) && is_given_back(next));
+            self.past.remove(least.unwrap_or_default());
         }
         self.past.push(PastAttempt {
             attempt: self.attempts,

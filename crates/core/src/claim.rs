@@ -8,7 +8,7 @@ use bytes::Bytes;
 
 use crate::entity::VersionGate;
 use crate::error::Error;
-use crate::fingerprint::Fingerprint;
+use crate::fingerprint::{Fingerprint, Members};
 use crate::key::{Key, Scope};
 use crate::operation::Operation;
 use crate::outcome::Outcome;
@@ -162,6 +162,8 @@ pub struct ClaimRequest {
     pub claim_id: ClaimId,
     /// Digest of the request bound to the key; `None` switches the check off.
     pub fingerprint: Option<Fingerprint>,
+    /// The members of that request, kept with its fingerprint and never without one.
+    pub members: Option<Members>,
     /// Identity of the delivery at its broker, to tell a redelivery from a republish.
     pub transport: Option<Bytes>,
     /// When the message was first published; `None` switches the age gate off.
@@ -187,6 +189,7 @@ impl ClaimRequest {
             operation: Operation::new(scope, key),
             claim_id,
             fingerprint: None,
+            members: None,
             transport: None,
             birth: None,
             window: Window::DEFAULT,
@@ -331,6 +334,8 @@ pub enum Admission {
     Conflict {
         /// How this duplicate came about.
         duplicate: Duplicate,
+        /// The members of the request that first claimed the key, where they were kept.
+        first: Option<Members>,
     },
     /// The entity has this version or a later one. Acknowledge; not counted as a duplicate.
     Stale {

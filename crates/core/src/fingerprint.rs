@@ -3,8 +3,12 @@
 //! Not for identity: two messages are the same operation because of their key, never because of
 //! their fingerprint.
 
+mod members;
+mod reading;
 mod selector;
 
+pub use members::{Differing, Members};
+pub use reading::Reading;
 pub use selector::{Fields, FingerprintSelector};
 
 use std::fmt;

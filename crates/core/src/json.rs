@@ -10,6 +10,7 @@ mod pointer;
 mod scan;
 mod text;
 
+pub(crate) use canonical::Span;
 pub use error::{Fault, JsonError};
 pub use pointer::{InvalidPointer, Pointer};
 pub use scan::MAX_DEPTH;
@@ -147,6 +148,16 @@ impl<'d> Node<'d> {
     /// holds a part of it.
     pub fn canonical(self, out: &mut Vec<u8>) -> Result<(), JsonError> {
         canonical::write(self, out)
+    }
+
+    /// As [`canonical`](Self::canonical), and notes where in `out` each member of this object is; nothing
+    /// of any other value.
+    pub(crate) fn canonical_with_members(
+        self,
+        out: &mut Vec<u8>,
+        members: &mut Vec<Span>,
+    ) -> Result<(), JsonError> {
+        canonical::write_with_members(self, out, members)
     }
 
     /// The value of an object's member; none of any other value.

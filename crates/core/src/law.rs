@@ -52,6 +52,8 @@ laws! {
     Reuse = "FPR-1",
     /// Fingerprints of different schemes, or none, are never a conflict.
     Incomparable = "FPR-2",
+    /// The members of the first request are kept with its fingerprint and handed out with every conflict.
+    MembersKept = "FPR-3",
     /// A finished record is kept at least its window.
     KeptInWindow = "WIN-1",
     /// A message without a record and older than the window less its margin is too old, never new.
@@ -76,7 +78,7 @@ laws! {
     AttemptsCapped = "ATT-1",
     /// Busy answers, resumed claims and work given back at shutdown are no attempts.
     BusyIsNoAttempt = "ATT-2",
-    /// Attempts that ended without completing are kept on the record with their end, the latest sixteen.
+    /// Attempts that ended without completing are kept on the record with their end, the latest sixteen; of two in a row that were given back, the earlier goes first.
     PastKept = "ATT-3",
     /// An older or equal version of an entity is stale.
     VersionGate = "VER-1",

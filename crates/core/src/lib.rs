@@ -64,7 +64,7 @@ pub use code::Code;
 pub use decide::{Change, Decision};
 pub use entity::{Entity, EntityRecord, VersionGate};
 pub use error::{Advice, Certainty, Error, ErrorKind, Result};
-pub use fingerprint::Fingerprint;
+pub use fingerprint::{Differing, Fingerprint, Members};
 pub use key::{Key, OpId, Scope, Unusable};
 pub use law::LawId;
 pub use operation::Operation;

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use crate::attempt::PastAttempt;
 use crate::claim::{ClaimId, FencingToken};
 use crate::entity::VersionGate;
-use crate::fingerprint::Fingerprint;
+use crate::fingerprint::{Fingerprint, Members};
 use crate::outcome::Outcome;
 use crate::time::Timestamp;
 use crate::window::Window;
@@ -133,6 +133,8 @@ pub struct Record {
     pub state: State,
     /// Digest of the request that first claimed the key.
     pub fingerprint: Option<Fingerprint>,
+    /// The members of that request, where they were kept.
+    pub members: Option<Members>,
     /// Transport id of the message that first claimed the key.
     pub transport: Option<Bytes>,
     /// The latest claim.
@@ -150,7 +152,7 @@ pub struct Record {
     /// An earlier attempt may have applied the effect; this is what its class does about it.
     pub doubt: Option<Recovery>,
     /// Attempts that ended without completing the operation, the latest [`Record::MAX_PAST`], oldest
-    /// first. ATT-3.
+    /// first; where there are more, of two in a row that were given back the earlier goes. ATT-3.
     pub past: Vec<PastAttempt>,
     /// When the key was first claimed.
     pub created_at: Timestamp,

@@ -5,7 +5,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use semel_core::port::source::DeliveryId;
 use semel_core::{
-    ByteString, Code, Duplicate, Error, FencingToken, Grant, Operation, StateKind, Unusable,
+    ByteString, Code, Differing, Duplicate, Error, FencingToken, Grant, Operation, StateKind,
+    Unusable,
 };
 
 use crate::summary::Fate;
@@ -48,6 +49,8 @@ pub enum Event<'a> {
         coordinates: &'a str,
         /// How it came about.
         duplicate: Duplicate,
+        /// The members in which the message differs from the first one under its key.
+        differing: &'a Differing,
     },
     /// The entity has this version or a later one. Acknowledged next; no duplicate.
     Stale {

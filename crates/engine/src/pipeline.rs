@@ -14,8 +14,8 @@ use semel_core::port::source::{Delivery, DeliveryId};
 use semel_core::port::transactional::{Backoff, Value};
 use semel_core::select::{Message, Selected, Selector, View};
 use semel_core::{
-    ByteString, ClaimId, ClaimRequest, Error, ErrorKind, Operation, Parked, Scope, Start,
-    Timestamp, Unusable, VersionGate, Window,
+    ByteString, ClaimId, ClaimRequest, Differing, Error, ErrorKind, Members, Operation, Parked,
+    Scope, Start, Timestamp, Unusable, VersionGate, Window,
 };
 
 use crate::consumer::LaneId;
@@ -276,6 +276,20 @@ impl Pipeline {
         }
     }
 
+    /// Compares a message that is in conflict with the first one under its key, of which `first` was kept.
+    pub fn differing(&self, incoming: &Incoming, first: Option<&Members>) -> Differing {
+        let view = View::new(Message {
+            payload: &incoming.payload,
+            headers: &incoming.headers,
+            coordinates: &incoming.coordinates,
+        });
+        match self.fingerprint.read(&view) {
+            Ok(Some(reading)) => reading.differing(&incoming.request.operation, first),
+            // It was readable before.
+            Ok(None) | Err(_) => Differing::NoMembers,
+        }
+    }
+
     fn read_view(
         &self,
         view: &View<'_>,
@@ -303,10 +317,14 @@ impl Pipeline {
             (None, Some(birth)) => Some(Timestamp::from_millis(birth::of(view, birth)?)),
             (None, None) => None,
         };
+        let operation = Operation::new(scratch.scope.clone(), key);
+        let reading = self.fingerprint.read(view)?;
+        let members = reading.as_ref().and_then(|it| it.members(&operation));
         let request = ClaimRequest {
-            operation: Operation::new(scratch.scope.clone(), key),
+            operation,
             claim_id,
-            fingerprint: self.fingerprint.fingerprint(view)?,
+            fingerprint: reading.map(|it| it.fingerprint()),
+            members,
             transport: Some(self.transport(view, delivery)?),
             birth,
             window: self.window,

@@ -28,4 +28,4 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
 // prints:
 // 100: ok, replay: false
 // 100: ok, replay: true
-// 900: the key was used with another request [fingerprint-conflict]
+// 900: the key was used with another request: json:/cents differs [fingerprint-conflict]

@@ -16,6 +16,7 @@ use semel_core::{Note, Parked, Result, StateKind, Timestamp, Unusable};
 use semel_engine::pipeline::Pipeline;
 use semel_engine::summary::Summary;
 
+use crate::effect::exec;
 use crate::run::{Run, Stores, run};
 use crate::settings::EffectSettings;
 use parked::ParkedSource;
@@ -94,7 +95,8 @@ pub struct Tally {
 
 /// Runs parked messages again, through `pipeline` and `effect` as they are configured now, with the
 /// same headers and coordinates and without the age gate. A dead operation is requeued first, and
-/// one in doubt retried, with the note.
+/// one in doubt retried, with the note. Failures do not make it pause, however many are alike: each
+/// message comes to rest, and the report says where.
 ///
 /// # Guarantee   that of the effect's class; a message is dropped only after the store answered
 /// that its operation is completed, or keeps it under another reason
@@ -103,14 +105,19 @@ pub struct Tally {
 ///
 /// # Errors
 ///
-/// Those of [`run`].
+/// Those of [`run`]; `Unavailable` with code `target-unavailable`: the program of the effect is not there.
 pub async fn replay(
-    pipeline: Pipeline,
+    mut pipeline: Pipeline,
     effect: EffectSettings,
     stores: Stores,
     mut around: Run,
     job: Job,
 ) -> Result<Report> {
+    if let Some(program) = effect.program() {
+        exec::look(program)?;
+    }
+    // These failed before. A pause would keep whoever asked waiting for ever, with nothing told.
+    pipeline.pause_after = 0;
     let pipeline = Assessor::prepared(pipeline, &effect);
     let assessor = Assessor::new(pipeline.clone(), &effect, job.kind);
     let fates = Arc::new(Fates::beside(around.surroundings.observer));

@@ -35,6 +35,8 @@ pub struct Stores {
     pub transactions: Option<AnyTransactionalStore>,
     /// The same store, to move its contents; none of a layer over it.
     pub transfer: Option<AnyTransferStore>,
+    /// The same store for claimants in other processes, where only this one can open it.
+    pub lent: Option<AnyStore>,
 }
 
 impl Stores {
@@ -63,8 +65,8 @@ pub struct Run {
     pub dead_letters: Option<Arc<dyn Target>>,
 }
 
-/// Runs `pipeline` until `source` ends or a stop is asked for. While the store is away, its messages
-/// wait.
+/// Runs `pipeline` until `source` ends or a stop is asked for. While the store is away, or the program of
+/// the effect is not there, its messages wait.
 ///
 /// # Errors
 ///
@@ -132,13 +134,12 @@ pub async fn run_with(
                 .await
         }
         EffectSettings::Exec(settings, _) => {
-            let effect = ExecEffect::new(settings)?;
-            effect.check()?;
-            consumer.run_each(Arc::new(effect), class).await
+            consumer
+                .run_each(Arc::new(ExecEffect::new(settings)?), class)
+                .await
         }
         EffectSettings::Jsonl(settings, _) => {
             let effect = Arc::new(JsonlEffect::new(settings)?);
-            effect.check()?;
             let summary = consumer.run_each(Arc::clone(&effect), class).await;
             effect.close().await;
             summary
@@ -185,7 +186,6 @@ pub async fn run_streamed(
             .await;
     };
     let transform = Arc::new(JsonlEffect::new(settings)?);
-    transform.check()?;
     let summary = consumer.run_streamed(streamed, Some(Arc::clone(&transform)));
     let summary = summary.await;
     transform.close().await;

@@ -81,6 +81,21 @@ impl EffectSettings {
             Self::Streamed(_) => Class::Streamed,
         }
     }
+
+    /// The program that the effect starts, as it is named in the settings.
+    pub fn program(&self) -> Option<&str> {
+        let command = match self {
+            Self::Exec(settings, _) => &settings.command,
+            Self::Jsonl(settings, _) => &settings.command,
+            Self::Streamed(settings) => &settings.transform.as_ref()?.command,
+            Self::Sql(_)
+            | Self::File { .. }
+            | Self::Http(..)
+            | Self::Stdout(_)
+            | Self::Publish(_) => return None,
+        };
+        command.first().map(String::as_str)
+    }
 }
 
 /// What stays of a provider's window when a margin for clocks and queues is taken off: an eighth,

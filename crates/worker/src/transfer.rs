@@ -23,8 +23,8 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
-/// The version of the format that is written, and the only one that is read.
-pub const VERSION: u32 = 1;
+/// The version of the format that is written, and the latest that is read.
+pub const VERSION: u32 = 2;
 
 /// What the first line of an export says.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -147,8 +147,8 @@ async fn a_command_that_cannot_be_started_applied_nothing() {
     let path = file.path().to_str().expect("a path");
     for (program, cause) in [
         ("/nonexistent/charge", "there is no such file"),
-        ("semel-nonexistent", "there is no such file"),
-        (path, "permission denied"),
+        ("semel-nonexistent", "it is in no folder of PATH"),
+        (path, "it is not an executable file"),
     ] {
         let effect = effect(&[program]);
         let error = format!("cannot start {program}: {cause}").into();

@@ -84,6 +84,7 @@ impl Rec {
                 },
             },
             fingerprint: Some(fingerprint(self.other_request)),
+            members: None,
             transport: None,
             claim_id: claim_id(self.claim),
             token: FencingToken::new(self.token.into()),

@@ -52,6 +52,7 @@ impl Protocol {
             operation: self.operations[at].clone(),
             claim_id: claim_id(claim),
             fingerprint: Some(fingerprint(post.other_request)),
+            members: None,
             transport: None,
             birth: setup.age_gate.then(|| instant(0)),
             window: window(setup),

@@ -50,13 +50,20 @@ impl Suite {
     /// What cargo is to build; one binary for all tiers.
     fn args(self) -> Vec<&'static str> {
         match self {
-            Self::Library(package) => vec!["test", "--no-run", "--package", package, "--lib"],
-            Self::Tests(package, name) => {
-                vec!["test", "--no-run", "--package", package, "--test", name]
-            }
+            Self::Library(package) => of_package(package, &["--lib"]),
+            Self::Tests(package, name) => of_package(package, &["--test", name]),
             Self::Tier(_) => vec!["build", "--release", "--package", "proof"],
         }
     }
+}
+
+/// Tests of a package, with the features that every test of a merge has: without the two programs beside it, which
+/// have no such tests, what it depends on from elsewhere would be compiled once more.
+fn of_package(package: &'static str, which: &[&'static str]) -> Vec<&'static str> {
+    let mut args = vec!["test", "--no-run", SERVERS, "--package", package];
+    args.extend(["--package", "semel-cli", "--package", "proof"]);
+    args.extend(which);
+    args
 }
 
 impl fmt::Display for Suite {
@@ -302,6 +309,8 @@ fn told(error: io::Error) -> String {
     error.to_string()
 }
 
+/// As `cargo xtask test` has it.
+const SERVERS: &str = "--features=semel-cli/servers";
 /// Names the bug that a program is to have.
 const PLANTED: &str = "SEMEL_PLANTED";
 /// Tiers that a seed begins.

@@ -44,7 +44,7 @@ pub(crate) fn cut_row() -> Row {
 pub(crate) fn failure_row() -> Row {
     let since = Stopwatch::start();
     let mut row = Row::new("embedded, every file operation fails", "failures");
-    let (points, retried, broken) = fail_everywhere(Planted::Nothing);
+    let (points, retried, broken) = fail_everywhere(Planted::Nothing, 1, usize::MAX);
     row.tried = count(points);
     row.faults
         .insert("failed operation".to_owned(), count(points));
@@ -53,7 +53,7 @@ pub(crate) fn failure_row() -> Row {
     row.lost = count(broken.len());
     row.violations = broken.into_iter().take(ENOUGH).collect();
     for planted in [Planted::NoRenewal, Planted::KeptThoughFailed] {
-        let (_, _, broken) = fail_everywhere(planted);
+        let (_, _, broken) = fail_everywhere(planted, 1, 1);
         let case = format!("detected (control): {planted:?}");
         row.seen.insert(case, count(broken.len()));
     }

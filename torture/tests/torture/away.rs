@@ -22,7 +22,7 @@ fn a_provider_that_is_away_while_workers_are_killed_charges_each_payment_once() 
         ("payments.ndjson", &payments.ndjson),
         ("semel.toml", &config),
     ]);
-    let outages = scaled(1, 5);
+    let outages = scaled(1, 3);
     let lasting = Duration::from_secs(scaled(8, 120));
     let (mut killed, mut idle) = (0, Vec::new());
     let mut run = site.start(&["run", "--output", "json"]);
@@ -33,6 +33,7 @@ fn a_provider_that_is_away_while_workers_are_killed_charges_each_payment_once() 
             provider.charged() >= goes_at
         });
         provider.goes();
+        let gone_at = now();
         let said = site.said();
         for _ in 0..KILLS {
             let moment = moments.between(lasting / 16, lasting / 4);
@@ -43,7 +44,7 @@ fn a_provider_that_is_away_while_workers_are_killed_charges_each_payment_once() 
             site.said_behind(said).contains("[target-away]")
         });
         // Long enough for the waits between two tries to be as long as they ever are.
-        sleep(lasting / 4);
+        sleep(lasting.saturating_sub(gone_at.elapsed()));
         let charged = provider.charged();
         let back_at = provider.comes_back();
         until("it is heard of again", &site, || {
@@ -67,13 +68,13 @@ fn a_provider_that_is_away_while_workers_are_killed_charges_each_payment_once() 
     }
     assert_eq!(charges.len(), payments.distinct.len());
     let longest = idle.iter().max().copied().unwrap_or_default();
-    // The machine has other things to do, too.
-    assert!(longest <= Duration::from_millis(1_500), "idle for {idle:?}");
+    assert!(longest <= Duration::from_secs(1), "idle for {idle:?}");
     assert_eq!(killed, u64::try_from(outages).unwrap_or(0) * KILLS);
     let figures = [
         ("operations", payments.deliveries),
         ("workers killed", killed),
         ("outages of the target", idle.len() as u64),
+        ("each of seconds", lasting.as_secs()),
         ("longest idle behind its return, ms", millis(longest)),
     ];
     tell("file, http, a provider that is away", &figures);

@@ -1,14 +1,12 @@
 //! Full disks and read-only ones: said clearly, nothing half written, and done once there is room.
 
 use std::collections::BTreeSet;
-use std::io::{Read, Write};
-use std::net::{Ipv4Addr, TcpStream};
 use std::thread::sleep;
 use std::time::Duration;
 
 use rusqlite::Connection;
 use rustix::process::Signal;
-use torture::{Disk, Moments, Payment, Payments, Run, Site};
+use torture::{Disk, Moments, Payment, Payments, Run, Site, readiness};
 
 #[test]
 #[ignore = "needs the semel binary: cargo xtask test runs it"]
@@ -66,16 +64,6 @@ fn a_worker_whose_store_is_full_is_not_ready_until_there_is_room() {
         );
         scene.check_output();
     }
-}
-
-/// What a worker answers that is asked whether it is ready.
-fn readiness(port: u16) -> String {
-    let mut answer = String::new();
-    if let Ok(mut stream) = TcpStream::connect((Ipv4Addr::LOCALHOST, port)) {
-        let _ = stream.write_all(b"GET /readyz HTTP/1.1\r\nHost: semel\r\n\r\n");
-        let _ = stream.read_to_string(&mut answer);
-    }
-    answer
 }
 
 #[test]

@@ -10,6 +10,7 @@ use crate::suites::{Load, Suite};
 use crate::tally::{Tail, Tally};
 use crate::workspace::Workspace;
 
+use super::scratch::Scratch;
 use super::{HEAVY, Report, THREADS, TORTURE, processors, succeeded, tested};
 
 /// Builds the test programs; gives back none of them if one does not build.
@@ -46,9 +47,13 @@ pub(super) fn build(workspace: &Workspace) -> (Report, Vec<Suite>) {
 
 /// Runs the suites in lanes, tells the output of each as one piece, and counts over all of them.
 pub(super) fn run(workspace: &Workspace, servers: &Borrowed, suites: Vec<Suite>) -> Report {
+    let scratch = Scratch::new();
     let run = |suite: &Suite| {
         let mut command = suite.command();
         servers.lend(&mut command);
+        if suite.load == Load::Works {
+            scratch.lend(&mut command);
+        }
         process::gather(limited(&command, suite.load))
     };
     counted(workspace, suites, run)

@@ -84,6 +84,7 @@ impl Layer {
                     checkpoints: None,
                     transactions: None,
                     transfer: None,
+                    lent: None,
                 };
                 Ok((stores, Self::Approximate(filter)))
             }

@@ -188,9 +188,9 @@ fn control(
     stores: &Stores,
     bars: &Bars,
 ) -> impl Future<Output = ()> + Send + 'static {
-    let served = match (url, &stores.transfer) {
-        (StoreUrl::Embedded(path), Some(trail)) => {
-            match semel_worker::control::serve(path, stores.store.clone(), trail.clone()) {
+    let served = match (url, &stores.lent, &stores.transfer) {
+        (StoreUrl::Embedded(path), Some(lent), Some(trail)) => {
+            match semel_worker::control::serve(path, lent.clone(), trail.clone()) {
                 Ok(served) => Some(served),
                 Err(error) => {
                     bars.warning(&format!(
@@ -200,8 +200,10 @@ fn control(
                 }
             }
         }
-        (StoreUrl::Embedded(_), None)
-        | (StoreUrl::Memory | StoreUrl::Sqlite(_) | StoreUrl::Server(_), _) => None,
+        (
+            StoreUrl::Embedded(_) | StoreUrl::Memory | StoreUrl::Sqlite(_) | StoreUrl::Server(_),
+            ..,
+        ) => None,
     };
     async move {
         if let Some(served) = served {

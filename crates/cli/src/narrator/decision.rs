@@ -41,6 +41,9 @@ pub(super) struct Decision<'a> {
     possible_repeat: Option<bool>,
     #[serde(skip_serializing_if = "Option::is_none")]
     duplicate: Option<&'static str>,
+    /// The members in which a message differs from the first one under its key.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    differing: Vec<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     state: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -194,11 +197,13 @@ impl<'a> Decision<'a> {
                 operation,
                 coordinates,
                 duplicate,
+                differing,
             } => {
                 self.concerns("conflict", operation);
                 self.duplicates(duplicate);
-                let why = "the key was used with another request";
-                self.quarantined(coordinates, why, "fingerprint-conflict");
+                self.differing = differing.names().collect();
+                let why = format!("the key was used with another request: {differing}");
+                self.quarantined(coordinates, &why, "fingerprint-conflict");
             }
             Event::TooOld {
                 operation,

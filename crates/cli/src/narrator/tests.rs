@@ -61,6 +61,7 @@ fn text_shows_a_key_only_where_somebody_has_to_look() {
             operation: &operation,
             coordinates: "in:1",
             duplicate: Duplicate::Unknown,
+            differing: &semel_core::Differing::NotKept,
         },
         Event::Stale {
             operation: &operation,

@@ -8,8 +8,10 @@ use semel_core::port::store::Store;
 use semel_core::{Code, Error, ErrorKind, Key, Mark, Operation, Result, Scope};
 use semel_engine::event::{Event, Observer};
 use semel_engine::layer::outage::{self, Breaker, Entry};
-use semel_worker::effect::http::{Probe, Settings};
+use semel_worker::effect::exec;
+use semel_worker::effect::http::Probe;
 use semel_worker::run::Stores;
+use semel_worker::settings::EffectSettings;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::health::{Health, KnownOfTarget};
@@ -123,22 +125,54 @@ fn is_outage(error: &Error) -> bool {
     matches!(error.kind(), ErrorKind::Unavailable | ErrorKind::Timeout)
 }
 
-/// Connects to the target of an `http` effect every `every` while nothing is sent, for as long as the future is
-/// polled, and sends nothing.
+/// A target that can be looked for without an effect.
+pub(crate) enum Target {
+    /// A server: connected to, and sent nothing.
+    Server(Box<Probe>),
+    /// A program: looked for, and not started.
+    Program(Box<str>),
+}
+
+impl Target {
+    /// The target of an effect, if it can be looked for.
+    pub(crate) fn of(effect: &EffectSettings) -> Option<Self> {
+        if let EffectSettings::Http(settings, _) = effect {
+            // What is wrong with the settings is met by the effect.
+            return Some(Self::Server(Box::new(Probe::new(settings).ok()?)));
+        }
+        effect.program().map(|it| Self::Program(it.into()))
+    }
+
+    /// Whether looking for it costs nothing.
+    pub(crate) const fn is_here(&self) -> bool {
+        matches!(self, Self::Program(_))
+    }
+
+    async fn look(&self, patience: Duration) -> Result<()> {
+        match self {
+            Self::Server(probe) => probe.connect(patience).await,
+            Self::Program(program) => {
+                exec::look(program).map_err(|error| error.with_code(Code::TargetAway))
+            }
+        }
+    }
+}
+
+/// Looks for a target every `every` while no effect is done, for as long as the future is polled; for a program at
+/// once, too, since it may be misspelt.
 pub(crate) async fn probe_target(
-    settings: Settings,
+    target: Target,
     pipeline: Box<str>,
     health: Arc<Health>,
     observer: Arc<dyn Observer>,
     every: Duration,
 ) {
-    // What is wrong with the settings is met by the effect.
-    let Ok(probe) = Probe::new(&settings) else {
-        return;
-    };
     let mut away_since: Option<Instant> = None;
+    let mut is_first = target.is_here();
     loop {
-        let wait = if away_since.is_some() {
+        let wait = if std::mem::take(&mut is_first) {
+            Duration::ZERO
+        } else if away_since.is_some() {
             every.min(SOON)
         } else {
             every
@@ -151,7 +185,7 @@ pub(crate) async fn probe_target(
                 continue;
             }
             KnownOfTarget::Works => Ok(()),
-            KnownOfTarget::Nothing => probe.connect(every.clamp(SHORTEST, LONGEST)).await,
+            KnownOfTarget::Nothing => target.look(every.clamp(SHORTEST, LONGEST)).await,
         };
         match connected {
             Ok(()) => match away_since.take() {

@@ -270,6 +270,44 @@ fn a_worker_that_was_killed_leaves_a_socket_that_is_in_nobodys_way() {
 }
 
 #[test]
+fn what_a_verb_has_under_way_is_not_taken_over_by_a_worker_that_was_killed_and_started_again() {
+    let site = worked("embedded:data");
+    let config = site.text("semel.toml");
+    let leased = config.replace("key = ", "lease = \"6s\"\nkey = ");
+    site.write("semel.toml", leased);
+    site.write(
+        "handler.sh",
+        "cat >/dev/null; touch \"ran-$SEMEL_KEY\"; case $SEMEL_KEY in dead-*) echo begun >> calls; \
+         until [ -e go ]; do sleep 0.02; done;; esac",
+    );
+    let (mut worker, stdin) = beside(&site);
+    let verb = site.start(&["dead-letters", "replay", "dead-1", "--yes"]);
+    wait_for("its effect", || site.text("calls") == "begun\n");
+    let id = i32::try_from(worker.id()).expect("a number");
+    kill_process(Pid::from_raw(id).expect("a process"), Signal::KILL).expect("a signal");
+    worker.wait().expect("a child");
+    drop(stdin);
+
+    site.write("in", "{\"id\":\"dead-1\"}\n");
+    let arguments = ["run", "--output", "json", "--log", "json"];
+    let mut again = site.start(&[&arguments[..], &["--log-level", "decisions"]].concat());
+    wait_for("a decision about the key", || {
+        let told = again.stderr();
+        told.contains("\"busy\"") || told.contains("\"in_doubt\"")
+    });
+    let told = again.stderr();
+    assert!(!told.contains("\"in_doubt\""), "it is under way: {told}");
+    site.write("go", "");
+    verb.wait()
+        .code(3)
+        .says("the worker that had the store open ended");
+    // Nobody knows what became of it, and that is what is on record when its lease is over.
+    let ended = again.wait().done();
+    ended.summary().is(&[("in_doubt", 1)]);
+    assert_eq!(site.text("calls"), "begun\n", "it was called once");
+}
+
+#[test]
 fn whoever_sends_nonsense_to_the_socket_does_the_worker_no_harm() {
     use std::io::{Read, Write};
     use std::os::unix::net::UnixStream;

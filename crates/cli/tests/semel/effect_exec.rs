@@ -1,6 +1,11 @@
 //! `kind = "exec"`: a command per message. Its own log says how often it was called.
 
-use crate::site::{Site, lines};
+use std::process::Stdio;
+
+use rustix::process::Signal;
+
+use crate::ready::Admin;
+use crate::site::{Running, Site, lines, wait_for};
 
 /// A pipeline whose effect is `sh handler.sh`, with more settings of the effect.
 fn site(handler: &str, effect: &str, input: &str) -> Site {
@@ -159,29 +164,76 @@ fn an_end_that_nobody_saw_is_in_doubt_or_repeated_as_the_class_says() {
     }
 }
 
+/// Answers as `exec` and as `jsonl` have it.
+const EITHER: &str = r#"#!/bin/sh
+if [ "$SEMEL_KEY" ]; then cat >/dev/null; echo "$SEMEL_ATTEMPT" >> attempts; exit; fi
+while read -r line; do
+  echo "$line" | sed 's/.*"attempt":\([0-9]*\).*/\1/' >> attempts
+  echo "$line" | sed 's/{"id":\([0-9]*\).*/{"id":\1,"status":"done"}/'
+done
+"#;
+
 #[test]
-fn a_program_that_is_not_there_stops_the_run_before_anything_begins() {
+fn a_program_that_is_not_there_is_waited_for_and_told_once() {
     for (program, cause) in [
         ("no-such-program", "it is in no folder of PATH"),
         ("./no-such-program", "there is no such file"),
-        ("./in", "it is not an executable file"),
+        ("./handler.sh", "it is not an executable file"),
     ] {
         for protocol in ["", "protocol = \"jsonl\""] {
-            let site = site("", protocol, "{\"id\":\"a\"}\n");
+            let site = site(EITHER, protocol, "{\"id\":\"a\"}\n{\"id\":\"b\"}\n");
+            let admin = Admin::new();
             let config = site
                 .text("semel.toml")
                 .replace("\"sh\", \"handler.sh\"", &format!("\"{program}\""));
-            site.write("semel.toml", config);
-            site.semel(&["run"]).code(3).says(&format!(
-                "error: cannot start {program}: {cause} [target-unavailable]"
-            ));
-            assert_eq!(
-                site.rows("s.db", "select count(*) from semel_records"),
-                ["0"],
-                "nothing began"
-            );
+            site.write("semel.toml", admin.table() + &config);
+            let path = std::env::var("PATH").expect("a PATH");
+            let path = format!("{path}:{}", site.path("").display());
+            let mut command = site.command();
+            command.args(["run", "--output", "json"]).env("PATH", path);
+            let mut running = Running::start(&mut command);
+            let told = format!("cannot start {program}: {cause} [target-away]; trying ");
+            wait_for("a word about it", || running.stderr().contains(&told));
+            wait_for("a worker that is not ready", || {
+                let (is_ready, said) = admin.ready();
+                !is_ready && said["pipelines"]["p"]["state"] == "target-away"
+            });
+            let executable = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+            std::fs::set_permissions(site.path("handler.sh"), executable).expect("a program");
+            if program != "./handler.sh" {
+                let put = site.path("no-such-program");
+                std::fs::rename(site.path("handler.sh"), put).expect("its place");
+            }
+            let ended = running.wait().done();
+            ended.summary().is(&[("applied", 2)]);
+            assert_eq!(site.text("attempts"), "1\n1\n", "{program} {protocol}");
+            let times = |words: &str| ended.stderr.matches(words).count();
+            assert_eq!(times("[target-away]"), 1, "{}", ended.stderr);
+            assert_eq!(times("p: goes on after "), 1, "{}", ended.stderr);
         }
     }
+}
+
+#[test]
+fn a_misspelt_program_is_told_before_there_is_a_message() {
+    let site = site("", "", "");
+    let config = site
+        .text("semel.toml")
+        .replace("kind = \"file\", path = \"in\"", "kind = \"stdin\"")
+        .replace("\"sh\", \"handler.sh\"", "\"./handle\"");
+    site.write("semel.toml", config);
+    let mut command = site.command();
+    let mut running = Running::start(command.arg("run").stdin(Stdio::piped()));
+    let told = "p: the target is away: cannot start ./handle: there is no such file [target-away]";
+    wait_for("a word about it", || running.stderr().contains(told));
+    site.write("handle", "#!/bin/sh\n");
+    let executable = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(site.path("handle"), executable).expect("a program");
+    wait_for("a word about its end", || {
+        running.stderr().contains("p: the target is back after ")
+    });
+    running.signal(Signal::TERM);
+    running.wait().done();
 }
 
 #[test]

@@ -50,6 +50,7 @@ fn a_json_log_has_what_wants_attention_with_key_and_coordinates() {
     assert_eq!(conflict["coordinates"], "in:3");
     assert_eq!(conflict["pipeline"], "p");
     assert_eq!(conflict["code"], "fingerprint-conflict");
+    assert_eq!(conflict["differing"], serde_json::json!(["json:/amount"]));
     assert_eq!(conflict["operation_id"].as_str().map(str::len), Some(64));
     for line in &log {
         let time = line["time"].as_str().unwrap_or_default();

@@ -153,6 +153,63 @@ fn a_target_that_nobody_calls_is_looked_for() {
     running.wait();
 }
 
+/// Works once there is a file `ok`, and as `exec` and as `jsonl` have it.
+const FAILS: &str = r#"
+if [ "$SEMEL_KEY" ]; then cat >/dev/null; test -e ok || { echo "expired for $SEMEL_KEY" >&2; exit 1; }; exit; fi
+while read -r line; do
+  test -e ok || { echo "no such column" >&2; exit 1; }
+  echo "$line" | sed 's/{"id":\([0-9]*\).*/{"id":\1,"status":"done"}/'
+done
+"#;
+
+#[test]
+fn a_target_that_fails_and_a_handler_that_is_broken_are_told_and_their_ends() {
+    for (protocol, reason, begins) in [
+        (
+            "stdin",
+            "target-failing",
+            "p: paused: exit code 1: expired for pay-",
+        ),
+        ("jsonl", "handler-broken", "p: paused: "),
+    ] {
+        let admin = Admin::new();
+        let config = format!(
+            "{}[pipelines.p]\nsource = {{ kind = \"stdin\" }}\nkey = \"json:/id\"\n[pipelines.p.effect]\n\
+             kind = \"exec\"\nprotocol = \"{protocol}\"\ncommand = [\"sh\", \"handler.sh\"]\nclass = \"keyed\"\n\
+             provider_window = \"1h\"\n",
+            admin.table()
+        );
+        let site = Site::with(&[("semel.toml", &config), ("handler.sh", FAILS)]);
+        let (input, mut messages) = std::io::pipe().expect("a pipe");
+        let mut command = site.command();
+        command.args(["run", "--output", "json"]).stdin(input);
+        let mut running = Running::start(&mut command);
+        // It holds the other end.
+        drop(command);
+        let outage = Outage {
+            pipeline: "p",
+            reason,
+            begins,
+            ends: "p: goes on after ",
+        };
+        let many = crate::site::lines(0..60, |id| format!("{{\"id\":\"pay-{id}\"}}"));
+        outage.is_seen(
+            &mut running,
+            &admin,
+            || messages.write_all(many.as_bytes()).expect("messages"),
+            || site.write("ok", ""),
+        );
+        drop(messages);
+        let ended = running.wait().done();
+        let told = format!("[{reason}]; trying one message at a time");
+        assert_eq!(ended.stderr.matches(&told).count(), 1, "{}", ended.stderr);
+        let dead = if protocol == "stdin" { 20 } else { 0 };
+        ended
+            .summary()
+            .is(&[("dead", dead), ("applied", 60 - dead)]);
+    }
+}
+
 const ASIDE: &str = r#"
 [pipelines.p]
 source = { kind = "stdin" }

@@ -335,7 +335,7 @@ pub(crate) fn every_verb_works(url: &str) {
     );
     assert_eq!(
         run(&["store", "migrate"]).stdout,
-        "nothing to do: the store has format 1\n"
+        "nothing to do: the store has format 2\n"
     );
     let report = object(&run(&["check", "--output", "json"]));
     assert_eq!(report["store"]["is_there"], true);

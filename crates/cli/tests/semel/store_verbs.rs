@@ -297,7 +297,7 @@ fn a_store_of_an_older_version_is_brought_forward_once() {
 
 #[test]
 fn whoever_brings_a_store_forward_without_being_asked_says_so() {
-    let told = "was brought forward from format 1 to format 2; versions of semel that write format 1 \
+    let told = "was brought forward from format 1 to format 3; versions of semel that write format 1 \
                 cannot open it any more";
     for store in STORES {
         let site = of_version_1(store);

@@ -76,7 +76,7 @@ fn people_are_told_redelivered_from_published_again() {
         ended.stderr
     );
     assert!(ended.stderr.contains(
-        "quarantined in:5: the key was used with another request [fingerprint-conflict]"
+        "quarantined in:5: the key was used with another request: json:/amount differs [fingerprint-conflict]"
     ));
     assert!(
         !ended.stderr.contains('\u{1b}'),

@@ -297,7 +297,7 @@ fn a_damaged_file_is_refused_before_anything_is_imported() {
             "[export-damaged]",
         ),
         (
-            export.replacen(":1,", ":9,", 1),
+            export.replacen(":2,", ":9,", 1),
             "the export has format 9".to_owned(),
             "[store-newer]",
         ),

@@ -1,31 +1,40 @@
-//! What the catalogue expands to: forms, tests, cases.
+//! What the catalogue expands to: functions here, tests at a backend.
 
-/// The three forms in which a subject is tried.
+/// A function per case, and [`Case`](crate::Case)s of all of them. They are compiled in this crate, so that a
+/// backend's tests only call them.
 #[doc(hidden)]
 #[macro_export]
-macro_rules! __forms {
-    ($module:ident $subject:ident $each:ident) => {
-        mod $module {
-            mod bare {
-                type Tested = super::super::$subject;
-                $crate::$each! { __tests Tested }
-            }
-            mod erased {
-                type Tested = $crate::Erased<super::super::$subject>;
-                $crate::$each! { __tests Tested }
-            }
-            mod observed {
-                type Tested = $crate::Observed<super::super::$subject>;
-                $crate::$each! { __tests Tested }
-            }
+macro_rules! __checks {
+    ($($topic:ident { $(LawId::$law:ident => $case:ident;)+ })+) => {
+        $(pub mod $topic {
+            $(pub fn $case(backend: &$crate::Backend) {
+                $crate::check::check($crate::LawId::$law, backend, |lab| {
+                    Box::pin($crate::laws::$topic::$case(lab))
+                });
+            })+
+        })+
+
+        pub fn all(backend: &$crate::Backend) -> Vec<$crate::Case> {
+            vec![$($($crate::check::case(
+                (stringify!($topic), stringify!($case), $crate::LawId::$law),
+                $topic::$case,
+                backend,
+            ),)+)+]
         }
     };
-    ($module:ident $subject:ident $each:ident bare) => {
+}
+
+/// A module of tests, one per case, over the ports of a subject.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __laws {
+    ($module:ident of $subject:ident: $each:ident $port:ident ($($offered:ident)*)) => {
         mod $module {
-            mod bare {
-                type Tested = super::super::$subject;
-                $crate::$each! { __tests Tested }
+            fn backend() -> $crate::Backend {
+                $crate::Ports::<super::$subject>::new()$(.$offered())*.erase()
             }
+
+            $crate::$each! { __tests $port }
         }
     };
 }
@@ -34,27 +43,16 @@ macro_rules! __forms {
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __tests {
-    ($tested:ident $($topic:ident { $(LawId::$law:ident => $case:ident;)+ })+) => {
+    ($port:ident $($topic:ident { $(LawId::$law:ident => $case:ident;)+ })+) => {
         $(mod $topic {
-            use super::$tested;
+            use $crate::cases::$port::$topic as cases;
+
+            use super::backend;
+
             $(#[test]
             fn $case() {
-                $crate::check($crate::LawId::$law, $crate::laws::$topic::$case::<$tested>);
+                cases::$case(&backend());
             })+
         })+
-    };
-}
-
-/// One [`Case`](crate::Case) per case.
-#[doc(hidden)]
-#[macro_export]
-macro_rules! __cases {
-    ($tested:ident $($topic:ident { $(LawId::$law:ident => $case:ident;)+ })+) => {
-        vec![$($($crate::Case {
-            topic: stringify!($topic),
-            name: stringify!($case),
-            law: $crate::LawId::$law,
-            run: || $crate::check($crate::LawId::$law, $crate::laws::$topic::$case::<$tested>),
-        },)+)+]
     };
 }

@@ -4,8 +4,8 @@
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __each_durable_law {
-    ($expand:ident $subject:ident) => {
-        $crate::$expand! { $subject
+    ($expand:ident $($port:ident)?) => {
+        $crate::$expand! { $($port)?
             durable {
                 LawId::Durable => a_durable_store_says_so;
                 LawId::Durable => an_empty_store_reopens_empty;
@@ -26,6 +26,7 @@ macro_rules! __each_durable_law {
             survival {
                 LawId::Durable => possible_repeats_survive;
                 LawId::Durable => a_fingerprint_survives;
+                LawId::MembersKept => members_survive;
                 LawId::Durable => a_version_survives;
                 LawId::TokensRise => tokens_rise_over_reopening;
                 LawId::TokensRise => tokens_of_unmarked_claims_do_not_come_back;
@@ -48,8 +49,8 @@ macro_rules! __each_durable_law {
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __each_checkpoint_law {
-    ($expand:ident $subject:ident) => {
-        $crate::$expand! { $subject
+    ($expand:ident $($port:ident)?) => {
+        $crate::$expand! { $($port)?
             checkpoint {
                 LawId::MarkTogether => a_mark_is_absent_until_it_is_set;
                 LawId::MarkTogether => a_batch_is_settled_with_its_mark;
@@ -88,8 +89,8 @@ macro_rules! __each_checkpoint_law {
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __each_durable_checkpoint_law {
-    ($expand:ident $subject:ident) => {
-        $crate::$expand! { $subject
+    ($expand:ident $($port:ident)?) => {
+        $crate::$expand! { $($port)?
             checkpoint {
                 LawId::MarkTogether => a_checkpoint_survives;
                 LawId::MarkTogether => a_refused_checkpoint_leaves_nothing;
@@ -108,8 +109,8 @@ macro_rules! __each_durable_checkpoint_law {
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __each_transactional_law {
-    ($expand:ident $subject:ident) => {
-        $crate::$expand! { $subject
+    ($expand:ident $($port:ident)?) => {
+        $crate::$expand! { $($port)?
             transactional {
                 LawId::Together => an_effect_commits_with_its_record;
                 LawId::Together => a_duplicate_is_not_applied_again;
@@ -140,8 +141,8 @@ macro_rules! __each_transactional_law {
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __each_durable_transactional_law {
-    ($expand:ident $subject:ident) => {
-        $crate::$expand! { $subject
+    ($expand:ident $($port:ident)?) => {
+        $crate::$expand! { $($port)?
             transactional {
                 LawId::Together => an_applied_effect_survives;
             }
@@ -153,8 +154,8 @@ macro_rules! __each_durable_transactional_law {
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __each_transfer_law {
-    ($expand:ident $subject:ident) => {
-        $crate::$expand! { $subject
+    ($expand:ident $($port:ident)?) => {
+        $crate::$expand! { $($port)?
             export {
                 LawId::Transferred => an_export_begins_with_the_token;
                 LawId::Transferred => an_export_holds_everything;
@@ -167,6 +168,7 @@ macro_rules! __each_transfer_law {
                 LawId::Transferred => records_move_as_they_are;
                 LawId::Transferred => outcomes_move;
                 LawId::Transferred => a_reused_key_conflicts_at_the_copy;
+                LawId::MembersKept => members_are_moved;
                 LawId::Transferred => a_live_claim_moves;
                 LawId::Transferred => a_backoff_moves;
                 LawId::Transferred => the_dead_and_the_doubtful_move;
@@ -202,8 +204,8 @@ macro_rules! __each_transfer_law {
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __each_durable_transfer_law {
-    ($expand:ident $subject:ident) => {
-        $crate::$expand! { $subject
+    ($expand:ident $($port:ident)?) => {
+        $crate::$expand! { $($port)?
             transfer {
                 LawId::Transferred => an_import_survives;
                 LawId::Transferred => imported_tokens_survive;
@@ -219,8 +221,8 @@ macro_rules! __each_durable_transfer_law {
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __each_checkpoint_transfer_law {
-    ($expand:ident $subject:ident) => {
-        $crate::$expand! { $subject
+    ($expand:ident $($port:ident)?) => {
+        $crate::$expand! { $($port)?
             import {
                 LawId::Transferred => a_checkpoint_moves;
             }

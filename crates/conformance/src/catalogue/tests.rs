@@ -11,7 +11,7 @@ const CATALOGUE: [&str; 4] = [
     include_str!("../sink.rs"),
     include_str!("../source.rs"),
 ];
-const TOPICS: [(&str, &str); 29] = [
+const TOPICS: [(&str, &str); 30] = [
     ("admit", include_str!("../laws/admit.rs")),
     ("attempts", include_str!("../laws/attempts.rs")),
     ("audit", include_str!("../laws/audit.rs")),
@@ -27,6 +27,7 @@ const TOPICS: [(&str, &str); 29] = [
     ("import", include_str!("../laws/import.rs")),
     ("lease", include_str!("../laws/lease.rs")),
     ("list", include_str!("../laws/list.rs")),
+    ("members", include_str!("../laws/members.rs")),
     ("operate", include_str!("../laws/operate.rs")),
     ("outcome", include_str!("../laws/outcome.rs")),
     ("parked", include_str!("../laws/parked.rs")),

@@ -4,8 +4,8 @@ use std::fmt::Write as _;
 
 use semel_core::decide::{Directed, Directive};
 use semel_core::{
-    Admission, Claim, ClaimId, ClaimRequest, FencingToken, Key, Note, Operation, Record, Renewal,
-    Renewed, Result, Settled, Settlement, State, Store, Timestamp,
+    Admission, AnyStore, Claim, ClaimId, ClaimRequest, FencingToken, Key, Note, Operation, Record,
+    Renewal, Renewed, Result, Settled, Settlement, State, Store, Timestamp,
 };
 
 /// One item that is asked of a store.
@@ -265,7 +265,7 @@ impl Times {
 }
 
 /// Asks a batch of like calls.
-pub(super) async fn ask(store: &impl Store, batch: &[Call], times: Times) -> Result<Vec<Answer>> {
+pub(super) async fn ask(store: &AnyStore, batch: &[Call], times: Times) -> Result<Vec<Answer>> {
     macro_rules! all {
         ($call:ident) => {{
             let items = batch.iter().filter_map(|call| match call {

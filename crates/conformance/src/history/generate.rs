@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use semel_core::decide::{Directive, Order, Verdict};
 use semel_core::{
-    AttemptLimits, Certainty, ClaimId, ClaimRequest, Fingerprint, Note, Operation, Outcome,
-    Recovery, Renewal, Settlement, Start, Step, Timestamp, Window,
+    AttemptLimits, Certainty, ClaimId, ClaimRequest, Fingerprint, Members, Note, Operation,
+    Outcome, Recovery, Renewal, Settlement, Start, Step, Timestamp, Window,
 };
 
 use super::call::Call;
@@ -105,13 +105,15 @@ impl Alphabet {
             0 => Start::Unmarked,
             _ => Start::Marked(self.recovery(random, key)),
         };
+        let fingerprint = (!random.once_in(4)).then(|| Fingerprint {
+            scheme: 1,
+            digest: [u8::from(random.once_in(12)); 16],
+        });
         ClaimRequest {
             operation,
             claim_id,
-            fingerprint: (!random.once_in(4)).then(|| Fingerprint {
-                scheme: 1,
-                digest: [u8::from(random.once_in(12)); 16],
-            }),
+            fingerprint,
+            members: fingerprint.and_then(|it| Members::from_bytes(&[1, 0, 0, it.digest[0], 0])),
             transport: random
                 .pick(&[None, Some("event-1"), Some("event-2")])
                 .map(Into::into),

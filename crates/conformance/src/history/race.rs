@@ -14,10 +14,10 @@ use super::generate::{Alphabet, is_gated};
 use super::random::Random;
 use super::search::{Event, shown, unexplained};
 use super::trail::check_race;
-use crate::subject::Subject;
+use crate::backend::AnySubject;
 
 /// Runs one race on an empty instance, and searches for an order that explains it.
-pub(super) async fn run<S: Subject>(subject: S, seed: u64) -> Result<S, Broken> {
+pub(super) async fn run(subject: AnySubject, seed: u64) -> Result<AnySubject, Broken> {
     let subject = Arc::new(subject);
     let (now, times) = match subject.clock() {
         Some(clock) => (clock.now(), Times::Exact),
@@ -30,7 +30,7 @@ pub(super) async fn run<S: Subject>(subject: S, seed: u64) -> Result<S, Broken> 
     if let Some(history) = tokens_out_of_order(&events) {
         return broken(history);
     }
-    if let Err(history) = check_race(&**subject.store(), &events).await {
+    if let Err(history) = check_race(subject.store(), &events).await {
         return broken(history);
     }
     for (name, events) in by_object(events) {
@@ -43,11 +43,7 @@ pub(super) async fn run<S: Subject>(subject: S, seed: u64) -> Result<S, Broken> 
 }
 
 /// Lets the tasks loose, and notes what they called and were answered, when.
-async fn record<S: Subject>(
-    subject: &Arc<S>,
-    seed: u64,
-    times: Times,
-) -> Result<Vec<Event>, String> {
+async fn record(subject: &Arc<AnySubject>, seed: u64, times: Times) -> Result<Vec<Event>, String> {
     let (count, turns) = extent();
     let moment = Arc::new(AtomicU64::new(0));
     let together = Arc::new(Barrier::new(count));
@@ -62,7 +58,7 @@ async fn record<S: Subject>(
             for _ in 0..turns {
                 let batch = Alphabet::STILL.batch(&mut random);
                 let called = moment.fetch_add(1, Ordering::SeqCst);
-                let answers = ask(&**subject.store(), &batch, times).await;
+                let answers = ask(subject.store(), &batch, times).await;
                 let answered = moment.fetch_add(1, Ordering::SeqCst);
                 let answers = answers.map_err(|error| format!("a call failed: {error:?}"))?;
                 if answers.len() != batch.len() {

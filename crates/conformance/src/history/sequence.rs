@@ -1,7 +1,6 @@
 //! Sequences: one task, one call after the other, time passing in between.
 
 use std::fmt::Write as _;
-use std::pin::Pin;
 use std::time::Duration;
 
 use semel_core::port::store::ListQuery;
@@ -14,7 +13,7 @@ use super::generate::Alphabet;
 use super::random::Random;
 use super::spec::Spec;
 use super::trail::Trail;
-use crate::subject::{Subject, TransferSubject};
+use crate::backend::{AnySubject, Backend};
 
 /// One step of a sequence.
 #[derive(Clone, Debug)]
@@ -27,55 +26,33 @@ enum Turn {
     Move,
 }
 
-/// How an instance moves, if it can.
-type Mover<S> = fn(S) -> Pin<Box<dyn Future<Output = Result<S, String>> + Send>>;
-
-/// Runs one sequence; if it is answered wrong, finds a shorter one that still is.
-pub(super) async fn run<S: Subject>(seed: u64, has_clock: bool) -> Result<(), Broken> {
-    check::<S>(seed, has_clock, None).await
-}
-
-/// The same with moves to fresh instances in between.
-pub(super) async fn run_moving<S: TransferSubject>(
+/// Runs one sequence, which moves to fresh instances now and then if it `moves`; if it is answered wrong, finds a
+/// shorter one that still is.
+pub(super) async fn run(
+    backend: &Backend,
     seed: u64,
     has_clock: bool,
+    moves: bool,
 ) -> Result<(), Broken> {
-    check::<S>(seed, has_clock, Some(|subject| Box::pin(moved(subject)))).await
-}
-
-/// Whether time passes for `S` as a test says.
-pub(super) async fn has_clock<S: Subject>() -> bool {
-    S::open().await.clock().is_some()
-}
-
-async fn check<S: Subject>(
-    seed: u64,
-    has_clock: bool,
-    mover: Option<Mover<S>>,
-) -> Result<(), Broken> {
-    let turns = generate(seed, has_clock, mover.is_some());
-    match play::<S>(&turns, mover).await {
+    let turns = generate(seed, has_clock, moves);
+    match play(backend, &turns).await {
         Ok(()) => Ok(()),
         Err(history) => {
-            let history = shortened(turns, history, mover).await;
+            let history = shortened(backend, turns, history).await;
             Err(Broken { seed, history })
         }
     }
 }
 
 /// The history of fewer turns, and smaller batches, that is still answered wrong.
-async fn shortened<S: Subject>(
-    mut turns: Vec<Turn>,
-    mut history: String,
-    mover: Option<Mover<S>>,
-) -> String {
+async fn shortened(backend: &Backend, mut turns: Vec<Turn>, mut history: String) -> String {
     let mut length = turns.len() / 2;
     while length > 0 {
         let mut from = 0;
         while from < turns.len() {
             let mut fewer = turns.clone();
             fewer.drain(from..(from + length).min(turns.len()));
-            match play::<S>(&fewer, mover).await {
+            match play(backend, &fewer).await {
                 Err(shorter) => (turns, history) = (fewer, shorter),
                 Ok(()) => from += length,
             }
@@ -92,7 +69,7 @@ async fn shortened<S: Subject>(
             smaller.remove(item);
             let mut fewer = turns.clone();
             fewer[at] = Turn::Ask(smaller);
-            match play::<S>(&fewer, mover).await {
+            match play(backend, &fewer).await {
                 Err(shorter) => (turns, history) = (fewer, shorter),
                 Ok(()) => item += 1,
             }
@@ -122,8 +99,8 @@ fn generate(seed: u64, has_clock: bool, moves: bool) -> Vec<Turn> {
 }
 
 /// Plays a sequence on a fresh instance; what happened, if an answer was wrong.
-async fn play<S: Subject>(turns: &[Turn], mover: Option<Mover<S>>) -> Result<(), String> {
-    let mut subject = S::open().await;
+async fn play(backend: &Backend, turns: &[Turn]) -> Result<(), String> {
+    let mut subject = backend.open().await;
     let times = if subject.clock().is_some() {
         Times::Exact
     } else {
@@ -141,17 +118,15 @@ async fn play<S: Subject>(turns: &[Turn], mover: Option<Mover<S>>) -> Result<(),
                 check_list(&subject, &spec, now)
                     .await
                     .map_err(|why| told.clone() + &why)?;
-                let checked = trail.check(&**subject.store(), times).await;
+                let checked = trail.check(subject.store(), times).await;
                 checked.map_err(|why| told.clone() + &why)?;
             }
             Turn::Move => {
-                if let Some(mover) = mover {
-                    subject = mover(subject).await.map_err(|why| told.clone() + &why)?;
-                    let _ = writeln!(told, "move to a fresh instance");
-                }
+                subject = moved(subject).await.map_err(|why| told.clone() + &why)?;
+                let _ = writeln!(told, "move to a fresh instance");
             }
             Turn::Ask(batch) => {
-                let answers = ask(&**subject.store(), batch, times).await;
+                let answers = ask(subject.store(), batch, times).await;
                 let answers = answers.map_err(|error| format!("{told}failed: {error:?}"))?;
                 if answers.len() != batch.len() {
                     let count = answers.len();
@@ -183,8 +158,8 @@ async fn play<S: Subject>(turns: &[Turn], mover: Option<Mover<S>>) -> Result<(),
 
 /// A fresh instance at the same time, with everything that `here` holds; the second import of it
 /// finds nothing new.
-async fn moved<S: TransferSubject>(here: S) -> Result<S, String> {
-    let there = S::open().await;
+async fn moved(here: AnySubject) -> Result<AnySubject, String> {
+    let there = here.another().await;
     if let (Some(from), Some(to)) = (here.clock(), there.clock()) {
         to.advance(from.now().since(to.now()));
     }
@@ -212,7 +187,7 @@ async fn moved<S: TransferSubject>(here: S) -> Result<S, String> {
 }
 
 /// The list holds what must be there and nothing that must not.
-async fn check_list<S: Subject>(subject: &S, spec: &Spec, now: Timestamp) -> Result<(), String> {
+async fn check_list(subject: &AnySubject, spec: &Spec, now: Timestamp) -> Result<(), String> {
     let (must, may) = spec.present(now);
     let mut query = ListQuery {
         limit: 2,

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use semel_core::port::store::ListQuery;
-use semel_core::{Audited, Key, Store, Timestamp};
+use semel_core::{AnyStore, Audited, Key, Store, Timestamp};
 
 use super::call::{Answer, Call, Times};
 use super::search::Event;
@@ -38,7 +38,7 @@ impl Trail {
     }
 
     /// The store lists these entries, in this order.
-    pub(super) async fn check(&self, store: &impl Store, times: Times) -> Result<(), String> {
+    pub(super) async fn check(&self, store: &AnyStore, times: Times) -> Result<(), String> {
         let blurred = |entries: &[Audited]| {
             let mut entries = entries.to_vec();
             for entry in &mut entries {
@@ -57,7 +57,7 @@ impl Trail {
 }
 
 /// After a race, each key has as many entries as orders about it were carried out.
-pub(super) async fn check_race(store: &impl Store, events: &[Event]) -> Result<(), String> {
+pub(super) async fn check_race(store: &AnyStore, events: &[Event]) -> Result<(), String> {
     let mut counts = BTreeMap::<Key, i64>::new();
     for event in events {
         if let Some((directive, _)) = event.call.noted()
@@ -76,7 +76,7 @@ pub(super) async fn check_race(store: &impl Store, events: &[Event]) -> Result<(
     }
 }
 
-async fn listed(store: &impl Store) -> Result<Vec<Audited>, String> {
+async fn listed(store: &AnyStore) -> Result<Vec<Audited>, String> {
     let mut query = ListQuery {
         limit: 3,
         ..ListQuery::default()

@@ -6,9 +6,8 @@ use semel_core::{
 };
 
 use super::Lab;
-use crate::subject::Subject;
 
-impl<S: Subject> Lab<S> {
+impl Lab {
     /// Claims, and expects somebody to be at it; until when.
     pub async fn busy(&self, request: &ClaimRequest) -> Timestamp {
         match self.claim(request).await {
@@ -54,7 +53,7 @@ impl<S: Subject> Lab<S> {
     /// Claims, and expects the key to belong to another request.
     pub async fn conflicts(&self, request: &ClaimRequest) -> Duplicate {
         match self.claim(request).await {
-            Admission::Conflict { duplicate } => duplicate,
+            Admission::Conflict { duplicate, .. } => duplicate,
             other => panic!(
                 "{} should be a conflict, got {other:?}",
                 request.operation.key
@@ -99,7 +98,7 @@ impl<S: Subject> Lab<S> {
     /// Renews, and expects the claim to be lost without a trace on the record.
     pub async fn lost(&self, claim: &Claim) {
         let before = self.get(&claim.operation).await;
-        match self.renew(claim, Self::lease()).await {
+        match self.renew(claim, self.lease()).await {
             Renewed::Lost { found } => {
                 let state = before.as_ref().map(|record| record.state.kind());
                 assert_eq!(found, state, "a lost renewal names what it found");

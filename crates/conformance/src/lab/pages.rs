@@ -4,9 +4,8 @@ use semel_core::port::store::{ListQuery, Listed, Page};
 use semel_core::{Audited, Parked, Store};
 
 use super::{Lab, MOST_PAGES, answered};
-use crate::subject::Subject;
 
-impl<S: Subject> Lab<S> {
+impl Lab {
     /// A page of records.
     pub async fn page(&self, query: &ListQuery) -> Page<Listed> {
         answered(self.store().list(query).await, "list")

@@ -5,12 +5,13 @@ use semel_core::port::store::Page;
 use semel_core::port::transfer::{Item, TransferStore};
 
 use super::{Lab, MOST_PAGES, answered};
-use crate::subject::TransferSubject;
 
-impl<S: TransferSubject> Lab<S> {
+impl Lab {
     /// Another instance, empty, at the same time of its own clock.
     pub async fn beside(&self) -> Self {
-        let other = Self::open().await;
+        let other = Self {
+            subject: self.subject.another().await,
+        };
         if let (Some(here), Some(there)) = (self.subject.clock(), other.subject.clock()) {
             there.advance(here.now().since(there.now()));
         }

@@ -13,10 +13,9 @@ use super::output::{admit, admitted, records, to};
 use super::past::ends;
 use crate::lab::{Lab, answered, gate};
 use crate::steps::{complete, release_after};
-use crate::subject::{CheckpointSubject, DurableSubject};
 
 /// What is new is granted, and complete when the answer comes, the mark with it.
-pub async fn what_is_admitted_is_complete<S: CheckpointSubject>(lab: Lab<S>) {
+pub async fn what_is_admitted_is_complete(lab: Lab) {
     let batch: Vec<_> = (0..20)
         .map(|number| lab.request(&format!("pay-{number}"), 1))
         .collect();
@@ -44,7 +43,7 @@ pub async fn what_is_admitted_is_complete<S: CheckpointSubject>(lab: Lab<S>) {
 }
 
 /// What is written is what is answered, in the order of the batch.
-pub async fn the_answers_are_written_before_they_are_given<S: CheckpointSubject>(lab: Lab<S>) {
+pub async fn the_answers_are_written_before_they_are_given(lab: Lab) {
     lab.finish(&lab.request("done", 9), complete("done")).await;
     let _ = lab.grant(&lab.request("claimed", 9)).await;
     let batch = ["new", "done", "claimed", "new", "newer"].map(|key| lab.request(key, 1));
@@ -64,7 +63,7 @@ pub async fn the_answers_are_written_before_they_are_given<S: CheckpointSubject>
 }
 
 /// A batch in which nothing is new is written, too: the mark moves on.
-pub async fn a_batch_of_duplicates_moves_the_mark<S: CheckpointSubject>(lab: Lab<S>) {
+pub async fn a_batch_of_duplicates_moves_the_mark(lab: Lab) {
     let batch = ["one", "two"].map(|key| lab.request(key, 1));
     admitted(&lab, &batch, 1).await;
     let before = records(&lab, &batch).await;
@@ -81,7 +80,7 @@ pub async fn a_batch_of_duplicates_moves_the_mark<S: CheckpointSubject>(lab: Lab
 }
 
 /// One key twice in a batch: the second finds the first complete.
-pub async fn a_key_twice_in_a_batch_is_admitted_once<S: CheckpointSubject>(lab: Lab<S>) {
+pub async fn a_key_twice_in_a_batch_is_admitted_once(lab: Lab) {
     let printed = |digest| {
         Some(Fingerprint {
             scheme: 1,
@@ -119,7 +118,8 @@ pub async fn a_key_twice_in_a_batch_is_admitted_once<S: CheckpointSubject>(lab: 
         matches!(
             answers[2],
             Admission::Conflict {
-                duplicate: Duplicate::Republish
+                duplicate: Duplicate::Republish,
+                ..
             }
         ),
         "{answers:?}"
@@ -137,7 +137,7 @@ pub async fn a_key_twice_in_a_batch_is_admitted_once<S: CheckpointSubject>(lab: 
 }
 
 /// Of one entity in a batch, each version finds the one before it applied.
-pub async fn versions_in_a_batch_follow_each_other<S: CheckpointSubject>(lab: Lab<S>) {
+pub async fn versions_in_a_batch_follow_each_other(lab: Lab) {
     let batch =
         [(1, "a"), (3, "b"), (3, "c"), (2, "d"), (4, "e")].map(|(version, key)| ClaimRequest {
             gate: Some(gate("cart", version)),
@@ -165,7 +165,7 @@ pub async fn versions_in_a_batch_follow_each_other<S: CheckpointSubject>(lab: La
 }
 
 /// Every answer but a grant is that of a claim, and changes nothing.
-pub async fn what_is_not_granted_changes_nothing<S: CheckpointSubject>(lab: Lab<S>) {
+pub async fn what_is_not_granted_changes_nothing(lab: Lab) {
     let batch = refused_in_every_way(&lab).await;
     let expected: Vec<_> = {
         let claims = lab.store().claim(&batch).await;
@@ -186,7 +186,7 @@ pub async fn what_is_not_granted_changes_nothing<S: CheckpointSubject>(lab: Lab<
 }
 
 /// What was released or has vanished is attempted again, and complete at once.
-pub async fn what_was_attempted_before_is_admitted<S: CheckpointSubject>(lab: Lab<S>) {
+pub async fn what_was_attempted_before_is_admitted(lab: Lab) {
     let released = lab.grant(&lab.request("released", 1)).await;
     lab.settles(&released, crate::steps::release(), StateKind::Released)
         .await;
@@ -207,8 +207,8 @@ pub async fn what_was_attempted_before_is_admitted<S: CheckpointSubject>(lab: La
 }
 
 /// The window is that of the request, and begins with the completion.
-pub async fn an_admitted_record_has_the_window_of_its_request<S: CheckpointSubject>(lab: Lab<S>) {
-    let window = Lab::<S>::window();
+pub async fn an_admitted_record_has_the_window_of_its_request(lab: Lab) {
+    let window = lab.window();
     let short = ClaimRequest {
         window,
         ..lab.request("short", 1)
@@ -224,7 +224,7 @@ pub async fn an_admitted_record_has_the_window_of_its_request<S: CheckpointSubje
 }
 
 /// Claims and admissions of one key at once: one is granted, and nothing is granted twice.
-pub async fn claims_and_admissions_at_once_grant_each_key_once<S: CheckpointSubject>(lab: Lab<S>) {
+pub async fn claims_and_admissions_at_once_grant_each_key_once(lab: Lab) {
     let lab = Arc::new(lab);
     let granted = lab
         .race(16, |lab, number| async move {
@@ -251,7 +251,7 @@ pub async fn claims_and_admissions_at_once_grant_each_key_once<S: CheckpointSubj
 }
 
 /// Admissions at once are written one after the other: what one grants the next finds complete.
-pub async fn admissions_at_once_are_written_one_by_one<S: CheckpointSubject>(lab: Lab<S>) {
+pub async fn admissions_at_once_are_written_one_by_one(lab: Lab) {
     let lab = Arc::new(lab);
     let output = Arc::new(Mutex::new(Vec::<String>::new()));
     lab.race(8, |lab, number| {
@@ -285,7 +285,7 @@ pub async fn admissions_at_once_are_written_one_by_one<S: CheckpointSubject>(lab
 }
 
 /// Records and mark survive reopening together.
-pub async fn an_admission_survives<S: CheckpointSubject + DurableSubject>(mut lab: Lab<S>) {
+pub async fn an_admission_survives(mut lab: Lab) {
     let batch = ["one", "two"].map(|key| ClaimRequest {
         gate: Some(gate(key, 5)),
         ..lab.request(key, 1)
@@ -312,7 +312,7 @@ pub async fn an_admission_survives<S: CheckpointSubject + DurableSubject>(mut la
 }
 
 /// One request for each answer that is no grant.
-async fn refused_in_every_way<S: CheckpointSubject>(lab: &Lab<S>) -> Vec<ClaimRequest> {
+async fn refused_in_every_way(lab: &Lab) -> Vec<ClaimRequest> {
     let hour = Duration::from_secs(3_600);
     let printed = |digest| {
         Some(Fingerprint {

@@ -8,10 +8,9 @@ use crate::lab::Lab;
 use crate::steps::{
     capped, complete, fail, give_back, limits_of, release, release_after, release_unsure,
 };
-use crate::subject::Subject;
 
 /// Five calls are five attempts; the fifth failure is the end.
-pub async fn the_last_failed_attempt_is_dead<S: Subject>(lab: Lab<S>) {
+pub async fn the_last_failed_attempt_is_dead(lab: Lab) {
     for attempt in 1..=5 {
         let claim = lab.grant(&lab.request("pay-1", attempt)).await;
         assert_eq!(u128::from(claim.attempt), attempt);
@@ -26,7 +25,7 @@ pub async fn the_last_failed_attempt_is_dead<S: Subject>(lab: Lab<S>) {
 }
 
 /// A cap of one means no second try.
-pub async fn a_cap_of_one_is_dead_after_one_failure<S: Subject>(lab: Lab<S>) {
+pub async fn a_cap_of_one_is_dead_after_one_failure(lab: Lab) {
     let claim = lab.grant(&lab.request("pay-1", 1)).await;
     lab.settles(&claim, capped(release(), 1), StateKind::Dead)
         .await;
@@ -35,7 +34,7 @@ pub async fn a_cap_of_one_is_dead_after_one_failure<S: Subject>(lab: Lab<S>) {
 }
 
 /// A claimant whose cap is lower than the releaser's finds the operation spent.
-pub async fn a_lower_cap_is_seen_by_the_next_claim<S: Subject>(lab: Lab<S>) {
+pub async fn a_lower_cap_is_seen_by_the_next_claim(lab: Lab) {
     let first = lab.grant(&lab.request("pay-1", 1)).await;
     lab.settles(&first, release(), StateKind::Released).await;
     let strict = ClaimRequest {
@@ -47,27 +46,27 @@ pub async fn a_lower_cap_is_seen_by_the_next_claim<S: Subject>(lab: Lab<S>) {
 }
 
 /// A worker that dies of its message each time ends as dead.
-pub async fn vanished_claims_are_capped<S: Subject>(lab: Lab<S>) {
+pub async fn vanished_claims_are_capped(lab: Lab) {
     let (first, last) = vanish(&lab, |lab, claimant| lab.request("pay-1", claimant)).await;
     assert_eq!((first.attempt, last), (1, StateKind::Dead));
 }
 
 /// A rerun that dies each time may have been applied: in doubt, not dead.
-pub async fn vanished_reruns_end_in_doubt<S: Subject>(lab: Lab<S>) {
-    let marked = |lab: &Lab<S>, claimant| lab.marked("pay-1", claimant, Recovery::Rerun);
+pub async fn vanished_reruns_end_in_doubt(lab: Lab) {
+    let marked = |lab: &Lab, claimant| lab.marked("pay-1", claimant, Recovery::Rerun);
     let (_, last) = vanish(&lab, marked).await;
     assert_eq!(last, StateKind::InDoubt);
 }
 
 /// A keyed effect that dies each time may have been applied: in doubt, not dead.
-pub async fn vanished_keyed_effects_end_in_doubt<S: Subject>(lab: Lab<S>) {
+pub async fn vanished_keyed_effects_end_in_doubt(lab: Lab) {
     let within = Recovery::RerunWithin(Duration::from_secs(86_400));
     let (_, last) = vanish(&lab, |lab, claimant| lab.marked("pay-1", claimant, within)).await;
     assert_eq!(last, StateKind::InDoubt);
 }
 
 /// The last failure is unsure: in doubt, not dead.
-pub async fn an_unsure_last_attempt_ends_in_doubt<S: Subject>(lab: Lab<S>) {
+pub async fn an_unsure_last_attempt_ends_in_doubt(lab: Lab) {
     let claim = lab.grant(&lab.marked("pay-1", 1, Recovery::Rerun)).await;
     lab.settles(&claim, capped(release_unsure(), 1), StateKind::InDoubt)
         .await;
@@ -78,7 +77,7 @@ pub async fn an_unsure_last_attempt_ends_in_doubt<S: Subject>(lab: Lab<S>) {
 }
 
 /// The last failure is sure, and so was every one before: dead.
-pub async fn a_sure_last_attempt_of_a_started_effect_is_dead<S: Subject>(lab: Lab<S>) {
+pub async fn a_sure_last_attempt_of_a_started_effect_is_dead(lab: Lab) {
     for recovery in [Recovery::Rerun, Recovery::Park] {
         let key = format!("{recovery:?}");
         let claim = lab.grant(&lab.marked(&key, 1, recovery)).await;
@@ -88,7 +87,7 @@ pub async fn a_sure_last_attempt_of_a_started_effect_is_dead<S: Subject>(lab: La
 }
 
 /// The last failure is sure, an earlier one was not: in doubt.
-pub async fn a_sure_last_attempt_after_an_unsure_one_ends_in_doubt<S: Subject>(lab: Lab<S>) {
+pub async fn a_sure_last_attempt_after_an_unsure_one_ends_in_doubt(lab: Lab) {
     let first = lab.grant(&lab.marked("pay-1", 1, Recovery::Rerun)).await;
     lab.settles(&first, release_unsure(), StateKind::Released)
         .await;
@@ -98,7 +97,7 @@ pub async fn a_sure_last_attempt_after_an_unsure_one_ends_in_doubt<S: Subject>(l
 }
 
 /// Vanished attempts do not use up the failed ones.
-pub async fn vanished_attempts_are_no_failed_ones<S: Subject>(lab: Lab<S>) {
+pub async fn vanished_attempts_are_no_failed_ones(lab: Lab) {
     for claimant in 1..=3 {
         let claim = lab.grant(&lab.request("pay-1", claimant)).await;
         assert_eq!(claim.takeover, claimant > 1);
@@ -115,7 +114,7 @@ pub async fn vanished_attempts_are_no_failed_ones<S: Subject>(lab: Lab<S>) {
 }
 
 /// A dead operation is parked for every duplicate, and reporting it again is harmless.
-pub async fn a_dead_operation_stays_dead<S: Subject>(lab: Lab<S>) {
+pub async fn a_dead_operation_stays_dead(lab: Lab) {
     let claim = lab.death("pay-1").await;
     let before = lab.record(&claim.operation).await;
     lab.settles(&claim, fail(), StateKind::Dead).await;
@@ -127,7 +126,7 @@ pub async fn a_dead_operation_stays_dead<S: Subject>(lab: Lab<S>) {
 }
 
 /// A failure says why, and gives no further attempt.
-pub async fn a_failure_for_good_is_dead_at_once<S: Subject>(lab: Lab<S>) {
+pub async fn a_failure_for_good_is_dead_at_once(lab: Lab) {
     let claim = lab.grant(&lab.request("pay-1", 1)).await;
     lab.settles(&claim, fail(), StateKind::Dead).await;
     let record = lab.record(&claim.operation).await;
@@ -136,7 +135,7 @@ pub async fn a_failure_for_good_is_dead_at_once<S: Subject>(lab: Lab<S>) {
 }
 
 /// The reason of the latest failure is kept, whatever it is written in.
-pub async fn the_last_error_is_kept_as_it_is<S: Subject>(lab: Lab<S>) {
+pub async fn the_last_error_is_kept_as_it_is(lab: Lab) {
     let words = "it's \"50%\" über\\ \u{1f4a5} {}; DROP TABLE records --";
     let first = lab.grant(&lab.request("pay-1", 1)).await;
     lab.settles(&first, release(), StateKind::Released).await;
@@ -151,17 +150,13 @@ pub async fn the_last_error_is_kept_as_it_is<S: Subject>(lab: Lab<S>) {
 }
 
 /// Asking a busy key costs nothing.
-pub async fn a_busy_answer_is_no_attempt<S: Subject>(lab: Lab<S>) {
+pub async fn a_busy_answer_is_no_attempt(lab: Lab) {
     let claim = lab.grant(&lab.request("pay-1", 1)).await;
     for claimant in 2..10 {
         lab.busy(&lab.request("pay-1", claimant)).await;
     }
-    lab.settles(
-        &claim,
-        release_after(Lab::<S>::lease()),
-        StateKind::Released,
-    )
-    .await;
+    lab.settles(&claim, release_after(lab.lease()), StateKind::Released)
+        .await;
     for claimant in 2..10 {
         lab.busy(&lab.request("pay-1", claimant)).await;
     }
@@ -170,7 +165,7 @@ pub async fn a_busy_answer_is_no_attempt<S: Subject>(lab: Lab<S>) {
 }
 
 /// Resuming a claim is the same attempt.
-pub async fn a_resumed_claim_is_no_attempt<S: Subject>(lab: Lab<S>) {
+pub async fn a_resumed_claim_is_no_attempt(lab: Lab) {
     let request = ClaimRequest {
         limits: limits_of(1, 1),
         ..lab.request("pay-1", 1)
@@ -182,7 +177,7 @@ pub async fn a_resumed_claim_is_no_attempt<S: Subject>(lab: Lab<S>) {
 }
 
 /// Work given back at shutdown is as if never begun, even at the cap.
-pub async fn work_given_back_is_no_attempt<S: Subject>(lab: Lab<S>) {
+pub async fn work_given_back_is_no_attempt(lab: Lab) {
     for claimant in 1..=10 {
         let request = ClaimRequest {
             limits: limits_of(1, 1),
@@ -198,7 +193,7 @@ pub async fn work_given_back_is_no_attempt<S: Subject>(lab: Lab<S>) {
 }
 
 /// Giving back the same work twice counts once.
-pub async fn work_given_back_twice_is_given_back_once<S: Subject>(lab: Lab<S>) {
+pub async fn work_given_back_twice_is_given_back_once(lab: Lab) {
     let first = lab.grant(&lab.request("pay-1", 1)).await;
     lab.settles(&first, release(), StateKind::Released).await;
     let second = lab.grant(&lab.request("pay-1", 2)).await;
@@ -208,9 +203,9 @@ pub async fn work_given_back_twice_is_given_back_once<S: Subject>(lab: Lab<S>) {
 }
 
 /// Lets claims vanish until the cap of three; the first claim, and where the operation ended.
-async fn vanish<S: Subject>(
-    lab: &Lab<S>,
-    request: impl Fn(&Lab<S>, u128) -> ClaimRequest + Send + Sync,
+async fn vanish(
+    lab: &Lab,
+    request: impl Fn(&Lab, u128) -> ClaimRequest + Send + Sync,
 ) -> (Claim, StateKind) {
     let limited = |claimant| ClaimRequest {
         limits: limits_of(5, 3),

@@ -14,10 +14,9 @@ use semel_core::{
 
 use crate::lab::{Lab, answered, scope, scope_of};
 use crate::steps::{LONG_WINDOW, complete, complete_for, outcome, release_after};
-use crate::subject::Subject;
 
 /// Every order that is carried out: who, why, when, what, before and after.
-pub async fn an_order_leaves_one_entry<S: Subject>(lab: Lab<S>) {
+pub async fn an_order_leaves_one_entry(lab: Lab) {
     for (operation, order) in every_order(&lab).await {
         let shown = format!("{order:?}");
         let (before, began) = (lab.get(&operation).await, lab.now().await);
@@ -47,7 +46,7 @@ pub async fn an_order_leaves_one_entry<S: Subject>(lab: Lab<S>) {
 }
 
 /// A probe says what it found without a note, and leaves no entry.
-pub async fn an_order_without_a_note_leaves_none<S: Subject>(lab: Lab<S>) {
+pub async fn an_order_without_a_note_leaves_none(lab: Lab) {
     for (operation, order) in every_order(&lab).await {
         let directed = lab.order(&operation, order).await;
         assert!(matches!(directed, Directed::Now(_)), "{directed:?}");
@@ -56,7 +55,7 @@ pub async fn an_order_without_a_note_leaves_none<S: Subject>(lab: Lab<S>) {
 }
 
 /// What was refused changed nothing, so there is nothing to tell.
-pub async fn a_refused_order_leaves_none<S: Subject>(lab: Lab<S>) {
+pub async fn a_refused_order_leaves_none(lab: Lab) {
     let absent = lab.request("absent", 1).operation;
     let claimed = lab.grant(&lab.request("claimed", 1)).await.operation;
     let doubt = lab.doubt("doubt").await.operation;
@@ -81,7 +80,7 @@ pub async fn a_refused_order_leaves_none<S: Subject>(lab: Lab<S>) {
 }
 
 /// A dropped message leaves an entry, with its key if it has one.
-pub async fn a_dropped_message_leaves_one_entry<S: Subject>(lab: Lab<S>) {
+pub async fn a_dropped_message_leaves_one_entry(lab: Lab) {
     let letter = Parked {
         key: Some(lab.request("pay 'ä'", 1).operation.key),
         reason: "dead".into(),
@@ -103,7 +102,7 @@ pub async fn a_dropped_message_leaves_one_entry<S: Subject>(lab: Lab<S>) {
 }
 
 /// Without a note, or where nothing was, a drop leaves no entry.
-pub async fn a_drop_of_nothing_leaves_none<S: Subject>(lab: Lab<S>) {
+pub async fn a_drop_of_nothing_leaves_none(lab: Lab) {
     assert!(lab.park(&message(1)).await);
     assert!(lab.drop_parked(message(1).id()).await);
     let note = note("on call", "again");
@@ -114,7 +113,7 @@ pub async fn a_drop_of_nothing_leaves_none<S: Subject>(lab: Lab<S>) {
 }
 
 /// A batch is told in its order, each item against what the one before left.
-pub async fn orders_of_a_batch_are_entered_in_their_order<S: Subject>(lab: Lab<S>) {
+pub async fn orders_of_a_batch_are_entered_in_their_order(lab: Lab) {
     let request = lab.request("completed", 1);
     lab.finish(&request, complete("done")).await;
     let dead = lab.death("dead").await.operation;
@@ -147,9 +146,9 @@ pub async fn orders_of_a_batch_are_entered_in_their_order<S: Subject>(lab: Lab<S
 }
 
 /// Entries have no window: they outlive what they are about.
-pub async fn entries_outlive_their_records<S: Subject>(lab: Lab<S>) {
+pub async fn entries_outlive_their_records(lab: Lab) {
     let request = lab.request("pay-1", 1);
-    lab.finish(&request, complete_for("done", Lab::<S>::window()))
+    lab.finish(&request, complete_for("done", lab.window()))
         .await;
     let why = note("on call", "audit");
     let _ = lab
@@ -163,7 +162,7 @@ pub async fn entries_outlive_their_records<S: Subject>(lab: Lab<S>) {
 }
 
 /// Everything about an entry comes back as it was.
-pub async fn an_entry_is_kept_whole<S: Subject>(lab: Lab<S>) {
+pub async fn an_entry_is_kept_whole(lab: Lab) {
     let texts = [
         "",
         "it's \"50%\" über\\ \u{1f4a5} {}; DROP TABLE --",
@@ -188,7 +187,7 @@ pub async fn an_entry_is_kept_whole<S: Subject>(lab: Lab<S>) {
 }
 
 /// One of sixteen requeues is carried out, and all of sixteen holds.
-pub async fn orders_at_once_are_entered_as_they_are_carried_out<S: Subject>(lab: Lab<S>) {
+pub async fn orders_at_once_are_entered_as_they_are_carried_out(lab: Lab) {
     let dead = lab.death("dead").await.operation;
     let held = lab.death("held").await.operation;
     let lab = Arc::new(lab);
@@ -215,7 +214,7 @@ pub async fn orders_at_once_are_entered_as_they_are_carried_out<S: Subject>(lab:
 }
 
 /// Entries are paged, oldest first.
-pub async fn pages_of_entries_are_complete<S: Subject>(lab: Lab<S>) {
+pub async fn pages_of_entries_are_complete(lab: Lab) {
     let operation = lab.death("dead").await.operation;
     let batch: Vec<_> = (0..40)
         .map(|number| Directive {
@@ -236,7 +235,7 @@ pub async fn pages_of_entries_are_complete<S: Subject>(lab: Lab<S>) {
 }
 
 /// What arrives while somebody pages comes at the end.
-pub async fn paging_goes_on_while_entries_arrive<S: Subject>(lab: Lab<S>) {
+pub async fn paging_goes_on_while_entries_arrive(lab: Lab) {
     let operation = lab.death("dead").await.operation;
     let order = |number: usize| {
         let why = note("on call", &number.to_string());
@@ -264,7 +263,7 @@ pub async fn paging_goes_on_while_entries_arrive<S: Subject>(lab: Lab<S>) {
 }
 
 /// A scope selects its own entries.
-pub async fn entries_are_selected_by_scope<S: Subject>(lab: Lab<S>) {
+pub async fn entries_are_selected_by_scope(lab: Lab) {
     let scopes = [
         scope(),
         scope_of("other", "laws"),
@@ -294,7 +293,7 @@ pub async fn entries_are_selected_by_scope<S: Subject>(lab: Lab<S>) {
 }
 
 /// A cursor of somewhere else is refused, not misread.
-pub async fn a_foreign_cursor_of_the_trail_is_refused<S: Subject>(lab: Lab<S>) {
+pub async fn a_foreign_cursor_of_the_trail_is_refused(lab: Lab) {
     let operation = lab.death("dead").await.operation;
     let _ = lab
         .order_noted(&operation, Order::Hold(true), &note("on call", "audit"))
@@ -317,7 +316,7 @@ pub(super) fn note(by: &str, reason: &str) -> Note {
 }
 
 /// Every order, each about an operation that it fits.
-async fn every_order<S: Subject>(lab: &Lab<S>) -> Vec<(Operation, Order)> {
+async fn every_order(lab: &Lab) -> Vec<(Operation, Order)> {
     let applied = Verdict::Applied {
         outcome: outcome("seen at the bank"),
         window: LONG_WINDOW,

@@ -8,10 +8,9 @@ use semel_core::{
 
 use crate::lab::{Lab, answered, gate};
 use crate::steps::{complete, outcome, release};
-use crate::subject::Subject;
 
 /// Nothing asked, nothing answered, nothing done.
-pub async fn an_empty_batch_is_answered_empty<S: Subject>(lab: Lab<S>) {
+pub async fn an_empty_batch_is_answered_empty(lab: Lab) {
     let store = lab.store();
     assert_eq!(answered(store.claim(&[]).await, "claim").len(), 0);
     assert_eq!(answered(store.settle(&[]).await, "settle").len(), 0);
@@ -27,7 +26,7 @@ pub async fn an_empty_batch_is_answered_empty<S: Subject>(lab: Lab<S>) {
 }
 
 /// A thousand keys are claimed, settled and read in one call each.
-pub async fn a_batch_of_1000_is_answered_in_order<S: Subject>(lab: Lab<S>) {
+pub async fn a_batch_of_1000_is_answered_in_order(lab: Lab) {
     let requests: Vec<_> = (0..1_000_u32)
         .map(|number| ClaimRequest {
             lease: std::time::Duration::from_secs(3_600),
@@ -65,7 +64,7 @@ pub async fn a_batch_of_1000_is_answered_in_order<S: Subject>(lab: Lab<S>) {
 }
 
 /// Every kind of answer in one batch, each in its place.
-pub async fn a_mixed_batch_is_answered_in_order<S: Subject>(lab: Lab<S>) {
+pub async fn a_mixed_batch_is_answered_in_order(lab: Lab) {
     lab.finish(&lab.request("completed", 1), complete("done"))
         .await;
     let dead = lab.death("dead").await;
@@ -112,7 +111,7 @@ pub async fn a_mixed_batch_is_answered_in_order<S: Subject>(lab: Lab<S>) {
 }
 
 /// One stale claim among many fences itself alone.
-pub async fn one_fenced_settlement_fences_itself_alone<S: Subject>(lab: Lab<S>) {
+pub async fn one_fenced_settlement_fences_itself_alone(lab: Lab) {
     let requests: Vec<_> = (0..9)
         .map(|number| lab.request(&format!("pay-{number}"), 1))
         .collect();
@@ -137,7 +136,7 @@ pub async fn one_fenced_settlement_fences_itself_alone<S: Subject>(lab: Lab<S>) 
 }
 
 /// One lost claim among renewals is lost alone.
-pub async fn one_lost_renewal_is_lost_alone<S: Subject>(lab: Lab<S>) {
+pub async fn one_lost_renewal_is_lost_alone(lab: Lab) {
     let requests: Vec<_> = (0..5)
         .map(|number| lab.request(&format!("pay-{number}"), 1))
         .collect();
@@ -145,7 +144,7 @@ pub async fn one_lost_renewal_is_lost_alone<S: Subject>(lab: Lab<S>) {
     let renewal = |(number, request): (usize, &ClaimRequest)| Renewal {
         operation: request.operation.clone(),
         claim_id: ClaimId::from_u128(if number == 2 { 9 } else { 1 }),
-        lease: Lab::<S>::lease(),
+        lease: lab.lease(),
     };
     let batch: Vec<_> = requests.iter().enumerate().map(renewal).collect();
     let answers = answered(lab.store().renew(&batch).await, "renew");
@@ -157,7 +156,7 @@ pub async fn one_lost_renewal_is_lost_alone<S: Subject>(lab: Lab<S>) {
 }
 
 /// Reading keeps its order, with absent keys and repeats in between.
-pub async fn a_mixed_read_is_answered_in_order<S: Subject>(lab: Lab<S>) {
+pub async fn a_mixed_read_is_answered_in_order(lab: Lab) {
     for key in ["a", "b"] {
         lab.finish(&lab.request(key, 1), complete(key)).await;
     }
@@ -179,7 +178,7 @@ pub async fn a_mixed_read_is_answered_in_order<S: Subject>(lab: Lab<S>) {
 }
 
 /// Orders keep their order, with refused ones in between.
-pub async fn mixed_orders_are_answered_in_order<S: Subject>(lab: Lab<S>) {
+pub async fn mixed_orders_are_answered_in_order(lab: Lab) {
     lab.finish(&lab.request("completed", 1), complete("done"))
         .await;
     let _ = lab.grant(&lab.request("claimed", 1)).await;
@@ -205,7 +204,7 @@ pub async fn mixed_orders_are_answered_in_order<S: Subject>(lab: Lab<S>) {
 }
 
 /// The first of two claimants in a batch is granted, the second finds it busy.
-pub async fn a_key_twice_in_a_batch_is_granted_once<S: Subject>(lab: Lab<S>) {
+pub async fn a_key_twice_in_a_batch_is_granted_once(lab: Lab) {
     let batch = [
         lab.request("pay-1", 1),
         lab.request("pay-2", 1),
@@ -223,7 +222,7 @@ pub async fn a_key_twice_in_a_batch_is_granted_once<S: Subject>(lab: Lab<S>) {
 }
 
 /// The same request twice in a batch is one claim.
-pub async fn a_request_twice_in_a_batch_is_resumed<S: Subject>(lab: Lab<S>) {
+pub async fn a_request_twice_in_a_batch_is_resumed(lab: Lab) {
     let batch = [lab.request("pay-1", 1), lab.request("pay-1", 1)];
     let answers = answered(lab.store().claim(&batch).await, "claim");
     let [Admission::Granted(first), Admission::Granted(second)] = &answers[..] else {
@@ -235,7 +234,7 @@ pub async fn a_request_twice_in_a_batch_is_resumed<S: Subject>(lab: Lab<S>) {
 }
 
 /// Two requests under one key in a batch: the first one wins, the second is a conflict.
-pub async fn a_reused_key_in_a_batch_conflicts<S: Subject>(lab: Lab<S>) {
+pub async fn a_reused_key_in_a_batch_conflicts(lab: Lab) {
     let printed = |claimant: u8| ClaimRequest {
         fingerprint: Some(Fingerprint {
             scheme: 1,
@@ -249,7 +248,7 @@ pub async fn a_reused_key_in_a_batch_conflicts<S: Subject>(lab: Lab<S>) {
 }
 
 /// Two versions of one entity in a batch: the first one works, the second waits.
-pub async fn an_entity_twice_in_a_batch_is_busy<S: Subject>(lab: Lab<S>) {
+pub async fn an_entity_twice_in_a_batch_is_busy(lab: Lab) {
     let gated = |key, version| ClaimRequest {
         gate: Some(gate("cart", version)),
         ..lab.request(key, u128::from(version))
@@ -261,7 +260,7 @@ pub async fn an_entity_twice_in_a_batch_is_busy<S: Subject>(lab: Lab<S>) {
 }
 
 /// Two completions of one claim in a batch: the first outcome stays.
-pub async fn a_completion_twice_in_a_batch_is_harmless<S: Subject>(lab: Lab<S>) {
+pub async fn a_completion_twice_in_a_batch_is_harmless(lab: Lab) {
     let request = lab.request("pay-1", 1);
     let _ = lab.grant(&request).await;
     let batch = [
@@ -281,7 +280,7 @@ pub async fn a_completion_twice_in_a_batch_is_harmless<S: Subject>(lab: Lab<S>) 
 }
 
 /// Steps of one claim in a batch happen one after the other.
-pub async fn steps_of_one_claim_in_a_batch_follow_each_other<S: Subject>(lab: Lab<S>) {
+pub async fn steps_of_one_claim_in_a_batch_follow_each_other(lab: Lab) {
     let request = lab.request("pay-1", 1);
     let _ = lab.grant(&request).await;
     let steps = [
@@ -302,7 +301,7 @@ pub async fn steps_of_one_claim_in_a_batch_follow_each_other<S: Subject>(lab: La
 }
 
 /// A version that was applied by the first of two settlements counts for later claims.
-pub async fn settlements_of_one_entity_in_a_batch_add_up<S: Subject>(lab: Lab<S>) {
+pub async fn settlements_of_one_entity_in_a_batch_add_up(lab: Lab) {
     let gated = |version: u64| ClaimRequest {
         gate: Some(gate("cart", version)),
         lease: std::time::Duration::ZERO,

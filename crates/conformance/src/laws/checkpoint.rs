@@ -9,17 +9,16 @@ use semel_core::{
 
 use crate::lab::{Lab, answered, gate};
 use crate::steps::{complete, outcome, release};
-use crate::subject::{CheckpointSubject, DurableSubject};
 
 /// What was never set is nothing, not zero.
-pub async fn a_mark_is_absent_until_it_is_set<S: CheckpointSubject>(lab: Lab<S>) {
+pub async fn a_mark_is_absent_until_it_is_set(lab: Lab) {
     assert_eq!(mark(&lab, "out").await, None);
     assert!(applied(together(&lab, &[], "out", 0).await).is_empty());
     assert_eq!(mark(&lab, "out").await, Some(0));
 }
 
 /// All mine → all settled, and the mark with them.
-pub async fn a_batch_is_settled_with_its_mark<S: CheckpointSubject>(lab: Lab<S>) {
+pub async fn a_batch_is_settled_with_its_mark(lab: Lab) {
     let batch = claimed(&lab, 20).await;
     let answers = applied(together(&lab, &batch, "out", 4_096).await);
     assert_eq!(answers.len(), 20);
@@ -36,7 +35,7 @@ pub async fn a_batch_is_settled_with_its_mark<S: CheckpointSubject>(lab: Lab<S>)
 }
 
 /// One of them fenced → nothing settled, and the mark where it was.
-pub async fn a_batch_with_a_fenced_item_changes_nothing<S: CheckpointSubject>(lab: Lab<S>) {
+pub async fn a_batch_with_a_fenced_item_changes_nothing(lab: Lab) {
     applied(together(&lab, &[], "out", 7).await);
     for fenced in [0, 3, 6] {
         let mut batch = claimed(&lab, 7).await;
@@ -60,7 +59,7 @@ pub async fn a_batch_with_a_fenced_item_changes_nothing<S: CheckpointSubject>(la
 }
 
 /// A refused batch can be settled without its fenced item.
-pub async fn a_refused_batch_can_be_mended<S: CheckpointSubject>(lab: Lab<S>) {
+pub async fn a_refused_batch_can_be_mended(lab: Lab) {
     let mut batch = claimed(&lab, 5).await;
     batch[2].claim_id = ClaimId::from_u128(99);
     assert!(matches!(
@@ -73,7 +72,7 @@ pub async fn a_refused_batch_can_be_mended<S: CheckpointSubject>(lab: Lab<S>) {
 }
 
 /// The answer was lost, so everything is sent again.
-pub async fn settling_together_twice_is_harmless<S: CheckpointSubject>(lab: Lab<S>) {
+pub async fn settling_together_twice_is_harmless(lab: Lab) {
     let batch = claimed(&lab, 5).await;
     applied(together(&lab, &batch, "out", 8).await);
     applied(together(&lab, &batch, "out", 8).await);
@@ -83,7 +82,7 @@ pub async fn settling_together_twice_is_harmless<S: CheckpointSubject>(lab: Lab<
 }
 
 /// A batch may hold every step, and one claim's steps in a row.
-pub async fn a_batch_may_mix_steps<S: CheckpointSubject>(lab: Lab<S>) {
+pub async fn a_batch_may_mix_steps(lab: Lab) {
     let mut batch = claimed(&lab, 3).await;
     batch[1].step = release();
     let started = Settlement {
@@ -107,7 +106,7 @@ pub async fn a_batch_may_mix_steps<S: CheckpointSubject>(lab: Lab<S>) {
 }
 
 /// A refused batch leaves the version gate as it was.
-pub async fn a_refused_batch_leaves_the_version_gate_alone<S: CheckpointSubject>(lab: Lab<S>) {
+pub async fn a_refused_batch_leaves_the_version_gate_alone(lab: Lab) {
     let gated = ClaimRequest {
         gate: Some(gate("cart", 5)),
         ..lab.request("cart at 5", 1)
@@ -136,7 +135,7 @@ pub async fn a_refused_batch_leaves_the_version_gate_alone<S: CheckpointSubject>
 }
 
 /// Marks know nothing of each other, however alike their names.
-pub async fn marks_are_told_apart_by_name<S: CheckpointSubject>(lab: Lab<S>) {
+pub async fn marks_are_told_apart_by_name(lab: Lab) {
     let names = ["out", "OUT", "out ", "öut", "o%", "out/1", "'", ""];
     for (value, name) in (10..).zip(names) {
         applied(together(&lab, &[], name, value).await);
@@ -147,7 +146,7 @@ pub async fn marks_are_told_apart_by_name<S: CheckpointSubject>(lab: Lab<S>) {
 }
 
 /// A mark is what was written last, up or down, in all 64 bits.
-pub async fn a_mark_is_what_was_written_last<S: CheckpointSubject>(lab: Lab<S>) {
+pub async fn a_mark_is_what_was_written_last(lab: Lab) {
     for value in [1, u64::MAX, i64::MAX as u64 + 1, 0, 42] {
         applied(together(&lab, &[], "out", value).await);
         assert_eq!(mark(&lab, "out").await, Some(value));
@@ -155,7 +154,7 @@ pub async fn a_mark_is_what_was_written_last<S: CheckpointSubject>(lab: Lab<S>) 
 }
 
 /// Eight tasks settle with marks of their own at the same time.
-pub async fn checkpoints_at_once_do_not_disturb_each_other<S: CheckpointSubject>(lab: Lab<S>) {
+pub async fn checkpoints_at_once_do_not_disturb_each_other(lab: Lab) {
     let lab = Arc::new(lab);
     lab.race(8, |lab, number| async move {
         let name = format!("out-{number}");
@@ -172,7 +171,7 @@ pub async fn checkpoints_at_once_do_not_disturb_each_other<S: CheckpointSubject>
 }
 
 /// Mark and settlements survive reopening together.
-pub async fn a_checkpoint_survives<S: CheckpointSubject + DurableSubject>(lab: Lab<S>) {
+pub async fn a_checkpoint_survives(lab: Lab) {
     let batch = claimed(&lab, 5).await;
     applied(together(&lab, &batch, "out", u64::MAX).await);
     let lab = lab.reopen().await;
@@ -187,10 +186,7 @@ pub async fn a_checkpoint_survives<S: CheckpointSubject + DurableSubject>(lab: L
 }
 
 /// A refused checkpoint leaves nothing behind over reopening either.
-pub async fn a_refused_checkpoint_leaves_nothing<S>(lab: Lab<S>)
-where
-    S: CheckpointSubject + DurableSubject,
-{
+pub async fn a_refused_checkpoint_leaves_nothing(lab: Lab) {
     let request = lab.marked("pay-1", 1, semel_core::Recovery::Park);
     let _ = lab.grant(&request).await;
     applied(together(&lab, &[], "out", 7).await);
@@ -206,7 +202,7 @@ where
 }
 
 /// Completions of `count` operations that are claimed now.
-async fn claimed<S: CheckpointSubject>(lab: &Lab<S>, count: usize) -> Vec<Settlement> {
+async fn claimed(lab: &Lab, count: usize) -> Vec<Settlement> {
     let requests: Vec<_> = (0..count)
         .map(|number| lab.request(&format!("pay-{number}"), 1))
         .collect();
@@ -231,12 +227,7 @@ fn settlement(request: &ClaimRequest, step: Step) -> Settlement {
     }
 }
 
-async fn together<S: CheckpointSubject>(
-    lab: &Lab<S>,
-    batch: &[Settlement],
-    name: &str,
-    value: u64,
-) -> Together {
+async fn together(lab: &Lab, batch: &[Settlement], name: &str, value: u64) -> Together {
     let mark = Mark {
         name: name.into(),
         value,
@@ -247,7 +238,7 @@ async fn together<S: CheckpointSubject>(
     )
 }
 
-pub(super) async fn mark<S: CheckpointSubject>(lab: &Lab<S>, name: &str) -> Option<u64> {
+pub(super) async fn mark(lab: &Lab, name: &str) -> Option<u64> {
     answered(lab.subject().checkpoint().mark(name).await, "mark")
 }
 

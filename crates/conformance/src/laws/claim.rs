@@ -8,10 +8,9 @@ use semel_core::{Admission, Claim, ClaimId, ClaimRequest, Recovery, StateKind, S
 
 use crate::lab::{Lab, answered};
 use crate::steps::{complete, outcome, release, release_after};
-use crate::subject::Subject;
 
 /// Absent → granted.
-pub async fn a_fresh_key_is_granted_as_the_first_attempt<S: Subject>(lab: Lab<S>) {
+pub async fn a_fresh_key_is_granted_as_the_first_attempt(lab: Lab) {
     let request = lab.request("pay-1", 1);
     let claim = lab.grant(&request).await;
     assert_eq!(claim.operation, request.operation);
@@ -33,7 +32,7 @@ pub async fn a_fresh_key_is_granted_as_the_first_attempt<S: Subject>(lab: Lab<S>
 }
 
 /// A marked claim is started before its answer.
-pub async fn a_marked_claim_is_started_at_once<S: Subject>(lab: Lab<S>) {
+pub async fn a_marked_claim_is_started_at_once(lab: Lab) {
     let claim = lab.grant(&lab.marked("pay-1", 1, Recovery::Park)).await;
     let record = lab.stands(&claim.operation, StateKind::Started).await;
     assert!(record.first_started_at.is_some());
@@ -41,20 +40,20 @@ pub async fn a_marked_claim_is_started_at_once<S: Subject>(lab: Lab<S>) {
 }
 
 /// Claimed by another → busy, until the lease ends.
-pub async fn a_claimed_key_is_busy_until_the_lease_ends<S: Subject>(lab: Lab<S>) {
+pub async fn a_claimed_key_is_busy_until_the_lease_ends(lab: Lab) {
     let held = lab.grant(&lab.request("pay-1", 1)).await;
     assert_eq!(lab.busy(&lab.request("pay-1", 2)).await, held.lease_until);
 }
 
 /// Started by another → busy, until the lease ends.
-pub async fn a_started_key_is_busy_until_the_lease_ends<S: Subject>(lab: Lab<S>) {
+pub async fn a_started_key_is_busy_until_the_lease_ends(lab: Lab) {
     let held = lab.grant(&lab.marked("pay-1", 1, Recovery::Rerun)).await;
     let until = lab.busy(&lab.marked("pay-1", 2, Recovery::Rerun)).await;
     assert_eq!(until, held.lease_until);
 }
 
 /// 64 tasks, one key, one claim.
-pub async fn of_64_claimants_at_once_exactly_one_is_granted<S: Subject>(lab: Lab<S>) {
+pub async fn of_64_claimants_at_once_exactly_one_is_granted(lab: Lab) {
     let answers = claim_at_once(Arc::new(lab), 64, 0).await;
     assert_eq!(granted(&answers).len(), 1);
     let busy = answers
@@ -64,7 +63,7 @@ pub async fn of_64_claimants_at_once_exactly_one_is_granted<S: Subject>(lab: Lab
 }
 
 /// Sixteen tasks, one key whose lease ended, one takeover.
-pub async fn of_16_takers_at_once_exactly_one_takes_over<S: Subject>(lab: Lab<S>) {
+pub async fn of_16_takers_at_once_exactly_one_takes_over(lab: Lab) {
     let first = lab.grant(&lab.request("pay-1", 999)).await;
     lab.outlast_lease().await;
     let answers = claim_at_once(Arc::new(lab), 16, 0).await;
@@ -74,7 +73,7 @@ pub async fn of_16_takers_at_once_exactly_one_takes_over<S: Subject>(lab: Lab<S>
 }
 
 /// Sixteen tasks, one released key, one grant.
-pub async fn of_16_claimants_of_a_released_key_one_is_granted<S: Subject>(lab: Lab<S>) {
+pub async fn of_16_claimants_of_a_released_key_one_is_granted(lab: Lab) {
     let first = lab.grant(&lab.request("pay-1", 999)).await;
     lab.settles(&first, release(), StateKind::Released).await;
     let answers = claim_at_once(Arc::new(lab), 16, 0).await;
@@ -84,7 +83,7 @@ pub async fn of_16_claimants_of_a_released_key_one_is_granted<S: Subject>(lab: L
 }
 
 /// Eight tasks claim the same fifty keys in batches, in opposite orders.
-pub async fn racing_batches_grant_each_key_once<S: Subject>(lab: Lab<S>) {
+pub async fn racing_batches_grant_each_key_once(lab: Lab) {
     let lab = Arc::new(lab);
     let answers = lab
         .race(8, |lab, claimant| async move {
@@ -108,7 +107,7 @@ pub async fn racing_batches_grant_each_key_once<S: Subject>(lab: Lab<S>) {
 }
 
 /// Tokens compare across keys, too.
-pub async fn tokens_rise_from_claim_to_claim_and_key_to_key<S: Subject>(lab: Lab<S>) {
+pub async fn tokens_rise_from_claim_to_claim_and_key_to_key(lab: Lab) {
     let mut last = None;
     for number in 0..5_u32 {
         let request = lab.request(&format!("pay-{number}"), u128::from(number));
@@ -119,7 +118,7 @@ pub async fn tokens_rise_from_claim_to_claim_and_key_to_key<S: Subject>(lab: Lab
 }
 
 /// Forgetting a record does not restart its tokens.
-pub async fn tokens_rise_over_the_removal_of_a_record<S: Subject>(lab: Lab<S>) {
+pub async fn tokens_rise_over_the_removal_of_a_record(lab: Lab) {
     let first = lab.grant(&lab.request("pay-1", 1)).await;
     lab.settles(&first, complete("done"), StateKind::Completed)
         .await;
@@ -130,7 +129,7 @@ pub async fn tokens_rise_over_the_removal_of_a_record<S: Subject>(lab: Lab<S>) {
 }
 
 /// No token is given out twice.
-pub async fn tokens_of_claims_at_once_differ<S: Subject>(lab: Lab<S>) {
+pub async fn tokens_of_claims_at_once_differ(lab: Lab) {
     let lab = Arc::new(lab);
     let mut tokens = lab
         .race(32, |lab, number| async move {
@@ -145,7 +144,7 @@ pub async fn tokens_of_claims_at_once_differ<S: Subject>(lab: Lab<S>) {
 }
 
 /// A lost answer is asked for again.
-pub async fn asking_again_resumes_the_same_claim<S: Subject>(lab: Lab<S>) {
+pub async fn asking_again_resumes_the_same_claim(lab: Lab) {
     let request = lab.request("pay-1", 1);
     let first = lab.grant(&request).await;
     let again = lab.grant(&request).await;
@@ -163,7 +162,7 @@ pub async fn asking_again_resumes_the_same_claim<S: Subject>(lab: Lab<S>) {
 }
 
 /// A lost answer to a marked claim is asked for again, and the effect still counts as started.
-pub async fn asking_again_resumes_a_started_claim<S: Subject>(lab: Lab<S>) {
+pub async fn asking_again_resumes_a_started_claim(lab: Lab) {
     let request = lab.marked("pay-1", 1, Recovery::Park);
     let first = lab.grant(&request).await;
     let again = lab.grant(&request).await;
@@ -176,7 +175,7 @@ pub async fn asking_again_resumes_a_started_claim<S: Subject>(lab: Lab<S>) {
 }
 
 /// As long as nobody took over, the claim is still there to be resumed.
-pub async fn asking_again_after_the_lease_resumes_if_nobody_took_over<S: Subject>(lab: Lab<S>) {
+pub async fn asking_again_after_the_lease_resumes_if_nobody_took_over(lab: Lab) {
     let request = lab.request("pay-1", 1);
     let first = lab.grant(&request).await;
     lab.outlast_lease().await;
@@ -186,7 +185,7 @@ pub async fn asking_again_after_the_lease_resumes_if_nobody_took_over<S: Subject
 }
 
 /// After a takeover the former claim id is anybody's.
-pub async fn asking_again_after_a_takeover_is_busy<S: Subject>(lab: Lab<S>) {
+pub async fn asking_again_after_a_takeover_is_busy(lab: Lab) {
     let request = lab.request("pay-1", 1);
     let first = lab.grant(&request).await;
     lab.outlast_lease().await;
@@ -197,7 +196,7 @@ pub async fn asking_again_after_a_takeover_is_busy<S: Subject>(lab: Lab<S>) {
 
 /// Its token was superseded for good: asked for once more, also when nobody else is left, it is a claim like
 /// any other, with a token above all that were given out since.
-pub async fn a_claim_that_was_taken_over_is_never_resumed<S: Subject>(lab: Lab<S>) {
+pub async fn a_claim_that_was_taken_over_is_never_resumed(lab: Lab) {
     for (key, old, new) in [
         (
             "claimed",
@@ -235,7 +234,7 @@ pub async fn a_claim_that_was_taken_over_is_never_resumed<S: Subject>(lab: Lab<S
 }
 
 /// Whoever asks again is told of the lease that counts now, and takes nothing of it away.
-pub async fn a_resumption_keeps_a_renewed_lease<S: Subject>(lab: Lab<S>) {
+pub async fn a_resumption_keeps_a_renewed_lease(lab: Lab) {
     for (request, other) in [
         (lab.request("claimed", 1), lab.request("claimed", 2)),
         (
@@ -244,7 +243,7 @@ pub async fn a_resumption_keeps_a_renewed_lease<S: Subject>(lab: Lab<S>) {
         ),
     ] {
         let first = lab.grant(&request).await;
-        let until = lab.extended(&first, Lab::<S>::lease() * 20).await;
+        let until = lab.extended(&first, lab.lease() * 20).await;
         let again = lab.grant(&request).await;
         assert!(again.resumed);
         assert_eq!((again.token, again.attempt), (first.token, 1));
@@ -256,14 +255,14 @@ pub async fn a_resumption_keeps_a_renewed_lease<S: Subject>(lab: Lab<S>) {
 }
 
 /// The answer to the claim was lost, the one to the completion was not.
-pub async fn asking_again_after_completion_replays<S: Subject>(lab: Lab<S>) {
+pub async fn asking_again_after_completion_replays(lab: Lab) {
     let request = lab.request("pay-1", 1);
     lab.finish(&request, complete("done")).await;
     lab.replays(&request, &outcome("done")).await;
 }
 
 /// The same request in 32 tasks is one claim.
-pub async fn asking_32_times_at_once_is_one_claim<S: Subject>(lab: Lab<S>) {
+pub async fn asking_32_times_at_once_is_one_claim(lab: Lab) {
     let lab = Arc::new(lab);
     let claims = lab
         .race(32, |lab, _| async move {
@@ -279,16 +278,16 @@ pub async fn asking_32_times_at_once_is_one_claim<S: Subject>(lab: Lab<S>) {
 }
 
 /// Claimed, lease not over → never granted to another.
-pub async fn a_claim_is_not_taken_over_within_its_lease<S: Subject>(lab: Lab<S>) {
+pub async fn a_claim_is_not_taken_over_within_its_lease(lab: Lab) {
     let first = lab.grant(&lab.request("pay-1", 1)).await;
-    lab.advance(Lab::<S>::lease() / 2).await;
+    lab.advance(lab.lease() / 2).await;
     lab.busy(&lab.request("pay-1", 2)).await;
     lab.settles(&first, complete("done"), StateKind::Completed)
         .await;
 }
 
 /// Claimed, lease over → granted to the next.
-pub async fn a_claim_is_taken_over_after_its_lease<S: Subject>(lab: Lab<S>) {
+pub async fn a_claim_is_taken_over_after_its_lease(lab: Lab) {
     let first = lab.grant(&lab.request("pay-1", 1)).await;
     lab.outlast_lease().await;
     let second = lab.grant(&lab.request("pay-1", 2)).await;
@@ -300,7 +299,7 @@ pub async fn a_claim_is_taken_over_after_its_lease<S: Subject>(lab: Lab<S>) {
 }
 
 /// A lease of nothing is over at once.
-pub async fn a_claim_without_a_lease_is_taken_over_at_once<S: Subject>(lab: Lab<S>) {
+pub async fn a_claim_without_a_lease_is_taken_over_at_once(lab: Lab) {
     let first = ClaimRequest {
         lease: Duration::ZERO,
         ..lab.request("pay-1", 1)
@@ -311,7 +310,7 @@ pub async fn a_claim_without_a_lease_is_taken_over_at_once<S: Subject>(lab: Lab<
 }
 
 /// What the claimant passes downstream is kept apart per lease: the second lease is its own.
-pub async fn a_takeover_gets_a_lease_of_its_own<S: Subject>(lab: Lab<S>) {
+pub async fn a_takeover_gets_a_lease_of_its_own(lab: Lab) {
     let first = lab.grant(&lab.request("pay-1", 1)).await;
     lab.outlast_lease().await;
     let second = lab.grant(&lab.request("pay-1", 2)).await;
@@ -320,7 +319,7 @@ pub async fn a_takeover_gets_a_lease_of_its_own<S: Subject>(lab: Lab<S>) {
 }
 
 /// Released, no backoff → granted at once, and not as a takeover.
-pub async fn a_released_key_is_granted_again<S: Subject>(lab: Lab<S>) {
+pub async fn a_released_key_is_granted_again(lab: Lab) {
     let first = lab.grant(&lab.request("pay-1", 1)).await;
     lab.settles(&first, release(), StateKind::Released).await;
     let second = lab.grant(&lab.request("pay-1", 2)).await;
@@ -329,19 +328,19 @@ pub async fn a_released_key_is_granted_again<S: Subject>(lab: Lab<S>) {
 }
 
 /// Released, backoff not over → busy until it is, for everybody.
-pub async fn a_released_key_is_busy_until_its_backoff_ends<S: Subject>(lab: Lab<S>) {
+pub async fn a_released_key_is_busy_until_its_backoff_ends(lab: Lab) {
     let first = lab.grant(&lab.request("pay-1", 1)).await;
-    let backoff = Lab::<S>::lease() * 2;
+    let backoff = lab.lease() * 2;
     lab.settles(&first, release_after(backoff), StateKind::Released)
         .await;
     let until = lab.busy(&lab.request("pay-1", 2)).await;
     assert_eq!(lab.busy(&lab.request("pay-1", 1)).await, until);
-    lab.advance(backoff + Lab::<S>::lease() / 2).await;
+    lab.advance(backoff + lab.lease() / 2).await;
     assert_eq!(lab.grant(&lab.request("pay-1", 2)).await.attempt, 2);
 }
 
 /// A report of a release whose answer was lost does not prolong the backoff.
-pub async fn releasing_twice_is_harmless<S: Subject>(lab: Lab<S>) {
+pub async fn releasing_twice_is_harmless(lab: Lab) {
     let claim = lab.grant(&lab.request("pay-1", 1)).await;
     lab.settles(&claim, release(), StateKind::Released).await;
     lab.settles(
@@ -353,7 +352,7 @@ pub async fn releasing_twice_is_harmless<S: Subject>(lab: Lab<S>) {
     assert_eq!(lab.grant(&lab.request("pay-1", 2)).await.attempt, 2);
 }
 
-async fn claim_at_once<S: Subject>(lab: Arc<Lab<S>>, count: u32, from: u128) -> Vec<Admission> {
+async fn claim_at_once(lab: Arc<Lab>, count: u32, from: u128) -> Vec<Admission> {
     lab.race(count, |lab, number| async move {
         lab.claim(&held(&lab, "pay-1", from + u128::from(number)))
             .await
@@ -362,7 +361,7 @@ async fn claim_at_once<S: Subject>(lab: Arc<Lab<S>>, count: u32, from: u128) -> 
 }
 
 /// A request whose lease outlasts the case.
-fn held<S: Subject>(lab: &Lab<S>, key: &str, claimant: u128) -> ClaimRequest {
+fn held(lab: &Lab, key: &str, claimant: u128) -> ClaimRequest {
     ClaimRequest {
         lease: Duration::from_secs(3_600),
         ..lab.request(key, claimant)

@@ -11,10 +11,9 @@ use semel_core::{
 use super::audit::note;
 use crate::lab::{Lab, answered, gate, scope, scope_of, text_key};
 use crate::steps::{complete, give_back, outcome, release, release_unsure};
-use crate::subject::Subject;
 
 /// Something of every kind, in every state, with live claims.
-pub(super) async fn everything<S: Subject>(lab: &Lab<S>) {
+pub(super) async fn everything(lab: &Lab) {
     finished(lab).await;
     let _ = lab.grant(&lab.request("claimed", 1)).await;
     let within = Recovery::RerunWithin(Duration::from_millis(86_400_123));
@@ -34,7 +33,7 @@ pub(super) async fn everything<S: Subject>(lab: &Lab<S>) {
 }
 
 /// Something of every kind, with no claim that is live.
-pub(super) async fn finished<S: Subject>(lab: &Lab<S>) {
+pub(super) async fn finished(lab: &Lab) {
     for (number, outcome) in every_outcome().into_iter().enumerate() {
         let step = semel_core::Step::Complete {
             outcome,

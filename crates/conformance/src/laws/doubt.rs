@@ -8,10 +8,9 @@ use crate::lab::Lab;
 use crate::steps::{
     complete, fail, fail_decisively, give_back, outcome, release, release_unsure, start,
 };
-use crate::subject::Subject;
 
 /// Started, park, lease over → in doubt, and no further attempt.
-pub async fn a_vanished_park_is_in_doubt<S: Subject>(lab: Lab<S>) {
+pub async fn a_vanished_park_is_in_doubt(lab: Lab) {
     let claim = lab.grant(&lab.marked("pay-1", 1, Recovery::Park)).await;
     lab.outlast_lease().await;
     lab.parked(&lab.marked("pay-1", 2, Recovery::Park), StateKind::InDoubt)
@@ -25,7 +24,7 @@ pub async fn a_vanished_park_is_in_doubt<S: Subject>(lab: Lab<S>) {
 }
 
 /// A start by step counts as much as a marked claim.
-pub async fn a_park_that_started_later_is_in_doubt<S: Subject>(lab: Lab<S>) {
+pub async fn a_park_that_started_later_is_in_doubt(lab: Lab) {
     let claim = lab.grant(&lab.request("pay-1", 1)).await;
     lab.settles(&claim, start(Recovery::Park), StateKind::Started)
         .await;
@@ -35,7 +34,7 @@ pub async fn a_park_that_started_later_is_in_doubt<S: Subject>(lab: Lab<S>) {
 }
 
 /// The recovery is the one that was started with, whatever the next claimant would do.
-pub async fn the_stored_recovery_decides<S: Subject>(lab: Lab<S>) {
+pub async fn the_stored_recovery_decides(lab: Lab) {
     let _ = lab.grant(&lab.marked("pay-1", 1, Recovery::Park)).await;
     lab.outlast_lease().await;
     lab.parked(&lab.marked("pay-1", 2, Recovery::Rerun), StateKind::InDoubt)
@@ -43,7 +42,7 @@ pub async fn the_stored_recovery_decides<S: Subject>(lab: Lab<S>) {
 }
 
 /// Starting again says what a takeover does from then on.
-pub async fn a_second_start_changes_the_recovery<S: Subject>(lab: Lab<S>) {
+pub async fn a_second_start_changes_the_recovery(lab: Lab) {
     let claim = lab.grant(&lab.marked("pay-1", 1, Recovery::Park)).await;
     lab.settles(&claim, start(Recovery::Rerun), StateKind::Started)
         .await;
@@ -61,7 +60,7 @@ pub async fn a_second_start_changes_the_recovery<S: Subject>(lab: Lab<S>) {
 }
 
 /// Time does not resolve a doubt, and neither do duplicates.
-pub async fn a_doubt_stays_a_doubt<S: Subject>(lab: Lab<S>) {
+pub async fn a_doubt_stays_a_doubt(lab: Lab) {
     let claim = lab.doubt("pay-1").await;
     for claimant in [1, 2, 3] {
         lab.outlast_lease().await;
@@ -77,7 +76,7 @@ pub async fn a_doubt_stays_a_doubt<S: Subject>(lab: Lab<S>) {
 }
 
 /// Started, park, no answer → in doubt at once.
-pub async fn an_unsure_release_of_a_park_is_in_doubt<S: Subject>(lab: Lab<S>) {
+pub async fn an_unsure_release_of_a_park_is_in_doubt(lab: Lab) {
     let claim = lab.doubt("pay-1").await;
     let record = lab.stands(&claim.operation, StateKind::InDoubt).await;
     assert_eq!(record.doubt, Some(Recovery::Park));
@@ -87,7 +86,7 @@ pub async fn an_unsure_release_of_a_park_is_in_doubt<S: Subject>(lab: Lab<S>) {
 }
 
 /// Started, park, surely not applied → released.
-pub async fn a_sure_release_of_a_park_is_attempted_again<S: Subject>(lab: Lab<S>) {
+pub async fn a_sure_release_of_a_park_is_attempted_again(lab: Lab) {
     let claim = lab.grant(&lab.marked("pay-1", 1, Recovery::Park)).await;
     lab.settles(&claim, release(), StateKind::Released).await;
     let again = lab.grant(&lab.marked("pay-1", 2, Recovery::Park)).await;
@@ -95,7 +94,7 @@ pub async fn a_sure_release_of_a_park_is_attempted_again<S: Subject>(lab: Lab<S>
 }
 
 /// Nothing was started, so nothing can have happened.
-pub async fn an_unsure_release_before_the_start_is_no_doubt<S: Subject>(lab: Lab<S>) {
+pub async fn an_unsure_release_before_the_start_is_no_doubt(lab: Lab) {
     let claim = lab.grant(&lab.request("pay-1", 1)).await;
     lab.settles(&claim, release_unsure(), StateKind::Released)
         .await;
@@ -103,7 +102,7 @@ pub async fn an_unsure_release_before_the_start_is_no_doubt<S: Subject>(lab: Lab
 }
 
 /// Work given back after a start that surely came to nothing leaves no doubt.
-pub async fn work_given_back_after_a_start_is_no_doubt<S: Subject>(lab: Lab<S>) {
+pub async fn work_given_back_after_a_start_is_no_doubt(lab: Lab) {
     let claim = lab.grant(&lab.marked("pay-1", 1, Recovery::Park)).await;
     lab.settles(&claim, give_back(), StateKind::Released).await;
     let again = lab.grant(&lab.marked("pay-1", 2, Recovery::Park)).await;
@@ -111,7 +110,7 @@ pub async fn work_given_back_after_a_start_is_no_doubt<S: Subject>(lab: Lab<S>) 
 }
 
 /// A claim that never started and vanished leaves no doubt.
-pub async fn a_vanished_claim_before_the_start_is_no_doubt<S: Subject>(lab: Lab<S>) {
+pub async fn a_vanished_claim_before_the_start_is_no_doubt(lab: Lab) {
     let _ = lab.grant(&lab.request("pay-1", 1)).await;
     lab.outlast_lease().await;
     let second = lab.grant(&lab.request("pay-1", 2)).await;
@@ -120,13 +119,13 @@ pub async fn a_vanished_claim_before_the_start_is_no_doubt<S: Subject>(lab: Lab<
 }
 
 /// A surely failed effect of a park is dead, not in doubt.
-pub async fn a_failed_park_is_dead<S: Subject>(lab: Lab<S>) {
+pub async fn a_failed_park_is_dead(lab: Lab) {
     let claim = lab.grant(&lab.marked("pay-1", 1, Recovery::Park)).await;
     lab.settles(&claim, fail(), StateKind::Dead).await;
 }
 
 /// The paused worker comes back with its result.
-pub async fn a_late_completion_resolves_the_doubt<S: Subject>(lab: Lab<S>) {
+pub async fn a_late_completion_resolves_the_doubt(lab: Lab) {
     let claim = lab.grant(&lab.marked("pay-1", 1, Recovery::Park)).await;
     lab.outlast_lease().await;
     lab.parked(&lab.marked("pay-1", 2, Recovery::Park), StateKind::InDoubt)
@@ -139,7 +138,7 @@ pub async fn a_late_completion_resolves_the_doubt<S: Subject>(lab: Lab<S>) {
 }
 
 /// The same after the sweep found the doubt, and after an unsure release.
-pub async fn a_late_completion_resolves_every_kind_of_doubt<S: Subject>(lab: Lab<S>) {
+pub async fn a_late_completion_resolves_every_kind_of_doubt(lab: Lab) {
     let swept = lab.grant(&lab.marked("swept", 1, Recovery::Park)).await;
     lab.outlast_lease().await;
     assert_eq!(lab.sweep().await.doubted, 1);
@@ -151,7 +150,7 @@ pub async fn a_late_completion_resolves_every_kind_of_doubt<S: Subject>(lab: Lab
 }
 
 /// Only the claim in doubt resolves it.
-pub async fn a_completion_of_another_claim_does_not_resolve_the_doubt<S: Subject>(lab: Lab<S>) {
+pub async fn a_completion_of_another_claim_does_not_resolve_the_doubt(lab: Lab) {
     let claim = lab.doubt("pay-1").await;
     lab.fenced(
         &claim.operation,
@@ -162,7 +161,7 @@ pub async fn a_completion_of_another_claim_does_not_resolve_the_doubt<S: Subject
 }
 
 /// Of several claims, the doubt belongs to the last.
-pub async fn a_doubt_belongs_to_the_last_claim<S: Subject>(lab: Lab<S>) {
+pub async fn a_doubt_belongs_to_the_last_claim(lab: Lab) {
     let first = lab.grant(&lab.marked("pay-1", 1, Recovery::Rerun)).await;
     lab.outlast_lease().await;
     let second = lab.grant(&lab.marked("pay-1", 2, Recovery::Park)).await;
@@ -176,7 +175,7 @@ pub async fn a_doubt_belongs_to_the_last_claim<S: Subject>(lab: Lab<S>) {
 }
 
 /// Reporting the same doubt again, as a release or a failure, changes nothing.
-pub async fn a_doubt_reported_twice_is_harmless<S: Subject>(lab: Lab<S>) {
+pub async fn a_doubt_reported_twice_is_harmless(lab: Lab) {
     let claim = lab.doubt("pay-1").await;
     let before = lab.record(&claim.operation).await;
     lab.settles(&claim, release_unsure(), StateKind::InDoubt)
@@ -187,7 +186,7 @@ pub async fn a_doubt_reported_twice_is_harmless<S: Subject>(lab: Lab<S>) {
 }
 
 /// Started, repeat, lease over → granted, marked as a possible repeat.
-pub async fn a_vanished_rerun_is_a_possible_repeat<S: Subject>(lab: Lab<S>) {
+pub async fn a_vanished_rerun_is_a_possible_repeat(lab: Lab) {
     let first = lab.grant(&lab.marked("pay-1", 1, Recovery::Rerun)).await;
     assert!(!first.possible_repeat);
     lab.outlast_lease().await;
@@ -197,7 +196,7 @@ pub async fn a_vanished_rerun_is_a_possible_repeat<S: Subject>(lab: Lab<S>) {
 }
 
 /// Each attempt after the first unsure one is counted.
-pub async fn possible_repeats_are_counted<S: Subject>(lab: Lab<S>) {
+pub async fn possible_repeats_are_counted(lab: Lab) {
     let mut operation = None;
     for claimant in 1..=4 {
         let claim = lab
@@ -220,7 +219,7 @@ pub async fn possible_repeats_are_counted<S: Subject>(lab: Lab<S>) {
 }
 
 /// A doubt of an earlier attempt is not washed away by a sure failure of a later one.
-pub async fn a_possible_repeat_is_remembered_over_a_sure_failure<S: Subject>(lab: Lab<S>) {
+pub async fn a_possible_repeat_is_remembered_over_a_sure_failure(lab: Lab) {
     let first = lab.grant(&lab.marked("pay-1", 1, Recovery::Rerun)).await;
     lab.settles(&first, release_unsure(), StateKind::Released)
         .await;
@@ -234,7 +233,7 @@ pub async fn a_possible_repeat_is_remembered_over_a_sure_failure<S: Subject>(lab
 }
 
 /// Whatever surely did not happen is not repeated.
-pub async fn a_sure_release_of_a_rerun_is_no_possible_repeat<S: Subject>(lab: Lab<S>) {
+pub async fn a_sure_release_of_a_rerun_is_no_possible_repeat(lab: Lab) {
     let first = lab.grant(&lab.marked("pay-1", 1, Recovery::Rerun)).await;
     lab.settles(&first, release(), StateKind::Released).await;
     let second = lab.grant(&lab.marked("pay-1", 2, Recovery::Rerun)).await;
@@ -243,7 +242,7 @@ pub async fn a_sure_release_of_a_rerun_is_no_possible_repeat<S: Subject>(lab: La
 }
 
 /// A resumed claim is not counted again.
-pub async fn a_resumed_repeat_is_counted_once<S: Subject>(lab: Lab<S>) {
+pub async fn a_resumed_repeat_is_counted_once(lab: Lab) {
     let first = lab.grant(&lab.marked("pay-1", 1, Recovery::Rerun)).await;
     lab.settles(&first, release_unsure(), StateKind::Released)
         .await;
@@ -255,7 +254,7 @@ pub async fn a_resumed_repeat_is_counted_once<S: Subject>(lab: Lab<S>) {
 }
 
 /// Inside the provider's window the provider recognises the key: run again, no repeat.
-pub async fn a_vanished_keyed_effect_is_rerun_inside_the_window<S: Subject>(lab: Lab<S>) {
+pub async fn a_vanished_keyed_effect_is_rerun_inside_the_window(lab: Lab) {
     let first = lab.grant(&keyed(&lab, 1, LONG)).await;
     lab.outlast_lease().await;
     let second = lab.grant(&keyed(&lab, 2, LONG)).await;
@@ -267,34 +266,34 @@ pub async fn a_vanished_keyed_effect_is_rerun_inside_the_window<S: Subject>(lab:
 }
 
 /// Past the provider's window nobody recognises the key: in doubt.
-pub async fn a_vanished_keyed_effect_is_in_doubt_past_the_window<S: Subject>(lab: Lab<S>) {
-    let claim = lab.grant(&keyed(&lab, 1, Lab::<S>::lease())).await;
+pub async fn a_vanished_keyed_effect_is_in_doubt_past_the_window(lab: Lab) {
+    let claim = lab.grant(&keyed(&lab, 1, lab.lease())).await;
     lab.outlast_lease().await;
-    lab.parked(&keyed(&lab, 2, Lab::<S>::lease()), StateKind::InDoubt)
+    lab.parked(&keyed(&lab, 2, lab.lease()), StateKind::InDoubt)
         .await;
     lab.stands(&claim.operation, StateKind::InDoubt).await;
 }
 
 /// The provider's window begins with the first start, over however many takeovers.
-pub async fn the_provider_window_begins_with_the_first_start<S: Subject>(lab: Lab<S>) {
-    let window = Lab::<S>::lease() * 5;
+pub async fn the_provider_window_begins_with_the_first_start(lab: Lab) {
+    let window = lab.lease() * 5;
     let first = lab.grant(&keyed(&lab, 1, window)).await;
     for claimant in 2..=3 {
         lab.outlast_lease().await;
         let claim = lab.grant(&keyed(&lab, claimant, window)).await;
         assert_eq!(claim.first_started_at, first.first_started_at);
     }
-    lab.advance(Lab::<S>::lease() * 3).await;
+    lab.advance(lab.lease() * 3).await;
     lab.parked(&keyed(&lab, 4, window), StateKind::InDoubt)
         .await;
 }
 
 /// A sure failure in between does not begin the window anew.
-pub async fn a_sure_release_does_not_renew_the_provider_window<S: Subject>(lab: Lab<S>) {
-    let window = Lab::<S>::lease() * 3;
+pub async fn a_sure_release_does_not_renew_the_provider_window(lab: Lab) {
+    let window = lab.lease() * 3;
     let first = lab.grant(&keyed(&lab, 1, window)).await;
     lab.settles(&first, release(), StateKind::Released).await;
-    lab.advance(window + Lab::<S>::lease()).await;
+    lab.advance(window + lab.lease()).await;
     let second = lab.grant(&keyed(&lab, 2, window)).await;
     assert_eq!(second.first_started_at, first.first_started_at);
     lab.settles(&second, release_unsure(), StateKind::InDoubt)
@@ -302,7 +301,7 @@ pub async fn a_sure_release_does_not_renew_the_provider_window<S: Subject>(lab: 
 }
 
 /// No answer, inside the provider's window → released, to be run again.
-pub async fn an_unsure_keyed_release_is_attempted_again<S: Subject>(lab: Lab<S>) {
+pub async fn an_unsure_keyed_release_is_attempted_again(lab: Lab) {
     let first = lab.grant(&keyed(&lab, 1, LONG)).await;
     lab.settles(&first, release_unsure(), StateKind::Released)
         .await;
@@ -312,18 +311,18 @@ pub async fn an_unsure_keyed_release_is_attempted_again<S: Subject>(lab: Lab<S>)
 }
 
 /// No answer, and the next attempt comes past the provider's window → in doubt at the claim.
-pub async fn an_unsure_keyed_release_is_in_doubt_past_the_window<S: Subject>(lab: Lab<S>) {
-    let window = Lab::<S>::lease() * 3;
+pub async fn an_unsure_keyed_release_is_in_doubt_past_the_window(lab: Lab) {
+    let window = lab.lease() * 3;
     let first = lab.grant(&keyed(&lab, 1, window)).await;
     lab.settles(&first, release_unsure(), StateKind::Released)
         .await;
-    lab.advance(window + Lab::<S>::lease()).await;
+    lab.advance(window + lab.lease()).await;
     lab.parked(&keyed(&lab, 2, window), StateKind::InDoubt)
         .await;
 }
 
 /// A provider that says no from behind its look-up of the key speaks for the earlier attempts, too.
-pub async fn a_decisive_failure_after_a_doubt_is_dead<S: Subject>(lab: Lab<S>) {
+pub async fn a_decisive_failure_after_a_doubt_is_dead(lab: Lab) {
     let within = Recovery::RerunWithin(LONG);
     for (key, recovery) in [("keyed", within), ("repeated", Recovery::Rerun)] {
         let second = doubted(&lab, key, recovery).await;
@@ -334,7 +333,7 @@ pub async fn a_decisive_failure_after_a_doubt_is_dead<S: Subject>(lab: Lab<S>) {
 }
 
 /// Any other refusal, an expired token for one, does not say what became of an earlier attempt.
-pub async fn a_failure_after_a_doubt_is_in_doubt<S: Subject>(lab: Lab<S>) {
+pub async fn a_failure_after_a_doubt_is_in_doubt(lab: Lab) {
     let within = Recovery::RerunWithin(LONG);
     for (key, recovery) in [("keyed", within), ("repeated", Recovery::Rerun)] {
         let second = doubted(&lab, key, recovery).await;
@@ -346,7 +345,7 @@ pub async fn a_failure_after_a_doubt_is_in_doubt<S: Subject>(lab: Lab<S>) {
 }
 
 /// Nor does the refusal that a takeover meets say what became of the attempt that vanished.
-pub async fn a_failure_after_a_takeover_is_in_doubt<S: Subject>(lab: Lab<S>) {
+pub async fn a_failure_after_a_takeover_is_in_doubt(lab: Lab) {
     let _vanished = lab.grant(&keyed(&lab, 1, LONG)).await;
     lab.outlast_lease().await;
     let second = lab.grant(&keyed(&lab, 2, LONG)).await;
@@ -357,7 +356,7 @@ pub async fn a_failure_after_a_takeover_is_in_doubt<S: Subject>(lab: Lab<S>) {
 }
 
 /// The second claim of `key`, after a first one that may have applied the effect.
-async fn doubted<S: Subject>(lab: &Lab<S>, key: &str, recovery: Recovery) -> Claim {
+async fn doubted(lab: &Lab, key: &str, recovery: Recovery) -> Claim {
     let first = lab.grant(&lab.marked(key, 1, recovery)).await;
     lab.settles(&first, release_unsure(), StateKind::Released)
         .await;
@@ -365,7 +364,7 @@ async fn doubted<S: Subject>(lab: &Lab<S>, key: &str, recovery: Recovery) -> Cla
 }
 
 /// A doubt says since when.
-pub async fn a_doubt_says_since_when<S: Subject>(lab: Lab<S>) {
+pub async fn a_doubt_says_since_when(lab: Lab) {
     let before = lab.now().await;
     lab.outlast_lease().await;
     let claim = lab.doubt("pay-1").await;
@@ -376,7 +375,7 @@ pub async fn a_doubt_says_since_when<S: Subject>(lab: Lab<S>) {
     assert!(since > before);
 }
 
-fn keyed<S: Subject>(lab: &Lab<S>, claimant: u128, window: Duration) -> ClaimRequest {
+fn keyed(lab: &Lab, claimant: u128, window: Duration) -> ClaimRequest {
     lab.marked("pay-1", claimant, Recovery::RerunWithin(window))
 }
 

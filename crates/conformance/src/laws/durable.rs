@@ -9,23 +9,22 @@ use semel_core::{Admission, ClaimRequest, Outcome, Recovery, State, StateKind, S
 
 use crate::lab::{Lab, answered};
 use crate::steps::{complete, fail, outcome, release, release_after, start};
-use crate::subject::DurableSubject;
 
 /// A store that calls itself durable says so to whoever asks.
-pub async fn a_durable_store_says_so<S: DurableSubject>(lab: Lab<S>) {
+pub async fn a_durable_store_says_so(lab: Lab) {
     let found = answered(lab.store().preflight().await, "preflight");
     assert!(found.durability > Durability::Process, "{found:?}");
 }
 
 /// Nothing comes of nothing.
-pub async fn an_empty_store_reopens_empty<S: DurableSubject>(lab: Lab<S>) {
+pub async fn an_empty_store_reopens_empty(lab: Lab) {
     let lab = lab.reopen().await.reopen().await;
     assert_eq!(lab.stats().await.records, [0; 6]);
     lab.finish(&lab.request("pay-1", 1), complete("done")).await;
 }
 
 /// A finished operation replays after reopening, and after reopening again.
-pub async fn an_outcome_survives<S: DurableSubject>(mut lab: Lab<S>) {
+pub async fn an_outcome_survives(mut lab: Lab) {
     lab.finish(&lab.request("pay-1", 1), complete("done")).await;
     for claimant in 2..5 {
         lab = lab.reopen().await;
@@ -35,7 +34,7 @@ pub async fn an_outcome_survives<S: DurableSubject>(mut lab: Lab<S>) {
 }
 
 /// Every kind of outcome survives byte for byte.
-pub async fn every_kind_of_outcome_survives<S: DurableSubject>(lab: Lab<S>) {
+pub async fn every_kind_of_outcome_survives(lab: Lab) {
     let large: Vec<u8> = (0..=250)
         .cycle()
         .take(Outcome::DEFAULT_LIMIT_BYTES)
@@ -70,7 +69,7 @@ pub async fn every_kind_of_outcome_survives<S: DurableSubject>(lab: Lab<S>) {
 }
 
 /// A thousand finished operations are all there.
-pub async fn a_thousand_records_survive<S: DurableSubject>(lab: Lab<S>) {
+pub async fn a_thousand_records_survive(lab: Lab) {
     let requests: Vec<_> = (0..1_000)
         .map(|number| lab.request(&format!("pay-{number}"), 1))
         .collect();
@@ -113,7 +112,7 @@ pub async fn a_thousand_records_survive<S: DurableSubject>(lab: Lab<S>) {
 }
 
 /// What tasks were answered at the same time is all there.
-pub async fn answers_given_at_once_survive<S: DurableSubject>(lab: Lab<S>) {
+pub async fn answers_given_at_once_survive(lab: Lab) {
     let lab = Arc::new(lab);
     lab.race(32, |lab, number| async move {
         lab.finish(&lab.request(&format!("pay-{number}"), 1), complete("done"))
@@ -131,7 +130,7 @@ pub async fn answers_given_at_once_survive<S: DurableSubject>(lab: Lab<S>) {
 }
 
 /// A started effect is known to be started: no crash makes it new.
-pub async fn a_marked_claim_survives<S: DurableSubject>(lab: Lab<S>) {
+pub async fn a_marked_claim_survives(lab: Lab) {
     let claim = lab.grant(&lab.marked("pay-1", 1, Recovery::Park)).await;
     let lab = lab.reopen().await;
     let record = lab.stands(&claim.operation, StateKind::Started).await;
@@ -146,7 +145,7 @@ pub async fn a_marked_claim_survives<S: DurableSubject>(lab: Lab<S>) {
 }
 
 /// A start by step is known as well.
-pub async fn a_start_survives<S: DurableSubject>(lab: Lab<S>) {
+pub async fn a_start_survives(lab: Lab) {
     let claim = lab.grant(&lab.request("pay-1", 1)).await;
     lab.settles(&claim, start(Recovery::Park), StateKind::Started)
         .await;
@@ -156,7 +155,7 @@ pub async fn a_start_survives<S: DurableSubject>(lab: Lab<S>) {
 
 /// Every recovery is remembered as it is. Its lease may have ended early: a store that one process
 /// opens at a time knows that nobody holds it.
-pub async fn every_recovery_survives<S: DurableSubject>(lab: Lab<S>) {
+pub async fn every_recovery_survives(lab: Lab) {
     let within = Recovery::RerunWithin(Duration::from_millis(86_400_123));
     let recoveries = [Recovery::Rerun, Recovery::Park, within];
     let mut started = Vec::new();
@@ -185,7 +184,7 @@ pub async fn every_recovery_survives<S: DurableSubject>(lab: Lab<S>) {
 }
 
 /// A claimant that lost its answer to the crash asks again, and goes on.
-pub async fn a_marked_claim_is_resumed_after_reopening<S: DurableSubject>(lab: Lab<S>) {
+pub async fn a_marked_claim_is_resumed_after_reopening(lab: Lab) {
     let request = ClaimRequest {
         lease: Duration::from_secs(3_600),
         ..lab.marked("pay-1", 1, Recovery::Park)
@@ -199,7 +198,7 @@ pub async fn a_marked_claim_is_resumed_after_reopening<S: DurableSubject>(lab: L
 }
 
 /// Attempts are counted over reopening.
-pub async fn attempts_survive<S: DurableSubject>(mut lab: Lab<S>) {
+pub async fn attempts_survive(mut lab: Lab) {
     for attempt in 1..=5 {
         let claim = lab
             .grant(&lab.marked("pay-1", attempt, Recovery::Rerun))
@@ -217,7 +216,7 @@ pub async fn attempts_survive<S: DurableSubject>(mut lab: Lab<S>) {
 }
 
 /// A backoff goes on after reopening.
-pub async fn a_backoff_survives<S: DurableSubject>(lab: Lab<S>) {
+pub async fn a_backoff_survives(lab: Lab) {
     let claim = lab.grant(&lab.request("pay-1", 1)).await;
     lab.settles(
         &claim,
@@ -232,7 +231,7 @@ pub async fn a_backoff_survives<S: DurableSubject>(lab: Lab<S>) {
 }
 
 /// A dead operation stays dead, with its reason.
-pub async fn a_death_survives<S: DurableSubject>(lab: Lab<S>) {
+pub async fn a_death_survives(lab: Lab) {
     let claim = lab.grant(&lab.request("pay-1", 1)).await;
     lab.settles(&claim, fail(), StateKind::Dead).await;
     let before = lab.record(&claim.operation).await;
@@ -242,7 +241,7 @@ pub async fn a_death_survives<S: DurableSubject>(lab: Lab<S>) {
 }
 
 /// A doubt stays a doubt, and late evidence still resolves it.
-pub async fn a_doubt_survives<S: DurableSubject>(lab: Lab<S>) {
+pub async fn a_doubt_survives(lab: Lab) {
     let claim = lab.doubt("pay-1").await;
     let before = lab.record(&claim.operation).await;
     let lab = lab.reopen().await;
@@ -255,7 +254,7 @@ pub async fn a_doubt_survives<S: DurableSubject>(lab: Lab<S>) {
 }
 
 /// A doubt that the sweep found stays found.
-pub async fn a_swept_doubt_survives<S: DurableSubject>(lab: Lab<S>) {
+pub async fn a_swept_doubt_survives(lab: Lab) {
     let claim = lab.grant(&lab.marked("pay-1", 1, Recovery::Park)).await;
     lab.outlast_lease().await;
     assert_eq!(lab.sweep().await.doubted, 1);

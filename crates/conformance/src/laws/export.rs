@@ -9,10 +9,9 @@ use semel_core::{ErrorKind, Parked};
 use super::contents::everything;
 use crate::lab::Lab;
 use crate::steps::{complete, complete_for};
-use crate::subject::TransferSubject;
 
 /// The token comes first, of an empty store, too, and alone there.
-pub async fn an_export_begins_with_the_token<S: TransferSubject>(lab: Lab<S>) {
+pub async fn an_export_begins_with_the_token(lab: Lab) {
     let empty = lab.export(10).await;
     assert!(matches!(empty[..], [Item::Token(_)]), "{empty:?}");
     let claim = lab.grant(&lab.request("pay-1", 1)).await;
@@ -26,7 +25,7 @@ pub async fn an_export_begins_with_the_token<S: TransferSubject>(lab: Lab<S>) {
 }
 
 /// Everything that reading and listing show is exported as they show it, and nothing else.
-pub async fn an_export_holds_everything<S: TransferSubject>(lab: Lab<S>) {
+pub async fn an_export_holds_everything(lab: Lab) {
     everything(&lab).await;
     let items = lab.export(100).await;
     let query = ListQuery {
@@ -61,7 +60,7 @@ pub async fn an_export_holds_everything<S: TransferSubject>(lab: Lab<S>) {
 }
 
 /// Pages of every size hold the same, once each.
-pub async fn pages_of_an_export_are_complete<S: TransferSubject>(lab: Lab<S>) {
+pub async fn pages_of_an_export_are_complete(lab: Lab) {
     everything(&lab).await;
     for number in 0..50 {
         lab.finish(&lab.request(&format!("pay-{number}"), 1), complete("done"))
@@ -78,7 +77,7 @@ pub async fn pages_of_an_export_are_complete<S: TransferSubject>(lab: Lab<S>) {
 }
 
 /// A cursor of somewhere else is refused, not misread.
-pub async fn a_foreign_cursor_of_an_export_is_refused<S: TransferSubject>(lab: Lab<S>) {
+pub async fn a_foreign_cursor_of_an_export_is_refused(lab: Lab) {
     everything(&lab).await;
     let transfer = lab.subject().transfer();
     for cursor in [&b"\xffno cursor of ours"[..], b"", b"\xff"] {
@@ -90,8 +89,8 @@ pub async fn a_foreign_cursor_of_an_export_is_refused<S: TransferSubject>(lab: L
 }
 
 /// What counts as absent is left out, swept or not.
-pub async fn what_is_forgotten_is_not_exported<S: TransferSubject>(lab: Lab<S>) {
-    let window = Lab::<S>::window();
+pub async fn what_is_forgotten_is_not_exported(lab: Lab) {
+    let window = lab.window();
     lab.finish(&lab.request("short", 1), complete_for("done", window))
         .await;
     lab.finish(&lab.request("long", 1), complete("done")).await;
@@ -108,7 +107,7 @@ pub async fn what_is_forgotten_is_not_exported<S: TransferSubject>(lab: Lab<S>) 
 }
 
 /// An export of the copy is the export of the origin.
-pub async fn a_copy_exports_what_it_was_given<S: TransferSubject>(lab: Lab<S>) {
+pub async fn a_copy_exports_what_it_was_given(lab: Lab) {
     everything(&lab).await;
     let copy = lab.moved().await;
     assert_eq!(texts(&copy.export(10).await), texts(&lab.export(10).await));

@@ -7,17 +7,16 @@ use semel_core::{Admission, Claim, ClaimId, Recovery, Settled, StateKind, Step};
 
 use crate::lab::Lab;
 use crate::steps::{complete, fail, give_back, outcome, release, release_unsure, start};
-use crate::subject::Subject;
 
 /// The taken-over claim is about to send its effect.
-pub async fn a_superseded_start_is_fenced<S: Subject>(lab: Lab<S>) {
+pub async fn a_superseded_start_is_fenced(lab: Lab) {
     let (old, _) = superseded(&lab).await;
     lab.fenced(&old.operation, old.claim_id, start(Recovery::Park))
         .await;
 }
 
 /// The taken-over claim wakes up and has a result.
-pub async fn a_superseded_completion_is_fenced<S: Subject>(lab: Lab<S>) {
+pub async fn a_superseded_completion_is_fenced(lab: Lab) {
     let (old, new) = superseded(&lab).await;
     lab.fenced(&old.operation, old.claim_id, complete("of the paused one"))
         .await;
@@ -30,7 +29,7 @@ pub async fn a_superseded_completion_is_fenced<S: Subject>(lab: Lab<S>) {
 }
 
 /// The taken-over claim gives up.
-pub async fn a_superseded_release_is_fenced<S: Subject>(lab: Lab<S>) {
+pub async fn a_superseded_release_is_fenced(lab: Lab) {
     let (old, _) = superseded(&lab).await;
     for step in [release(), release_unsure(), give_back()] {
         lab.fenced(&old.operation, old.claim_id, step).await;
@@ -38,7 +37,7 @@ pub async fn a_superseded_release_is_fenced<S: Subject>(lab: Lab<S>) {
 }
 
 /// The taken-over claim failed for good.
-pub async fn a_superseded_failure_is_fenced<S: Subject>(lab: Lab<S>) {
+pub async fn a_superseded_failure_is_fenced(lab: Lab) {
     let (old, new) = superseded(&lab).await;
     lab.fenced(&old.operation, old.claim_id, fail()).await;
     lab.settles(&new, complete("done"), StateKind::Completed)
@@ -46,7 +45,7 @@ pub async fn a_superseded_failure_is_fenced<S: Subject>(lab: Lab<S>) {
 }
 
 /// A started effect whose claim was taken over is fenced as well.
-pub async fn a_superseded_started_claim_is_fenced<S: Subject>(lab: Lab<S>) {
+pub async fn a_superseded_started_claim_is_fenced(lab: Lab) {
     let old = lab.grant(&lab.marked("pay-1", 1, Recovery::Rerun)).await;
     lab.outlast_lease().await;
     let new = lab.grant(&lab.marked("pay-1", 2, Recovery::Rerun)).await;
@@ -58,7 +57,7 @@ pub async fn a_superseded_started_claim_is_fenced<S: Subject>(lab: Lab<S>) {
 }
 
 /// Nobody ever claimed this key.
-pub async fn every_step_on_an_absent_key_is_fenced<S: Subject>(lab: Lab<S>) {
+pub async fn every_step_on_an_absent_key_is_fenced(lab: Lab) {
     let operation = lab.request("pay-1", 1).operation;
     for step in every_step() {
         lab.fenced(&operation, ClaimId::from_u128(1), step).await;
@@ -71,7 +70,7 @@ pub async fn every_step_on_an_absent_key_is_fenced<S: Subject>(lab: Lab<S>) {
 }
 
 /// Somebody else holds the claim, whatever its state.
-pub async fn every_step_of_a_stranger_is_fenced<S: Subject>(lab: Lab<S>) {
+pub async fn every_step_of_a_stranger_is_fenced(lab: Lab) {
     let stranger = ClaimId::from_u128(77);
     let claimed = lab.grant(&lab.request("claimed", 1)).await;
     let started = lab.grant(&lab.marked("started", 1, Recovery::Park)).await;
@@ -90,7 +89,7 @@ pub async fn every_step_of_a_stranger_is_fenced<S: Subject>(lab: Lab<S>) {
 }
 
 /// A claim id counts for its own key only.
-pub async fn a_claim_id_counts_for_its_own_key_only<S: Subject>(lab: Lab<S>) {
+pub async fn a_claim_id_counts_for_its_own_key_only(lab: Lab) {
     let one = lab.grant(&lab.request("pay-1", 1)).await;
     let two = lab.grant(&lab.request("pay-2", 2)).await;
     lab.fenced(&two.operation, one.claim_id, complete("done"))
@@ -100,7 +99,7 @@ pub async fn a_claim_id_counts_for_its_own_key_only<S: Subject>(lab: Lab<S>) {
 }
 
 /// What is released is nobody's, not even its former claim's.
-pub async fn a_released_claim_cannot_complete<S: Subject>(lab: Lab<S>) {
+pub async fn a_released_claim_cannot_complete(lab: Lab) {
     let claim = lab.grant(&lab.request("pay-1", 1)).await;
     lab.settles(&claim, release(), StateKind::Released).await;
     for step in [start(Recovery::Park), complete("late"), fail()] {
@@ -109,7 +108,7 @@ pub async fn a_released_claim_cannot_complete<S: Subject>(lab: Lab<S>) {
 }
 
 /// A completion cannot be taken back by its own claim.
-pub async fn a_completed_claim_cannot_release_or_fail<S: Subject>(lab: Lab<S>) {
+pub async fn a_completed_claim_cannot_release_or_fail(lab: Lab) {
     let claim = lab.grant(&lab.request("pay-1", 1)).await;
     lab.settles(&claim, complete("done"), StateKind::Completed)
         .await;
@@ -127,7 +126,7 @@ pub async fn a_completed_claim_cannot_release_or_fail<S: Subject>(lab: Lab<S>) {
 }
 
 /// A dead operation stays dead, whatever its last claim says later.
-pub async fn a_dead_claim_cannot_start_or_complete<S: Subject>(lab: Lab<S>) {
+pub async fn a_dead_claim_cannot_start_or_complete(lab: Lab) {
     let claim = lab.death("pay-1").await;
     lab.fenced(&claim.operation, claim.claim_id, start(Recovery::Park))
         .await;
@@ -136,7 +135,7 @@ pub async fn a_dead_claim_cannot_start_or_complete<S: Subject>(lab: Lab<S>) {
 }
 
 /// An operator let it run again: the former claim is over.
-pub async fn a_requeued_claim_cannot_complete<S: Subject>(lab: Lab<S>) {
+pub async fn a_requeued_claim_cannot_complete(lab: Lab) {
     let claim = lab.death("pay-1").await;
     lab.ordered(&claim.operation, Order::Requeue, Some(StateKind::Released))
         .await;
@@ -145,7 +144,7 @@ pub async fn a_requeued_claim_cannot_complete<S: Subject>(lab: Lab<S>) {
 }
 
 /// The owner completes while others take over: one of them wins, and the record shows which.
-pub async fn a_completion_racing_a_takeover_has_one_winner<S: Subject>(lab: Lab<S>) {
+pub async fn a_completion_racing_a_takeover_has_one_winner(lab: Lab) {
     let lab = Arc::new(lab);
     for round in 0..20 {
         let key = format!("pay-{round}");
@@ -169,7 +168,7 @@ pub async fn a_completion_racing_a_takeover_has_one_winner<S: Subject>(lab: Lab<
 }
 
 /// A claim that was taken over, and the one that took over.
-async fn superseded<S: Subject>(lab: &Lab<S>) -> (Claim, Claim) {
+async fn superseded(lab: &Lab) -> (Claim, Claim) {
     let old = lab.grant(&lab.request("pay-1", 1)).await;
     lab.outlast_lease().await;
     let new = lab.grant(&lab.request("pay-1", 2)).await;

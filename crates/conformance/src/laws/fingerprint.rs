@@ -5,10 +5,9 @@ use semel_core::{ClaimRequest, Duplicate, Fingerprint, Operation, Recovery, Stat
 
 use crate::lab::Lab;
 use crate::steps::{complete, complete_for, outcome, release};
-use crate::subject::Subject;
 
 /// Another request while the first one runs.
-pub async fn a_claimed_key_conflicts<S: Subject>(lab: Lab<S>) {
+pub async fn a_claimed_key_conflicts(lab: Lab) {
     let claim = lab.grant(&printed(&lab, 1, 10)).await;
     conflicts_unchanged(&lab, &claim.operation).await;
     lab.settles(&claim, complete("done"), StateKind::Completed)
@@ -16,7 +15,7 @@ pub async fn a_claimed_key_conflicts<S: Subject>(lab: Lab<S>) {
 }
 
 /// Another request while the first effect is out.
-pub async fn a_started_key_conflicts<S: Subject>(lab: Lab<S>) {
+pub async fn a_started_key_conflicts(lab: Lab) {
     let request = ClaimRequest {
         fingerprint: Some(fingerprint(1, 10)),
         ..lab.marked("pay-1", 1, Recovery::Park)
@@ -26,21 +25,21 @@ pub async fn a_started_key_conflicts<S: Subject>(lab: Lab<S>) {
 }
 
 /// Another request while the first one waits for its next attempt.
-pub async fn a_released_key_conflicts<S: Subject>(lab: Lab<S>) {
+pub async fn a_released_key_conflicts(lab: Lab) {
     let claim = lab.grant(&printed(&lab, 1, 10)).await;
     lab.settles(&claim, release(), StateKind::Released).await;
     conflicts_unchanged(&lab, &claim.operation).await;
 }
 
 /// Another request after the first one is done: its outcome is not shown.
-pub async fn a_completed_key_conflicts<S: Subject>(lab: Lab<S>) {
+pub async fn a_completed_key_conflicts(lab: Lab) {
     let request = printed(&lab, 1, 10);
     lab.finish(&request, complete("done")).await;
     conflicts_unchanged(&lab, &request.operation).await;
 }
 
 /// Another request after the first one is dead or in doubt.
-pub async fn a_parked_key_conflicts<S: Subject>(lab: Lab<S>) {
+pub async fn a_parked_key_conflicts(lab: Lab) {
     let claim = lab.grant(&printed(&lab, 1, 10)).await;
     lab.settles(&claim, crate::steps::fail(), StateKind::Dead)
         .await;
@@ -48,14 +47,14 @@ pub async fn a_parked_key_conflicts<S: Subject>(lab: Lab<S>) {
 }
 
 /// Another request whose lease is over is a conflict before it is a takeover.
-pub async fn a_vanished_key_conflicts<S: Subject>(lab: Lab<S>) {
+pub async fn a_vanished_key_conflicts(lab: Lab) {
     let claim = lab.grant(&printed(&lab, 1, 10)).await;
     lab.outlast_lease().await;
     conflicts_unchanged(&lab, &claim.operation).await;
 }
 
 /// The claim id does not excuse another request.
-pub async fn the_same_claim_with_another_request_conflicts<S: Subject>(lab: Lab<S>) {
+pub async fn the_same_claim_with_another_request_conflicts(lab: Lab) {
     let claim = lab.grant(&printed(&lab, 1, 10)).await;
     lab.conflicts(&printed(&lab, 1, 11)).await;
     lab.settles(&claim, complete("done"), StateKind::Completed)
@@ -63,7 +62,7 @@ pub async fn the_same_claim_with_another_request_conflicts<S: Subject>(lab: Lab<
 }
 
 /// A conflict says whether the broker handed the same message over again.
-pub async fn a_conflict_names_the_duplicate<S: Subject>(lab: Lab<S>) {
+pub async fn a_conflict_names_the_duplicate(lab: Lab) {
     let sent = |transport: Option<&'static str>, claimant, digest| ClaimRequest {
         transport: transport.map(Bytes::from),
         ..printed(&lab, claimant, digest)
@@ -85,18 +84,15 @@ pub async fn a_conflict_names_the_duplicate<S: Subject>(lab: Lab<S>) {
 }
 
 /// The same request is a duplicate.
-pub async fn the_same_request_replays<S: Subject>(lab: Lab<S>) {
+pub async fn the_same_request_replays(lab: Lab) {
     lab.finish(&printed(&lab, 1, 10), complete("done")).await;
     lab.replays(&printed(&lab, 2, 10), &outcome("done")).await;
 }
 
 /// Once the record is forgotten the key is free for another request.
-pub async fn a_forgotten_key_conflicts_with_nothing<S: Subject>(lab: Lab<S>) {
-    lab.finish(
-        &printed(&lab, 1, 10),
-        complete_for("done", Lab::<S>::window()),
-    )
-    .await;
+pub async fn a_forgotten_key_conflicts_with_nothing(lab: Lab) {
+    lab.finish(&printed(&lab, 1, 10), complete_for("done", lab.window()))
+        .await;
     lab.outlast_grace().await;
     let claim = lab.grant(&printed(&lab, 2, 11)).await;
     assert_eq!(
@@ -106,7 +102,7 @@ pub async fn a_forgotten_key_conflicts_with_nothing<S: Subject>(lab: Lab<S>) {
 }
 
 /// Fingerprints of two schemes say nothing about each other.
-pub async fn another_scheme_is_no_conflict<S: Subject>(lab: Lab<S>) {
+pub async fn another_scheme_is_no_conflict(lab: Lab) {
     lab.finish(&printed(&lab, 1, 10), complete("done")).await;
     let other = ClaimRequest {
         fingerprint: Some(fingerprint(2, 11)),
@@ -116,7 +112,7 @@ pub async fn another_scheme_is_no_conflict<S: Subject>(lab: Lab<S>) {
 }
 
 /// A request without a fingerprint is not checked, and neither is a record without one.
-pub async fn no_fingerprint_is_no_conflict<S: Subject>(lab: Lab<S>) {
+pub async fn no_fingerprint_is_no_conflict(lab: Lab) {
     lab.finish(&printed(&lab, 1, 10), complete("done")).await;
     lab.replays(&lab.request("pay-1", 2), &outcome("done"))
         .await;
@@ -130,7 +126,7 @@ pub async fn no_fingerprint_is_no_conflict<S: Subject>(lab: Lab<S>) {
 }
 
 /// The first digest byte, the last and the scheme all count.
-pub async fn every_byte_of_a_fingerprint_counts<S: Subject>(lab: Lab<S>) {
+pub async fn every_byte_of_a_fingerprint_counts(lab: Lab) {
     let base = Fingerprint {
         scheme: u32::MAX,
         digest: [0; 16],
@@ -161,7 +157,7 @@ fn fingerprint(scheme: u32, digest: u8) -> Fingerprint {
     }
 }
 
-fn printed<S: Subject>(lab: &Lab<S>, claimant: u128, digest: u8) -> ClaimRequest {
+fn printed(lab: &Lab, claimant: u128, digest: u8) -> ClaimRequest {
     ClaimRequest {
         fingerprint: Some(fingerprint(1, digest)),
         ..lab.request("pay-1", claimant)
@@ -169,7 +165,7 @@ fn printed<S: Subject>(lab: &Lab<S>, claimant: u128, digest: u8) -> ClaimRequest
 }
 
 /// Another request conflicts with the key, and leaves its record as it is.
-async fn conflicts_unchanged<S: Subject>(lab: &Lab<S>, operation: &Operation) {
+async fn conflicts_unchanged(lab: &Lab, operation: &Operation) {
     let before = lab.record(operation).await;
     lab.conflicts(&printed(lab, 99, 99)).await;
     assert_eq!(

@@ -4,10 +4,9 @@ use semel_core::{ClaimId, ClaimRequest, Fingerprint, Key, Operation, Scope};
 
 use crate::lab::{Lab, scope, scope_of};
 use crate::steps::{complete, outcome};
-use crate::subject::Subject;
 
 /// `pay` is not `PAY`.
-pub async fn keys_differ_by_case<S: Subject>(lab: Lab<S>) {
+pub async fn keys_differ_by_case(lab: Lab) {
     texts_never_meet(
         &lab,
         &["pay", "PAY", "Pay", "straße", "STRASSE", "ı", "i", "I", "İ"],
@@ -16,7 +15,7 @@ pub async fn keys_differ_by_case<S: Subject>(lab: Lab<S>) {
 }
 
 /// `é` is not `e`.
-pub async fn keys_differ_by_accent<S: Subject>(lab: Lab<S>) {
+pub async fn keys_differ_by_accent(lab: Lab) {
     texts_never_meet(
         &lab,
         &["resume", "résumé", "resumé", "ss", "ß", "æ", "ae", "Å", "A"],
@@ -25,7 +24,7 @@ pub async fn keys_differ_by_accent<S: Subject>(lab: Lab<S>) {
 }
 
 /// `é` in one code point is not `é` in two.
-pub async fn keys_differ_by_unicode_form<S: Subject>(lab: Lab<S>) {
+pub async fn keys_differ_by_unicode_form(lab: Lab) {
     let forms = [
         "\u{e9}", "e\u{301}", "\u{212b}", "\u{c5}", "A\u{30a}", "\u{fb01}", "fi",
     ];
@@ -33,7 +32,7 @@ pub async fn keys_differ_by_unicode_form<S: Subject>(lab: Lab<S>) {
 }
 
 /// White space counts, before, after and between.
-pub async fn keys_differ_by_white_space<S: Subject>(lab: Lab<S>) {
+pub async fn keys_differ_by_white_space(lab: Lab) {
     let keys = [
         "a",
         " a",
@@ -49,7 +48,7 @@ pub async fn keys_differ_by_white_space<S: Subject>(lab: Lab<S>) {
 }
 
 /// Lines are keys with whatever is in them: tabs, carriage returns, zero bytes, nothing.
-pub async fn keys_differ_by_control_characters<S: Subject>(lab: Lab<S>) {
+pub async fn keys_differ_by_control_characters(lab: Lab) {
     let lines = [
         "",
         "a",
@@ -66,7 +65,7 @@ pub async fn keys_differ_by_control_characters<S: Subject>(lab: Lab<S>) {
 }
 
 /// A number is not the string that looks like it.
-pub async fn keys_differ_by_type<S: Subject>(lab: Lab<S>) {
+pub async fn keys_differ_by_type(lab: Lab) {
     let keys = [
         "json:1",
         "1",
@@ -81,7 +80,7 @@ pub async fn keys_differ_by_type<S: Subject>(lab: Lab<S>) {
 }
 
 /// Numbers are compared at full precision.
-pub async fn keys_differ_by_the_last_digit<S: Subject>(lab: Lab<S>) {
+pub async fn keys_differ_by_the_last_digit(lab: Lab) {
     let keys = [
         "json:9007199254740992",
         "json:9007199254740993",
@@ -96,7 +95,7 @@ pub async fn keys_differ_by_the_last_digit<S: Subject>(lab: Lab<S>) {
 }
 
 /// One number in two notations is one key.
-pub async fn keys_of_equal_value_are_one<S: Subject>(lab: Lab<S>) {
+pub async fn keys_of_equal_value_are_one(lab: Lab) {
     lab.finish(&parsed(&lab, "json:1", 1), complete("done"))
         .await;
     for same in ["json:1.0", "json:1e0", "json: 1", "json:0.1e1"] {
@@ -109,7 +108,7 @@ pub async fn keys_of_equal_value_are_one<S: Subject>(lab: Lab<S>) {
 }
 
 /// Parts that are joined alike stay apart.
-pub async fn joined_keys_differ_by_their_parts<S: Subject>(lab: Lab<S>) {
+pub async fn joined_keys_differ_by_their_parts(lab: Lab) {
     let keys = [
         "json:[\"a\",\"b\"]",
         "json:[\"ab\"]",
@@ -126,7 +125,7 @@ pub async fn joined_keys_differ_by_their_parts<S: Subject>(lab: Lab<S>) {
 }
 
 /// Keys that begin alike differ at their 1,024th byte.
-pub async fn long_keys_differ_at_their_end<S: Subject>(lab: Lab<S>) {
+pub async fn long_keys_differ_at_their_end(lab: Lab) {
     let stem = "k".repeat(Key::MAX_BYTES - 1);
     let keys = [
         format!("{stem}a"),
@@ -138,7 +137,7 @@ pub async fn long_keys_differ_at_their_end<S: Subject>(lab: Lab<S>) {
 }
 
 /// Wildcards, quotes and separators of query languages are letters.
-pub async fn keys_are_never_patterns_or_code<S: Subject>(lab: Lab<S>) {
+pub async fn keys_are_never_patterns_or_code(lab: Lab) {
     let keys = [
         "%",
         "_",
@@ -177,7 +176,7 @@ pub async fn keys_are_never_patterns_or_code<S: Subject>(lab: Lab<S>) {
 }
 
 /// Characters outside the first plane are told apart.
-pub async fn keys_differ_by_emoji<S: Subject>(lab: Lab<S>) {
+pub async fn keys_differ_by_emoji(lab: Lab) {
     let keys = [
         "\u{1f4a9}",
         "\u{1f4aa}",
@@ -189,19 +188,19 @@ pub async fn keys_differ_by_emoji<S: Subject>(lab: Lab<S>) {
 }
 
 /// The same key of two tenants is two operations.
-pub async fn tenants_never_meet<S: Subject>(lab: Lab<S>) {
+pub async fn tenants_never_meet(lab: Lab) {
     let scopes = ["", "acme", "ACME", "acme ", "acmé", "%"].map(|tenant| scope_of(tenant, "pay"));
     operations_never_meet(&lab, scopes.map(|scope| operation(&scope, "1")).to_vec()).await;
 }
 
 /// The same key of two operation names is two operations.
-pub async fn operation_names_never_meet<S: Subject>(lab: Lab<S>) {
+pub async fn operation_names_never_meet(lab: Lab) {
     let scopes = ["pay", "PAY", "pay ", "páy", "refund"].map(|name| scope_of("acme", name));
     operations_never_meet(&lab, scopes.map(|scope| operation(&scope, "1")).to_vec()).await;
 }
 
 /// Tenant, operation and key that read alike when run together stay apart.
-pub async fn parts_never_run_into_each_other<S: Subject>(lab: Lab<S>) {
+pub async fn parts_never_run_into_each_other(lab: Lab) {
     let parts = [
         ("a", "b", "c"),
         ("", "ab", "c"),
@@ -221,7 +220,7 @@ pub async fn parts_never_run_into_each_other<S: Subject>(lab: Lab<S>) {
 }
 
 /// Scopes as long as they may be differ at their end.
-pub async fn long_scopes_differ_at_their_end<S: Subject>(lab: Lab<S>) {
+pub async fn long_scopes_differ_at_their_end(lab: Lab) {
     let stem = "s".repeat(Scope::MAX_BYTES - 1);
     let [a, b] = ["a", "b"].map(|end| format!("{stem}{end}"));
     let scopes = [
@@ -234,7 +233,7 @@ pub async fn long_scopes_differ_at_their_end<S: Subject>(lab: Lab<S>) {
 }
 
 /// What is listed and read is the operation that was claimed, byte for byte.
-pub async fn an_operation_comes_back_as_it_went_in<S: Subject>(lab: Lab<S>) {
+pub async fn an_operation_comes_back_as_it_went_in(lab: Lab) {
     let asked = operation(
         &scope_of("acmé %", "páy 'x'"),
         "json:[\"ä\",1.50,\"\\u0000\"]",
@@ -266,7 +265,7 @@ pub async fn an_operation_comes_back_as_it_went_in<S: Subject>(lab: Lab<S>) {
     );
 }
 
-async fn texts_never_meet<S: Subject>(lab: &Lab<S>, texts: &[&str]) {
+async fn texts_never_meet(lab: &Lab, texts: &[&str]) {
     let scope = scope();
     operations_never_meet(
         lab,
@@ -276,7 +275,7 @@ async fn texts_never_meet<S: Subject>(lab: &Lab<S>, texts: &[&str]) {
 }
 
 /// Each operation is granted once, and replays its own outcome only.
-async fn operations_never_meet<S: Subject>(lab: &Lab<S>, operations: Vec<Operation>) {
+async fn operations_never_meet(lab: &Lab, operations: Vec<Operation>) {
     let by = |operation: &Operation, claimant| ClaimRequest {
         operation: operation.clone(),
         ..lab.request("pay-1", claimant)
@@ -301,7 +300,7 @@ fn operation(scope: &Scope, key: &str) -> Operation {
     }
 }
 
-fn parsed<S: Subject>(lab: &Lab<S>, key: &str, claimant: u128) -> ClaimRequest {
+fn parsed(lab: &Lab, key: &str, claimant: u128) -> ClaimRequest {
     ClaimRequest {
         operation: operation(&scope(), key),
         ..lab.request("pay-1", claimant)

@@ -14,10 +14,9 @@ use super::checkpoint::mark;
 use super::contents::everything;
 use crate::lab::{Lab, answered, gate, scope, text_key};
 use crate::steps::{complete, complete_for, outcome};
-use crate::subject::{CheckpointSubject, DurableSubject, TransferSubject};
 
 /// The second import of the same finds everything there, and changes nothing.
-pub async fn importing_twice_is_harmless<S: TransferSubject>(lab: Lab<S>) {
+pub async fn importing_twice_is_harmless(lab: Lab) {
     everything(&lab).await;
     let items = lab.export(100).await;
     let copy = lab.moved().await;
@@ -28,7 +27,7 @@ pub async fn importing_twice_is_harmless<S: TransferSubject>(lab: Lab<S>) {
 }
 
 /// An import into its own origin changes nothing either.
-pub async fn importing_at_home_changes_nothing<S: TransferSubject>(lab: Lab<S>) {
+pub async fn importing_at_home_changes_nothing(lab: Lab) {
     everything(&lab).await;
     let items = lab.export(100).await;
     let again = lab.import(&items).await;
@@ -37,7 +36,7 @@ pub async fn importing_at_home_changes_nothing<S: TransferSubject>(lab: Lab<S>) 
 }
 
 /// What is there stays, in whatever state; what is not there comes.
-pub async fn an_import_replaces_no_record<S: TransferSubject>(lab: Lab<S>) {
+pub async fn an_import_replaces_no_record(lab: Lab) {
     for key in ["completed", "claimed", "dead", "new"] {
         lab.finish(&lab.request(key, 1), complete("of the origin"))
             .await;
@@ -73,8 +72,8 @@ pub async fn an_import_replaces_no_record<S: TransferSubject>(lab: Lab<S>) {
 }
 
 /// A record that counts as absent is not there, swept or not.
-pub async fn an_import_replaces_what_is_forgotten<S: TransferSubject>(lab: Lab<S>) {
-    let window = Lab::<S>::window();
+pub async fn an_import_replaces_what_is_forgotten(lab: Lab) {
+    let window = lab.window();
     let there = lab.beside().await;
     there
         .finish(&there.request("pay-1", 1), complete_for("old", window))
@@ -96,7 +95,7 @@ pub async fn an_import_replaces_what_is_forgotten<S: TransferSubject>(lab: Lab<S
 }
 
 /// A version that is known stays, also where the imported one is higher.
-pub async fn an_import_replaces_no_version<S: TransferSubject>(lab: Lab<S>) {
+pub async fn an_import_replaces_no_version(lab: Lab) {
     let versioned = |key: &str, version| ClaimRequest {
         gate: Some(gate("cart", version)),
         ..lab.request(key, u128::from(version))
@@ -119,7 +118,7 @@ pub async fn an_import_replaces_no_version<S: TransferSubject>(lab: Lab<S>) {
 }
 
 /// A message that is there keeps its time, and an entry of the trail is one entry.
-pub async fn an_import_replaces_no_message<S: TransferSubject>(lab: Lab<S>) {
+pub async fn an_import_replaces_no_message(lab: Lab) {
     let message = message("file:1");
     assert!(lab.park(&message).await);
     let before = since(&lab).await;
@@ -141,7 +140,7 @@ pub async fn an_import_replaces_no_message<S: TransferSubject>(lab: Lab<S>) {
 }
 
 /// A mark that is there stays, higher or lower; one that is not comes, and is exported again.
-pub async fn an_import_replaces_no_mark<S: TransferSubject>(lab: Lab<S>) {
+pub async fn an_import_replaces_no_mark(lab: Lab) {
     let item = |name: &str, value| {
         Item::Mark(Mark {
             name: name.into(),
@@ -170,7 +169,7 @@ pub async fn an_import_replaces_no_mark<S: TransferSubject>(lab: Lab<S>) {
 }
 
 /// A token below those that were given out changes nothing; one above is the floor of the next.
-pub async fn an_imported_token_only_raises<S: TransferSubject>(lab: Lab<S>) {
+pub async fn an_imported_token_only_raises(lab: Lab) {
     let first = lab.grant(&lab.request("pay-1", 1)).await.token;
     let high = FencingToken::new(first.get() + 1_000);
     let items = [0, first.get(), high.get(), 1].map(|token| Item::Token(FencingToken::new(token)));
@@ -180,7 +179,7 @@ pub async fn an_imported_token_only_raises<S: TransferSubject>(lab: Lab<S>) {
 }
 
 /// What was there is decided as before, beside what came.
-pub async fn an_import_adds_to_what_is_there<S: TransferSubject>(lab: Lab<S>) {
+pub async fn an_import_adds_to_what_is_there(lab: Lab) {
     lab.finish(&lab.request("theirs", 1), complete("theirs"))
         .await;
     let there = lab.beside().await;
@@ -203,7 +202,7 @@ pub async fn an_import_adds_to_what_is_there<S: TransferSubject>(lab: Lab<S>) {
 }
 
 /// Items may come in any order.
-pub async fn items_may_come_in_any_order<S: TransferSubject>(lab: Lab<S>) {
+pub async fn items_may_come_in_any_order(lab: Lab) {
     everything(&lab).await;
     let mut items = lab.export(100).await;
     items.reverse();
@@ -220,7 +219,7 @@ pub async fn items_may_come_in_any_order<S: TransferSubject>(lab: Lab<S>) {
 }
 
 /// Eight importers at once: each item is new to one of them.
-pub async fn importers_at_once_add_each_item_once<S: TransferSubject>(lab: Lab<S>) {
+pub async fn importers_at_once_add_each_item_once(lab: Lab) {
     everything(&lab).await;
     let items: Arc<[Item]> = lab.export(100).await.into();
     let there = Arc::new(lab.beside().await);
@@ -238,13 +237,13 @@ pub async fn importers_at_once_add_each_item_once<S: TransferSubject>(lab: Lab<S
 }
 
 /// Nothing to import is nothing to answer.
-pub async fn an_empty_import_is_answered_empty<S: TransferSubject>(lab: Lab<S>) {
+pub async fn an_empty_import_is_answered_empty(lab: Lab) {
     let transfer = lab.subject().transfer();
     assert!(answered(transfer.import(&[]).await, "import").is_empty());
 }
 
 /// A hold moves, and what was ordered at the copy since then stays as it was ordered.
-pub async fn orders_count_at_the_copy<S: TransferSubject>(lab: Lab<S>) {
+pub async fn orders_count_at_the_copy(lab: Lab) {
     let dead = lab.death("dead").await.operation;
     lab.ordered(&dead, Order::Hold(true), Some(StateKind::Dead))
         .await;
@@ -257,10 +256,7 @@ pub async fn orders_count_at_the_copy<S: TransferSubject>(lab: Lab<S>) {
 }
 
 /// Marks of checkpoints move along, and what is settled with them.
-pub async fn a_checkpoint_moves<S>(lab: Lab<S>)
-where
-    S: TransferSubject + CheckpointSubject,
-{
+pub async fn a_checkpoint_moves(lab: Lab) {
     set_mark(&lab, "out", u64::MAX).await;
     set_mark(&lab, "öut", 0).await;
     let copy = lab.moved().await;
@@ -273,10 +269,7 @@ where
 }
 
 /// What an import found there is so after reopening, too.
-pub async fn a_second_import_after_reopening_is_harmless<S>(lab: Lab<S>)
-where
-    S: TransferSubject + DurableSubject,
-{
+pub async fn a_second_import_after_reopening_is_harmless(lab: Lab) {
     everything(&lab).await;
     let items = lab.export(100).await;
     let copy = lab.moved().await.reopen().await;
@@ -285,7 +278,7 @@ where
 }
 
 /// When the first message was set aside.
-async fn since<S: TransferSubject>(lab: &Lab<S>) -> Option<Timestamp> {
+async fn since(lab: &Lab) -> Option<Timestamp> {
     let items = lab.export(10).await;
     let messages = items.into_iter().filter_map(|item| match item {
         Item::Parked(message) => Some(message),
@@ -295,7 +288,7 @@ async fn since<S: TransferSubject>(lab: &Lab<S>) -> Option<Timestamp> {
     first.next().map(|message| message.since)
 }
 
-async fn set_mark<S: CheckpointSubject>(lab: &Lab<S>, name: &str, value: u64) {
+async fn set_mark(lab: &Lab, name: &str, value: u64) {
     let mark = Mark {
         name: name.into(),
         value,

@@ -9,12 +9,8 @@ use semel_core::{Admission, StateKind};
 
 use crate::lab::{Lab, answered};
 use crate::steps::LONG_WINDOW;
-use crate::subject::TransactionalSubject;
 
-pub(super) async fn apply<S: TransactionalSubject>(
-    lab: &Lab<S>,
-    batch: &[Application],
-) -> Vec<Applied> {
+pub(super) async fn apply(lab: &Lab, batch: &[Application]) -> Vec<Applied> {
     answered(
         lab.subject()
             .transactional()
@@ -24,17 +20,14 @@ pub(super) async fn apply<S: TransactionalSubject>(
     )
 }
 
-pub(super) async fn apply_one<S: TransactionalSubject>(
-    lab: &Lab<S>,
-    message: &Application,
-) -> Applied {
+pub(super) async fn apply_one(lab: &Lab, message: &Application) -> Applied {
     let mut answers = apply(lab, std::slice::from_ref(message)).await;
     assert_eq!(answers.len(), 1, "one message, one answer");
     answers.remove(0)
 }
 
 /// The rows in the order of their names.
-pub(super) async fn rows<S: TransactionalSubject>(lab: &Lab<S>) -> Vec<(String, i64)> {
+pub(super) async fn rows(lab: &Lab) -> Vec<(String, i64)> {
     let mut rows = lab.subject().rows().await;
     rows.sort();
     rows
@@ -68,12 +61,7 @@ pub(super) fn failed(answer: &Applied) -> StateKind {
 }
 
 /// A message that inserts its own key and `amount`.
-pub(super) fn payment<S: TransactionalSubject>(
-    lab: &Lab<S>,
-    key: &str,
-    claimant: u128,
-    amount: i64,
-) -> Application {
+pub(super) fn payment(lab: &Lab, key: &str, claimant: u128, amount: i64) -> Application {
     Application {
         claim: lab.request(key, claimant),
         values: vec![Value::Text(key.into()), number(amount)],

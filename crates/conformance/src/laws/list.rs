@@ -10,30 +10,29 @@ use semel_core::{
 
 use crate::lab::{Lab, answered, scope, scope_of};
 use crate::steps::{complete, complete_for, release, release_unsure};
-use crate::subject::Subject;
 
 /// One record a page.
-pub async fn pages_of_one_are_complete<S: Subject>(lab: Lab<S>) {
+pub async fn pages_of_one_are_complete(lab: Lab) {
     pages_are_complete(&lab, 1, 23).await;
 }
 
 /// Pages that do not divide the whole.
-pub async fn pages_of_seven_are_complete<S: Subject>(lab: Lab<S>) {
+pub async fn pages_of_seven_are_complete(lab: Lab) {
     pages_are_complete(&lab, 7, 50).await;
 }
 
 /// Pages that divide the whole.
-pub async fn pages_that_divide_the_whole_are_complete<S: Subject>(lab: Lab<S>) {
+pub async fn pages_that_divide_the_whole_are_complete(lab: Lab) {
     pages_are_complete(&lab, 10, 50).await;
 }
 
 /// Everything on one page.
-pub async fn a_page_of_1000_is_complete<S: Subject>(lab: Lab<S>) {
+pub async fn a_page_of_1000_is_complete(lab: Lab) {
     pages_are_complete(&lab, 1_000, 300).await;
 }
 
 /// Nothing to list is one empty page.
-pub async fn an_empty_store_lists_nothing<S: Subject>(lab: Lab<S>) {
+pub async fn an_empty_store_lists_nothing(lab: Lab) {
     let query = query(10);
     let page = lab.page(&query).await;
     assert!(page.items.is_empty() && page.next.is_none());
@@ -42,7 +41,7 @@ pub async fn an_empty_store_lists_nothing<S: Subject>(lab: Lab<S>) {
 }
 
 /// Each state selects its records, over pages of one as over one page.
-pub async fn records_are_selected_by_state<S: Subject>(lab: Lab<S>) {
+pub async fn records_are_selected_by_state(lab: Lab) {
     let expected = one_of_each(&lab).await;
     for limit in [1, 100] {
         for (operation, state) in &expected {
@@ -61,7 +60,7 @@ pub async fn records_are_selected_by_state<S: Subject>(lab: Lab<S>) {
 }
 
 /// A scope selects its own records.
-pub async fn records_are_selected_by_scope<S: Subject>(lab: Lab<S>) {
+pub async fn records_are_selected_by_scope(lab: Lab) {
     let scopes = [
         scope(),
         scope_of("other", "laws"),
@@ -89,7 +88,7 @@ pub async fn records_are_selected_by_scope<S: Subject>(lab: Lab<S>) {
 }
 
 /// Possible repeats can be listed alone.
-pub async fn records_are_selected_by_possible_repeats<S: Subject>(lab: Lab<S>) {
+pub async fn records_are_selected_by_possible_repeats(lab: Lab) {
     for number in 0..10 {
         lab.finish(&lab.request(&format!("once-{number}"), 1), complete("done"))
             .await;
@@ -112,7 +111,7 @@ pub async fn records_are_selected_by_possible_repeats<S: Subject>(lab: Lab<S>) {
 }
 
 /// A list shows what reading shows, but for the outcome.
-pub async fn a_list_shows_records_without_outcomes<S: Subject>(lab: Lab<S>) {
+pub async fn a_list_shows_records_without_outcomes(lab: Lab) {
     one_of_each(&lab).await;
     for listed in lab.list(&query(100)).await {
         let read = lab.record(&listed.operation).await;
@@ -127,12 +126,9 @@ pub async fn a_list_shows_records_without_outcomes<S: Subject>(lab: Lab<S>) {
 }
 
 /// What counts as absent is not listed and not counted.
-pub async fn forgotten_records_are_not_listed<S: Subject>(lab: Lab<S>) {
-    lab.finish(
-        &lab.request("short", 1),
-        complete_for("done", Lab::<S>::window()),
-    )
-    .await;
+pub async fn forgotten_records_are_not_listed(lab: Lab) {
+    lab.finish(&lab.request("short", 1), complete_for("done", lab.window()))
+        .await;
     lab.finish(&lab.request("long", 1), complete("done")).await;
     lab.outlast_grace().await;
     assert_eq!(lab.list(&query(100)).await.len(), 1);
@@ -140,7 +136,7 @@ pub async fn forgotten_records_are_not_listed<S: Subject>(lab: Lab<S>) {
 }
 
 /// A cursor of somewhere else is refused, not misread.
-pub async fn a_foreign_cursor_is_refused<S: Subject>(lab: Lab<S>) {
+pub async fn a_foreign_cursor_is_refused(lab: Lab) {
     lab.finish(&lab.request("pay-1", 1), complete("done")).await;
     let query = ListQuery {
         after: Some(Bytes::from_static(b"\xffno cursor of ours")),
@@ -157,7 +153,7 @@ pub async fn a_foreign_cursor_is_refused<S: Subject>(lab: Lab<S>) {
 }
 
 /// What arrives while somebody pages does not make the rest repeat or vanish.
-pub async fn paging_goes_on_while_records_arrive<S: Subject>(lab: Lab<S>) {
+pub async fn paging_goes_on_while_records_arrive(lab: Lab) {
     for number in 0..30 {
         lab.finish(&lab.request(&format!("old-{number}"), 1), complete("done"))
             .await;
@@ -189,7 +185,7 @@ pub async fn paging_goes_on_while_records_arrive<S: Subject>(lab: Lab<S>) {
 }
 
 /// Parked messages are paged as well.
-pub async fn pages_of_parked_messages_are_complete<S: Subject>(lab: Lab<S>) {
+pub async fn pages_of_parked_messages_are_complete(lab: Lab) {
     let messages: Vec<_> = (0..40).map(message).collect();
     let new = answered(lab.store().park(&messages).await, "park");
     assert!(new.iter().all(|new| *new));
@@ -206,7 +202,7 @@ pub async fn pages_of_parked_messages_are_complete<S: Subject>(lab: Lab<S>) {
 }
 
 /// The counts by state agree with the lists.
-pub async fn counts_agree_with_the_lists<S: Subject>(lab: Lab<S>) {
+pub async fn counts_agree_with_the_lists(lab: Lab) {
     one_of_each(&lab).await;
     for number in 0..3 {
         lab.finish(&lab.request(&format!("more-{number}"), 1), complete("done"))
@@ -227,7 +223,7 @@ pub async fn counts_agree_with_the_lists<S: Subject>(lab: Lab<S>) {
 }
 
 /// Claims that were refused leave nothing to count.
-pub async fn refused_claims_are_not_counted<S: Subject>(lab: Lab<S>) {
+pub async fn refused_claims_are_not_counted(lab: Lab) {
     let now = lab.now().await;
     let old = semel_core::ClaimRequest {
         birth: Some(Timestamp::EPOCH),
@@ -238,7 +234,7 @@ pub async fn refused_claims_are_not_counted<S: Subject>(lab: Lab<S>) {
     assert_eq!(lab.stats().await.records, [0; 6]);
 }
 
-async fn pages_are_complete<S: Subject>(lab: &Lab<S>, limit: usize, count: usize) {
+async fn pages_are_complete(lab: &Lab, limit: usize, count: usize) {
     let requests: Vec<_> = (0..count)
         .map(|number| lab.request(&format!("pay-{number}"), 1))
         .collect();
@@ -259,7 +255,7 @@ async fn pages_are_complete<S: Subject>(lab: &Lab<S>, limit: usize, count: usize
 }
 
 /// One record in each state.
-async fn one_of_each<S: Subject>(lab: &Lab<S>) -> Vec<(Operation, StateKind)> {
+async fn one_of_each(lab: &Lab) -> Vec<(Operation, StateKind)> {
     let claimed = lab.grant(&lab.request("claimed", 1)).await;
     let started = lab.grant(&lab.marked("started", 1, Recovery::Rerun)).await;
     let released = lab.grant(&lab.request("released", 1)).await;

@@ -9,10 +9,9 @@ use crate::lab::Lab;
 use crate::steps::{
     LONG_WINDOW, complete, complete_for, fail, limits_of, outcome, release, release_unsure,
 };
-use crate::subject::Subject;
 
 /// No record, no order.
-pub async fn every_order_about_an_absent_key_is_refused<S: Subject>(lab: Lab<S>) {
+pub async fn every_order_about_an_absent_key_is_refused(lab: Lab) {
     let operation = lab.request("pay-1", 1).operation;
     for order in every_order() {
         refused(&lab, &operation, order, Refusal::Absent).await;
@@ -21,7 +20,7 @@ pub async fn every_order_about_an_absent_key_is_refused<S: Subject>(lab: Lab<S>)
 }
 
 /// A person says: it happened, and this is what came of it.
-pub async fn a_doubt_resolved_as_applied_is_completed<S: Subject>(lab: Lab<S>) {
+pub async fn a_doubt_resolved_as_applied_is_completed(lab: Lab) {
     let claim = lab.doubt("pay-1").await;
     lab.ordered(&claim.operation, applied(), Some(StateKind::Completed))
         .await;
@@ -31,9 +30,9 @@ pub async fn a_doubt_resolved_as_applied_is_completed<S: Subject>(lab: Lab<S>) {
 }
 
 /// The window of the verdict counts from the verdict.
-pub async fn a_verdict_brings_its_own_window<S: Subject>(lab: Lab<S>) {
+pub async fn a_verdict_brings_its_own_window(lab: Lab) {
     let claim = lab.doubt("pay-1").await;
-    let window = Lab::<S>::window();
+    let window = lab.window();
     let verdict = Verdict::Applied {
         outcome: outcome("seen"),
         window,
@@ -51,10 +50,10 @@ pub async fn a_verdict_brings_its_own_window<S: Subject>(lab: Lab<S>) {
 }
 
 /// A person says: it did not happen, and nothing can still land.
-pub async fn a_doubt_resolved_as_not_applied_is_attempted_again<S: Subject>(lab: Lab<S>) {
+pub async fn a_doubt_resolved_as_not_applied_is_attempted_again(lab: Lab) {
     let claim = lab.doubt("pay-1").await;
     lab.outlast_lease().await;
-    let quiet = Lab::<S>::lease();
+    let quiet = lab.lease();
     lab.ordered(
         &claim.operation,
         not_applied(quiet),
@@ -72,9 +71,9 @@ pub async fn a_doubt_resolved_as_not_applied_is_attempted_again<S: Subject>(lab:
 }
 
 /// While the old call could still land, "not applied" is refused.
-pub async fn not_applied_is_refused_before_it_is_quiet<S: Subject>(lab: Lab<S>) {
+pub async fn not_applied_is_refused_before_it_is_quiet(lab: Lab) {
     let claim = lab.doubt("pay-1").await;
-    let quiet = Lab::<S>::lease() * 4;
+    let quiet = lab.lease() * 4;
     let since = lab.record(&claim.operation).await;
     let semel_core::State::InDoubt { since } = since.state else {
         panic!("not in doubt")
@@ -95,9 +94,9 @@ pub async fn not_applied_is_refused_before_it_is_quiet<S: Subject>(lab: Lab<S>) 
 }
 
 /// What was looked for before it was quiet says nothing afterwards, however late it is told.
-pub async fn evidence_from_before_it_was_quiet_is_refused<S: Subject>(lab: Lab<S>) {
+pub async fn evidence_from_before_it_was_quiet_is_refused(lab: Lab) {
     let claim = lab.doubt("pay-1").await;
-    let quiet = Lab::<S>::lease() * 4;
+    let quiet = lab.lease() * 4;
     let told_at = |answer| match answer {
         Admission::Parked { now, .. } => now,
         answer => panic!("expected parked, got {answer:?}"),
@@ -126,7 +125,7 @@ pub async fn evidence_from_before_it_was_quiet_is_refused<S: Subject>(lab: Lab<S
 }
 
 /// A person gives up finding out.
-pub async fn an_abandoned_doubt_is_dead<S: Subject>(lab: Lab<S>) {
+pub async fn an_abandoned_doubt_is_dead(lab: Lab) {
     let claim = lab.doubt("pay-1").await;
     let abandon = Order::Resolve(Verdict::Abandon {
         window: LONG_WINDOW,
@@ -139,7 +138,7 @@ pub async fn an_abandoned_doubt_is_dead<S: Subject>(lab: Lab<S>) {
 }
 
 /// Evidence that comes after the verdict changes nothing.
-pub async fn a_verdict_is_final<S: Subject>(lab: Lab<S>) {
+pub async fn a_verdict_is_final(lab: Lab) {
     let applied_one = lab.doubt("applied").await;
     lab.ordered(
         &applied_one.operation,
@@ -164,7 +163,7 @@ pub async fn a_verdict_is_final<S: Subject>(lab: Lab<S>) {
 }
 
 /// Only a doubt can be resolved.
-pub async fn a_verdict_on_anything_else_is_refused<S: Subject>(lab: Lab<S>) {
+pub async fn a_verdict_on_anything_else_is_refused(lab: Lab) {
     for (claim, state) in one_of_each_but_doubt(&lab).await {
         for order in every_order() {
             if matches!(order, Order::Resolve(_)) {
@@ -175,7 +174,7 @@ pub async fn a_verdict_on_anything_else_is_refused<S: Subject>(lab: Lab<S>) {
 }
 
 /// A dead operation runs again, its attempts counted anew.
-pub async fn a_requeued_operation_is_attempted_anew<S: Subject>(lab: Lab<S>) {
+pub async fn a_requeued_operation_is_attempted_anew(lab: Lab) {
     let first = lab.grant(&lab.request("pay-1", 1)).await;
     lab.settles(&first, release(), StateKind::Released).await;
     let second = lab.grant(&lab.request("pay-1", 2)).await;
@@ -193,7 +192,7 @@ pub async fn a_requeued_operation_is_attempted_anew<S: Subject>(lab: Lab<S>) {
 }
 
 /// Only what is dead can be requeued.
-pub async fn requeuing_anything_else_is_refused<S: Subject>(lab: Lab<S>) {
+pub async fn requeuing_anything_else_is_refused(lab: Lab) {
     for (claim, state) in one_of_each_but_doubt(&lab).await {
         if state != StateKind::Dead {
             refused(
@@ -211,7 +210,7 @@ pub async fn requeuing_anything_else_is_refused<S: Subject>(lab: Lab<S>) {
 }
 
 /// A possible repeat stays listed when an operator lets the operation run again.
-pub async fn a_requeued_operation_keeps_its_possible_repeats<S: Subject>(lab: Lab<S>) {
+pub async fn a_requeued_operation_keeps_its_possible_repeats(lab: Lab) {
     let first = lab.grant(&lab.marked("pay-1", 1, Recovery::Rerun)).await;
     lab.settles(&first, release_unsure(), StateKind::Released)
         .await;
@@ -230,8 +229,8 @@ pub async fn a_requeued_operation_keeps_its_possible_repeats<S: Subject>(lab: La
 
 /// Inside the provider's window the same key may be sent again; the window counts from the first start, whatever
 /// came between.
-pub async fn a_retried_doubt_is_attempted_inside_its_window_only<S: Subject>(lab: Lab<S>) {
-    let within = Recovery::RerunWithin(Lab::<S>::lease() * 8);
+pub async fn a_retried_doubt_is_attempted_inside_its_window_only(lab: Lab) {
+    let within = Recovery::RerunWithin(lab.lease() * 8);
     let strict = semel_core::ClaimRequest {
         limits: limits_of(1, 1),
         ..lab.marked("pay-1", 1, within)
@@ -263,13 +262,13 @@ pub async fn a_retried_doubt_is_attempted_inside_its_window_only<S: Subject>(lab
     );
     lab.settles(&second, release_capped(), StateKind::InDoubt)
         .await;
-    lab.advance(Lab::<S>::lease() * 9).await;
+    lab.advance(lab.lease() * 9).await;
     let refusal = Refusal::State(StateKind::InDoubt);
     refused(&lab, &second.operation, Order::Retry, refusal).await;
 }
 
 /// Where a repeat is accepted, another attempt is one more of them, and listed.
-pub async fn a_retried_rerun_counts_its_possible_repeat<S: Subject>(lab: Lab<S>) {
+pub async fn a_retried_rerun_counts_its_possible_repeat(lab: Lab) {
     let strict = semel_core::ClaimRequest {
         limits: limits_of(1, 1),
         ..lab.marked("pay-1", 1, Recovery::Rerun)
@@ -288,7 +287,7 @@ pub async fn a_retried_rerun_counts_its_possible_repeat<S: Subject>(lab: Lab<S>)
 }
 
 /// What is parked, or not in doubt at all, is not attempted again by a retry.
-pub async fn retrying_what_may_not_run_again_is_refused<S: Subject>(lab: Lab<S>) {
+pub async fn retrying_what_may_not_run_again_is_refused(lab: Lab) {
     for (claim, state) in one_of_each_but_doubt(&lab).await {
         refused(&lab, &claim.operation, Order::Retry, Refusal::State(state)).await;
     }
@@ -300,7 +299,7 @@ pub async fn retrying_what_may_not_run_again_is_refused<S: Subject>(lab: Lab<S>)
 }
 
 /// What is finished or released can be forgotten, and is new after that.
-pub async fn a_forgotten_operation_is_new<S: Subject>(lab: Lab<S>) {
+pub async fn a_forgotten_operation_is_new(lab: Lab) {
     for (claim, state) in one_of_each_but_doubt(&lab).await {
         use StateKind::{Completed, Dead, Released};
         if matches!(state, Completed | Dead | Released) {
@@ -314,7 +313,7 @@ pub async fn a_forgotten_operation_is_new<S: Subject>(lab: Lab<S>) {
 }
 
 /// What is running or in doubt cannot be forgotten.
-pub async fn forgetting_what_is_unresolved_is_refused<S: Subject>(lab: Lab<S>) {
+pub async fn forgetting_what_is_unresolved_is_refused(lab: Lab) {
     for (claim, state) in one_of_each_but_doubt(&lab).await {
         if matches!(state, StateKind::Claimed | StateKind::Started) {
             refused(&lab, &claim.operation, Order::Forget, Refusal::State(state)).await;
@@ -331,7 +330,7 @@ pub async fn forgetting_what_is_unresolved_is_refused<S: Subject>(lab: Lab<S>) {
 }
 
 /// Holding changes nothing but the window, whatever the state.
-pub async fn holding_changes_nothing_else<S: Subject>(lab: Lab<S>) {
+pub async fn holding_changes_nothing_else(lab: Lab) {
     for (claim, state) in one_of_each_but_doubt(&lab).await {
         let before = lab.record(&claim.operation).await;
         lab.ordered(&claim.operation, Order::Hold(true), Some(state))
@@ -351,7 +350,7 @@ pub async fn holding_changes_nothing_else<S: Subject>(lab: Lab<S>) {
 }
 
 /// A record that is held while it runs is kept after it is done.
-pub async fn a_hold_outlives_the_completion<S: Subject>(lab: Lab<S>) {
+pub async fn a_hold_outlives_the_completion(lab: Lab) {
     let claim = lab.grant(&lab.request("pay-1", 1)).await;
     lab.ordered(
         &claim.operation,
@@ -359,7 +358,7 @@ pub async fn a_hold_outlives_the_completion<S: Subject>(lab: Lab<S>) {
         Some(StateKind::Claimed),
     )
     .await;
-    let step = complete_for("done", Lab::<S>::window());
+    let step = complete_for("done", lab.window());
     lab.settles(&claim, step, StateKind::Completed).await;
     lab.outlast_grace().await;
     lab.sweep().await;
@@ -368,16 +367,16 @@ pub async fn a_hold_outlives_the_completion<S: Subject>(lab: Lab<S>) {
 }
 
 /// A forgotten record takes no orders, swept or not.
-pub async fn an_order_about_a_forgotten_record_is_refused<S: Subject>(lab: Lab<S>) {
+pub async fn an_order_about_a_forgotten_record_is_refused(lab: Lab) {
     let request = lab.request("pay-1", 1);
-    lab.finish(&request, complete_for("done", Lab::<S>::window()))
+    lab.finish(&request, complete_for("done", lab.window()))
         .await;
     lab.outlast_grace().await;
     refused(&lab, &request.operation, Order::Hold(true), Refusal::Absent).await;
 }
 
 /// An order that is refused names why and changes nothing.
-async fn refused<S: Subject>(lab: &Lab<S>, of: &Operation, order: Order, expected: Refusal) {
+async fn refused(lab: &Lab, of: &Operation, order: Order, expected: Refusal) {
     let before = lab.get(of).await;
     let shown = format!("{order:?}");
     match lab.order(of, order).await {
@@ -387,7 +386,7 @@ async fn refused<S: Subject>(lab: &Lab<S>, of: &Operation, order: Order, expecte
     assert_eq!(lab.get(of).await, before, "a refused order changes nothing");
 }
 
-async fn one_of_each_but_doubt<S: Subject>(lab: &Lab<S>) -> Vec<(Claim, StateKind)> {
+async fn one_of_each_but_doubt(lab: &Lab) -> Vec<(Claim, StateKind)> {
     let claimed = lab.grant(&lab.request("claimed", 1)).await;
     let started = lab.grant(&lab.marked("started", 1, Recovery::Park)).await;
     let released = lab.grant(&lab.request("released", 1)).await;

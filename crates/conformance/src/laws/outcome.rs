@@ -7,10 +7,9 @@ use semel_core::{Admission, ClaimRequest, Duplicate, Outcome, Recovery, StateKin
 
 use crate::lab::Lab;
 use crate::steps::{LONG_WINDOW, complete, outcome, release};
-use crate::subject::Subject;
 
 /// The answer to a completion was lost, so it is sent again.
-pub async fn completing_twice_keeps_the_first_outcome<S: Subject>(lab: Lab<S>) {
+pub async fn completing_twice_keeps_the_first_outcome(lab: Lab) {
     let claim = lab.grant(&lab.request("pay-1", 1)).await;
     lab.settles(&claim, complete("first"), StateKind::Completed)
         .await;
@@ -23,19 +22,19 @@ pub async fn completing_twice_keeps_the_first_outcome<S: Subject>(lab: Lab<S>) {
 }
 
 /// Repeating a completion does not begin the window anew.
-pub async fn completing_twice_keeps_the_first_window<S: Subject>(lab: Lab<S>) {
+pub async fn completing_twice_keeps_the_first_window(lab: Lab) {
     let claim = lab.grant(&lab.request("pay-1", 1)).await;
     lab.settles(&claim, complete("done"), StateKind::Completed)
         .await;
     let before = lab.record(&claim.operation).await;
-    lab.advance(Lab::<S>::lease()).await;
+    lab.advance(lab.lease()).await;
     lab.settles(&claim, complete("done"), StateKind::Completed)
         .await;
     assert_eq!(lab.record(&claim.operation).await, before);
 }
 
 /// Sixteen reports of the same claim at once leave one outcome.
-pub async fn completing_16_times_at_once_leaves_one_outcome<S: Subject>(lab: Lab<S>) {
+pub async fn completing_16_times_at_once_leaves_one_outcome(lab: Lab) {
     let lab = Arc::new(lab);
     let claim = lab.grant(&lab.request("pay-1", 1)).await;
     let mut found = lab
@@ -58,7 +57,7 @@ pub async fn completing_16_times_at_once_leaves_one_outcome<S: Subject>(lab: Lab
 }
 
 /// A completion may follow a start, or not.
-pub async fn a_started_effect_completes<S: Subject>(lab: Lab<S>) {
+pub async fn a_started_effect_completes(lab: Lab) {
     let claim = lab.grant(&lab.request("pay-1", 1)).await;
     let start = crate::steps::start(Recovery::Park);
     lab.settles(&claim, start, StateKind::Started).await;
@@ -69,7 +68,7 @@ pub async fn a_started_effect_completes<S: Subject>(lab: Lab<S>) {
 }
 
 /// A success leaves no error behind.
-pub async fn a_completion_clears_the_last_error<S: Subject>(lab: Lab<S>) {
+pub async fn a_completion_clears_the_last_error(lab: Lab) {
     let first = lab.grant(&lab.request("pay-1", 1)).await;
     lab.settles(&first, release(), StateKind::Released).await;
     assert!(lab.record(&first.operation).await.last_error.is_some());
@@ -78,7 +77,7 @@ pub async fn a_completion_clears_the_last_error<S: Subject>(lab: Lab<S>) {
 }
 
 /// Completed → replay, to the same claimant and to others.
-pub async fn a_duplicate_gets_the_outcome<S: Subject>(lab: Lab<S>) {
+pub async fn a_duplicate_gets_the_outcome(lab: Lab) {
     lab.finish(&lab.request("pay-1", 1), complete("done")).await;
     for claimant in [1, 2, 3] {
         lab.replays(&lab.request("pay-1", claimant), &outcome("done"))
@@ -87,7 +86,7 @@ pub async fn a_duplicate_gets_the_outcome<S: Subject>(lab: Lab<S>) {
 }
 
 /// 32 duplicates at once get the same bytes.
-pub async fn duplicates_at_once_get_the_same_outcome<S: Subject>(lab: Lab<S>) {
+pub async fn duplicates_at_once_get_the_same_outcome(lab: Lab) {
     let lab = Arc::new(lab);
     lab.finish(&lab.request("pay-1", 1), complete("done")).await;
     lab.race(32, |lab, number| async move {
@@ -101,18 +100,18 @@ pub async fn duplicates_at_once_get_the_same_outcome<S: Subject>(lab: Lab<S>) {
 }
 
 /// No bytes are bytes, too.
-pub async fn an_empty_outcome_is_replayed<S: Subject>(lab: Lab<S>) {
+pub async fn an_empty_outcome_is_replayed(lab: Lab) {
     replayed(&lab, Outcome::empty()).await;
 }
 
 /// Every byte value, zeros and invalid UTF-8 included, at both ends.
-pub async fn every_byte_value_is_replayed<S: Subject>(lab: Lab<S>) {
+pub async fn every_byte_value_is_replayed(lab: Lab) {
     let bytes: Vec<u8> = (0..=255).chain((0..=255).rev()).collect();
     replayed(&lab, outcome(bytes)).await;
 }
 
 /// The longest outcome that is kept by default.
-pub async fn an_outcome_of_one_mebibyte_is_replayed<S: Subject>(lab: Lab<S>) {
+pub async fn an_outcome_of_one_mebibyte_is_replayed(lab: Lab) {
     let pattern: Vec<u8> = (0..=250)
         .cycle()
         .take(Outcome::DEFAULT_LIMIT_BYTES)
@@ -121,7 +120,7 @@ pub async fn an_outcome_of_one_mebibyte_is_replayed<S: Subject>(lab: Lab<S>) {
 }
 
 /// An outcome that was too large to keep says so, with its length and digest.
-pub async fn a_too_large_outcome_is_replayed_as_such<S: Subject>(lab: Lab<S>) {
+pub async fn a_too_large_outcome_is_replayed_as_such(lab: Lab) {
     replayed(
         &lab,
         Outcome::TooLarge {
@@ -133,7 +132,7 @@ pub async fn a_too_large_outcome_is_replayed_as_such<S: Subject>(lab: Lab<S>) {
 }
 
 /// The codec comes back with the bytes.
-pub async fn the_codec_is_kept<S: Subject>(lab: Lab<S>) {
+pub async fn the_codec_is_kept(lab: Lab) {
     replayed(
         &lab,
         Outcome::Kept {
@@ -145,7 +144,7 @@ pub async fn the_codec_is_kept<S: Subject>(lab: Lab<S>) {
 }
 
 /// Who does not want the outcome gets the replay without it.
-pub async fn an_outcome_that_nobody_wants_is_left_out<S: Subject>(lab: Lab<S>) {
+pub async fn an_outcome_that_nobody_wants_is_left_out(lab: Lab) {
     lab.finish(&lab.request("pay-1", 1), complete("done")).await;
     let request = ClaimRequest {
         wants_outcome: false,
@@ -158,7 +157,7 @@ pub async fn an_outcome_that_nobody_wants_is_left_out<S: Subject>(lab: Lab<S>) {
 }
 
 /// A replay says whether the broker handed the same message over again.
-pub async fn a_replay_names_the_duplicate<S: Subject>(lab: Lab<S>) {
+pub async fn a_replay_names_the_duplicate(lab: Lab) {
     let sent = |claimant, transport: Option<&'static str>| ClaimRequest {
         transport: transport.map(Bytes::from),
         ..lab.request("pay-1", claimant)
@@ -179,7 +178,7 @@ pub async fn a_replay_names_the_duplicate<S: Subject>(lab: Lab<S>) {
 }
 
 /// A claimant whose own answer was lost is told so: its replay is no duplicate.
-pub async fn a_replay_to_its_own_claim_says_so<S: Subject>(lab: Lab<S>) {
+pub async fn a_replay_to_its_own_claim_says_so(lab: Lab) {
     let request = lab.request("pay-1", 1);
     lab.finish(&request, complete("done")).await;
     for (claimant, expected) in [(1, Duplicate::Own), (2, Duplicate::Unknown)] {
@@ -191,7 +190,7 @@ pub async fn a_replay_to_its_own_claim_says_so<S: Subject>(lab: Lab<S>) {
 }
 
 /// The transport id is that of the message that claimed first.
-pub async fn the_first_transport_id_is_kept<S: Subject>(lab: Lab<S>) {
+pub async fn the_first_transport_id_is_kept(lab: Lab) {
     let sent = |claimant, transport: &'static str| ClaimRequest {
         transport: Some(Bytes::from(transport)),
         ..lab.request("pay-1", claimant)
@@ -204,7 +203,7 @@ pub async fn the_first_transport_id_is_kept<S: Subject>(lab: Lab<S>) {
 }
 
 /// Keys with outcomes of their own keep them apart.
-pub async fn outcomes_of_many_keys_stay_apart<S: Subject>(lab: Lab<S>) {
+pub async fn outcomes_of_many_keys_stay_apart(lab: Lab) {
     for number in 0..50_u32 {
         let request = lab.request(&format!("pay-{number}"), 1);
         lab.finish(&request, complete(format!("outcome {number}")))
@@ -218,7 +217,7 @@ pub async fn outcomes_of_many_keys_stay_apart<S: Subject>(lab: Lab<S>) {
 }
 
 /// What is completed with an outcome comes back as it was, by replay and by reading.
-async fn replayed<S: Subject>(lab: &Lab<S>, expected: Outcome) {
+async fn replayed(lab: &Lab, expected: Outcome) {
     let step = Step::Complete {
         outcome: expected.clone(),
         window: LONG_WINDOW,

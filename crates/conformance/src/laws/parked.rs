@@ -7,10 +7,9 @@ use semel_core::port::store::ListQuery;
 use semel_core::{Key, Parked, Store, Timestamp};
 
 use crate::lab::{Lab, answered, scope, scope_of, text_key};
-use crate::subject::Subject;
 
 /// A parked message is new once.
-pub async fn a_message_is_parked_once<S: Subject>(lab: Lab<S>) {
+pub async fn a_message_is_parked_once(lab: Lab) {
     let message = unusable("file:1", "{");
     assert!(lab.park(&message).await, "the message is new");
     assert!(!lab.park(&message).await, "the message is there already");
@@ -19,7 +18,7 @@ pub async fn a_message_is_parked_once<S: Subject>(lab: Lab<S>) {
 }
 
 /// Everything about a message comes back as it was.
-pub async fn a_parked_message_is_kept_whole<S: Subject>(lab: Lab<S>) {
+pub async fn a_parked_message_is_kept_whole(lab: Lab) {
     let message = Parked {
         scope: scope_of("acmé %", "páy 'x'"),
         key: Some(key("json:[\"ä\",1]")),
@@ -45,7 +44,7 @@ pub async fn a_parked_message_is_kept_whole<S: Subject>(lab: Lab<S>) {
 }
 
 /// What a message may lack is not made up.
-pub async fn a_parked_message_may_lack_key_transport_and_payload<S: Subject>(lab: Lab<S>) {
+pub async fn a_parked_message_may_lack_key_transport_and_payload(lab: Lab) {
     let message = Parked {
         coordinates: "".into(),
         detail: "".into(),
@@ -58,7 +57,7 @@ pub async fn a_parked_message_may_lack_key_transport_and_payload<S: Subject>(lab
 }
 
 /// No transport id is another thing than an empty one.
-pub async fn an_empty_transport_id_is_kept<S: Subject>(lab: Lab<S>) {
+pub async fn an_empty_transport_id_is_kept(lab: Lab) {
     let message = Parked {
         transport: Some(Bytes::new()),
         ..unusable("file:1", "{")
@@ -68,7 +67,7 @@ pub async fn an_empty_transport_id_is_kept<S: Subject>(lab: Lab<S>) {
 }
 
 /// One mebibyte of payload comes back byte for byte.
-pub async fn a_large_payload_is_kept<S: Subject>(lab: Lab<S>) {
+pub async fn a_large_payload_is_kept(lab: Lab) {
     let payload: Vec<u8> = (0..=250).cycle().take(1 << 20).collect();
     let message = Parked {
         payload: payload.into(),
@@ -79,7 +78,7 @@ pub async fn a_large_payload_is_kept<S: Subject>(lab: Lab<S>) {
 }
 
 /// The store says since when, and the first time stands.
-pub async fn the_store_stamps_a_parked_message_once<S: Subject>(lab: Lab<S>) {
+pub async fn the_store_stamps_a_parked_message_once(lab: Lab) {
     let before = lab.now().await;
     let message = Parked {
         since: Timestamp::from_millis(7),
@@ -94,7 +93,7 @@ pub async fn the_store_stamps_a_parked_message_once<S: Subject>(lab: Lab<S>) {
 }
 
 /// A bad message that is delivered again is the same entry.
-pub async fn a_redelivered_bad_message_is_one_entry<S: Subject>(lab: Lab<S>) {
+pub async fn a_redelivered_bad_message_is_one_entry(lab: Lab) {
     let first = unusable("orders/3@42", "{");
     let again = Parked {
         detail: "found again by another worker".into(),
@@ -110,7 +109,7 @@ pub async fn a_redelivered_bad_message_is_one_entry<S: Subject>(lab: Lab<S>) {
 }
 
 /// Two bad messages are two entries, though they read the same.
-pub async fn two_bad_messages_are_two_entries<S: Subject>(lab: Lab<S>) {
+pub async fn two_bad_messages_are_two_entries(lab: Lab) {
     assert!(lab.park(&unusable("orders/3@42", "{")).await);
     assert!(lab.park(&unusable("orders/3@43", "{")).await);
     assert!(lab.park(&unusable("orders/3@42", "[")).await);
@@ -118,7 +117,7 @@ pub async fn two_bad_messages_are_two_entries<S: Subject>(lab: Lab<S>) {
 }
 
 /// A dead operation has one dead letter, whichever delivery brought it.
-pub async fn a_dead_operation_has_one_dead_letter<S: Subject>(lab: Lab<S>) {
+pub async fn a_dead_operation_has_one_dead_letter(lab: Lab) {
     let letter = |coordinates: &str, key| Parked {
         key: Some(text_key(key)),
         reason: "dead".into(),
@@ -135,7 +134,7 @@ pub async fn a_dead_operation_has_one_dead_letter<S: Subject>(lab: Lab<S>) {
 }
 
 /// Dropping removes one message, and says whether it was there.
-pub async fn a_dropped_message_is_gone<S: Subject>(lab: Lab<S>) {
+pub async fn a_dropped_message_is_gone(lab: Lab) {
     let [one, two] = [unusable("file:1", "{"), unusable("file:2", "{")];
     assert!(lab.park(&one).await && lab.park(&two).await);
     assert!(lab.drop_parked(one.id()).await);
@@ -147,7 +146,7 @@ pub async fn a_dropped_message_is_gone<S: Subject>(lab: Lab<S>) {
 }
 
 /// A batch of parks and drops is answered item by item.
-pub async fn parks_and_drops_are_answered_in_order<S: Subject>(lab: Lab<S>) {
+pub async fn parks_and_drops_are_answered_in_order(lab: Lab) {
     let messages = ["file:1", "file:2", "file:1"].map(|at| unusable(at, "{"));
     let parked = answered(lab.store().park(&messages).await, "park");
     assert_eq!(parked, [true, true, false]);
@@ -162,7 +161,7 @@ pub async fn parks_and_drops_are_answered_in_order<S: Subject>(lab: Lab<S>) {
 }
 
 /// 32 workers park the same message: one of them was first.
-pub async fn a_message_parked_32_times_at_once_is_new_once<S: Subject>(lab: Lab<S>) {
+pub async fn a_message_parked_32_times_at_once_is_new_once(lab: Lab) {
     let lab = Arc::new(lab);
     let new = lab
         .race(32, |lab, _| async move {
@@ -174,7 +173,7 @@ pub async fn a_message_parked_32_times_at_once_is_new_once<S: Subject>(lab: Lab<
 }
 
 /// Parked messages have no window, and no record.
-pub async fn a_parked_message_is_never_swept<S: Subject>(lab: Lab<S>) {
+pub async fn a_parked_message_is_never_swept(lab: Lab) {
     assert!(lab.park(&unusable("file:1", "{")).await);
     lab.outlast_grace().await;
     assert_eq!(lab.sweep().await.removed, 0);
@@ -183,7 +182,7 @@ pub async fn a_parked_message_is_never_swept<S: Subject>(lab: Lab<S>) {
 }
 
 /// Reasons and scopes select.
-pub async fn parked_messages_are_selected_by_reason_and_scope<S: Subject>(lab: Lab<S>) {
+pub async fn parked_messages_are_selected_by_reason_and_scope(lab: Lab) {
     for (at, reason) in ["not-json", "too-old", "too-old", "dead"]
         .iter()
         .enumerate()
@@ -225,7 +224,7 @@ pub async fn parked_messages_are_selected_by_reason_and_scope<S: Subject>(lab: L
     }
 }
 
-async fn all<S: Subject>(lab: &Lab<S>) -> Vec<Parked> {
+async fn all(lab: &Lab) -> Vec<Parked> {
     lab.list_parked(&ListQuery {
         limit: 100,
         ..ListQuery::default()

@@ -12,10 +12,9 @@ use crate::steps::{
     capped, complete, complete_for, fail, give_back, limits_of, release, release_after,
     release_unsure, start,
 };
-use crate::subject::Subject;
 
 /// What completes at its first attempt has nothing to tell.
-pub async fn an_attempt_that_completes_leaves_no_past<S: Subject>(lab: Lab<S>) {
+pub async fn an_attempt_that_completes_leaves_no_past(lab: Lab) {
     let claim = lab.grant(&lab.request("pay-1", 1)).await;
     let granted = lab.record(&claim.operation).await;
     assert_eq!(
@@ -28,10 +27,10 @@ pub async fn an_attempt_that_completes_leaves_no_past<S: Subject>(lab: Lab<S>) {
 }
 
 /// A counted release of what surely did not happen: whose it was, when, and why.
-pub async fn a_release_is_remembered<S: Subject>(lab: Lab<S>) {
+pub async fn a_release_is_remembered(lab: Lab) {
     let claim = lab.grant(&lab.request("pay-1", 1)).await;
     let granted = lab.record(&claim.operation).await;
-    let backoff = Lab::<S>::lease();
+    let backoff = lab.lease();
     lab.settles(&claim, release_after(backoff), StateKind::Released)
         .await;
     let record = lab.record(&claim.operation).await;
@@ -54,7 +53,7 @@ pub async fn a_release_is_remembered<S: Subject>(lab: Lab<S>) {
 }
 
 /// A release that may have been applied, whether it leaves a doubt or not.
-pub async fn an_unsure_release_is_remembered_as_such<S: Subject>(lab: Lab<S>) {
+pub async fn an_unsure_release_is_remembered_as_such(lab: Lab) {
     for (key, request) in [
         ("rerun", lab.marked("rerun", 1, Recovery::Rerun)),
         ("unmarked", lab.request("unmarked", 1)),
@@ -75,7 +74,7 @@ pub async fn an_unsure_release_is_remembered_as_such<S: Subject>(lab: Lab<S>) {
 }
 
 /// Work given back is told, and its number comes again.
-pub async fn work_given_back_is_remembered<S: Subject>(lab: Lab<S>) {
+pub async fn work_given_back_is_remembered(lab: Lab) {
     for claimant in 1..=2 {
         let claim = lab.grant(&lab.request("pay-1", claimant)).await;
         lab.settles(&claim, give_back(), StateKind::Released).await;
@@ -92,7 +91,7 @@ pub async fn work_given_back_is_remembered<S: Subject>(lab: Lab<S>) {
 }
 
 /// A failure for good, dead at once.
-pub async fn a_failure_is_remembered<S: Subject>(lab: Lab<S>) {
+pub async fn a_failure_is_remembered(lab: Lab) {
     let claim = lab.death("pay-1").await;
     let record = lab.record(&claim.operation).await;
     let [past] = &*record.past else {
@@ -106,11 +105,11 @@ pub async fn a_failure_is_remembered<S: Subject>(lab: Lab<S>) {
 }
 
 /// A claim that vanished ended with its lease, renewed as it was, without a word.
-pub async fn a_vanished_claim_ended_with_its_lease<S: Subject>(lab: Lab<S>) {
+pub async fn a_vanished_claim_ended_with_its_lease(lab: Lab) {
     let first = lab.grant(&lab.request("pay-1", 1)).await;
     let granted = lab.record(&first.operation).await;
-    let until = lab.extended(&first, Lab::<S>::lease() * 2).await;
-    lab.advance(Lab::<S>::lease() * 3).await;
+    let until = lab.extended(&first, lab.lease() * 2).await;
+    lab.advance(lab.lease() * 3).await;
     assert_eq!(
         lab.record(&first.operation).await.past,
         [],
@@ -131,7 +130,7 @@ pub async fn a_vanished_claim_ended_with_its_lease<S: Subject>(lab: Lab<S>) {
 }
 
 /// The last claim that may vanish is told as those before it.
-pub async fn a_vanished_claim_at_its_cap_is_remembered<S: Subject>(lab: Lab<S>) {
+pub async fn a_vanished_claim_at_its_cap_is_remembered(lab: Lab) {
     let limited = |claimant| ClaimRequest {
         limits: limits_of(5, 2),
         ..lab.request("pay-1", claimant)
@@ -148,7 +147,7 @@ pub async fn a_vanished_claim_at_its_cap_is_remembered<S: Subject>(lab: Lab<S>) 
 }
 
 /// A vanished park, found by the next claim, is told once.
-pub async fn a_vanished_park_is_remembered_once<S: Subject>(lab: Lab<S>) {
+pub async fn a_vanished_park_is_remembered_once(lab: Lab) {
     let claim = lab.grant(&lab.marked("pay-1", 1, Recovery::Park)).await;
     lab.outlast_lease().await;
     for claimant in 2..4 {
@@ -165,7 +164,7 @@ pub async fn a_vanished_park_is_remembered_once<S: Subject>(lab: Lab<S>) {
 }
 
 /// A vanished park that a sweep finds is told as if a claim had found it.
-pub async fn a_vanished_park_that_a_sweep_finds_is_remembered<S: Subject>(lab: Lab<S>) {
+pub async fn a_vanished_park_that_a_sweep_finds_is_remembered(lab: Lab) {
     let claim = lab.grant(&lab.marked("pay-1", 1, Recovery::Park)).await;
     let granted = lab.record(&claim.operation).await;
     lab.outlast_lease().await;
@@ -185,7 +184,7 @@ pub async fn a_vanished_park_that_a_sweep_finds_is_remembered<S: Subject>(lab: L
 }
 
 /// Oldest first, whatever their ends, and completing adds nothing and takes nothing away.
-pub async fn past_attempts_are_in_their_order<S: Subject>(lab: Lab<S>) {
+pub async fn past_attempts_are_in_their_order(lab: Lab) {
     let first = lab.grant(&lab.request("pay-1", 1)).await;
     lab.settles(&first, release(), StateKind::Released).await;
     let second = lab.grant(&lab.marked("pay-1", 2, Recovery::Rerun)).await;
@@ -214,7 +213,7 @@ pub async fn past_attempts_are_in_their_order<S: Subject>(lab: Lab<S>) {
 }
 
 /// Of twenty attempts, the latest sixteen.
-pub async fn the_latest_sixteen_are_kept<S: Subject>(lab: Lab<S>) {
+pub async fn the_latest_sixteen_are_kept(lab: Lab) {
     let mut operation = None;
     for claimant in 1..=20 {
         let request = ClaimRequest {
@@ -234,7 +233,7 @@ pub async fn the_latest_sixteen_are_kept<S: Subject>(lab: Lab<S>) {
 }
 
 /// A long error is told by its beginning, cut between characters; the last one stays whole.
-pub async fn a_long_error_is_remembered_by_its_beginning<S: Subject>(lab: Lab<S>) {
+pub async fn a_long_error_is_remembered_by_its_beginning(lab: Lab) {
     let errors = [
         "it's \"50%\" \\ \u{1f4a5}".to_owned(),
         "\u{20ac}".repeat(500),
@@ -253,7 +252,7 @@ pub async fn a_long_error_is_remembered_by_its_beginning<S: Subject>(lab: Lab<S>
 }
 
 /// The answer was lost, so the same report comes again.
-pub async fn a_repeated_report_is_remembered_once<S: Subject>(lab: Lab<S>) {
+pub async fn a_repeated_report_is_remembered_once(lab: Lab) {
     let claim = lab.grant(&lab.request("pay-1", 1)).await;
     for step in [release(), release(), give_back()] {
         lab.settles(&claim, step, StateKind::Released).await;
@@ -270,17 +269,14 @@ pub async fn a_repeated_report_is_remembered_once<S: Subject>(lab: Lab<S>) {
 }
 
 /// When the latest claim was granted: no start, renewal or resumption moves that, a takeover does.
-pub async fn a_record_says_when_its_claim_was_granted<S: Subject>(lab: Lab<S>) {
+pub async fn a_record_says_when_its_claim_was_granted(lab: Lab) {
     let request = lab.request("pay-1", 1);
     let claim = lab.grant(&request).await;
     let granted = lab.record(&claim.operation).await;
-    assert_eq!(
-        granted.claimed_at.plus(Lab::<S>::lease()),
-        claim.lease_until
-    );
-    lab.advance(Lab::<S>::lease() / 4).await;
+    assert_eq!(granted.claimed_at.plus(lab.lease()), claim.lease_until);
+    lab.advance(lab.lease() / 4).await;
     assert!(lab.grant(&request).await.resumed);
-    lab.extended(&claim, Lab::<S>::lease()).await;
+    lab.extended(&claim, lab.lease()).await;
     lab.settles(&claim, start(Recovery::Rerun), StateKind::Started)
         .await;
     let record = lab.record(&claim.operation).await;
@@ -288,7 +284,7 @@ pub async fn a_record_says_when_its_claim_was_granted<S: Subject>(lab: Lab<S>) {
     lab.outlast_lease().await;
     let second = lab.grant(&lab.request("pay-1", 2)).await;
     let taken = lab.record(&claim.operation).await;
-    assert_eq!(taken.claimed_at.plus(Lab::<S>::lease()), second.lease_until);
+    assert_eq!(taken.claimed_at.plus(lab.lease()), second.lease_until);
     assert_eq!(taken.created_at, granted.created_at);
     lab.settles(&second, complete("done"), StateKind::Completed)
         .await;
@@ -297,7 +293,7 @@ pub async fn a_record_says_when_its_claim_was_granted<S: Subject>(lab: Lab<S>) {
 }
 
 /// Operators count attempts anew, and late evidence ends a doubt; what was stays told.
-pub async fn the_past_outlives_orders_and_late_evidence<S: Subject>(lab: Lab<S>) {
+pub async fn the_past_outlives_orders_and_late_evidence(lab: Lab) {
     let dead = lab.death("dead").await;
     lab.ordered(&dead.operation, Order::Requeue, Some(StateKind::Released))
         .await;
@@ -325,8 +321,8 @@ pub async fn the_past_outlives_orders_and_late_evidence<S: Subject>(lab: Lab<S>)
 }
 
 /// What comes after a forgotten record is new.
-pub async fn a_new_record_has_no_past<S: Subject>(lab: Lab<S>) {
-    let window = Lab::<S>::window();
+pub async fn a_new_record_has_no_past(lab: Lab) {
+    let window = lab.window();
     let first = lab.grant(&lab.request("pay-1", 1)).await;
     lab.settles(&first, release(), StateKind::Released).await;
     lab.finish(&lab.request("pay-1", 2), complete_for("done", window))

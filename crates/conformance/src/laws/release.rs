@@ -8,10 +8,9 @@ use semel_core::{Admission, Claim, ClaimRequest, Record, Recovery, State, StateK
 
 use crate::lab::{Lab, gate};
 use crate::steps::{complete, outcome, release_after};
-use crate::subject::Subject;
 
 /// A lease ends: the next claimant takes over, at once.
-pub async fn a_released_lease_is_taken_over_at_once<S: Subject>(lab: Lab<S>) {
+pub async fn a_released_lease_is_taken_over_at_once(lab: Lab) {
     let claims = [
         lab.grant(&long(lab.request("claimed", 1))).await,
         lab.grant(&long(lab.marked("started", 1, Recovery::Rerun)))
@@ -37,7 +36,7 @@ pub async fn a_released_lease_is_taken_over_at_once<S: Subject>(lab: Lab<S>) {
 }
 
 /// A backoff ends: the next claimant is granted, at once.
-pub async fn a_released_backoff_ends_at_once<S: Subject>(lab: Lab<S>) {
+pub async fn a_released_backoff_ends_at_once(lab: Lab) {
     let claim = backing_off(&lab, "pay-1").await;
     lab.busy(&lab.request("pay-1", 2)).await;
     lab.ordered(&claim.operation, Order::Release, Some(StateKind::Released))
@@ -48,7 +47,7 @@ pub async fn a_released_backoff_ends_at_once<S: Subject>(lab: Lab<S>) {
 }
 
 /// What must not run again is in doubt at the next claim, and at the next sweep.
-pub async fn a_released_park_is_in_doubt<S: Subject>(lab: Lab<S>) {
+pub async fn a_released_park_is_in_doubt(lab: Lab) {
     let mut claims = Vec::new();
     for key in ["claimed", "swept"] {
         let claim = lab.grant(&long(lab.marked(key, 1, Recovery::Park))).await;
@@ -67,7 +66,7 @@ pub async fn a_released_park_is_in_doubt<S: Subject>(lab: Lab<S>) {
 }
 
 /// Nobody has claimed yet, so the claimant goes on, and its result counts.
-pub async fn a_claimant_goes_on_until_somebody_claims<S: Subject>(lab: Lab<S>) {
+pub async fn a_claimant_goes_on_until_somebody_claims(lab: Lab) {
     let request = long(lab.request("pay-1", 1));
     let claim = lab.grant(&request).await;
     lab.ordered(&claim.operation, Order::Release, Some(StateKind::Claimed))
@@ -86,7 +85,7 @@ pub async fn a_claimant_goes_on_until_somebody_claims<S: Subject>(lab: Lab<S>) {
 }
 
 /// A claimant that renews after the order has its lease back.
-pub async fn a_renewal_after_the_order_extends_the_lease<S: Subject>(lab: Lab<S>) {
+pub async fn a_renewal_after_the_order_extends_the_lease(lab: Lab) {
     let claim = lab.grant(&long(lab.request("pay-1", 1))).await;
     lab.ordered(&claim.operation, Order::Release, Some(StateKind::Claimed))
         .await;
@@ -95,7 +94,7 @@ pub async fn a_renewal_after_the_order_extends_the_lease<S: Subject>(lab: Lab<S>
 }
 
 /// Somebody has claimed, so the former claimant is fenced.
-pub async fn a_claimant_is_fenced_once_somebody_claimed<S: Subject>(lab: Lab<S>) {
+pub async fn a_claimant_is_fenced_once_somebody_claimed(lab: Lab) {
     let first = lab.grant(&long(lab.request("pay-1", 1))).await;
     lab.ordered(&first.operation, Order::Release, Some(StateKind::Claimed))
         .await;
@@ -110,7 +109,7 @@ pub async fn a_claimant_is_fenced_once_somebody_claimed<S: Subject>(lab: Lab<S>)
 }
 
 /// The order ends the wait and changes nothing else of the record.
-pub async fn a_release_order_changes_nothing_else<S: Subject>(lab: Lab<S>) {
+pub async fn a_release_order_changes_nothing_else(lab: Lab) {
     let claims = [
         lab.grant(&long(lab.request("claimed", 1))).await,
         lab.grant(&long(lab.marked("started", 1, Recovery::Park)))
@@ -134,7 +133,7 @@ pub async fn a_release_order_changes_nothing_else<S: Subject>(lab: Lab<S>) {
 }
 
 /// What is over already stays as it is: the order moves no wait to a later time.
-pub async fn releasing_twice_changes_nothing<S: Subject>(lab: Lab<S>) {
+pub async fn releasing_twice_changes_nothing(lab: Lab) {
     let claims = [
         lab.grant(&lab.request("claimed", 1)).await,
         lab.grant(&lab.marked("started", 1, Recovery::Park)).await,
@@ -155,7 +154,7 @@ pub async fn releasing_twice_changes_nothing<S: Subject>(lab: Lab<S>) {
 }
 
 /// The entity that the claim holds is free for the next version, too.
-pub async fn a_released_claim_frees_its_entity<S: Subject>(lab: Lab<S>) {
+pub async fn a_released_claim_frees_its_entity(lab: Lab) {
     let first = lab.grant(&long(versioned(&lab, "first", 1))).await;
     lab.busy(&versioned(&lab, "second", 2)).await;
     lab.ordered(&first.operation, Order::Release, Some(StateKind::Claimed))
@@ -168,7 +167,7 @@ pub async fn a_released_claim_frees_its_entity<S: Subject>(lab: Lab<S>) {
 }
 
 /// What another claim holds stays held.
-pub async fn a_release_order_leaves_the_entity_of_another_alone<S: Subject>(lab: Lab<S>) {
+pub async fn a_release_order_leaves_the_entity_of_another_alone(lab: Lab) {
     let first = lab.grant(&versioned(&lab, "first", 1)).await;
     lab.outlast_lease().await;
     let second = lab.grant(&long(versioned(&lab, "second", 2))).await;
@@ -183,7 +182,7 @@ pub async fn a_release_order_leaves_the_entity_of_another_alone<S: Subject>(lab:
 }
 
 /// Nothing waits for what is finished or in doubt.
-pub async fn releasing_what_nobody_waits_for_is_refused<S: Subject>(lab: Lab<S>) {
+pub async fn releasing_what_nobody_waits_for_is_refused(lab: Lab) {
     let request = lab.request("completed", 1);
     lab.finish(&request, complete("done")).await;
     let dead = lab.death("dead").await.operation;
@@ -205,7 +204,7 @@ pub async fn releasing_what_nobody_waits_for_is_refused<S: Subject>(lab: Lab<S>)
 }
 
 /// However many wait for the order, one is granted.
-pub async fn of_16_claimants_after_the_order_one_is_granted<S: Subject>(lab: Lab<S>) {
+pub async fn of_16_claimants_after_the_order_one_is_granted(lab: Lab) {
     let first = lab.grant(&long(lab.request("pay-1", 99))).await;
     lab.ordered(&first.operation, Order::Release, Some(StateKind::Claimed))
         .await;
@@ -231,7 +230,7 @@ fn long(request: ClaimRequest) -> ClaimRequest {
 }
 
 /// A request for a version of the entity that these cases share.
-fn versioned<S: Subject>(lab: &Lab<S>, key: &str, version: u64) -> ClaimRequest {
+fn versioned(lab: &Lab, key: &str, version: u64) -> ClaimRequest {
     ClaimRequest {
         gate: Some(gate("cart", version)),
         ..lab.request(key, u128::from(version))
@@ -239,7 +238,7 @@ fn versioned<S: Subject>(lab: &Lab<S>, key: &str, version: u64) -> ClaimRequest 
 }
 
 /// An operation that nobody may attempt for an hour.
-async fn backing_off<S: Subject>(lab: &Lab<S>, key: &str) -> Claim {
+async fn backing_off(lab: &Lab, key: &str) -> Claim {
     let claim = lab.grant(&lab.request(key, 1)).await;
     lab.settles(&claim, release_after(LONG), StateKind::Released)
         .await;

@@ -9,10 +9,9 @@ use super::ledger::{
 };
 use crate::lab::{Lab, answered};
 use crate::steps::limits_of;
-use crate::subject::TransactionalSubject;
 
 /// One message fails: its statements are undone, the others stay.
-pub async fn a_failing_message_fails_alone<S: TransactionalSubject>(lab: Lab<S>) {
+pub async fn a_failing_message_fails_alone(lab: Lab) {
     lab.subject().make_table().await;
     for failing in 0..3 {
         let mut batch: Vec<_> = (0..3)
@@ -43,7 +42,7 @@ pub async fn a_failing_message_fails_alone<S: TransactionalSubject>(lab: Lab<S>)
 }
 
 /// The second statement fails: the first one is undone.
-pub async fn a_failing_statement_undoes_those_before_it<S: TransactionalSubject>(lab: Lab<S>) {
+pub async fn a_failing_statement_undoes_those_before_it(lab: Lab) {
     lab.subject().make_table().await;
     let both = statements(&[INSERT_ONE, INSERT], &["account", "amount"]);
     let mut bad = payment(&lab, "bad", 1, 10);
@@ -62,16 +61,13 @@ pub async fn a_failing_statement_undoes_those_before_it<S: TransactionalSubject>
 
 /// A failed message is dead at once where no other try can mend it, else tried again after its
 /// backoff; which of the two a constraint is, the store says.
-pub async fn a_failed_message_is_dead_or_tried_again_after_its_backoff<S>(lab: Lab<S>)
-where
-    S: TransactionalSubject,
-{
+pub async fn a_failed_message_is_dead_or_tried_again_after_its_backoff(lab: Lab) {
     lab.subject().make_table().await;
     let mut message = payment(&lab, "pay-1", 1, 10);
     message.values[1] = Value::Null;
     message.backoff = Backoff {
-        first: Lab::<S>::lease() * 2,
-        most: Lab::<S>::lease() * 2,
+        first: lab.lease() * 2,
+        most: lab.lease() * 2,
     };
     let answer = apply_one(&lab, &message).await;
     let state = failed(&answer);
@@ -101,14 +97,14 @@ where
         matches!(again, Applied::NotGranted(Admission::Busy { .. })),
         "{again:?}"
     );
-    lab.advance(Lab::<S>::lease() * 3).await;
+    lab.advance(lab.lease() * 3).await;
     completed(&apply_one(&lab, &message).await);
     assert_eq!(lab.record(&message.claim.operation).await.attempts, 2);
     assert_eq!(rows(&lab).await.len(), 1);
 }
 
 /// At its cap, at the latest, a failing message is dead, and leaves no row.
-pub async fn a_message_that_keeps_failing_is_dead<S: TransactionalSubject>(lab: Lab<S>) {
+pub async fn a_message_that_keeps_failing_is_dead(lab: Lab) {
     lab.subject().make_table().await;
     let mut message = payment(&lab, "pay-1", 1, 10);
     message.values[1] = Value::Null;
@@ -122,7 +118,7 @@ pub async fn a_message_that_keeps_failing_is_dead<S: TransactionalSubject>(lab: 
 }
 
 /// Mistakes in statements are found before work begins.
-pub async fn mistakes_are_found_before_work_begins<S: TransactionalSubject>(lab: Lab<S>) {
+pub async fn mistakes_are_found_before_work_begins(lab: Lab) {
     lab.subject().make_table().await;
     let store = lab.subject().transactional();
     answered(store.prepare(&payments()).await, "prepare");

@@ -8,13 +8,13 @@ use semel_core::port::store::ListQuery;
 use semel_core::{AttemptEnd, ClaimRequest, Fingerprint, Parked, Recovery, StateKind, Timestamp};
 
 use crate::lab::{Lab, gate, scope, text_key};
+use crate::laws::members::{first_of, marked, members, printed};
 use crate::steps::{
     complete, complete_for, give_back, outcome, release, release_after, release_unsure,
 };
-use crate::subject::DurableSubject;
 
 /// Possible repeats are still counted and listed.
-pub async fn possible_repeats_survive<S: DurableSubject>(lab: Lab<S>) {
+pub async fn possible_repeats_survive(lab: Lab) {
     let first = lab.grant(&lab.marked("pay-1", 1, Recovery::Rerun)).await;
     lab.settles(&first, release_unsure(), StateKind::Released)
         .await;
@@ -33,8 +33,8 @@ pub async fn possible_repeats_survive<S: DurableSubject>(lab: Lab<S>) {
 }
 
 /// A reused key is still seen.
-pub async fn a_fingerprint_survives<S: DurableSubject>(lab: Lab<S>) {
-    let printed = |lab: &Lab<S>, claimant: u8| ClaimRequest {
+pub async fn a_fingerprint_survives(lab: Lab) {
+    let printed = |lab: &Lab, claimant: u8| ClaimRequest {
         fingerprint: Some(Fingerprint {
             scheme: u32::MAX,
             digest: [claimant; 16],
@@ -47,9 +47,20 @@ pub async fn a_fingerprint_survives<S: DurableSubject>(lab: Lab<S>) {
     lab.replays(&printed(&lab, 1), &outcome("done")).await;
 }
 
+/// Members survive the end of the process.
+pub async fn members_survive(lab: Lab) {
+    lab.finish(&printed(&lab, "pay-1", 1, 10), complete("done"))
+        .await;
+    let open = lab.grant(&marked(printed(&lab, "pay-2", 1, 11))).await;
+    let lab = lab.reopen().await;
+    let other = printed(&lab, "pay-1", 2, 99);
+    assert_eq!(first_of(&lab.claim(&other).await), members(10));
+    assert_eq!(lab.record(&open.operation).await.members, members(11));
+}
+
 /// Versions are remembered without their records.
-pub async fn a_version_survives<S: DurableSubject>(lab: Lab<S>) {
-    let gated = |lab: &Lab<S>, key: &str, version| ClaimRequest {
+pub async fn a_version_survives(lab: Lab) {
+    let gated = |lab: &Lab, key: &str, version| ClaimRequest {
         gate: Some(gate("cart", version)),
         ..lab.request(key, u128::from(version))
     };
@@ -65,7 +76,7 @@ pub async fn a_version_survives<S: DurableSubject>(lab: Lab<S>) {
 }
 
 /// Tokens go on where they were, whatever was forgotten meanwhile.
-pub async fn tokens_rise_over_reopening<S: DurableSubject>(mut lab: Lab<S>) {
+pub async fn tokens_rise_over_reopening(mut lab: Lab) {
     let mut last = None;
     for claimant in 1..=6_u32 {
         let request = lab.marked(
@@ -86,7 +97,7 @@ pub async fn tokens_rise_over_reopening<S: DurableSubject>(mut lab: Lab<S>) {
 }
 
 /// Tokens of claims that never were durable do not come back either.
-pub async fn tokens_of_unmarked_claims_do_not_come_back<S: DurableSubject>(mut lab: Lab<S>) {
+pub async fn tokens_of_unmarked_claims_do_not_come_back(mut lab: Lab) {
     let mut last = None;
     for claimant in 1..=4_u32 {
         let request = lab.request(&format!("pay-{claimant}"), u128::from(claimant));
@@ -98,9 +109,9 @@ pub async fn tokens_of_unmarked_claims_do_not_come_back<S: DurableSubject>(mut l
 }
 
 /// A held record stays held, and outlives its window.
-pub async fn a_hold_survives<S: DurableSubject>(lab: Lab<S>) {
+pub async fn a_hold_survives(lab: Lab) {
     let request = lab.request("pay-1", 1);
-    lab.finish(&request, complete_for("done", Lab::<S>::window()))
+    lab.finish(&request, complete_for("done", lab.window()))
         .await;
     lab.ordered(
         &request.operation,
@@ -117,7 +128,7 @@ pub async fn a_hold_survives<S: DurableSubject>(lab: Lab<S>) {
 }
 
 /// What an operator ordered stays ordered.
-pub async fn orders_survive<S: DurableSubject>(lab: Lab<S>) {
+pub async fn orders_survive(lab: Lab) {
     let dead = lab.death("requeued").await;
     lab.ordered(&dead.operation, Order::Requeue, Some(StateKind::Released))
         .await;
@@ -129,13 +140,10 @@ pub async fn orders_survive<S: DurableSubject>(lab: Lab<S>) {
 }
 
 /// The window goes on over reopening: kept inside it, forgotten after it.
-pub async fn a_window_goes_on_over_reopening<S: DurableSubject>(lab: Lab<S>) {
-    lab.finish(
-        &lab.request("pay-1", 1),
-        complete_for("done", Lab::<S>::window()),
-    )
-    .await;
-    lab.advance(Lab::<S>::window().duration() / 2).await;
+pub async fn a_window_goes_on_over_reopening(lab: Lab) {
+    lab.finish(&lab.request("pay-1", 1), complete_for("done", lab.window()))
+        .await;
+    lab.advance(lab.window().duration() / 2).await;
     let lab = lab.reopen().await;
     lab.replays(&lab.request("pay-1", 2), &outcome("done"))
         .await;
@@ -145,12 +153,9 @@ pub async fn a_window_goes_on_over_reopening<S: DurableSubject>(lab: Lab<S>) {
 }
 
 /// What was swept stays swept, and what was kept stays kept.
-pub async fn a_sweep_survives<S: DurableSubject>(lab: Lab<S>) {
-    lab.finish(
-        &lab.request("short", 1),
-        complete_for("done", Lab::<S>::window()),
-    )
-    .await;
+pub async fn a_sweep_survives(lab: Lab) {
+    lab.finish(&lab.request("short", 1), complete_for("done", lab.window()))
+        .await;
     lab.finish(&lab.request("long", 1), complete("done")).await;
     let doubt = lab.doubt("doubt").await;
     lab.outlast_grace().await;
@@ -162,8 +167,8 @@ pub async fn a_sweep_survives<S: DurableSubject>(lab: Lab<S>) {
 }
 
 /// Unresolved records outlive every window over reopening.
-pub async fn unresolved_records_outlive_windows_over_reopening<S: DurableSubject>(lab: Lab<S>) {
-    let window = Lab::<S>::window();
+pub async fn unresolved_records_outlive_windows_over_reopening(lab: Lab) {
+    let window = lab.window();
     let start = lab.marked("started", 1, Recovery::Rerun);
     let started = lab.grant(&ClaimRequest { window, ..start }).await;
     let released = ClaimRequest {
@@ -181,7 +186,7 @@ pub async fn unresolved_records_outlive_windows_over_reopening<S: DurableSubject
 }
 
 /// Parked messages survive whole, dropped ones stay dropped.
-pub async fn parked_messages_survive<S: DurableSubject>(lab: Lab<S>) {
+pub async fn parked_messages_survive(lab: Lab) {
     let message = |number: u8| Parked {
         scope: scope(),
         key: Some(text_key("pay 'ä'")),
@@ -214,7 +219,7 @@ pub async fn parked_messages_survive<S: DurableSubject>(lab: Lab<S>) {
 }
 
 /// Past attempts are told as before, over reopening after each.
-pub async fn the_past_survives<S: DurableSubject>(mut lab: Lab<S>) {
+pub async fn the_past_survives(mut lab: Lab) {
     let steps = [release(), release_unsure(), give_back(), release()];
     for (claimant, step) in (1..).zip(steps) {
         let claim = lab
@@ -248,7 +253,7 @@ pub async fn the_past_survives<S: DurableSubject>(mut lab: Lab<S>) {
 }
 
 /// A wait that an order ended stays ended.
-pub async fn an_ended_wait_survives<S: DurableSubject>(lab: Lab<S>) {
+pub async fn an_ended_wait_survives(lab: Lab) {
     let hour = Duration::from_secs(3_600);
     let released = lab.grant(&lab.request("released", 1)).await;
     lab.settles(&released, release_after(hour), StateKind::Released)
@@ -272,7 +277,7 @@ pub async fn an_ended_wait_survives<S: DurableSubject>(lab: Lab<S>) {
 }
 
 /// What was entered into the audit trail stays there, and new entries follow it.
-pub async fn the_audit_trail_survives<S: DurableSubject>(mut lab: Lab<S>) {
+pub async fn the_audit_trail_survives(mut lab: Lab) {
     let dead = lab.death("dead").await.operation;
     for number in 0..4 {
         let why = super::audit::note("on call", &number.to_string());
@@ -286,11 +291,11 @@ pub async fn the_audit_trail_survives<S: DurableSubject>(mut lab: Lab<S>) {
 }
 
 /// Keys that look alike stay apart over reopening.
-pub async fn identities_survive<S: DurableSubject>(lab: Lab<S>) {
+pub async fn identities_survive(lab: Lab) {
     let keys = [
         "1", "json:1", "a", "A", "a ", "\u{e9}", "e\u{301}", "", "a\0b", "%",
     ];
-    let request = |lab: &Lab<S>, key: &str, claimant| {
+    let request = |lab: &Lab, key: &str, claimant| {
         let Ok(key) = semel_core::Key::parse(key) else {
             panic!("{key:?} should be a key")
         };

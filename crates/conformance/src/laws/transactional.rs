@@ -10,10 +10,9 @@ use super::ledger::{
     INSERT, INSERT_MIRROR, apply, apply_one, completed, payment, payments, rows, statements,
 };
 use crate::lab::{Lab, answered, gate};
-use crate::subject::{DurableSubject, TransactionalSubject};
 
 /// One message, one row, one record.
-pub async fn an_effect_commits_with_its_record<S: TransactionalSubject>(lab: Lab<S>) {
+pub async fn an_effect_commits_with_its_record(lab: Lab) {
     lab.subject().make_table().await;
     completed(&apply_one(&lab, &payment(&lab, "pay-1", 1, 10)).await);
     assert_eq!(rows(&lab).await, [("pay-1".to_owned(), 10)]);
@@ -24,7 +23,7 @@ pub async fn an_effect_commits_with_its_record<S: TransactionalSubject>(lab: Lab
 }
 
 /// A duplicate changes nothing.
-pub async fn a_duplicate_is_not_applied_again<S: TransactionalSubject>(lab: Lab<S>) {
+pub async fn a_duplicate_is_not_applied_again(lab: Lab) {
     lab.subject().make_table().await;
     completed(&apply_one(&lab, &payment(&lab, "pay-1", 1, 10)).await);
     for claimant in [1, 2] {
@@ -38,7 +37,7 @@ pub async fn a_duplicate_is_not_applied_again<S: TransactionalSubject>(lab: Lab<
 }
 
 /// Several statements of one message commit together.
-pub async fn all_statements_of_a_message_commit_together<S: TransactionalSubject>(lab: Lab<S>) {
+pub async fn all_statements_of_a_message_commit_together(lab: Lab) {
     lab.subject().make_table().await;
     let transfer = statements(&[INSERT, INSERT_MIRROR], &["account", "amount"]);
     let batch = [payment(&lab, "pay-1", 1, 10)];
@@ -52,7 +51,7 @@ pub async fn all_statements_of_a_message_commit_together<S: TransactionalSubject
 }
 
 /// A batch is one transaction with as many rows as messages.
-pub async fn a_batch_is_applied_in_one_call<S: TransactionalSubject>(lab: Lab<S>) {
+pub async fn a_batch_is_applied_in_one_call(lab: Lab) {
     lab.subject().make_table().await;
     let batch: Vec<_> = (0..200)
         .map(|at| payment(&lab, &format!("pay-{at:03}"), 1, at))
@@ -70,7 +69,7 @@ pub async fn a_batch_is_applied_in_one_call<S: TransactionalSubject>(lab: Lab<S>
 }
 
 /// One key twice in a batch is applied once.
-pub async fn a_key_twice_in_a_batch_is_applied_once<S: TransactionalSubject>(lab: Lab<S>) {
+pub async fn a_key_twice_in_a_batch_is_applied_once(lab: Lab) {
     lab.subject().make_table().await;
     let batch = [
         payment(&lab, "pay-1", 1, 10),
@@ -88,10 +87,7 @@ pub async fn a_key_twice_in_a_batch_is_applied_once<S: TransactionalSubject>(lab
 }
 
 /// Sixteen workers apply the same message at once.
-pub async fn a_message_applied_16_times_at_once_is_applied_once<S>(lab: Lab<S>)
-where
-    S: TransactionalSubject,
-{
+pub async fn a_message_applied_16_times_at_once_is_applied_once(lab: Lab) {
     lab.subject().make_table().await;
     let lab = Arc::new(lab);
     let answers = lab
@@ -107,7 +103,7 @@ where
 }
 
 /// Workers that apply overlapping batches in opposite orders do each message once.
-pub async fn overlapping_batches_are_applied_once<S: TransactionalSubject>(lab: Lab<S>) {
+pub async fn overlapping_batches_are_applied_once(lab: Lab) {
     lab.subject().make_table().await;
     let lab = Arc::new(lab);
     lab.race(4, |lab, number| async move {
@@ -136,7 +132,7 @@ pub async fn overlapping_batches_are_applied_once<S: TransactionalSubject>(lab: 
 }
 
 /// What is claimed by a worker outside is busy inside.
-pub async fn a_claimed_key_is_not_applied<S: TransactionalSubject>(lab: Lab<S>) {
+pub async fn a_claimed_key_is_not_applied(lab: Lab) {
     lab.subject().make_table().await;
     let _ = lab.grant(&lab.request("pay-1", 9)).await;
     let answer = apply_one(&lab, &payment(&lab, "pay-1", 1, 10)).await;
@@ -148,7 +144,7 @@ pub async fn a_claimed_key_is_not_applied<S: TransactionalSubject>(lab: Lab<S>) 
 }
 
 /// A lease that ended outside is taken over inside.
-pub async fn a_vanished_claim_is_taken_over<S: TransactionalSubject>(lab: Lab<S>) {
+pub async fn a_vanished_claim_is_taken_over(lab: Lab) {
     lab.subject().make_table().await;
     let _ = lab.grant(&lab.request("pay-1", 9)).await;
     lab.outlast_lease().await;
@@ -160,7 +156,7 @@ pub async fn a_vanished_claim_is_taken_over<S: TransactionalSubject>(lab: Lab<S>
 }
 
 /// Another request under the same key, and a message that is too old, run nothing.
-pub async fn conflicts_and_old_messages_run_nothing<S: TransactionalSubject>(lab: Lab<S>) {
+pub async fn conflicts_and_old_messages_run_nothing(lab: Lab) {
     lab.subject().make_table().await;
     let printed = |claimant: u8| {
         let mut payment = payment(&lab, "pay-1", u128::from(claimant), 10);
@@ -186,7 +182,7 @@ pub async fn conflicts_and_old_messages_run_nothing<S: TransactionalSubject>(lab
 }
 
 /// An older version of an entity runs nothing.
-pub async fn a_stale_version_runs_nothing<S: TransactionalSubject>(lab: Lab<S>) {
+pub async fn a_stale_version_runs_nothing(lab: Lab) {
     lab.subject().make_table().await;
     let gated = |version: u64| {
         let key = format!("cart at {version}");
@@ -203,7 +199,7 @@ pub async fn a_stale_version_runs_nothing<S: TransactionalSubject>(lab: Lab<S>) 
 }
 
 /// Values are values, whatever is written in them.
-pub async fn values_are_never_code<S: TransactionalSubject>(lab: Lab<S>) {
+pub async fn values_are_never_code(lab: Lab) {
     lab.subject().make_table().await;
     let names = [
         "it's",
@@ -221,17 +217,14 @@ pub async fn values_are_never_code<S: TransactionalSubject>(lab: Lab<S>) {
 }
 
 /// Nothing to apply, nothing applied.
-pub async fn an_empty_batch_applies_nothing<S: TransactionalSubject>(lab: Lab<S>) {
+pub async fn an_empty_batch_applies_nothing(lab: Lab) {
     lab.subject().make_table().await;
     assert!(apply(&lab, &[]).await.is_empty());
     assert_eq!(lab.stats().await.records, [0; 6]);
 }
 
 /// Effect and record survive reopening together.
-pub async fn an_applied_effect_survives<S>(lab: Lab<S>)
-where
-    S: TransactionalSubject + DurableSubject,
-{
+pub async fn an_applied_effect_survives(lab: Lab) {
     lab.subject().make_table().await;
     let batch: Vec<_> = (0..10)
         .map(|at| payment(&lab, &format!("pay-{at}"), 1, at))

@@ -14,13 +14,13 @@ use super::contents::{every_message, every_outcome, everything, finished};
 use super::export::texts;
 use super::past::ends;
 use crate::lab::{Lab, gate, scope_of};
+use crate::laws::members::{first_of, members, printed};
 use crate::steps::{
     LONG_WINDOW, complete, complete_for, give_back, outcome, release_after, release_unsure,
 };
-use crate::subject::{DurableSubject, TransferSubject};
 
 /// Every record is read at the copy as at the origin: claims, times, past attempts and all.
-pub async fn records_move_as_they_are<S: TransferSubject>(lab: Lab<S>) {
+pub async fn records_move_as_they_are(lab: Lab) {
     everything(&lab).await;
     lab.outlast_lease().await;
     let copy = lab.moved().await;
@@ -37,7 +37,7 @@ pub async fn records_move_as_they_are<S: TransferSubject>(lab: Lab<S>) {
 }
 
 /// Outcomes of every kind are replayed at the copy, byte for byte.
-pub async fn outcomes_move<S: TransferSubject>(lab: Lab<S>) {
+pub async fn outcomes_move(lab: Lab) {
     let outcomes = every_outcome();
     for (number, outcome) in outcomes.iter().enumerate() {
         let step = semel_core::Step::Complete {
@@ -55,7 +55,7 @@ pub async fn outcomes_move<S: TransferSubject>(lab: Lab<S>) {
 }
 
 /// A key is bound to its request at the copy, and its duplicates are told apart.
-pub async fn a_reused_key_conflicts_at_the_copy<S: TransferSubject>(lab: Lab<S>) {
+pub async fn a_reused_key_conflicts_at_the_copy(lab: Lab) {
     let printed = |digest, event: &'static str| ClaimRequest {
         fingerprint: Some(Fingerprint {
             scheme: u32::MAX,
@@ -73,8 +73,28 @@ pub async fn a_reused_key_conflicts_at_the_copy<S: TransferSubject>(lab: Lab<S>)
     copy.replays(&printed(1, "event"), &outcome("done")).await;
 }
 
+/// Members move with their records.
+pub async fn members_are_moved(lab: Lab) {
+    lab.finish(&printed(&lab, "pay-1", 1, 10), complete("done"))
+        .await;
+    let bare = ClaimRequest {
+        members: None,
+        ..printed(&lab, "pay-2", 1, 10)
+    };
+    let _ = lab.grant(&bare).await;
+    let copy = lab.moved().await;
+    assert_eq!(
+        first_of(&copy.claim(&printed(&copy, "pay-1", 2, 99)).await),
+        members(10)
+    );
+    assert_eq!(
+        first_of(&copy.claim(&printed(&copy, "pay-2", 2, 99)).await),
+        None
+    );
+}
+
 /// A live claim goes on at the copy: busy for others until its lease ends, and its own.
-pub async fn a_live_claim_moves<S: TransferSubject>(lab: Lab<S>) {
+pub async fn a_live_claim_moves(lab: Lab) {
     let requests = [
         lab.request("claimed", 1),
         lab.marked("started", 1, Recovery::Rerun),
@@ -106,8 +126,8 @@ pub async fn a_live_claim_moves<S: TransferSubject>(lab: Lab<S>) {
 }
 
 /// A backoff goes on at the copy, and the attempts before it count.
-pub async fn a_backoff_moves<S: TransferSubject>(lab: Lab<S>) {
-    let backoff = Lab::<S>::lease() * 4;
+pub async fn a_backoff_moves(lab: Lab) {
+    let backoff = lab.lease() * 4;
     let claim = lab.grant(&lab.request("pay-1", 1)).await;
     lab.settles(&claim, release_after(backoff), StateKind::Released)
         .await;
@@ -115,7 +135,7 @@ pub async fn a_backoff_moves<S: TransferSubject>(lab: Lab<S>) {
     let there = copy.request("pay-1", 2);
     let until = copy.busy(&there).await;
     assert_eq!(lab.busy(&there).await, until);
-    copy.advance(backoff + Lab::<S>::lease()).await;
+    copy.advance(backoff + lab.lease()).await;
     let second = copy.grant(&there).await;
     assert_eq!((second.attempt, second.takeover), (2, false));
     let past = copy.record(&second.operation).await.past;
@@ -123,7 +143,7 @@ pub async fn a_backoff_moves<S: TransferSubject>(lab: Lab<S>) {
 }
 
 /// The dead and the doubtful are parked at the copy, and resolved there.
-pub async fn the_dead_and_the_doubtful_move<S: TransferSubject>(lab: Lab<S>) {
+pub async fn the_dead_and_the_doubtful_move(lab: Lab) {
     let dead = lab.death("dead").await;
     let doubts = [lab.doubt("late").await, lab.doubt("verdict").await];
     let copy = lab.moved().await;
@@ -144,8 +164,8 @@ pub async fn the_dead_and_the_doubtful_move<S: TransferSubject>(lab: Lab<S>) {
 }
 
 /// What a takeover does, and what may be repeated, is known at the copy.
-pub async fn recoveries_move<S: TransferSubject>(lab: Lab<S>) {
-    let within = Recovery::RerunWithin(Lab::<S>::lease() * 8);
+pub async fn recoveries_move(lab: Lab) {
+    let within = Recovery::RerunWithin(lab.lease() * 8);
     let rerun = lab.grant(&lab.marked("rerun", 1, Recovery::Rerun)).await;
     lab.settles(&rerun, release_unsure(), StateKind::Released)
         .await;
@@ -161,14 +181,14 @@ pub async fn recoveries_move<S: TransferSubject>(lab: Lab<S>) {
         .await;
     let second = copy.grant(&copy.marked("keyed", 2, within)).await;
     assert!(second.takeover && second.first_started_at == keyed.first_started_at);
-    copy.advance(Lab::<S>::lease() * 8).await;
+    copy.advance(lab.lease() * 8).await;
     copy.parked(&copy.marked("keyed", 3, within), StateKind::InDoubt)
         .await;
 }
 
 /// A window goes on at the copy: kept inside it, forgotten after it, held where it is held.
-pub async fn windows_and_holds_move<S: TransferSubject>(lab: Lab<S>) {
-    let window = Lab::<S>::window();
+pub async fn windows_and_holds_move(lab: Lab) {
+    let window = lab.window();
     for key in ["short", "held"] {
         lab.finish(&lab.request(key, 1), complete_for("done", window))
             .await;
@@ -191,7 +211,7 @@ pub async fn windows_and_holds_move<S: TransferSubject>(lab: Lab<S>) {
 }
 
 /// An old message without a record is too old at the copy as well, one with a record a duplicate.
-pub async fn the_age_gate_is_kept_at_the_copy<S: TransferSubject>(lab: Lab<S>) {
+pub async fn the_age_gate_is_kept_at_the_copy(lab: Lab) {
     let aged = |key: &str, claimant| ClaimRequest {
         birth: Some(Timestamp::EPOCH),
         ..lab.request(key, claimant)
@@ -203,7 +223,7 @@ pub async fn the_age_gate_is_kept_at_the_copy<S: TransferSubject>(lab: Lab<S>) {
 }
 
 /// Versions are remembered without their records, and an entity is held until its lease ends.
-pub async fn the_version_gate_moves<S: TransferSubject>(lab: Lab<S>) {
+pub async fn the_version_gate_moves(lab: Lab) {
     let versioned = |entity: &str, key: &str, version| ClaimRequest {
         gate: Some(gate(entity, version)),
         ..lab.request(key, 1)
@@ -211,7 +231,7 @@ pub async fn the_version_gate_moves<S: TransferSubject>(lab: Lab<S>) {
     let highest = versioned("cart", "first", u64::MAX);
     lab.finish(&highest, complete("done")).await;
     lab.ordered(&highest.operation, Order::Forget, None).await;
-    let lease = Lab::<S>::lease() * 8;
+    let lease = lab.lease() * 8;
     let holder = ClaimRequest {
         lease,
         ..versioned("order", "second", 1)
@@ -230,7 +250,7 @@ pub async fn the_version_gate_moves<S: TransferSubject>(lab: Lab<S>) {
 }
 
 /// Tokens of the copy rise above those of the origin.
-pub async fn tokens_rise_beyond_the_origin<S: TransferSubject>(lab: Lab<S>) {
+pub async fn tokens_rise_beyond_the_origin(lab: Lab) {
     let mut last = lab.grant(&lab.request("pay-0", 1)).await.token;
     for number in 1..20 {
         let claim = lab.grant(&lab.request(&format!("pay-{number}"), 1)).await;
@@ -243,7 +263,7 @@ pub async fn tokens_rise_beyond_the_origin<S: TransferSubject>(lab: Lab<S>) {
 }
 
 /// Messages that were set aside move whole, and are not new at the copy.
-pub async fn parked_messages_move<S: TransferSubject>(lab: Lab<S>) {
+pub async fn parked_messages_move(lab: Lab) {
     let messages = every_message();
     for message in &messages {
         assert!(lab.park(message).await);
@@ -266,7 +286,7 @@ pub async fn parked_messages_move<S: TransferSubject>(lab: Lab<S>) {
 }
 
 /// The audit trail moves, in its order.
-pub async fn the_audit_trail_moves<S: TransferSubject>(lab: Lab<S>) {
+pub async fn the_audit_trail_moves(lab: Lab) {
     everything(&lab).await;
     let here = lab.audit().await;
     assert!(here.len() > 2);
@@ -274,7 +294,7 @@ pub async fn the_audit_trail_moves<S: TransferSubject>(lab: Lab<S>) {
 }
 
 /// Keys that look alike stay apart at the copy.
-pub async fn identities_move<S: TransferSubject>(lab: Lab<S>) {
+pub async fn identities_move(lab: Lab) {
     let keys = [
         "1", "json:1", "a", "A", "a ", "\u{e9}", "e\u{301}", "", "a\0b", "%",
     ];
@@ -283,7 +303,7 @@ pub async fn identities_move<S: TransferSubject>(lab: Lab<S>) {
         scope_of("t", "laws"),
         scope_of("", "LAWS"),
     ];
-    let request = |lab: &Lab<S>, scope: &semel_core::Scope, key: &str, claimant| {
+    let request = |lab: &Lab, scope: &semel_core::Scope, key: &str, claimant| {
         let Ok(key) = Key::parse(key) else {
             panic!("{key:?} should be a key")
         };
@@ -309,7 +329,7 @@ pub async fn identities_move<S: TransferSubject>(lab: Lab<S>) {
 }
 
 /// What was imported is there after reopening.
-pub async fn an_import_survives<S: TransferSubject + DurableSubject>(lab: Lab<S>) {
+pub async fn an_import_survives(lab: Lab) {
     finished(&lab).await;
     let copy = lab.moved().await.reopen().await;
     let mut there = texts(&copy.export(100).await);
@@ -321,7 +341,7 @@ pub async fn an_import_survives<S: TransferSubject + DurableSubject>(lab: Lab<S>
 }
 
 /// Tokens of a reopened copy rise above those of the origin, whatever it imported last.
-pub async fn imported_tokens_survive<S: TransferSubject + DurableSubject>(lab: Lab<S>) {
+pub async fn imported_tokens_survive(lab: Lab) {
     let last = lab
         .grant(&lab.marked("pay-1", 1, Recovery::Rerun))
         .await

@@ -8,10 +8,9 @@ use super::checkpoint::mark;
 use super::output::{admit, admitted, records, to};
 use crate::lab::{Lab, gate};
 use crate::steps::complete;
-use crate::subject::{CheckpointSubject, DurableSubject};
 
 /// A vanished effect that must not run again is given up, together with the mark.
-pub async fn what_is_given_up_is_given_up_with_the_mark<S: CheckpointSubject>(lab: Lab<S>) {
+pub async fn what_is_given_up_is_given_up_with_the_mark(lab: Lab) {
     let claim = lab.grant(&lab.marked("pay-1", 1, Recovery::Park)).await;
     lab.outlast_lease().await;
     let before = lab.record(&claim.operation).await;
@@ -33,7 +32,7 @@ pub async fn what_is_given_up_is_given_up_with_the_mark<S: CheckpointSubject>(la
 }
 
 /// Nothing is changed where the write failed: no record, no mark, no version.
-pub async fn a_failed_write_changes_nothing<S: CheckpointSubject>(lab: Lab<S>) {
+pub async fn a_failed_write_changes_nothing(lab: Lab) {
     admitted(&lab, &[lab.request("before", 1)], 7).await;
     let released = lab.grant(&lab.request("released", 1)).await;
     lab.settles(&released, crate::steps::release(), StateKind::Released)
@@ -73,7 +72,7 @@ pub async fn a_failed_write_changes_nothing<S: CheckpointSubject>(lab: Lab<S>) {
 }
 
 /// Tokens rise over a write that failed, too.
-pub async fn tokens_rise_over_a_failed_write<S: CheckpointSubject>(lab: Lab<S>) {
+pub async fn tokens_rise_over_a_failed_write(lab: Lab) {
     let before = lab.grant(&lab.request("before", 1)).await;
     refused(&lab, &["one", "two"].map(|key| lab.request(key, 1))).await;
     let after = lab.grant(&lab.request("after", 1)).await;
@@ -86,7 +85,7 @@ pub async fn tokens_rise_over_a_failed_write<S: CheckpointSubject>(lab: Lab<S>) 
 }
 
 /// A request that marks its effect as started is refused, with all of its batch, unwritten.
-pub async fn a_marked_request_is_refused<S: CheckpointSubject>(lab: Lab<S>) {
+pub async fn a_marked_request_is_refused(lab: Lab) {
     admitted(&lab, &[], 7).await;
     let batch = [
         lab.request("one", 1),
@@ -111,10 +110,7 @@ pub async fn a_marked_request_is_refused<S: CheckpointSubject>(lab: Lab<S>) {
 }
 
 /// What was not written is not there after reopening either.
-pub async fn a_failed_admission_leaves_nothing<S>(lab: Lab<S>)
-where
-    S: CheckpointSubject + DurableSubject,
-{
+pub async fn a_failed_admission_leaves_nothing(lab: Lab) {
     admitted(&lab, &[lab.request("before", 1)], 7).await;
     let batch = ["one", "two"].map(|key| ClaimRequest {
         gate: Some(gate(key, 5)),
@@ -134,7 +130,7 @@ where
 }
 
 /// Admits with a write that fails, and expects its error and no other.
-async fn refused<S: CheckpointSubject>(lab: &Lab<S>, batch: &[ClaimRequest]) {
+async fn refused(lab: &Lab, batch: &[ClaimRequest]) {
     let write = |_: &[Admission]| Err(Error::new(ErrorKind::Unavailable, "the disk is full"));
     match admit(lab, batch, write).await {
         Err(error) => {

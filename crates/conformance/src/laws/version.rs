@@ -8,10 +8,9 @@ use semel_core::{Admission, ClaimRequest, Operation, Recovery, StateKind};
 
 use crate::lab::{Lab, gate, scope_of};
 use crate::steps::{LONG_WINDOW, complete, complete_for, fail, outcome, release, start};
-use crate::subject::Subject;
 
 /// Higher versions are granted one after the other.
-pub async fn rising_versions_are_granted<S: Subject>(lab: Lab<S>) {
+pub async fn rising_versions_are_granted(lab: Lab) {
     for version in [1, 2, 10] {
         lab.finish(&gated(&lab, "cart", version), complete("done"))
             .await;
@@ -19,7 +18,7 @@ pub async fn rising_versions_are_granted<S: Subject>(lab: Lab<S>) {
 }
 
 /// The version that was applied is stale under any other key.
-pub async fn an_equal_version_is_stale<S: Subject>(lab: Lab<S>) {
+pub async fn an_equal_version_is_stale(lab: Lab) {
     lab.finish(&gated(&lab, "cart", 5), complete("done")).await;
     let same = ClaimRequest {
         gate: Some(gate("cart", 5)),
@@ -29,7 +28,7 @@ pub async fn an_equal_version_is_stale<S: Subject>(lab: Lab<S>) {
 }
 
 /// A version that comes after a later one is stale, and leaves no record.
-pub async fn a_lower_version_is_stale<S: Subject>(lab: Lab<S>) {
+pub async fn a_lower_version_is_stale(lab: Lab) {
     lab.finish(&gated(&lab, "cart", 5), complete("done")).await;
     let lower = gated(&lab, "cart", 4);
     lab.stale(&lower, 5).await;
@@ -38,7 +37,7 @@ pub async fn a_lower_version_is_stale<S: Subject>(lab: Lab<S>) {
 }
 
 /// What was not applied makes nothing stale.
-pub async fn a_version_that_was_not_applied_makes_nothing_stale<S: Subject>(lab: Lab<S>) {
+pub async fn a_version_that_was_not_applied_makes_nothing_stale(lab: Lab) {
     let released = lab.grant(&gated(&lab, "cart", 5)).await;
     lab.settles(&released, release(), StateKind::Released).await;
     let dead = lab.grant(&gated(&lab, "cart", 6)).await;
@@ -47,7 +46,7 @@ pub async fn a_version_that_was_not_applied_makes_nothing_stale<S: Subject>(lab:
 }
 
 /// A released version is overtaken by a later one.
-pub async fn an_overtaken_version_is_stale<S: Subject>(lab: Lab<S>) {
+pub async fn an_overtaken_version_is_stale(lab: Lab) {
     let first = lab.grant(&gated(&lab, "cart", 1)).await;
     lab.settles(&first, release(), StateKind::Released).await;
     lab.finish(&gated(&lab, "cart", 2), complete("done")).await;
@@ -56,7 +55,7 @@ pub async fn an_overtaken_version_is_stale<S: Subject>(lab: Lab<S>) {
 }
 
 /// A duplicate of an applied version is a duplicate, not stale.
-pub async fn a_duplicate_of_an_applied_version_replays<S: Subject>(lab: Lab<S>) {
+pub async fn a_duplicate_of_an_applied_version_replays(lab: Lab) {
     lab.finish(&gated(&lab, "cart", 1), complete("first")).await;
     lab.finish(&gated(&lab, "cart", 2), complete("second"))
         .await;
@@ -68,9 +67,9 @@ pub async fn a_duplicate_of_an_applied_version_replays<S: Subject>(lab: Lab<S>) 
 }
 
 /// The gate has no window: the record is forgotten, the version is not.
-pub async fn a_version_outlives_its_record<S: Subject>(lab: Lab<S>) {
+pub async fn a_version_outlives_its_record(lab: Lab) {
     let request = gated(&lab, "cart", 5);
-    lab.finish(&request, complete_for("done", Lab::<S>::window()))
+    lab.finish(&request, complete_for("done", lab.window()))
         .await;
     lab.outlast_grace().await;
     lab.sweep().await;
@@ -79,7 +78,7 @@ pub async fn a_version_outlives_its_record<S: Subject>(lab: Lab<S>) {
 }
 
 /// A completion that comes after a later version does not lower it.
-pub async fn a_late_completion_does_not_lower_the_version<S: Subject>(lab: Lab<S>) {
+pub async fn a_late_completion_does_not_lower_the_version(lab: Lab) {
     let late = lab.grant(&gated(&lab, "cart", 1)).await;
     lab.outlast_lease().await;
     lab.finish(&gated(&lab, "cart", 2), complete("done")).await;
@@ -89,7 +88,7 @@ pub async fn a_late_completion_does_not_lower_the_version<S: Subject>(lab: Lab<S
 }
 
 /// A person who says that it was applied has applied the version as well.
-pub async fn a_doubt_resolved_as_applied_raises_the_version<S: Subject>(lab: Lab<S>) {
+pub async fn a_doubt_resolved_as_applied_raises_the_version(lab: Lab) {
     let request = ClaimRequest {
         gate: Some(gate("cart", 5)),
         ..lab.marked("cart at 5", 1, Recovery::Park)
@@ -111,7 +110,7 @@ pub async fn a_doubt_resolved_as_applied_raises_the_version<S: Subject>(lab: Lab
 }
 
 /// Versions use all 64 bits.
-pub async fn versions_use_all_64_bits<S: Subject>(lab: Lab<S>) {
+pub async fn versions_use_all_64_bits(lab: Lab) {
     let high = u64::MAX - 1;
     lab.finish(&gated(&lab, "zero", 0), complete("done")).await;
     lab.stale(&gated(&lab, "zero", 0).renamed("other"), 0).await;
@@ -127,7 +126,7 @@ pub async fn versions_use_all_64_bits<S: Subject>(lab: Lab<S>) {
 }
 
 /// Entities do not know each other, however alike their names.
-pub async fn entities_are_told_apart<S: Subject>(lab: Lab<S>) {
+pub async fn entities_are_told_apart(lab: Lab) {
     lab.finish(&gated(&lab, "cart", 5), complete("done")).await;
     for other in ["Cart", "cart ", "cart2", "car", "cárt", "json:1"] {
         lab.finish(&gated(&lab, other, 1), complete("done")).await;
@@ -135,7 +134,7 @@ pub async fn entities_are_told_apart<S: Subject>(lab: Lab<S>) {
 }
 
 /// An entity belongs to its scope, and is no key.
-pub async fn an_entity_belongs_to_its_scope<S: Subject>(lab: Lab<S>) {
+pub async fn an_entity_belongs_to_its_scope(lab: Lab) {
     lab.finish(&gated(&lab, "cart", 5), complete("done")).await;
     for (tenant, name) in [("other", "laws"), ("", "other")] {
         let mut elsewhere = gated(&lab, "cart", 1);
@@ -147,8 +146,25 @@ pub async fn an_entity_belongs_to_its_scope<S: Subject>(lab: Lab<S>) {
     lab.stale(&gated(&lab, "cart", 4), 5).await;
 }
 
+/// Entities are counted once each, and stay when all that was done to them is forgotten.
+pub async fn entities_are_counted_once_each_and_for_good(lab: Lab) {
+    assert_eq!(lab.stats().await.entities, 0);
+    lab.finish(&lab.request("no entity", 1), complete("done"))
+        .await;
+    for (entity, version) in [("cart", 1), ("order", 7), ("cart", 2)] {
+        let request = gated(&lab, entity, version);
+        lab.finish(&request, complete_for("done", lab.window()))
+            .await;
+    }
+    lab.stale(&gated(&lab, "cart", 1).renamed("late"), 2).await;
+    assert_eq!(lab.stats().await.entities, 2);
+    lab.outlast_grace().await;
+    lab.sweep().await;
+    assert_eq!(lab.stats().await.entities, 2);
+}
+
 /// While one claim works on an entity, others wait, whatever their version.
-pub async fn an_entity_is_busy_while_one_claim_works_on_it<S: Subject>(lab: Lab<S>) {
+pub async fn an_entity_is_busy_while_one_claim_works_on_it(lab: Lab) {
     let holder = lab.grant(&gated(&lab, "cart", 5)).await;
     for version in [4, 6] {
         let waiting = gated(&lab, "cart", version);
@@ -166,7 +182,7 @@ pub async fn an_entity_is_busy_while_one_claim_works_on_it<S: Subject>(lab: Lab<
 }
 
 /// Completing, releasing and failing free the entity at once.
-pub async fn a_settled_claim_frees_its_entity<S: Subject>(lab: Lab<S>) {
+pub async fn a_settled_claim_frees_its_entity(lab: Lab) {
     let completed = lab.grant(&gated(&lab, "cart", 1)).await;
     lab.settles(&completed, complete("done"), StateKind::Completed)
         .await;
@@ -178,7 +194,7 @@ pub async fn a_settled_claim_frees_its_entity<S: Subject>(lab: Lab<S>) {
 }
 
 /// A doubt does not hold up the entity.
-pub async fn a_doubt_frees_its_entity<S: Subject>(lab: Lab<S>) {
+pub async fn a_doubt_frees_its_entity(lab: Lab) {
     let start = lab.marked("cart at 1", 1, Recovery::Park).start;
     let claim = lab
         .grant(&ClaimRequest {
@@ -192,7 +208,7 @@ pub async fn a_doubt_frees_its_entity<S: Subject>(lab: Lab<S>) {
 }
 
 /// A lease that ends frees the entity for other keys.
-pub async fn an_ended_lease_frees_its_entity<S: Subject>(lab: Lab<S>) {
+pub async fn an_ended_lease_frees_its_entity(lab: Lab) {
     let _ = lab.grant(&gated(&lab, "cart", 1)).await;
     lab.outlast_lease().await;
     let next = lab.grant(&gated(&lab, "cart", 2)).await;
@@ -200,15 +216,15 @@ pub async fn an_ended_lease_frees_its_entity<S: Subject>(lab: Lab<S>) {
 }
 
 /// A renewed lease holds the entity as well.
-pub async fn a_renewed_lease_holds_its_entity<S: Subject>(lab: Lab<S>) {
+pub async fn a_renewed_lease_holds_its_entity(lab: Lab) {
     let holder = lab.grant(&gated(&lab, "cart", 1)).await;
-    let until = lab.extended(&holder, Lab::<S>::lease() * 20).await;
+    let until = lab.extended(&holder, lab.lease() * 20).await;
     lab.outlast_lease().await;
     assert_eq!(lab.busy(&gated(&lab, "cart", 2)).await, until);
 }
 
 /// A claim whose entity went to another cannot come back to life beside it.
-pub async fn a_claim_that_lost_its_entity_is_not_renewed<S: Subject>(lab: Lab<S>) {
+pub async fn a_claim_that_lost_its_entity_is_not_renewed(lab: Lab) {
     let old = lab.grant(&gated(&lab, "cart", 1)).await;
     lab.outlast_lease().await;
     let long = ClaimRequest {
@@ -227,7 +243,7 @@ pub async fn a_claim_that_lost_its_entity_is_not_renewed<S: Subject>(lab: Lab<S>
 }
 
 /// A takeover of the holder's own key takes the entity over with it.
-pub async fn a_takeover_takes_the_entity_along<S: Subject>(lab: Lab<S>) {
+pub async fn a_takeover_takes_the_entity_along(lab: Lab) {
     let _ = lab.grant(&gated(&lab, "cart", 1)).await;
     lab.outlast_lease().await;
     let taker = ClaimRequest {
@@ -240,7 +256,7 @@ pub async fn a_takeover_takes_the_entity_along<S: Subject>(lab: Lab<S>) {
 }
 
 /// Sixteen versions at once: one works, and the last word is the highest that was applied.
-pub async fn of_16_versions_at_once_one_is_granted<S: Subject>(lab: Lab<S>) {
+pub async fn of_16_versions_at_once_one_is_granted(lab: Lab) {
     let lab = Arc::new(lab);
     let answers = lab
         .race(16, |lab, version| async move {
@@ -264,7 +280,7 @@ pub async fn of_16_versions_at_once_one_is_granted<S: Subject>(lab: Lab<S>) {
 }
 
 /// Each version of an entity has a key and a claimant of its own.
-fn gated<S: Subject>(lab: &Lab<S>, entity: &str, version: u64) -> ClaimRequest {
+fn gated(lab: &Lab, entity: &str, version: u64) -> ClaimRequest {
     let request = lab.request(&format!("{entity} at {version}"), u128::from(version) + 1);
     ClaimRequest {
         gate: Some(gate(entity, version)),

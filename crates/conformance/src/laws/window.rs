@@ -7,17 +7,13 @@ use semel_core::{Admission, Claim, ClaimRequest, Recovery, State, StateKind, Sto
 
 use crate::lab::{Lab, answered};
 use crate::steps::{complete, complete_for, fail_for, outcome, release};
-use crate::subject::Subject;
 
 /// Inside the window a duplicate replays, swept or not.
-pub async fn a_finished_key_replays_inside_its_window<S: Subject>(lab: Lab<S>) {
-    lab.finish(
-        &lab.request("pay-1", 1),
-        complete_for("done", Lab::<S>::window()),
-    )
-    .await;
+pub async fn a_finished_key_replays_inside_its_window(lab: Lab) {
+    lab.finish(&lab.request("pay-1", 1), complete_for("done", lab.window()))
+        .await;
     for _ in 0..3 {
-        lab.advance(Lab::<S>::window().duration() / 4).await;
+        lab.advance(lab.window().duration() / 4).await;
         assert_eq!(
             lab.sweep().await.removed,
             0,
@@ -29,42 +25,39 @@ pub async fn a_finished_key_replays_inside_its_window<S: Subject>(lab: Lab<S>) {
 }
 
 /// Inside the window a dead operation stays dead.
-pub async fn a_dead_key_stays_parked_inside_its_window<S: Subject>(lab: Lab<S>) {
+pub async fn a_dead_key_stays_parked_inside_its_window(lab: Lab) {
     let claim = lab.grant(&lab.request("pay-1", 1)).await;
-    lab.settles(&claim, fail_for(Lab::<S>::window()), StateKind::Dead)
+    lab.settles(&claim, fail_for(lab.window()), StateKind::Dead)
         .await;
-    lab.advance(Lab::<S>::window().duration() * 3 / 4).await;
+    lab.advance(lab.window().duration() * 3 / 4).await;
     assert_eq!(lab.sweep().await.removed, 0);
     lab.parked(&lab.request("pay-1", 2), StateKind::Dead).await;
 }
 
 /// The window begins with the completion, not with the claim.
-pub async fn the_window_begins_with_the_completion<S: Subject>(lab: Lab<S>) {
+pub async fn the_window_begins_with_the_completion(lab: Lab) {
     let request = ClaimRequest {
         lease: LONG_LEASE,
         ..lab.request("pay-1", 1)
     };
     let claim = lab.grant(&request).await;
-    lab.advance(Lab::<S>::window().duration() * 3 / 4).await;
-    let step = complete_for("done", Lab::<S>::window());
+    lab.advance(lab.window().duration() * 3 / 4).await;
+    let step = complete_for("done", lab.window());
     lab.settles(&claim, step, StateKind::Completed).await;
-    lab.advance(Lab::<S>::window().duration() * 3 / 4).await;
+    lab.advance(lab.window().duration() * 3 / 4).await;
     lab.sweep().await;
     lab.replays(&lab.request("pay-1", 2), &outcome("done"))
         .await;
 }
 
 /// A duplicate does not prolong the window.
-pub async fn a_replay_does_not_prolong_the_window<S: Subject>(lab: Lab<S>) {
-    lab.finish(
-        &lab.request("pay-1", 1),
-        complete_for("done", Lab::<S>::window()),
-    )
-    .await;
-    lab.advance(Lab::<S>::window().duration() * 3 / 4).await;
+pub async fn a_replay_does_not_prolong_the_window(lab: Lab) {
+    lab.finish(&lab.request("pay-1", 1), complete_for("done", lab.window()))
+        .await;
+    lab.advance(lab.window().duration() * 3 / 4).await;
     lab.replays(&lab.request("pay-1", 2), &outcome("done"))
         .await;
-    let window = Lab::<S>::window();
+    let window = lab.window();
     let finished = Timestamp::EPOCH.plus(window.duration() / 4);
     lab.advance(
         window
@@ -77,10 +70,10 @@ pub async fn a_replay_does_not_prolong_the_window<S: Subject>(lab: Lab<S>) {
 }
 
 /// Windows are per record: a short one ends, a long one goes on.
-pub async fn each_record_has_its_own_window<S: Subject>(lab: Lab<S>) {
+pub async fn each_record_has_its_own_window(lab: Lab) {
     lab.finish(
         &lab.request("short", 1),
-        complete_for("short", Lab::<S>::window()),
+        complete_for("short", lab.window()),
     )
     .await;
     lab.finish(&lab.request("long", 1), complete("long")).await;
@@ -91,9 +84,9 @@ pub async fn each_record_has_its_own_window<S: Subject>(lab: Lab<S>) {
 }
 
 /// A completed record counts as absent after its grace, though nobody swept.
-pub async fn a_finished_key_is_forgotten_without_a_sweep<S: Subject>(lab: Lab<S>) {
+pub async fn a_finished_key_is_forgotten_without_a_sweep(lab: Lab) {
     let request = lab.request("pay-1", 1);
-    lab.finish(&request, complete_for("done", Lab::<S>::window()))
+    lab.finish(&request, complete_for("done", lab.window()))
         .await;
     lab.outlast_grace().await;
     assert_eq!(lab.get(&request.operation).await, None);
@@ -109,9 +102,9 @@ pub async fn a_finished_key_is_forgotten_without_a_sweep<S: Subject>(lab: Lab<S>
 }
 
 /// A completed record is gone after its grace and a sweep.
-pub async fn a_finished_key_is_forgotten_after_a_sweep<S: Subject>(lab: Lab<S>) {
+pub async fn a_finished_key_is_forgotten_after_a_sweep(lab: Lab) {
     let request = lab.request("pay-1", 1);
-    lab.finish(&request, complete_for("done", Lab::<S>::window()))
+    lab.finish(&request, complete_for("done", lab.window()))
         .await;
     lab.outlast_grace().await;
     lab.sweep().await;
@@ -120,9 +113,9 @@ pub async fn a_finished_key_is_forgotten_after_a_sweep<S: Subject>(lab: Lab<S>) 
 }
 
 /// A dead record is forgotten as well.
-pub async fn a_dead_key_is_forgotten_too<S: Subject>(lab: Lab<S>) {
+pub async fn a_dead_key_is_forgotten_too(lab: Lab) {
     let claim = lab.grant(&lab.request("pay-1", 1)).await;
-    lab.settles(&claim, fail_for(Lab::<S>::window()), StateKind::Dead)
+    lab.settles(&claim, fail_for(lab.window()), StateKind::Dead)
         .await;
     lab.outlast_grace().await;
     let claim = lab.grant(&lab.request("pay-1", 2)).await;
@@ -131,9 +124,9 @@ pub async fn a_dead_key_is_forgotten_too<S: Subject>(lab: Lab<S>) {
 }
 
 /// A claim that was forgotten with its record owns nothing any more.
-pub async fn a_forgotten_claim_is_fenced<S: Subject>(lab: Lab<S>) {
+pub async fn a_forgotten_claim_is_fenced(lab: Lab) {
     let claim = lab.grant(&lab.request("pay-1", 1)).await;
-    let step = complete_for("done", Lab::<S>::window());
+    let step = complete_for("done", lab.window());
     lab.settles(&claim, step, StateKind::Completed).await;
     lab.outlast_grace().await;
     lab.fenced(&claim.operation, claim.claim_id, complete("again"))
@@ -142,12 +135,9 @@ pub async fn a_forgotten_claim_is_fenced<S: Subject>(lab: Lab<S>) {
 }
 
 /// Between window and grace a record may be there or not; if it is, it is believed.
-pub async fn evidence_wins_while_it_is_there<S: Subject>(lab: Lab<S>) {
-    lab.finish(
-        &lab.request("pay-1", 1),
-        complete_for("done", Lab::<S>::window()),
-    )
-    .await;
+pub async fn evidence_wins_while_it_is_there(lab: Lab) {
+    lab.finish(&lab.request("pay-1", 1), complete_for("done", lab.window()))
+        .await;
     lab.outlast_window().await;
     match lab.claim(&lab.request("pay-1", 2)).await {
         Admission::Replay { outcome: found, .. } => assert_eq!(found, Some(outcome("done"))),
@@ -157,18 +147,18 @@ pub async fn evidence_wins_while_it_is_there<S: Subject>(lab: Lab<S>) {
 }
 
 /// No record, and older than the window → too old, and no record is made.
-pub async fn an_old_message_without_a_record_is_too_old<S: Subject>(lab: Lab<S>) {
+pub async fn an_old_message_without_a_record_is_too_old(lab: Lab) {
     let now = lab.now().await;
-    let old = born(&lab, 1, now.minus(Lab::<S>::window().duration()));
+    let old = born(&lab, 1, now.minus(lab.window().duration()));
     lab.too_old(&old).await;
     assert_eq!(lab.get(&old.operation).await, None);
     lab.too_old(&old).await;
 }
 
 /// The gate closes a margin before the window ends.
-pub async fn the_age_gate_closes_a_margin_early<S: Subject>(lab: Lab<S>) {
+pub async fn the_age_gate_closes_a_margin_early(lab: Lab) {
     let now = lab.now().await;
-    let window = Lab::<S>::window();
+    let window = lab.window();
     let horizon = now.minus(window.duration());
     lab.too_old(&born(&lab, 1, horizon.plus(window.margin() / 2)))
         .await;
@@ -177,10 +167,10 @@ pub async fn the_age_gate_closes_a_margin_early<S: Subject>(lab: Lab<S>) {
 }
 
 /// A message from the future counts as new, one without a birth is not gated.
-pub async fn a_birth_ahead_or_unknown_is_new<S: Subject>(lab: Lab<S>) {
+pub async fn a_birth_ahead_or_unknown_is_new(lab: Lab) {
     let now = lab.now().await;
     let ahead = ClaimRequest {
-        birth: Some(now.plus(Lab::<S>::window().duration() * 9)),
+        birth: Some(now.plus(lab.window().duration() * 9)),
         ..lab.request("ahead", 1)
     };
     lab.grant(&ahead).await.attempt_is(1);
@@ -188,7 +178,7 @@ pub async fn a_birth_ahead_or_unknown_is_new<S: Subject>(lab: Lab<S>) {
 }
 
 /// The gate asks about absent records only: an old message that has one is a duplicate.
-pub async fn an_old_message_with_a_record_is_a_duplicate<S: Subject>(lab: Lab<S>) {
+pub async fn an_old_message_with_a_record_is_a_duplicate(lab: Lab) {
     lab.finish(&lab.request("pay-1", 1), complete("done")).await;
     let ancient = born(&lab, 2, Timestamp::EPOCH);
     lab.replays(&ancient, &outcome("done")).await;
@@ -201,10 +191,10 @@ pub async fn an_old_message_with_a_record_is_a_duplicate<S: Subject>(lab: Lab<S>
 }
 
 /// Forgetting fails closed: the redelivery of a forgotten message is too old, never new.
-pub async fn a_forgotten_message_is_too_old<S: Subject>(lab: Lab<S>) {
+pub async fn a_forgotten_message_is_too_old(lab: Lab) {
     let now = lab.now().await;
     let request = born(&lab, 1, now);
-    lab.finish(&request, complete_for("done", Lab::<S>::window()))
+    lab.finish(&request, complete_for("done", lab.window()))
         .await;
     lab.outlast_grace().await;
     lab.too_old(&born(&lab, 2, now)).await;
@@ -213,7 +203,7 @@ pub async fn a_forgotten_message_is_too_old<S: Subject>(lab: Lab<S>) {
 }
 
 /// A released message is attempted again, however old it has become.
-pub async fn a_released_message_never_grows_too_old<S: Subject>(lab: Lab<S>) {
+pub async fn a_released_message_never_grows_too_old(lab: Lab) {
     let now = lab.now().await;
     let claim = lab.grant(&born(&lab, 1, now)).await;
     lab.settles(&claim, release(), StateKind::Released).await;
@@ -222,7 +212,7 @@ pub async fn a_released_message_never_grows_too_old<S: Subject>(lab: Lab<S>) {
 }
 
 /// Claimed, released, started and doubtful records outlive every window and sweep.
-pub async fn unresolved_records_are_never_swept<S: Subject>(lab: Lab<S>) {
+pub async fn unresolved_records_are_never_swept(lab: Lab) {
     let kept = [
         lab.grant(&windowed(lab.request("claimed", 1), &lab)).await,
         lab.grant(&windowed(lab.request("released", 1), &lab)).await,
@@ -246,9 +236,9 @@ pub async fn unresolved_records_are_never_swept<S: Subject>(lab: Lab<S>) {
 }
 
 /// A held record outlives its window; once it is let go it is forgotten.
-pub async fn a_held_record_outlives_its_window<S: Subject>(lab: Lab<S>) {
+pub async fn a_held_record_outlives_its_window(lab: Lab) {
     let request = lab.request("pay-1", 1);
-    lab.finish(&request, complete_for("done", Lab::<S>::window()))
+    lab.finish(&request, complete_for("done", lab.window()))
         .await;
     lab.ordered(
         &request.operation,
@@ -270,14 +260,13 @@ pub async fn a_held_record_outlives_its_window<S: Subject>(lab: Lab<S>) {
 }
 
 /// A window that an operator made longer counts from the end, as the first one did.
-pub async fn an_extended_record_outlives_its_first_window<S: Subject>(lab: Lab<S>) {
-    let first = Lab::<S>::window();
+pub async fn an_extended_record_outlives_its_first_window(lab: Lab) {
+    let first = lab.window();
     let longer = first.resized(Duration::from_secs(86_400));
     let done = lab.request("done", 1);
-    lab.finish(&done, complete_for("done", Lab::<S>::window()))
-        .await;
+    lab.finish(&done, complete_for("done", lab.window())).await;
     let dead = lab.grant(&lab.request("dead", 1)).await;
-    lab.settles(&dead, fail_for(Lab::<S>::window()), StateKind::Dead)
+    lab.settles(&dead, fail_for(lab.window()), StateKind::Dead)
         .await;
     // In this order: what is shorter changes nothing.
     for duration in [longer.duration(), first.duration() / 2] {
@@ -301,9 +290,9 @@ pub async fn an_extended_record_outlives_its_first_window<S: Subject>(lab: Lab<S
 }
 
 /// What runs, waits or is in doubt has no window that could be made longer.
-pub async fn only_a_finished_record_is_extended<S: Subject>(lab: Lab<S>) {
+pub async fn only_a_finished_record_is_extended(lab: Lab) {
     let claimed = lab.grant(&lab.request("claimed", 1)).await;
-    let order = Order::Extend(Lab::<S>::window().duration() * 2);
+    let order = Order::Extend(lab.window().duration() * 2);
     let answer = lab.order(&claimed.operation, order.clone()).await;
     assert!(
         matches!(
@@ -321,12 +310,12 @@ pub async fn only_a_finished_record_is_extended<S: Subject>(lab: Lab<S>) {
 }
 
 /// A sweep visits about as many records as it was allowed to, and says whether there are more.
-pub async fn a_sweep_is_bounded<S: Subject>(lab: Lab<S>) {
+pub async fn a_sweep_is_bounded(lab: Lab) {
     let requests: Vec<_> = (0..40)
         .map(|number| lab.request(&format!("pay-{number}"), 1))
         .collect();
     for request in &requests {
-        lab.finish(request, complete_for("done", Lab::<S>::window()))
+        lab.finish(request, complete_for("done", lab.window()))
             .await;
     }
     lab.outlast_grace().await;
@@ -344,10 +333,10 @@ pub async fn a_sweep_is_bounded<S: Subject>(lab: Lab<S>) {
 }
 
 /// A sweep brings a vanished start to light where its recovery is to park, and nothing else.
-pub async fn a_sweep_finds_vanished_parks<S: Subject>(lab: Lab<S>) {
+pub async fn a_sweep_finds_vanished_parks(lab: Lab) {
     let park = lab.grant(&lab.marked("park", 1, Recovery::Park)).await;
     let rerun = lab.grant(&lab.marked("rerun", 1, Recovery::Rerun)).await;
-    let within = Recovery::RerunWithin(Lab::<S>::lease() / 4);
+    let within = Recovery::RerunWithin(lab.lease() / 4);
     let within = lab.grant(&lab.marked("within", 1, within)).await;
     let claimed = lab.grant(&lab.request("claimed", 1)).await;
     assert_eq!(lab.sweep().await.doubted, 0, "no lease is over yet");
@@ -376,7 +365,7 @@ impl AttemptIs for Claim {
 }
 
 /// A request for `pay-1` whose message was born at `birth`.
-fn born<S: Subject>(lab: &Lab<S>, claimant: u128, birth: Timestamp) -> ClaimRequest {
+fn born(lab: &Lab, claimant: u128, birth: Timestamp) -> ClaimRequest {
     windowed(
         ClaimRequest {
             birth: Some(birth),
@@ -386,9 +375,9 @@ fn born<S: Subject>(lab: &Lab<S>, claimant: u128, birth: Timestamp) -> ClaimRequ
     )
 }
 
-fn windowed<S: Subject>(request: ClaimRequest, _: &Lab<S>) -> ClaimRequest {
+fn windowed(request: ClaimRequest, lab: &Lab) -> ClaimRequest {
     ClaimRequest {
-        window: Lab::<S>::window(),
+        window: lab.window(),
         ..request
     }
 }

@@ -39,6 +39,7 @@ impl Planted {
         if let Change::Put(record) = &mut decision.change {
             match self.bug {
                 Bug::RepeatsUncounted => record.possible_repeats = 0,
+                Bug::MembersReplaced => record.members.clone_from(&request.members),
                 Bug::StartUnmarked => {
                     if let Start::Marked(_) = request.start
                         && let State::Started { lease_until, .. } = record.state
@@ -55,8 +56,13 @@ impl Planted {
         {
             decision.change = Change::Put(record);
         }
+        if self.has(Bug::MembersUntold)
+            && let Admission::Conflict { first, .. } = &mut decision.answer
+        {
+            *first = None;
+        }
         if self.has(Bug::DuplicatesUnnamed)
-            && let Admission::Replay { duplicate, .. } | Admission::Conflict { duplicate } =
+            && let Admission::Replay { duplicate, .. } | Admission::Conflict { duplicate, .. } =
                 &mut decision.answer
         {
             *duplicate = Duplicate::Unknown;
@@ -142,6 +148,11 @@ impl Planted {
             _ => {}
         }
         let mut decision = decide::settle(record.as_ref(), entity.as_ref(), &settlement, now);
+        if self.has(Bug::MembersDropped)
+            && let Change::Put(record) = &mut decision.change
+        {
+            record.members = None;
+        }
         if self.has(Bug::EntityNotFreed)
             && let Settled::Now(StateKind::Released) = decision.answer
         {

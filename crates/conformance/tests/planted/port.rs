@@ -311,8 +311,14 @@ impl Store for Planted {
         if self.has(Bug::StatsMiscount) {
             records[4] = 0;
         }
+        let entities = if self.has(Bug::EntitiesUncounted) {
+            0
+        } else {
+            memory.entities.len() as u64
+        };
         Ok(Stats {
             records,
+            entities,
             parked: memory.parked.len() as u64,
             disk_bytes: None,
         })

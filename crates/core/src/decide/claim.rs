@@ -30,7 +30,8 @@ pub fn claim(
     // Any state, other fingerprint: the record stays as it is. FPR-1.
     let duplicate = duplicate_of(record, request);
     if is_reused(record.fingerprint, request.fingerprint) {
-        return Decision::keep(Admission::Conflict { duplicate });
+        let first = record.members.clone();
+        return Decision::keep(Admission::Conflict { duplicate, first });
     }
     match record.state {
         State::Claimed { lease_until } | State::Started { lease_until, .. }
@@ -98,6 +99,10 @@ fn claim_absent(
     let fresh = Record {
         state: State::Released { not_before: now },
         fingerprint: request.fingerprint,
+        members: request
+            .members
+            .clone()
+            .filter(|_| request.fingerprint.is_some()),
         transport: request.transport.clone(),
         claim_id: request.claim_id,
         token,

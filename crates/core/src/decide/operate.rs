@@ -135,7 +135,7 @@ pub fn operate(
             return extend(record, at, window, *duration);
         }
         (Order::Requeue, State::Dead { .. }) => State::Released { not_before: now },
-        (Order::Retry, State::InDoubt { .. }) if !record.must_not_rerun(now) => {
+        (Order::Retry, State::InDoubt { .. }) if planted("M40") || !record.must_not_rerun(now) => {
             State::Released { not_before: now }
         }
         (Order::Resolve(Verdict::Applied { window, .. }), State::InDoubt { .. }) => {
@@ -222,8 +222,9 @@ fn now_in(
     };
     // A person has said what became of it: no doubt is left.
     let doubt = match order {
-        Order::Retry => record.doubt,
-        Order::Resolve(_)
+        Order::Retry if !planted("M41") => record.doubt,
+        Order::Retry
+        | Order::Resolve(_)
         | Order::Release
         | Order::Requeue
         | Order::Hold(_)

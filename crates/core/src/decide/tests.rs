@@ -42,6 +42,7 @@ fn record(state: State) -> Record {
     Record {
         state,
         fingerprint: None,
+        members: None,
         transport: None,
         claim_id: MINE,
         token: OLD_TOKEN,

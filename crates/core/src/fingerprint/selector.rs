@@ -1,9 +1,10 @@
 //! What of a message its fingerprint is made of.
 
 use std::fmt;
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 
-use super::Fingerprint;
+use super::reading::Parts;
+use super::{Fingerprint, Reading};
 use crate::json::Fault;
 use crate::key::Unusable;
 use crate::planted;
@@ -34,6 +35,7 @@ impl FingerprintSelector {
         let scheme = scheme(&texts.join("\n"));
         Ok(Self::Fields(Fields {
             selectors: selectors.into(),
+            names: texts.into_iter().map(String::into_boxed_str).collect(),
             scheme,
         }))
     }
@@ -44,14 +46,19 @@ impl FingerprintSelector {
     /// `member-duplicated`, `number-too-long` and `nested-too-deep` in what is fingerprinted, and
     /// `not-json` where a selector wants JSON.
     pub fn fingerprint(&self, view: &View<'_>) -> Result<Option<Fingerprint>, Unusable> {
-        let (scheme, hash) = match self {
-            Self::None => return Ok(None),
-            Self::Payload => (*PAYLOAD_SCHEME, of_payload(view)?),
-            Self::Fields(fields) => (fields.scheme, fields.hash(view)?),
-        };
-        let mut digest = [0; 16];
-        digest.copy_from_slice(&hash.as_bytes()[..16]);
-        Ok(Some(Fingerprint { scheme, digest }))
+        Ok(self.read(view)?.map(|reading| reading.fingerprint()))
+    }
+
+    /// What the fingerprint of a message is made of, and the fingerprint; none if none is wanted.
+    ///
+    /// # Errors
+    /// As [`fingerprint`](Self::fingerprint).
+    pub fn read(&self, view: &View<'_>) -> Result<Option<Reading>, Unusable> {
+        match self {
+            Self::None => Ok(None),
+            Self::Payload => of_payload(view).map(Some),
+            Self::Fields(fields) => fields.read(view).map(Some),
+        }
     }
 }
 
@@ -75,6 +82,8 @@ impl fmt::Display for FingerprintSelector {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fields {
     selectors: Box<[Selector]>,
+    /// The selectors as texts.
+    names: Arc<[Box<str>]>,
     scheme: u32,
 }
 
@@ -84,12 +93,17 @@ impl Fields {
         &self.selectors
     }
 
-    fn hash(&self, view: &View<'_>) -> Result<blake3::Hash, Unusable> {
+    fn read(&self, view: &View<'_>) -> Result<Reading, Unusable> {
         let mut read = Vec::with_capacity(FIELDS_BYTES);
+        let mut ranges = Vec::with_capacity(self.selectors.len());
         for selector in &self.selectors {
+            let start = read.len();
             append(view.select(selector)?, selector, &mut read)?;
+            ranges.push(start..read.len());
         }
-        Ok(blake3::hash(&read))
+        let hash = blake3::hash(&read);
+        let parts = Parts::Selected(Arc::clone(&self.names), ranges);
+        Ok(Reading::new(self.scheme, hash, read, parts))
     }
 }
 
@@ -137,19 +151,30 @@ fn append(
     Ok(())
 }
 
-fn of_payload(view: &View<'_>) -> Result<blake3::Hash, Unusable> {
+fn of_payload(view: &View<'_>) -> Result<Reading, Unusable> {
     let payload = view.message().payload;
     let at = || PAYLOAD.into();
+    let whole = || {
+        Reading::new(
+            *PAYLOAD_SCHEME,
+            blake3::hash(payload),
+            Vec::new(),
+            Parts::None,
+        )
+    };
     match view.document() {
-        Ok(_) if planted("M26") => Ok(blake3::hash(payload)),
+        Ok(_) if planted("M26") => Ok(whole()),
         Ok(document) => {
-            let mut canonical = Vec::with_capacity(payload.len());
-            let written = document.root().canonical(&mut canonical);
+            let (mut canonical, mut members) = (Vec::with_capacity(payload.len()), Vec::new());
+            let root = document.root();
+            let written = root.canonical_with_members(&mut canonical, &mut members);
             written.map_err(|error| Unusable::of_json(error, at))?;
-            Ok(blake3::hash(&canonical))
+            let hash = blake3::hash(&canonical);
+            let parts = Parts::Object(members);
+            Ok(Reading::new(*PAYLOAD_SCHEME, hash, canonical, parts))
         }
         Err(error) if error.fault == Fault::TooDeep => Err(Unusable::of_json(error, at)),
-        Err(_) => Ok(blake3::hash(payload)),
+        Err(_) => Ok(whole()),
     }
 }
 

@@ -1,19 +1,46 @@
 //! The canonical bytes of a value: equal exactly where two values are.
 
 use std::borrow::Cow;
+use std::ops::Range;
 
 use super::{Fault, JsonError, Kind, Node, write_string};
 
 pub(super) fn write(node: Node<'_>, out: &mut Vec<u8>) -> Result<(), JsonError> {
     Writer {
         out,
+        spans: None,
         members: Vec::new(),
     }
     .value(node)
 }
 
+pub(super) fn write_with_members(
+    node: Node<'_>,
+    out: &mut Vec<u8>,
+    spans: &mut Vec<Span>,
+) -> Result<(), JsonError> {
+    let spans = Some(spans).filter(|_| node.kind() == Kind::Object);
+    Writer {
+        out,
+        spans,
+        members: Vec::new(),
+    }
+    .value(node)
+}
+
+/// Where the canonical bytes of a member are.
+#[derive(Clone, Debug)]
+pub(crate) struct Span {
+    /// Its name, with quotes.
+    pub(crate) name: Range<usize>,
+    /// Its value.
+    pub(crate) value: Range<usize>,
+}
+
 struct Writer<'o, 'd> {
     out: &'o mut Vec<u8>,
+    /// Takes the members of the outermost object.
+    spans: Option<&'o mut Vec<Span>>,
     /// The members still to be written of every object that is open: one stack for all of them.
     members: Vec<Member<'d>>,
 }
@@ -62,6 +89,7 @@ impl<'d> Writer<'_, 'd> {
     }
 
     fn object(&mut self, node: Node<'d>) -> Result<(), JsonError> {
+        let mut spans = self.spans.take();
         let first = self.members.len();
         let members = node.members().map(|(name_node, value)| {
             let name = name_node.text();
@@ -85,9 +113,16 @@ impl<'d> Writer<'_, 'd> {
             let Member {
                 name_node, value, ..
             } = self.members[index];
+            let start = self.out.len();
             self.string(name_node);
+            let name = start..self.out.len();
             self.out.push(b':');
+            let start = self.out.len();
             self.value(value)?;
+            if let Some(spans) = &mut spans {
+                let value = start..self.out.len();
+                spans.push(Span { name, value });
+            }
         }
         self.out.push(b'}');
         self.members.truncate(first);

@@ -180,6 +180,7 @@ impl Entry {
         Record {
             state: State::Completed { at, window },
             fingerprint,
+            members: None,
             transport,
             // Nobody's: whoever asks has another one.
             claim_id: ClaimId::from_u128(0),

@@ -195,6 +195,8 @@ pub struct Swept {
 pub struct Stats {
     /// Records by state, in the order of [`StateKind::ALL`].
     pub records: [u64; 6],
+    /// Entities of which a version or a holder is remembered. They have no window.
+    pub entities: u64,
     /// Parked messages.
     pub parked: u64,
     /// Bytes on disk, where the store can tell.

@@ -164,6 +164,20 @@ impl Lanes {
         self.ready.drain(..count).collect()
     }
 
+    /// The same for one message: the first that is preferred, or the first of all.
+    pub(super) fn take_one(&mut self, is_preferred: impl Fn(DeliveryId) -> bool) -> Vec<InHand> {
+        let mut ready = self.ready.iter();
+        let at = ready.position(|incoming| is_preferred(incoming.delivery));
+        let taken = self.ready.remove(at.unwrap_or_default());
+        taken.into_iter().collect()
+    }
+
+    /// Whether a message like this is ready, or held back until later.
+    pub(super) fn has(&self, is_wanted: impl Fn(DeliveryId) -> bool) -> bool {
+        let mut all = self.ready.iter().chain(self.delayed.values());
+        all.any(|incoming| is_wanted(incoming.delivery))
+    }
+
     /// Puts messages back to be tried first, in their order.
     pub(super) fn put_back(&mut self, batch: Vec<InHand>) {
         for incoming in batch.into_iter().rev() {

@@ -4,7 +4,7 @@
 //! failure many times in a row are none of the messages' fault: the pipeline pauses, and one message at a time
 //! tries the target until it works. Time and chance are inputs.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use semel_core::Certainty;
@@ -26,6 +26,8 @@ pub(super) struct Circuit {
     paused: Option<Paused>,
     /// Messages that may have broken the handler, and how many successes there were by then.
     broke: BTreeMap<DeliveryId, u64>,
+    /// Messages that have tried the target in vain.
+    tried: BTreeSet<DeliveryId>,
     told: Vec<Told>,
 }
 
@@ -80,6 +82,7 @@ impl Circuit {
             streak: None,
             paused: None,
             broke: BTreeMap::new(),
+            tried: BTreeSet::new(),
             told: Vec::new(),
         }
     }
@@ -153,6 +156,22 @@ impl Circuit {
         if !self.broke.is_empty() {
             self.broke.remove(&delivery);
         }
+        if !self.tried.is_empty() {
+            self.tried.remove(&delivery);
+        }
+    }
+
+    /// Whether this message has tried the target in vain: another one is better for the next try, since this may have
+    /// failed for its own sake.
+    pub(super) fn has_tried(&self, delivery: DeliveryId) -> bool {
+        self.tried.contains(&delivery)
+    }
+
+    /// Whether it pauses for a failure that may be the messages' own, and nothing tries the target now.
+    pub(super) fn awaits_a_try(&self) -> bool {
+        self.paused
+            .as_ref()
+            .is_some_and(|paused| paused.cause != Pause::TargetAway && paused.probe.is_none())
     }
 
     /// Takes what is to be told by now.
@@ -199,11 +218,14 @@ impl Circuit {
             }
             Verdict::Broken { error, certainty } => {
                 self.pause(moment, Pause::HandlerBroken, error, is_probe);
+                if is_probe {
+                    self.tried.insert(delivery);
+                }
                 self.broke_by(delivery, *certainty)
             }
-            Verdict::Dead { error, .. } => self.failed(moment, error, is_probe, true),
+            Verdict::Dead { error, .. } => self.failed(moment, delivery, error, is_probe, true),
             Verdict::NotApplied { error, .. } | Verdict::MaybeApplied { error } => {
-                self.failed(moment, error, is_probe, false)
+                self.failed(moment, delivery, error, is_probe, false)
             }
         }
     }
@@ -222,6 +244,7 @@ impl Circuit {
     fn failed(
         &mut self,
         moment: Moment,
+        delivery: DeliveryId,
         error: &str,
         is_probe: bool,
         is_answer_for_good: bool,
@@ -234,12 +257,14 @@ impl Circuit {
         {
             Some((Pause::TargetFailing, true)) => {
                 if is_probe {
+                    self.tried.insert(delivery);
                     self.wait_longer(moment);
                 }
                 return Judged::GivenBack;
             }
             // Whatever else goes wrong with it, it does not work yet.
             Some((Pause::TargetFailing, _)) if is_probe && !is_answer_for_good => {
+                self.tried.insert(delivery);
                 self.wait_longer(moment);
                 return Judged::GivenBack;
             }
@@ -373,10 +398,11 @@ const fn first_wait(cause: Pause) -> Duration {
     }
 }
 
-/// With what chance adds, at most one second, and thirty.
+/// With what chance adds, 0.8 and thirty seconds: of a target that is back, the try takes its time as well, and all of
+/// it is to be less than one second.
 const fn longest_wait(cause: Pause) -> Duration {
     match cause {
-        Pause::TargetAway => Duration::from_millis(800),
+        Pause::TargetAway => Duration::from_millis(640),
         Pause::TargetFailing | Pause::HandlerBroken => Duration::from_secs(24),
     }
 }

@@ -54,7 +54,7 @@ pub(super) async fn run<S: Store + Clone, T: StreamedStore, E: Effect>(
                 Some(_) => room.min(desk.room(0)),
                 None => room,
             };
-            let taken = desk.lanes.take(room);
+            let taken = desk.take_ready(room);
             let transforms = transform.is_some();
             let granted = admit(desk, &failures, taken, (&under_way, &next, transforms)).await?;
             let outputs = tokio::select! {

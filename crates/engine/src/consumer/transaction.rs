@@ -30,7 +30,7 @@ pub(super) async fn run<S: Store + Clone>(
             return desk.close(intake).await;
         }
         let room = desk.pipeline.batch.min(desk.room(0));
-        let taken = desk.lanes.take(room);
+        let taken = desk.take_ready(room);
         for incoming in &taken {
             desk.begins(incoming.delivery);
         }

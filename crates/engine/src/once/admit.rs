@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use semel_core::{
-    Admission, Claim, ClaimRequest, ErrorKind, FencingToken, Record, Renewed, StateKind, Store,
-    Timestamp,
+    Admission, Claim, ClaimRequest, Differing, ErrorKind, FencingToken, Record, Renewed, StateKind,
+    Store, Timestamp,
 };
 use tokio::sync::watch;
 use tokio::time::timeout;
@@ -13,6 +13,7 @@ use super::asking::is_final;
 use super::error::{Cause, Error};
 use super::op::Op;
 use super::run::{Answer, Held, Run, unanswered};
+use crate::effect::Class;
 use crate::event::Event;
 
 /// An item that somebody else is at.
@@ -92,14 +93,21 @@ impl<S: Store + Clone> Run<S> {
                 });
                 Ok(Answer::Replayed { outcome, duplicate })
             }
-            Admission::Conflict { duplicate } => {
+            Admission::Conflict { duplicate, first } => {
+                let differing = match &self.readings[index] {
+                    Some(reading) => reading.differing(operation, first.as_ref()),
+                    None => Differing::NoMembers,
+                };
                 observe(&Event::Conflicted {
                     operation,
                     coordinates,
                     duplicate,
+                    differing: &differing,
                 });
-                let operation_id = operation_id();
-                Err(Error::Conflict { operation_id })
+                Err(Error::Conflict {
+                    operation_id: operation_id(),
+                    differing,
+                })
             }
             Admission::Stale { applied } => {
                 observe(&Event::Stale { operation, applied });
@@ -181,7 +189,7 @@ impl<S: Store + Clone> Run<S> {
     async fn freshen(&mut self, granted: Vec<(usize, Claim)>, asked_at: Duration) -> Vec<Held<S>> {
         let mut held = Vec::with_capacity(granted.len());
         for (index, mut claim) in granted {
-            let mut asked_at = asked_at;
+            let (mut claimed_at, mut asked_at) = (asked_at, asked_at);
             let mut is_fresh = !claim.resumed;
             while !(is_fresh && self.may_begin(asked_at)) {
                 (asked_at, is_fresh) = (self.hub.now(), true);
@@ -192,7 +200,9 @@ impl<S: Store + Clone> Run<S> {
                         self.requests[index].claim_id = self.hub.surroundings.claim_id();
                         let request = self.requests[index].clone();
                         match self.claim_alone(&request).await {
-                            Ok(Admission::Granted(newer)) => claim = newer,
+                            Ok(Admission::Granted(newer)) => {
+                                (claim, claimed_at) = (newer, asked_at)
+                            }
                             Ok(Admission::Busy { until, now }) => {
                                 self.answer(index, Err(self.busy(index, until.since(now))));
                                 break;
@@ -218,13 +228,20 @@ impl<S: Store + Clone> Run<S> {
                 }
             }
             if self.answers[index].is_none() {
-                held.push(self.hold(index, claim, asked_at));
+                let begin_by = self.begin_by(&claim, claimed_at, asked_at);
+                held.push(self.hold(index, claim, asked_at, begin_by));
             }
         }
         held
     }
 
-    fn hold(&self, index: usize, claim: Claim, asked_at: Duration) -> Held<S> {
+    fn hold(
+        &self,
+        index: usize,
+        claim: Claim,
+        asked_at: Duration,
+        begin_by: Option<Duration>,
+    ) -> Held<S> {
         let (stop, stopped) = watch::channel(false);
         Held {
             index,
@@ -233,7 +250,27 @@ impl<S: Store + Clone> Run<S> {
             claim,
             stop,
             asked_at,
+            begin_by,
         }
+    }
+
+    /// When a keyed effect must have begun, claimed at `claimed_at` and under a lease that was asked for last at
+    /// `asked_at`: while its provider's window lasts, or a lease behind its claim, when the store said last that it may
+    /// begin. A lease that is renewed before the effect begins does not make the window longer: DBT-3.
+    fn begin_by(
+        &self,
+        claim: &Claim,
+        claimed_at: Duration,
+        asked_at: Duration,
+    ) -> Option<Duration> {
+        let Class::Keyed { provider_window } = self.settings.class else {
+            return None;
+        };
+        let lease = self.settings.lease;
+        let then = claim.lease_until.minus(lease);
+        let first = claim.first_started_at.unwrap_or(then);
+        let left = first.plus(provider_window).since(then);
+        Some((claimed_at + lease).max(asked_at + left))
     }
 
     /// Whether a lease that was asked for at `asked_at` has enough left to begin under it.

@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::future::Future;
 use std::sync::{Arc, Mutex};
 
-use semel_core::{ClaimRequest, Operation, Store};
+use semel_core::{Operation, Store};
 use serde::Serialize;
 
 use super::call::{Pending, Values, guarded, locked};
-use super::declared::Declared;
+use super::declared::{Declared, Wanted};
 use super::error::Error;
 use super::failure::{End, Failure};
 use super::op::Op;
@@ -189,8 +189,8 @@ impl<S: Store + Clone, I> Batch<S, I> {
         };
         for (place, (operation, item)) in self.items.into_iter().enumerate() {
             let request = operation.and_then(|operation| match self.bind {
-                Some(bind) => bind(&self.declared, &item).claim_of(operation),
-                None => Ok(self.declared.claim(operation)),
+                Some(bind) => bind(&self.declared, &item).wanted_of(operation),
+                None => Ok(self.declared.wanted(operation)),
             });
             match request {
                 Ok(request) => {
@@ -207,7 +207,7 @@ impl<S: Store + Clone, I> Batch<S, I> {
 }
 
 struct Asked<I, T> {
-    requests: Vec<ClaimRequest>,
+    requests: Vec<Wanted>,
     items: Vec<I>,
     /// By place in the batch.
     results: BTreeMap<usize, Result<Receipt<T>, Error>>,

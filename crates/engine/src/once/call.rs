@@ -6,12 +6,12 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 
-use semel_core::{ClaimRequest, OpId, Operation, Record, Store};
+use semel_core::{OpId, Operation, Record, Store};
 use tokio::sync::oneshot;
 
 use super::batch::Batch;
 use super::breaker::EffectBreaker;
-use super::declared::Declared;
+use super::declared::{Declared, Wanted};
 use super::error::Error;
 use super::failure::{Dropped, End, Failure};
 use super::key::ToKey;
@@ -76,7 +76,7 @@ impl<S: Store + Clone> Declared<S> {
             })
         };
         let work = Work::Each(Box::new(work));
-        let requests = vec![self.claim(operation)];
+        let requests = vec![self.wanted(operation)];
         let mut receipts = self.call(requests, work, &values).await;
         receipts.pop().unwrap_or(Err(Error::Closed))
     }
@@ -122,7 +122,7 @@ impl<S: Store + Clone> Declared<S> {
         };
         let hub = &self.hub;
         let store = hub.store()?;
-        let requests = vec![self.claim(operation)];
+        let requests = vec![self.wanted(operation)];
         let work = Work::Each(Box::new(work));
         let (run, answers) = Run::new(
             Arc::clone(hub),
@@ -262,7 +262,7 @@ impl<S: Store + Clone> Declared<S> {
     /// Runs a call to its end on a task of its own, and pairs its answers with the values.
     pub(super) async fn call<T: Remember>(
         &self,
-        requests: Vec<ClaimRequest>,
+        requests: Vec<Wanted>,
         work: Work,
         values: &Values<T>,
     ) -> Vec<Result<Receipt<T>, Error>> {
@@ -271,7 +271,7 @@ impl<S: Store + Clone> Declared<S> {
         }
         let ids: Vec<_> = requests
             .iter()
-            .map(|request| request.operation.id())
+            .map(|request| request.claim.operation.id())
             .collect();
         let answers = async {
             let store = self.hub.store()?;

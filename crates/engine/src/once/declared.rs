@@ -7,12 +7,11 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
 use semel_core::claim::AttemptLimits;
-use semel_core::fingerprint::FingerprintSelector;
+use semel_core::fingerprint::{FingerprintSelector, Reading};
 use semel_core::port::transactional::Backoff;
 use semel_core::select::{Message, View};
 use semel_core::{
-    ClaimRequest, Error as CoreError, ErrorKind, Fingerprint, Operation, Scope, Start, Timestamp,
-    VersionGate,
+    ClaimRequest, Error as CoreError, ErrorKind, Operation, Scope, Start, Timestamp, VersionGate,
 };
 use serde::Serialize;
 
@@ -40,7 +39,8 @@ pub struct Declared<S> {
     tenant: Arc<str>,
     scope: Option<Scope>,
     pub(super) settings: Settings,
-    fingerprint: Option<Fingerprint>,
+    /// What the request says, which the key is bound to.
+    reading: Option<Arc<Reading>>,
     transport: Option<Bytes>,
     birth: Option<Timestamp>,
     gate: Option<VersionGate>,
@@ -57,7 +57,7 @@ impl<S> Declared<S> {
             tenant: "".into(),
             scope: None,
             settings,
-            fingerprint: None,
+            reading: None,
             transport: None,
             birth: None,
             gate: None,
@@ -188,9 +188,9 @@ impl<S> Declared<S> {
     /// Binds the key to these bytes; see [`request`](Self::request). JSON is compared as JSON.
     #[must_use]
     pub fn request_bytes(mut self, request: &[u8]) -> Self {
-        match fingerprint(request) {
-            Ok(fingerprint) => {
-                self.fingerprint = fingerprint;
+        match read(request) {
+            Ok(reading) => {
+                self.reading = reading.map(Arc::new);
                 self
             }
             Err(error) => self.refuse(error),
@@ -293,11 +293,14 @@ impl<S> Declared<S> {
 
     /// The claim to ask for: with a claim id of its own, and marked as this operation's class wants
     /// it.
-    pub(super) fn claim(&self, operation: Operation) -> ClaimRequest {
+    fn claim(&self, operation: Operation) -> ClaimRequest {
+        let reading = self.reading.as_ref();
+        let members = reading.and_then(|reading| reading.members(&operation));
         let Operation { scope, key } = operation;
         let claim_id = self.hub.surroundings.claim_id();
         ClaimRequest {
-            fingerprint: self.fingerprint,
+            fingerprint: reading.map(|reading| reading.fingerprint()),
+            members,
             transport: self.transport.clone(),
             birth: self.birth,
             window: self.settings.window,
@@ -309,10 +312,18 @@ impl<S> Declared<S> {
         }
     }
 
-    /// As [`claim`](Self::claim), unless something else was refused meanwhile.
-    pub(super) fn claim_of(&self, operation: Operation) -> Result<ClaimRequest, Error> {
+    /// The claim to ask for, with what it says.
+    pub(super) fn wanted(&self, operation: Operation) -> Wanted {
+        Wanted {
+            claim: self.claim(operation),
+            reading: self.reading.clone(),
+        }
+    }
+
+    /// As [`wanted`](Self::wanted), unless something else was refused meanwhile.
+    pub(super) fn wanted_of(&self, operation: Operation) -> Result<Wanted, Error> {
         self.check()?;
-        Ok(self.claim(operation))
+        Ok(self.wanted(operation))
     }
 
     /// A claim for an effect that commits together with its record, to be handed to an inbox.
@@ -329,6 +340,13 @@ impl<S> Declared<S> {
     }
 }
 
+/// A claim to ask for, and what its request says.
+pub(super) struct Wanted {
+    pub(super) claim: ClaimRequest,
+    /// Names the members of a conflict.
+    pub(super) reading: Option<Arc<Reading>>,
+}
+
 impl<S> Clone for Declared<S> {
     fn clone(&self) -> Self {
         Self {
@@ -337,7 +355,7 @@ impl<S> Clone for Declared<S> {
             tenant: Arc::clone(&self.tenant),
             scope: self.scope.clone(),
             settings: self.settings.clone(),
-            fingerprint: self.fingerprint,
+            reading: self.reading.clone(),
             transport: self.transport.clone(),
             birth: self.birth,
             gate: self.gate.clone(),
@@ -356,8 +374,8 @@ impl<S> fmt::Debug for Declared<S> {
     }
 }
 
-/// The fingerprint of a request, the same that a pipeline makes of it as a payload.
-fn fingerprint(request: &[u8]) -> semel_core::Result<Option<Fingerprint>> {
+/// What a request says, read as a pipeline reads a payload.
+fn read(request: &[u8]) -> semel_core::Result<Option<Reading>> {
     let payload = Bytes::copy_from_slice(request);
     let message = Message {
         payload: &payload,
@@ -365,7 +383,7 @@ fn fingerprint(request: &[u8]) -> semel_core::Result<Option<Fingerprint>> {
         coordinates: "",
     };
     FingerprintSelector::Payload
-        .fingerprint(&View::new(message))
+        .read(&View::new(message))
         .map_err(|why| invalid("the request cannot be compared", why))
 }
 

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use semel_core::{Advice, Certainty, Code, OpId, StateKind};
+use semel_core::{Advice, Certainty, Code, Differing, OpId, StateKind};
 
 use super::failure::{Panicked, TimedOut};
 use super::outcome::Unreadable;
@@ -45,6 +45,8 @@ pub enum Error {
     Conflict {
         /// The operation.
         operation_id: OpId,
+        /// The members in which this request differs from the first one.
+        differing: Differing,
     },
     /// There is no record, and the request is older than the window: a record may have been
     /// forgotten.
@@ -210,7 +212,7 @@ impl Error {
         match self {
             Self::Invalid { .. } | Self::Closed => None,
             Self::Busy { operation_id, .. }
-            | Self::Conflict { operation_id }
+            | Self::Conflict { operation_id, .. }
             | Self::TooOld { operation_id }
             | Self::Stale { operation_id, .. }
             | Self::Failed { operation_id, .. }
@@ -260,7 +262,9 @@ impl fmt::Display for Error {
         match self {
             Self::Invalid { .. } => f.write_str("the call is not acceptable"),
             Self::Busy { .. } => f.write_str("somebody else is at this key"),
-            Self::Conflict { .. } => f.write_str("the key was used with another request"),
+            Self::Conflict { differing, .. } => {
+                write!(f, "the key was used with another request: {differing}")
+            }
             Self::TooOld { .. } => {
                 f.write_str("there is no record, and the request is older than the window")
             }

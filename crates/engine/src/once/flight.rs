@@ -57,6 +57,16 @@ impl<S> Round<S> {
         }
     }
 
+    /// Takes out what waits and is like this.
+    pub(super) fn take_waiting(&mut self, is_taken: impl Fn(&Held<S>) -> bool) -> Vec<Held<S>> {
+        if !self.waiting.iter().any(&is_taken) {
+            return Vec::new();
+        }
+        let (taken, waiting): (Vec<_>, Vec<_>) = self.waiting.drain(..).partition(is_taken);
+        self.waiting = waiting.into();
+        taken
+    }
+
     pub(super) fn is_over(&self) -> bool {
         self.waiting.is_empty() && self.running.is_empty() && self.finished.is_empty()
     }

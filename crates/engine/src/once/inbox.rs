@@ -6,8 +6,8 @@
 //! what it did since its savepoint before it hands the error on.
 
 use semel_core::{
-    Admission, Claim, ClaimId, ClaimRequest, Error as CoreError, ErrorKind, OpId, Outcome,
-    Result as CoreResult, Scope, Settled, Start, StateKind,
+    Admission, Claim, ClaimId, ClaimRequest, Differing, Error as CoreError, ErrorKind, OpId,
+    Outcome, Result as CoreResult, Scope, Settled, Start, StateKind,
 };
 
 use super::error::{Cause, Error, Happened};
@@ -102,7 +102,11 @@ impl Call {
                 operation_id,
                 retry_after: until.since(now),
             },
-            Ok(Admission::Conflict { .. }) => Error::Conflict { operation_id },
+            // No more of the request is at hand here than its hashes.
+            Ok(Admission::Conflict { first, .. }) => Error::Conflict {
+                operation_id,
+                differing: Differing::unnamed(first.as_ref(), self.request.members.as_ref()),
+            },
             Ok(Admission::Stale { applied }) => Error::Stale {
                 operation_id,
                 applied,

@@ -81,7 +81,8 @@ impl<S: Store + Clone> Run<S> {
         round.renewed_at + self.settings.lease + self.settings.patience
     }
 
-    /// Begins what there is room for. What nobody waits for any more is given back instead.
+    /// Begins what there is room for. What nobody waits for any more is given back instead, and so is what its
+    /// provider may have forgotten by now.
     fn begin(&mut self, round: &mut Round<S>, now: Duration) {
         if round.waiting.is_empty() {
             return;
@@ -93,6 +94,13 @@ impl<S: Store + Clone> Run<S> {
                 round.finish(held, Err(never_begun), now);
             }
             return;
+        }
+        let is_late = |held: &Held<S>| {
+            held.begin_by.is_some_and(|by| by <= now) && !semel_core::planted("O12")
+        };
+        for held in round.take_waiting(is_late) {
+            let words = "the provider may have forgotten its key before it began";
+            round.finish(held, Err(Failure::new(End::GivenBack, words)), now);
         }
         while self.may_begin(round.renewed_at)
             && round.running.len() < self.settings.concurrency

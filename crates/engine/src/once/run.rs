@@ -14,11 +14,13 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use semel_core::fingerprint::Reading;
 use semel_core::{Claim, ClaimRequest, Duplicate, Outcome, Store};
 use tokio::sync::{oneshot, watch};
 use tokio::time::sleep;
 
 use super::admit::Busy;
+use super::declared::Wanted;
 use super::error::Error;
 use super::failure::Failure;
 use super::hub::{Hub, Presence};
@@ -66,6 +68,8 @@ pub(super) struct Run<S> {
     pub(super) name: Arc<str>,
     pub(super) settings: Settings,
     pub(super) requests: Vec<ClaimRequest>,
+    /// What each of them says.
+    pub(super) readings: Vec<Option<Arc<Reading>>>,
     pub(super) work: Work,
     pub(super) answers: Vec<Option<Result<Answer, Error>>>,
     pub(super) reply: Option<oneshot::Sender<Answers>>,
@@ -79,6 +83,8 @@ pub(super) struct Held<S> {
     pub(super) stop: watch::Sender<bool>,
     /// When the lease was asked for that is known to hold.
     pub(super) asked_at: Duration,
+    /// When its effect must have begun, if that hangs on a provider's window.
+    pub(super) begin_by: Option<Duration>,
     /// Tells duplicates in this process when it is over.
     pub(super) presence: Presence<S>,
 }
@@ -89,10 +95,12 @@ impl<S: Store + Clone> Run<S> {
         store: S,
         name: Arc<str>,
         settings: Settings,
-        requests: Vec<ClaimRequest>,
+        wanted: Vec<Wanted>,
         work: Work,
     ) -> (Self, oneshot::Receiver<Answers>) {
         let (reply, answers) = oneshot::channel();
+        let (requests, readings): (Vec<_>, Vec<_>) =
+            wanted.into_iter().map(|it| (it.claim, it.reading)).unzip();
         let run = Self {
             answers: requests.iter().map(|_| None).collect(),
             hub,
@@ -100,6 +108,7 @@ impl<S: Store + Clone> Run<S> {
             name,
             settings,
             requests,
+            readings,
             work,
             reply: Some(reply),
         };

@@ -190,6 +190,10 @@ async fn the_first_of_two_requests_under_one_key_wins_and_the_other_is_quarantin
     assert_eq!(parked.len(), 1);
     assert_eq!(&*parked[0].reason, "fingerprint-conflict");
     assert_eq!(
+        &*parked[0].detail,
+        "the key was used with another request: json:/amount differs"
+    );
+    assert_eq!(
         member(&parked[0].payload, "amount").as_deref(),
         Some("2"),
         "the second one"

@@ -165,7 +165,7 @@ async fn a_target_that_is_away_costs_no_attempt_and_makes_no_dead_letter() {
             let lasted = lasted(&world, Pause::TargetAway);
             let first = *effect.first_done.lock().expect("nobody panics");
             let idle = first.expect("it worked").saturating_sub(back_at);
-            assert!(idle <= Duration::from_millis(1_050), "idle for {idle:?}");
+            assert!(idle <= Duration::from_millis(850), "idle for {idle:?}");
             assert!(
                 lasted.abs_diff(back_at + idle) < Duration::from_secs(1),
                 "{lasted:?}"
@@ -253,6 +253,71 @@ async fn doubts_count_as_well_and_what_may_have_happened_is_in_doubt() {
         assert_eq!(world.sink.applied(&key), 1, "{key}");
     }
     lasted(&world, Pause::TargetFailing);
+}
+
+/// A target that works, and does not know what the first messages are about.
+struct Gone {
+    until: String,
+    sink: Arc<Sink>,
+}
+
+impl Gone {
+    async fn verdict(&self, call: &Call) -> Verdict {
+        let _open = self.sink.begin(call);
+        tokio::time::sleep(Duration::from_millis(5)).await;
+        if call.claim.operation.key.as_str() < self.until.as_str() {
+            let error = "HTTP 404 from http://there/: no such order".into();
+            let decisive = false;
+            return Verdict::Dead { error, decisive };
+        }
+        self.sink.arrive(call);
+        Verdict::Done(Bytes::new())
+    }
+}
+
+impl Effect for Gone {
+    async fn call(&self, call: Call) -> Verdict {
+        self.verdict(&call).await
+    }
+}
+
+impl BulkEffect for Gone {
+    async fn call(&self, batch: &[Call]) -> Vec<Verdict> {
+        let mut verdicts = Vec::new();
+        for call in batch {
+            verdicts.push(self.verdict(call).await);
+        }
+        verdicts
+    }
+}
+
+/// Twice as many as are in hand fail for their own sake: the ones behind them tell that the target works.
+#[tokio::test(start_paused = true)]
+async fn messages_that_fail_for_their_own_sake_do_not_hold_up_those_behind_them() {
+    for manner in [Manner::Each, Manner::Bulk] {
+        let world = World::new();
+        let broker = broker_with_many(&world, 600);
+        let effect = Gone {
+            until: "k150".to_owned(),
+            sink: Arc::clone(&world.sink),
+        };
+        let mut worker = worker(&world, &broker);
+        worker.pipeline.batch = 32;
+        let run = async {
+            match manner {
+                Manner::Each => worker.effect(Arc::new(effect), PARK).await,
+                Manner::Bulk | Manner::Stream => worker.bulk(effect, PARK).await,
+            }
+        };
+        let run = tokio::time::timeout(Duration::from_secs(86_400), run).await;
+        let summary = run.expect("it goes on").summary();
+        let fates = (summary.of(Fate::Dead), summary.of(Fate::Applied));
+        assert_eq!(fates, (150, 450), "{manner:?}");
+        // Each pause sets aside as many as it takes to notice, and no more.
+        let paused = world.watch.times(&Seen::Paused(Pause::TargetFailing));
+        assert!((5..=8).contains(&paused), "{manner:?}: {paused}");
+        assert_eq!(broker.unacknowledged(), 0);
+    }
 }
 
 #[tokio::test(start_paused = true)]

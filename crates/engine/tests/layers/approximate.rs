@@ -119,7 +119,7 @@ fn what_is_not_finished_is_kept_by_the_laws() {
     let mut kept = 0;
     for case in store_cases::<Filtered>() {
         if KEPT.contains(&case.law) {
-            (case.run)();
+            case.run();
             kept += 1;
         }
     }

@@ -85,7 +85,7 @@ mod warmed {
     #[test]
     fn a_cache_that_is_always_warm_keeps_every_law() {
         for case in semel_conformance::store_cases::<Warmed>() {
-            (case.run)();
+            case.run();
         }
     }
 }

@@ -50,6 +50,10 @@ async fn a_key_that_comes_with_another_request_is_a_conflict() {
         .await;
     let conflict = conflict.expect_err("another request");
     assert!(matches!(conflict, Error::Conflict { .. }));
+    assert_eq!(
+        conflict.to_string(),
+        "the key was used with another request: json:/cents differs"
+    );
     assert_eq!((conflict.happened(), conflict.ran()), (Happened::No, false));
     assert_eq!(
         (conflict.advice(), conflict.code()),

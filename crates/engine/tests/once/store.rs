@@ -227,6 +227,53 @@ async fn a_slow_answer_that_still_holds_is_renewed_before_the_effect_begins() {
     assert_eq!(plan.calls(Method::Renew), 1);
 }
 
+/// The answer to the claim takes so long that its lease is renewed, and by then the provider may have forgotten
+/// the key that an earlier attempt was made with: begun, the effect would be applied twice.
+#[tokio::test(start_paused = true)]
+async fn a_lease_that_is_renewed_makes_no_providers_window_longer() {
+    let world = World::new();
+    let (site, plan) = process(&world);
+    let (other, _) = process(&world);
+    plan.nth(Method::Claim, 1, Fault::DelayAfter(LEASE + secs(20)));
+    let count = Count::default();
+    let keyed = |site| declared(site).keyed(LEASE * 2).patience(LEASE * 10);
+    let counting = count.clone();
+    let operation = keyed(&other);
+    let vanishing = operation.once_here("a", async move |_| {
+        counting.begin();
+        std::future::pending::<Result<u64, Failure>>().await
+    });
+    let began = timeout(LEASE / 2, vanishing).await;
+    assert!(began.is_err() && count.begun() == 1);
+    sleep(secs(1)).await;
+    let late = keyed(&site).once("a", counted!(count)).await;
+    assert!(matches!(late, Err(Error::InDoubt { .. })), "{late:?}");
+    assert_eq!(count.begun(), 1);
+    assert_eq!(plan.calls(Method::Renew), 1, "it was renewed");
+}
+
+/// Where no earlier attempt may have applied it, the same leaves no doubt: the key is free again.
+#[tokio::test(start_paused = true)]
+async fn what_began_too_late_for_its_provider_is_given_back() {
+    let world = World::new();
+    let (site, plan) = process(&world);
+    plan.nth(Method::Claim, 1, Fault::DelayAfter(LEASE + secs(20)));
+    let count = Count::default();
+    let operation = declared(&site).keyed(LEASE / 2).patience(LEASE * 10);
+    let late = operation.once("a", counted!(count)).await;
+    let failed = matches!(
+        late,
+        Err(Error::Failed {
+            happened: Happened::No,
+            ..
+        })
+    );
+    assert!(failed, "{late:?}");
+    assert_eq!(count.begun(), 0);
+    let receipt = operation.once("a", counted!(count)).await;
+    assert!(receipt.is_ok_and(|it| it.attempt() == Some(1)));
+}
+
 #[tokio::test(start_paused = true)]
 async fn closing_waits_for_what_runs_and_lets_the_store_go() {
     let world = World::new();

@@ -33,6 +33,9 @@ impl Life {
                     told.claims.insert(number, claim.claim_id);
                     told.settled.remove(&number);
                     drop(told);
+                    if self.is_held_up() {
+                        self.world.touch(&[number]);
+                    }
                     self.owns(number, claim);
                 }
                 Admission::Replay { .. } | Admission::Parked { .. } => {

@@ -158,10 +158,23 @@ impl Life {
         }
         self.disturb();
         self.world.touch(operations);
-        if let StoreFault::Slow { .. } | StoreFault::Silent { .. } = fault {
-            // What else it was about to do waits for the answer, and its lease runs.
+        // What else it was about to do waits for the answer, and so may what it is granted until then; their leases run.
+        let takes = match fault {
+            StoreFault::Slow { there, back } => Some(there + back),
+            StoreFault::Silent { .. } => Some(LEASE),
+            StoreFault::LostRequest
+            | StoreFault::LostAnswer
+            | StoreFault::Refused
+            | StoreFault::Items
+            | StoreFault::CrashBefore
+            | StoreFault::CrashAfter
+            | StoreFault::PauseBefore(_)
+            | StoreFault::PauseAfter(_) => None,
+        };
+        if let Some(takes) = takes {
             let in_hand = self.in_hand();
             self.world.touch(&in_hand);
+            self.hold_up(takes);
         }
         if method.reports()
             && matches!(

@@ -28,6 +28,8 @@ pub(crate) struct Life {
     struck: Notify,
     /// When something last befell it that its leases may end by.
     disturbed_at: Mutex<Option<Duration>>,
+    /// Until when a call to the store takes long, which what it is granted meanwhile may have to wait for.
+    held_up_until: Mutex<Duration>,
     counts: Mutex<BTreeMap<&'static str, u64>>,
     /// Operations whose effect this life applied, and of which it has not heard that they are recorded.
     open: Mutex<BTreeSet<usize>>,
@@ -44,6 +46,7 @@ impl Life {
             is_struck: AtomicBool::new(false),
             struck: Notify::new(),
             disturbed_at: Mutex::default(),
+            held_up_until: Mutex::default(),
             counts: Mutex::default(),
             open: Mutex::default(),
             answers: Mutex::default(),
@@ -84,6 +87,18 @@ impl Life {
     /// Something befell it.
     pub(crate) fn disturb(&self) {
         *lock(&self.disturbed_at) = Some(self.world.now());
+    }
+
+    /// A call to the store takes this long.
+    pub(crate) fn hold_up(&self, takes: Duration) {
+        let until = self.world.now() + takes;
+        let mut held_up_until = lock(&self.held_up_until);
+        *held_up_until = until.max(*held_up_until);
+    }
+
+    /// Whether a call to the store takes long just now.
+    pub(crate) fn is_held_up(&self) -> bool {
+        self.world.now() < *lock(&self.held_up_until)
     }
 
     /// Whether nothing kept it from extending a lease that it has had since then.

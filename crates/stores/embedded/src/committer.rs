@@ -75,10 +75,10 @@ impl Committer {
         }
         let now = self.clock.now();
         match job {
-            Job::Claim(batch, addresses, reply) => {
+            Job::Claim(batch, addresses, is_lent, reply) => {
                 let answers = self.each(&batch, |ledger, index, request| {
                     ledger.look_ahead(&addresses, index);
-                    ledger.claim(request, addresses.get(index), now)
+                    ledger.claim(request, addresses.get(index), now, is_lent)
                 });
                 self.ledger.forget_ahead();
                 self.answer(reply, answers);

@@ -139,13 +139,14 @@ impl Store for Inspector {
         let now = self.clock.now();
         let all = ListQuery::default();
         let mut stats = Stats::default();
-        let mut walk = Walk::begin(self.snapshot()?, &all)?;
+        let mut walk = Walk::begin(self.snapshot()?, &all)?.with_entities();
         while let Some(listed) = walk.next(now)? {
             let kind = listed.record.state.kind();
             if let Some(index) = StateKind::ALL.iter().position(|known| *known == kind) {
                 stats.records[index] += 1;
             }
         }
+        stats.entities = walk.entities();
         let snapshot = self.snapshot()?;
         stats.disk_bytes = Some(snapshot.len_bytes());
         let mut parked = ShelfWalk::begin(snapshot, &all)?;

@@ -27,8 +27,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use semel_core::{
-    Change, EntityRecord, Error, ErrorKind, FencingToken, Key, Mark, Operation, Record, Result,
-    Scope, State,
+    Change, ClaimId, EntityRecord, Error, ErrorKind, FencingToken, Key, Mark, Operation, Record,
+    Result, Scope, State,
 };
 
 use self::ahead::Ahead;
@@ -78,7 +78,8 @@ struct Kept {
     /// Without its outcome, which stays on disk.
     record: Record,
     has_outcome: bool,
-    /// Its lease was given out by another store, so a reopening does not end it.
+    /// Whoever has its lease may outlive this opening, so a reopening does not end it: it was given out by another
+    /// store, or to another process.
     has_foreign_lease: bool,
     /// The latest durable version.
     stored: Option<Stored>,
@@ -222,6 +223,18 @@ impl Ledger {
         change: Change,
         is_durable: bool,
     ) {
+        self.apply_lent(address, operation, before, change, (is_durable, None));
+    }
+
+    /// The same, where a claim of another process is granted.
+    fn apply_lent(
+        &mut self,
+        address: Address<'_>,
+        operation: &Operation,
+        before: &Before,
+        change: Change,
+        (is_durable, lent): (bool, Option<ClaimId>),
+    ) {
         let record = match change {
             Change::Keep => return,
             Change::Remove => {
@@ -244,8 +257,10 @@ impl Ledger {
             Before::Kept | Before::Held(_) => self.kept.get(address.place),
             Before::Absent | Before::Finished(..) => None,
         };
-        let has_foreign_lease =
-            known.is_some_and(|kept| kept.has_foreign_lease && kept.record.state == record.state);
+        let is_leased = matches!(record.state, State::Claimed { .. } | State::Started { .. });
+        let is_known = known
+            .is_some_and(|kept| kept.has_foreign_lease && kept.record.claim_id == record.claim_id);
+        let has_foreign_lease = is_leased && (is_known || lent == Some(record.claim_id));
         let (stored, operation) = if is_durable {
             let stored = self.append_record(address.identity, &record, has_foreign_lease);
             (Some(stored), operation.detached())

@@ -8,7 +8,8 @@
 //! # Durability
 //! What was answered survives a power cut: one write and one `fdatasync` per group of calls. Claims
 //! with [`Start::Unmarked`](semel_core::Start::Unmarked) and renewals live in memory: a crash ends
-//! every lease anyway, and nothing but the process that holds the lock could go on with them.
+//! every lease anyway, and nothing but the process that holds the lock could go on with them. Leases that
+//! were given to other processes through a [`LentStore`] outlive it, and their renewals are durable.
 //! After a write or sync that failed, the store refuses everything until it is opened anew.
 //!
 //! # Clock
@@ -45,6 +46,7 @@ mod frame;
 mod import;
 mod inspect;
 mod ledger;
+mod lent;
 mod limits;
 mod log;
 mod options;
@@ -58,6 +60,7 @@ mod trail;
 mod wire;
 
 pub use inspect::Inspector;
+pub use lent::LentStore;
 pub use options::Options;
 pub use store::EmbeddedStore;
 

@@ -115,6 +115,22 @@ impl EmbeddedStore {
         })
     }
 
+    /// Claims for this process, or for another one.
+    pub(crate) async fn claim_for(
+        &self,
+        batch: &[ClaimRequest],
+        is_lent: bool,
+    ) -> Result<Vec<Admission>> {
+        if batch.is_empty() {
+            return Ok(Vec::new());
+        }
+        let addresses = self
+            .placing
+            .address(batch.iter().map(|request| &request.operation));
+        self.ask(|reply| Job::Claim(batch.to_vec(), addresses, is_lent, reply))
+            .await
+    }
+
     async fn ask<T>(&self, job: impl FnOnce(Reply<T>) -> Job) -> Result<T> {
         let (reply, answer) = oneshot::channel();
         let Some(jobs) = &self.jobs else {
@@ -147,14 +163,7 @@ impl std::fmt::Debug for EmbeddedStore {
 
 impl Store for EmbeddedStore {
     async fn claim(&self, batch: &[ClaimRequest]) -> Result<Vec<Admission>> {
-        if batch.is_empty() {
-            return Ok(Vec::new());
-        }
-        let addresses = self
-            .placing
-            .address(batch.iter().map(|request| &request.operation));
-        self.ask(|reply| Job::Claim(batch.to_vec(), addresses, reply))
-            .await
+        self.claim_for(batch, false).await
     }
 
     async fn settle(&self, batch: &[Settlement]) -> Result<Vec<Settled>> {

@@ -10,7 +10,7 @@ use crate::files::{File, Files};
 use crate::wire::Take;
 
 /// The newest format, which is the one that is written.
-pub(crate) const VERSION: u32 = 2;
+pub(crate) const VERSION: u32 = 3;
 /// The oldest format that is read.
 const OLDEST_VERSION: u32 = 1;
 /// The name of the superblock.

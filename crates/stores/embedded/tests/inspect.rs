@@ -12,7 +12,7 @@ use semel_core::port::store::{ListQuery, Listed};
 use semel_core::{
     AttemptLimits, Certainty, ClaimId, ClaimRequest, Code, ErrorKind, Key, Operation, Outcome,
     Parked, Recovery, Result, Scope, Settlement, Start, State, StateKind, Step, Store, Timestamp,
-    Window,
+    VersionGate, Window,
 };
 use semel_store_embedded::{EmbeddedStore, Inspector, Options};
 use tempfile::TempDir;
@@ -59,6 +59,31 @@ async fn a_record_that_was_forgotten_long_after_it_finished_is_not_listed() -> R
     assert_eq!(listed.len(), 3_999);
     assert!(!listed.contains_key(&operation(3).id().to_string()));
     assert_eq!(inspector.get(&[operation(3)]).await?, [None]);
+    Ok(())
+}
+
+#[tokio::test]
+async fn entities_are_counted_as_the_store_counts_them() -> Result<()> {
+    let site = Site::new();
+    let store = site.open()?;
+    for number in 0..1_000 {
+        let gated = ClaimRequest {
+            gate: Some(VersionGate {
+                entity: Key::from(number % 7),
+                version: number + 1,
+            }),
+            ..request(number, number + 1)
+        };
+        let _ = store.claim(std::slice::from_ref(&gated)).await?;
+        let step = Step::Complete {
+            outcome: Outcome::empty(),
+            window: WINDOW,
+        };
+        settle(&store, &gated, step).await?;
+    }
+    let counted = site.inspect()?.stats().await?;
+    assert_eq!((store.stats().await?.entities, counted.entities), (7, 7));
+    assert_eq!(counted.records[StateKind::Completed as usize], 1_000);
     Ok(())
 }
 

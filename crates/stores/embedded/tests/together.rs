@@ -259,6 +259,7 @@ fn listed(key: &str, state: State) -> Item {
     let record = Record {
         state,
         fingerprint: None,
+        members: None,
         transport: None,
         claim_id: ClaimId::from_u128(900),
         token: FencingToken::new(7),

@@ -252,6 +252,7 @@ impl State {
         };
         Stats {
             records: StateKind::ALL.map(count),
+            entities: self.entities.len() as u64,
             parked: self.parked.len() as u64,
             disk_bytes: None,
         }

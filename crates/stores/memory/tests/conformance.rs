@@ -59,3 +59,13 @@ semel_conformance::checkpoint_laws!(Memory);
 semel_conformance::transfer_laws!(Memory);
 semel_conformance::checkpoint_transfer_laws!(Memory);
 semel_conformance::history_laws!(Memory);
+
+/// Through the smallest layer there is: the laws do not see it.
+mod observed {
+    type Observed = semel_conformance::Observed<super::Memory>;
+
+    semel_conformance::store_laws!(Observed);
+    semel_conformance::checkpoint_laws!(Observed);
+    semel_conformance::transfer_laws!(Observed);
+    semel_conformance::checkpoint_transfer_laws!(Observed);
+}

@@ -1,4 +1,4 @@
--- Format 1 of the MySQL store. Normative description: docs/spec/mysql.md.
+-- Format 2 of the MySQL store. Normative description: docs/spec/mysql.md.
 -- The same database may hold its users' own tables; ours begin with the prefix, which is semel_ here.
 -- Engine and collations are stated, never inherited: other engines have no transactions, other
 -- collations take different texts for one. Times are milliseconds since 1970, durations seconds.
@@ -47,6 +47,7 @@ CREATE TABLE IF NOT EXISTS semel_records (
     entity      VARCHAR(1024) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
     error       MEDIUMTEXT    CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
     past        MEDIUMBLOB,                -- attempts that ended without completing; NULL is none
+    members     VARBINARY(255),            -- short hashes of what the fingerprint is of
     outcome     LONGBLOB,
     PRIMARY KEY (id),
     KEY state (state, due) -- what a sweep has to do, and short lists of a long table

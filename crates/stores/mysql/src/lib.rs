@@ -66,4 +66,4 @@ pub use mysql_async;
 pub use store::MysqlStore;
 
 /// The format of the tables that this version makes.
-pub const FORMAT: i64 = 1;
+pub const FORMAT: i64 = 2;

@@ -127,6 +127,7 @@ pub(crate) async fn stats(session: &Session) -> Result<Stats> {
         stats.records[place] = stats.records[place].saturating_sub(count);
     }
     stats.parked = some_number(only(&sets[counted + 2])?, 0)?;
+    stats.entities = some_number(only(&sets[counted + 3])?, 0)?;
     stats.disk_bytes = Some(some_number(only(&sets[size])?, 0)?);
     Ok(stats)
 }

@@ -65,7 +65,15 @@ async fn look_on(session: &Session, lease: &mut Lease, asked: &[Statements]) -> 
 pub async fn migrate(url: &str, options: Options) -> Result<i64> {
     let session = Session::new(url, &options)?;
     let mut lease = session.lease().await?;
-    let opened = open(&session, &mut lease, true).await;
+    let opened = async {
+        Settings::read(&session, &mut lease).await?.check()?;
+        match schema::check(&session, &mut lease).await? {
+            Some(format) if format < FORMAT => schema::migrate(&session, &mut lease).await?,
+            Some(_) | None => {}
+        }
+        open(&session, &mut lease, true).await
+    };
+    let opened = opened.await;
     end(&session, lease).await;
     opened.map(|()| FORMAT)
 }
@@ -73,13 +81,16 @@ pub async fn migrate(url: &str, options: Options) -> Result<i64> {
 /// Sees to it that there is a store that this version can use.
 pub(crate) async fn open(session: &Session, lease: &mut Lease, create: bool) -> Result<()> {
     Settings::read(session, lease).await?.check()?;
-    if !schema::check(session, lease).await? {
-        if !create {
-            return Err(schema::absent(session));
+    match schema::check(session, lease).await? {
+        Some(FORMAT) => {}
+        // A server serves others, too: the verb for it brings it forward and nobody else.
+        Some(older) => return Err(schema::outdated(session, older)),
+        None if !create => return Err(schema::absent(session)),
+        None => {
+            schema::create(session, lease).await?;
+            // What was there before with the same names shows here.
+            schema::check(session, lease).await?;
         }
-        schema::create(session, lease).await?;
-        // What was there before with the same names shows here.
-        schema::check(session, lease).await?;
     }
     schema::check_rights(session, lease).await
 }

@@ -5,8 +5,9 @@ use std::time::Duration;
 use semel_core::attempt::{past_from_bytes, past_to_bytes};
 use semel_core::ledger::{Found, first_revision};
 use semel_core::{
-    ClaimId, ClaimRequest, Error, ErrorKind, FencingToken, Fingerprint, Key, OpId, Operation,
-    Outcome, Record, Recovery, Result, Start, State, StateKind, Timestamp, VersionGate, Window,
+    ClaimId, ClaimRequest, Error, ErrorKind, FencingToken, Fingerprint, Key, Members, OpId,
+    Operation, Outcome, Record, Recovery, Result, Start, State, StateKind, Timestamp, VersionGate,
+    Window,
 };
 
 use crate::answer::{Cells, bytes, fixed, id, key, number, owned, parsed, some_number, text, time};
@@ -14,7 +15,7 @@ use crate::error::corrupt;
 use crate::script::{Literal, addend, seconds};
 
 /// Columns of a record that come first in every query; then come its revision and its id.
-pub(crate) const COLUMNS: usize = 23;
+pub(crate) const COLUMNS: usize = 24;
 
 /// Where queries have the revision.
 pub(crate) const REVISION: usize = COLUMNS;
@@ -70,9 +71,11 @@ pub(crate) fn read(row: &impl Cells) -> Result<Record> {
         (Some(_), None) | (None, Some(_)) => return Err(lie()),
     };
     let past = bytes(row, 20)?.map_or(Some(Vec::new()), past_from_bytes);
+    let members = bytes(row, 21)?.map(|bytes| Members::from_bytes(bytes).ok_or_else(lie));
     Ok(Record {
         state,
         fingerprint: fixed(row, 14)?.map(Fingerprint::from_bytes),
+        members: members.transpose()?,
         transport: owned(row, 15)?,
         claim_id: ClaimId::from_bytes(fixed(row, 5)?.ok_or_else(lie)?),
         token: FencingToken::new(some_number(row, 6)?),
@@ -205,6 +208,9 @@ fn push_columns(record: &Record, out: &mut Literal, mut before: impl FnMut(&mut 
     next(out, &number(record.held.into()));
     next(out, &instant(claimed_at));
     next(out, &|out| blob(out, past.as_deref()));
+    next(out, &|out| {
+        blob(out, record.members.as_ref().map(Members::as_bytes));
+    });
     next(out, &|out| out.push(&codec));
     next(out, &|out| blob(out, outcome.as_deref()));
     next(out, &instant(due(record)));
@@ -269,6 +275,12 @@ pub(crate) fn push_claim(
             .as_ref()
             .map(|it| &it[..]),
         request.transport.as_deref(),
+        // As `decide` keeps them.
+        request
+            .members
+            .as_ref()
+            .filter(|_| request.fingerprint.is_some())
+            .map(Members::as_bytes),
     ] {
         out.push_code(",");
         match bytes {
@@ -335,10 +347,10 @@ pub(crate) fn outcome_columns(outcome: Option<&Outcome>) -> (Literal, Option<byt
 }
 
 fn outcome(row: &impl Cells) -> Result<Option<Outcome>> {
-    let Some(codec) = parsed::<i64>(row, 21)? else {
+    let Some(codec) = parsed::<i64>(row, 22)? else {
         return Ok(None);
     };
-    let bytes = owned(row, 22)?.unwrap_or_default();
+    let bytes = owned(row, 23)?.unwrap_or_default();
     if codec != TOO_LARGE {
         let codec = u16::try_from(codec).map_err(|_| lie())?;
         return Ok(Some(Outcome::Kept { codec, bytes }));
@@ -422,6 +434,7 @@ const NAMES: [&str; COLUMNS + 1] = [
     "held",
     "claimed_at",
     "past",
+    "members",
     "codec",
     "outcome",
     "due",

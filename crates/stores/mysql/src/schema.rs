@@ -49,14 +49,15 @@ pub(crate) async fn format(session: &Session, lease: &mut Lease) -> Result<Optio
     }
 }
 
-/// Refuses what this version cannot read or must not use; whether the tables are there.
-pub(crate) async fn check(session: &Session, lease: &mut Lease) -> Result<bool> {
+/// Refuses what this version cannot read or must not use; answers with the format of the tables if they are there.
+pub(crate) async fn check(session: &Session, lease: &mut Lease) -> Result<Option<i64>> {
     match format(session, lease).await? {
-        None => Ok(false),
+        None => Ok(None),
         Some(FORMAT) => {
             check_tables(session, lease).await?;
-            Ok(true)
+            Ok(Some(FORMAT))
         }
+        Some(older @ OLDEST..FORMAT) => Ok(Some(older)),
         Some(newer) if newer > FORMAT => Err(Error::new(
             ErrorKind::Unsupported,
             format!(
@@ -123,6 +124,35 @@ pub(crate) async fn check_rights(session: &Session, lease: &mut Lease) -> Result
 /// Makes the tables. What another process has made, or begun to make, is left as it is.
 pub(crate) async fn create(session: &Session, lease: &mut Lease) -> Result<()> {
     let texts = &session.texts;
+    lock(session, lease).await?;
+    let mut script = Script::default();
+    script.add(&texts.create, &[]);
+    script.add(&texts.made, &[]);
+    // Making tables commits each of them; the last statement is what makes them a store.
+    let made = lease.run(&script).await;
+    unlock(session, lease, made.is_ok()).await;
+    made.map(drop).map_err(Failure::uncommitted)
+}
+
+/// Brings tables of an older format forward. What another process has done of it is left as it is.
+pub(crate) async fn migrate(session: &Session, lease: &mut Lease) -> Result<()> {
+    let texts = &session.texts;
+    lock(session, lease).await?;
+    let records = format!("{}records", session.prefix);
+    let found = columns(session, lease).await?;
+    let mut script = Script::default();
+    if !found.contains_key(&(records, "members".to_owned())) {
+        script.add(&texts.migrate_2, &[]);
+    }
+    script.add(&texts.migrated_2, &[]);
+    let migrated = lease.run(&script).await;
+    unlock(session, lease, migrated.is_ok()).await;
+    migrated.map(drop).map_err(Failure::uncommitted)
+}
+
+/// Keeps other processes from making or changing the tables.
+async fn lock(session: &Session, lease: &mut Lease) -> Result<()> {
+    let texts = &session.texts;
     let name = Literal::text(&session.prefix);
     let mut lock = Script::default();
     let patience = Literal::number(PATIENCE.as_secs());
@@ -136,17 +166,16 @@ pub(crate) async fn create(session: &Session, lease: &mut Lease) -> Result<()> {
         .not_applied()
         .retry_after(Duration::from_secs(1)));
     }
-    let mut script = Script::default();
-    script.add(&texts.create, &[]);
-    script.add(&texts.made, &[]);
-    // Making tables commits each of them; the last statement is what makes them a store.
-    let made = lease.run(&script).await;
+    Ok(())
+}
+
+async fn unlock(session: &Session, lease: &mut Lease, is_sound: bool) {
     let mut unlock = Script::default();
-    unlock.add(&texts.unlock_name, &[&name]);
-    if made.is_ok() && lease.run(&unlock).await.is_ok() {
+    let name = Literal::text(&session.prefix);
+    unlock.add(&session.texts.unlock_name, &[&name]);
+    if is_sound && lease.run(&unlock).await.is_ok() {
         lease.ended();
     }
-    made.map(drop).map_err(Failure::uncommitted)
 }
 
 /// The error of a store that nobody has made.
@@ -155,6 +184,19 @@ pub(crate) fn absent(session: &Session) -> Error {
         ErrorKind::Unavailable,
         format!(
             "the database has no store whose tables begin with {}; `semel store migrate --yes` makes one",
+            session.prefix
+        ),
+    )
+    .not_applied()
+}
+
+/// The error of a store that an older version has made.
+pub(crate) fn outdated(session: &Session, format: i64) -> Error {
+    Error::new(
+        ErrorKind::Unavailable,
+        format!(
+            "the tables that begin with {} have format {format}, this version works with {FORMAT}; `semel store \
+             migrate --yes` brings them forward",
             session.prefix
         ),
     )
@@ -213,6 +255,8 @@ fn foreign_meta(table: &str) -> Error {
     ))
 }
 
+/// The oldest format that can be brought forward.
+const OLDEST: i64 = 1;
 /// How long to wait for another process that makes the tables.
 const PATIENCE: Duration = Duration::from_secs(20);
 /// There is no such column.

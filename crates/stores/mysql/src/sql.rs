@@ -62,6 +62,8 @@ texts! {
     message_undo,
     meta_get,
     meta_lock,
+    migrate_2,
+    migrated_2,
     now,
     others,
     park,
@@ -138,7 +140,7 @@ mod tests {
             "variables keep their names"
         );
         assert!(texts.claim.parts[0].starts_with("INSERT INTO dedup_records"));
-        assert_eq!((texts.now.statements, texts.stats.statements), (1, 3));
+        assert_eq!((texts.now.statements, texts.stats.statements), (1, 4));
         assert_eq!(texts.session.statements, 3);
     }
 

@@ -118,13 +118,13 @@ const CLEAR: &str = "\
     DELETE FROM semel_records; DELETE FROM semel_entities; DELETE FROM semel_parked; \
     DELETE FROM semel_audit; DELETE FROM semel_marks; COMMIT";
 
-semel_conformance::store_laws!(Mysql, bare);
-semel_conformance::durable_laws!(Mysql, bare);
-semel_conformance::checkpoint_laws!(Mysql, bare);
-semel_conformance::durable_checkpoint_laws!(Mysql, bare);
-semel_conformance::transactional_laws!(Mysql, bare);
-semel_conformance::durable_transactional_laws!(Mysql, bare);
-semel_conformance::transfer_laws!(Mysql, bare);
-semel_conformance::durable_transfer_laws!(Mysql, bare);
-semel_conformance::checkpoint_transfer_laws!(Mysql, bare);
-semel_conformance::history_laws!(Mysql, bare);
+semel_conformance::store_laws!(Mysql);
+semel_conformance::durable_laws!(Mysql);
+semel_conformance::checkpoint_laws!(Mysql);
+semel_conformance::durable_checkpoint_laws!(Mysql);
+semel_conformance::transactional_laws!(Mysql);
+semel_conformance::durable_transactional_laws!(Mysql);
+semel_conformance::transfer_laws!(Mysql);
+semel_conformance::durable_transfer_laws!(Mysql);
+semel_conformance::checkpoint_transfer_laws!(Mysql);
+semel_conformance::history_laws!(Mysql);

@@ -8,19 +8,19 @@
 WITH clock AS MATERIALIZED (
     SELECT coalesce($1::bigint, (extract(epoch FROM clock_timestamp()) * 1000)::bigint) AS now
 ), asked AS MATERIALIZED (
-    SELECT id, coalesce($3::integer, scope) AS scope, key, claim, fingerprint, transport, young_until,
+    SELECT id, coalesce($3::integer, scope) AS scope, key, claim, fingerprint, transport, members, young_until,
            coalesce($4::bigint, lease) AS lease, recovery, n
     FROM unnest($5::bytea[], $6::integer[], $7::bytea[], $8::bytea[], $9::bytea[], $10::bytea[],
-                $11::bigint[], $12::bigint[], $13::bigint[])
-         WITH ORDINALITY AS asked (id, scope, key, claim, fingerprint, transport, young_until, lease,
+                $11::bytea[], $12::bigint[], $13::bigint[], $14::bigint[])
+         WITH ORDINALITY AS asked (id, scope, key, claim, fingerprint, transport, members, young_until, lease,
                                    recovery, n)
 ), drawn AS (
     SELECT *, nextval('semel.token') AS token FROM asked CROSS JOIN clock
     WHERE young_until IS NULL OR now <= young_until
 ), fresh AS (
-    INSERT INTO semel.records (id, scope, key, claim, fingerprint, transport, state, at, due, recovery,
+    INSERT INTO semel.records (id, scope, key, claim, fingerprint, transport, members, state, at, due, recovery,
                                started_at, token, created_at, attempts, revision)
-    SELECT id, scope, key, claim, fingerprint, transport,
+    SELECT id, scope, key, claim, fingerprint, transport, members,
            CASE WHEN recovery IS NULL THEN 0 ELSE 1 END,
            now + lease,
            CASE WHEN recovery = -2 THEN now + lease END,
@@ -45,7 +45,7 @@ CROSS JOIN clock
 LEFT JOIN LATERAL (
     SELECT state, at, kept, margin, recovery, claim, token, attempts, vanished, repeats, doubt,
            created_at, started_at, error, fingerprint, transport, entity, version, held, claimed_at,
-           past, CASE WHEN $2::boolean THEN codec END AS codec,
+           past, members, CASE WHEN $2::boolean THEN codec END AS codec,
            CASE WHEN $2::boolean THEN outcome END AS outcome, revision,
            CASE WHEN state IN (0, 1, 2) OR due <= clock.now THEN nextval('semel.token') END AS spare
     FROM semel.records

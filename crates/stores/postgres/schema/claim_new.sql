@@ -4,9 +4,9 @@
 WITH clock AS MATERIALIZED (
     SELECT coalesce($1::bigint, (extract(epoch FROM clock_timestamp()) * 1000)::bigint) AS now
 ), fresh AS (
-    INSERT INTO semel.records (id, scope, key, claim, fingerprint, transport, state, at, due, recovery,
+    INSERT INTO semel.records (id, scope, key, claim, fingerprint, transport, members, state, at, due, recovery,
                                started_at, token, created_at, attempts, revision)
-    SELECT id, scope, key, claim, fingerprint, transport,
+    SELECT id, scope, key, claim, fingerprint, transport, members,
            CASE WHEN recovery IS NULL THEN 0 ELSE 1 END,
            now + lease,
            CASE WHEN recovery = -2 THEN now + lease END,
@@ -17,12 +17,12 @@ WITH clock AS MATERIALIZED (
            1,
            token << 20
     FROM (
-        SELECT id, coalesce($3::integer, scope) AS scope, key, claim, fingerprint, transport,
+        SELECT id, coalesce($3::integer, scope) AS scope, key, claim, fingerprint, transport, members,
                coalesce($4::bigint, lease) AS lease, recovery, now, nextval('semel.token') AS token
         FROM clock,
              unnest($5::bytea[], $6::integer[], $7::bytea[], $8::bytea[], $9::bytea[], $10::bytea[],
-                    $11::bigint[], $12::bigint[], $13::bigint[])
-                 AS asked (id, scope, key, claim, fingerprint, transport, young_until, lease, recovery)
+                    $11::bytea[], $12::bigint[], $13::bigint[], $14::bigint[])
+                 AS asked (id, scope, key, claim, fingerprint, transport, members, young_until, lease, recovery)
         WHERE young_until IS NULL OR now <= young_until
     ) AS drawn
     RETURNING id, token

@@ -1,4 +1,4 @@
--- Format 1 of the PostgreSQL store. Normative description: docs/spec/postgres.md.
+-- Format 2 of the PostgreSQL store. Normative description: docs/spec/postgres.md.
 -- `semel` stands for the schema of the store, wherever it is followed by a dot. What is indexed is
 -- compared byte by byte, so that no upgrade of a collation can damage an index.
 
@@ -57,6 +57,7 @@ CREATE TABLE semel.records (
     entity      bytea,
     error       text,
     past        bytea,             -- attempts that ended without completing; NULL is none
+    members     bytea,             -- short hashes of what the fingerprint is of
     outcome     bytea              -- out of line beyond 2 KB, as PostgreSQL does it
 );
 
@@ -139,4 +140,4 @@ SELECT to_timestamp(at / 1000.0) AS at,
 FROM semel.audit LEFT JOIN semel.scopes USING (scope)
 ORDER BY seq;
 
-INSERT INTO semel.meta (name, value) VALUES ('format', 1);
+INSERT INTO semel.meta (name, value) VALUES ('format', 2);

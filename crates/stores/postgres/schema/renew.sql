@@ -24,7 +24,7 @@ CROSS JOIN clock
 LEFT JOIN LATERAL (
     SELECT state, at, kept, margin, recovery, claim, token, attempts, vanished, repeats, doubt,
            created_at, started_at, error, fingerprint, transport, entity, version, held, claimed_at,
-           past, NULL::integer AS codec, NULL::bytea AS outcome, revision
+           past, members, NULL::integer AS codec, NULL::bytea AS outcome, revision
     FROM semel.records
     WHERE records.id = line.id
 ) AS found ON true

@@ -6,7 +6,7 @@ use bytes::{Bytes, BytesMut};
 use deadpool_postgres::tokio_postgres::types::{IsNull, ToSql, Type, accepts, to_sql_checked};
 use semel_core::attempt::past_to_bytes;
 use semel_core::ledger::first_revision;
-use semel_core::{FencingToken, Fingerprint, Key, OpId, Record, State};
+use semel_core::{FencingToken, Fingerprint, Key, Members, OpId, Record, State};
 
 use crate::row::{
     due, millis, outcome_columns, recovery_column, span_column, state_column, text, window_columns,
@@ -43,6 +43,7 @@ pub(crate) struct Columns<'r> {
     held: Vec<bool>,
     claimed_at: Vec<Option<i64>>,
     past: Vec<Option<Vec<u8>>>,
+    members: Vec<Option<&'r [u8]>>,
     codec: Vec<Option<i32>>,
     outcome: Vec<Option<Blob>>,
     due: Vec<Option<i64>>,
@@ -113,6 +114,8 @@ impl<'r> Columns<'r> {
         self.held.push(record.held);
         self.claimed_at.push(claimed_at.map(millis));
         self.past.push(past);
+        self.members
+            .push(record.members.as_ref().map(Members::as_bytes));
         self.codec.push(codec);
         self.outcome.push(outcome.map(Blob));
         self.due.push(due(record));
@@ -142,7 +145,7 @@ impl<'r> Columns<'r> {
         (&self.ids, revisions.map(u64::cast_signed).collect())
     }
 
-    fn shared(&self) -> [&(dyn ToSql + Sync); 24] {
+    fn shared(&self) -> [&(dyn ToSql + Sync); 25] {
         [
             &self.state,
             &self.at,
@@ -165,6 +168,7 @@ impl<'r> Columns<'r> {
             &self.held,
             &self.claimed_at,
             &self.past,
+            &self.members,
             &self.codec,
             &self.outcome,
             &self.due,
@@ -181,6 +185,7 @@ pub(crate) struct Asked<'r> {
     pub(crate) claims: Vec<Vec<u8>>,
     pub(crate) fingerprints: Vec<Option<Vec<u8>>>,
     pub(crate) transports: Vec<Option<&'r [u8]>>,
+    pub(crate) members: Vec<Option<&'r [u8]>>,
     pub(crate) young_until: Vec<Option<i64>>,
     pub(crate) leases: Vec<i64>,
     pub(crate) recoveries: Vec<Option<i64>>,
@@ -198,6 +203,12 @@ impl<'r> Asked<'r> {
         let fingerprint = request.fingerprint.map(Fingerprint::to_bytes);
         self.fingerprints.push(fingerprint.map(Into::into));
         self.transports.push(request.transport.as_deref());
+        // As `decide` keeps them.
+        let members = request
+            .members
+            .as_ref()
+            .filter(|_| request.fingerprint.is_some());
+        self.members.push(members.map(Members::as_bytes));
         self.young_until.push(request.birth.map(|birth| {
             let age = request
                 .window
@@ -221,6 +232,7 @@ impl<'r> Asked<'r> {
         self.lease = in_common(&mut self.leases);
         leave_out(&mut self.fingerprints);
         leave_out(&mut self.transports);
+        leave_out(&mut self.members);
         leave_out(&mut self.young_until);
         leave_out(&mut self.recoveries);
     }

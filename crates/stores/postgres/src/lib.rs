@@ -38,4 +38,4 @@ pub use look::{Looked, look, migrate};
 pub use store::PostgresStore;
 
 /// The format of the tables that this version makes.
-pub const FORMAT: i64 = 1;
+pub const FORMAT: i64 = 2;

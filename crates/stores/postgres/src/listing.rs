@@ -106,11 +106,13 @@ pub(crate) async fn stats(session: &Session) -> Result<Stats> {
     }
     let rows = session.run(&client, &session.texts.size, &[]).await?;
     if let Some(row) = rows.first() {
-        let (parked, bytes): (i64, Option<i64>) = (
+        let (parked, entities): (i64, i64) = (
             row.try_get(0).map_err(undone)?,
             row.try_get(1).map_err(undone)?,
         );
+        let bytes: Option<i64> = row.try_get(2).map_err(undone)?;
         stats.parked = parked.cast_unsigned();
+        stats.entities = entities.cast_unsigned();
         stats.disk_bytes = bytes.map(i64::cast_unsigned);
     }
     Ok(stats)

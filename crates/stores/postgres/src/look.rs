@@ -53,7 +53,7 @@ pub async fn migrate(url: &str, options: Options) -> Result<i64> {
     let session = session(url, &options)?;
     let mut client = session.client().await?;
     preflight::check(&session, &client).await?;
-    if !schema::check(&session, &client).await? {
+    if schema::check(&session, &client).await? != Some(FORMAT) {
         schema::create(&session, &mut client).await?;
     }
     Ok(FORMAT)

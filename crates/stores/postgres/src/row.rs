@@ -5,15 +5,15 @@ use std::time::Duration;
 use bytes::Bytes;
 use semel_core::attempt::past_from_bytes;
 use semel_core::{
-    ClaimId, Error, FencingToken, Fingerprint, Key, Outcome, Record, Recovery, State, StateKind,
-    Timestamp, VersionGate, Window,
+    ClaimId, Error, FencingToken, Fingerprint, Key, Members, Outcome, Record, Recovery, State,
+    StateKind, Timestamp, VersionGate, Window,
 };
 
 use crate::error::{corrupt, undone};
 use crate::session::{Cells, Failure};
 
 /// Columns of a record that come first in every query; then comes the revision.
-pub(crate) const COLUMNS: usize = 23;
+pub(crate) const COLUMNS: usize = 24;
 
 /// A row of a query that begins with a record: its revision and the record, or `None` where the
 /// query found none.
@@ -74,6 +74,9 @@ fn parse(row: &impl Cells) -> Result<Record, Fault> {
             .map(|bytes| bytes.try_into().map(Fingerprint::from_bytes))
             .transpose()
             .map_err(|_| Fault::Lie)?,
+        members: slice(row, 21)?
+            .map(|bytes| Members::from_bytes(bytes).ok_or(Fault::Lie))
+            .transpose()?,
         transport: bytes(row, 15)?,
         claim_id: claim_id(slice(row, 5)?.ok_or(Fault::Lie)?).ok_or(Fault::Lie)?,
         token: FencingToken::new(row.try_get::<i64>(6)?.cast_unsigned()),
@@ -121,10 +124,10 @@ fn bytes(row: &impl Cells, column: usize) -> Result<Option<Bytes>, Fault> {
 }
 
 fn outcome(row: &impl Cells) -> Result<Option<Outcome>, Fault> {
-    let Some(codec) = row.try_get::<Option<i32>>(21)? else {
+    let Some(codec) = row.try_get::<Option<i32>>(22)? else {
         return Ok(None);
     };
-    let bytes = slice(row, 22)?.unwrap_or_default();
+    let bytes = slice(row, 23)?.unwrap_or_default();
     if codec != TOO_LARGE {
         return Ok(Some(Outcome::Kept {
             codec: u16::try_from(codec).map_err(|_| Fault::Lie)?,

@@ -24,11 +24,22 @@ pub(crate) async fn format(session: &Session, client: &Object) -> Result<Option<
     }
 }
 
-/// Refuses what this version cannot read, and says whether the tables are there.
-pub(crate) async fn check(session: &Session, client: &Object) -> Result<bool> {
+/// Sees to it that there are tables of the newest format, made where there are none and that is wanted. Older ones are
+/// brought forward by the verb for it alone, since a server serves others, too.
+pub(crate) async fn open(session: &Session, client: &mut Object, is_wanted: bool) -> Result<()> {
+    match check(session, client).await? {
+        Some(FORMAT) => Ok(()),
+        Some(older) => Err(outdated(&session.schema, older)),
+        None if is_wanted => create(session, client).await,
+        None => Err(absent(&session.schema)),
+    }
+}
+
+/// Refuses what this version cannot read, and answers with the format of the tables if they are there.
+pub(crate) async fn check(session: &Session, client: &Object) -> Result<Option<i64>> {
     match format(session, client).await? {
-        None => Ok(false),
-        Some(FORMAT) => Ok(true),
+        None => Ok(None),
+        Some(known @ OLDEST..=FORMAT) => Ok(Some(known)),
         Some(newer) if newer > FORMAT => Err(Error::new(
             ErrorKind::Unavailable,
             format!(
@@ -42,7 +53,7 @@ pub(crate) async fn check(session: &Session, client: &Object) -> Result<bool> {
     }
 }
 
-/// Makes schema and tables, unless somebody else just has.
+/// Makes schema and tables, or brings them forward, unless somebody else just has.
 pub(crate) async fn create(session: &Session, client: &mut Object) -> Result<()> {
     let mut tries = 0;
     loop {
@@ -53,7 +64,7 @@ pub(crate) async fn create(session: &Session, client: &mut Object) -> Result<()>
                 pause(tries).await;
             }
             // Two that make a schema at once: one of them meets the other's.
-            Err(_) if check(session, client).await? => return Ok(()),
+            Err(_) if check(session, client).await? == Some(FORMAT) => return Ok(()),
             Err(error) if error.code().is_some_and(|state| TAKEN.contains(state)) => {
                 let message = format!(
                     "schema {} has other tables under the names of ours; name another in store.url",
@@ -91,15 +102,35 @@ async fn try_create(
     }
     if !has_tables {
         transaction.batch_execute(&session.texts.create.sql).await?;
+    } else if let Some(row) = transaction
+        .query_opt(&*session.texts.format.sql, &[])
+        .await?
+        && row.try_get::<_, i64>(0)? == OLDEST
+    {
+        transaction
+            .batch_execute(&session.texts.migrate_2.sql)
+            .await?;
     }
     transaction.commit().await
 }
 
 /// The error of a store that nobody has made.
-pub(crate) fn absent(schema: &str) -> Error {
+fn absent(schema: &str) -> Error {
     Error::new(
         ErrorKind::Unavailable,
         format!("there is no store in schema {schema}; `semel store migrate --yes` makes one"),
+    )
+    .not_applied()
+}
+
+/// The error of a store that an older version has made.
+fn outdated(schema: &str, format: i64) -> Error {
+    Error::new(
+        ErrorKind::Unavailable,
+        format!(
+            "the tables in schema {schema} have format {format}, this version works with {FORMAT}; `semel store \
+             migrate --yes` brings them forward"
+        ),
     )
     .not_applied()
 }
@@ -115,5 +146,7 @@ fn foreign(schema: &str) -> Error {
     .not_applied()
 }
 
+/// The oldest format that can be brought forward.
+const OLDEST: i64 = 1;
 /// What is said of a table, sequence or view that is there already.
 const TAKEN: [SqlState; 2] = [SqlState::DUPLICATE_TABLE, SqlState::DUPLICATE_OBJECT];

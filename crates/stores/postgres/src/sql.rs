@@ -53,6 +53,7 @@ texts! {
     parked_drop = "parked_drop",
     mark_get = "mark_get",
     mark_set = "mark_set",
+    migrate_2 = "migrate_2",
     scope_find = "scope_find",
     preflight = "preflight",
     probe = "probe",

@@ -42,18 +42,13 @@ impl PostgresStore {
     ///
     /// # Errors
     /// `invalid-config` (the url), `store-unavailable` (no server, wrong password, no right, no
-    /// tables), `store-read-only` (a replica), `store-newer`, `store-foreign`; none has changed
+    /// tables, older ones), `store-read-only` (a replica), `store-newer`, `store-foreign`; none has changed
     /// anything, and none repeats the password.
     pub async fn connect(url: &str, options: Options) -> Result<Self> {
         let session = session(url, &options)?;
         let mut client = session.client().await?;
         preflight::check(&session, &client).await?;
-        if !schema::check(&session, &client).await? {
-            if !options.create {
-                return Err(schema::absent(&session.schema));
-            }
-            schema::create(&session, &mut client).await?;
-        }
+        schema::open(&session, &mut client, options.create).await?;
         drop(client);
         Ok(Self {
             session: Arc::new(session),

@@ -120,16 +120,16 @@ impl TransactionalSubject for Postgres {
 const CLEAR: &str = "DELETE FROM records; DELETE FROM entities; DELETE FROM parked; DELETE FROM audit; \
                      DELETE FROM marks";
 
-semel_conformance::store_laws!(Postgres, bare);
-semel_conformance::durable_laws!(Postgres, bare);
-semel_conformance::checkpoint_laws!(Postgres, bare);
-semel_conformance::durable_checkpoint_laws!(Postgres, bare);
-semel_conformance::history_laws!(Postgres, bare);
-semel_conformance::transactional_laws!(Postgres, bare);
-semel_conformance::durable_transactional_laws!(Postgres, bare);
-semel_conformance::transfer_laws!(Postgres, bare);
-semel_conformance::durable_transfer_laws!(Postgres, bare);
-semel_conformance::checkpoint_transfer_laws!(Postgres, bare);
+semel_conformance::store_laws!(Postgres);
+semel_conformance::durable_laws!(Postgres);
+semel_conformance::checkpoint_laws!(Postgres);
+semel_conformance::durable_checkpoint_laws!(Postgres);
+semel_conformance::history_laws!(Postgres);
+semel_conformance::transactional_laws!(Postgres);
+semel_conformance::durable_transactional_laws!(Postgres);
+semel_conformance::transfer_laws!(Postgres);
+semel_conformance::durable_transfer_laws!(Postgres);
+semel_conformance::checkpoint_transfer_laws!(Postgres);
 
 /// The same, with claims that hope for new keys until one is there.
 mod hoping {
@@ -165,8 +165,8 @@ mod hoping {
         }
     }
 
-    semel_conformance::store_laws!(Hoping, bare);
-    semel_conformance::history_laws!(Hoping, bare);
+    semel_conformance::store_laws!(Hoping);
+    semel_conformance::history_laws!(Hoping);
 
     /// For a batch of any size.
     const ENOUGH: u64 = 1 << 40;

@@ -1,13 +1,13 @@
 -- Finds the store or makes it, and tries every command that the other scripts use, so that a missing right
 -- shows before there is work. KEYS: 7 the store's own settings, 8 nothing at all.
--- ARGV: 3 '1' to make it, 4 format, 5 buckets.
+-- ARGV: 3 '1' to make it, '2' to make it or bring it forward, 4 format, 5 buckets.
 -- Answers: format and buckets, '' for no store.
 local found = call('HMGET', KEYS[7], 'format', 'buckets')
-if not found[1] and ARGV[3] ~= '1' then
+if not found[1] and ARGV[3] == '0' then
     return { '', '' }
 end
 local key = KEYS[8]
-if ARGV[3] == '1' then
+if ARGV[3] ~= '0' then
     call('SET', key, '1', 'NX', 'GET')
     call('GETRANGE', key, 0, 0)
     call('EXISTS', key)
@@ -32,5 +32,9 @@ end
 if not found[1] then
     call('HSET', KEYS[7], 'format', ARGV[4], 'buckets', ARGV[5])
     return { ARGV[4], ARGV[5] }
+end
+if ARGV[3] == '2' and found[1] == '1' then
+    call('HSET', KEYS[7], 'format', ARGV[4])
+    return { ARGV[4], found[2] or '' }
 end
 return { found[1], found[2] or '' }

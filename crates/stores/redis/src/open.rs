@@ -21,7 +21,7 @@ use crate::server::{Asked, Server};
 use crate::session::{Reply, Session, given};
 
 /// The newest format, which is the one that is written.
-pub(crate) const FORMAT: i64 = 1;
+pub(crate) const FORMAT: i64 = 2;
 
 /// What a server is, seen without opening it as a store.
 #[derive(Debug)]
@@ -43,13 +43,13 @@ pub struct Looked {
 pub async fn look(url: &str, options: Options, statements: &[Statements]) -> Result<Looked> {
     let place = place(url)?;
     let (server, capabilities) = reach(&place, &options).await?;
-    let found = begin(&server, &Scripts::new(), &place, &options, false).await?;
+    let found = begin(&server, &Scripts::new(), &place, &options, Wish::Look).await?;
     let refusal = Error::new(
         ErrorKind::Unsupported,
         "Redis runs no SQL; use SQLite, PostgreSQL or MySQL for a `sql` effect",
     );
     Ok(Looked {
-        format: found.map(|_| FORMAT),
+        format: found.map(|(format, _)| format),
         capabilities,
         refused: statements.iter().map(|_| Some(refusal.clone())).collect(),
     })
@@ -61,20 +61,38 @@ pub async fn look(url: &str, options: Options, statements: &[Statements]) -> Res
 ///
 /// As [`RedisStore::connect`](crate::RedisStore::connect).
 pub async fn migrate(url: &str, options: Options) -> Result<i64> {
-    let options = Options {
-        create: true,
-        ..options
-    };
-    open(url, &options).await.map(|_| FORMAT)
+    open_as(url, &options, Wish::Forward).await.map(|_| FORMAT)
+}
+
+/// What is to become of a store that is not there, or older.
+#[derive(Clone, Copy, Debug)]
+enum Wish {
+    Look,
+    Make,
+    /// Made, or brought forward.
+    Forward,
 }
 
 /// Everything that calls need.
 pub(crate) async fn open(url: &str, options: &Options) -> Result<Session> {
+    // A server serves others, too: the verb for it brings it forward and nobody else.
+    let wish = if options.create {
+        Wish::Make
+    } else {
+        Wish::Look
+    };
+    open_as(url, options, wish).await
+}
+
+async fn open_as(url: &str, options: &Options, wish: Wish) -> Result<Session> {
     let place = place(url)?;
     let (server, _) = reach(&place, options).await?;
     let scripts = Scripts::new();
-    let count = begin(&server, &scripts, &place, options, options.create).await?;
-    let count = count.ok_or_else(|| absent(&place.prefix))?;
+    let found = begin(&server, &scripts, &place, options, wish).await?;
+    let (format, count) = found.ok_or_else(|| absent(&place.prefix))?;
+    if format < FORMAT {
+        return Err(outdated(format));
+    }
     Ok(Session {
         server,
         scripts,
@@ -104,14 +122,14 @@ async fn reach(place: &Place, options: &Options) -> Result<(Server, Capabilities
     Ok((server, capabilities))
 }
 
-/// Finds the store, or makes it; how many buckets it has.
+/// Finds the store, or makes it or brings it forward; its format, and how many buckets it has.
 async fn begin(
     server: &Server,
     scripts: &Scripts,
     place: &Place,
     options: &Options,
-    create: bool,
-) -> Result<Option<u16>> {
+    wish: Wish,
+) -> Result<Option<(i64, u16)>> {
     let beside = Buckets::new(&place.prefix, 1);
     let mut call = Call::new(
         &scripts.begin,
@@ -122,7 +140,11 @@ async fn begin(
     call.key(settings_key(&place.prefix));
     call.key(beside.key(0, Name::Scratch));
     let buckets = if place.is_cluster { OF_CLUSTER } else { 1 };
-    call.arg(if create { *b"1" } else { *b"0" });
+    call.arg(match wish {
+        Wish::Look => *b"0",
+        Wish::Make => *b"1",
+        Wish::Forward => *b"2",
+    });
     call.arg(FORMAT.to_string()).arg(buckets.to_string());
     let answer = server
         .ask_raw(settings_slot(), &Asked::Script(&call))
@@ -144,7 +166,8 @@ async fn begin(
         return Err(newer(format));
     }
     let buckets = buckets.parse().ok().filter(|buckets| *buckets > 0);
-    buckets.map(Some).ok_or_else(|| foreign(&place.prefix))
+    let buckets = buckets.ok_or_else(|| foreign(&place.prefix))?;
+    Ok(Some((format, buckets)))
 }
 
 fn login(place: &Place) -> RedisConnectionInfo {
@@ -195,6 +218,17 @@ fn absent(prefix: &str) -> Error {
         format!(
             "there is no store under the prefix `{prefix}`; correct it in store.url, or make one with `semel store \
              migrate`"
+        ),
+    )
+    .not_applied()
+}
+
+fn outdated(format: i64) -> Error {
+    Error::new(
+        ErrorKind::Unavailable,
+        format!(
+            "the store has format {format} and this program works with {FORMAT}; `semel store migrate --yes` brings \
+             it forward"
         ),
     )
     .not_applied()

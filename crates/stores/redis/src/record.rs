@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use semel_core::attempt::past_to_bytes;
 use semel_core::{
-    FencingToken, Fingerprint, Operation, Outcome, Record, Recovery, State, StateKind, Timestamp,
-    Window,
+    FencingToken, Fingerprint, Members, Operation, Outcome, Record, Recovery, State, StateKind,
+    Timestamp, Window,
 };
 
 use crate::wire::Out;
@@ -166,13 +166,10 @@ fn rest(out: &mut Out, operation: &Operation, record: &Record) {
             .first_started_at
             .map_or(0, |at| relative(at, record.created_at)),
     );
-    out.maybe(
-        record
-            .fingerprint
-            .map(Fingerprint::to_bytes)
-            .as_ref()
-            .map(|bytes| &bytes[..]),
-    );
+    let members = record.members.as_ref().map_or(&[][..], Members::as_bytes);
+    let fingerprint = record.fingerprint.map(Fingerprint::to_bytes);
+    let fingerprint = fingerprint.map(|bytes| [&bytes[..], members].concat());
+    out.maybe(fingerprint.as_deref());
     out.maybe(record.transport.as_deref());
     out.bytes(operation.scope.tenant().as_bytes());
     out.bytes(operation.scope.operation().as_bytes());

@@ -1,14 +1,17 @@
 //! Counts.
 
+use redis::Value;
 use semel_core::port::store::Stats;
 use semel_core::{Result, StateKind};
 
+use crate::buckets::Name;
+use crate::error::strange;
 use crate::journal::{self, LAST, groups, visit};
 use crate::parked;
 use crate::record::state_kind;
 use crate::session::Session;
 
-/// Counts records by state by looking at each, and parked messages.
+/// Counts records by state by looking at each, entities, and parked messages.
 pub(crate) async fn stats(session: &Session) -> Result<Stats> {
     let mut stats = Stats::default();
     for bucket in session.buckets.all() {
@@ -33,7 +36,21 @@ pub(crate) async fn stats(session: &Session) -> Result<Stats> {
         }
     }
     stats.parked = parked::count(session).await?;
+    stats.entities = entities(session).await?;
     Ok(stats)
+}
+
+/// How many entities there are.
+async fn entities(session: &Session) -> Result<u64> {
+    let mut count = 0;
+    for bucket in session.buckets.all() {
+        let ask = session.on("LLEN", bucket, Name::Entities);
+        match session.command(bucket, &ask).await? {
+            Value::Int(some) => count += u64::try_from(some).map_err(|_| strange())?,
+            _ => return Err(strange()),
+        }
+    }
+    Ok(count)
 }
 
 /// Entries of the journal that are read at once.

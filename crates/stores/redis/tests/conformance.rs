@@ -94,8 +94,8 @@ impl Drop for Place {
     }
 }
 
-semel_conformance::store_laws!(Redis, bare);
-semel_conformance::history_laws!(Redis, bare);
-semel_conformance::durable_laws!(Redis, bare);
-semel_conformance::transfer_laws!(Redis, bare);
-semel_conformance::durable_transfer_laws!(Redis, bare);
+semel_conformance::store_laws!(Redis);
+semel_conformance::history_laws!(Redis);
+semel_conformance::durable_laws!(Redis);
+semel_conformance::transfer_laws!(Redis);
+semel_conformance::durable_transfer_laws!(Redis);

@@ -138,6 +138,7 @@ fn item(scope: &Scope, number: usize) -> Item {
             scheme: 1,
             digest: [7; 16],
         }),
+        members: None,
         transport: None,
         claim_id: ClaimId::from_u128(number as u128),
         token: FencingToken::new(number as u64 + 1),

@@ -1,4 +1,4 @@
--- Format 2 of the SQLite store. Normative description: docs/spec/sqlite.md.
+-- Format 3 of the SQLite store. Normative description: docs/spec/sqlite.md.
 -- The same file also holds its users' own tables, so everything here begins with semel_.
 
 -- One row per setting of the store itself.
@@ -45,6 +45,7 @@ CREATE TABLE semel_records (
     due         INTEGER,          -- when a sweep has something to do here
     claimed_at  INTEGER,          -- when the latest claim was granted, where it is not the first
     past        BLOB,             -- attempts that ended without completing; NULL is none
+    members     BLOB,             -- short hashes of what the fingerprint is of
     codec       INTEGER,          -- of the outcome; -1: too large, only length and digest are kept
     outcome     BLOB
 );
@@ -128,4 +129,4 @@ SELECT strftime('%Y-%m-%dT%H:%M:%fZ', at / 1000.0, 'unixepoch') AS at,
 FROM semel_audit LEFT JOIN semel_scopes USING (scope)
 ORDER BY seq;
 
-INSERT INTO semel_meta (name, value) VALUES ('format', 2), ('store', randomblob(16)), ('token', 0);
+INSERT INTO semel_meta (name, value) VALUES ('format', 3), ('store', randomblob(16)), ('token', 0);

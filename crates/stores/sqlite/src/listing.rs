@@ -173,10 +173,14 @@ pub(crate) fn stats(connection: &Connection, now: Timestamp) -> Result<Stats> {
             stats.records[found] = stats.records[found].saturating_sub(1);
         }
     }
-    let parked: i64 = connection
-        .query_row(sql::PARKED_COUNT, [], |row| row.get(0))
-        .map_err(undone)?;
-    stats.parked = parked.cast_unsigned();
+    let counted = |text| -> Result<u64> {
+        let count: i64 = connection
+            .query_row(text, [], |row| row.get(0))
+            .map_err(undone)?;
+        Ok(count.cast_unsigned())
+    };
+    stats.entities = counted(sql::ENTITY_COUNT)?;
+    stats.parked = counted(sql::PARKED_COUNT)?;
     let pragma = |name: &str| {
         connection
             .pragma_query_value(None, name, |row| row.get::<_, i64>(0))

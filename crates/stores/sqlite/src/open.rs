@@ -17,7 +17,7 @@ use crate::error::{foreign, full, undone};
 use crate::sql;
 
 /// The newest format that this code reads, and the one that it writes.
-pub(crate) const FORMAT: i64 = 2;
+pub(crate) const FORMAT: i64 = 3;
 
 /// Opens the file for writing, and makes our tables in it if it has none.
 pub(crate) fn writer(path: &Path, options: &Options) -> Result<Connection> {
@@ -80,13 +80,16 @@ pub(crate) fn prepare_tables(connection: &Connection) -> Result<()> {
     if !has_tables(&transaction)? {
         transaction.execute_batch(sql::CREATE).map_err(undone)?;
     }
-    if check_format(&transaction)? == 1 {
-        let migrated = transaction.execute_batch(sql::MIGRATE_2);
+    for (format, migration) in (1..).zip([sql::MIGRATE_2, sql::MIGRATE_3]) {
+        if check_format(&transaction)? != format {
+            continue;
+        }
+        let migrated = transaction.execute_batch(migration);
         migrated.map_err(|error| match error.sqlite_error_code() {
             // No such table, or one with these columns already.
-            Some(rusqlite::ErrorCode::Unknown) => foreign(
-                "the file says that it is a store of format 1, but its tables are not of that format",
-            ),
+            Some(rusqlite::ErrorCode::Unknown) => foreign(&format!(
+                "the file says that it is a store of format {format}, but its tables are not of that format",
+            )),
             _ => undone(error),
         })?;
     }

@@ -8,18 +8,18 @@ use rusqlite::types::{ToSqlOutput, Value, ValueRef};
 use rusqlite::{Row, Statement, ToSql};
 use semel_core::attempt::{past_from_bytes, past_to_bytes};
 use semel_core::{
-    ClaimId, Error, FencingToken, Fingerprint, Key, OpId, Outcome, PastAttempt, Record, Recovery,
-    State, StateKind, Timestamp, VersionGate, Window,
+    ClaimId, Error, FencingToken, Fingerprint, Key, Members, OpId, Outcome, PastAttempt, Record,
+    Recovery, State, StateKind, Timestamp, VersionGate, Window,
 };
 
 use crate::error::{corrupt, undone};
 use crate::lookup::{halves, tag};
 
 /// Columns of a record that come first in every query; what follows is the query's own.
-pub(crate) const COLUMNS: usize = 23;
+pub(crate) const COLUMNS: usize = 24;
 
 /// Parameters that [`bind`] fills; what follows is the statement's own.
-pub(crate) const PARAMETERS: usize = 24;
+pub(crate) const PARAMETERS: usize = 25;
 
 /// Binds a record to the first [`PARAMETERS`] parameters.
 pub(crate) fn bind(statement: &mut Statement<'_>, record: &Record) -> rusqlite::Result<()> {
@@ -67,6 +67,7 @@ pub(crate) fn bind(statement: &mut Statement<'_>, record: &Record) -> rusqlite::
     bind(&record.held)?;
     bind(&claimed_at)?;
     bind(&past)?;
+    bind(&record.members.as_ref().map(Members::as_bytes))?;
     bind(&codec)?;
     bind(&outcome.as_deref())?;
     bind(&due(record))?;
@@ -145,6 +146,7 @@ fn parse(row: &Row<'_>) -> Result<Record, Fault> {
         fingerprint: row
             .get::<_, Option<[u8; 20]>>(14)?
             .map(Fingerprint::from_bytes),
+        members: members(row.get_ref(21)?)?,
         transport: blob(row.get_ref(15)?)?,
         claim_id: ClaimId::from_bytes(row.get(5)?),
         token: FencingToken::new(row.get::<_, i64>(6)?.cast_unsigned()),
@@ -162,8 +164,15 @@ fn parse(row: &Row<'_>) -> Result<Record, Fault> {
             version: version.cast_unsigned(),
         }),
         held: row.get(18)?,
-        outcome: outcome(row.get(21)?, row.get_ref(22)?)?,
+        outcome: outcome(row.get(22)?, row.get_ref(23)?)?,
     })
+}
+
+fn members(value: ValueRef<'_>) -> Result<Option<Members>, Fault> {
+    let Some(bytes) = blob(value)? else {
+        return Ok(None);
+    };
+    Members::from_bytes(&bytes).map(Some).ok_or(Fault::Lie)
 }
 
 /// Why a row cannot be read: the query failed, or the row lies.

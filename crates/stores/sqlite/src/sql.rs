@@ -9,6 +9,7 @@ macro_rules! texts {
 texts! {
     CREATE = "create",
     MIGRATE_2 = "migrate_2",
+    MIGRATE_3 = "migrate_3",
     BEGIN = "begin",
     COMMIT = "commit",
     ROLLBACK = "rollback",
@@ -37,6 +38,7 @@ texts! {
     ENTITY_GET = "entity_get",
     ENTITY_SET = "entity_set",
     ENTITY_ADD = "entity_add",
+    ENTITY_COUNT = "entity_count",
     ENTITY_EXPORT = "entity_export",
     PARKED_ADD = "parked_add",
     PARKED_GET = "parked_get",

@@ -18,7 +18,8 @@ use super::wire::{Answer, Ask, Greeting};
 use super::{MOST_BYTES, MOST_GREETING_BYTES, PATIENCE, SOCKET, place, unlike, within};
 
 /// Listens in `folder`, where the caller has the store open and locked, and serves it for as long as the future is
-/// polled. The socket is removed when that is dropped.
+/// polled. The socket is removed when that is dropped. Leases that are claimed here must outlive the caller's own: of
+/// an embedded store that is its `LentStore`.
 ///
 /// Whoever may connect may do all that a verb can; that is the owner of the folder, and nobody else. What they
 /// send that is no request closes their own connection.

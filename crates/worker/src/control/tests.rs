@@ -7,9 +7,9 @@ use semel_core::decide::{Directed, Directive, Order, Refusal, Verdict};
 use semel_core::port::store::ListQuery;
 use semel_core::port::transfer::{AnyTransferStore, Item, TransferStore};
 use semel_core::{
-    Admission, AnyStore, Audited, Certainty, ClaimId, ClaimRequest, Code, Fingerprint, Key, Note,
-    Operation, Outcome, Parked, Recovery, Renewal, Renewed, Scope, Settled, Settlement, Start,
-    StateKind, Step, Store, Timestamp, VersionGate, Window,
+    Admission, AnyStore, Audited, Certainty, ClaimId, ClaimRequest, Code, Fingerprint, Key,
+    Members, Note, Operation, Outcome, Parked, Recovery, Renewal, Renewed, Scope, Settled,
+    Settlement, Start, StateKind, Step, Store, Timestamp, VersionGate, Window,
 };
 use semel_engine::system::SystemClock;
 use semel_store_memory::MemoryStore;
@@ -73,6 +73,7 @@ fn request(key: &str, number: u128) -> ClaimRequest {
             scheme: 3,
             digest: [7; 16],
         }),
+        members: Members::from_bytes(&[1, 0, 255, 7, 9]),
         transport: Some(Bytes::from_static(b"\xff\x00 id")),
         birth: Some(Timestamp::from_millis(5)),
         start: Start::Marked(Recovery::Park),
@@ -120,6 +121,20 @@ async fn every_call_is_made_by_the_worker_and_answered_as_it_answered() {
         panic!("{admissions:?}");
     };
     assert!(!claim.resumed && again.resumed && claim.token == again.token);
+    let other_request = ClaimRequest {
+        birth: None,
+        fingerprint: Some(Fingerprint {
+            scheme: 3,
+            digest: [8; 16],
+        }),
+        ..request("a", 2)
+    };
+    let kept = other_request.members.clone();
+    let conflict = client.claim(&[other_request]).await.expect("a conflict");
+    assert!(
+        matches!(&conflict[..], [Admission::Conflict { first, .. }] if *first == kept),
+        "{conflict:?}"
+    );
     let renewal = Renewal {
         operation: operation("a"),
         claim_id: claim.claim_id,

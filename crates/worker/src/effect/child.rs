@@ -85,13 +85,20 @@ impl Drop for Group {
     }
 }
 
-/// Why a child could not be started, in a few words.
-pub(super) fn cause(error: &io::Error) -> String {
-    match error.kind() {
-        io::ErrorKind::NotFound => "there is no such file".into(),
-        io::ErrorKind::PermissionDenied => "permission denied".into(),
+/// Says why a program could not be started, in the words of [`find`] where the program is the fault.
+pub(super) fn cannot_start(program: &str, error: &io::Error) -> String {
+    let cause = match error.kind() {
+        io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied => match find(program) {
+            Err(fault) => return fault.to_string(),
+            // It is there, and what its first line names is not.
+            Ok(_) if error.kind() == io::ErrorKind::NotFound => {
+                "there is no such interpreter".into()
+            }
+            Ok(_) => "permission denied".into(),
+        },
         _ => one_line(error.to_string().as_bytes()),
-    }
+    };
+    format!("cannot start {program}: {cause}")
 }
 
 /// How a child ended, in a few words.

@@ -69,8 +69,17 @@ impl ExecEffect {
     ///
     /// `Unavailable` with code `target-unavailable`
     pub fn check(&self) -> Result<()> {
-        child::find(&self.settings.command[0]).map(|_| ())
+        look(&self.settings.command[0])
     }
+}
+
+/// Looks for a program without starting it.
+///
+/// # Errors
+///
+/// `Unavailable` with code `target-unavailable`
+pub fn look(program: &str) -> Result<()> {
+    child::find(program).map(|_| ())
 }
 
 impl Effect for ExecEffect {
@@ -93,7 +102,7 @@ impl Effect for ExecEffect {
             Ok(running) => running,
             Err(error) => {
                 let cause = error.kind();
-                let error = format!("cannot start {}: {}", command[0], child::cause(&error));
+                let error = child::cannot_start(&command[0], &error);
                 // That is about this message's key; the rest is about the program and the system.
                 if cause == io::ErrorKind::ArgumentListTooLong {
                     return Verdict::NotApplied {

@@ -246,8 +246,7 @@ async fn drive(
                 };
             }
             Err(error) => {
-                let program = &settings.command[0];
-                let error = format!("cannot start {program}: {}", child::cause(&error));
+                let error = child::cannot_start(&settings.command[0], &error);
                 for request in waiting.drain(..) {
                     let error = error.clone().into();
                     refuse(request, Verdict::Away { error });

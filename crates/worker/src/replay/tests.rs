@@ -1,3 +1,4 @@
+use std::num::NonZeroU32;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -66,6 +67,58 @@ async fn a_dead_letter_that_fails_again_stays_one() {
         assert_eq!(desk.parked().await, ["dead pay-1"]);
     }
     assert_eq!(desk.calls().len(), 2);
+}
+
+/// Many more than pause a pipeline.
+#[tokio::test]
+async fn a_replay_of_which_everything_fails_alike_ends_and_tells_it() {
+    for (kind, script, class) in [
+        (Kind::DeadLetters, "exit 1", UNKEYED),
+        (
+            Kind::InDoubt,
+            "kill -9 $$",
+            keyed(Duration::from_secs(3_600)),
+        ),
+    ] {
+        let mut desk = Desk::new();
+        desk.attempts = 1;
+        let keys: Vec<_> = (0..45).map(|nth| format!("pay-{nth}")).collect();
+        let keys: Vec<_> = keys.iter().map(String::as_str).collect();
+        for few in keys.chunks(15) {
+            desk.deliver_as(few, script, class).await;
+        }
+        assert_eq!(desk.parked().await.len(), 45);
+        let script = format!("echo >> out; {script}");
+        let replayed = desk.replay_as(kind, &script, class);
+        let report = tokio::time::timeout(Duration::from_secs(60), replayed).await;
+        let report = report.expect("it ends by itself");
+        let (dead, in_doubt) = (
+            report.summary.of(Fate::Dead),
+            report.summary.of(Fate::InDoubt),
+        );
+        assert_eq!(dead + in_doubt, 45, "{kind:?}");
+        assert_eq!(report.tally, tally(0, 45, 0), "{kind:?}");
+        assert_eq!(desk.calls().len(), 45, "{kind:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_replay_whose_program_is_not_there_begins_nothing() {
+    let desk = Desk::new();
+    desk.deliver(&["pay-1"], "exit 1").await;
+    let settings = Settings::new(vec!["/nonexistent/charge".to_owned()]);
+    let effect = EffectSettings::Exec(settings, UNKEYED);
+    let replayed = replay(
+        desk.pipeline(),
+        effect,
+        desk.stores(),
+        around(),
+        job(Kind::DeadLetters),
+    );
+    let error = replayed.await.expect_err("there is no such program");
+    assert_eq!(error.code(), semel_core::Code::TargetUnavailable);
+    assert_eq!(desk.state("pay-1").await, Some(StateKind::Dead));
+    assert!(desk.audit().await.is_empty());
 }
 
 #[tokio::test]
@@ -462,6 +515,8 @@ struct Desk {
     store: Arc<MemoryStore>,
     key: &'static str,
     birth: Option<&'static str>,
+    /// How often an effect may fail.
+    attempts: u32,
 }
 
 impl Desk {
@@ -471,6 +526,7 @@ impl Desk {
             store: Arc::new(MemoryStore::new(Arc::new(SystemClock::new()))),
             key: "json:/id",
             birth: None,
+            attempts: 10,
         }
     }
 
@@ -574,7 +630,10 @@ impl Desk {
             gate: None,
             window: Window::DEFAULT,
             lease: Duration::from_secs(30),
-            limits: AttemptLimits::default(),
+            limits: AttemptLimits {
+                failed: NonZeroU32::new(self.attempts).expect("at least one"),
+                ..AttemptLimits::default()
+            },
             backoff: Backoff {
                 first: Duration::from_millis(1),
                 most: Duration::from_millis(1),
@@ -595,6 +654,7 @@ impl Desk {
             checkpoints: Some(AnyCheckpointStore::new(Arc::clone(&self.store))),
             transactions: None,
             transfer: None,
+            lent: None,
         }
     }
 

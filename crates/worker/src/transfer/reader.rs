@@ -211,7 +211,7 @@ impl Lines {
     fn head(&mut self, line: Range<usize>) -> Result<Head> {
         let any: AnyHead =
             serde_json::from_slice(&self.buffer[line.clone()]).map_err(|_| foreign())?;
-        if any.semel_export != VERSION {
+        if !(1..=VERSION).contains(&any.semel_export) {
             return Err(newer(any.semel_export));
         }
         let body = self.checked(line)?;
@@ -298,7 +298,7 @@ fn damaged(what: impl std::fmt::Display) -> Error {
 
 fn newer(version: u32) -> Error {
     let message = format!(
-        "the export has format {version}, and this release reads {VERSION}: use the release that \
+        "the export has format {version}, and this release reads up to {VERSION}: use the release that \
          wrote it, or a later one"
     );
     Error::new(ErrorKind::Unsupported, message)

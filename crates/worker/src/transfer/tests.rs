@@ -3,9 +3,9 @@ use std::time::Duration;
 use bytes::Bytes;
 use semel_core::port::store::{Listed, Page};
 use semel_core::{
-    AttemptEnd, Audited, ClaimId, Code, EntityRecord, FencingToken, Fingerprint, Key, Mark, Note,
-    Operation, Outcome, Parked, PastAttempt, Record, Recovery, Scope, State, StateKind,
-    VersionGate, Window,
+    AttemptEnd, Audited, ClaimId, Code, EntityRecord, FencingToken, Fingerprint, Key, Mark,
+    Members, Note, Operation, Outcome, Parked, PastAttempt, Record, Recovery, Scope, State,
+    StateKind, VersionGate, Window,
 };
 
 use super::*;
@@ -100,10 +100,10 @@ fn what_is_no_export_says_so() {
 
 #[test]
 fn a_later_version_is_refused_by_its_number() {
-    let text = "{\"semel_export\":2,\"created\":\"x\",\"shape\":[],\"crc32c\":\"0\"}\n";
+    let text = "{\"semel_export\":3,\"created\":\"x\",\"shape\":[],\"crc32c\":\"0\"}\n";
     let error = read(text.as_bytes()).expect_err("a later version");
     assert_eq!(error.code(), Code::StoreNewer);
-    assert!(error.to_string().contains("format 2"), "{error}");
+    assert!(error.to_string().contains("format 3"), "{error}");
 }
 
 #[test]
@@ -224,6 +224,19 @@ fn the_example_of_the_specification_is_an_export() {
     }
 }
 
+#[test]
+fn what_version_1_wrote_is_read_without_members() {
+    let text = include_str!("../../../../proof/corpus/export/example");
+    assert!(text.starts_with("{\"semel_export\":1,"), "{text}");
+    let (_, items) = read(text.as_bytes()).expect("an export");
+    let records = items.iter().filter_map(|item| match item {
+        Item::Record(listed) => Some(&listed.record),
+        _ => None,
+    });
+    let members: Vec<_> = records.map(|record| record.members.clone()).collect();
+    assert_eq!(members, [None, None]);
+}
+
 fn written(items: &[Item]) -> Vec<u8> {
     let created = Timestamp::from_millis(1_000);
     let mut writer = Writer::begin(Vec::new(), "memory", created).expect("a vector");
@@ -341,6 +354,7 @@ fn full(number: u64, state: State, recovery: Recovery) -> Item {
             scheme: 0x0123_4567,
             digest: *b"0123456789abcdef",
         }),
+        members: Members::from_bytes(&[1, 0, 255]),
         transport: Some(Bytes::from_static(match number % 2 {
             0 => b"evt_1",
             _ => b"\xfe\xff",
@@ -375,6 +389,7 @@ fn bare(number: u64, state: State) -> Item {
         record: Record {
             state,
             fingerprint: None,
+            members: None,
             transport: None,
             claim_id: ClaimId::from_u128(u128::from(number)),
             token: FencingToken::new(number),

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::fmt;
 use std::time::Duration;
 
-use semel_core::{Fingerprint, Recovery};
+use semel_core::{Fingerprint, Members, Recovery};
 use serde::de::{Error, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
@@ -130,6 +130,37 @@ impl Serialize for Print {
 impl<'de> Deserialize<'de> for Print {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         from.deserialize_str(Read("scheme:digest", Print::read))
+    }
+}
+
+/// The short hashes of a request's members, as hexadecimal digits.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Hashes(pub(crate) Members);
+
+impl Hashes {
+    pub(crate) fn read(text: &str) -> Option<Self> {
+        let (pairs, rest) = text.as_bytes().as_chunks::<2>();
+        let bytes: Option<Vec<u8>> = pairs
+            .iter()
+            .map(|pair| unhex(pair).map(|[byte]| byte))
+            .collect();
+        let members = bytes.filter(|_| rest.is_empty());
+        members
+            .and_then(|bytes| Members::from_bytes(&bytes))
+            .map(Self)
+    }
+}
+
+impl Serialize for Hashes {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        let mut digits = [0; 2 * Members::MAX_BYTES];
+        to.serialize_str(hex(self.0.as_bytes(), &mut digits))
+    }
+}
+
+impl<'de> Deserialize<'de> for Hashes {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        from.deserialize_str(Read("hexadecimal digits", Hashes::read))
     }
 }
 

@@ -37,6 +37,7 @@ impl Output {
             operation: self.operations[at].clone(),
             claim_id: claim_id(item.claim),
             fingerprint: Some(fingerprint(false)),
+            members: None,
             transport: None,
             birth: self.setup.age_gate.then(|| instant(0)),
             window: window(&self.records),

@@ -83,4 +83,11 @@ pub(super) const BUGS: &[Bug] = &[
         WORLD,
         &["once::store"],
     ),
+    engine(
+        "O12",
+        "keyed",
+        "begins under a lease that was renewed beyond its provider's window",
+        WORLD,
+        &["once::store::a_lease_that_is_renewed_makes_no_providers_window_longer"],
+    ),
 ];

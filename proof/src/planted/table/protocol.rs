@@ -98,6 +98,18 @@ pub(super) const BUGS: &[Bug] = &[
         &["a_failure_after_a_doubt_is_in_doubt"],
     )
     .and(&["T1", "T2", "T7"]),
+    laws(
+        "M40",
+        "has a doubt tried again that forbids another attempt",
+        &["retrying_what_may_not_run_again_is_refused"],
+    )
+    .and(&["T1"]),
+    laws(
+        "M41",
+        "forgets the doubt of what an operator has tried again",
+        &["a_retried_rerun_counts_its_possible_repeat"],
+    )
+    .and(&["T1"]),
     // No claim is read off a replica, however late it is: a claim writes, which the server refuses there.
     postgres(
         "M36",

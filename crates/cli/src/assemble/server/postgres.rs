@@ -21,6 +21,7 @@ pub(super) async fn open(url: &str, terms: Terms) -> Result<Served> {
             checkpoints: Some(AnyCheckpointStore::new(Arc::clone(&store))),
             transactions: Some(AnyTransactionalStore::new(Arc::clone(&store))),
             transfer: None,
+            lent: None,
         },
         transfer: AnyTransferStore::new(store),
     })

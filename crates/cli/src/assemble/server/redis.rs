@@ -20,6 +20,7 @@ pub(super) async fn open(url: &str, terms: Terms) -> Result<Served> {
             checkpoints: None,
             transactions: None,
             transfer: None,
+            lent: None,
         },
         transfer: AnyTransferStore::new(store),
     })

@@ -1,18 +1,16 @@
 //! Looks at what nobody would hear of otherwise: a store and targets of which nothing is asked, and what is set aside.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use semel_core::Clock;
 use semel_engine::consumer::Surroundings;
 use semel_engine::layer::outage::Breaker;
 use semel_worker::run::Stores;
-use semel_worker::settings::EffectSettings;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use crate::config::Settings;
-use crate::status::{Health, Status, probe_store, probe_target};
+use crate::status::{Health, Status, Target, probe_store, probe_target};
 
 /// How a worker is that has yet to begin.
 pub(super) fn status(
@@ -29,8 +27,8 @@ pub(super) fn status(
     Arc::new(status)
 }
 
-/// Begins to look. The store is always asked, so that the end of its outage is told; all else only where somebody can
-/// ask how the worker is.
+/// Begins to look. The store is always asked, so that the end of its outage is told, and programs are looked for, so
+/// that a misspelt one is told at once; all else only where somebody can ask how the worker is.
 pub(super) fn begin(
     beside: &mut JoinSet<()>,
     settings: &Settings,
@@ -47,28 +45,12 @@ pub(super) fn begin(
         Arc::clone(&around.observer),
         every,
     ));
-    if settings.admin.listen.is_some() {
-        look(beside, settings, stores, status, around, every);
-    }
-}
-
-fn look(
-    beside: &mut JoinSet<()>,
-    settings: &Settings,
-    stores: &Stores,
-    status: &Arc<Status>,
-    around: &Surroundings,
-    every: Duration,
-) {
-    let pipelines = settings.pipelines.iter().map(|it| &it.pipeline);
-    let counted = pipelines.map(|it| (it.name.clone(), it.scope.clone()));
-    let (counted, store) = (counted.collect(), stores.store.clone());
-    let counting = Arc::clone(status);
-    beside.spawn(async move { counting.aside().count(store, counted).await });
+    let is_asked = settings.admin.listen.is_some();
     for pipeline in &settings.pipelines {
-        if let EffectSettings::Http(target, _) = &pipeline.effect {
+        let target = Target::of(&pipeline.effect);
+        if let Some(target) = target.filter(|it| is_asked || it.is_here()) {
             beside.spawn(probe_target(
-                target.clone(),
+                target,
                 pipeline.pipeline.name.clone(),
                 Arc::clone(status.health()),
                 Arc::clone(&around.observer),
@@ -76,6 +58,18 @@ fn look(
             ));
         }
     }
+    if is_asked {
+        count(beside, settings, stores, status);
+    }
+}
+
+/// Counts what is set aside.
+fn count(beside: &mut JoinSet<()>, settings: &Settings, stores: &Stores, status: &Arc<Status>) {
+    let pipelines = settings.pipelines.iter().map(|it| &it.pipeline);
+    let counted = pipelines.map(|it| (it.name.clone(), it.scope.clone()));
+    let (counted, store) = (counted.collect(), stores.store.clone());
+    let counting = Arc::clone(status);
+    beside.spawn(async move { counting.aside().count(store, counted).await });
 }
 
 /// So often is asked before silence counts.

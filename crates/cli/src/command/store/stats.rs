@@ -47,6 +47,8 @@ struct Holding<'a> {
     accepted: &'a [&'static str],
     warnings: &'a [Box<str>],
     records: Records,
+    /// Entities of which a version is remembered, for good.
+    entities: u64,
     parked: &'a BTreeMap<Box<str>, u64>,
     audit_entries: u64,
     disk_bytes: Option<u64>,
@@ -83,6 +85,7 @@ impl<'a> Holding<'a> {
                 dead,
                 in_doubt,
             },
+            entities: holdings.stats.entities,
             parked: &holdings.parked,
             audit_entries: holdings.audited,
             disk_bytes: holdings.stats.disk_bytes,
@@ -128,6 +131,8 @@ impl Answer for Holding<'_> {
             block.look(look, state_text(state), &count.to_string());
         }
         block.field("total", total);
+        block.heading("Version gate");
+        block.field("entities", self.entities);
         block.heading("Messages kept");
         for (reason, count) in self.parked {
             block.field(reason, count);

@@ -205,7 +205,7 @@ fn a_store_is_made_with_yes_and_brought_forward_no_further() {
     migrate(&[])
         .code(1)
         .says("plan: make 1 store\n")
-        .says(&format!("  {url}, with format 1\n"))
+        .says(&format!("  {url}, with format 2\n"))
         .says("nothing was changed");
     assert!(!schema.is_there());
     let made = object(&migrate(&["--yes", "--output", "json"]).done());
@@ -216,7 +216,7 @@ fn a_store_is_made_with_yes_and_brought_forward_no_further() {
     assert_eq!(made["migrated"], true);
     for rest in [&[][..], &["--yes"]] {
         let again = migrate(rest).done();
-        assert_eq!(again.stdout, "nothing to do: the store has format 1\n");
+        assert_eq!(again.stdout, "nothing to do: the store has format 2\n");
     }
 }
 

@@ -35,6 +35,37 @@ fn each_way_to_release_is_remembered_by_its_name() {
 }
 
 #[test]
+fn what_was_given_back_again_and_again_pushes_out_nothing_that_tells() {
+    let mut record = running(claimed(LATER));
+    let settle = |record: &Record, step| Record {
+        state: claimed(LATER),
+        ..settled(record, step)
+    };
+    let telling = [AttemptEnd::MaybeApplied, AttemptEnd::Failed];
+    record = settle(&record, release(Certainty::MaybeApplied, true));
+    record = settle(&record, fail());
+    for _ in 0..40 {
+        record = settle(&record, release(Certainty::NotApplied, false));
+    }
+    let ends = |record: &Record| -> Vec<_> { record.past.iter().map(|it| it.end).collect() };
+    let expected = [&telling[..], &[AttemptEnd::GivenBack; 14]].concat();
+    assert_eq!(ends(&record), expected);
+    // Those in a row go before anything else does.
+    for _ in 0..13 {
+        record = settle(&record, release(Certainty::NotApplied, true));
+    }
+    let expected = [
+        &telling[..],
+        &[AttemptEnd::GivenBack],
+        &[AttemptEnd::NotApplied; 13],
+    ];
+    assert_eq!(ends(&record), expected.concat());
+    record = settle(&record, release(Certainty::NotApplied, true));
+    assert_eq!(ends(&record)[0], AttemptEnd::Failed, "then the oldest");
+    assert_eq!(record.past.len(), Record::MAX_PAST);
+}
+
+#[test]
 fn a_failure_is_remembered() {
     let after = settled(&running(claimed(LATER)), fail());
     let expected = ended(NOW, AttemptEnd::Failed, Some("refused"));

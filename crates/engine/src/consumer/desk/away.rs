@@ -91,7 +91,7 @@ impl<S: Store + Clone> Desk<S> {
         } else {
             max - count
         };
-        asking.extend(self.lanes.take(further));
+        asking.extend(self.take_ready(further));
         (asking, count)
     }
 

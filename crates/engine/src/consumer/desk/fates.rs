@@ -65,18 +65,20 @@ impl<S: Store + Clone> Desk<S> {
                 self.settle(&incoming, Fate::Replayed);
             }
             Admission::Busy { until, now } => self.hold_back(incoming, until, now),
-            Admission::Conflict { duplicate } => {
+            Admission::Conflict { duplicate, first } => {
                 let coordinates = &incoming.coordinates;
+                let differing = self.pipeline.differing(&incoming, first.as_ref());
                 self.observe_message(
                     &incoming,
                     &Event::Conflicted {
                         operation,
                         coordinates,
                         duplicate,
+                        differing: &differing,
                     },
                 );
-                let detail = "the key was used with another request";
-                self.set_aside(&incoming, "fingerprint-conflict", detail, Fate::Conflict);
+                let detail = format!("the key was used with another request: {differing}");
+                self.set_aside(&incoming, "fingerprint-conflict", &detail, Fate::Conflict);
             }
             Admission::Stale { applied } => {
                 self.observe_message(&incoming, &Event::Stale { operation, applied });

@@ -6,6 +6,7 @@ use semel_core::port::source::DeliveryId;
 use semel_core::{Claim, Settlement, Store};
 
 use super::Desk;
+use crate::consumer::InHand;
 use crate::consumer::pause::{Judged, Moment, Told};
 use crate::consumer::stream::settlement;
 use crate::effect::Verdict;
@@ -43,6 +44,23 @@ impl<S: Store + Clone> Desk<S> {
     /// Takes note that nobody will hear how the effect of a message ended.
     pub(in crate::consumer) fn ends_unheard(&mut self, delivery: DeliveryId) {
         self.circuit.lost(delivery);
+    }
+
+    /// Messages that are ready, at most `max`. While the pipeline pauses, one that has not tried the target yet goes
+    /// first.
+    pub(in crate::consumer) fn take_ready(&mut self, max: usize) -> Vec<InHand> {
+        if max == 1 && self.circuit.is_paused() {
+            return self
+                .lanes
+                .take_one(|delivery| !self.circuit.has_tried(delivery));
+        }
+        self.lanes.take(max)
+    }
+
+    /// Whether everything in hand has tried the target in vain, so that only a message from beyond can tell whether
+    /// it is the target that fails or these.
+    pub(super) fn wants_another_to_try(&self) -> bool {
+        self.circuit.awaits_a_try() && !self.lanes.has(|delivery| !self.circuit.has_tried(delivery))
     }
 
     /// Hears how an effect ended, and tells of a pause that begins or ends with it.

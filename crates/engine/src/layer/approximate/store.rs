@@ -91,7 +91,9 @@ impl<S: Store> Store for Approximate<S> {
     }
 
     async fn stats(&self) -> Result<Stats> {
-        let parked = self.kept.stats().await?.parked;
+        let Stats {
+            parked, entities, ..
+        } = self.kept.stats().await?;
         let (state, now) = self.locked();
         let records = StateKind::ALL.map(|kind| match kind {
             StateKind::Completed => state.finished.len(),
@@ -103,6 +105,7 @@ impl<S: Store> Store for Approximate<S> {
         });
         Ok(Stats {
             records,
+            entities,
             parked,
             disk_bytes: None,
         })

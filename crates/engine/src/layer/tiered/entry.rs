@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use semel_core::{
-    Admission, ClaimId, ClaimRequest, FencingToken, Fingerprint, Outcome, Record, State, Timestamp,
-    Window, decide,
+    Admission, ClaimId, ClaimRequest, FencingToken, Fingerprint, Members, Outcome, Record, State,
+    Timestamp, Window, decide,
 };
 
 /// A point in time on both clocks of this process.
@@ -23,6 +23,7 @@ pub(super) struct Entry {
     at: Timestamp,
     window: Window,
     fingerprint: Option<Fingerprint>,
+    members: Option<Members>,
     transport: Option<Bytes>,
     claim_id: ClaimId,
     /// `None` where it was not wanted, is too long, or was not read.
@@ -50,6 +51,7 @@ impl Entry {
             at,
             window,
             fingerprint: record.fingerprint,
+            members: record.members.clone(),
             transport: record.transport.clone(),
             claim_id,
             outcome: record.outcome.clone(),
@@ -89,7 +91,8 @@ impl Entry {
             Some(Outcome::Kept { bytes, .. }) => bytes.len(),
             Some(Outcome::TooLarge { .. }) | None => 0,
         };
-        transport + outcome
+        let members = self.members.as_ref().map_or(0, |it| it.as_bytes().len());
+        transport + outcome + members
     }
 
     /// The answer to `request` at `now`, as long as the entry is fresh, inside its window, and knows
@@ -145,6 +148,7 @@ impl Entry {
                 window: self.window,
             },
             fingerprint: self.fingerprint,
+            members: self.members.clone(),
             transport: self.transport.clone(),
             claim_id: self.claim_id,
             token: FencingToken::new(0),

@@ -15,7 +15,8 @@ use crate::place::Addresses;
 
 /// A call: what is asked, and where the answer goes.
 pub(crate) enum Job {
-    Claim(Vec<ClaimRequest>, Addresses, Reply<Vec<Admission>>),
+    /// And whether it is another process that claims.
+    Claim(Vec<ClaimRequest>, Addresses, bool, Reply<Vec<Admission>>),
     Settle(Vec<Settlement>, Addresses, Reply<Vec<Settled>>),
     SettleWith(Vec<Settlement>, Addresses, Mark, Reply<Together>),
     AdmitWith(Vec<ClaimRequest>, Addresses, Write, Reply<Admitted>),
@@ -51,7 +52,7 @@ impl Job {
             let _ = reply.send(Err(error.clone()));
         }
         match self {
-            Self::Claim(_, _, reply) => with(reply, error),
+            Self::Claim(_, _, _, reply) => with(reply, error),
             Self::AdmitWith(_, _, _, reply) => with(reply, error),
             Self::Settle(_, _, reply) => with(reply, error),
             Self::SettleWith(_, _, _, reply) => with(reply, error),

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use semel_core::attempt::{past_from_bytes, past_to_bytes};
 use semel_core::{
-    ClaimId, FencingToken, Fingerprint, Key, Outcome, Record, Recovery, State, StateKind,
+    ClaimId, FencingToken, Fingerprint, Key, Members, Outcome, Record, Recovery, State, StateKind,
     VersionGate, Window,
 };
 
@@ -73,6 +73,9 @@ pub(crate) fn put_record_body<'r>(
     }
     if let Some(fingerprint) = record.fingerprint {
         buffer.extend_from_slice(&fingerprint.to_bytes());
+    }
+    if let Some(members) = &record.members {
+        buffer.put_bytes(members.as_bytes());
     }
     if let Some(transport) = &record.transport {
         buffer.put_bytes(transport);
@@ -177,6 +180,10 @@ impl<'a> RecordBody<'a> {
             take.array().map(Fingerprint::from_bytes)
         })
         .ok()?;
+        let members = take_if(u16::from(more & MEMBERS), || {
+            Members::from_bytes(take.bytes()?)
+        })
+        .ok()?;
         let transport = take_if(flags & TRANSPORT, || {
             take.bytes().map(Bytes::copy_from_slice)
         })
@@ -211,6 +218,7 @@ impl<'a> RecordBody<'a> {
             past: past.unwrap_or_default(),
             state,
             fingerprint,
+            members,
             transport,
             claim_id,
             token,
@@ -246,7 +254,7 @@ fn take_more(take: &mut Take<'_>, flags: u16) -> Option<u8> {
         return Some(0);
     }
     take.byte()
-        .filter(|more| more & !(PAST | FOREIGN_LEASE) == 0)
+        .filter(|more| more & !(PAST | FOREIGN_LEASE | MEMBERS) == 0)
 }
 
 fn take_state(take: &mut Take<'_>, flags: u16) -> Option<State> {
@@ -349,6 +357,7 @@ fn more_of(record: &Record, has_foreign_lease: bool) -> u8 {
         } else {
             0
         })
+        | (if record.members.is_some() { MEMBERS } else { 0 })
 }
 
 const STATE: u16 = 7;
@@ -366,6 +375,7 @@ const MORE: u16 = 1 << 15;
 /// Further flags.
 const PAST: u8 = 1;
 const FOREIGN_LEASE: u8 = 1 << 1;
+const MEMBERS: u8 = 1 << 2;
 
 #[cfg(test)]
 mod tests;

@@ -5,14 +5,14 @@
 //! next), so those are found without reading the rest, and everything else can be told at once.
 //! What is unresolved may be followed by a later version at any time: it comes last.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 
 use bytes::Bytes;
 use semel_core::port::store::{ListQuery, Listed};
 use semel_core::{Key, Operation, Record, Result, Scope, StateKind, Timestamp};
 
 use super::snapshot::{Segment, Snapshot};
-use crate::entry::{self, Header, Kind, RecordBody, put_identity};
+use crate::entry::{self, EntityBody, Header, Kind, RecordBody, put_identity};
 use crate::log::{Frame, Location};
 use crate::place::{Place, Placing};
 
@@ -36,6 +36,8 @@ struct Met {
     ready: VecDeque<Listed>,
     /// The scope that was met last: most records have the same.
     scope: Option<Scope>,
+    /// Entities, where they are counted.
+    entities: Option<BTreeSet<(Scope, Key)>>,
 }
 
 impl Walk {
@@ -46,6 +48,7 @@ impl Walk {
             pending: BTreeMap::new(),
             ready: VecDeque::new(),
             scope: None,
+            entities: None,
         };
         Ok(Self {
             snapshot,
@@ -53,6 +56,18 @@ impl Walk {
             at: (0, 0),
             is_drained: false,
         })
+    }
+
+    /// The same, counting entities on the way.
+    pub(super) fn with_entities(mut self) -> Self {
+        self.met.entities = Some(BTreeSet::new());
+        self
+    }
+
+    /// How many entities were met so far.
+    pub(super) fn entities(&self) -> u64 {
+        let entities = self.met.entities.as_ref();
+        entities.map_or(0, |entities| entities.len() as u64)
     }
 
     /// The next record.
@@ -116,9 +131,14 @@ impl Met {
                     let listed = Listed { operation, record };
                     self.meet(listed, placing.place(body.identity), location, now);
                 }
+                Kind::Entity => {
+                    if let Some(entities) = &mut self.entities {
+                        let body = EntityBody::decode(meta()?).ok_or_else(damaged)?;
+                        entities.insert((body.scope, body.entity));
+                    }
+                }
                 Kind::Padding
                 | Kind::Segment
-                | Kind::Entity
                 | Kind::Mark
                 | Kind::Parked
                 | Kind::Dropped

@@ -3,9 +3,9 @@
 use semel_core::decide::{self, Directed, Directive, Order, Verdict};
 use semel_core::port::checkpoint::Together;
 use semel_core::{
-    Admission, Audited, Change, ClaimRequest, Decision, EntityRecord, Key, Mark, Note, Operation,
-    Outcome, Record, Renewal, Renewed, Result, Scope, Settled, Settlement, State, Step, Timestamp,
-    audit,
+    Admission, Audited, Change, ClaimId, ClaimRequest, Decision, EntityRecord, Key, Mark, Note,
+    Operation, Outcome, Record, Renewal, Renewed, Result, Scope, Settled, Settlement, State, Step,
+    Timestamp, audit,
 };
 
 use super::{Before, Gated, Kept, Ledger, Versioned, shared_place};
@@ -15,13 +15,15 @@ use crate::limits::{MAX_TAIL, check_key, check_len, check_note, check_outcome, c
 use crate::place::{Address, Addresses};
 
 impl Ledger {
+    /// Decides a claim; `is_lent`: it is another process's.
     pub(crate) fn claim(
         &mut self,
         request: &ClaimRequest,
         address: Address<'_>,
         now: Timestamp,
+        is_lent: bool,
     ) -> Admission {
-        self.try_claim(request, address, now)
+        self.try_claim(request, address, now, is_lent)
             .unwrap_or_else(Admission::Failed)
     }
 
@@ -108,6 +110,7 @@ impl Ledger {
         request: &ClaimRequest,
         address: Address<'_>,
         now: Timestamp,
+        is_lent: bool,
     ) -> Result<Admission> {
         let operation = &request.operation;
         check_key(&operation.key, "key")?;
@@ -130,14 +133,17 @@ impl Ledger {
         if let Admission::Granted(claim) = &answer {
             self.token = self.token.max(claim.token.get());
         }
-        // A claim that vanishes without a start leaves no doubt: it stays in memory.
+        // A claim that vanishes without a start leaves no doubt: it stays in memory, unless whoever has it may outlive
+        // this process.
         let is_durable = match &change {
-            Change::Put(record) => !matches!(record.state, State::Claimed { .. }),
+            Change::Put(record) => is_lent || !matches!(record.state, State::Claimed { .. }),
             Change::Keep | Change::Remove => true,
         };
-        self.apply(address, operation, &before, change, is_durable);
+        let lent = is_lent.then_some(request.claim_id);
+        let manner = (is_durable, lent);
+        self.apply_lent(address, operation, &before, change, manner);
         if let (Some(gate), Some(record)) = (&request.gate, entity) {
-            self.apply_entity(&operation.scope, &gate.entity, record, is_durable);
+            self.apply_entity_lent(&operation.scope, &gate.entity, record, manner);
         }
         self.give_back(before);
         Ok(answer)
@@ -214,9 +220,12 @@ impl Ledger {
             change,
             entity,
         } = decide::renew(record, entity.as_ref(), renewal, now);
-        self.apply(address, operation, &before, change, false);
+        // One that a reopening does not end must not be shorter then than whoever has it was told.
+        let known = self.kept.get(address.place);
+        let is_durable = known.is_some_and(|kept| kept.has_foreign_lease);
+        self.apply(address, operation, &before, change, is_durable);
         if let (Some(gate), Some(record)) = (gate, entity) {
-            self.apply_entity(&operation.scope, &gate.entity, record, false);
+            self.apply_entity(&operation.scope, &gate.entity, record, is_durable);
         }
         Ok(answer)
     }
@@ -299,10 +308,24 @@ impl Ledger {
         record: EntityRecord,
         is_durable: bool,
     ) {
+        self.apply_entity_lent(scope, entity, record, (is_durable, None));
+    }
+
+    fn apply_entity_lent(
+        &mut self,
+        scope: &Scope,
+        entity: &Key,
+        record: EntityRecord,
+        (is_durable, lent): (bool, Option<ClaimId>),
+    ) {
         let key = (scope.clone(), entity.detached());
         let known = self.entities.get(&key);
-        let has_foreign_lease = known.is_some_and(|known| {
-            known.value.has_foreign_lease && known.value.record.holder == record.holder
+        let of = |record: &EntityRecord| record.holder.map(|(claim_id, _)| claim_id);
+        let has_foreign_lease = of(&record).is_some_and(|holder| {
+            let is_known = |known: &Versioned<Gated>| {
+                known.value.has_foreign_lease && of(&known.value.record) == Some(holder)
+            };
+            lent == Some(holder) || known.is_some_and(is_known)
         });
         let stored = if is_durable {
             Some(self.append(Kind::Entity, |buffer| {

@@ -72,9 +72,12 @@ impl Ledger {
         Ok(page)
     }
 
-    /// Counts records by state. Segments in which some records are forgotten are read through.
+    /// Counts entities, and records by state. Segments in which some records are forgotten are read through.
     pub(crate) fn stats(&self, now: Timestamp) -> Result<Stats> {
-        let mut stats = Stats::default();
+        let mut stats = Stats {
+            entities: self.entities.len() as u64,
+            ..Stats::default()
+        };
         for kept in self.kept.values() {
             if !kept.record.is_forgotten(now) {
                 count(&mut stats, kept.record.state.kind(), 1);

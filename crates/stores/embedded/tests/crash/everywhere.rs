@@ -134,19 +134,26 @@ async fn survive(disk: &Disk, run: &Run) -> Result<(), String> {
         .map_or(Ok(()), |why| Err(format!("after going on: {why}")))
 }
 
-/// Lets every operation fail once, with every error.
-pub(crate) fn fail_everywhere(planted: Planted) -> (usize, usize, Vec<String>) {
+/// Lets every `step`-th operation fail once, with every error, until `most` cases are broken.
+pub(crate) fn fail_everywhere(
+    planted: Planted,
+    step: usize,
+    most: usize,
+) -> (usize, usize, Vec<String>) {
     let runtime = runtime();
     let whole = Disk::new(Plan::Nothing, planted);
     drop(runtime.block_on(live(&whole)));
     let (mut points, mut undone, mut broken) = (0, 0, Vec::new());
-    for point in 0..whole.operations() {
+    for point in (0..whole.operations()).step_by(step) {
         for kind in [ErrorKind::Other, ErrorKind::StorageFull] {
             points += 1;
             let disk = Disk::new(Plan::Fail(point, kind), planted);
             match runtime.block_on(live_with_failure(&disk)) {
                 Ok(retried) => undone += usize::from(retried),
                 Err(why) => broken.push(format!("{kind:?} at operation {point}: {why}\n")),
+            }
+            if broken.len() >= most {
+                return (points, undone, broken);
             }
         }
     }

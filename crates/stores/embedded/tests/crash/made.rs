@@ -94,6 +94,7 @@ pub(crate) fn moved_records(round: u64, at: Timestamp) -> Vec<Item> {
         let record = Record {
             state,
             fingerprint: None,
+            members: None,
             transport: None,
             claim_id: claim_id(&key),
             token: FencingToken::new(3),

@@ -1,5 +1,6 @@
 //! A life of a store, cut off after every single file operation, in every way that a file system
-//! may forget what was not synced; and with every single operation failing.
+//! may forget what was not synced; and with every single operation failing. T9 of the proof plays all of it with every
+//! merge; here, where it takes many times as long, every third operation.
 
 #![expect(clippy::print_stdout, reason = "a test says how much it tried")]
 
@@ -16,10 +17,10 @@ use planted::{Carried, Planted};
 
 #[test]
 fn nothing_acknowledged_is_lost_wherever_the_power_goes() {
-    let (points, cases, broken) = crash_everywhere(Planted::Nothing, 1, usize::MAX);
+    let (points, cases, broken) = crash_everywhere(Planted::Nothing, STEP, usize::MAX);
     println!("{points} crash points, {cases} reopenings");
-    assert!(points > 300, "{points} crash points are too few");
-    assert!(cases > 3_000, "{cases} cases are too few");
+    assert!(points > 100, "{points} crash points are too few");
+    assert!(cases > 1_000, "{cases} cases are too few");
     assert!(
         broken.is_empty(),
         "{} broken:\n{}",
@@ -65,10 +66,10 @@ fn tokens_that_an_import_did_not_raise_are_detected() {
 
 #[test]
 fn every_operation_may_fail_once() {
-    let (points, undone, broken) = fail_everywhere(Planted::Nothing);
+    let (points, undone, broken) = fail_everywhere(Planted::Nothing, STEP, usize::MAX);
     println!("{points} failures, {undone} of them taken back and retried in place");
-    assert!(points > 600, "{points} failures are too few");
-    assert!(undone > 50, "{undone} retried in place are too few");
+    assert!(points > 200, "{points} failures are too few");
+    assert!(undone > 16, "{undone} retried in place are too few");
     assert!(
         broken.is_empty(),
         "{} broken:\n{}",
@@ -79,13 +80,13 @@ fn every_operation_may_fail_once() {
 
 #[test]
 fn trusting_the_page_cache_after_a_failed_sync_is_detected() {
-    let (_, _, broken) = fail_everywhere(Planted::NoRenewal);
+    let (_, _, broken) = fail_everywhere(Planted::NoRenewal, 1, 1);
     assert!(!broken.is_empty(), "the test would not notice");
 }
 
 #[test]
 fn an_admitted_batch_that_is_kept_without_its_output_is_detected() {
-    let (_, _, broken) = fail_everywhere(Planted::KeptThoughFailed);
+    let (_, _, broken) = fail_everywhere(Planted::KeptThoughFailed, 1, 1);
     println!(
         "detected {} times: {}",
         broken.len(),
@@ -95,10 +96,12 @@ fn an_admitted_batch_that_is_kept_without_its_output_is_detected() {
 }
 
 fn assert_detected(planted: Planted) {
-    let (points, cases, broken) = crash_everywhere(planted, 3, 1);
+    let (points, cases, broken) = crash_everywhere(planted, STEP, 1);
     println!(
         "{planted:?}: detected after {points} crash points, {cases} reopenings: {}",
         broken.join("")
     );
     assert!(!broken.is_empty(), "the test would not notice");
 }
+
+const STEP: usize = 3;

@@ -35,7 +35,7 @@ fn what_version_1_wrote_is_read() {
     // From here on it is one of the newest version.
     write_more(dir.path());
     let version = fs::read(dir.path().join("superblock")).expect("the superblock");
-    assert_eq!(version[8..12], [2, 0, 0, 0]);
+    assert_eq!(version[8..12], [3, 0, 0, 0]);
     let read = read_everything(dir.path()).expect("it opens again");
     assert_eq!(
         (read.records.len(), read.audit.map(|it| it.len())),
@@ -44,14 +44,30 @@ fn what_version_1_wrote_is_read() {
 }
 
 #[test]
-fn what_version_2_wrote_is_read() {
+fn what_version_3_wrote_is_read() {
     if std::env::var_os("SEMEL_WRITE_GOLDEN").is_some() {
         let dir = folder();
         write_everything(dir.path());
         write_more(dir.path());
-        fs::create_dir_all(golden("v2")).expect("the folder for golden files");
-        copy(dir.path(), &golden("v2"));
+        write_members(dir.path());
+        fs::create_dir_all(golden("v3")).expect("the folder for golden files");
+        copy(dir.path(), &golden("v3"));
     }
+    let dir = folder();
+    copy(&golden("v3"), dir.path());
+    let read = read_everything(dir.path()).expect("the golden store opens");
+    let fresh = folder();
+    write_everything(fresh.path());
+    write_more(fresh.path());
+    write_members(fresh.path());
+    let fresh = read_everything(fresh.path()).expect("a fresh store opens");
+    assert_eq!(read, fresh);
+    let with_members = read.records["with members"].as_ref().expect("a record");
+    assert_eq!(with_members.members, members());
+}
+
+#[test]
+fn what_version_2_wrote_is_read() {
     let dir = folder();
     copy(&golden("v2"), dir.path());
     let read = read_everything(dir.path()).expect("the golden store opens");

@@ -13,8 +13,8 @@ use semel_core::port::store::{ListQuery, Listed};
 use semel_core::port::transfer::{Item, TransferStore};
 use semel_core::{
     AttemptLimits, Audited, Certainty, ClaimId, ClaimRequest, Code, EntityRecord, FencingToken,
-    Fingerprint, Key, Mark, Note, Operation, Outcome, Parked, Record, Recovery, Result, Scope,
-    Settlement, Start, State, Step, Store, Timestamp, VersionGate, Window,
+    Fingerprint, Key, Mark, Members, Note, Operation, Outcome, Parked, Record, Recovery, Result,
+    Scope, Settlement, Start, State, Step, Store, Timestamp, VersionGate, Window,
 };
 use semel_store_embedded::{EmbeddedStore, Options};
 
@@ -71,6 +71,7 @@ pub(crate) fn write_everything(dir: &Path) {
             scheme: 7,
             digest: [3; 16],
         }),
+        members: None,
         transport: Some(Bytes::from_static(b"topic/1/42")),
         gate: Some(VersionGate {
             entity: Key::from(5),
@@ -180,6 +181,7 @@ pub(crate) fn write_more(dir: &Path) {
         let record = Record {
             state,
             fingerprint: None,
+            members: None,
             transport: None,
             claim_id,
             token: FencingToken::new(0),
@@ -237,6 +239,30 @@ pub(crate) fn write_more(dir: &Path) {
     let _ = block_on(store.operate(&[hold])).expect("an order");
 }
 
+/// What came with version 3.
+pub(crate) fn write_members(dir: &Path) {
+    let store = open(dir).expect("it opens");
+    let request = ClaimRequest {
+        fingerprint: Some(Fingerprint {
+            scheme: 7,
+            digest: [3; 16],
+        }),
+        members: members(),
+        ..request("with members")
+    };
+    let _ = block_on(store.claim(&[request])).expect("a claim");
+    let step = Step::Complete {
+        outcome: Outcome::empty(),
+        window: Window::new(Duration::from_secs(3_600)),
+    };
+    let settlement = settlement("with members", step);
+    let _ = block_on(store.settle(&[settlement])).expect("a settlement");
+}
+
+pub(crate) fn members() -> Option<Members> {
+    Members::from_bytes(&[1, 2, 3, 4, 5])
+}
+
 fn dead() -> State {
     State::Dead {
         at: Timestamp::from_millis(1_900_000_000_000),
@@ -264,6 +290,7 @@ pub(crate) fn read_everything(dir: &Path) -> Result<Everything> {
         "moved, claimed",
         "moved, dead",
         "moved, in doubt",
+        "with members",
     ];
     let mut records = BTreeMap::new();
     for key in keys {

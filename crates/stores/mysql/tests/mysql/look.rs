@@ -2,7 +2,7 @@
 
 use mysql_async::prelude::Queryable;
 use semel_core::port::store::Durability;
-use semel_core::{Code, Store};
+use semel_core::{Admission, ClaimRequest, Code, Fingerprint, Members, Store};
 use semel_store_mysql::{FORMAT, MysqlStore, Options, look, migrate};
 
 use crate::database::Database;
@@ -66,6 +66,55 @@ async fn statements_are_tried_on_a_database_that_is_no_store_yet() {
         .await
         .expect("a count");
     assert_eq!(rows, Some(0), "nothing is run");
+}
+
+/// What the code of format 1 has made: the same but for the column. A migration may break off behind its column.
+#[tokio::test]
+async fn tables_of_format_1_are_brought_forward_by_the_verb_alone() {
+    let lab = Lab::new().await;
+    let with = |key: &str, claim_id, digest| ClaimRequest {
+        fingerprint: Some(Fingerprint {
+            scheme: 1,
+            digest: [digest; 16],
+        }),
+        members: Members::from_bytes(&[1, 2, 3, 4, 5]),
+        ..request(key, claim_id)
+    };
+    let _ = grant(&lab.store().await, &with("old", 1, 1)).await;
+    lab.database
+        .run("ALTER TABLE semel_records DROP COLUMN members")
+        .await;
+    let back = "UPDATE semel_meta SET number = 1 WHERE name = 'format'";
+    lab.database.run(back).await;
+    let url = lab.database.url();
+    let refused = MysqlStore::connect(&url, Options::default()).await;
+    let refused = refused.expect_err("an older store").to_string();
+    assert!(
+        refused.contains("format 1") && refused.contains("store migrate"),
+        "{refused}"
+    );
+    let looked = look(&url, Options::default(), &[]).await.expect("a look");
+    assert_eq!(looked.format, Some(1));
+    let migrated = migrate(&url, Options::default()).await.expect("a store");
+    assert_eq!(migrated, 2);
+    lab.database.run(back).await;
+    let migrated = migrate(&url, Options::default()).await.expect("a store");
+    assert_eq!(migrated, 2, "gone on with");
+    let store = lab.store().await;
+    let looked = look(&url, Options::default(), &[]).await.expect("a look");
+    assert_eq!(looked.format, Some(2));
+    let old = crate::lab::record(&store, "old").await.expect("a record");
+    assert_eq!((old.members, old.attempts), (None, 1));
+    let _ = grant(&store, &with("new", 1, 1)).await;
+    let answers = store.claim(&[with("new", 2, 2), with("old", 2, 2)]).await;
+    let kept = Members::from_bytes(&[1, 2, 3, 4, 5]);
+    assert!(matches!(
+        &answers.expect("answers")[..],
+        [
+            Admission::Conflict { first, .. },
+            Admission::Conflict { first: None, .. }
+        ] if *first == kept
+    ));
 }
 
 #[tokio::test]

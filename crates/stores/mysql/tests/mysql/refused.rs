@@ -193,13 +193,13 @@ async fn a_newer_store_is_left_alone() {
     let lab = Lab::new().await;
     drop(lab.store().await);
     lab.database
-        .run("UPDATE semel_meta SET number = 2 WHERE name = 'format'")
+        .run("UPDATE semel_meta SET number = 3 WHERE name = 'format'")
         .await;
     lab.database
         .run("ALTER TABLE semel_records ADD COLUMN novelty INT, DROP COLUMN past")
         .await;
     let error = refused(&lab.database.url()).await;
-    says(&error, Code::StoreNewer, "format 2");
+    says(&error, Code::StoreNewer, "format 3");
     let error = semel_store_mysql::migrate(&lab.database.url(), Options::default()).await;
     assert_eq!(error.expect_err("newer").code(), Code::StoreNewer);
 }

@@ -35,6 +35,7 @@ impl Rounds<'_, Admission> {
             &asked.claims,
             &asked.fingerprints,
             &asked.transports,
+            &asked.members,
             &asked.young_until,
             &asked.leases,
             &asked.recoveries,

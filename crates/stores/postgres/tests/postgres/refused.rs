@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use semel_conformance::certificates::Authority;
 use semel_conformance::proxy::Proxy;
-use semel_core::{Advice, Certainty, Code, Error, ErrorKind, Store};
+use semel_core::{
+    Admission, Advice, Certainty, ClaimRequest, Code, Error, ErrorKind, Fingerprint, Members, Store,
+};
 use semel_store_postgres::{Options, PostgresStore, look, migrate};
 
 use crate::lab::{Lab, at, chain, claim, completion, connect, count, proxy, request, settle, take};
@@ -209,6 +211,61 @@ async fn a_user_without_rights_is_told_which() {
         .expect("no role");
 }
 
+/// What the code of format 1 has made: the same but for the column.
+#[tokio::test]
+async fn tables_of_format_1_are_brought_forward_by_the_verb_alone() {
+    let lab = Lab::new();
+    let url = with_secret(&lab.site.url());
+    let with = |key: &str, claim_id, digest| ClaimRequest {
+        fingerprint: Some(Fingerprint {
+            scheme: 1,
+            digest: [digest; 16],
+        }),
+        members: Members::from_bytes(&[1, 2, 3, 4, 5]),
+        ..request(key, claim_id)
+    };
+    let store = lab.store().await;
+    take(&store, &with("old", 1, 1)).await;
+    let user = lab.client().await;
+    user.batch_execute(
+        "ALTER TABLE records DROP COLUMN members; UPDATE meta SET value = 1 WHERE name = 'format'",
+    )
+    .await
+    .expect("format 1");
+    drop(store);
+    let error = PostgresStore::connect(&url, Options::default()).await;
+    to_be_retried(
+        &error.expect_err("an older store"),
+        Code::StoreUnavailable,
+        &["format 1", &lab.schema(), "store migrate"],
+    );
+    let looked = look(&url, Options::default(), &[]).await.expect("a look");
+    assert_eq!(looked.format, Some(1));
+    let (one, other) = tokio::join!(
+        migrate(&url, Options::default()),
+        migrate(&url, Options::default())
+    );
+    assert_eq!(
+        (one.expect("brought forward"), other.expect("as well")),
+        (2, 2)
+    );
+    let store = lab.store().await;
+    let looked = look(&url, Options::default(), &[]).await.expect("a look");
+    assert_eq!(looked.format, Some(2));
+    let old = crate::lab::record(&store, "old").await.expect("a record");
+    assert_eq!((old.members, old.attempts), (None, 1));
+    take(&store, &with("new", 1, 1)).await;
+    let answers = store.claim(&[with("new", 2, 2), with("old", 2, 2)]).await;
+    let kept = Members::from_bytes(&[1, 2, 3, 4, 5]);
+    assert!(matches!(
+        &answers.expect("answers")[..],
+        [
+            Admission::Conflict { first, .. },
+            Admission::Conflict { first: None, .. }
+        ] if *first == kept
+    ));
+}
+
 #[tokio::test]
 async fn tables_that_are_missing_newer_or_not_ours_are_told_apart() {
     let lab = Lab::new();
@@ -242,14 +299,14 @@ async fn tables_that_are_missing_newer_or_not_ours_are_told_apart() {
     let error = store.claim(&[request("b", 1)]).await.expect_err("no table");
     to_be_fixed(&error, &["missing", "records"]);
 
-    user.batch_execute("UPDATE meta SET value = 2")
+    user.batch_execute("UPDATE meta SET value = 3")
         .await
         .expect("a format");
     for error in [
         refused(&url).await,
         migrate(&url, Options::default()).await.expect_err("newer"),
     ] {
-        to_be_retried(&error, Code::StoreNewer, &["format 2", "newer version"]);
+        to_be_retried(&error, Code::StoreNewer, &["format 3", "newer version"]);
     }
     for (meta, made) in [
         ("nobody's format", "DELETE FROM meta"),

@@ -2,7 +2,7 @@
 
 use semel_core::attempt::past_from_bytes;
 use semel_core::{
-    ClaimId, Fingerprint, Key, Operation, Outcome, Record, Recovery, Result, Scope, State,
+    ClaimId, Fingerprint, Key, Members, Operation, Outcome, Record, Recovery, Result, Scope, State,
     StateKind, Timestamp, VersionGate, Window,
 };
 
@@ -34,9 +34,16 @@ fn parse(value: &[u8]) -> Option<Stored> {
     let absolute = |span: u64| Timestamp::from_millis(created_at.as_millis().wrapping_add(span));
     let claimed_at = absolute(kept.u64()?);
     let (is_started, started) = (kept.u8()? != 0, kept.u64()?);
-    let fingerprint = match kept.maybe()? {
-        None => None,
-        Some(bytes) => Some(Fingerprint::from_bytes(bytes.try_into().ok()?)),
+    let (fingerprint, members) = match kept.maybe()? {
+        None => (None, None),
+        Some(bytes) => {
+            let (fingerprint, members) = bytes.split_first_chunk()?;
+            let members = match members {
+                [] => None,
+                members => Some(Members::from_bytes(members)?),
+            };
+            (Some(Fingerprint::from_bytes(*fingerprint)), members)
+        }
     };
     let transport = kept.maybe()?.map(owned);
     let scope = Scope::new(kept.text()?, kept.text()?).ok()?;
@@ -61,6 +68,7 @@ fn parse(value: &[u8]) -> Option<Stored> {
         record: Record {
             state,
             fingerprint,
+            members,
             transport,
             claim_id,
             token: token(granted, number),

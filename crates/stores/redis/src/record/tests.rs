@@ -21,6 +21,7 @@ fn full(state: State, held: bool) -> Record {
             scheme: 7,
             digest: [0xfe; 16],
         }),
+        members: Members::from_bytes(&[1, 2, 3, 4, 5]),
         transport: Some(Bytes::from_static(b"\x00\xff event")),
         claim_id: ClaimId::from_u128(u128::MAX - 1),
         token: token(1_795_255_200_000_123, 1_023),
@@ -137,6 +138,7 @@ fn a_record_comes_back_as_it_was() {
 fn a_bare_record_comes_back_without_anything_made_up() {
     let record = Record {
         fingerprint: None,
+        members: None,
         transport: None,
         doubt: None,
         past: Vec::new(),

@@ -133,6 +133,7 @@ fn the_laws_hold_on_a_cluster() {
             "a_release_order_leaves_the_entity_of_another_alone",
             "a_released_claim_frees_its_entity",
             "an_entity_twice_in_a_batch_is_busy",
+            "entities_are_counted_once_each_and_for_good",
             "settlements_of_one_entity_in_a_batch_add_up",
         ])
         .collect();
@@ -161,7 +162,7 @@ pub(crate) fn run_all(cases: Vec<Case>, threads: usize) -> Vec<(&'static str, St
                 (Arc::clone(&cases), Arc::clone(&next), Arc::clone(&broken));
             thread::spawn(move || {
                 while let Some(case) = cases.get(next.fetch_add(1, Ordering::SeqCst)) {
-                    if let Err(panic) = catch_unwind(case.run) {
+                    if let Err(panic) = catch_unwind(|| case.run()) {
                         let words = panic.downcast_ref::<String>().cloned().unwrap_or_default();
                         broken.lock().expect("a list").push((case.name, words));
                     }

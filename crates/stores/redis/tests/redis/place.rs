@@ -1,7 +1,7 @@
 //! Where a store is: its prefix, its format, its neighbours.
 
 use semel_core::{Code, ErrorKind, Store};
-use semel_store_redis::{FORMAT, Options, RedisStore, migrate};
+use semel_store_redis::{FORMAT, Options, RedisStore, look, migrate};
 
 use crate::index::work;
 use crate::lab::{connect, connect_to, grant, refused, request};
@@ -32,7 +32,7 @@ async fn an_absent_store_is_not_made_by_whoever_only_looks_for_it() {
 async fn a_newer_store_is_refused() {
     let server = Server::durable();
     connect(&server).await;
-    server.ask(&["HSET", "semel:{0}:m", "format", "2"]);
+    server.ask(&["HSET", "semel:{0}:m", "format", "3"]);
     let error = refused(&server.url()).await;
     assert_eq!(error.code(), Code::StoreNewer, "{error:?}");
     assert_eq!(
@@ -42,6 +42,26 @@ async fn a_newer_store_is_refused() {
             .code(),
         Code::StoreNewer
     );
+}
+
+/// Whatever was written under format 1 means the same under format 2.
+#[tokio::test]
+async fn a_store_of_format_1_is_brought_forward_by_the_verb_alone() {
+    let server = Server::durable();
+    let store = connect(&server).await;
+    assert!(!grant(&store, &request("old", 1)).await.resumed);
+    server.ask(&["HSET", "semel:{0}:m", "format", "1"]);
+    let error = refused(&server.url()).await;
+    assert_eq!(error.code(), Code::StoreUnavailable, "{error:?}");
+    assert!(error.to_string().contains("store migrate"), "{error}");
+    let looked = look(&server.url(), Options::default(), &[]).await;
+    assert_eq!(looked.expect("a look").format, Some(1));
+    let migrated = migrate(&server.url(), Options::default()).await;
+    assert_eq!(migrated.expect("brought forward"), 2);
+    let store = connect(&server).await;
+    let old = store.get(&[request("old", 1).operation]).await;
+    let old = old.expect("an answer").remove(0).expect("a record");
+    assert_eq!((old.attempts, old.members), (1, None));
 }
 
 #[tokio::test]

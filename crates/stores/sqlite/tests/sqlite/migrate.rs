@@ -10,9 +10,9 @@ use semel_core::decide::{Directed, Directive, Order};
 use semel_core::port::checkpoint::CheckpointStore;
 use semel_core::port::store::ListQuery;
 use semel_core::{
-    Admission, AttemptEnd, ClaimId, ClaimRequest, Fingerprint, Key, Note, Operation, Outcome,
-    Record, Recovery, Scope, Settled, Settlement, State, StateKind, Step, Store, Timestamp,
-    VersionGate,
+    Admission, AttemptEnd, ClaimId, ClaimRequest, Fingerprint, Key, Members, Note, Operation,
+    Outcome, Record, Recovery, Scope, Settled, Settlement, State, StateKind, Step, Store,
+    Timestamp, VersionGate,
 };
 use semel_store_sqlite::Inbox;
 
@@ -147,6 +147,36 @@ async fn a_file_of_format_1_decides_as_before_and_tells_its_attempts_from_here_o
     assert_eq!(read(&store, "claimed").await, record);
 }
 
+#[tokio::test]
+async fn a_file_of_format_2_is_brought_forward_and_keeps_members_from_there_on() {
+    let lab = of_format_1();
+    let connection = lab.connection();
+    let to_2 = include_str!("../../schema/migrate_2.sql");
+    connection.execute_batch(to_2).expect("format 2");
+    assert_eq!(format(&connection), 2);
+    let store = lab.store();
+    assert_eq!(format(&connection), 3);
+    assert_eq!(read(&store, "completed").await.members, None);
+    let members = Members::from_bytes(&[1, 2, 3, 4, 5]);
+    let with = |claim_id, digest| ClaimRequest {
+        fingerprint: Some(Fingerprint {
+            scheme: 1,
+            digest: [digest; 16],
+        }),
+        members: members.clone(),
+        ..request("new", claim_id)
+    };
+    assert!(matches!(
+        claim(&store, &with(91, 1)).await,
+        Admission::Granted(_)
+    ));
+    assert!(matches!(
+        claim(&store, &with(92, 2)).await,
+        Admission::Conflict { first, .. } if first == members
+    ));
+    assert!(lab.is_sound());
+}
+
 #[test]
 fn a_migrated_file_has_the_tables_of_a_new_one() {
     let (old, new) = (of_format_1(), Lab::new());
@@ -171,7 +201,7 @@ fn opening_an_old_file_from_many_threads_at_once_migrates_it_once() {
             threads.spawn(|| drop(lab.store()));
         }
     });
-    assert_eq!(format(&lab.connection()), 2);
+    assert_eq!(format(&lab.connection()), 3);
     assert!(lab.is_sound());
 }
 
@@ -180,7 +210,7 @@ fn an_inbox_brings_the_file_forward_as_well() {
     let lab = of_format_1();
     let connection = lab.connection();
     Inbox::open(&connection, lab.clock.clone()).expect("an inbox");
-    assert_eq!(format(&connection), 2);
+    assert_eq!(format(&connection), 3);
 }
 
 #[test]

@@ -13,7 +13,7 @@ use super::parts::{
     Blob, Failure, Named, Remembered, blob, bytes, claim_id, instant, millis, state,
 };
 use super::{Items, Lines, split};
-use crate::transfer::value::Hex;
+use crate::transfer::value::{Hashes, Hex};
 
 /// The answer to a call of [`Store`](semel_core::Store).
 #[derive(Debug)]
@@ -57,6 +57,7 @@ impl Answer {
             },
             Self::Stats(stats) => Head::Stats {
                 records: stats.records,
+                entities: stats.entities,
                 parked: stats.parked,
                 disk_bytes: stats.disk_bytes,
             },
@@ -260,6 +261,7 @@ impl Reply<'_> {
     pub(in crate::control) fn stats(self) -> Result<Stats> {
         let Head::Stats {
             records,
+            entities,
             parked,
             disk_bytes,
         } = self.head
@@ -268,6 +270,7 @@ impl Reply<'_> {
         };
         Ok(Stats {
             records,
+            entities,
             parked,
             disk_bytes,
         })
@@ -334,6 +337,8 @@ enum Head {
     },
     Stats {
         records: [u64; 6],
+        #[serde(default)]
+        entities: u64,
         parked: u64,
         disk_bytes: Option<u64>,
     },
@@ -359,6 +364,8 @@ enum ClaimedLine {
     },
     Conflict {
         duplicate: usize,
+        #[serde(default)]
+        first: Option<Hashes>,
     },
     Stale {
         applied: u64,
@@ -416,8 +423,9 @@ impl ClaimedLine {
                 until: millis(*until),
                 now: millis(*now),
             },
-            Admission::Conflict { duplicate } => Self::Conflict {
+            Admission::Conflict { duplicate, first } => Self::Conflict {
                 duplicate: place(*duplicate),
+                first: first.clone().map(Hashes),
             },
             Admission::Stale { applied } => Self::Stale { applied: *applied },
             Admission::Parked {
@@ -460,8 +468,12 @@ impl ClaimedLine {
                 until: instant(until),
                 now: instant(now),
             },
-            Self::Conflict { duplicate: of } => Admission::Conflict {
+            Self::Conflict {
+                duplicate: of,
+                first,
+            } => Admission::Conflict {
                 duplicate: duplicate(of)?,
+                first: first.map(|members| members.0),
             },
             Self::Stale { applied } => Admission::Stale { applied },
             Self::Parked {

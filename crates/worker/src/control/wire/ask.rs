@@ -15,7 +15,7 @@ use super::parts::{
 };
 use super::{Lines, names, split};
 use crate::control::unlike;
-use crate::transfer::value::{Course, Hex, Print, Span};
+use crate::transfer::value::{Course, Hashes, Hex, Print, Span};
 
 /// A call of [`Store`](semel_core::Store).
 #[derive(Clone, Debug)]
@@ -143,6 +143,8 @@ struct ClaimLine {
     of: Named,
     claim: Hex<16>,
     fingerprint: Option<Print>,
+    #[serde(default)]
+    members: Option<Hashes>,
     transport: Option<Blob>,
     birth: Option<u64>,
     window: Kept,
@@ -160,6 +162,7 @@ impl ClaimLine {
             of: Named::of(&request.operation),
             claim: Hex(request.claim_id.to_bytes()),
             fingerprint: request.fingerprint.map(Print),
+            members: request.members.clone().map(Hashes),
             transport: request.transport.as_deref().map(blob),
             birth: request.birth.map(millis),
             window: Kept::of(request.window),
@@ -179,6 +182,7 @@ impl ClaimLine {
             operation: self.of.operation()?,
             claim_id: claim_id(self.claim),
             fingerprint: self.fingerprint.map(|print| print.0),
+            members: self.members.map(|members| members.0),
             transport: self.transport.map(bytes),
             birth: self.birth.map(instant),
             window: self.window.window(),

@@ -81,6 +81,7 @@ impl World {
             checkpoints: Some(AnyCheckpointStore::new(Arc::clone(&self.failing))),
             transactions: None,
             transfer: None,
+            lent: None,
         };
         let entropy = Arc::clone(&self.entropy);
         let run = Run {

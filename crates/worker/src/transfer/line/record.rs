@@ -11,7 +11,7 @@ use semel_core::{
 };
 use serde::{Deserialize, Serialize};
 
-use super::super::value::{Base64, Course, Hex, Print, Span, Text};
+use super::super::value::{Base64, Course, Hashes, Hex, Print, Span, Text};
 use super::{Fault, Scopes, bytes, either, key};
 
 /// A record with its operation and its outcome.
@@ -55,6 +55,8 @@ pub(in crate::transfer) struct RecordLine<'a> {
     first_started_at: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     fingerprint: Option<Print>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    members: Option<Hashes>,
     #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
     transport: Option<Text<'a>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -121,6 +123,7 @@ impl<'a> RecordLine<'a> {
             doubt: record.doubt.map(Course),
             first_started_at: record.first_started_at.map(Timestamp::as_millis),
             fingerprint: record.fingerprint.map(Print),
+            members: record.members.clone().map(Hashes),
             transport,
             transport_base64,
             error: record.last_error.as_deref().map(Text::of),
@@ -175,6 +178,7 @@ impl<'a> RecordLine<'a> {
         let record = Record {
             state: self.state()?,
             fingerprint: self.fingerprint.map(|print| print.0),
+            members: self.members.as_ref().map(|members| members.0.clone()),
             transport: bytes(self.transport.as_ref(), self.transport_base64.as_ref())?,
             claim_id: ClaimId::from_bytes(self.claim.0),
             token: FencingToken::new(self.token),

@@ -2,8 +2,8 @@
 
 use semel_core::decide;
 use semel_core::{
-    Admission, ClaimId, ClaimRequest, FencingToken, Outcome, Record, Start, State, StateKind,
-    Timestamp, Window,
+    Admission, ClaimId, ClaimRequest, FencingToken, Members, Outcome, Record, Start, State,
+    StateKind, Timestamp, Window,
 };
 use serde::Serialize;
 
@@ -211,10 +211,17 @@ fn unseen(record: Option<&Record>, now: Timestamp, beside: Beside) -> Option<Str
 fn exceptions(record: Option<&Record>, facts: &Facts<'_>) -> Vec<String> {
     let mut texts = Vec::new();
     match record.map(|record| record.fingerprint) {
-        Some(Some(fingerprint)) => texts.push(format!(
-            "One with other contents (another fingerprint than {fingerprint}) is quarantined as a \
-             conflict and acknowledged."
-        )),
+        Some(Some(fingerprint)) => {
+            let members = record.and_then(|record| record.members.as_ref());
+            let named = match members.and_then(Members::count) {
+                Some(_) => ", naming the members that differ,",
+                None => "",
+            };
+            texts.push(format!(
+                "One with other contents (another fingerprint than {fingerprint}) is quarantined as a \
+                 conflict{named} and acknowledged."
+            ));
+        }
         Some(None) => {
             texts.push("Its contents are not compared: the record has no fingerprint.".to_owned());
         }

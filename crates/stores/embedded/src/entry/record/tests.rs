@@ -15,6 +15,7 @@ fn fullest() -> Record {
             scheme: 3,
             digest: [9; 16],
         }),
+        members: Members::from_bytes(&[1, 2, 3, 4, 5]),
         transport: Some(Bytes::from_static(b"t-1")),
         claim_id: ClaimId::from_u128(5),
         token: FencingToken::new((7 << 40) + 3),
@@ -84,6 +85,7 @@ fn every_field_comes_back() {
         records.push(Record {
             state,
             fingerprint: None,
+            members: None,
             transport: None,
             doubt: None,
             first_started_at: None,
@@ -129,6 +131,7 @@ fn the_first_attempt_costs_no_more_than_before_there_were_past_ones() {
     let record = Record {
         claimed_at: fullest().created_at,
         past: Vec::new(),
+        members: None,
         ..fullest()
     };
     let mut meta = Vec::new();
@@ -148,8 +151,8 @@ fn the_first_attempt_costs_no_more_than_before_there_were_past_ones() {
 fn further_flags_that_nobody_knows_are_refused() {
     let mut meta = Vec::new();
     put_record(&mut meta, Identity(&[0, 0, 0]), &fullest(), false);
-    assert_eq!(meta[5], PAST);
-    meta[5] |= 4;
+    assert_eq!(meta[5], PAST | MEMBERS);
+    meta[5] |= 8;
     let body = RecordBody::new(&meta).expect("an identity");
     assert_eq!((body.record(None), body.state()), (None, None));
 }

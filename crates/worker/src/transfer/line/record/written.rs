@@ -8,7 +8,7 @@ use std::time::Duration;
 use memchr::memchr2;
 
 use super::{OutcomeLine, RecordLine};
-use crate::transfer::value::{Hex, Print, Span, Text, unhex};
+use crate::transfer::value::{Hashes, Hex, Print, Span, Text, unhex};
 
 /// The record, if all of it stands as it is written.
 pub(super) fn read(json: &str) -> Option<RecordLine<'_>> {
@@ -48,6 +48,7 @@ pub(super) fn read(json: &str) -> Option<RecordLine<'_>> {
         .unwrap_or_default();
     line.first_started_at = rest.member(",\"first_started_at\":", Rest::number)?;
     line.fingerprint = rest.member(",\"fingerprint\":", Rest::print)?;
+    line.members = rest.member(",\"members\":", Rest::hashes)?;
     line.transport = rest.member(",\"transport\":", Rest::text)?;
     line.error = rest.member(",\"error\":", Rest::text)?;
     line.entity = rest.member(",\"entity\":", Rest::text)?;
@@ -118,6 +119,10 @@ impl<'a> Rest<'a> {
         Print::read(&self.text()?.0)
     }
 
+    fn hashes(&mut self) -> Option<Hashes> {
+        Hashes::read(&self.text()?.0)
+    }
+
     fn outcome(&mut self) -> Option<OutcomeLine<'a>> {
         self.must("{\"text\":")?;
         let text = self.text()?;
@@ -133,7 +138,7 @@ impl<'a> Rest<'a> {
 mod tests {
     use super::*;
 
-    const WHOLE: &str = r#"{"tenant":"t","operation":"p","key":"k","state":"completed","lease_until":1,"not_before":2,"at":3,"window":4,"margin":5,"since":6,"claim":"000102030405060708090a0b0c0d0e0f","token":7,"claimed_at":8,"created_at":9,"attempts":10,"vanished":11,"possible_repeats":12,"first_started_at":13,"fingerprint":"00000001:000102030405060708090a0b0c0d0e0f","transport":"evt_1","error":"no luck","entity":"e","version":14,"held":true,"outcome":{"text":"ok"}}"#;
+    const WHOLE: &str = r#"{"tenant":"t","operation":"p","key":"k","state":"completed","lease_until":1,"not_before":2,"at":3,"window":4,"margin":5,"since":6,"claim":"000102030405060708090a0b0c0d0e0f","token":7,"claimed_at":8,"created_at":9,"attempts":10,"vanished":11,"possible_repeats":12,"first_started_at":13,"fingerprint":"00000001:000102030405060708090a0b0c0d0e0f","members":"01ff00","transport":"evt_1","error":"no luck","entity":"e","version":14,"held":true,"outcome":{"text":"ok"}}"#;
     const LEAST: &str = r#"{"operation":"p","key":"","state":"dead","claim":"000102030405060708090a0b0c0d0e0f","token":18446744073709551615,"claimed_at":0,"created_at":0,"attempts":0}"#;
 
     #[test]

@@ -8,7 +8,6 @@ use std::time::Duration;
 use semel_core::decide::{Directed, Directive};
 use semel_core::port::checkpoint::{CheckpointStore, Together, Write};
 use semel_core::port::store::{Capabilities, ListQuery, Listed, Page, Stats, Swept};
-use semel_core::port::transactional::{Application, Applied, Statements, TransactionalStore};
 use semel_core::port::transfer::{Item, TransferStore};
 use semel_core::{
     Admission, Audited, ClaimRequest, Mark, Note, Operation, Parked, ParkedId, Record, Renewal,
@@ -16,9 +15,7 @@ use semel_core::{
 };
 
 use crate::clock::TestClock;
-use crate::subject::{
-    CheckpointSubject, DurableSubject, Subject, TransactionalSubject, TransferSubject,
-};
+use crate::subject::{CheckpointSubject, Subject, TransferSubject};
 
 /// A layer that counts the calls and hands them on.
 #[derive(Debug)]
@@ -128,17 +125,6 @@ impl<T: TransferStore> TransferStore for Counted<T> {
     }
 }
 
-#[deny(clippy::missing_trait_methods)]
-impl<T: TransactionalStore> TransactionalStore for Counted<T> {
-    async fn prepare(&self, statements: &Statements) -> Result<()> {
-        self.inner().prepare(statements).await
-    }
-
-    async fn apply(&self, statements: &Statements, batch: &[Application]) -> Result<Vec<Applied>> {
-        self.inner().apply(statements, batch).await
-    }
-}
-
 /// `S`, seen through [`Counted`].
 #[derive(Debug)]
 pub struct Observed<S: Subject> {
@@ -175,14 +161,6 @@ impl<S: Subject> Subject for Observed<S> {
     }
 }
 
-impl<S: DurableSubject> DurableSubject for Observed<S> {
-    async fn reopen(self) -> Self {
-        let Self { inner, store } = self;
-        drop(store);
-        Self::of(inner.reopen().await)
-    }
-}
-
 impl<S: CheckpointSubject> CheckpointSubject for Observed<S> {
     type Checkpoint = Counted<Arc<S::Checkpoint>>;
 
@@ -196,21 +174,5 @@ impl<S: TransferSubject> TransferSubject for Observed<S> {
 
     fn transfer(&self) -> Arc<Self::Transfer> {
         Arc::new(Counted::new(self.inner.transfer()))
-    }
-}
-
-impl<S: TransactionalSubject> TransactionalSubject for Observed<S> {
-    type Transactional = Counted<Arc<S::Transactional>>;
-
-    fn transactional(&self) -> Arc<Self::Transactional> {
-        Arc::new(Counted::new(self.inner.transactional()))
-    }
-
-    fn make_table(&self) -> impl Future<Output = ()> + Send {
-        self.inner.make_table()
-    }
-
-    fn rows(&self) -> impl Future<Output = Vec<(String, i64)>> + Send {
-        self.inner.rows()
     }
 }

@@ -1,0 +1,216 @@
+//! `semel run` on the embedded store while two people resolve doubts beside it, who have the worker carry their
+//! orders out, beside the same run alone: as fast as it goes, and at a pace of 50,000 messages/s.
+
+use std::ffi::OsString;
+use std::fmt::Write as _;
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread::{scope, sleep};
+use std::time::Duration;
+
+use crate::figures::{Figures, Stopwatch};
+
+type Failure = Box<dyn std::error::Error>;
+
+/// Messages per second of either side, round by round.
+pub(crate) fn beside() -> crate::Outcome {
+    let semel = std::env::var_os("SEMEL_BIN")
+        .ok_or("SEMEL_BIN names no semel binary; cargo xtask bench sets it")?;
+    println!(
+        "`semel run`, standard input to a file, embedded store, beside two people who resolve a doubt every {} ms \
+         each through control.sock, {ROUNDS} rounds",
+        PAUSE.as_millis()
+    );
+    println!("| messages/s | alone | beside two people | ratio, round by round | orders, a run |");
+    println!("|---|---|---|---|---|");
+    for (name, pace) in [("as fast as it goes", None), ("50,000", Some(50_000))] {
+        let (mut alone, mut both, mut orders) = (Vec::new(), Vec::new(), Vec::new());
+        for _ in 0..ROUNDS {
+            alone.push(Site::new(&semel)?.run(pace, 0)?.0);
+            let (rate, carried_out) = Site::new(&semel)?.run(pace, PEOPLE)?;
+            both.push(rate);
+            orders.push(f64::from(u32::try_from(carried_out)?));
+        }
+        println!(
+            "| {name} | {} | {} | {} | {} |",
+            Figures::of(alone.clone()),
+            Figures::of(both.clone()),
+            Figures::ratios(&both, &alone),
+            Figures::of(orders)
+        );
+    }
+    Ok(())
+}
+
+/// A folder with a store that has doubts in it.
+struct Site {
+    semel: OsString,
+    folder: tempfile::TempDir,
+}
+
+impl Site {
+    fn new(semel: &OsString) -> Result<Self, Failure> {
+        let folder = tempfile::tempdir_in(".")?;
+        let site = Self {
+            semel: semel.clone(),
+            folder,
+        };
+        std::fs::write(site.path("doubts.toml"), DOUBTS)?;
+        std::fs::write(site.path("semel.toml"), LOAD)?;
+        let mut lines = String::new();
+        for number in 0..KEYS {
+            writeln!(lines, "{{\"id\":\"doubt-{number}\"}}")?;
+        }
+        std::fs::write(site.path("doubts"), lines)?;
+        let made = site.command(&["run", "doubts.toml"]).output()?;
+        if !made.status.success() || site.doubts()? != KEYS {
+            let said = String::from_utf8_lossy(&made.stderr).into_owned();
+            return Err(format!("the doubts are not made: {said}").into());
+        }
+        // Nobody pays for what another has left to be written.
+        Command::new("sync").status()?;
+        Ok(site)
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn command(&self, args: &[&str]) -> Command {
+        let mut command = Command::new(&self.semel);
+        command.args(args).current_dir(self.folder.path());
+        command
+    }
+
+    /// Messages per second, and how many orders were carried out meanwhile by so many people.
+    fn run(&self, pace: Option<usize>, people: usize) -> Result<(f64, usize), Failure> {
+        let mut worker = self
+            .command(&["run"])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(File::create(self.path("log"))?)
+            .spawn()?;
+        let is_over = AtomicBool::new(false);
+        let next = AtomicUsize::new(0);
+        let (taken, orders) = scope(|scope| -> Result<_, Failure> {
+            let mut at_work = Vec::new();
+            for _ in 0..people {
+                at_work.push(scope.spawn(|| self.resolve(&next, &is_over)));
+            }
+            let fed = feed(&mut worker, pace);
+            let ended = worker.wait();
+            is_over.store(true, Ordering::Relaxed);
+            let mut orders = 0;
+            for person in at_work {
+                let done = person.join().map_err(|_| "a person panicked")?;
+                orders += done?;
+            }
+            if !ended?.success() {
+                return Err(std::fs::read_to_string(self.path("log"))?.into());
+            }
+            Ok((fed?.elapsed(), orders))
+        })?;
+        if self.doubts()? != KEYS - orders {
+            return Err(format!("{orders} resolved, and {} are left", self.doubts()?).into());
+        }
+        let copied = count(&self.path("out"))?;
+        if copied != MESSAGES {
+            return Err(format!("{copied} of {MESSAGES} are in the file").into());
+        }
+        let messages = f64::from(u32::try_from(MESSAGES)?);
+        Ok((messages / taken.as_secs_f64(), orders))
+    }
+
+    /// Resolves doubt after doubt until the run is over, and counts them.
+    fn resolve(&self, next: &AtomicUsize, is_over: &AtomicBool) -> Result<usize, String> {
+        let mut count = 0;
+        while !is_over.load(Ordering::Relaxed) {
+            sleep(PAUSE);
+            if std::fs::metadata(self.path("data/control.sock")).is_err() {
+                // Before it has opened its store, and once it is about to end.
+                continue;
+            }
+            let key = format!("doubt-{}", next.fetch_add(1, Ordering::Relaxed));
+            let args = ["in-doubt", "resolve", &key, "--applied", "--yes"];
+            let ended = self.command(&args).output().map_err(|it| it.to_string())?;
+            if ended.status.success() {
+                count += 1;
+            } else if !is_over.load(Ordering::Relaxed) {
+                return Err(String::from_utf8_lossy(&ended.stderr).into_owned());
+            }
+        }
+        Ok(count)
+    }
+
+    /// How many doubts the store has.
+    fn doubts(&self) -> Result<usize, Failure> {
+        let args = ["in-doubt", "list", "--output", "json", "--limit", "100000"];
+        let listed = self.command(&args).output()?;
+        if !listed.status.success() {
+            return Err(String::from_utf8_lossy(&listed.stderr).into_owned().into());
+        }
+        let listed: serde_json::Value = serde_json::from_slice(&listed.stdout)?;
+        Ok(listed["items"].as_array().ok_or("no items")?.len())
+    }
+}
+
+/// Writes the messages, all at once or so many a second; the time runs from the first.
+fn feed(worker: &mut Child, pace: Option<usize>) -> Result<Stopwatch, Failure> {
+    let stdin = worker.stdin.take().ok_or("no standard input")?;
+    let mut stdin = BufWriter::with_capacity(1 << 16, stdin);
+    let since = Stopwatch::start();
+    let piece = pace.map_or(MESSAGES, |pace| pace / TICKS);
+    for first in (0..MESSAGES).step_by(piece) {
+        for number in first..(first + piece).min(MESSAGES) {
+            writeln!(
+                stdin,
+                r#"{{"id":"pay-{number}","amount":{},"note":"of a benchmark that has people beside it"}}"#,
+                number % 1_000
+            )?;
+        }
+        stdin.flush()?;
+        if pace.is_some() {
+            let due = TICK * u32::try_from(first / piece + 1)?;
+            sleep(due.saturating_sub(since.elapsed()));
+        }
+    }
+    Ok(since)
+}
+
+fn count(path: &Path) -> std::io::Result<usize> {
+    let text = std::fs::read(path)?;
+    Ok(text.split(|byte| *byte == b'\n').count() - 1)
+}
+
+const ROUNDS: usize = 5;
+const MESSAGES: usize = 500_000;
+const KEYS: usize = 300;
+const PEOPLE: usize = 2;
+/// What somebody who types takes between two orders, at the quickest.
+const PAUSE: Duration = Duration::from_millis(500);
+/// How many pieces a second has, at a pace.
+const TICKS: usize = 100;
+const TICK: Duration = Duration::from_millis(10);
+
+const DOUBTS: &str = r#"
+[store]
+url = "embedded:./data"
+
+[pipelines.pay]
+source = { kind = "file", path = "doubts" }
+key = "json:/id"
+pause_after = 0
+effect = { kind = "exec", timeout = "10s", command = ["sh", "-c", "kill -9 $$"] }
+"#;
+const LOAD: &str = r#"
+[store]
+url = "embedded:./data"
+
+[pipelines.pay]
+source = { kind = "stdin" }
+key = "json:/id"
+effect = { kind = "file", path = "out" }
+"#;
