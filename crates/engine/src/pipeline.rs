@@ -184,6 +184,7 @@ pub struct Rejected {
 /// What whoever reads the deliveries of a pipeline keeps between them.
 pub struct Scratch {
     start: Start,
+    keeps_members: bool,
     /// That of the pipeline, for what is read now.
     scope: Scope,
     tape: Tape,
@@ -194,9 +195,17 @@ impl Scratch {
     pub fn new(pipeline: &Pipeline, start: Start) -> Self {
         Self {
             start,
+            keeps_members: true,
             scope: pipeline.scope.clone(),
             tape: Tape::default(),
         }
+    }
+
+    /// The same where nobody keeps the members of requests, so that none are hashed.
+    #[must_use]
+    pub fn without_members(mut self) -> Self {
+        self.keeps_members = false;
+        self
     }
 
     /// What is read from now on is handed on together, to another thread.
@@ -319,7 +328,8 @@ impl Pipeline {
         };
         let operation = Operation::new(scratch.scope.clone(), key);
         let reading = self.fingerprint.read(view)?;
-        let members = reading.as_ref().and_then(|it| it.members(&operation));
+        let read = reading.as_ref().filter(|_| scratch.keeps_members);
+        let members = read.and_then(|it| it.members(&operation));
         let request = ClaimRequest {
             operation,
             claim_id,

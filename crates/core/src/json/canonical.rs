@@ -37,6 +37,9 @@ pub(crate) struct Span {
     pub(crate) value: Range<usize>,
 }
 
+/// More of the outermost members than anybody keeps: that there are too many is all that is said of more.
+const MOST_SPANS: usize = 64;
+
 struct Writer<'o, 'd> {
     out: &'o mut Vec<u8>,
     /// Takes the members of the outermost object.
@@ -119,7 +122,10 @@ impl<'d> Writer<'_, 'd> {
             self.out.push(b':');
             let start = self.out.len();
             self.value(value)?;
-            if let Some(spans) = &mut spans {
+            // One more than are kept says that they are too many.
+            if let Some(spans) = &mut spans
+                && spans.len() < MOST_SPANS
+            {
                 let value = start..self.out.len();
                 spans.push(Span { name, value });
             }

@@ -201,7 +201,7 @@ impl<S: Store + Clone> Desk<S> {
         // What is finished and waits for a store that is away is not in the way of what needs no store.
         let unsettled = self.away.unsettled.len().min(most);
         !self.ended
-            && (self.lanes.len() < most + unsettled || self.wants_another_to_try())
+            && self.lanes.len() < most + unsettled + self.room_to_try()
             && self.lanes.bytes() < MOST_HELD_BYTES
             && self.to_park.len() < most
     }

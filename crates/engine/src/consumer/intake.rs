@@ -141,9 +141,13 @@ pub(super) fn open(
     let (chunk_sender, chunks) = mpsc::channel(2);
     let (told, telling) = mpsc::channel(64);
     let mut task = JoinSet::new();
+    let mut scratch = Scratch::new(&pipeline, class.start());
+    if class == Class::Streamed {
+        scratch = scratch.without_members();
+    }
     let reader = Reader {
         source,
-        scratch: Scratch::new(&pipeline, class.start()),
+        scratch,
         class,
         pipeline,
         laning,

@@ -167,6 +167,11 @@ impl Circuit {
         self.tried.contains(&delivery)
     }
 
+    /// How many messages in hand have tried the target in vain.
+    pub(super) fn vain_tries(&self) -> usize {
+        self.tried.len()
+    }
+
     /// Whether it pauses for a failure that may be the messages' own, and nothing tries the target now.
     pub(super) fn awaits_a_try(&self) -> bool {
         self.paused

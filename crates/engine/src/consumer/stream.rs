@@ -237,7 +237,7 @@ fn unprotected<S: Store + Clone>(desk: &mut Desk<S>, taken: Taken, is_maybe: boo
     }
     if desk.is_away() && !desk.is_stopping() {
         let room = taken.room.saturating_sub(batch.messages.len());
-        for incoming in desk.lanes.take(room) {
+        for incoming in desk.take_ready(room) {
             if let Some((incoming, claim)) = desk.begin_unprotected(incoming) {
                 batch.messages.push((incoming, claim));
             }

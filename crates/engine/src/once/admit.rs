@@ -201,7 +201,7 @@ impl<S: Store + Clone> Run<S> {
                         let request = self.requests[index].clone();
                         match self.claim_alone(&request).await {
                             Ok(Admission::Granted(newer)) => {
-                                (claim, claimed_at) = (newer, asked_at)
+                                (claim, claimed_at) = (newer, asked_at);
                             }
                             Ok(Admission::Busy { until, now }) => {
                                 self.answer(index, Err(self.busy(index, until.since(now))));
@@ -266,6 +266,9 @@ impl<S: Store + Clone> Run<S> {
         let Class::Keyed { provider_window } = self.settings.class else {
             return None;
         };
+        if semel_core::planted("O12") {
+            return None;
+        }
         let lease = self.settings.lease;
         let then = claim.lease_until.minus(lease);
         let first = claim.first_started_at.unwrap_or(then);

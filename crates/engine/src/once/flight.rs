@@ -13,6 +13,8 @@ use super::settle::Report;
 pub(super) struct Round<S> {
     /// Not begun yet.
     pub(super) waiting: VecDeque<Held<S>>,
+    /// When the first of these must have begun.
+    late_at: Option<Duration>,
     pub(super) tasks: JoinSet<Vec<(usize, Verdict)>>,
     pub(super) running: BTreeMap<Id, Flight<S>>,
     /// When each task is out of time, in the order in which they began.
@@ -44,6 +46,7 @@ impl<S> Round<S> {
             .min()
             .unwrap_or(now);
         Self {
+            late_at: granted.iter().filter_map(|held| held.begin_by).min(),
             waiting: granted.into(),
             tasks: JoinSet::new(),
             running: BTreeMap::new(),
@@ -57,14 +60,16 @@ impl<S> Round<S> {
         }
     }
 
-    /// Takes out what waits and is like this.
-    pub(super) fn take_waiting(&mut self, is_taken: impl Fn(&Held<S>) -> bool) -> Vec<Held<S>> {
-        if !self.waiting.iter().any(&is_taken) {
+    /// Takes out what waits and must have begun by now.
+    pub(super) fn take_late(&mut self, now: Duration) -> Vec<Held<S>> {
+        if self.late_at.is_none_or(|at| now < at) {
             return Vec::new();
         }
-        let (taken, waiting): (Vec<_>, Vec<_>) = self.waiting.drain(..).partition(is_taken);
+        let is_late = |held: &Held<S>| held.begin_by.is_some_and(|by| by <= now);
+        let (late, waiting): (Vec<_>, Vec<_>) = self.waiting.drain(..).partition(is_late);
         self.waiting = waiting.into();
-        taken
+        self.late_at = self.waiting.iter().filter_map(|held| held.begin_by).min();
+        late
     }
 
     pub(super) fn is_over(&self) -> bool {

@@ -95,10 +95,7 @@ impl<S: Store + Clone> Run<S> {
             }
             return;
         }
-        let is_late = |held: &Held<S>| {
-            held.begin_by.is_some_and(|by| by <= now) && !semel_core::planted("O12")
-        };
-        for held in round.take_waiting(is_late) {
+        for held in round.take_late(now) {
             let words = "the provider may have forgotten its key before it began";
             round.finish(held, Err(Failure::new(End::GivenBack, words)), now);
         }

@@ -88,8 +88,13 @@ pub(crate) async fn open(session: &Session, lease: &mut Lease, create: bool) -> 
         None if !create => return Err(schema::absent(session)),
         None => {
             schema::create(session, lease).await?;
-            // What was there before with the same names shows here.
-            schema::check(session, lease).await?;
+            // What was there before with the same names shows here, and what an older program made meanwhile.
+            if let Some(older) = schema::check(session, lease)
+                .await?
+                .filter(|it| *it < FORMAT)
+            {
+                return Err(schema::outdated(session, older));
+            }
         }
     }
     schema::check_rights(session, lease).await

@@ -131,9 +131,9 @@ mod tests {
         let texts = Texts::in_schema("odd\"one");
         assert!(texts.lock.sql.contains("FROM \"odd\"\"one\".records"));
         assert_eq!(*texts.lock.types, [Type::BOOL, Type::BYTEA_ARRAY]);
-        assert_eq!(texts.update.types.len(), 26);
-        assert_eq!(texts.insert.types.len(), 28);
-        assert_eq!(texts.claim.types.len(), 13);
+        assert_eq!(texts.update.types.len(), 27);
+        assert_eq!(texts.insert.types.len(), 29);
+        assert_eq!(texts.claim.types.len(), 14);
         assert_eq!(texts.claim_new.types, texts.claim.types);
     }
 }

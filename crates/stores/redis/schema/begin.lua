@@ -27,6 +27,7 @@ if ARGV[3] ~= '0' then
     call('SADD', key, 'x')
     call('DEL', key)
     call('RPUSH', key, 'x')
+    call('LLEN', key)
     call('DEL', key)
 end
 if not found[1] then

@@ -103,9 +103,9 @@ fn tell_return(bars: &Bars, since: Instant) {
     bars.note(&format!("the store answers after {lasted}"));
 }
 
-/// Whether the server may be there later without anybody's doing. All else is wrong now and stays so: tables
-/// that are not ours or newer, and a place that takes no writes or has no room, which a person should see
-/// before anything begins.
+/// Whether the store may be fit later without anybody's doing at this worker: its server is away, or has a store that
+/// `semel store migrate` brings forward. All else is wrong now and stays so: tables that are not ours or newer, and a
+/// place that takes no writes or has no room, which a person should see before anything begins.
 fn is_away(error: &Error) -> bool {
     match error.kind() {
         ErrorKind::Unavailable | ErrorKind::Timeout => {

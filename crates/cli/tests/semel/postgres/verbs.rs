@@ -211,7 +211,7 @@ fn a_store_is_made_with_yes_and_brought_forward_no_further() {
     let made = object(&migrate(&["--yes", "--output", "json"]).done());
     assert_eq!(
         (&made["from"], &made["to"]),
-        (&serde_json::Value::Null, &1.into())
+        (&serde_json::Value::Null, &2.into())
     );
     assert_eq!(made["migrated"], true);
     for rest in [&[][..], &["--yes"]] {

@@ -57,10 +57,17 @@ impl<S: Store + Clone> Desk<S> {
         self.lanes.take(max)
     }
 
-    /// Whether everything in hand has tried the target in vain, so that only a message from beyond can tell whether
-    /// it is the target that fails or these.
-    pub(super) fn wants_another_to_try(&self) -> bool {
-        self.circuit.awaits_a_try() && !self.lanes.has(|delivery| !self.circuit.has_tried(delivery))
+    /// How many more messages may be taken in hand where everything that is ready has tried the target in vain, so that
+    /// only a message from beyond can tell whether it is the target that fails or these: one for each vain try, since
+    /// messages that wait behind these in their lanes cannot try either.
+    pub(super) fn room_to_try(&self) -> usize {
+        if self.circuit.awaits_a_try()
+            && !self.lanes.has(|delivery| !self.circuit.has_tried(delivery))
+        {
+            self.circuit.vain_tries()
+        } else {
+            0
+        }
     }
 
     /// Hears how an effect ended, and tells of a pause that begins or ends with it.

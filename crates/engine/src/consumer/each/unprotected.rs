@@ -20,7 +20,7 @@ impl Attempts {
         while desk.is_away()
             && !desk.is_stopping()
             && self.free(desk) > 0
-            && let Some(incoming) = desk.lanes.take(1).pop()
+            && let Some(incoming) = desk.take_ready(1).pop()
         {
             self.begin_unprotected(desk, effect, incoming);
         }

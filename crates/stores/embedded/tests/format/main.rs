@@ -89,7 +89,7 @@ fn what_version_2_wrote_is_read() {
 fn a_newer_store_is_refused() {
     let dir = folder();
     write_everything(dir.path());
-    flip(&dir.path().join("superblock"), 8, 1);
+    flip(&dir.path().join("superblock"), 8, 4);
     let refused = open(dir.path()).expect_err("a newer store is not read");
     assert_eq!(refused.code(), Code::StoreNewer);
     assert_eq!(refused.certainty(), Certainty::NotApplied);

@@ -137,11 +137,13 @@ async fn users_that_hold_rows_in_opposite_orders_deadlock_and_one_is_told_to_beg
     let both = |keys: [&'static str; 2], claim_id| {
         (request(keys[0], claim_id), request(keys[1], claim_id))
     };
+    // Each has its first before either asks for its second.
+    let both_have_one = tokio::sync::Barrier::new(2);
     let forward = async {
         let tx = one.transaction().await.expect("a transaction");
         let (a, b) = both(["a", "b"], 1);
         let _ = granted(inbox.admit(&tx, &a).await.expect("the first is free"));
-        tokio::time::sleep(Duration::from_millis(100)).await;
+        both_have_one.wait().await;
         let second = inbox.admit(&tx, &b).await;
         tx.commit().await.expect("an end");
         second
@@ -150,7 +152,7 @@ async fn users_that_hold_rows_in_opposite_orders_deadlock_and_one_is_told_to_beg
         let tx = other.transaction().await.expect("a transaction");
         let (b, a) = both(["b", "a"], 2);
         let _ = granted(inbox.admit(&tx, &b).await.expect("the first is free"));
-        tokio::time::sleep(Duration::from_millis(100)).await;
+        both_have_one.wait().await;
         let second = inbox.admit(&tx, &a).await;
         tx.commit().await.expect("an end");
         second

@@ -356,7 +356,7 @@ async fn a_replica_and_a_server_that_takes_no_writes_are_refused() {
     to_be_retried(&error, Code::StoreReadOnly, &["replica", "primary"]);
     let looked = look(&standby.url(), Options::default(), &[]).await;
     let looked = looked.expect("a look");
-    assert_eq!(looked.format, Some(1));
+    assert_eq!(looked.format, Some(2));
     let unfit = looked.unfit.expect("a replica is no store");
     to_be_retried(&unfit, Code::StoreReadOnly, &["replica", "primary"]);
 

@@ -178,7 +178,12 @@ impl<'a> RecordLine<'a> {
         let record = Record {
             state: self.state()?,
             fingerprint: self.fingerprint.map(|print| print.0),
-            members: self.members.as_ref().map(|members| members.0.clone()),
+            // Without a fingerprint there is nothing that they could tell of: FPR-3.
+            members: self
+                .members
+                .as_ref()
+                .filter(|_| self.fingerprint.is_some())
+                .map(|members| members.0.clone()),
             transport: bytes(self.transport.as_ref(), self.transport_base64.as_ref())?,
             claim_id: ClaimId::from_bytes(self.claim.0),
             token: FencingToken::new(self.token),
