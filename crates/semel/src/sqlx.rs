@@ -1,4 +1,4 @@
-//! Records in transactions of [`sqlx`](::sqlx): effect and record commit together.
+//! Records in transactions of [`sqlx`]: effect and record commit together.
 //!
 //! Pool, transaction and commit are yours; these inboxes run their own few statements in between. They
 //! hold no connection, and cost nothing to clone. What they decide is decided where the inbox of the
