@@ -39,7 +39,7 @@ pub(super) struct Server {
 }
 
 /// How long a server may take to answer, or to stop.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(180);
 const TICK: Duration = Duration::from_millis(50);
 
 /// Starts `server` with its data in `data`, in process groups of its own that outlive this one.
