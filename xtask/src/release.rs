@@ -32,8 +32,6 @@ pub(crate) const CLI: &str = "semel-cli";
 pub(crate) const EVERYTHING: &str = "--features=semel-cli/full";
 /// The same without its allocator, which takes a minute to build: for what is not run at full speed.
 pub(crate) const SERVERS: &str = "--features=semel-cli/servers";
-/// The features of librdkafka that [`SERVERS`] gives it, for a build of the other packages without those of the binary.
-pub(crate) const KAFKA: &str = "--features=semel-broker-kafka/tls";
 const PACKAGES: [&str; 6] = [
     "--release",
     "--package",

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use crate::ahead::Ahead;
 use crate::failure::{Failure, Result};
-use crate::release::{KAFKA, SERVERS, TORTURE};
+use crate::release::{CLI, SERVERS, TORTURE};
 use crate::services::Borrowed;
 use crate::tally::{Failed, Tail, Tally};
 use crate::workspace::Workspace;
@@ -87,9 +87,9 @@ fn checks(workspace: &Workspace) -> Vec<Step> {
             lints(workspace, &["--workspace", "--all-targets", SERVERS])
         }),
         // The binary as people get it, and without any server.
-        step("default", || lints(workspace, &variant(&[]))),
+        step("default", || lints(workspace, &["--package", CLI])),
         step("bare", || {
-            lints(workspace, &variant(&["--no-default-features"]))
+            lints(workspace, &["--package", CLI, "--no-default-features"])
         }),
         step("docs", || plain(docs(workspace))),
         step("tidy", || match tidy::run(workspace) {
@@ -103,14 +103,6 @@ fn lints(workspace: &Workspace, what: &[&str]) -> Report {
     let strict = ["--", "--deny", "warnings"];
     let args = ["clippy"].iter().chain(what).chain(&strict);
     plain(workspace.cargo(args.copied()))
-}
-
-/// The binary with these features. Beside the other packages, and with a test of one, whatever it depends on has the
-/// features that the lints before have, and is there: alone it would have half of it checked once more.
-fn variant<'a>(features: &[&'a str]) -> Vec<&'a str> {
-    let mut args = vec!["--workspace", "--lib", "--bins", "--test", "planted", KAFKA];
-    args.extend(features);
-    args
 }
 
 /// The documentation of all but `bench`. With an example, since what is compiled for one has the features of the
