@@ -7,8 +7,9 @@ use semel_broker_kafka::{KafkaSource, Options};
 use semel_core::port::source::{Fetched, Source};
 use tokio::time::timeout;
 
-async fn next(source: &mut KafkaSource, within: u64) -> Option<Fetched> {
-    let fetched = timeout(Duration::from_secs(within), source.fetch(10)).await;
+async fn next(source: &mut KafkaSource, within_secs: u64) -> Option<Fetched> {
+    let within = Duration::from_secs(within_secs);
+    let fetched = timeout(within, source.fetch(10)).await;
     fetched
         .ok()
         .map(|fetched| fetched.expect("a source of use"))
@@ -47,7 +48,9 @@ async fn brokers_that_are_back_soon_are_no_news() {
     let mut source = KafkaSource::new(options).expect("a source");
     assert!(next(&mut source, 4).await.is_none());
     cluster.broker_down(1).expect("a broker");
-    assert!(next(&mut source, 1).await.is_none());
+    // A fifth of the grace: a busy machine may take the rest to reach the broker again.
+    let soon = timeout(Duration::from_millis(300), source.fetch(10)).await;
+    assert!(soon.is_err(), "{soon:?}");
     cluster.broker_up(1).expect("a broker");
     let told = next(&mut source, 5).await;
     assert!(matches!(told, None | Some(Fetched::Revoked(_))), "{told:?}");
