@@ -28,7 +28,7 @@ pub(crate) use log::{Log, LogFormat, LogLevel};
 pub(crate) use man::Man;
 pub(crate) use replay::Replay;
 pub(crate) use run::{FailOn, Run};
-pub(crate) use shared::{Audit, Colour, Confirm, Format, Listing, Output};
+pub(crate) use shared::{Audit, Colour, Confirm, Format, Listing, Output, Rerun};
 
 use std::path::PathBuf;
 

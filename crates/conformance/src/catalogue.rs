@@ -281,6 +281,7 @@ macro_rules! __each_store_law {
                 LawId::PastKept => a_vanished_park_that_a_sweep_finds_is_remembered;
                 LawId::PastKept => past_attempts_are_in_their_order;
                 LawId::PastKept => the_latest_sixteen_are_kept;
+                LawId::PastKept => of_two_given_back_in_a_row_the_earlier_goes_first;
                 LawId::PastKept => a_long_error_is_remembered_by_its_beginning;
                 LawId::PastKept => a_repeated_report_is_remembered_once;
                 LawId::PastKept => a_record_says_when_its_claim_was_granted;

@@ -179,6 +179,10 @@ bugs! {
     VanishedUntold an_untold_vanished_claim_is_caught PastKept,
     /// A sweep does not tell what it found.
     SweepUntold an_untold_sweep_is_caught PastKept,
+    /// A full past lets its oldest end go, whatever was given back.
+    PastDropsOldest a_past_without_its_oldest_is_caught PastKept,
+    /// Of two in a row that were given back, the later goes.
+    PastDropsLater a_past_without_the_later_is_caught PastKept,
     /// When the latest claim was granted is when the first one was.
     ClaimedAtFrozen a_frozen_time_of_claim_is_caught PastKept,
     /// An order to release is answered, not carried out.

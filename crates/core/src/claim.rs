@@ -13,6 +13,7 @@ use crate::key::{Key, Scope};
 use crate::operation::Operation;
 use crate::outcome::Outcome;
 use crate::record::{Recovery, StateKind};
+use crate::settle::{Settlement, Step};
 use crate::time::{Entropy, Timestamp};
 use crate::window::Window;
 
@@ -284,6 +285,15 @@ impl Grant {
 }
 
 impl Claim {
+    /// The report that its effect happened.
+    pub fn completion(&self, outcome: Outcome, window: Window) -> Settlement {
+        Settlement {
+            operation: self.operation.clone(),
+            claim_id: self.claim_id,
+            step: Step::Complete { outcome, window },
+        }
+    }
+
     /// What it says besides whose it is and how long it lasts.
     pub const fn grant(&self) -> Grant {
         Grant {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::{Args, Subcommand};
 use semel_core::Key;
 
-use super::{Audit, Common, Confirm, Format, Listing, Log};
+use super::{Audit, Common, Confirm, Format, Listing, Rerun};
 use crate::command::operate;
 
 #[derive(Debug, Subcommand)]
@@ -21,7 +21,7 @@ pub(crate) enum DeadLetters {
     /// Run dead letters again through their pipelines as configured now; without --yes, foretell it
     #[command(after_help = "Examples:\n  semel dead-letters replay pay-1 --yes\n  \
                       semel dead-letters replay --all --reason-like 'HTTP 503' --reason 'provider is back' --yes")]
-    Replay(Replay),
+    Replay(Rerun<Which>),
     /// Drop dead letters: their messages are gone, their records stay for their windows
     #[command(
         after_help = "Example:\n  semel dead-letters drop --all --older-than 90d --reason 'retention' --yes"
@@ -49,22 +49,6 @@ pub(crate) struct Show {
     pub(crate) common: Common,
     #[command(flatten)]
     pub(crate) format: Format,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct Replay {
-    #[command(flatten)]
-    pub(crate) which: Which,
-    #[command(flatten)]
-    pub(crate) common: Common,
-    #[command(flatten)]
-    pub(crate) audit: Audit,
-    #[command(flatten)]
-    pub(crate) confirm: Confirm,
-    #[command(flatten)]
-    pub(crate) format: Format,
-    #[command(flatten)]
-    pub(crate) log: Log,
 }
 
 #[derive(Debug, Args)]

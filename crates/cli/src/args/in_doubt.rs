@@ -7,7 +7,7 @@ use clap::{Args, Subcommand};
 use semel_core::Key;
 
 use super::dead_letters::Which;
-use super::{Audit, Common, Confirm, Format, Listing, Log};
+use super::{Audit, Common, Confirm, Format, Listing, Rerun};
 use crate::command::operate;
 
 #[derive(Debug, Subcommand)]
@@ -30,7 +30,7 @@ pub(crate) enum InDoubt {
     /// foretell it
     #[command(after_help = "Examples:\n  semel in-doubt retry pay-1 --yes\n  \
                       semel in-doubt retry --all --reason 'provider is back' --yes")]
-    Retry(Retry),
+    Retry(Rerun<Which>),
 }
 
 #[derive(Debug, Args)]
@@ -88,22 +88,6 @@ pub(crate) struct Resolve {
     pub(crate) confirm: Confirm,
     #[command(flatten)]
     pub(crate) format: Format,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct Retry {
-    #[command(flatten)]
-    pub(crate) which: Which,
-    #[command(flatten)]
-    pub(crate) common: Common,
-    #[command(flatten)]
-    pub(crate) audit: Audit,
-    #[command(flatten)]
-    pub(crate) confirm: Confirm,
-    #[command(flatten)]
-    pub(crate) format: Format,
-    #[command(flatten)]
-    pub(crate) log: Log,
 }
 
 /// What became of it.

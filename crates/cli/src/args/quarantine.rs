@@ -3,7 +3,7 @@
 use clap::{Args, Subcommand};
 
 use super::dead_letters::Matching;
-use super::{Audit, Common, Confirm, Format, Listing, Log};
+use super::{Audit, Common, Confirm, Format, Listing, Rerun};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Quarantine {
@@ -18,7 +18,7 @@ pub(crate) enum Quarantine {
     /// foretell it
     #[command(after_help = "Examples:\n  semel quarantine release 9f3a --yes\n  \
                             semel quarantine release --all --reason-like key-missing --yes")]
-    Release(Release),
+    Release(Rerun<Which>),
     /// Drop messages from quarantine: they are gone
     #[command(
         after_help = "Example:\n  semel quarantine drop --all --older-than 90d --reason 'retention' --yes"
@@ -46,22 +46,6 @@ pub(crate) struct Show {
     pub(crate) common: Common,
     #[command(flatten)]
     pub(crate) format: Format,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct Release {
-    #[command(flatten)]
-    pub(crate) which: Which,
-    #[command(flatten)]
-    pub(crate) common: Common,
-    #[command(flatten)]
-    pub(crate) audit: Audit,
-    #[command(flatten)]
-    pub(crate) confirm: Confirm,
-    #[command(flatten)]
-    pub(crate) format: Format,
-    #[command(flatten)]
-    pub(crate) log: Log,
 }
 
 #[derive(Debug, Args)]

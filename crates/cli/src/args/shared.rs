@@ -4,6 +4,8 @@ use std::num::NonZeroU64;
 
 use clap::{Args, ValueEnum};
 
+use super::{Common, Log};
+
 /// For every verb that prints data.
 #[derive(Clone, Copy, Debug, Args)]
 pub(crate) struct Format {
@@ -51,6 +53,23 @@ pub(crate) struct Audit {
     /// Who, for the audit trail [default: the user and this host]
     #[arg(long, value_name = "NAME", env = "SEMEL_OPERATOR")]
     pub(crate) by: Option<String>,
+}
+
+/// For every verb that runs kept messages again: which of them, and how.
+#[derive(Debug, Args)]
+pub(crate) struct Rerun<W: Args> {
+    #[command(flatten)]
+    pub(crate) which: W,
+    #[command(flatten)]
+    pub(crate) common: Common,
+    #[command(flatten)]
+    pub(crate) audit: Audit,
+    #[command(flatten)]
+    pub(crate) confirm: Confirm,
+    #[command(flatten)]
+    pub(crate) format: Format,
+    #[command(flatten)]
+    pub(crate) log: Log,
 }
 
 impl Audit {

@@ -7,7 +7,8 @@ use semel_worker::replay::Kind;
 use serde::Serialize;
 
 use crate::Exit;
-use crate::args::dead_letters::{DeadLetters, Drop, List, Replay, Show, Which};
+use crate::args::Rerun;
+use crate::args::dead_letters::{DeadLetters, Drop, List, Show, Which};
 use crate::command::operate::{self, Ground, keys_from, note_of, usage};
 use crate::command::parked::{self, Filter, Found, Names, Running, Search, drop_all};
 use crate::output::value::Time;
@@ -57,13 +58,8 @@ fn show(arguments: &Show) -> Result<Exit> {
     })
 }
 
-fn replay(arguments: &Replay) -> Result<Exit> {
-    let running = Running {
-        note: note_of(&arguments.audit),
-        confirm: arguments.confirm,
-        format: arguments.format,
-        log: arguments.log,
-    };
+fn replay(arguments: &Rerun<Which>) -> Result<Exit> {
+    let running = Running::of(arguments);
     let keys = keys(&arguments.which)?;
     parked::replay(&arguments.common, &running, &async |ground: &_| {
         search(ground, &arguments.which, keys.clone()).map(Into::into)

@@ -7,7 +7,8 @@ use semel_worker::replay::Kind;
 use serde::Serialize;
 
 use crate::Exit;
-use crate::args::quarantine::{Drop, List, Quarantine, Release, Show, Which};
+use crate::args::Rerun;
+use crate::args::quarantine::{Drop, List, Quarantine, Show, Which};
 use crate::command::operate::{self, Ground, note_of, usage};
 use crate::command::parked::{self, Filter, Found, Names, Running, SHORT, Search, drop_all};
 use crate::output::value::Time;
@@ -50,14 +51,9 @@ fn show(arguments: &Show) -> Result<Exit> {
     })
 }
 
-fn release(arguments: &Release) -> Result<Exit> {
+fn release(arguments: &Rerun<Which>) -> Result<Exit> {
     named(&arguments.which)?;
-    let running = Running {
-        note: note_of(&arguments.audit),
-        confirm: arguments.confirm,
-        format: arguments.format,
-        log: arguments.log,
-    };
+    let running = Running::of(arguments);
     parked::replay(&arguments.common, &running, &async |ground: &_| {
         search(ground, &arguments.which).map(Into::into)
     })

@@ -232,6 +232,37 @@ pub async fn the_latest_sixteen_are_kept(lab: Lab) {
     assert_eq!(past.len(), Record::MAX_PAST);
 }
 
+/// A full past lets the earlier of two in a row go that were given back, and the oldest where no two are.
+pub async fn of_two_given_back_in_a_row_the_earlier_goes_first(lab: Lab) {
+    let gone = [(17, 4), (18, 5), (19, 1), (20, 19), (21, 2)];
+    let mut kept = Vec::new();
+    for claimant in 1..=21 {
+        let request = ClaimRequest {
+            limits: limits_of(100, 100),
+            ..lab.request("pay-1", claimant)
+        };
+        let claim = lab.grant(&request).await;
+        let step = match claimant {
+            2 | 4..=6 | 19 | 20 => give_back(),
+            _ => release(),
+        };
+        lab.settles(&claim, capped(step, 100), StateKind::Released)
+            .await;
+        kept.push((claimant, claim.claim_id));
+        if let Some((_, gone)) = gone.iter().find(|(at, _)| *at == claimant) {
+            kept.retain(|(claimant, _)| claimant != gone);
+        }
+        let past = lab.record(&claim.operation).await.past;
+        let claimants = past.iter().map(|past| {
+            let mut kept = kept.iter().filter(|(_, id)| *id == past.claim_id);
+            kept.next().map(|(claimant, _)| *claimant)
+        });
+        let expected = kept.iter().map(|(claimant, _)| Some(*claimant));
+        assert!(claimants.eq(expected), "after {claimant}: {past:?}");
+        assert!(past.len() <= Record::MAX_PAST, "{past:?}");
+    }
+}
+
 /// A long error is told by its beginning, cut between characters; the last one stays whole.
 pub async fn a_long_error_is_remembered_by_its_beginning(lab: Lab) {
     let errors = [

@@ -9,7 +9,7 @@ use semel_core::decide::{Change, Decision};
 use semel_core::port::store::Listed;
 use semel_core::{
     Admission, AttemptEnd, Audited, ClaimRequest, Clock, EntityRecord, FencingToken, Key, OpId,
-    Operation, Parked, ParkedId, Record, Scope, Timestamp,
+    Operation, Parked, ParkedId, PastAttempt, Record, Scope, Timestamp,
 };
 
 use super::Bug;
@@ -98,7 +98,8 @@ impl Planted {
         match change {
             Change::Keep => {}
             Change::Put(mut record) => {
-                self.mistell(&mut record);
+                let before = memory.records.get(&id).map(|listed| &listed.record);
+                self.mistell(&mut record, before);
                 if let (Some(entity), Some(known), Some(gate)) = (entity, known, &record.gate) {
                     let scope = operation.scope.clone();
                     memory
@@ -123,11 +124,15 @@ impl Planted {
     }
 
     /// What a record that is written tells of its attempts, as far as the bug lets it.
-    fn mistell(&self, record: &mut Record) {
+    fn mistell(&self, record: &mut Record, before: Option<&Record>) {
         match self.bug {
             Bug::PastForgotten => record.past.clear(),
             Bug::PastWithoutReason => record.past.iter_mut().for_each(|past| past.error = None),
             Bug::VanishedUntold => record.past.retain(|past| past.end != AttemptEnd::Vanished),
+            Bug::PastDropsOldest => dropped_from_full(record, before, |_| 0),
+            Bug::PastDropsLater => {
+                dropped_from_full(record, before, |pair| pair.map_or(0, |earlier| earlier + 1));
+            }
             Bug::ClaimedAtFrozen => record.claimed_at = record.created_at,
             _ => {}
         }
@@ -207,6 +212,30 @@ impl TransferSubject for Fixture {
     fn transfer(&self) -> Arc<Planted> {
         Arc::clone(&self.store)
     }
+}
+
+/// Adds the latest end of `record` to a past that was full before, of which the one goes that `pick` says, told
+/// where the first two in a row are that were given back.
+fn dropped_from_full(
+    record: &mut Record,
+    before: Option<&Record>,
+    pick: impl Fn(Option<usize>) -> usize,
+) {
+    let full = before.filter(|before| before.past.len() == Record::MAX_PAST);
+    let (Some(before), Some(latest)) = (full, record.past.last()) else {
+        return;
+    };
+    if before.past.last() == Some(latest) {
+        return;
+    }
+    let mut past = before.past.clone();
+    past.push(latest.clone());
+    let is_given_back = |past: &PastAttempt| past.end == AttemptEnd::GivenBack;
+    let pair = past
+        .windows(2)
+        .position(|two| two.iter().all(is_given_back));
+    past.remove(pick(pair));
+    record.past = past;
 }
 
 fn key(text: String) -> Key {

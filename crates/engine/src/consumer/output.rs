@@ -88,14 +88,7 @@ async fn append<S: Store + Clone>(
     let window = desk.pipeline.window;
     let settlements: Vec<_> = granted
         .iter()
-        .map(|(_, claim)| Settlement {
-            operation: claim.operation.clone(),
-            claim_id: claim.claim_id,
-            step: Step::Complete {
-                outcome: Outcome::empty(),
-                window,
-            },
-        })
+        .map(|(_, claim)| claim.completion(Outcome::empty(), window))
         .collect();
     let mark = Mark {
         name: recorded.name.clone(),

@@ -10,7 +10,7 @@ use semel_core::port::store::{Listed, Stats, Swept};
 use semel_core::{
     Admission, Audited, ClaimRequest, Entity, EntityRecord, FencingToken, Mark, Note, OpId,
     Operation, Outcome, Parked, ParkedId, Record, Renewal, Renewed, Result, Scope, Settled,
-    Settlement, StateKind, Step, Timestamp, VersionGate, audit,
+    Settlement, StateKind, Timestamp, VersionGate, audit,
 };
 
 /// Everything, in ordered maps.
@@ -142,14 +142,7 @@ impl State {
             }
             let admission = self.claim(request, now);
             if let Admission::Granted(claim) = &admission {
-                let completion = Settlement {
-                    operation: request.operation.clone(),
-                    claim_id: claim.claim_id,
-                    step: Step::Complete {
-                        outcome: Outcome::empty(),
-                        window: request.window,
-                    },
-                };
+                let completion = claim.completion(Outcome::empty(), request.window);
                 let _ = self.settle(&completion, now);
             }
             answers.push(admission);

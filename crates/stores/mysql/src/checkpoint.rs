@@ -3,7 +3,6 @@
 use semel_core::port::checkpoint::{Together, Write};
 use semel_core::{
     Admission, ClaimRequest, Error, ErrorKind, Mark, Outcome, Result, Settled, Settlement, Start,
-    Step,
 };
 
 use crate::answer::some_number;
@@ -74,14 +73,7 @@ impl Job for AdmitWith {
         for request in &self.batch {
             let admission = claim_one(&mut locked, request);
             if let Admission::Granted(claim) = &admission {
-                let completion = Settlement {
-                    operation: request.operation.clone(),
-                    claim_id: claim.claim_id,
-                    step: Step::Complete {
-                        outcome: Outcome::empty(),
-                        window: request.window,
-                    },
-                };
+                let completion = claim.completion(Outcome::empty(), request.window);
                 let _ = locked.ledger.settle(request.operation.id(), &completion);
             }
             answers.push(admission);

@@ -7,7 +7,7 @@ use mysql_async::Transaction;
 use semel_core::ledger::{Found, Ledger, first_revision};
 use semel_core::{
     Admission, Claim, ClaimRequest, Clock, EntityRecord, Error, ErrorKind, FencingToken, OpId,
-    Outcome, Result, Settled, Settlement, Step, VersionGate, Window,
+    Outcome, Result, Settled, Settlement, VersionGate, Window,
 };
 
 use crate::answer::{Cells, number, only_of, time};
@@ -172,7 +172,7 @@ impl Inbox {
         outcome: Outcome,
         window: Window,
     ) -> Result<Settled> {
-        self.settle(transaction, &completion(claim, outcome, window))
+        self.settle(transaction, &claim.completion(outcome, window))
             .await
     }
 
@@ -187,7 +187,7 @@ impl Inbox {
         outcome: Outcome,
         window: Window,
     ) -> Result<Settled> {
-        self.settle_on(driver, &completion(claim, outcome, window))
+        self.settle_on(driver, &claim.completion(outcome, window))
             .await
     }
 
@@ -348,14 +348,6 @@ impl Inbox {
 impl fmt::Debug for Inbox {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Inbox")
-    }
-}
-
-fn completion(claim: &Claim, outcome: Outcome, window: Window) -> Settlement {
-    Settlement {
-        operation: claim.operation.clone(),
-        claim_id: claim.claim_id,
-        step: Step::Complete { outcome, window },
     }
 }
 

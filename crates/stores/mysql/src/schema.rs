@@ -13,7 +13,8 @@ use crate::pool::Lease;
 use crate::script::{Literal, Script};
 use crate::session::{Session, ask};
 
-/// The format of the tables; `None` where there are none, or where their making broke off.
+/// The format of the tables; `None` where there are none, or where their making broke off. Tables that say that they
+/// are of a format whose column they lack are of the one before.
 pub(crate) async fn format(session: &Session, lease: &mut Lease) -> Result<Option<i64>> {
     let tables = tables(session, lease).await?;
     let meta = format!("{}meta", session.prefix);
@@ -34,6 +35,7 @@ pub(crate) async fn format(session: &Session, lease: &mut Lease) -> Result<Optio
             let format = sets[0].rows.first().map(|row| some_number(row, 0));
             match format {
                 None => Ok(None),
+                Some(Ok(2)) if lacks_members(session, lease).await? => Ok(Some(1)),
                 Some(Ok(format)) => Ok(Some(format.try_into().unwrap_or(i64::MAX))),
                 Some(Err(_)) => Err(foreign_meta(&meta)),
             }
@@ -73,6 +75,11 @@ pub(crate) async fn check(session: &Session, lease: &mut Lease) -> Result<Option
 
 /// Refuses tables in an engine without transactions, and columns that take different texts for one.
 pub(crate) async fn check_tables(session: &Session, lease: &mut Lease) -> Result<()> {
+    check_tables_of(FORMAT, session, lease).await
+}
+
+/// The same for tables of a format that may be older.
+async fn check_tables_of(format: i64, session: &Session, lease: &mut Lease) -> Result<()> {
     let found = tables(session, lease).await?;
     for table in session.tables() {
         let Some(engine) = found.get(&table) else {
@@ -88,7 +95,7 @@ pub(crate) async fn check_tables(session: &Session, lease: &mut Lease) -> Result
         }
     }
     let found = columns(session, lease).await?;
-    for (column, is_text) in expected(session) {
+    for (column, is_text) in expected(format, session) {
         let name = format!("{}.{}", column.0, column.1);
         match (found.get(&column), is_text) {
             (None, _) => {
@@ -121,33 +128,68 @@ pub(crate) async fn check_rights(session: &Session, lease: &mut Lease) -> Result
     ask(lease, &script).await.map(drop)
 }
 
-/// Makes the tables. What another process has made, or begun to make, is left as it is.
+/// Makes the tables, or goes on with a making that broke off, if need be that of an older program. What another
+/// process has made is left as it is.
 pub(crate) async fn create(session: &Session, lease: &mut Lease) -> Result<()> {
-    let texts = &session.texts;
     lock(session, lease).await?;
+    let made = make(session, lease).await;
+    unlock(session, lease, made.is_ok()).await;
+    made
+}
+
+async fn make(session: &Session, lease: &mut Lease) -> Result<()> {
+    // Who had the lock before may have made them: then they are a store, of whatever format.
+    if format(session, lease).await?.is_some() {
+        return Ok(());
+    }
+    let texts = &session.texts;
     let mut script = Script::default();
     script.add(&texts.create, &[]);
+    // Making tables commits each of them.
+    ask(lease, &script).await?;
+    add_members(session, lease).await?;
+    // This is what makes them a store.
+    let mut script = Script::default();
     script.add(&texts.made, &[]);
-    // Making tables commits each of them; the last statement is what makes them a store.
     let made = lease.run(&script).await;
-    unlock(session, lease, made.is_ok()).await;
     made.map(drop).map_err(Failure::uncommitted)
 }
 
 /// Brings tables of an older format forward. What another process has done of it is left as it is.
 pub(crate) async fn migrate(session: &Session, lease: &mut Lease) -> Result<()> {
-    let texts = &session.texts;
     lock(session, lease).await?;
+    let migrated = bring_forward(session, lease).await;
+    unlock(session, lease, migrated.is_ok()).await;
+    migrated
+}
+
+async fn bring_forward(session: &Session, lease: &mut Lease) -> Result<()> {
+    add_members(session, lease).await?;
+    let mut script = Script::default();
+    script.add(&session.texts.migrated_2, &[]);
+    let migrated = lease.run(&script).await;
+    migrated.map(drop).map_err(Failure::uncommitted)
+}
+
+/// Adds the column of format 2 where it is missing, and changes nothing that is not a store's.
+async fn add_members(session: &Session, lease: &mut Lease) -> Result<()> {
+    check_tables_of(OLDEST, session, lease).await?;
+    if !lacks_members(session, lease).await? {
+        return Ok(());
+    }
+    let mut script = Script::default();
+    script.add(&session.texts.migrate_2, &[]);
+    let added = lease.run(&script).await;
+    added.map(drop).map_err(Failure::uncommitted)
+}
+
+/// Whether there are records without the column of format 2. What broke off before it is of format 1, whatever the
+/// tables say: going on with it made them say 2 once.
+async fn lacks_members(session: &Session, lease: &mut Lease) -> Result<bool> {
     let records = format!("{}records", session.prefix);
     let found = columns(session, lease).await?;
-    let mut script = Script::default();
-    if !found.contains_key(&(records, "members".to_owned())) {
-        script.add(&texts.migrate_2, &[]);
-    }
-    script.add(&texts.migrated_2, &[]);
-    let migrated = lease.run(&script).await;
-    unlock(session, lease, migrated.is_ok()).await;
-    migrated.map(drop).map_err(Failure::uncommitted)
+    let is_there = |column: &str| found.contains_key(&(records.clone(), column.to_owned()));
+    Ok(is_there("id") && !is_there("members"))
 }
 
 /// Keeps other processes from making or changing the tables.
@@ -232,15 +274,19 @@ async fn columns(session: &Session, lease: &mut Lease) -> Result<Columns> {
     sets[0].rows.iter().map(column).collect()
 }
 
-/// The columns that `create.sql` makes, and whether each is text.
-fn expected(session: &Session) -> BTreeSet<((String, String), bool)> {
+/// The columns that `create.sql` of a format made, and whether each is text.
+fn expected(format: i64, session: &Session) -> BTreeSet<((String, String), bool)> {
     let mut expected = BTreeSet::new();
     for statement in session.texts.create.parts[0].split(";\n") {
         let mut lines = statement.lines();
         let table = lines.next().and_then(|line| line.split_whitespace().nth(5));
         for line in lines {
             let name = line.split_whitespace().next().unwrap_or_default();
-            if line.starts_with("    ") && !["PRIMARY", "KEY", "UNIQUE"].contains(&name) {
+            let is_newer = format < 2 && name == "members";
+            if line.starts_with("    ")
+                && !["PRIMARY", "KEY", "UNIQUE"].contains(&name)
+                && !is_newer
+            {
                 let column = (table.unwrap_or_default().to_owned(), name.replace('`', ""));
                 expected.insert((column, line.contains("utf8mb4_bin")));
             }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use deadpool_postgres::tokio_postgres::Transaction;
 use semel_core::{
-    Admission, Claim, ClaimRequest, Clock, Outcome, Result, Settled, Settlement, Step, Window,
+    Admission, Claim, ClaimRequest, Clock, Outcome, Result, Settled, Settlement, Window,
 };
 
 use crate::driver::{Borrowed, Driver};
@@ -151,7 +151,7 @@ impl Inbox {
         outcome: Outcome,
         window: Window,
     ) -> Result<Settled> {
-        self.settle(transaction, &completion(claim, outcome, window))
+        self.settle(transaction, &claim.completion(outcome, window))
             .await
     }
 
@@ -166,7 +166,7 @@ impl Inbox {
         outcome: Outcome,
         window: Window,
     ) -> Result<Settled> {
-        self.settle_on(driver, &completion(claim, outcome, window))
+        self.settle_on(driver, &claim.completion(outcome, window))
             .await
     }
 
@@ -221,14 +221,6 @@ impl Inbox {
 
     fn given_now(&self) -> Option<i64> {
         self.clock.as_ref().map(|clock| millis(clock.now()))
-    }
-}
-
-fn completion(claim: &Claim, outcome: Outcome, window: Window) -> Settlement {
-    Settlement {
-        operation: claim.operation.clone(),
-        claim_id: claim.claim_id,
-        step: Step::Complete { outcome, window },
     }
 }
 

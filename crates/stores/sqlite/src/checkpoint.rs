@@ -6,7 +6,7 @@ use rusqlite::params;
 use semel_core::port::checkpoint::{Together, Write};
 use semel_core::{
     Admission, ClaimRequest, Error, ErrorKind, Mark, OpId, Outcome, Result, Settled, Settlement,
-    Start, Step,
+    Start,
 };
 use tokio::sync::oneshot;
 
@@ -71,14 +71,7 @@ impl Job for Admit {
         for (id, request) in &self.batch {
             let admission = ledger.claim(*id, request)?;
             if let Admission::Granted(claim) = &admission {
-                let completion = Settlement {
-                    operation: request.operation.clone(),
-                    claim_id: claim.claim_id,
-                    step: Step::Complete {
-                        outcome: Outcome::empty(),
-                        window: request.window,
-                    },
-                };
+                let completion = claim.completion(Outcome::empty(), request.window);
                 let _ = ledger.settle(*id, &completion)?;
             }
             self.answers.push(admission);

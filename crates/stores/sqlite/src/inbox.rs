@@ -6,7 +6,7 @@ use std::sync::Arc;
 use rusqlite::{Connection, TransactionState};
 use semel_core::{
     Admission, Claim, ClaimRequest, Clock, Error, ErrorKind, OpId, Outcome, Result, Settled,
-    Settlement, Step, Window,
+    Settlement, Window,
 };
 
 use crate::error::undone;
@@ -105,16 +105,7 @@ impl Inbox {
         outcome: Outcome,
         window: Window,
     ) -> Result<Settled> {
-        let operation = claim.operation.clone();
-        let step = Step::Complete { outcome, window };
-        self.settle(
-            transaction,
-            &Settlement {
-                operation,
-                claim_id: claim.claim_id,
-                step,
-            },
-        )
+        self.settle(transaction, &claim.completion(outcome, window))
     }
 
     /// Reports any other step of a claim within `transaction`.

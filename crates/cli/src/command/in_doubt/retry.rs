@@ -9,21 +9,17 @@ use semel_worker::replay::{Kind, unretried};
 
 use super::select::{Left, Named, Selection, id, select};
 use crate::Exit;
-use crate::args::in_doubt::Retry;
+use crate::args::Rerun;
+use crate::args::dead_letters::Which;
 use crate::command::dead_letters::keys;
-use crate::command::operate::{Ground, note_of};
+use crate::command::operate::Ground;
 use crate::command::parked::{self, Filter, Meant, Names, Running, Search};
 use crate::output::{key_text, state_text};
 
 /// Runs the kept messages of doubts again, where that is no second effect or a repeat is accepted. A doubt without a
 /// message waits for the next one of its key.
-pub(super) fn retry(arguments: &Retry) -> Result<Exit> {
-    let running = Running {
-        note: note_of(&arguments.audit),
-        confirm: arguments.confirm,
-        format: arguments.format,
-        log: arguments.log,
-    };
+pub(super) fn retry(arguments: &Rerun<Which>) -> Result<Exit> {
+    let running = Running::of(arguments);
     let keys = keys(&arguments.which)?;
     parked::replay(&arguments.common, &running, &async |ground: &_| {
         let Selection { named, is_whole } = select(ground, &arguments.which, keys.clone()).await?;

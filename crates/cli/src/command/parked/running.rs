@@ -3,6 +3,7 @@
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
+use clap::Args;
 use semel_core::decide::{Directed, Directive, Order};
 use semel_core::port::store::Store;
 use semel_core::{Claimant, Clock, Error, ErrorKind, Note, Operation, Result};
@@ -17,9 +18,9 @@ use tokio::task::JoinSet;
 use super::Search;
 use super::forecast::Forecast;
 use super::publishing::{Sent, publish};
-use crate::args::{Common, Confirm, Format, Log, Output};
+use crate::args::{Common, Confirm, Format, Log, Output, Rerun};
 use crate::command::keys::refusal_text;
-use crate::command::operate::{self, Ground, usage};
+use crate::command::operate::{self, Ground, note_of, usage};
 use crate::command::summary::{self, Ended};
 use crate::command::{preflight, run::listen};
 use crate::config::{Accepted, PipelineSettings};
@@ -35,6 +36,18 @@ pub(crate) struct Running {
     pub(crate) confirm: Confirm,
     pub(crate) format: Format,
     pub(crate) log: Log,
+}
+
+impl Running {
+    /// As the arguments say.
+    pub(crate) fn of<W: Args>(arguments: &Rerun<W>) -> Self {
+        Self {
+            note: note_of(&arguments.audit),
+            confirm: arguments.confirm,
+            format: arguments.format,
+            log: arguments.log,
+        }
+    }
 }
 
 /// What is to be run again.

@@ -5,12 +5,13 @@
 //! next), so those are found without reading the rest, and everything else can be told at once.
 //! What is unresolved may be followed by a later version at any time: it comes last.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 
 use bytes::Bytes;
 use semel_core::port::store::{ListQuery, Listed};
 use semel_core::{Key, Operation, Record, Result, Scope, StateKind, Timestamp};
 
+use super::entities::Entities;
 use super::snapshot::{Segment, Snapshot};
 use crate::entry::{self, EntityBody, Header, Kind, RecordBody, put_identity};
 use crate::log::{Frame, Location};
@@ -37,7 +38,7 @@ struct Met {
     /// The scope that was met last: most records have the same.
     scope: Option<Scope>,
     /// Entities, where they are counted.
-    entities: Option<BTreeSet<(Scope, Key)>>,
+    entities: Option<Entities>,
 }
 
 impl Walk {
@@ -60,14 +61,14 @@ impl Walk {
 
     /// The same, counting entities on the way.
     pub(super) fn with_entities(mut self) -> Self {
-        self.met.entities = Some(BTreeSet::new());
+        self.met.entities = Some(Entities::default());
         self
     }
 
     /// How many entities were met so far.
     pub(super) fn entities(&self) -> u64 {
         let entities = self.met.entities.as_ref();
-        entities.map_or(0, |entities| entities.len() as u64)
+        entities.map_or(0, Entities::count)
     }
 
     /// The next record.
@@ -134,7 +135,7 @@ impl Met {
                 Kind::Entity => {
                     if let Some(entities) = &mut self.entities {
                         let body = EntityBody::decode(meta()?).ok_or_else(damaged)?;
-                        entities.insert((body.scope, body.entity));
+                        entities.add(&body, placing);
                     }
                 }
                 Kind::Padding

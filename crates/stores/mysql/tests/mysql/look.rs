@@ -117,6 +117,98 @@ async fn tables_of_format_1_are_brought_forward_by_the_verb_alone() {
     ));
 }
 
+/// What the code of format 1 leaves when it dies while it makes a store, whose format it tells last.
+async fn half_made_of_format_1() -> Lab {
+    let lab = Lab::new().await;
+    drop(lab.store().await);
+    for statement in [
+        "DELETE FROM semel_meta",
+        "DROP TABLE semel_marks, semel_audit",
+        "ALTER TABLE semel_records DROP COLUMN members",
+    ] {
+        lab.database.run(statement).await;
+    }
+    lab
+}
+
+async fn assert_takes_claims(lab: &Lab) {
+    let store = lab.store().await;
+    let _ = grant(&store, &request("a", 1)).await;
+    assert_eq!(store.preflight().await.expect("capabilities").kind, "mysql");
+    let looked = look(&lab.database.url(), Options::default(), &[]).await;
+    assert_eq!(looked.expect("a look").format, Some(FORMAT));
+}
+
+#[tokio::test]
+async fn a_making_of_format_1_that_broke_off_is_gone_on_with() {
+    let lab = half_made_of_format_1().await;
+    assert_takes_claims(&lab).await;
+    let lab = half_made_of_format_1().await;
+    let url = lab.database.url();
+    let looked = look(&url, Options::default(), &[]).await.expect("a look");
+    assert_eq!(looked.format, None, "it is no store yet");
+    let made = migrate(&url, Options::default()).await.expect("a store");
+    assert_eq!(made, FORMAT);
+    assert_takes_claims(&lab).await;
+}
+
+/// Builds of format 2 went on with such a making without the column, and refused what they had made.
+#[tokio::test]
+async fn tables_that_say_format_2_without_its_column_are_brought_forward() {
+    let lab = Lab::new().await;
+    let _ = grant(&lab.store().await, &request("old", 1)).await;
+    lab.database
+        .run("ALTER TABLE semel_records DROP COLUMN members")
+        .await;
+    let url = lab.database.url();
+    let refused = MysqlStore::connect(&url, Options::default()).await;
+    let refused = refused.expect_err("an older store").to_string();
+    assert!(refused.contains("store migrate"), "{refused}");
+    let looked = look(&url, Options::default(), &[]).await.expect("a look");
+    assert_eq!(looked.format, Some(1));
+    let migrated = migrate(&url, Options::default()).await.expect("a store");
+    assert_eq!(migrated, FORMAT);
+    assert_takes_claims(&lab).await;
+    let old = crate::lab::record(&lab.store().await, "old").await;
+    assert_eq!(old.expect("a record").attempts, 1);
+}
+
+#[tokio::test]
+async fn tables_of_format_1_that_are_damaged_are_not_brought_forward() {
+    for (damage, words) in [
+        (
+            "DROP TABLE semel_marks",
+            "semel_marks of the store is missing",
+        ),
+        (
+            "ALTER TABLE semel_records DROP COLUMN past",
+            "semel_records.past",
+        ),
+    ] {
+        let lab = Lab::new().await;
+        drop(lab.store().await);
+        for statement in [
+            "ALTER TABLE semel_records DROP COLUMN members",
+            "UPDATE semel_meta SET number = 1 WHERE name = 'format'",
+            damage,
+        ] {
+            lab.database.run(statement).await;
+        }
+        let url = lab.database.url();
+        let refused = migrate(&url, Options::default()).await;
+        let refused = refused.expect_err("a damaged store").to_string();
+        assert!(refused.contains(words), "{refused}");
+        let looked = look(&url, Options::default(), &[]).await.expect("a look");
+        assert_eq!(looked.format, Some(1), "nothing was changed");
+        let mut connection = lab.database.connect().await;
+        let added: Option<String> = connection
+            .query_first("SHOW COLUMNS FROM semel_records LIKE 'members'")
+            .await
+            .expect("columns");
+        assert_eq!(added, None);
+    }
+}
+
 #[tokio::test]
 async fn a_newer_store_can_be_looked_at() {
     let lab = Lab::new().await;
