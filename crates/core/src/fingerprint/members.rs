@@ -3,14 +3,17 @@
 //! Not for deciding: a key is reused where the fingerprints differ, whatever the members say.
 
 use std::fmt;
-use std::sync::{Arc, LazyLock};
+use std::hash::Hasher;
+use std::sync::Arc;
+
+use siphasher::sip::SipHasher13;
+use siphasher::sip128::{self, Hasher128};
 
 use crate::operation::Operation;
 
 /// The members of one request: for each the hash of its name and the keyed hash of its value, two bytes each.
 ///
-/// The values are hashed together with the operation's id, so that equal values of two operations do not show
-/// as equal.
+/// The hash of a value is keyed by the operation, so that equal values of two operations do not show as equal.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct Members(Arc<[u8]>);
 
@@ -39,7 +42,8 @@ impl Members {
         self.pairs().map(<[_]>::len)
     }
 
-    /// The members of `operation`, each a name and a canonical value; `None` where there are none or too many.
+    /// The members of `operation`, each a name and the canonical bytes that are its value's; `None` where there are
+    /// none or too many.
     pub(super) fn of<'m>(
         operation: &Operation,
         members: impl ExactSizeIterator<Item = (&'m [u8], &'m [u8])>,
@@ -50,7 +54,7 @@ impl Members {
         }
         let mut bytes = [0; 1 + Self::MAX * PAIR_BYTES];
         bytes[0] = FORM;
-        let mut hashed = Hashed::new(operation);
+        let hashed = Hashed::new(operation);
         for (place, (name, value)) in bytes[1..].chunks_exact_mut(PAIR_BYTES).zip(members) {
             place.copy_from_slice(&hashed.pair(name, value));
         }
@@ -98,7 +102,7 @@ pub enum Differing {
 }
 
 impl Differing {
-    /// Compares the `members` of a request, each a title, a name and a canonical value, with the `first` ones.
+    /// Compares the `members` of a request, each a title and what a member is made of, with the `first` ones.
     pub(super) fn between<'m>(
         operation: &Operation,
         first: Option<&Members>,
@@ -110,7 +114,7 @@ impl Differing {
         if !(1..=Members::MAX).contains(&members.len()) {
             return Self::NoMembers;
         }
-        let mut hashed = Hashed::new(operation);
+        let hashed = Hashed::new(operation);
         let members = members.map(|(title, name, value)| (title, hashed.pair(name, value)));
         let (changed, added, missing_count) = matched(first, members);
         if changed.is_empty() && added.is_empty() && missing_count == 0 {
@@ -231,29 +235,22 @@ fn listed(titles: &[Box<str>]) -> String {
     }
 }
 
-/// Hashes the members of one operation.
-struct Hashed {
-    id: [u8; 32],
-    hasher: blake3::Hasher,
-}
+/// Hashes the values of one operation, with a key of its own.
+struct Hashed(SipHasher13);
 
 impl Hashed {
     fn new(operation: &Operation) -> Self {
-        Self {
-            id: *operation.id().as_bytes(),
-            hasher: blake3::Hasher::new_keyed(&KEY),
-        }
+        let (first, second) = KEY;
+        let mut hasher = sip128::SipHasher13::new_with_keys(first, second);
+        hasher.write(operation.scope.prefix());
+        hasher.write(operation.key.as_bytes());
+        let (first, second) = hasher.finish128().as_u64();
+        Self(SipHasher13::new_with_keys(first, second))
     }
 
-    fn pair(&mut self, name: &[u8], value: &[u8]) -> Pair {
-        let length = (name.len() as u64).to_le_bytes();
-        self.hasher.reset();
-        for part in [&self.id[..], &length, name, value] {
-            self.hasher.update(part);
-        }
-        let hash = self.hasher.finalize();
+    fn pair(&self, name: &[u8], value: &[u8]) -> Pair {
         let [first, second] = short(name).to_le_bytes();
-        let [third, fourth, ..] = *hash.as_bytes();
+        let [third, fourth, ..] = self.0.hash(value).to_le_bytes();
         [first, second, third, fourth]
     }
 }
@@ -269,8 +266,11 @@ fn short(name: &[u8]) -> u16 {
 /// The hash of a name, the hash of a value.
 type Pair = [u8; PAIR_BYTES];
 
-static KEY: LazyLock<[u8; 32]> =
-    LazyLock::new(|| blake3::derive_key("semel 2026-11 members of a request v1", &[]));
+/// What the keys of operations are made with.
+const KEY: (u64, u64) = (
+    u64::from_le_bytes(*b"semel me"),
+    u64::from_le_bytes(*b"mbers v1"),
+);
 const PAIR_BYTES: usize = 4;
 /// The version of the form.
 const FORM: u8 = 1;

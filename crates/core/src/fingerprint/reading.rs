@@ -47,38 +47,38 @@ impl Reading {
     /// more than [`Members::MAX`].
     ///
     /// # Cost
-    /// One BLAKE3 per member, and one for the operation's id
+    /// One SipHash per member, and one for the operation
     pub fn members(&self, operation: &Operation) -> Option<Members> {
-        let value = |range: &Range<usize>| &self.canonical[range.clone()];
+        let part = |range: &Range<usize>| &self.canonical[range.clone()];
         match &self.parts {
             Parts::None => None,
             Parts::Object(spans) => {
-                let members = spans.iter().map(|it| (value(&it.name), value(&it.value)));
+                let members = spans.iter().map(|it| (part(&it.name), part(&it.whole)));
                 Members::of(operation, members)
             }
             Parts::Selected(names, ranges) => {
                 let names = names.iter().map(|name| name.as_bytes());
-                Members::of(operation, names.zip(ranges.iter().map(value)))
+                Members::of(operation, names.zip(ranges.iter().map(part)))
             }
         }
     }
 
     /// Compares this request with the first one under the same key, of which `first` was kept.
     pub fn differing(&self, operation: &Operation, first: Option<&Members>) -> Differing {
-        let value = |range: &Range<usize>| &self.canonical[range.clone()];
+        let part = |range: &Range<usize>| &self.canonical[range.clone()];
         match &self.parts {
             Parts::None => Differing::between(operation, first, std::iter::empty()),
             Parts::Object(spans) => {
                 let members = spans.iter().map(|it| {
-                    let name = value(&it.name);
-                    (titled(name), name, value(&it.value))
+                    let name = part(&it.name);
+                    (titled(name), name, part(&it.whole))
                 });
                 Differing::between(operation, first, members)
             }
             Parts::Selected(names, ranges) => {
                 let members = names.iter().zip(ranges);
                 let members =
-                    members.map(|(name, range)| (name.clone(), name.as_bytes(), value(range)));
+                    members.map(|(name, range)| (name.clone(), name.as_bytes(), part(range)));
                 Differing::between(operation, first, members)
             }
         }

@@ -33,8 +33,8 @@ pub(super) fn write_with_members(
 pub(crate) struct Span {
     /// Its name, with quotes.
     pub(crate) name: Range<usize>,
-    /// Its value.
-    pub(crate) value: Range<usize>,
+    /// The name, a colon, and its value.
+    pub(crate) whole: Range<usize>,
 }
 
 /// More of the outermost members than anybody keeps: that there are too many is all that is said of more.
@@ -108,6 +108,9 @@ impl<'d> Writer<'_, 'd> {
         if let Some(pair) = sorted.windows(2).find(|pair| pair[0].name == pair[1].name) {
             return Err(pair[1].name_node.fault(Fault::DuplicateMember));
         }
+        if let Some(spans) = &mut spans {
+            spans.reserve(sorted.len().min(MOST_SPANS));
+        }
         self.out.push(b'{');
         for index in first..self.members.len() {
             if index > first {
@@ -120,14 +123,13 @@ impl<'d> Writer<'_, 'd> {
             self.string(name_node);
             let name = start..self.out.len();
             self.out.push(b':');
-            let start = self.out.len();
             self.value(value)?;
             // One more than are kept says that they are too many.
             if let Some(spans) = &mut spans
                 && spans.len() < MOST_SPANS
             {
-                let value = start..self.out.len();
-                spans.push(Span { name, value });
+                let whole = start..self.out.len();
+                spans.push(Span { name, whole });
             }
         }
         self.out.push(b'}');

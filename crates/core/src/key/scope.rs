@@ -77,6 +77,11 @@ impl Scope {
         Self(Arc::new((*self.0).clone()))
     }
 
+    /// What of an operation's identity is the scope's: the same for every key, and never the same for two scopes.
+    pub(crate) fn prefix(&self) -> &[u8] {
+        &self.0.prefix
+    }
+
     fn parts(&self) -> (&str, &str) {
         (self.tenant(), self.operation())
     }
