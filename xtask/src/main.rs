@@ -6,7 +6,6 @@
     reason = "a program for the terminal: what it prints is its result"
 )]
 
-mod ahead;
 mod bench;
 mod ci;
 mod examples;
