@@ -171,13 +171,14 @@ impl Health {
                 fate: Fate::Applied,
                 ..
             } => {
+                let now = now();
                 let mut known = self.lock();
                 if !known.is_breaker_open {
-                    known.store.answers(now());
+                    known.store.answers(now);
                 }
                 if let Some(it) = known.pipelines.get_mut(pipeline) {
-                    it.done_at = now();
-                    it.target.answers(now());
+                    it.done_at = now;
+                    it.target.answers(now);
                 }
             }
             Event::SourceAway { error } => {

@@ -187,11 +187,10 @@ pub(super) fn admitted<S: Store + Clone>(
         Asked::NotNow { is_maybe } => return Ok(unprotected(desk, taken, is_maybe)),
     };
     let mut messages = Vec::with_capacity(taken.messages.len());
+    let may_begin = desk.may_begin(asked_at);
     for (incoming, admission) in taken.messages.into_iter().zip(admissions) {
         match admission {
-            Admission::Granted(claim)
-                if desk.may_begin(asked_at) && desk.begins(incoming.delivery) =>
-            {
+            Admission::Granted(claim) if may_begin && desk.begins(incoming.delivery) => {
                 if claim.takeover {
                     desk.taken_over();
                 }
