@@ -47,7 +47,7 @@ impl Reading {
     /// more than [`Members::MAX`].
     ///
     /// # Cost
-    /// One SipHash per member, and one for the operation
+    /// A short keyed hash per member, and one for the operation
     pub fn members(&self, operation: &Operation) -> Option<Members> {
         let part = |range: &Range<usize>| &self.canonical[range.clone()];
         match &self.parts {
