@@ -19,6 +19,7 @@ mod proof;
 use std::fmt;
 
 use crate::failure::{Failure, Result};
+use crate::rust::Source;
 use crate::tree::Tree;
 use crate::workspace::Workspace;
 
@@ -69,21 +70,22 @@ impl fmt::Display for Finding {
 /// Runs every check, prints what was found, and says in a few words how it went.
 pub(crate) fn run(workspace: &Workspace) -> Result<String> {
     let tree = Tree::read(&workspace.root)?;
+    let sources = sources(&tree);
     let findings = [
         arrows::check(&workspace.metadata),
         graph::check(workspace)?,
         licences::check(workspace, &tree)?,
         laws::check(&tree),
         codes::check(&tree),
-        glossary::check(&tree),
+        glossary::check(&tree, &sources),
         book::check(&tree),
         proof::check(&tree),
         counts::check(&tree),
         links::check(&tree),
         changelog::check(&tree),
         clippy_files::check(&tree),
-        code::check(&tree),
-        length::check(&tree),
+        code::check(&sources),
+        length::check(&sources),
     ]
     .concat();
     for finding in &findings {
@@ -97,6 +99,14 @@ pub(crate) fn run(workspace: &Workspace) -> Result<String> {
     }
     println!("tidy: {summary}");
     Ok(summary)
+}
+
+/// Every Rust source by its path, read once.
+fn sources(tree: &Tree) -> Vec<(&str, Source<'_>)> {
+    let sources = tree.rust();
+    sources
+        .map(|(path, text)| (path, Source::new(text)))
+        .collect()
 }
 
 #[cfg(test)]
