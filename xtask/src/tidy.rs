@@ -18,6 +18,7 @@ mod length;
 mod licences;
 mod links;
 mod proof;
+mod terms;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::{fmt, fs};
@@ -115,6 +116,7 @@ fn find(workspace: &Workspace) -> Result<Vec<Finding>> {
         laws::check(&tree),
         codes::check(&tree),
         glossary::check(&tree, &sources),
+        terms::check(&tree, &sources),
         book::check(&tree),
         proof::check(&tree),
         counts::check(&tree),

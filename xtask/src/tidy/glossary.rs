@@ -8,7 +8,8 @@ use crate::tree::Tree;
 
 use super::Finding;
 
-const GLOSSARY: &str = "docs/book/src/reference/glossary.md";
+/// The page of the glossary.
+pub(super) const GLOSSARY: &str = "docs/book/src/reference/glossary.md";
 
 /// Reads the pages, and the comments of the sources.
 pub(super) fn check(tree: &Tree, sources: &[(&str, Source<'_>)]) -> Vec<Finding> {
@@ -37,24 +38,25 @@ pub(super) fn check(tree: &Tree, sources: &[(&str, Source<'_>)]) -> Vec<Finding>
     findings
 }
 
+/// The rows of its table: a term, its meaning, and what is not said for it.
+pub(super) fn rows(page: &str) -> impl Iterator<Item = [&str; 3]> {
+    let rows = page.lines().filter(|line| line.starts_with('|'));
+    rows.filter_map(|row| {
+        let cells = row.trim().trim_matches('|').split('|').map(str::trim);
+        cells.collect::<Vec<_>>().try_into().ok()
+    })
+}
+
 /// The phrases in code type of the last column, and the terms to use instead.
 fn refused(page: &str) -> Vec<(String, &str)> {
     let mut refused = Vec::new();
-    for row in page.lines().filter(|line| line.starts_with('|')) {
-        let cells: Vec<&str> = row
-            .trim()
-            .trim_matches('|')
-            .split('|')
-            .map(str::trim)
-            .collect();
-        if let [term, _, not] = cells.as_slice() {
-            refused.extend(
-                not.split('`')
-                    .skip(1)
-                    .step_by(2)
-                    .map(|word| (normal(word), *term)),
-            );
-        }
+    for [term, _, not] in rows(page) {
+        refused.extend(
+            not.split('`')
+                .skip(1)
+                .step_by(2)
+                .map(|word| (normal(word), term)),
+        );
     }
     refused
 }
