@@ -10,6 +10,7 @@ mod code;
 mod codes;
 mod counts;
 mod exceptions;
+mod file_names;
 mod glossary;
 mod graph;
 mod imports;
@@ -126,6 +127,7 @@ fn find(workspace: &Workspace) -> Result<Vec<Finding>> {
         code::check(&sources),
         length::check(&sources),
         circles::check(&tree, &sources),
+        file_names::check(&tree),
     ]
     .concat())
 }
