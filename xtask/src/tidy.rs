@@ -9,6 +9,7 @@ mod clippy_files;
 mod code;
 mod codes;
 mod counts;
+mod doc_openings;
 mod exceptions;
 mod file_names;
 mod glossary;
@@ -128,6 +129,7 @@ fn find(workspace: &Workspace) -> Result<Vec<Finding>> {
         length::check(&sources),
         circles::check(&tree, &sources),
         file_names::check(&tree),
+        doc_openings::check(&tree, &sources),
     ]
     .concat())
 }
