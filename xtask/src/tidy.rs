@@ -19,6 +19,7 @@ mod laws;
 mod length;
 mod licences;
 mod links;
+mod long_lines;
 mod proof;
 mod terms;
 
@@ -123,6 +124,7 @@ fn find(workspace: &Workspace) -> Result<Vec<Finding>> {
         proof::check(&tree),
         counts::check(&tree),
         links::check(&tree),
+        long_lines::check(&tree),
         changelog::check(&tree),
         clippy_files::check(&tree),
         code::check(&sources),
