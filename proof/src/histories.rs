@@ -92,8 +92,24 @@ fn turn(store: &str, filter: &str, effort: Effort, tried: u64, count: u64) -> Ro
 /// The tests of a store in which its histories are.
 fn tests(store: &str, words: &[&str], variables: &[(&str, String)]) -> Ran {
     let package = format!("semel-store-{store}");
-    let test = ["test", "--release", "-p", &package, "--test", "conformance"];
+    let test = [
+        "test",
+        "--release",
+        "-p",
+        &package,
+        "--test",
+        program(store),
+    ];
     cargo(&[&test, words].concat(), variables)
+}
+
+/// The test program that holds a store to its laws: one of its own, unless they are quickly built and run beside the
+/// rest.
+fn program(store: &str) -> &str {
+    match store {
+        "embedded" | "sqlite" => store,
+        _ => "conformance",
+    }
 }
 
 /// Histories of each kind where nothing was asked for.
@@ -102,3 +118,26 @@ const MERGE: u64 = 300;
 const TURN: u64 = 1_000;
 /// Tasks and calls of each race in a campaign.
 const RACE: &str = "8x40";
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+
+    /// One that is gone would be noticed by a campaign alone.
+    #[test]
+    fn the_program_with_the_laws_of_each_store_is_there() {
+        for (store, _) in STORES {
+            let tests = Path::new(env!("CARGO_MANIFEST_DIR"))
+                .join("../crates/stores")
+                .join(store)
+                .join("tests");
+            let program = program(store);
+            let is_there = [format!("{program}.rs"), format!("{program}/main.rs")]
+                .iter()
+                .any(|root| tests.join(root).is_file());
+            assert!(is_there, "{store}: {program}");
+        }
+    }
+}

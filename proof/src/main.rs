@@ -16,6 +16,7 @@ mod model;
 mod planted;
 mod power;
 mod report;
+#[cfg_attr(not(feature = "scheduled"), path = "unscheduled.rs")]
 mod schedules;
 mod simulation;
 mod stopwatch;

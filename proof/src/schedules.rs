@@ -50,7 +50,7 @@ enum Way {
     Awaits,
 }
 
-/// Plays every scenario as often as is asked for.
+/// Plays every scenario as often as is asked for, once it has shown that it sees the break that belongs to it.
 pub(crate) fn run(effort: Effort) -> Vec<Row> {
     let budget = effort.budget(MERGE);
     let mut tried: Vec<_> = scenarios()
@@ -63,6 +63,9 @@ pub(crate) fn run(effort: Effort) -> Vec<Row> {
             ((it, way), Tally::new(it.seen), row)
         })
         .collect();
+    for (scenario, _, row) in &mut tried {
+        row.violations.extend(blind(*scenario));
+    }
     let (mut count, mut seed) = (0, effort.seed);
     while budget.allows(count) {
         let block = BLOCK.min(budget.most() - count);
@@ -100,6 +103,23 @@ fn scenarios() -> impl Iterator<Item = (&'static Scenario, Way)> {
     .flatten()
     .map(|it| (it, Way::Threads))
     .chain(awaits::SCENARIOS.iter().map(|it| (it, Way::Awaits)))
+}
+
+/// What is wrong with a scenario that does not see the break that belongs to it, or that plays other orders when it
+/// is played again.
+fn blind(scenario: (&Scenario, Way)) -> Option<String> {
+    let Some(seen) = broken(scenario, true, CONTROLS) else {
+        return Some("does not see the break that belongs to it".to_owned());
+    };
+    let again = broken(scenario, true, CONTROLS).unwrap_or_default();
+    (again != seen).then(|| format!("not the same again: {seen}, then {again}"))
+}
+
+/// The first order in which the law is broken, in so many blocks of a few hundred.
+fn broken(scenario: (&Scenario, Way), with_break: bool, blocks: u64) -> Option<String> {
+    let tally = Tally::new(scenario.0.seen);
+    let mut seeds = 1..=blocks;
+    seeds.find_map(|seed| played(scenario, &tally, with_break, seed, BLOCK / 2))
 }
 
 /// Plays `count` orders, which `seed` fixes; what broke the law.
@@ -155,6 +175,8 @@ fn said(payload: &(dyn std::any::Any + Send)) -> String {
 const MERGE: u64 = 5_000;
 /// Orders in one block, which has one seed and one way to choose.
 const BLOCK: u64 = 500;
+/// Within how many blocks of half as many a scenario sees its break.
+const CONTROLS: u64 = 4;
 /// At how many places priorities change.
 const PCT_DEPTH: usize = 3;
 const STACK_BYTES: usize = 256 << 10;

@@ -105,13 +105,21 @@ impl Kafka {
     ///
     /// If it cannot be read.
     pub fn read_committed(&self, topic: &str) -> Vec<String> {
+        // Nothing may mean no more than that the machine is busy.
+        let mut waits = ["10000", "60000"]
+            .into_iter()
+            .map(|wait| self.read_for(topic, wait));
+        waits.find(|read| !read.is_empty()).unwrap_or_default()
+    }
+
+    /// What comes until nothing more does for so many milliseconds.
+    fn read_for(&self, topic: &str, wait: &str) -> Vec<String> {
         let brokers = self.brokers();
         let tool = "org.apache.kafka.tools.consumer.ConsoleConsumer";
         let read = java(&[tool])
             .args(["--bootstrap-server", &brokers, "--topic", topic])
             .args(["--from-beginning", "--isolation-level", "read_committed"])
-            // It ends when nothing more comes for so long.
-            .args(["--timeout-ms", "10000"])
+            .args(["--timeout-ms", wait])
             .output()
             .expect("java");
         let text = String::from_utf8(read.stdout).expect("a text");

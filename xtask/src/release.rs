@@ -14,9 +14,9 @@ pub(crate) fn build(workspace: &Workspace) -> Command {
     command
 }
 
-/// Builds the proof.
+/// Builds the proof, with what T4 tries.
 pub(crate) fn proof(workspace: &Workspace) -> Command {
-    workspace.cargo(["build", "--release", "--package", "proof"])
+    workspace.cargo(["build", "--release", "--package", "proof", SCHEDULED])
 }
 
 pub(crate) const TORTURE: &str = "torture";
@@ -25,6 +25,7 @@ pub(crate) const CLI: &str = "semel-cli";
 pub(crate) const EVERYTHING: &str = "--features=semel-cli/full";
 /// The same without its allocator, which takes a minute to build: for what is not run at full speed.
 pub(crate) const SERVERS: &str = "--features=semel-cli/servers";
+const SCHEDULED: &str = "--features=proof/scheduled";
 const PACKAGES: [&str; 6] = [
     "--release",
     "--package",

@@ -28,6 +28,11 @@ impl<'a> Source<'a> {
         }
     }
 
+    /// The source as it is.
+    pub(crate) fn text(&self) -> &'a str {
+        self.text
+    }
+
     /// The source with every comment and the inside of every literal blanked, byte for byte.
     pub(crate) fn code(&self) -> &str {
         &self.code

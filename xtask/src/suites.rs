@@ -149,7 +149,7 @@ const LONGEST: &[&str] = &[
     "semel-cli tests/semel/main.rs",
     "torture tests/torture/main.rs",
     "semel-store-postgres tests/conformance.rs",
-    "semel-store-embedded tests/crash/main.rs",
+    "semel-store-embedded tests/embedded/main.rs",
     "semel-simulation tests/stories.rs",
     "semel-store-postgres tests/postgres/main.rs",
     "semel-broker-kafka tests/kafka/main.rs",
@@ -157,11 +157,15 @@ const LONGEST: &[&str] = &[
     "semel-store-mysql tests/conformance.rs",
     "semel-store-mysql tests/mysql/main.rs",
     "semel-broker-amqp tests/amqp/main.rs",
+    "semel-broker-nats tests/nats/main.rs",
+    "semel tests/semel/main.rs",
     "documentation",
 ];
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use serde_json::json;
 
     use super::*;
@@ -231,6 +235,27 @@ mod tests {
         ] {
             assert_eq!(Suite::of(&message, &workspace()), None, "{message}");
         }
+    }
+
+    /// One that was moved would begin last, and nobody would notice.
+    #[test]
+    fn the_suites_that_take_longest_are_there() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+        let folders = [".", "crates", "crates/stores", "crates/brokers"];
+        let is_there = |package: &str, source: &str| {
+            let inside = folders.iter().flat_map(|at| fs::read_dir(root.join(at)));
+            let mut inside = inside.flatten().flatten().map(|entry| entry.path());
+            let head = format!("[package]\nname = \"{package}\"\n");
+            inside.any(|folder| {
+                let manifest = fs::read_to_string(folder.join("Cargo.toml"));
+                manifest.is_ok_and(|text| text.starts_with(&head)) && folder.join(source).is_file()
+            })
+        };
+        for suite in LONGEST.iter().filter(|suite| **suite != "documentation") {
+            let (package, source) = suite.split_once(' ').expect("a package and a source");
+            assert!(is_there(package, source), "{suite}");
+        }
+        assert!(!is_there("semel-cli", "tests/none.rs"));
     }
 
     #[test]

@@ -4,21 +4,31 @@
 mod arrows;
 mod book;
 mod changelog;
+mod circles;
 mod clippy_files;
 mod code;
 mod codes;
 mod counts;
+mod doc_openings;
+mod exceptions;
+mod file_names;
 mod glossary;
 mod graph;
+mod imports;
 mod laws;
 mod length;
 mod licences;
 mod links;
+mod long_lines;
 mod proof;
+mod terms;
 
-use std::fmt;
+use std::collections::{BTreeMap, BTreeSet};
+use std::{fmt, fs};
 
+use self::exceptions::Repair;
 use crate::failure::{Failure, Result};
+use crate::rust::Source;
 use crate::tree::Tree;
 use crate::workspace::Workspace;
 
@@ -29,6 +39,8 @@ struct Finding {
     path: String,
     line: usize,
     message: String,
+    /// The lines that make an error of a list right.
+    repair: Option<Repair>,
 }
 
 impl Finding {
@@ -39,6 +51,7 @@ impl Finding {
             path: path.to_owned(),
             line,
             message: message.into(),
+            repair: None,
         }
     }
 
@@ -68,25 +81,63 @@ impl fmt::Display for Finding {
 
 /// Runs every check, prints what was found, and says in a few words how it went.
 pub(crate) fn run(workspace: &Workspace) -> Result<String> {
+    report(&find(workspace)?)
+}
+
+/// Removes from the lists of exceptions what holds no longer, and reports the rest.
+pub(crate) fn shrink(workspace: &Workspace) -> Result {
+    let (mut repaired, rest): (Vec<_>, Vec<_>) = find(workspace)?
+        .into_iter()
+        .partition(|finding| finding.repair.is_some());
+    // From the end, so that the lines in front stay where they are.
+    repaired.sort_by_key(|finding| std::cmp::Reverse(finding.line));
+    let mut texts: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+    for finding in &repaired {
+        let path = finding.path.as_str();
+        if !texts.contains_key(path) {
+            let text = fs::read_to_string(workspace.root.join(path))?;
+            texts.insert(path, text.lines().map(ToOwned::to_owned).collect());
+        }
+        if let (Some(repair), Some(lines)) = (&finding.repair, texts.get_mut(path)) {
+            repair.make(lines);
+        }
+    }
+    for (path, lines) in texts {
+        fs::write(workspace.root.join(path), lines.join("\n") + "\n")?;
+        println!("{path}: shrunk");
+    }
+    report(&rest).map(drop)
+}
+
+fn find(workspace: &Workspace) -> Result<Vec<Finding>> {
     let tree = Tree::read(&workspace.root)?;
-    let findings = [
+    let sources = sources(&tree);
+    Ok([
         arrows::check(&workspace.metadata),
         graph::check(workspace)?,
         licences::check(workspace, &tree)?,
         laws::check(&tree),
         codes::check(&tree),
-        glossary::check(&tree),
+        glossary::check(&tree, &sources),
+        terms::check(&tree, &sources),
         book::check(&tree),
         proof::check(&tree),
         counts::check(&tree),
         links::check(&tree),
+        long_lines::check(&tree),
         changelog::check(&tree),
         clippy_files::check(&tree),
-        code::check(&tree),
-        length::check(&tree),
+        code::check(&sources),
+        length::check(&sources),
+        circles::check(&tree, &sources),
+        file_names::check(&tree),
+        doc_openings::check(&tree, &sources),
     ]
-    .concat();
-    for finding in &findings {
+    .concat())
+}
+
+fn report(findings: &[Finding]) -> Result<String> {
+    for finding in findings {
         println!("{finding}");
     }
     let errors = findings.iter().filter(|finding| finding.fatal).count();
@@ -97,6 +148,27 @@ pub(crate) fn run(workspace: &Workspace) -> Result<String> {
     }
     println!("tidy: {summary}");
     Ok(summary)
+}
+
+/// Every Rust source by its path, read once.
+fn sources(tree: &Tree) -> Vec<(&str, Source<'_>)> {
+    let sources = tree.rust();
+    sources
+        .map(|(path, text)| (path, Source::new(text)))
+        .collect()
+}
+
+/// The folders of the packages.
+fn packages(tree: &Tree) -> BTreeSet<&str> {
+    tree.texts("", "/Cargo.toml")
+        .map(|(path, _)| path.trim_end_matches("/Cargo.toml"))
+        .collect()
+}
+
+/// The one of `packages` that a file belongs to.
+fn package<'a>(packages: &BTreeSet<&'a str>, path: &str) -> Option<&'a str> {
+    let mut folders = path.match_indices('/').rev();
+    folders.find_map(|(end, _)| packages.get(&path[..end]).copied())
 }
 
 #[cfg(test)]

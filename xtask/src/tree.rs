@@ -102,7 +102,7 @@ impl Tree {
 }
 
 const IGNORED_FOLDERS: [&str; 4] = [".git", "target", "node_modules", "semel-data"];
-const READ: [&str; 4] = ["rs", "md", "toml", "json"];
+const READ: [&str; 5] = ["rs", "md", "toml", "json", "txt"];
 
 #[cfg(test)]
 mod tests {

@@ -52,7 +52,7 @@ impl Suite {
         match self {
             Self::Library(package) => of_package(package, &["--lib"]),
             Self::Tests(package, name) => of_package(package, &["--test", name]),
-            Self::Tier(_) => vec!["build", "--release", "--package", "proof"],
+            Self::Tier(_) => vec!["build", "--release", "--package", "proof", SCHEDULED],
         }
     }
 }
@@ -309,6 +309,8 @@ fn told(error: io::Error) -> String {
     error.to_string()
 }
 
+/// For T4.
+const SCHEDULED: &str = "--features=proof/scheduled";
 /// As `cargo xtask test` has it.
 const SERVERS: &str = "--features=semel-cli/servers";
 /// Names the bug that a program is to have.

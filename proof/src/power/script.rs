@@ -2,19 +2,19 @@
 //! the disk may forget; and with each operation failing. The story and its disk are those of the store's
 //! own tests, and so are the bugs that have to be found here.
 
-#[path = "../../../crates/stores/embedded/tests/crash/disk.rs"]
+#[path = "../../../crates/stores/embedded/tests/embedded/crash/disk.rs"]
 mod disk;
-#[path = "../../../crates/stores/embedded/tests/crash/everywhere.rs"]
+#[path = "../../../crates/stores/embedded/tests/embedded/crash/everywhere.rs"]
 mod everywhere;
-#[path = "../../../crates/stores/embedded/tests/crash/found.rs"]
+#[path = "../../../crates/stores/embedded/tests/embedded/crash/found.rs"]
 mod found;
-#[path = "../../../crates/stores/embedded/tests/crash/life.rs"]
+#[path = "../../../crates/stores/embedded/tests/embedded/crash/life.rs"]
 mod life;
-#[path = "../../../crates/stores/embedded/tests/crash/made.rs"]
+#[path = "../../../crates/stores/embedded/tests/embedded/crash/made.rs"]
 mod made;
-#[path = "../../../crates/stores/embedded/tests/crash/model.rs"]
+#[path = "../../../crates/stores/embedded/tests/embedded/crash/model.rs"]
 mod model;
-#[path = "../../../crates/stores/embedded/tests/crash/planted.rs"]
+#[path = "../../../crates/stores/embedded/tests/embedded/crash/planted.rs"]
 mod planted;
 
 use crate::report::Row;

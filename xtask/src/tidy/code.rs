@@ -2,16 +2,16 @@
 //! reason, messages with a hole of blanks.
 
 use crate::rust::{Source, is_word};
-use crate::tree::Tree;
 
 use super::Finding;
 
 const MACROS: [&str; 3] = ["todo", "unimplemented", "dbg"];
 
 /// Reads every Rust source.
-pub(super) fn check(tree: &Tree) -> Vec<Finding> {
-    tree.rust()
-        .flat_map(|(path, text)| check_file(path, &Source::new(text)))
+pub(super) fn check(sources: &[(&str, Source<'_>)]) -> Vec<Finding> {
+    sources
+        .iter()
+        .flat_map(|(path, source)| check_file(path, source))
         .collect()
 }
 
@@ -123,7 +123,7 @@ mod tests {
     use super::*;
 
     fn found(text: &str) -> usize {
-        check(&Tree::of(&[("a.rs", text)])).len()
+        check(&[("a.rs", Source::new(text))]).len()
     }
 
     #[test]
@@ -162,8 +162,8 @@ mod tests {
         assert_eq!(found("// bring it    forward"), 0);
         assert_eq!(found("const A: &str = \"verb    what\nother   does\";"), 0);
         assert_eq!(found("#[cfg(test)]\nconst A: &str = \"key    value\";"), 0);
-        let tree = Tree::of(&[("a/tests.rs", "const A: &str = \"key    value\";")]);
-        assert_eq!(check(&tree).len(), 0);
+        let source = Source::new("const A: &str = \"key    value\";");
+        assert_eq!(check(&[("a/tests.rs", source)]).len(), 0);
     }
 
     #[test]

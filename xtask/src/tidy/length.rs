@@ -1,7 +1,6 @@
 //! A source file reads in one sitting.
 
 use crate::rust::Source;
-use crate::tree::Tree;
 
 use super::Finding;
 
@@ -9,13 +8,13 @@ const HABIT: usize = 400;
 const LIMIT: usize = 700;
 
 /// Measures every source file, tests apart.
-pub(super) fn check(tree: &Tree) -> Vec<Finding> {
+pub(super) fn check(sources: &[(&str, Source<'_>)]) -> Vec<Finding> {
     let mut findings = Vec::new();
-    for (path, text) in tree.rust() {
+    for (path, source) in sources {
         if is_test(path) {
             continue;
         }
-        let lines = lines(text);
+        let lines = lines(source);
         let message = format!("{lines} lines without its tests; about {HABIT} is the habit");
         if lines > LIMIT {
             findings.push(Finding::error(path, 0, message));
@@ -31,9 +30,8 @@ fn is_test(path: &str) -> bool {
 }
 
 /// The lines before the test module that ends the file.
-fn lines(text: &str) -> usize {
-    let source = Source::new(text);
-    let code = source.code();
+fn lines(source: &Source<'_>) -> usize {
+    let (text, code) = (source.text(), source.code());
     let end = code
         .match_indices("#[cfg(test)]")
         .find(|(at, attribute)| {
@@ -50,7 +48,7 @@ mod tests {
     use super::*;
 
     fn found(path: &str, text: &str) -> Vec<bool> {
-        check(&Tree::of(&[(path, text)]))
+        check(&[(path, Source::new(text))])
             .iter()
             .map(|finding| finding.fatal)
             .collect()

@@ -1,4 +1,6 @@
 //! The laws of the store ports, over a database of their own on a real server.
+//!
+//! A program of its own, so that it and that of `mysql/` are run beside each other: both wait for servers.
 
 #[path = "mysql/database.rs"]
 mod database;

@@ -1,4 +1,6 @@
 //! The laws of the store ports, over a schema of its own on a real server.
+//!
+//! A program of its own, so that it and that of `postgres/` are run beside each other: both wait for servers.
 
 #[path = "postgres/site.rs"]
 mod site;

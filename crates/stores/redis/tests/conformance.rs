@@ -1,4 +1,6 @@
 //! The laws of the store ports, on the server of `SEMEL_TEST_REDIS_URL`, each instance under a prefix of its own.
+//!
+//! A program of its own, so that it and that of `redis/` are run beside each other: both wait for servers.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

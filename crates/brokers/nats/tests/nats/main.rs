@@ -1,6 +1,8 @@
-//! What NATS does to a source and a sink that other brokers do not, on the server of `SEMEL_TEST_NATS_URL`.
+//! The laws, and what NATS does to a source and a sink that other brokers do not, on the server of
+//! `SEMEL_TEST_NATS_URL`.
 
 mod again;
+mod laws;
 mod look;
 mod outage;
 mod own;

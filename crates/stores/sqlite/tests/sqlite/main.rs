@@ -1,8 +1,9 @@
-//! What the laws do not say: files, processes, crashes, and statements that fail.
+//! The laws over this store, and what the laws do not say: files, processes, crashes, and statements that fail.
 
 mod admit;
 mod apply;
 mod calls;
+mod conformance;
 mod files;
 mod inbox;
 mod lab;

@@ -30,15 +30,23 @@ impl Target for Topic {
 }
 
 impl Topic {
-    /// Headers and payload of each record.
+    /// Headers and payload of each record. Nothing may mean no more than that the machine is busy.
     fn records(&self) -> Vec<(BTreeMap<String, String>, String)> {
+        let mut waits = ["5000", "45000"]
+            .into_iter()
+            .map(|wait| self.read_for(wait));
+        waits.find(|read| !read.is_empty()).unwrap_or_default()
+    }
+
+    /// What comes until nothing more does for so many milliseconds.
+    fn read_for(&self, wait: &str) -> Vec<(BTreeMap<String, String>, String)> {
         let jars = server("SEMEL_TEST_KAFKA_JARS", "kafka");
         let read = Command::new("java")
             .args(["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-cp"])
             .arg(Path::new(&jars).join("*"))
             .arg("org.apache.kafka.tools.consumer.ConsoleConsumer")
             .args(["--bootstrap-server", &Self::address(), "--topic", &self.0])
-            .args(["--from-beginning", "--timeout-ms", "5000"])
+            .args(["--from-beginning", "--timeout-ms", wait])
             .args(["--property", "print.headers=true"])
             .output();
         let read = read.expect("java");

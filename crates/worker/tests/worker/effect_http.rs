@@ -1,13 +1,9 @@
 //! HTTP calls, against a server that breaks off wherever it is told to.
 
-#[path = "effect_call/call.rs"]
-mod call;
-
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use call::call;
 use semel_core::Code;
 use semel_core::outcome::Gathering;
 use semel_engine::effect::{Effect, Verdict};
@@ -15,6 +11,8 @@ use semel_worker::effect::HttpEffect;
 use semel_worker::effect::http::{Decisive, Settings};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
+
+use crate::call::call;
 
 /// What the server does once it has read a request.
 enum Act {

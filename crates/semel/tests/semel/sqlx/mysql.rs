@@ -9,9 +9,9 @@ use semel::{
 use sqlx::mysql::MySqlPoolOptions;
 use sqlx::{AssertSqlSafe, Connection, MySql, Pool, Transaction};
 
-use crate::laws::{Bank, Served, keeps, server_of};
+use super::laws::{Bank, Served, keeps, server_of};
+use super::{granted, is_complete, overtaken, request, state};
 use crate::server::Place;
-use crate::{granted, is_complete, overtaken, request, state};
 
 type Tx<'t> = Transaction<'t, MySql>;
 

@@ -9,9 +9,9 @@ use semel::{
 use sqlx::postgres::PgPoolOptions;
 use sqlx::{Pool, Transaction};
 
-use crate::laws::{Bank, Served, keeps, server_of};
+use super::laws::{Bank, Served, keeps, server_of};
+use super::{granted, overtaken, request};
 use crate::server::Place;
-use crate::{granted, overtaken, request};
 
 type Tx<'t> = Transaction<'t, sqlx::Postgres>;
 

@@ -18,7 +18,7 @@ use semel_core::{
 };
 use semel_store_embedded::{EmbeddedStore, Options};
 
-use crate::{block_on, copy, folder, open};
+use super::{block_on, copy, folder, open};
 
 #[derive(Debug, PartialEq)]
 pub(crate) struct Everything {

@@ -13,8 +13,8 @@ use sqlx::sqlite::{SqliteConnectOptions, SqlitePoolOptions};
 use sqlx::{Pool, Sqlite, Transaction};
 use tempfile::TempDir;
 
-use crate::laws::{Bank, keeps};
-use crate::{granted, request, state};
+use super::laws::{Bank, keeps};
+use super::{granted, request, state};
 
 type Tx<'t> = Transaction<'t, Sqlite>;
 

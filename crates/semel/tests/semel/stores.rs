@@ -1,8 +1,5 @@
 //! The same promises on every store that is built in, with real time and real files.
 
-#[path = "stores/server.rs"]
-mod server;
-
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -14,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use tempfile::TempDir;
 use tokio::time::sleep;
 
-use server::Place;
+use crate::server::Place;
 
 /// A store of its own.
 struct Site {
@@ -59,7 +56,7 @@ macro_rules! on_every_store {
         mod $store {
             $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
             async fn $test() {
-                super::$test(crate::Site::new(stringify!($store))).await;
+                super::$test(crate::stores::Site::new(stringify!($store))).await;
             })+
         }
     };

@@ -1,16 +1,12 @@
 //! The laws of the source and the sink port, on the server of `SEMEL_TEST_NATS_URL`, each case with a stream of its own.
 
-#[path = "nats/place.rs"]
-#[expect(dead_code, reason = "other tests need more of it")]
-mod place;
-
 use std::time::Duration;
 
 use semel_broker_nats::{NatsSink, NatsSource, SinkOptions};
 use semel_conformance::sink::SinkSubject;
 use semel_conformance::source::{self, HeldSubject, Message, SourceSubject};
 
-use self::place::Place;
+use crate::place::Place;
 
 struct Nats(Place);
 

@@ -1,15 +1,8 @@
 //! The inboxes over sqlx: effect and record in a transaction of a user's own pool.
 
-#[path = "stores/server.rs"]
-mod server;
-
-#[path = "sqlx/laws.rs"]
 mod laws;
-#[path = "sqlx/mysql.rs"]
 mod mysql;
-#[path = "sqlx/postgres.rs"]
 mod postgres;
-#[path = "sqlx/sqlite.rs"]
 mod sqlite;
 
 use semel::{

@@ -15,8 +15,8 @@ use semel::{
 use semel_conformance::proxy::Proxy;
 use sqlx::{Connection, Database, Pool, Transaction};
 
+use super::{granted, is_complete, operation, overtaken, request, state};
 use crate::server::Place;
-use crate::{granted, is_complete, operation, overtaken, request, state};
 
 /// A store, its inbox, and a user's pool beside a table of payments.
 pub(crate) trait Bank: Sized {
@@ -106,7 +106,7 @@ macro_rules! keeps {
     ($bank:ty: $($law:ident,)+) => {$(
         #[tokio::test]
         async fn $law() {
-            crate::laws::$law(<$bank as crate::laws::Bank>::new().await).await;
+            crate::sqlx::laws::$law(<$bank as crate::sqlx::laws::Bank>::new().await).await;
         }
     )+};
 }

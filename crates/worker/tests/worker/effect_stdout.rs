@@ -1,13 +1,11 @@
 //! Printing, and a reader that goes away.
 
-#[path = "effect_call/call.rs"]
-mod call;
-
-use call::call;
 use semel_engine::effect::{BatchEffect, Verdict};
 use semel_worker::effect::StdoutEffect;
 use tokio::io::AsyncReadExt;
 use tokio::net::unix::pipe;
+
+use crate::call::call;
 
 #[tokio::test]
 async fn each_message_is_a_line() {

@@ -1,8 +1,7 @@
-//! The output file: appending, cutting back, one writer, and a disk that is full.
+//! The output file: appending, cutting back, and one writer. `full_disk`, which starts a child, is with `children`.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
-use std::process::Command;
 
 use bytes::Bytes;
 use semel_core::{Certainty, Code};
@@ -120,40 +119,4 @@ fn a_target_that_cannot_be_opened_says_why() {
         );
     }
     assert!(!folder.path().join("missing").exists());
-}
-
-/// Runs itself again in a process whose files may not grow beyond a block.
-#[tokio::test]
-async fn what_was_half_written_on_a_full_disk_is_cut_off() {
-    const FOLDER: &str = "SEMEL_TEST_FULL_DISK";
-    let Some(folder) = std::env::var_os(FOLDER) else {
-        let folder = tempfile::tempdir().expect("a folder");
-        let name = "what_was_half_written_on_a_full_disk_is_cut_off";
-        let status = Command::new("sh")
-            .args([
-                "-c",
-                "trap '' XFSZ; ulimit -f 8; exec \"$0\" --exact \"$1\" > /dev/null",
-            ])
-            .arg(std::env::current_exe().expect("this test"))
-            .arg(name)
-            .env(FOLDER, folder.path())
-            .status()
-            .expect("started");
-        assert!(status.success());
-        return;
-    };
-    let path = std::path::Path::new(&folder).join("out");
-    let mut output = FileOutput::open(&path).expect("opened");
-    output.append(&batch(&["one"])).await.expect("appended");
-    let error = output
-        .append(&[vec![b'x'; 100_000].into()])
-        .await
-        .expect_err("too much");
-    assert_eq!(
-        (error.code(), error.certainty()),
-        (Code::TargetUnavailable, Certainty::NotApplied)
-    );
-    assert!(error.to_string().contains("File too large"), "{error}");
-    assert_eq!(fs::read(&path).expect("read"), b"one\n");
-    assert_eq!(output.append(&batch(&["two"])).await.expect("goes on"), 8);
 }

@@ -1,16 +1,14 @@
 //! Commands: how each of their ends is told.
 
-#[path = "effect_call/call.rs"]
-mod call;
-
 use std::time::Duration;
 
-use call::call;
 use semel_core::outcome::Gathering;
 use semel_core::{Code, Key};
 use semel_engine::effect::{Call, Effect, Verdict};
 use semel_worker::effect::ExecEffect;
 use semel_worker::effect::exec::Settings;
+
+use crate::call::call;
 
 fn effect(command: &[&str]) -> ExecEffect {
     let command = command.iter().map(|part| (*part).to_owned()).collect();

@@ -185,8 +185,8 @@ async fn an_effect_that_blocks_its_thread_is_given_up_in_time() {
 /// Another version of a driver than an inbox takes does not even build, so the page has to be right.
 #[test]
 fn the_versions_of_the_drivers_are_named() {
-    let manifest = include_str!("../../../Cargo.toml");
-    let page = include_str!("../README.md");
+    let manifest = include_str!("../../../../Cargo.toml");
+    let page = include_str!("../../README.md");
     for driver in ["rusqlite", "tokio-postgres", "mysql_async"] {
         let line = manifest
             .lines()

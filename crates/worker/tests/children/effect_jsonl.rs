@@ -1,17 +1,15 @@
 //! The child that is kept: answers in any order, and every way to break the protocol.
 
-#[path = "effect_call/call.rs"]
-mod call;
-
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use call::call;
 use semel_core::{Certainty, Code};
 use semel_engine::effect::{Effect, Verdict};
 use semel_worker::effect::JsonlEffect;
 use semel_worker::effect::jsonl::Settings;
+
+use crate::call::call;
 
 fn effect(command: &[&str], timeout: Duration) -> Arc<JsonlEffect> {
     let mut settings = Settings::new(command.iter().map(|part| (*part).to_owned()).collect());

@@ -1,0 +1,9 @@
+//! The library as its users meet it: calls, consumers and inboxes, on every store that is built in.
+
+mod consumer;
+mod inbox;
+mod server;
+mod sqlx;
+mod stores;
+mod surface;
+mod testbed;
