@@ -105,8 +105,8 @@ fn scenarios() -> impl Iterator<Item = (&'static Scenario, Way)> {
     .chain(awaits::SCENARIOS.iter().map(|it| (it, Way::Awaits)))
 }
 
-/// What is wrong with a scenario that does not see the break that belongs to it, or that plays other orders when it
-/// is played again.
+/// Says what is wrong with a scenario that does not see the break that belongs to it, or that plays other orders when
+/// it is played again.
 fn blind(scenario: (&Scenario, Way)) -> Option<String> {
     let Some(seen) = broken(scenario, true, CONTROLS) else {
         return Some("does not see the break that belongs to it".to_owned());

@@ -112,7 +112,7 @@ impl Kafka {
         waits.find(|read| !read.is_empty()).unwrap_or_default()
     }
 
-    /// What comes until nothing more does for so many milliseconds.
+    /// Reads until nothing more comes for so many milliseconds.
     fn read_for(&self, topic: &str, wait: &str) -> Vec<String> {
         let brokers = self.brokers();
         let tool = "org.apache.kafka.tools.consumer.ConsoleConsumer";

@@ -38,7 +38,7 @@ impl Topic {
         waits.find(|read| !read.is_empty()).unwrap_or_default()
     }
 
-    /// What comes until nothing more does for so many milliseconds.
+    /// Reads until nothing more comes for so many milliseconds.
     fn read_for(&self, wait: &str) -> Vec<(BTreeMap<String, String>, String)> {
         let jars = server("SEMEL_TEST_KAFKA_JARS", "kafka");
         let read = Command::new("java")
