@@ -26,9 +26,7 @@ pub(crate) fn run(workspace: &Workspace, args: &[&str]) -> Result {
 
 fn measure(workspace: &Workspace, args: &[&str], servers: Option<&Borrowed>) -> Result {
     let mut command = workspace.cargo(["run", "--release", "--package", "bench", "--"]);
-    command
-        .args(args)
-        .env("SEMEL_BIN", workspace.released("semel"));
+    command.args(args).env("SEMEL_BIN", workspace.semel());
     if let Some(servers) = servers {
         servers.lend(&mut command);
     }

@@ -35,10 +35,11 @@ pub(crate) fn run(workspace: &Workspace, words: &[&str]) -> Result {
             return Err(Failure::no("the release build fails"));
         }
     }
-    let tried = |servers: &Borrowed| ended(proof(workspace, servers, &words)?.status()?);
     match servers(&words) {
-        Some(names) => Borrowed::beside(workspace, names, tried)?,
-        None => tried(&Borrowed::none(workspace))?,
+        Some(names) => Borrowed::beside(workspace, names, |servers| {
+            tried(&mut proof(workspace, servers, &words)?)
+        })?,
+        None => tried(&mut proof(workspace, &Borrowed::none(workspace), &words)?)?,
     }
     if keep {
         for report in reports(workspace)? {
@@ -54,13 +55,13 @@ pub(crate) fn proof(workspace: &Workspace, servers: &Borrowed, words: &[&str]) -
     for report in reports(workspace)? {
         fs::remove_file(report)?;
     }
-    let mut command = Command::new(workspace.released("proof"));
+    let mut command = Command::new(workspace.target.join("release").join("proof"));
     command
         .current_dir(&workspace.root)
         .args(words)
         .arg("--json")
         .arg(written(workspace))
-        .env("SEMEL_BIN", workspace.released("semel"));
+        .env("SEMEL_BIN", workspace.semel());
     servers.lend(&mut command);
     Ok(command)
 }
@@ -68,6 +69,10 @@ pub(crate) fn proof(workspace: &Workspace, servers: &Borrowed, words: &[&str]) -
 /// The reports that the last run of the proof wrote.
 pub(crate) fn reports(workspace: &Workspace) -> Result<Vec<PathBuf>> {
     json(&written(workspace))
+}
+
+fn tried(command: &mut Command) -> Result {
+    ended(command.status()?)
 }
 
 /// What the exit code of the proof says.

@@ -1,5 +1,5 @@
 //! `cargo xtask readme`: what the README, the book and the examples show on a console is what the
-//! binary prints.
+//! release binary prints.
 //!
 //! A block counts when `<!-- check -->` stands on the line before its ```` ```console ````. The
 //! blocks of a page run in order, in one fresh folder that holds a copy of `examples/`, with
@@ -18,22 +18,26 @@ use crate::failure::{Failure, Result};
 use crate::services::Borrowed;
 use crate::tree::Tree;
 use crate::workspace::Workspace;
-use crate::{examples, process, readme::block::Block, readme::session::Session, test};
+use crate::{examples, process, readme::block::Block, readme::session::Session, release, test};
 
 /// Runs every checked block, told where `servers` are; gives back how many blocks there are.
 pub(crate) fn run(workspace: &Workspace, servers: &Borrowed) -> Result<usize> {
     let tree = Tree::read(&workspace.root)?;
     let pages = pages(&tree)?;
-    let mut build = test::programs_of(workspace);
-    build.arg("--quiet");
-    if !process::stream(build, |_| ())?.success() {
-        return Err(Failure::no("what the pages run does not build"));
+    // As the tests have it: for release, the features of the library would be compiled for it alone.
+    let mut example = workspace.cargo(["build", "--example", LIBRARY_EXAMPLE]);
+    example.args(test::tested(workspace));
+    for mut build in [release::build(workspace), example] {
+        build.arg("--quiet");
+        if !process::stream(build, |_| ())?.success() {
+            return Err(Failure::no("what the pages run does not build"));
+        }
     }
     let mut passed = 0;
     let mut failed = 0;
     for (path, blocks) in &pages {
         let folder = Folder::create(workspace, path)?;
-        let mut session = Session::new(&folder.0, &workspace.target.join("debug"));
+        let mut session = Session::new(&folder.0, &workspace.target.join("release"));
         session.set("SEMEL_EXAMPLES", workspace.target.join("debug/examples"));
         for (variable, url) in servers.variables() {
             session.set(variable, url);
@@ -109,6 +113,9 @@ impl Drop for Folder {
         }
     }
 }
+
+/// The example of the library that pages show and run.
+const LIBRARY_EXAMPLE: &str = "first";
 
 /// The tracked files below `examples/` and of the library's examples: what a reader's clone has too.
 fn example_files(workspace: &Workspace) -> Result<Vec<PathBuf>> {

@@ -6,7 +6,6 @@ use std::process::Command;
 
 use serde_json::Value;
 
-use crate::release::TORTURE;
 use crate::workspace::Workspace;
 
 /// One test program, or whatever else is run beside such.
@@ -53,7 +52,7 @@ impl Suite {
             rank: rank(&name),
             name,
             program,
-            args: args(package),
+            args: Vec::new(),
             folder: folder.to_owned(),
             variables: vec![
                 ("CARGO_MANIFEST_DIR", folder.into()),
@@ -90,11 +89,6 @@ impl Suite {
         }
     }
 
-    /// Whether it starts programs and kills them.
-    pub(crate) fn is_torture(&self) -> bool {
-        self.name.split(' ').next() == Some(TORTURE)
-    }
-
     /// Runs it where its package is, told what cargo tells a test.
     pub(crate) fn command(&self) -> Command {
         let mut command = Command::new(&self.program);
@@ -107,12 +101,6 @@ impl Suite {
     pub(crate) fn place(&self, workspace: &Workspace) -> String {
         workspace.relative(&self.program)
     }
-}
-
-/// What its tests are run with: those that a plain `cargo test` leaves out are `torture`'s, for want of a binary.
-fn args(package: &str) -> Vec<String> {
-    let all = (package == TORTURE).then(|| "--include-ignored".to_owned());
-    all.into_iter().collect()
 }
 
 /// Tests inside a library compute; those of these packages ask servers and start programs.
@@ -142,20 +130,16 @@ const WAITING: &[&str] = &[
     "semel-store-postgres",
     "semel-store-redis",
     "semel-worker",
-    TORTURE,
 ];
 /// The suites that take longest, the longest first: begun last, one of them would hold up the end.
 const LONGEST: &[&str] = &[
     "semel-cli tests/semel/main.rs",
-    "torture tests/torture/main.rs",
     "semel-store-postgres tests/conformance.rs",
     "semel-store-embedded tests/embedded/main.rs",
     "semel-simulation tests/stories.rs",
     "semel-store-postgres tests/postgres/main.rs",
-    "semel-broker-kafka tests/kafka/main.rs",
-    "semel-store-redis tests/conformance.rs",
-    "semel-store-mysql tests/conformance.rs",
     "semel-store-mysql tests/mysql/main.rs",
+    "semel-broker-kafka tests/kafka/main.rs",
     "semel-broker-amqp tests/amqp/main.rs",
     "semel-broker-nats tests/nats/main.rs",
     "semel tests/semel/main.rs",
@@ -205,22 +189,6 @@ mod tests {
             "CARGO_MANIFEST_DIR".as_ref(),
             Some("/w/crates/cli".as_ref())
         )));
-    }
-
-    #[test]
-    fn of_torture_all_tests_are_run() {
-        let message = artifact("test", "tests/torture/main.rs", true);
-        let workspace = Workspace {
-            metadata: json!({ "packages": [{ "id": "path+cli#1", "name": "torture" }] }),
-            ..workspace()
-        };
-        let suite = Suite::of(&message, &workspace).expect("a suite");
-        assert!(suite.is_torture());
-        let command = suite.command();
-        assert_eq!(
-            command.get_args().collect::<Vec<_>>(),
-            ["--include-ignored"]
-        );
     }
 
     #[test]

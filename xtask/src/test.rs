@@ -4,27 +4,24 @@ mod proof;
 mod run;
 mod scratch;
 
-pub(crate) use self::run::programs_of;
-
 use std::num::NonZero;
 use std::process::{Command, ExitStatus};
-use std::thread;
 use std::time::{Duration, Instant};
 
+use crate::ahead::Ahead;
 use crate::failure::{Failure, Result};
-use crate::release::{CLI, SERVERS};
+use crate::release::{CLI, SERVERS, TORTURE};
 use crate::services::Borrowed;
-use crate::suites::Suite;
 use crate::tally::{Failed, Tail, Tally};
 use crate::workspace::Workspace;
-use crate::{process, readme, tidy};
+use crate::{examples, process, readme, release, tidy};
 
 /// How much to run.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Extent {
     /// Everything.
     Whole,
-    /// Without what takes long: the proof, the tests of `torture`, the pages.
+    /// Without what needs the release binary.
     Quick,
 }
 
@@ -50,6 +47,8 @@ struct Step {
 /// Runs the steps in order, all of them even after a failure, and prints the table.
 pub(crate) fn run(workspace: &Workspace, extent: Extent) -> Result {
     let mut steps = checks(workspace);
+    // Until now everything kept all cores busy; tests on servers wait a lot.
+    let ahead = (extent == Extent::Whole).then(|| build_ahead(workspace));
     let mut servers = Borrowed::none(workspace);
     steps.push(step("servers", || {
         let faults = servers.all(workspace);
@@ -61,18 +60,14 @@ pub(crate) fn run(workspace: &Workspace, extent: Extent) -> Result {
         suites = built;
         report
     }));
-    if suites.is_empty() {
-        steps.extend(["tests", "proof", "readme"].map(|name| not_run(name, "nothing is built")));
-    } else if extent == Extent::Quick {
-        suites.retain(|suite| !suite.is_torture());
-        steps.push(step("tests", || run::run(workspace, &servers, suites)));
-        steps.extend(["proof", "readme"].map(|name| not_run(name, "--quick")));
+    steps.push(if suites.is_empty() {
+        not_run("tests", "they are not built")
     } else {
-        steps.extend(tested_and_proven(workspace, &servers, suites));
-        steps.push(step("readme", || match readme::run(workspace, &servers) {
-            Ok(passed) => Report::passed(passed, format!("{passed} checked blocks")),
-            Err(failure) => Report::failed(failure.to_string()),
-        }));
+        step("tests", || run::run(workspace, &servers, suites))
+    });
+    match ahead {
+        None => steps.extend(RELEASED.map(|name| not_run(name, "--quick"))),
+        Some(ahead) => steps.extend(released(workspace, &servers, ahead)),
     }
     if let Err(failure) = servers.stop() {
         steps.push(step("stop", || Report::failed(failure.to_string())));
@@ -111,22 +106,6 @@ fn checks(workspace: &Workspace) -> Vec<Step> {
     ]
 }
 
-/// The tests, most of which wait, and beside them the proof, which computes.
-fn tested_and_proven(workspace: &Workspace, servers: &Borrowed, suites: Vec<Suite>) -> [Step; 2] {
-    thread::scope(|scope| {
-        let proof = scope.spawn(|| proof::run(workspace, servers));
-        let tests = step("tests", || run::run(workspace, servers, suites));
-        let proof = step("proof", || match proof.join() {
-            Ok((report, said)) => {
-                print!("{said}");
-                report
-            }
-            Err(_) => Report::failed("the run of the proof panicked"),
-        });
-        [tests, proof]
-    })
-}
-
 fn lints(workspace: &Workspace, what: &[&str]) -> Report {
     let strict = ["--", "--deny", "warnings"];
     let args = ["clippy"].iter().chain(what).chain(&strict);
@@ -155,6 +134,49 @@ fn docs(workspace: &Workspace) -> Command {
     doc
 }
 
+/// Begins the release builds, which share no lock with a build for tests; one waits for the other.
+fn build_ahead(workspace: &Workspace) -> [Result<Ahead>; 2] {
+    let start = |build: Command, log| Ahead::start(&build, workspace.scratch().join(log));
+    [
+        start(release::build(workspace), "release.log"),
+        start(release::proof(workspace), "proof.log"),
+    ]
+}
+
+/// How the release builds ended: as the first that failed.
+fn built(ahead: [Result<Ahead>; 2]) -> Report {
+    let reports = ahead.map(|ahead| match ahead.and_then(Ahead::wait) {
+        Ok((status, said)) => {
+            print!("{said}");
+            let mut tail = Tail::default();
+            said.lines().for_each(|line| tail.push(line));
+            succeeded(status, tail)
+        }
+        Err(failure) => Report::failed(failure.to_string()),
+    });
+    let [binary, proof] = reports;
+    if binary.failed > 0 { binary } else { proof }
+}
+
+/// What needs the release builds, which are under way.
+fn released(workspace: &Workspace, servers: &Borrowed, ahead: [Result<Ahead>; 2]) -> Vec<Step> {
+    let release = step("release", || built(ahead));
+    if release.failed > 0 {
+        let rest = RELEASED.into_iter().skip(1);
+        let rest = rest.map(|name| not_run(name, "no release binary"));
+        return std::iter::once(release).chain(rest).collect();
+    }
+    vec![
+        release,
+        step("proof", || proof::run(workspace, servers)),
+        step("torture", || torture(workspace, servers)),
+        step("readme", || match readme::run(workspace, servers) {
+            Ok(passed) => Report::passed(passed, format!("{passed} checked blocks")),
+            Err(failure) => Report::failed(failure.to_string()),
+        }),
+    ]
+}
+
 /// A server that cannot be had is a failure; the tests that need it will be others.
 fn had(up: usize, faults: &[Failure]) -> Report {
     for fault in faults {
@@ -166,6 +188,12 @@ fn had(up: usize, faults: &[Failure]) -> Report {
     }
 }
 
+/// The command, told where the servers are.
+fn with(servers: &Borrowed, mut command: Command) -> Command {
+    servers.lend(&mut command);
+    command
+}
+
 /// How many processors there are.
 fn processors() -> usize {
     std::thread::available_parallelism().map_or(1, NonZero::get)
@@ -175,9 +203,29 @@ fn processors() -> usize {
 pub(crate) fn tested(workspace: &Workspace) -> Vec<&str> {
     let mut args = vec![SERVERS];
     for name in workspace.default_members().into_iter().chain(HEAVY) {
-        args.extend(["--package", name]);
+        if name != TORTURE {
+            args.extend(["--package", name]);
+        }
     }
     args
+}
+
+/// The torture tests, the ignored ones too; without such, nothing was tortured.
+fn torture(workspace: &Workspace, servers: &Borrowed) -> Report {
+    let mut all = with(servers, release::torture(workspace));
+    all.args(["--", "--include-ignored"])
+        .env("SEMEL_BIN", workspace.semel());
+    if let Some(folder) = examples::fetched(workspace) {
+        all.env("SEMEL_WEBHOOK_EXAMPLES", folder);
+    }
+    let report = tests(all);
+    let mut ignored = release::torture(workspace);
+    match process::capture(ignored.args(["--", "--list", "--ignored"])) {
+        Ok(list) if list.lines().any(|line| line.ends_with(": test")) => report,
+        _ if report.failed > 0 => report,
+        Ok(_) => Report::failed("none of the tests needs the semel binary"),
+        Err(failure) => Report::failed(failure.to_string()),
+    }
 }
 
 /// What came of one step.
@@ -230,6 +278,22 @@ fn succeeded(status: ExitStatus, said: Tail) -> Report {
         }],
         ..Report::failed(status.to_string())
     }
+}
+
+/// A run of `cargo test`, with two tests at once for each processor, since those on servers wait more than they work.
+fn tests(mut command: Command) -> Report {
+    let mut tally = Tally::default();
+    // Whoever says how many at once has a reason.
+    if std::env::var_os(THREADS).is_none() {
+        command.env(THREADS, (2 * processors()).to_string());
+    }
+    // A test that waits in vain must not hold up the rest for ever.
+    let command = process::by("timeout", &["--kill-after=30s", LONGEST], &command);
+    let status = match process::stream(command, |line| tally.read(line)) {
+        Ok(status) => status,
+        Err(failure) => return Report::failed(failure.to_string()),
+    };
+    summed(tally, status)
 }
 
 /// What a run of tests comes to that ended with this status.
@@ -340,6 +404,10 @@ fn verdict(steps: &[Step], extent: Extent) -> Result {
 const SCHEDULED: &str = "semel-scheduled-*";
 /// By which a run of tests is told how many run at once.
 const THREADS: &str = "RUST_TEST_THREADS";
+/// How long one run of tests may take: twice what the slowest takes.
+const LONGEST: &str = "45m";
+/// The steps that need the release builds, which are the first of them.
+const RELEASED: [&str; 4] = ["release", "proof", "torture", "readme"];
 /// No default members, since librdkafka takes a minute to build, and tested all the same.
 const HEAVY: [&str; 2] = ["semel-broker-kafka", "semel-rdkafka-batch"];
 
@@ -351,13 +419,6 @@ mod tests {
         let mut command = Command::new("sh");
         command.args(["-c", script]);
         command
-    }
-
-    fn tests(command: Command) -> Report {
-        let (status, said) = process::gather(command).expect("sh runs");
-        let mut tally = Tally::default();
-        said.lines().for_each(|line| tally.read(line));
-        summed(tally, status)
     }
 
     const OK: &str = "echo 'test result: ok. 3 passed; 0 failed; 0 ignored; 0 filtered out'";

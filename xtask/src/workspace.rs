@@ -80,14 +80,9 @@ impl Workspace {
         self.target.join("xtask")
     }
 
-    /// A program as it is shipped and measured.
-    pub(crate) fn released(&self, program: &str) -> PathBuf {
-        self.target.join("release").join(program)
-    }
-
-    /// A program as the tests have it: built with them, not optimised, with overflow checks and debug assertions.
-    pub(crate) fn tested(&self, program: &str) -> PathBuf {
-        self.target.join("debug").join(program)
+    /// The release binary.
+    pub(crate) fn semel(&self) -> PathBuf {
+        self.target.join("release").join("semel")
     }
 
     /// `path` as seen from the root.

@@ -1,56 +1,41 @@
-//! The step `proof`: the tiers that every merge runs, beside the tests.
+//! The step `proof`: the tiers that every merge runs.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
-use std::process::{Command, ExitStatus};
+use std::process::Command;
 
 use crate::failure::Result;
 use crate::prove::page::Kept;
 use crate::services::Borrowed;
 use crate::tally::{Failed, Tail};
 use crate::workspace::Workspace;
-use crate::{process, prove, release};
+use crate::{process, prove};
 
-use super::run::NICENESS;
 use super::{Report, Verdict};
 
-/// T5 is in the tests of every store, and T8 is the tests of `torture`.
+/// T5 is in the tests of every store, and T8 has a step of its own, `torture`.
 const PROVEN: &[&str] = &["T1", "T2", "T4", "T6", "T7", "T9", "T10", "T14"];
 
-/// Builds the proof, optimised since it computes, and runs those tiers; gives back all that both said too.
-pub(super) fn run(workspace: &Workspace, servers: &Borrowed) -> (Report, String) {
+/// Runs those of them that are listed.
+pub(super) fn run(workspace: &Workspace, servers: &Borrowed) -> Report {
     let tiers = PROVEN.iter().map(|tier| (*tier).to_owned()).collect();
-    let mut said = String::new();
-    let mut ran = |command: &Command| -> Result<ExitStatus> {
-        let (status, output) = process::gather(process::by("nice", &["-n", NICENESS], command))?;
-        said.push_str(&output);
-        Ok(status)
-    };
-    let ended = ran(&release::proof(workspace)).and_then(|built| {
-        let proof = prove::proof(workspace, servers, PROVEN)?;
-        if built.success() {
-            ran(&proof)
-        } else {
-            Ok(built)
-        }
-    });
-    let report = match ended {
-        Ok(status) => proven(status, &said, tiers, || prove::reports(workspace)),
+    match prove::proof(workspace, servers, PROVEN) {
+        Ok(command) => proven(command, tiers, || prove::reports(workspace)),
         Err(failure) => Report::failed(failure.to_string()),
-    };
-    (report, said)
+    }
 }
 
-/// A run of the proof that ended with `status`: what it tried are checks, and each of `tiers` is to have tried
-/// something.
+/// A run of the proof: what it tried are checks, and each of `tiers` is to have tried something.
 fn proven(
-    status: ExitStatus,
-    output: &str,
+    command: Command,
     tiers: BTreeSet<String>,
     reports: impl FnOnce() -> Result<Vec<PathBuf>>,
 ) -> Report {
     let mut said = Tail::default();
-    output.lines().for_each(|line| said.push(line));
+    let status = match process::stream(command, |line| said.push(line)) {
+        Ok(status) => status,
+        Err(failure) => return Report::failed(failure.to_string()),
+    };
     let mut passed = 0;
     let mut faults = Vec::new();
     let mut missing = tiers.clone();
@@ -90,22 +75,26 @@ fn proven(
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::process::ExitStatusExt;
-
     use crate::prove::page;
 
     use super::*;
+
+    fn sh(script: &str) -> Command {
+        let mut command = Command::new("sh");
+        command.args(["-c", script]);
+        command
+    }
 
     #[test]
     fn what_the_proof_tried_is_counted_and_a_tier_that_is_missing_is_a_failure() {
         let folder = std::env::temp_dir().join(format!("xtask-proven-{}", std::process::id()));
         std::fs::create_dir_all(&folder).expect("a folder for the test");
         let path = folder.join("T1.json");
-        let proven = |figure: &str, tiers: &[&str], code: i32| {
+        let proven = |figure: &str, tiers: &[&str], code: u8| {
             std::fs::write(&path, page::tests::report(figure)).expect("a report");
             let tiers = tiers.iter().map(|tier| (*tier).to_owned()).collect();
-            let status = ExitStatus::from_raw(code << 8);
-            let report = proven(status, "T1\n", tiers, || Ok(vec![path.clone()]));
+            let command = sh(&format!("echo T1; exit {code}"));
+            let report = proven(command, tiers, || Ok(vec![path.clone()]));
             (report.passed, report.failed, report.verdict)
         };
         let failed = |passed, words: &str| (passed, 1, Verdict::Failed(words.to_owned()));
@@ -119,12 +108,7 @@ mod tests {
         assert_eq!(proven(r#""lost": 0"#, &["T1", "T2"], 0), missing);
         let exit = failed(1, "exit status: 1");
         assert_eq!(proven(r#""lost": 0"#, &["T1"], 1), exit);
-        let nothing = super::proven(
-            ExitStatus::default(),
-            "",
-            BTreeSet::new(),
-            || Ok(Vec::new()),
-        );
+        let nothing = super::proven(sh("true"), BTreeSet::new(), || Ok(Vec::new()));
         assert_eq!(nothing.failed, 1);
         std::fs::remove_dir_all(&folder).expect("the folder of the test");
     }

@@ -2,7 +2,6 @@
 
 use std::process::{Command, ExitStatus};
 
-use crate::examples;
 use crate::failure::Result;
 use crate::lanes::{self, Ended};
 use crate::process;
@@ -12,7 +11,7 @@ use crate::tally::{Tail, Tally};
 use crate::workspace::Workspace;
 
 use super::scratch::Scratch;
-use super::{HEAVY, Report, THREADS, plain, processors, succeeded, tested};
+use super::{HEAVY, Report, THREADS, TORTURE, processors, succeeded, tested};
 
 /// Builds the test programs; gives back none of them if one does not build.
 pub(super) fn build(workspace: &Workspace) -> (Report, Vec<Suite>) {
@@ -40,26 +39,10 @@ pub(super) fn build(workspace: &Workspace) -> (Report, Vec<Suite>) {
     if report.failed > 0 {
         return (report, Vec::new());
     }
-    if let Some(report) = programs(workspace) {
-        return (report, Vec::new());
-    }
     let docs = workspace.cargo(docs_args(workspace));
     suites.push(Suite::of_docs(&docs, workspace));
     let words = format!("{} suites", suites.len());
     (Report::passed(0, words), suites)
-}
-
-/// Builds the programs that the suites and the pages run; says what failed.
-fn programs(workspace: &Workspace) -> Option<Report> {
-    let report = plain(programs_of(workspace));
-    (report.failed > 0).then_some(report)
-}
-
-/// What builds them: with an example, since what is compiled for one has the features of the tests.
-pub(crate) fn programs_of(workspace: &Workspace) -> Command {
-    let mut build = workspace.cargo(["build", "--bin", "semel"]);
-    build.args(["--example", EXAMPLE]).args(tested(workspace));
-    build
 }
 
 /// Runs the suites in lanes, tells the output of each as one piece, and counts over all of them.
@@ -68,10 +51,6 @@ pub(super) fn run(workspace: &Workspace, servers: &Borrowed, suites: Vec<Suite>)
     let run = |suite: &Suite| {
         let mut command = suite.command();
         servers.lend(&mut command);
-        command.env("SEMEL_BIN", workspace.tested("semel"));
-        if let Some(folder) = examples::fetched(workspace) {
-            command.env("SEMEL_WEBHOOK_EXAMPLES", folder);
-        }
         if suite.load == Load::Works {
             scratch.lend(&mut command);
         }
@@ -116,7 +95,7 @@ fn counted(
 fn limited(command: &Command, load: Load) -> Command {
     let (at_once, niceness) = match load {
         Load::Waits => (2 * processors(), "0"),
-        Load::Works => (processors(), NICENESS),
+        Load::Works => (processors(), "5"),
     };
     let limited = process::by("timeout", &["--kill-after=30s", LONGEST], command);
     let mut limited = process::by("nice", &["-n", niceness], &limited);
@@ -132,13 +111,14 @@ fn without_suite<'a>(workspace: &'a Workspace, suites: &[Suite]) -> Vec<&'a str>
     let members = workspace.default_members().into_iter().chain(HEAVY);
     let absent = members.filter(|name| {
         let has_one = |suite: &Suite| suite.name.split(' ').next() == Some(*name);
-        !suites.iter().any(has_one)
+        *name != TORTURE && !suites.iter().any(has_one)
     });
     absent.collect()
 }
 
-/// The tests of every default member, and of those that a plain `cargo build` leaves alone because they compile a
-/// library of their own. Clippy sees that every example compiles; the tests of `semel` run them.
+/// The tests of every default member but `torture`, whose tests need the release binary, and of those that
+/// a plain `cargo build` leaves alone because they compile a library of their own. Clippy sees that every example
+/// compiles; the tests of `semel` run them.
 fn build_args(workspace: &Workspace) -> Vec<&str> {
     let mut args = vec!["test", "--no-run", "--lib", "--bins", "--tests"];
     args.push("--message-format=json-render-diagnostics");
@@ -153,11 +133,7 @@ fn docs_args(workspace: &Workspace) -> Vec<&str> {
     args
 }
 
-/// How much what computes yields to what has waited for something.
-pub(super) const NICENESS: &str = "5";
-/// The example of the library that pages run.
-pub(crate) const EXAMPLE: &str = "first";
-/// Beside one that computes two that wait: for two processors. With three, whoever waits for a second waited for two.
+/// Beside one that computes two that wait: for two processors.
 const LANES: [Load; 3] = [Load::Waits, Load::Waits, Load::Works];
 /// How long one suite may take: several times what the slowest takes.
 const LONGEST: &str = "25m";
@@ -172,8 +148,8 @@ mod tests {
 
     fn workspace() -> Workspace {
         let metadata = serde_json::json!({
-            "workspace_default_members": ["a"],
-            "packages": [{ "id": "a", "name": "semel-core" }, { "id": "b", "name": "bench" }],
+            "workspace_default_members": ["a", "t"],
+            "packages": [{ "id": "a", "name": "semel-core" }, { "id": "t", "name": "torture" }],
         });
         Workspace {
             root: "/w".into(),
@@ -183,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_built_has_the_features_of_what_is_tested() {
+    fn torture_is_tested_on_its_own() {
         let workspace = workspace();
         let packages = [
             SERVERS,
@@ -194,9 +170,7 @@ mod tests {
             "--package",
             HEAVY[1],
         ];
-        let programs = programs_of(&workspace);
-        let programs = programs.get_args().filter_map(|arg| arg.to_str()).collect();
-        for args in [build_args(&workspace), docs_args(&workspace), programs] {
+        for args in [build_args(&workspace), docs_args(&workspace)] {
             assert!(args.ends_with(&packages), "{args:?}");
         }
     }
