@@ -6,7 +6,7 @@
     reason = "a program for the terminal: what it prints is its result"
 )]
 
-mod ahead;
+mod background;
 mod bench;
 mod ci;
 mod examples;

@@ -8,7 +8,7 @@ use std::num::NonZero;
 use std::process::{Command, ExitStatus};
 use std::time::{Duration, Instant};
 
-use crate::ahead::Ahead;
+use crate::background::Background;
 use crate::failure::{Failure, Result};
 use crate::release::{CLI, SERVERS, TORTURE};
 use crate::services::Borrowed;
@@ -48,7 +48,7 @@ struct Step {
 pub(crate) fn run(workspace: &Workspace, extent: Extent) -> Result {
     let mut steps = checks(workspace);
     // Until now everything kept all cores busy; tests on servers wait a lot.
-    let ahead = (extent == Extent::Whole).then(|| build_ahead(workspace));
+    let background = (extent == Extent::Whole).then(|| build_in_background(workspace));
     let mut servers = Borrowed::none(workspace);
     steps.push(step("servers", || {
         let faults = servers.all(workspace);
@@ -65,9 +65,9 @@ pub(crate) fn run(workspace: &Workspace, extent: Extent) -> Result {
     } else {
         step("tests", || run::run(workspace, &servers, suites))
     });
-    match ahead {
+    match background {
         None => steps.extend(RELEASED.map(|name| not_run(name, "--quick"))),
-        Some(ahead) => steps.extend(released(workspace, &servers, ahead)),
+        Some(background) => steps.extend(released(workspace, &servers, background)),
     }
     if let Err(failure) = servers.stop() {
         steps.push(step("stop", || Report::failed(failure.to_string())));
@@ -135,8 +135,8 @@ fn docs(workspace: &Workspace) -> Command {
 }
 
 /// Begins the release builds, which share no lock with a build for tests; one waits for the other.
-fn build_ahead(workspace: &Workspace) -> [Result<Ahead>; 2] {
-    let start = |build: Command, log| Ahead::start(&build, workspace.scratch().join(log));
+fn build_in_background(workspace: &Workspace) -> [Result<Background>; 2] {
+    let start = |build: Command, log| Background::start(&build, workspace.scratch().join(log));
     [
         start(release::build(workspace), "release.log"),
         start(release::proof(workspace), "proof.log"),
@@ -144,8 +144,8 @@ fn build_ahead(workspace: &Workspace) -> [Result<Ahead>; 2] {
 }
 
 /// How the release builds ended: as the first that failed.
-fn built(ahead: [Result<Ahead>; 2]) -> Report {
-    let reports = ahead.map(|ahead| match ahead.and_then(Ahead::wait) {
+fn built(background: [Result<Background>; 2]) -> Report {
+    let reports = background.map(|background| match background.and_then(Background::wait) {
         Ok((status, said)) => {
             print!("{said}");
             let mut tail = Tail::default();
@@ -159,8 +159,12 @@ fn built(ahead: [Result<Ahead>; 2]) -> Report {
 }
 
 /// What needs the release builds, which are under way.
-fn released(workspace: &Workspace, servers: &Borrowed, ahead: [Result<Ahead>; 2]) -> Vec<Step> {
-    let release = step("release", || built(ahead));
+fn released(
+    workspace: &Workspace,
+    servers: &Borrowed,
+    background: [Result<Background>; 2],
+) -> Vec<Step> {
+    let release = step("release", || built(background));
     if release.failed > 0 {
         let rest = RELEASED.into_iter().skip(1);
         let rest = rest.map(|name| not_run(name, "no release binary"));

@@ -9,12 +9,12 @@ use crate::failure::{Failure, Result};
 use crate::process;
 
 /// The command under way; it ends with this.
-pub(crate) struct Ahead {
+pub(crate) struct Background {
     child: Child,
     log: PathBuf,
 }
 
-impl Ahead {
+impl Background {
     /// Starts `command`, with its output in the file `log`.
     pub(crate) fn start(command: &Command, log: PathBuf) -> Result<Self> {
         if let Some(folder) = log.parent() {
@@ -38,7 +38,7 @@ impl Ahead {
     }
 }
 
-impl Drop for Ahead {
+impl Drop for Background {
     fn drop(&mut self) {
         // Of one that has ended, both say so and do nothing.
         let ended = self.child.kill().and_then(|()| self.child.wait());
@@ -52,27 +52,27 @@ impl Drop for Ahead {
 mod tests {
     use super::*;
 
-    fn start(script: &str, name: &str) -> Ahead {
+    fn start(script: &str, name: &str) -> Background {
         let mut command = Command::new("sh");
         command.args(["-c", script]).current_dir("/");
-        let log = format!("xtask-ahead-{}/{name}", std::process::id());
-        Ahead::start(&command, std::env::temp_dir().join(log)).expect("sh runs")
+        let log = format!("xtask-background-{}/{name}", std::process::id());
+        Background::start(&command, std::env::temp_dir().join(log)).expect("sh runs")
     }
 
     #[test]
     fn it_runs_at_the_lowest_priority_and_what_it_said_is_kept() {
-        let ahead = start("nice; pwd; echo why >&2; exit 7", "said");
-        let log = ahead.log.clone();
-        let (status, said) = ahead.wait().expect("it ends");
+        let background = start("nice; pwd; echo why >&2; exit 7", "said");
+        let log = background.log.clone();
+        let (status, said) = background.wait().expect("it ends");
         assert_eq!((status.code(), said.as_str()), (Some(7), "19\n/\nwhy\n"));
         fs::remove_file(log).expect("the log");
     }
 
     #[test]
     fn it_ends_with_whoever_wanted_it() {
-        let ahead = start("exec sleep 600", "ends");
-        let (log, id) = (ahead.log.clone(), ahead.child.id());
-        drop(ahead);
+        let background = start("exec sleep 600", "ends");
+        let (log, id) = (background.log.clone(), background.child.id());
+        drop(background);
         assert!(!PathBuf::from(format!("/proc/{id}")).exists());
         fs::remove_file(log).expect("the log");
     }
