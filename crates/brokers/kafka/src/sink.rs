@@ -6,7 +6,7 @@ mod send;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rdkafka::ClientConfig;
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
@@ -69,6 +69,9 @@ impl fmt::Debug for SinkOptions {
 ///
 /// What librdkafka was given it may send any time later, so that nobody knows what became of it once its
 /// time is over. So nothing is given to it before the cluster has answered, at first and after each failure.
+///
+/// A topic that was made just now is not known to every broker yet. So a message waits for its topic as long as
+/// `topic.metadata.propagation.max.ms` says, five seconds where it is not set, before it is refused for want of it.
 pub struct KafkaSink {
     config: ClientConfig,
     producer: Mutex<Arc<Out>>,
@@ -95,7 +98,7 @@ impl KafkaSink {
         config.set("acks", "all");
         if config.get(PROPAGATION).is_none() {
             // A topic that is not there is told of before the message is given up.
-            config.set(PROPAGATION, "5000");
+            config.set(PROPAGATION, USUAL_PROPAGATION);
         }
         if config.get(AUTO_CREATE).is_none() {
             // A look makes nothing, and a name that is misspelt is no topic.
@@ -165,6 +168,21 @@ impl KafkaSink {
             *producer = made(&self.config, &self.watch)?;
         }
         Ok(Arc::clone(&producer))
+    }
+
+    /// Looks until the cluster has the topic, or has had the time to tell all its brokers of it.
+    async fn await_topic(&self) -> Result<()> {
+        let propagation = self.config.get(PROPAGATION);
+        let propagation = propagation.and_then(|millis| millis.parse().ok());
+        let until = Instant::now() + Duration::from_millis(propagation.unwrap_or_default());
+        loop {
+            match self.connect().await {
+                Err(error) if is_of_no_topic(&error) && Instant::now() < until => {
+                    tokio::time::sleep(LOOK_AGAIN).await;
+                }
+                looked => return looked,
+            }
+        }
     }
 
     /// What it means that a message was not published.
@@ -237,7 +255,7 @@ impl KafkaSink {
 impl Sink for KafkaSink {
     async fn publish(&self, batch: &[Publication]) -> Vec<Result<()>> {
         if !self.is_there.load(Ordering::Relaxed) {
-            if let Err(error) = self.connect().await {
+            if let Err(error) = self.await_topic().await {
                 return vec![Err(error); batch.len()];
             }
             self.is_there.store(true, Ordering::Relaxed);
@@ -297,6 +315,17 @@ enum Unpublished {
     NotConfirmed(KafkaError),
 }
 
+fn is_of_no_topic(error: &Error) -> bool {
+    let source = std::error::Error::source(error);
+    let code = source
+        .and_then(|source| source.downcast_ref::<KafkaError>())
+        .and_then(KafkaError::rdkafka_error_code);
+    matches!(
+        code,
+        Some(RDKafkaErrorCode::UnknownTopicOrPartition | RDKafkaErrorCode::UnknownTopic)
+    )
+}
+
 fn made(config: &ClientConfig, watch: &Watch) -> Result<Arc<Out>> {
     let producer = config.create_with_context(Reports::new(watch.clone()));
     producer.map(Arc::new).map_err(not_made)
@@ -304,6 +333,12 @@ fn made(config: &ClientConfig, watch: &Watch) -> Result<Arc<Out>> {
 
 /// How long a topic that nobody knows may still be on its way to the brokers.
 const PROPAGATION: &str = "topic.metadata.propagation.max.ms";
+
+/// Its value in milliseconds, unless the user has set one.
+const USUAL_PROPAGATION: &str = "5000";
+
+/// How long after one look for the topic the next one comes.
+const LOOK_AGAIN: Duration = Duration::from_millis(100);
 
 /// How long the cluster may take to say whether it has the topic.
 const ANSWER: Duration = Duration::from_secs(5);

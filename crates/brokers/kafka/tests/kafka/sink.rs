@@ -160,6 +160,21 @@ async fn a_topic_that_is_missing_is_named() {
 }
 
 #[tokio::test]
+async fn a_message_waits_for_a_topic_that_is_on_its_way() {
+    let topic = Topic::absent(&brokers());
+    let sink = KafkaSink::new(SinkOptions::new(&topic.brokers, &topic.name)).expect("a sink");
+    let looked = sink.connect().await.expect_err("no topic yet");
+    assert_eq!(looked.kind(), ErrorKind::InvalidConfig, "{looked:?}");
+    let batch = [message("a", "a")];
+    let (confirmed, ()) = tokio::join!(sink.publish(&batch), async {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        topic.create(1, &[]).await;
+    });
+    assert!(confirmed[0].is_ok(), "{confirmed:?}");
+    assert_eq!(topic.all(1), ["a"]);
+}
+
+#[tokio::test]
 async fn a_cluster_that_makes_what_it_is_asked_for_makes_no_misspelt_topic() {
     // It makes topics unless it is told not to.
     let cluster = MockCluster::new(1).expect("a cluster");
