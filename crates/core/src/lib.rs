@@ -25,6 +25,7 @@
 
 pub mod attempt;
 pub mod audit;
+pub mod backoff;
 pub mod birth;
 pub mod claim;
 pub mod code;
@@ -56,6 +57,7 @@ pub use bytestring::ByteString;
 
 pub use attempt::{AttemptEnd, PastAttempt};
 pub use audit::{Audited, Note};
+pub use backoff::Backoff;
 pub use claim::{
     Admission, AttemptLimits, Claim, ClaimId, ClaimRequest, Claimant, Duplicate, FencingToken,
     Grant, Start,

@@ -21,9 +21,8 @@ use semel_core::claim::AttemptLimits;
 use semel_core::fingerprint::FingerprintSelector;
 use semel_core::key::KeySelector;
 use semel_core::port::source::{Progress, Source};
-use semel_core::port::transactional::Backoff;
 use semel_core::select::Selector;
-use semel_core::{Error, ErrorKind, Result, Scope, Store};
+use semel_core::{Backoff, Error, ErrorKind, Result, Scope, Store};
 use tokio::sync::watch;
 
 use crate::consumer::{Consumer, OnProgress, Shutdown, Surroundings};

@@ -61,11 +61,11 @@ pub use semel_engine::{
 /// The vocabulary.
 #[doc(inline)]
 pub use semel_core::{
-    Admission, Advice, AttemptEnd, AttemptLimits, Audited, Certainty, Claim, ClaimId, ClaimRequest,
-    Claimant, Clock, Code, Differing, Duplicate, Entropy, Error, ErrorKind, FencingToken,
-    Fingerprint, Grant, Key, Members, Note, OpId, Operation, Outcome, Parked, ParkedId,
-    PastAttempt, Record, Recovery, Renewal, Renewed, Result, Scope, Settled, Settlement, Start,
-    State, StateKind, Step, Timestamp, Unusable, VersionGate, Window, port::transactional::Backoff,
+    Admission, Advice, AttemptEnd, AttemptLimits, Audited, Backoff, Certainty, Claim, ClaimId,
+    ClaimRequest, Claimant, Clock, Code, Differing, Duplicate, Entropy, Error, ErrorKind,
+    FencingToken, Fingerprint, Grant, Key, Members, Note, OpId, Operation, Outcome, Parked,
+    ParkedId, PastAttempt, Record, Recovery, Renewal, Renewed, Result, Scope, Settled, Settlement,
+    Start, State, StateKind, Step, Timestamp, Unusable, VersionGate, Window,
 };
 
 /// The ports: what a store or a source of your own implements.

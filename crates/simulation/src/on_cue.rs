@@ -22,10 +22,9 @@ use std::time::Duration;
 use semel_core::fingerprint::FingerprintSelector;
 use semel_core::port::checkpoint::AnyCheckpointStore;
 use semel_core::port::store::ListQuery;
-use semel_core::port::transactional::Backoff;
 use semel_core::{
-    AnyStore, AttemptLimits, Claimant, Key, Operation, Parked, Record, Scope, StateKind, Store,
-    Window,
+    AnyStore, AttemptLimits, Backoff, Claimant, Key, Operation, Parked, Record, Scope, StateKind,
+    Store, Window,
 };
 use semel_engine::consumer::Surroundings;
 use semel_engine::effect::{Class, OnDoubt};

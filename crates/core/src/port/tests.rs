@@ -4,13 +4,12 @@ use std::future::Future;
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
-use std::time::Duration;
 
 use super::checkpoint::{AnyCheckpointStore, CheckpointStore, Together, Write};
 use super::sink::{AnySink, Publication, Sink};
 use super::store::{AnyStore, Capabilities, ListQuery, Listed, Page, Stats, Store, Swept};
 use super::transactional::{
-    AnyTransactionalStore, Application, Applied, Backoff, Statements, TransactionalStore,
+    AnyTransactionalStore, Application, Applied, Statements, TransactionalStore,
 };
 use super::transfer::{AnyTransferStore, Item, TransferStore};
 use crate::audit::{Audited, Note};
@@ -223,14 +222,4 @@ fn a_sink_that_is_picked_answers_as_it_does() {
         .filter_map(|answer| answer.err().map(|error| error.to_string()))
         .collect();
     assert_eq!(told, ["publish", "publish too"]);
-}
-
-#[test]
-fn a_backoff_doubles_from_its_first_pause_to_its_longest() {
-    let backoff = Backoff {
-        first: Duration::from_millis(200),
-        most: Duration::from_secs(1),
-    };
-    let pauses = [0, 1, 2, 3, 4, 1_000].map(|failed| backoff.after(failed).as_millis());
-    assert_eq!(pauses, [200, 200, 400, 800, 1_000, 1_000]);
 }

@@ -9,8 +9,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use semel_core::port::source::{Delivery, DeliveryId, Fetched, Source};
-use semel_core::port::transactional::Backoff;
-use semel_core::{Outcome, Record, Result, State, Store, Window};
+use semel_core::{Backoff, Outcome, Record, Result, State, Store, Window};
 use semel_engine::consumer::{Consumer, Shutdown};
 use semel_engine::effect::Verdict;
 use semel_engine::once::{Declared, Error, Failure, Once, Op, Receipt, Settings};

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use semel_core::fingerprint::FingerprintSelector;
 use semel_core::port::checkpoint::AnyCheckpointStore;
-use semel_core::port::transactional::{AnyTransactionalStore, Backoff, Statements};
-use semel_core::{AttemptLimits, Claimant, Result, Window};
+use semel_core::port::transactional::{AnyTransactionalStore, Statements};
+use semel_core::{AttemptLimits, Backoff, Claimant, Result, Window};
 use semel_engine::consumer::{Consumer, Shutdown, Surroundings};
 use semel_engine::layer::outage::Policy;
 use semel_engine::pipeline::Pipeline;

@@ -11,12 +11,11 @@ use semel_core::partition::Entry;
 use semel_core::port::checkpoint::AnyCheckpointStore;
 use semel_core::port::source::{Delivery, DeliveryId, Fetched, Progress, Source};
 use semel_core::port::store::ListQuery;
-use semel_core::port::transactional::Backoff;
 use semel_core::port::transfer::{Item, TransferStore};
 use semel_core::select::Selector;
 use semel_core::{
-    AnyStore, ClaimRequest, Claimant, Clock, FencingToken, Key, Operation, Outcome, Record, Scope,
-    State, Store, Window,
+    AnyStore, Backoff, ClaimRequest, Claimant, Clock, FencingToken, Key, Operation, Outcome,
+    Record, Scope, State, Store, Window,
 };
 use semel_engine::consumer::Surroundings;
 use semel_engine::effect::{Class, OnDoubt};
