@@ -74,7 +74,7 @@ pub use outcome::Outcome;
 pub use parked::{Parked, ParkedId, Reason};
 #[doc(hidden)]
 pub use planted::planted;
-pub use port::store::{AnyStore, Store};
+pub use port::store::{AnyStore, Store, StoreExt};
 pub use record::{Record, Recovery, State, StateKind};
 pub use settle::{Mark, Renewal, Renewed, Settled, Settlement, Step};
 pub use time::{Clock, Entropy, Timestamp};

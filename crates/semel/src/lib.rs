@@ -68,10 +68,10 @@ pub use semel_core::{
     Start, State, StateKind, Step, Timestamp, Unusable, VersionGate, Window,
 };
 
-/// The ports: what a store or a source of your own implements.
+/// The ports: what a store or a source of your own implements, and [`StoreExt`] for whoever calls a store.
 #[doc(inline)]
 pub use semel_core::{
-    AnyStore, Store,
+    AnyStore, Store, StoreExt,
     port::source::{Delivery, DeliveryId, Fetched, Progress, Source},
 };
 

@@ -1,5 +1,7 @@
 //! The store: one atomic guard-and-change per key, batch by batch.
 
+mod ext;
+
 use std::future::Future;
 use std::sync::Arc;
 
@@ -16,11 +18,14 @@ use crate::parked::{Parked, ParkedId};
 use crate::record::{Record, StateKind};
 use crate::settle::{Renewal, Renewed, Settled, Settlement};
 
+pub use ext::StoreExt;
+
 /// Remembers operations, atomically per key, on its own clock.
 ///
 /// Every method that takes a slice answers with as many items in the same order. `Err` means that
 /// nothing is known about any item (see the error's certainty); an item that failed alone says so
 /// in its place. A key that occurs twice in a batch is decided as if asked twice in a row (BAT-2).
+/// Whoever has one item asks by [`StoreExt`].
 ///
 /// # Cancel safety
 ///

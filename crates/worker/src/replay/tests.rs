@@ -15,7 +15,7 @@ use semel_core::port::transfer::{Item, TransferStore};
 use semel_core::select::Selector;
 use semel_core::{
     AnyStore, Backoff, ClaimRequest, Claimant, Clock, FencingToken, Key, Operation, Outcome,
-    Record, Scope, State, Store, Window,
+    Record, Scope, State, Store, StoreExt, Window,
 };
 use semel_engine::consumer::Surroundings;
 use semel_engine::effect::{Class, OnDoubt};
@@ -664,14 +664,13 @@ impl Desk {
             order,
             note: None,
         };
-        let directed = self.store.operate(&[directive]).await.expect("a store");
-        assert!(matches!(directed[..], [Directed::Now(_)]), "{directed:?}");
+        let directed = self.store.operate_one(&directive).await;
+        assert!(matches!(directed, Ok(Directed::Now(_))), "{directed:?}");
     }
 
     async fn record(&self, key: &str) -> Option<semel_core::Record> {
         let operation = Operation::new(scope(), Key::new(key).expect("a key"));
-        let mut records = self.store.get(&[operation]).await.expect("a store");
-        records.pop().flatten()
+        self.store.get_one(&operation).await.expect("a store")
     }
 
     async fn state(&self, key: &str) -> Option<StateKind> {
