@@ -25,12 +25,13 @@ use semel_core::select::Selector;
 use semel_core::{Backoff, Error, ErrorKind, Result, Scope, Store};
 use tokio::sync::watch;
 
-use crate::consumer::{Consumer, OnProgress, Shutdown, Surroundings};
+use crate::consumer::Consumer;
 use crate::effect::{BatchEffect, Class, Effect, OnDoubt};
 use crate::layer::outage::Policy;
 use crate::once::{Failure, Settings};
 use crate::pipeline::Pipeline;
 use crate::summary::Summary;
+use crate::surroundings::{OnProgress, Shutdown, Surroundings};
 use closure::Handler;
 use defaults::pipeline;
 

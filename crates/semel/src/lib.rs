@@ -44,11 +44,12 @@ pub use semel_engine::once::{
 /// Consumers: handlers and effects over a source.
 #[doc(inline)]
 pub use semel_engine::{
-    consumer::{Consumer, OnProgress, Shutdown, Surroundings},
+    consumer::Consumer,
     effect::{BatchEffect, BulkEffect, Call, Class, Effect, OnDoubt, Output, Probe, Verdict},
     handler::{IntoOutcome, Message},
     pipeline::Pipeline,
     summary::{Fate, Summary},
+    surroundings::{OnProgress, Shutdown, Surroundings},
 };
 
 /// Watching, and the inputs that are handed in.

@@ -26,9 +26,9 @@ use semel_core::{
     AnyStore, AttemptLimits, Backoff, Claimant, Key, Operation, Parked, Record, Scope, StateKind,
     Store, StoreExt, Window,
 };
-use semel_engine::consumer::Surroundings;
 use semel_engine::effect::{Class, OnDoubt};
 use semel_engine::pipeline::Pipeline;
+use semel_engine::surroundings::Surroundings;
 
 use backing::{Backing, Database};
 use broker::Broker;

@@ -10,11 +10,12 @@ use std::time::Duration;
 use bytes::Bytes;
 use semel_core::port::source::{Delivery, DeliveryId, Fetched, Source};
 use semel_core::{Backoff, Outcome, Record, Result, State, StoreExt, Window};
-use semel_engine::consumer::{Consumer, Shutdown};
+use semel_engine::consumer::Consumer;
 use semel_engine::effect::Verdict;
 use semel_engine::once::{Declared, Error, Failure, Once, Op, Receipt, Settings};
 use semel_engine::pipeline::Pipeline;
 use semel_engine::summary::Summary;
+use semel_engine::surroundings::Shutdown;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 

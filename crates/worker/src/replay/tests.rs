@@ -17,10 +17,10 @@ use semel_core::{
     AnyStore, Backoff, ClaimRequest, Claimant, Clock, FencingToken, Key, Operation, Outcome,
     Record, Scope, State, Store, StoreExt, Window,
 };
-use semel_engine::consumer::Surroundings;
 use semel_engine::effect::{Class, OnDoubt};
 use semel_engine::event::Unobserved;
 use semel_engine::summary::Fate;
+use semel_engine::surroundings::Surroundings;
 use semel_engine::system::{SystemClock, SystemEntropy};
 use semel_store_memory::MemoryStore;
 use tempfile::TempDir;
