@@ -69,10 +69,11 @@ pub use semel_core::{
     Start, State, StateKind, Step, Timestamp, Unusable, VersionGate, Window,
 };
 
-/// The ports: what a store or a source of your own implements, and [`StoreExt`] for whoever calls a store.
+/// The ports: what a store or a source of your own implements, [`StoreExt`] for whoever calls a store, and
+/// [`forward_store!`] for a layer over one.
 #[doc(inline)]
 pub use semel_core::{
-    AnyStore, Store, StoreExt,
+    AnyStore, Store, StoreExt, forward_store,
     port::source::{Delivery, DeliveryId, Fetched, Progress, Source},
 };
 

@@ -116,7 +116,7 @@ macro_rules! hesitant {
     };
 }
 
-semel_simulation::store_methods!(hesitant);
+semel_core::store_methods!(hesitant);
 
 /// One process, and what its effects did.
 #[derive(Clone)]

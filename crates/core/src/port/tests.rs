@@ -144,30 +144,69 @@ fn mark() -> Mark {
     }
 }
 
+/// What each method answers, in the order of the port.
+fn calls(store: &impl Store) -> Vec<String> {
+    let query = ListQuery::default();
+    vec![
+        refused(store.claim(&[])),
+        refused(store.settle(&[])),
+        refused(store.renew(&[])),
+        refused(store.park(&[])),
+        refused(store.drop_parked(&[], None)),
+        refused(store.get(&[])),
+        refused(store.list(&query)),
+        refused(store.list_parked(&query)),
+        refused(store.operate(&[])),
+        refused(store.list_audit(&query)),
+        refused(store.sweep(3)),
+        refused(store.stats()),
+        refused(store.preflight()),
+    ]
+}
+
 #[test]
 fn a_store_that_is_picked_or_shared_answers_as_it_does() {
-    fn calls(store: &impl Store) -> Vec<String> {
-        let query = ListQuery::default();
-        vec![
-            refused(store.claim(&[])),
-            refused(store.settle(&[])),
-            refused(store.renew(&[])),
-            refused(store.park(&[])),
-            refused(store.drop_parked(&[], None)),
-            refused(store.get(&[])),
-            refused(store.list(&query)),
-            refused(store.list_parked(&query)),
-            refused(store.operate(&[])),
-            refused(store.list_audit(&query)),
-            refused(store.sweep(3)),
-            refused(store.stats()),
-            refused(store.preflight()),
-        ]
-    }
     let own = calls(&Refuses);
     assert_eq!(own[0], "claim");
     assert_eq!(calls(&Arc::new(Refuses)), own);
     assert_eq!(calls(&AnyStore::new(Refuses)), own);
+}
+
+/// A layer with two methods of its own, over a store that may be gone.
+struct Layer(Option<Refuses>);
+
+impl Layer {
+    fn store(&self) -> Result<&Refuses> {
+        self.0.as_ref().map_or_else(|| refusal("gone"), Ok)
+    }
+}
+
+#[deny(clippy::missing_trait_methods)]
+impl Store for Layer {
+    async fn claim(&self, _: &[ClaimRequest]) -> Result<Vec<Admission>> {
+        refusal("own claim")
+    }
+
+    async fn sweep(&self, _: usize) -> Result<Swept> {
+        refusal("own sweep")
+    }
+
+    crate::forward_store!(self => self.store()?; but sweep, claim);
+}
+
+#[test]
+fn a_layer_forwards_all_but_its_own_methods() {
+    let forwarded = calls(&Refuses);
+    let own = ["own claim", "own sweep"];
+    for (place, answer) in calls(&Layer(Some(Refuses))).into_iter().enumerate() {
+        match place {
+            0 => assert_eq!(answer, own[0]),
+            10 => assert_eq!(answer, own[1]),
+            _ => assert_eq!(answer, forwarded[place]),
+        }
+    }
+    let gone = calls(&Layer(None));
+    assert_eq!(gone.iter().filter(|answer| *answer == "gone").count(), 11);
 }
 
 #[test]
