@@ -6,9 +6,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use semel_core::port::transactional::{
-    Application, Applied, Backoff, Statements, TransactionalStore, Value,
+    Application, Applied, Statements, TransactionalStore, Value,
 };
-use semel_core::{Admission, ClaimId, ClaimRequest, Key, Scope, Store, Window};
+use semel_core::{Admission, Backoff, ClaimId, ClaimRequest, Key, Scope, Store, Window};
 use semel_store_mysql::mysql_async::prelude::Queryable;
 use semel_store_mysql::mysql_async::{Conn, Opts, OptsBuilder};
 use semel_store_mysql::{MysqlStore, Options};

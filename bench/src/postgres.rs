@@ -4,12 +4,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use semel_core::port::transactional::{
-    Application, Backoff, Statements, TransactionalStore, Value,
-};
+use semel_core::port::transactional::{Application, Statements, TransactionalStore, Value};
 use semel_core::{
-    Admission, ClaimId, ClaimRequest, Clock as _, Key, Outcome, Scope, Settlement, Step, Store,
-    Window,
+    Admission, Backoff, ClaimId, ClaimRequest, Clock as _, Key, Outcome, Scope, Settlement, Step,
+    Store, Window,
 };
 use semel_engine::system::SystemClock;
 use semel_store_postgres::{Options, PostgresStore};

@@ -11,8 +11,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use semel_core::{Clock, Code, Duplicate, ErrorKind, StateKind, Timestamp};
-use semel_engine::consumer::OnProgress;
 use semel_engine::event::{Event, Observer, Origin, Pause};
+use semel_engine::surroundings::OnProgress;
 use semel_engine::system::SystemClock;
 use tokio::time::Instant;
 

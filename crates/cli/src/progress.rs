@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use indicatif::{HumanCount, MultiProgress, ProgressBar, ProgressState, ProgressStyle};
-use semel_engine::consumer::OnProgress;
 use semel_engine::summary::Fate;
+use semel_engine::surroundings::OnProgress;
 
 use crate::output;
 

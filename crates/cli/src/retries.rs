@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use semel_core::port::transactional::Backoff;
+use semel_core::Backoff;
 use semel_worker::settings::EffectSettings;
 
 use crate::config::PipelineSettings;

@@ -18,9 +18,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use semel_core::Error;
 use semel_core::port::streamed::Restored;
-use semel_engine::consumer::OnProgress;
 use semel_engine::event::{Event, Observer, Origin};
 use semel_engine::summary::Summary;
+use semel_engine::surroundings::OnProgress;
 use serde::Serialize;
 use tokio::sync::watch;
 

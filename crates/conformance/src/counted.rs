@@ -5,14 +5,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use semel_core::decide::{Directed, Directive};
 use semel_core::port::checkpoint::{CheckpointStore, Together, Write};
-use semel_core::port::store::{Capabilities, ListQuery, Listed, Page, Stats, Swept};
+use semel_core::port::store::Page;
 use semel_core::port::transfer::{Item, TransferStore};
-use semel_core::{
-    Admission, Audited, ClaimRequest, Mark, Note, Operation, Parked, ParkedId, Record, Renewal,
-    Renewed, Result, Settled, Settlement, Store,
-};
+use semel_core::{Admission, ClaimRequest, Mark, Result, Settlement, Store, forward_store};
 
 use crate::clock::TestClock;
 use crate::subject::{CheckpointSubject, Subject, TransferSubject};
@@ -46,57 +42,7 @@ impl<T> Counted<T> {
 
 #[deny(clippy::missing_trait_methods)]
 impl<T: Store> Store for Counted<T> {
-    async fn claim(&self, batch: &[ClaimRequest]) -> Result<Vec<Admission>> {
-        self.inner().claim(batch).await
-    }
-
-    async fn settle(&self, batch: &[Settlement]) -> Result<Vec<Settled>> {
-        self.inner().settle(batch).await
-    }
-
-    async fn renew(&self, batch: &[Renewal]) -> Result<Vec<Renewed>> {
-        self.inner().renew(batch).await
-    }
-
-    async fn park(&self, batch: &[Parked]) -> Result<Vec<bool>> {
-        self.inner().park(batch).await
-    }
-
-    async fn drop_parked(&self, batch: &[ParkedId], note: Option<&Note>) -> Result<Vec<bool>> {
-        self.inner().drop_parked(batch, note).await
-    }
-
-    async fn get(&self, batch: &[Operation]) -> Result<Vec<Option<Record>>> {
-        self.inner().get(batch).await
-    }
-
-    async fn list(&self, query: &ListQuery) -> Result<Page<Listed>> {
-        self.inner().list(query).await
-    }
-
-    async fn list_parked(&self, query: &ListQuery) -> Result<Page<Parked>> {
-        self.inner().list_parked(query).await
-    }
-
-    async fn operate(&self, batch: &[Directive]) -> Result<Vec<Directed>> {
-        self.inner().operate(batch).await
-    }
-
-    async fn list_audit(&self, query: &ListQuery) -> Result<Page<Audited>> {
-        self.inner().list_audit(query).await
-    }
-
-    async fn sweep(&self, limit: usize) -> Result<Swept> {
-        self.inner().sweep(limit).await
-    }
-
-    async fn stats(&self) -> Result<Stats> {
-        self.inner().stats().await
-    }
-
-    async fn preflight(&self) -> Result<Capabilities> {
-        self.inner().preflight().await
-    }
+    forward_store!(self => self.inner());
 }
 
 #[deny(clippy::missing_trait_methods)]

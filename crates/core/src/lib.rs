@@ -25,6 +25,7 @@
 
 pub mod attempt;
 pub mod audit;
+pub mod backoff;
 pub mod birth;
 pub mod claim;
 pub mod code;
@@ -56,6 +57,7 @@ pub use bytestring::ByteString;
 
 pub use attempt::{AttemptEnd, PastAttempt};
 pub use audit::{Audited, Note};
+pub use backoff::Backoff;
 pub use claim::{
     Admission, AttemptLimits, Claim, ClaimId, ClaimRequest, Claimant, Duplicate, FencingToken,
     Grant, Start,
@@ -72,7 +74,7 @@ pub use outcome::Outcome;
 pub use parked::{Parked, ParkedId, Reason};
 #[doc(hidden)]
 pub use planted::planted;
-pub use port::store::{AnyStore, Store};
+pub use port::store::{AnyStore, Store, StoreExt};
 pub use record::{Record, Recovery, State, StateKind};
 pub use settle::{Mark, Renewal, Renewed, Settled, Settlement, Step};
 pub use time::{Clock, Entropy, Timestamp};

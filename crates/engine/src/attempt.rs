@@ -8,7 +8,7 @@ use std::time::Duration;
 use semel_core::claim::AttemptLimits;
 use semel_core::{
     Admission, Certainty, Claim, ClaimRequest, Error, ErrorKind, Outcome, Recovery, Renewal,
-    Renewed, Result, Settled, Settlement, StateKind, Step, Store, Timestamp, Window,
+    Renewed, Result, Settled, Settlement, StateKind, Step, Store, StoreExt, Timestamp, Window,
 };
 
 /// What became of asking for an operation.
@@ -50,15 +50,13 @@ impl<S: Store + Clone> Attempt<S> {
     /// # Cancel safety   safe: an unanswered claim expires with its lease
     pub async fn begin(store: S, request: ClaimRequest) -> Result<Admitted<S>> {
         let (window, limits) = (request.window, request.limits);
-        let admission = store.claim(std::slice::from_ref(&request)).await?.pop();
-        match admission.ok_or_else(unanswered)? {
+        match store.claim_one(&request).await? {
             Admission::Granted(claim) => Ok(Admitted::Run(Self {
                 store,
                 claim,
                 window,
                 limits,
             })),
-            Admission::Failed(error) => Err(error),
             admission => Ok(Admitted::Not(admission)),
         }
     }
@@ -97,13 +95,7 @@ impl<S: Store + Clone> Attempt<S> {
             claim_id,
             lease,
         };
-        match self
-            .store
-            .renew(&[renewal])
-            .await?
-            .pop()
-            .ok_or_else(unanswered)?
-        {
+        match self.store.renew_one(&renewal).await? {
             Renewed::Until(until) => {
                 self.claim.lease_until = until;
                 Ok(until)
@@ -190,11 +182,7 @@ impl<S: Store + Clone> Attempt<S> {
             claim_id,
             step,
         };
-        self.store
-            .settle(&[settlement])
-            .await?
-            .pop()
-            .ok_or_else(unanswered)
+        self.store.settle_one(&settlement).await
     }
 }
 
@@ -202,12 +190,5 @@ fn lost() -> Error {
     Error::new(
         ErrorKind::ClaimLost,
         "another claim owns the operation; discard the result",
-    )
-}
-
-fn unanswered() -> Error {
-    Error::new(
-        ErrorKind::Internal,
-        "the store answered an item of a batch with nothing",
     )
 }

@@ -21,21 +21,19 @@ mod transaction;
 mod unsettled;
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use semel_core::port::checkpoint::AnyCheckpointStore;
 use semel_core::port::sink::AnySink;
-use semel_core::port::source::{Progress, Source};
+use semel_core::port::source::Source;
 use semel_core::port::streamed::StreamedStore;
 use semel_core::port::transactional::{AnyTransactionalStore, Statements, TransactionalStore};
-use semel_core::{ClaimId, Claimant, Clock, Entropy, Error, ErrorKind, Result, Store};
-use tokio::sync::watch;
+use semel_core::{Error, ErrorKind, Result, Store};
 
 use crate::effect::{BatchEffect, BulkEffect, Class, Effect, Output};
-use crate::event::Observer;
 use crate::layer::outage::Policy;
 use crate::pipeline::{Incoming, Pipeline};
 use crate::summary::Summary;
+use crate::surroundings::{OnProgress, Shutdown, Surroundings};
 use desk::Desk;
 use intake::Intake;
 pub(crate) use lanes::LaneId;
@@ -43,56 +41,6 @@ use lanes::Laning;
 
 /// A message in hand. It moves from one list to the next many times, so it is small to move.
 type InHand = Box<Incoming>;
-
-/// The clock, the entropy and whoever watches.
-#[derive(Clone)]
-pub struct Surroundings {
-    /// Time.
-    pub clock: Arc<dyn Clock>,
-    /// Chance.
-    pub entropy: Arc<dyn Entropy>,
-    /// Who claims.
-    pub claimant: Claimant,
-    /// Who is told of every decision.
-    pub observer: Arc<dyn Observer>,
-}
-
-impl Surroundings {
-    /// A fresh claim id.
-    pub fn claim_id(&self) -> ClaimId {
-        self.claimant.claim(&*self.entropy)
-    }
-}
-
-/// A wish to stop: finish or release what is running within `patience`, and fetch nothing more.
-#[derive(Clone, Debug)]
-pub struct Shutdown {
-    /// Turns `true` once, when it is time to stop.
-    pub requested: watch::Receiver<bool>,
-    /// How long running effects may take from then on.
-    pub patience: Duration,
-}
-
-impl Shutdown {
-    fn is_requested(&self) -> bool {
-        *self.requested.borrow()
-    }
-
-    /// Waits for the request; for ever if nobody is left to make it.
-    pub(crate) async fn request(&mut self) {
-        if self
-            .requested
-            .wait_for(|requested| *requested)
-            .await
-            .is_err()
-        {
-            std::future::pending::<()>().await;
-        }
-    }
-}
-
-/// Tells how far a run has come, some times a second.
-pub type OnProgress = Arc<dyn Fn(Option<Progress>, &Summary) + Send + Sync>;
 
 /// Runs one pipeline over one source and one store.
 pub struct Consumer<S, Src> {

@@ -21,17 +21,17 @@ use semel_core::claim::AttemptLimits;
 use semel_core::fingerprint::FingerprintSelector;
 use semel_core::key::KeySelector;
 use semel_core::port::source::{Progress, Source};
-use semel_core::port::transactional::Backoff;
 use semel_core::select::Selector;
-use semel_core::{Error, ErrorKind, Result, Scope, Store};
+use semel_core::{Backoff, Error, ErrorKind, Result, Scope, Store};
 use tokio::sync::watch;
 
-use crate::consumer::{Consumer, OnProgress, Shutdown, Surroundings};
+use crate::consumer::Consumer;
 use crate::effect::{BatchEffect, Class, Effect, OnDoubt};
 use crate::layer::outage::Policy;
 use crate::once::{Failure, Settings};
 use crate::pipeline::Pipeline;
 use crate::summary::Summary;
+use crate::surroundings::{OnProgress, Shutdown, Surroundings};
 use closure::Handler;
 use defaults::pipeline;
 

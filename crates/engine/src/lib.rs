@@ -18,6 +18,7 @@ pub mod once;
 pub mod pipeline;
 pub mod publication;
 pub mod summary;
+pub mod surroundings;
 pub mod sweep;
 mod sync;
 pub mod system;

@@ -62,9 +62,9 @@ use std::time::Duration;
 use semel_core::port::source::Source;
 use semel_core::{Claimant, Store};
 
-use crate::consumer::Surroundings;
 use crate::event::Unobserved;
 use crate::handler::Builder;
+use crate::surroundings::Surroundings;
 use crate::system::{SystemClock, SystemEntropy};
 use hub::Hub;
 

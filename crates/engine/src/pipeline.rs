@@ -11,11 +11,11 @@ use semel_core::fingerprint::FingerprintSelector;
 use semel_core::json::Tape;
 use semel_core::key::KeySelector;
 use semel_core::port::source::{Delivery, DeliveryId};
-use semel_core::port::transactional::{Backoff, Value};
+use semel_core::port::transactional::Value;
 use semel_core::select::{Message, Selected, Selector, View};
 use semel_core::{
-    ByteString, ClaimId, ClaimRequest, Differing, Error, ErrorKind, Members, Operation, Parked,
-    Scope, Start, Timestamp, Unusable, VersionGate, Window,
+    Backoff, ByteString, ClaimId, ClaimRequest, Differing, Error, ErrorKind, Members, Operation,
+    Parked, Scope, Start, Timestamp, Unusable, VersionGate, Window,
 };
 
 use crate::consumer::LaneId;

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use semel_core::{Result, Store};
 
-use crate::consumer::Shutdown;
 use crate::event::{Event, Observer};
+use crate::surroundings::Shutdown;
 
 /// Sweeps `store` every `every` until shutdown is requested, in steps of bounded work. A step that
 /// fails is tried again with the next round; nothing depends on it but space.

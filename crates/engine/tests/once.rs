@@ -14,8 +14,8 @@ use std::time::Duration;
 
 use semel_core::AnyStore;
 use semel_core::Claimant;
-use semel_engine::consumer::Surroundings;
 use semel_engine::once::{Declared, Once, Settings};
+use semel_engine::surroundings::Surroundings;
 
 use crate::world::crash::Crash;
 use crate::world::faulty::{Faulty, Plan};

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use semel_core::{AnyStore, Claimant, Clock, Entropy, Result, Store};
-use semel_engine::consumer::Surroundings;
 use semel_engine::event::{Observer, Unobserved};
 use semel_engine::once::{Once, Settings};
+use semel_engine::surroundings::Surroundings;
 use semel_engine::system::{SystemClock, SystemEntropy};
 
 use crate::{Semel, url};

@@ -44,11 +44,12 @@ pub use semel_engine::once::{
 /// Consumers: handlers and effects over a source.
 #[doc(inline)]
 pub use semel_engine::{
-    consumer::{Consumer, OnProgress, Shutdown, Surroundings},
+    consumer::Consumer,
     effect::{BatchEffect, BulkEffect, Call, Class, Effect, OnDoubt, Output, Probe, Verdict},
     handler::{IntoOutcome, Message},
     pipeline::Pipeline,
     summary::{Fate, Summary},
+    surroundings::{OnProgress, Shutdown, Surroundings},
 };
 
 /// Watching, and the inputs that are handed in.
@@ -61,17 +62,18 @@ pub use semel_engine::{
 /// The vocabulary.
 #[doc(inline)]
 pub use semel_core::{
-    Admission, Advice, AttemptEnd, AttemptLimits, Audited, Certainty, Claim, ClaimId, ClaimRequest,
-    Claimant, Clock, Code, Differing, Duplicate, Entropy, Error, ErrorKind, FencingToken,
-    Fingerprint, Grant, Key, Members, Note, OpId, Operation, Outcome, Parked, ParkedId,
-    PastAttempt, Record, Recovery, Renewal, Renewed, Result, Scope, Settled, Settlement, Start,
-    State, StateKind, Step, Timestamp, Unusable, VersionGate, Window, port::transactional::Backoff,
+    Admission, Advice, AttemptEnd, AttemptLimits, Audited, Backoff, Certainty, Claim, ClaimId,
+    ClaimRequest, Claimant, Clock, Code, Differing, Duplicate, Entropy, Error, ErrorKind,
+    FencingToken, Fingerprint, Grant, Key, Members, Note, OpId, Operation, Outcome, Parked,
+    ParkedId, PastAttempt, Record, Recovery, Renewal, Renewed, Result, Scope, Settled, Settlement,
+    Start, State, StateKind, Step, Timestamp, Unusable, VersionGate, Window,
 };
 
-/// The ports: what a store or a source of your own implements.
+/// The ports: what a store or a source of your own implements, [`StoreExt`] for whoever calls a store, and
+/// [`forward_store!`] for a layer over one.
 #[doc(inline)]
 pub use semel_core::{
-    AnyStore, Store,
+    AnyStore, Store, StoreExt, forward_store,
     port::source::{Delivery, DeliveryId, Fetched, Progress, Source},
 };
 

@@ -3,7 +3,6 @@
 //! [`on_cue`] fails on cue: a test says which call of which worker, and how. In [`seeded`] a seed says
 //! it, story by story. Nothing here is for production.
 
-mod methods;
 #[expect(
     missing_docs,
     clippy::missing_panics_doc,

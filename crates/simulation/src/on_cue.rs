@@ -22,14 +22,13 @@ use std::time::Duration;
 use semel_core::fingerprint::FingerprintSelector;
 use semel_core::port::checkpoint::AnyCheckpointStore;
 use semel_core::port::store::ListQuery;
-use semel_core::port::transactional::Backoff;
 use semel_core::{
-    AnyStore, AttemptLimits, Claimant, Key, Operation, Parked, Record, Scope, StateKind, Store,
-    Window,
+    AnyStore, AttemptLimits, Backoff, Claimant, Key, Operation, Parked, Record, Scope, StateKind,
+    Store, StoreExt, Window,
 };
-use semel_engine::consumer::Surroundings;
 use semel_engine::effect::{Class, OnDoubt};
 use semel_engine::pipeline::Pipeline;
+use semel_engine::surroundings::Surroundings;
 
 use backing::{Backing, Database};
 use broker::Broker;
@@ -150,8 +149,8 @@ impl World {
     }
 
     pub async fn record(&self, key: &str) -> Option<Record> {
-        let records = self.store.get(&[self.operation(key)]).await;
-        records.expect("the memory store answers").remove(0)
+        let record = self.store.get_one(&self.operation(key)).await;
+        record.expect("the memory store answers")
     }
 
     pub async fn state(&self, key: &str) -> Option<StateKind> {

@@ -10,11 +10,12 @@ use semel_core::port::streamed::StreamedStore;
 use semel_core::port::transactional::AnyTransactionalStore;
 use semel_core::port::transfer::AnyTransferStore;
 use semel_core::{Advice, AnyStore, Error, ErrorKind, Result};
-use semel_engine::consumer::{Consumer, OnProgress, Shutdown, Surroundings};
+use semel_engine::consumer::Consumer;
 use semel_engine::effect::{BatchEffect, Call, Verdict};
 use semel_engine::layer::outage::Policy;
 use semel_engine::pipeline::Pipeline;
 use semel_engine::summary::Summary;
+use semel_engine::surroundings::{OnProgress, Shutdown, Surroundings};
 use tokio::sync::watch;
 
 use crate::effect::jsonl::Settings as JsonlSettings;

@@ -6,13 +6,10 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::thread::Thread;
 use std::time::Duration;
 
-use semel_core::decide::{Directed, Directive};
 use semel_core::port::checkpoint::{AnyCheckpointStore, CheckpointStore, Together, Write};
-use semel_core::port::store::{Capabilities, ListQuery, Listed, Page, Stats, Swept};
 use semel_core::port::transactional::{Application, Applied, Statements, TransactionalStore};
 use semel_core::{
-    Admission, AnyStore, Audited, ClaimRequest, Clock, Mark, Note, Operation, Parked, ParkedId,
-    Record, Renewal, Renewed, Result, Settled, Settlement, Store, Timestamp,
+    Admission, AnyStore, ClaimRequest, Clock, Mark, Result, Settlement, Store, Timestamp,
 };
 use semel_simulation::on_cue::backing::Backing;
 use semel_simulation::on_cue::time::PausedClock;
@@ -123,60 +120,18 @@ impl Wake for Unpark {
     }
 }
 
-#[deny(clippy::missing_trait_methods)]
-impl<S: Store> Store for Prompt<S> {
-    async fn claim(&self, batch: &[ClaimRequest]) -> Result<Vec<Admission>> {
-        self.wait(self.inner.claim(batch))
-    }
-
-    async fn settle(&self, batch: &[Settlement]) -> Result<Vec<Settled>> {
-        self.wait(self.inner.settle(batch))
-    }
-
-    async fn renew(&self, batch: &[Renewal]) -> Result<Vec<Renewed>> {
-        self.wait(self.inner.renew(batch))
-    }
-
-    async fn park(&self, batch: &[Parked]) -> Result<Vec<bool>> {
-        self.wait(self.inner.park(batch))
-    }
-
-    async fn drop_parked(&self, batch: &[ParkedId], note: Option<&Note>) -> Result<Vec<bool>> {
-        self.wait(self.inner.drop_parked(batch, note))
-    }
-
-    async fn get(&self, batch: &[Operation]) -> Result<Vec<Option<Record>>> {
-        self.wait(self.inner.get(batch))
-    }
-
-    async fn list(&self, query: &ListQuery) -> Result<Page<Listed>> {
-        self.wait(self.inner.list(query))
-    }
-
-    async fn list_parked(&self, query: &ListQuery) -> Result<Page<Parked>> {
-        self.wait(self.inner.list_parked(query))
-    }
-
-    async fn operate(&self, batch: &[Directive]) -> Result<Vec<Directed>> {
-        self.wait(self.inner.operate(batch))
-    }
-
-    async fn list_audit(&self, query: &ListQuery) -> Result<Page<Audited>> {
-        self.wait(self.inner.list_audit(query))
-    }
-
-    async fn sweep(&self, limit: usize) -> Result<Swept> {
-        self.wait(self.inner.sweep(limit))
-    }
-
-    async fn stats(&self) -> Result<Stats> {
-        self.wait(self.inner.stats())
-    }
-
-    async fn preflight(&self) -> Result<Capabilities> {
-        self.wait(self.inner.preflight())
-    }
+macro_rules! prompt {
+    ($($method:ident($($input:ident: $type:ty),*) -> $answer:ty;)+) => {
+        #[deny(clippy::missing_trait_methods)]
+        impl<S: Store> Store for Prompt<S> {
+            $(async fn $method(&self, $($input: $type),*) -> Result<$answer> {
+                self.wait(self.inner.$method($($input),*))
+            })+
+        }
+    };
 }
+
+semel_core::store_methods!(prompt);
 
 #[deny(clippy::missing_trait_methods)]
 impl<S: CheckpointStore> CheckpointStore for Prompt<S> {

@@ -9,9 +9,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use semel_core::{Claimant, Clock, Entropy, Result, Store, Timestamp};
-use semel_engine::consumer::Surroundings;
 use semel_engine::event::Unobserved;
 use semel_engine::once::{Declared, Error, Once, Settings};
+use semel_engine::surroundings::Surroundings;
 use semel_store_memory::MemoryStore;
 use tokio::task::yield_now;
 use tokio::time::{Instant, sleep, timeout};
@@ -116,7 +116,7 @@ macro_rules! hesitant {
     };
 }
 
-semel_simulation::store_methods!(hesitant);
+semel_core::store_methods!(hesitant);
 
 /// One process, and what its effects did.
 #[derive(Clone)]

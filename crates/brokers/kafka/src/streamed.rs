@@ -35,7 +35,7 @@ use std::time::Duration;
 use rdkafka::consumer::BaseConsumer;
 use semel_core::partition::Image;
 use semel_core::port::streamed::{
-    Claimed, Committed, Finished, Progress, Restored, Standing, StreamedStore, Turn,
+    Claimed, CommitProgress, Committed, Finished, Restored, Standing, StreamedStore, Turn,
 };
 use semel_core::{Admission, Clock, Code, Error, ErrorKind, Result, Window};
 
@@ -235,7 +235,7 @@ impl StreamedStore for KafkaStream {
             let places = batch::places(&stream.transactor.shared, &batch);
             stream.look_at_places(&batch, &places)?;
             let answers = stream.transactor.commit(&batch, places, &line)?;
-            line.pass(Progress::Committed);
+            line.pass(CommitProgress::Committed);
             Ok(answers)
         });
         committing

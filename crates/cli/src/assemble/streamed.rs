@@ -10,8 +10,8 @@ use semel_core::port::streamed::{Claimed, Committed, Finished, Standing, Turn};
 use semel_core::{ClaimRequest, OpId, Parked, Record, Result, Timestamp, Window};
 #[cfg(feature = "kafka")]
 use semel_core::{Error, ErrorKind, FencingToken};
-use semel_engine::consumer::Surroundings;
 use semel_engine::pipeline::Pipeline;
+use semel_engine::surroundings::Surroundings;
 use semel_worker::settings::StreamedSettings;
 
 use super::source::AnySource;

@@ -9,9 +9,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use semel_core::{Claimant, Clock, Error, ErrorKind, Result, Scope, Window};
-use semel_engine::consumer::{Shutdown, Surroundings};
 use semel_engine::effect::{Class, OnDoubt};
 use semel_engine::summary::{Fate, Summary};
+use semel_engine::surroundings::{Shutdown, Surroundings};
 use semel_engine::sweep::sweep_until;
 use semel_engine::system::{SystemClock, SystemEntropy};
 use semel_worker::dedup::{Dedup, Input};

@@ -11,10 +11,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use semel_core::{Claimant, Error, ErrorKind, Result};
-use semel_engine::consumer::{Shutdown, Surroundings};
 use semel_engine::layer::outage::{self, Breaker, Policy};
 use semel_engine::pipeline::Fail;
 use semel_engine::summary::{Fate, Summary};
+use semel_engine::surroundings::{Shutdown, Surroundings};
 use semel_engine::sweep::sweep_until;
 use semel_engine::system::{SystemClock, SystemEntropy};
 use semel_worker::run::{Run, Stores, run_streamed, run_with};

@@ -4,8 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use semel_core::port::checkpoint::{CheckpointStore, Together};
-use semel_core::port::store::Store;
-use semel_core::{Code, Error, ErrorKind, Key, Mark, Operation, Result, Scope};
+use semel_core::{Code, Error, ErrorKind, Key, Mark, Operation, Result, Scope, StoreExt};
 use semel_engine::event::{Event, Observer};
 use semel_engine::layer::outage::{self, Breaker, Entry};
 use semel_worker::effect::exec;
@@ -102,7 +101,7 @@ async fn try_again(stores: &Stores, breaker: &Breaker, observer: &dyn Observer) 
 async fn read(stores: &Stores) -> Result<()> {
     let scope = Scope::new("", NAME).expect("a constant without a control character");
     let operation = Operation::new(scope, Key::from(0));
-    stores.store.get(&[operation]).await.map(|_| ())
+    stores.store.get_one(&operation).await.map(|_| ())
 }
 
 async fn write(checkpoints: &impl CheckpointStore) -> Result<()> {

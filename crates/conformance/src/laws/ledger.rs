@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use semel_core::port::transactional::{
-    Application, Applied, Backoff, Statements, TransactionalStore, Value,
+    Application, Applied, Statements, TransactionalStore, Value,
 };
-use semel_core::{Admission, StateKind};
+use semel_core::{Admission, Backoff, StateKind};
 
 use crate::lab::{Lab, answered};
 use crate::steps::LONG_WINDOW;

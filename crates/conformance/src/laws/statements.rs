@@ -1,7 +1,7 @@
 //! Statements that fail: alone, without a trace but their record.
 
-use semel_core::port::transactional::{Applied, Backoff, TransactionalStore, Value};
-use semel_core::{Admission, ErrorKind, StateKind};
+use semel_core::port::transactional::{Applied, TransactionalStore, Value};
+use semel_core::{Admission, Backoff, ErrorKind, StateKind};
 
 use super::ledger::{
     INSERT, INSERT_ONE, apply, apply_one, completed, failed, is_dead, number, payment, payments,

@@ -1,5 +1,8 @@
 //! The store: one atomic guard-and-change per key, batch by batch.
 
+mod ext;
+mod forward;
+
 use std::future::Future;
 use std::sync::Arc;
 
@@ -16,11 +19,14 @@ use crate::parked::{Parked, ParkedId};
 use crate::record::{Record, StateKind};
 use crate::settle::{Renewal, Renewed, Settled, Settlement};
 
+pub use ext::StoreExt;
+
 /// Remembers operations, atomically per key, on its own clock.
 ///
 /// Every method that takes a slice answers with as many items in the same order. `Err` means that
 /// nothing is known about any item (see the error's certainty); an item that failed alone says so
 /// in its place. A key that occurs twice in a batch is decided as if asked twice in a row (BAT-2).
+/// Whoever has one item asks by [`StoreExt`].
 ///
 /// # Cancel safety
 ///
@@ -222,111 +228,11 @@ impl std::fmt::Debug for AnyStore {
 
 #[deny(clippy::missing_trait_methods)]
 impl Store for AnyStore {
-    async fn claim(&self, batch: &[ClaimRequest]) -> Result<Vec<Admission>> {
-        self.0.claim(batch).await
-    }
-
-    async fn settle(&self, batch: &[Settlement]) -> Result<Vec<Settled>> {
-        self.0.settle(batch).await
-    }
-
-    async fn renew(&self, batch: &[Renewal]) -> Result<Vec<Renewed>> {
-        self.0.renew(batch).await
-    }
-
-    async fn park(&self, batch: &[Parked]) -> Result<Vec<bool>> {
-        self.0.park(batch).await
-    }
-
-    async fn drop_parked(&self, batch: &[ParkedId], note: Option<&Note>) -> Result<Vec<bool>> {
-        self.0.drop_parked(batch, note).await
-    }
-
-    async fn get(&self, batch: &[Operation]) -> Result<Vec<Option<Record>>> {
-        self.0.get(batch).await
-    }
-
-    async fn list(&self, query: &ListQuery) -> Result<Page<Listed>> {
-        self.0.list(query).await
-    }
-
-    async fn list_parked(&self, query: &ListQuery) -> Result<Page<Parked>> {
-        self.0.list_parked(query).await
-    }
-
-    async fn operate(&self, batch: &[Directive]) -> Result<Vec<Directed>> {
-        self.0.operate(batch).await
-    }
-
-    async fn list_audit(&self, query: &ListQuery) -> Result<Page<Audited>> {
-        self.0.list_audit(query).await
-    }
-
-    async fn sweep(&self, limit: usize) -> Result<Swept> {
-        self.0.sweep(limit).await
-    }
-
-    async fn stats(&self) -> Result<Stats> {
-        self.0.stats().await
-    }
-
-    async fn preflight(&self) -> Result<Capabilities> {
-        self.0.preflight().await
-    }
+    crate::forward_store!(self => self.0);
 }
 
 /// A shared store is a store.
 #[deny(clippy::missing_trait_methods)]
 impl<S: Store> Store for Arc<S> {
-    async fn claim(&self, batch: &[ClaimRequest]) -> Result<Vec<Admission>> {
-        S::claim(self, batch).await
-    }
-
-    async fn settle(&self, batch: &[Settlement]) -> Result<Vec<Settled>> {
-        S::settle(self, batch).await
-    }
-
-    async fn renew(&self, batch: &[Renewal]) -> Result<Vec<Renewed>> {
-        S::renew(self, batch).await
-    }
-
-    async fn park(&self, batch: &[Parked]) -> Result<Vec<bool>> {
-        S::park(self, batch).await
-    }
-
-    async fn drop_parked(&self, batch: &[ParkedId], note: Option<&Note>) -> Result<Vec<bool>> {
-        S::drop_parked(self, batch, note).await
-    }
-
-    async fn get(&self, batch: &[Operation]) -> Result<Vec<Option<Record>>> {
-        S::get(self, batch).await
-    }
-
-    async fn list(&self, query: &ListQuery) -> Result<Page<Listed>> {
-        S::list(self, query).await
-    }
-
-    async fn list_parked(&self, query: &ListQuery) -> Result<Page<Parked>> {
-        S::list_parked(self, query).await
-    }
-
-    async fn operate(&self, batch: &[Directive]) -> Result<Vec<Directed>> {
-        S::operate(self, batch).await
-    }
-
-    async fn list_audit(&self, query: &ListQuery) -> Result<Page<Audited>> {
-        S::list_audit(self, query).await
-    }
-
-    async fn sweep(&self, limit: usize) -> Result<Swept> {
-        S::sweep(self, limit).await
-    }
-
-    async fn stats(&self) -> Result<Stats> {
-        S::stats(self).await
-    }
-
-    async fn preflight(&self) -> Result<Capabilities> {
-        S::preflight(self).await
-    }
+    crate::forward_store!(self => **self);
 }

@@ -45,7 +45,7 @@ pub trait StreamedStore: Send + Sync + 'static {
 
 /// How far a batch is on its way into the broker.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Progress {
+pub enum CommitProgress {
     /// Nothing of it is there, or nothing any more.
     #[default]
     Unwritten,
@@ -61,7 +61,7 @@ pub trait Turn: Send + 'static {
     ///
     /// # Errors      not applied, `Unavailable`: whoever asked for it has given up, so it may never be
     /// # Cancel safety   safe
-    fn come(&self, progress: Progress) -> impl Future<Output = Result<()>> + Send;
+    fn come(&self, progress: CommitProgress) -> impl Future<Output = Result<()>> + Send;
 
     /// Waits until the batch before is unwritten, though it was written when [`Turn::come`] was answered last: what
     /// was written behind it is to be unwritten, too, before it is written again.
@@ -71,7 +71,7 @@ pub trait Turn: Send + 'static {
 
     /// This batch is so far, so that the next one may be, before whoever asked has heard of it. Nothing undoes that
     /// it is committed.
-    fn pass(&self, progress: Progress);
+    fn pass(&self, progress: CommitProgress);
 }
 
 /// The turn of a batch that is behind no other and that none waits for.
@@ -79,7 +79,7 @@ pub trait Turn: Send + 'static {
 pub struct AtOnce;
 
 impl Turn for AtOnce {
-    async fn come(&self, _progress: Progress) -> Result<()> {
+    async fn come(&self, _progress: CommitProgress) -> Result<()> {
         Ok(())
     }
 
@@ -87,7 +87,7 @@ impl Turn for AtOnce {
         std::future::pending::<()>().await;
     }
 
-    fn pass(&self, _progress: Progress) {}
+    fn pass(&self, _progress: CommitProgress) {}
 }
 
 /// A delivery and the claim that it asks for.

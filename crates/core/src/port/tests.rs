@@ -4,13 +4,12 @@ use std::future::Future;
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
-use std::time::Duration;
 
 use super::checkpoint::{AnyCheckpointStore, CheckpointStore, Together, Write};
 use super::sink::{AnySink, Publication, Sink};
 use super::store::{AnyStore, Capabilities, ListQuery, Listed, Page, Stats, Store, Swept};
 use super::transactional::{
-    AnyTransactionalStore, Application, Applied, Backoff, Statements, TransactionalStore,
+    AnyTransactionalStore, Application, Applied, Statements, TransactionalStore,
 };
 use super::transfer::{AnyTransferStore, Item, TransferStore};
 use crate::audit::{Audited, Note};
@@ -145,30 +144,69 @@ fn mark() -> Mark {
     }
 }
 
+/// What each method answers, in the order of the port.
+fn calls(store: &impl Store) -> Vec<String> {
+    let query = ListQuery::default();
+    vec![
+        refused(store.claim(&[])),
+        refused(store.settle(&[])),
+        refused(store.renew(&[])),
+        refused(store.park(&[])),
+        refused(store.drop_parked(&[], None)),
+        refused(store.get(&[])),
+        refused(store.list(&query)),
+        refused(store.list_parked(&query)),
+        refused(store.operate(&[])),
+        refused(store.list_audit(&query)),
+        refused(store.sweep(3)),
+        refused(store.stats()),
+        refused(store.preflight()),
+    ]
+}
+
 #[test]
 fn a_store_that_is_picked_or_shared_answers_as_it_does() {
-    fn calls(store: &impl Store) -> Vec<String> {
-        let query = ListQuery::default();
-        vec![
-            refused(store.claim(&[])),
-            refused(store.settle(&[])),
-            refused(store.renew(&[])),
-            refused(store.park(&[])),
-            refused(store.drop_parked(&[], None)),
-            refused(store.get(&[])),
-            refused(store.list(&query)),
-            refused(store.list_parked(&query)),
-            refused(store.operate(&[])),
-            refused(store.list_audit(&query)),
-            refused(store.sweep(3)),
-            refused(store.stats()),
-            refused(store.preflight()),
-        ]
-    }
     let own = calls(&Refuses);
     assert_eq!(own[0], "claim");
     assert_eq!(calls(&Arc::new(Refuses)), own);
     assert_eq!(calls(&AnyStore::new(Refuses)), own);
+}
+
+/// A layer with two methods of its own, over a store that may be gone.
+struct Layer(Option<Refuses>);
+
+impl Layer {
+    fn store(&self) -> Result<&Refuses> {
+        self.0.as_ref().map_or_else(|| refusal("gone"), Ok)
+    }
+}
+
+#[deny(clippy::missing_trait_methods)]
+impl Store for Layer {
+    async fn claim(&self, _: &[ClaimRequest]) -> Result<Vec<Admission>> {
+        refusal("own claim")
+    }
+
+    async fn sweep(&self, _: usize) -> Result<Swept> {
+        refusal("own sweep")
+    }
+
+    crate::forward_store!(self => self.store()?; but sweep, claim);
+}
+
+#[test]
+fn a_layer_forwards_all_but_its_own_methods() {
+    let forwarded = calls(&Refuses);
+    let own = ["own claim", "own sweep"];
+    for (place, answer) in calls(&Layer(Some(Refuses))).into_iter().enumerate() {
+        match place {
+            0 => assert_eq!(answer, own[0]),
+            10 => assert_eq!(answer, own[1]),
+            _ => assert_eq!(answer, forwarded[place]),
+        }
+    }
+    let gone = calls(&Layer(None));
+    assert_eq!(gone.iter().filter(|answer| *answer == "gone").count(), 11);
 }
 
 #[test]
@@ -223,14 +261,4 @@ fn a_sink_that_is_picked_answers_as_it_does() {
         .filter_map(|answer| answer.err().map(|error| error.to_string()))
         .collect();
     assert_eq!(told, ["publish", "publish too"]);
-}
-
-#[test]
-fn a_backoff_doubles_from_its_first_pause_to_its_longest() {
-    let backoff = Backoff {
-        first: Duration::from_millis(200),
-        most: Duration::from_secs(1),
-    };
-    let pauses = [0, 1, 2, 3, 4, 1_000].map(|failed| backoff.after(failed).as_millis());
-    assert_eq!(pauses, [200, 200, 400, 800, 1_000, 1_000]);
 }

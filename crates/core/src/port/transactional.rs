@@ -6,6 +6,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::erased;
+use crate::backoff::Backoff;
 use crate::claim::{Admission, ClaimRequest};
 use crate::error::Result;
 use crate::record::StateKind;
@@ -58,23 +59,6 @@ pub struct Application {
     /// Whether the message is given back where its statements fail, however they do: the attempt does not
     /// count, and the operation is never given up for it.
     pub gives_back: bool,
-}
-
-/// Backoff that doubles from `first` up to `most`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Backoff {
-    /// Before the second attempt.
-    pub first: std::time::Duration,
-    /// The longest.
-    pub most: std::time::Duration,
-}
-
-impl Backoff {
-    /// The wait after the `failed`-th failed attempt, counted from 1.
-    pub fn after(self, failed: u32) -> std::time::Duration {
-        let doublings = failed.saturating_sub(1).min(31);
-        self.first.saturating_mul(1 << doublings).min(self.most)
-    }
 }
 
 /// A value bound to a placeholder.

@@ -11,10 +11,10 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
 use crate::consumer::InHand;
-use crate::consumer::Surroundings;
 use crate::consumer::lanes::Laning;
 use crate::effect::Class;
 use crate::pipeline::{Pipeline, Rejected, Scratch};
+use crate::surroundings::Surroundings;
 
 /// What the source brought, read.
 pub(super) enum Chunk {

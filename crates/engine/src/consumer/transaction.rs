@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use semel_core::port::transactional::{
-    AnyTransactionalStore, Application, Applied, Backoff, Statements, TransactionalStore,
+    AnyTransactionalStore, Application, Applied, Statements, TransactionalStore,
 };
-use semel_core::{Result, StateKind, Store};
+use semel_core::{Backoff, Result, StateKind, Store};
 
 use super::desk::Desk;
 use super::intake::Intake;

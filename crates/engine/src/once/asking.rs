@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use semel_core::{
-    Admission, Advice, Certainty, Claim, ClaimRequest, ErrorKind, Renewal, Renewed, Store,
+    Admission, Advice, Certainty, Claim, ClaimRequest, ErrorKind, Renewal, Renewed, Store, StoreExt,
 };
 use tokio::time::{sleep, timeout};
 
@@ -21,13 +21,7 @@ impl<S: Store + Clone> Run<S> {
         let request = request.clone();
         self.ask(move |store| {
             let request = request.clone();
-            async move {
-                match store.claim(&[request]).await?.pop() {
-                    Some(Admission::Failed(error)) => Err(error),
-                    Some(admission) => Ok(admission),
-                    None => Err(unanswered_item()),
-                }
-            }
+            async move { store.claim_one(&request).await }
         })
         .await
     }
@@ -48,13 +42,7 @@ impl<S: Store + Clone> Run<S> {
         let renewal = renewal(claim, self.settings.lease);
         self.ask(move |store| {
             let renewal = renewal.clone();
-            async move {
-                match store.renew(&[renewal]).await?.pop() {
-                    Some(Renewed::Failed(error)) => Err(error),
-                    Some(renewed) => Ok(renewed),
-                    None => Err(unanswered_item()),
-                }
-            }
+            async move { store.renew_one(&renewal).await }
         })
         .await
     }
@@ -153,11 +141,6 @@ pub(super) fn renewal(claim: &Claim, lease: Duration) -> Renewal {
 
 pub(super) fn no_answer() -> semel_core::Error {
     semel_core::Error::new(ErrorKind::Timeout, "the store does not answer")
-}
-
-pub(super) fn unanswered_item() -> semel_core::Error {
-    let message = "the store answered an item of a batch with nothing";
-    semel_core::Error::new(ErrorKind::Internal, message)
 }
 
 /// Between two tries of a store call that failed.

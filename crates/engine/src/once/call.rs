@@ -6,7 +6,7 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 
-use semel_core::{OpId, Operation, Record, Store};
+use semel_core::{OpId, Operation, Record, Store, StoreExt};
 use tokio::sync::oneshot;
 
 use super::batch::Batch;
@@ -250,12 +250,11 @@ impl<S: Store + Clone> Declared<S> {
         Pending::new(async move {
             let operation = operation?;
             let operation_id = operation.id();
-            let records = store?.get(std::slice::from_ref(&operation)).await;
-            let failed = |source| Error::Store {
+            let record = store?.get_one(&operation).await;
+            record.map_err(|source| Error::Store {
                 operation_id,
                 source,
-            };
-            Ok(records.map_err(failed)?.pop().flatten())
+            })
         })
     }
 

@@ -8,10 +8,10 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use bytes::Bytes;
 use semel_core::claim::AttemptLimits;
 use semel_core::fingerprint::{FingerprintSelector, Reading};
-use semel_core::port::transactional::Backoff;
 use semel_core::select::{Message, View};
 use semel_core::{
-    ClaimRequest, Error as CoreError, ErrorKind, Operation, Scope, Start, Timestamp, VersionGate,
+    Backoff, ClaimRequest, Error as CoreError, ErrorKind, Operation, Scope, Start, Timestamp,
+    VersionGate,
 };
 use serde::Serialize;
 

@@ -13,8 +13,8 @@ use tokio::task::JoinSet;
 
 use super::error::Error;
 use super::settings::Settings;
-use crate::consumer::{Shutdown, Surroundings};
 use crate::event::Event;
+use crate::surroundings::{Shutdown, Surroundings};
 use crate::sweep::sweep_until;
 
 pub(super) struct Hub<S> {

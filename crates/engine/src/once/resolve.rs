@@ -1,10 +1,8 @@
 //! What a person or a program knows of an operation in doubt.
 
-use semel_core::Store;
 use semel_core::decide::{Directed, Directive, Order, Verdict};
-use semel_core::{Note, Operation};
+use semel_core::{Note, Operation, Store, StoreExt};
 
-use super::asking::unanswered_item;
 use super::call::Pending;
 use super::declared::Declared;
 use super::error::Error;
@@ -87,12 +85,7 @@ impl<S: Store + Clone> Declared<S> {
                 operation_id,
                 source,
             };
-            let directed = store?.operate(std::slice::from_ref(&directive)).await;
-            match directed.map_err(failed)?.pop() {
-                Some(Directed::Failed(error)) => Err(failed(error)),
-                Some(directed) => Ok(directed),
-                None => Err(failed(unanswered_item())),
-            }
+            store?.operate_one(&directive).await.map_err(failed)
         })
     }
 }

@@ -3,8 +3,7 @@
 use std::time::Duration;
 
 use semel_core::claim::AttemptLimits;
-use semel_core::port::transactional::Backoff;
-use semel_core::{Error, ErrorKind, Outcome, Result, Window};
+use semel_core::{Backoff, Error, ErrorKind, Outcome, Result, Window};
 
 use crate::effect::{Class, OnDoubt};
 

@@ -1,14 +1,16 @@
 //! Reporting how effects ended, and what the answers of the store mean to the caller.
 
+use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
 use semel_core::{
     Certainty, Claim, ErrorKind, Outcome, Result, Settled, Settlement, StateKind, Step, Store,
+    StoreExt,
 };
 use tokio::time::{sleep, timeout};
 
-use super::asking::{FIRST_RETRY, LONGEST_RETRY, hint, is_final, no_answer, unanswered_item};
+use super::asking::{FIRST_RETRY, LONGEST_RETRY, hint, is_final, no_answer};
 use super::error::{Cause, Error, Happened};
 use super::failure::{End, Failure};
 use super::hub::Hub;
@@ -205,7 +207,7 @@ pub(super) async fn settle_all<S: Store + Clone>(
         name,
         settings,
     };
-    let batch = asking.ask(&settlements).await;
+    let batch = asking.ask_all(&settlements).await;
     let mut answers = match batch {
         Ok(answers) => answers.into_iter().map(Some).collect(),
         Err(error) if settlements.len() > 1 && error.kind() == ErrorKind::InvalidInput => {
@@ -258,27 +260,28 @@ impl<S: Store + Clone> Asking<S> {
         }
     }
 
-    async fn ask_one(&self, settlement: &Settlement) -> Result<Settled> {
-        let answers = self.ask(std::slice::from_ref(settlement)).await;
-        match answers.map(|mut answers| answers.pop()) {
-            Ok(Some(Settled::Failed(error))) | Err(error) => Err(error),
-            Ok(Some(settled)) => Ok(settled),
-            Ok(None) => Err(unanswered_item()),
+    async fn ask_all(&self, settlements: &[Settlement]) -> Result<Vec<Settled>> {
+        if let [settlement] = settlements {
+            return self.ask_one(settlement).await.map(|settled| vec![settled]);
         }
+        self.ask(|| self.store.settle(settlements)).await
     }
 
-    async fn ask(&self, settlements: &[Settlement]) -> Result<Vec<Settled>> {
+    /// Alone, a failed item is a failed call.
+    async fn ask_one(&self, settlement: &Settlement) -> Result<Settled> {
+        self.ask(|| self.store.settle_one(settlement)).await
+    }
+
+    async fn ask<T, Fut>(&self, call: impl Fn() -> Fut + Send + Sync) -> Result<T>
+    where
+        Fut: Future<Output = Result<T>> + Send,
+    {
         let mut wait = FIRST_RETRY;
         loop {
             // Given up is the wait, not the call: asked again, the store says what it has.
-            let answer = timeout(self.settings.patience, self.store.settle(settlements)).await;
-            let mut answer = answer.unwrap_or_else(|_| Err(no_answer()));
-            // Alone, a failed item is a failed call.
-            if let ([_], Ok([Settled::Failed(error)])) = (settlements, answer.as_deref()) {
-                answer = Err(error.clone());
-            }
-            let error = match answer {
-                Ok(answers) => return Ok(answers),
+            let answer = timeout(self.settings.patience, call()).await;
+            let error = match answer.unwrap_or_else(|_| Err(no_answer())) {
+                Ok(answer) => return Ok(answer),
                 Err(error) => error,
             };
             let waited = self.hub.now().saturating_sub(self.since);
@@ -308,12 +311,9 @@ impl<S: Store + Clone> Asking<S> {
         if !is_released || !is_keyed {
             return false;
         }
-        let operation = std::slice::from_ref(&settlement.operation);
-        match timeout(self.settings.patience, self.store.get(operation)).await {
-            Ok(Ok(records)) => records
-                .into_iter()
-                .flatten()
-                .any(|record| record.doubt.is_some()),
+        let call = self.store.get_one(&settlement.operation);
+        match timeout(self.settings.patience, call).await {
+            Ok(Ok(record)) => record.is_some_and(|record| record.doubt.is_some()),
             Ok(Err(_)) | Err(_) => true,
         }
     }

@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use semel_core::port::source::{Delivery, DeliveryId, Fetched, Progress, Source};
 use semel_core::{Claimant, Error, ErrorKind, Result};
-use semel_engine::consumer::Surroundings;
 use semel_engine::effect::OnDoubt;
 use semel_engine::event::{Event, Observer};
 use semel_engine::handler::Builder;
 use semel_engine::once::Settings;
 use semel_engine::summary::{Fate, Summary};
+use semel_engine::surroundings::Surroundings;
 use semel_engine::system::{SystemClock, SystemEntropy};
 use semel_store_memory::MemoryStore;
 use tokio::sync::Notify;

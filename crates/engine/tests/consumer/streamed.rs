@@ -9,7 +9,7 @@ use bytes::Bytes;
 use semel_core::claim::Duplicate;
 use semel_core::partition::Entry;
 use semel_core::port::streamed::{
-    Claimed, Committed, Finished, Progress, Standing, StreamedStore, Turn,
+    Claimed, CommitProgress, Committed, Finished, Standing, StreamedStore, Turn,
 };
 use semel_core::{Admission, Error, ErrorKind, FencingToken, Grant, Outcome, Result, StateKind};
 use semel_engine::effect::{Effect, Verdict};
@@ -112,7 +112,7 @@ impl StreamedStore for Transactions {
     }
 
     async fn commit(&self, batch: &Arc<Vec<Finished>>, turn: impl Turn) -> Result<Vec<Committed>> {
-        turn.come(Progress::Committed).await?;
+        turn.come(CommitProgress::Committed).await?;
         let answer = {
             let mut log = self.log();
             log.commits += 1;
@@ -161,7 +161,7 @@ impl StreamedStore for Transactions {
         if matches!(answer, Some(Answer::Lose)) {
             return Err(away());
         }
-        turn.pass(Progress::Committed);
+        turn.pass(CommitProgress::Committed);
         Ok(answers)
     }
 }

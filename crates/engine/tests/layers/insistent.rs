@@ -3,14 +3,10 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use semel_core::decide::{Directed, Directive};
 use semel_core::port::checkpoint::{CheckpointStore, Together, Write};
-use semel_core::port::store::{Capabilities, ListQuery, Listed, Page, Stats, Swept};
+use semel_core::port::store::Page;
 use semel_core::port::transfer::{Item, TransferStore};
-use semel_core::{
-    Admission, Audited, ClaimRequest, Mark, Note, OpId, Operation, Parked, ParkedId, Record,
-    Renewal, Renewed, Result, Settled, Settlement, Store,
-};
+use semel_core::{Admission, ClaimRequest, Mark, OpId, Result, Settlement, Store, forward_store};
 use semel_engine::layer::tiered::Tiered;
 use semel_store_memory::MemoryStore;
 
@@ -79,53 +75,7 @@ impl<S: Store> Store for Insistent<S> {
         }
     }
 
-    async fn settle(&self, batch: &[Settlement]) -> Result<Vec<Settled>> {
-        self.tiered.settle(batch).await
-    }
-
-    async fn renew(&self, batch: &[Renewal]) -> Result<Vec<Renewed>> {
-        self.tiered.renew(batch).await
-    }
-
-    async fn park(&self, batch: &[Parked]) -> Result<Vec<bool>> {
-        self.tiered.park(batch).await
-    }
-
-    async fn drop_parked(&self, batch: &[ParkedId], note: Option<&Note>) -> Result<Vec<bool>> {
-        self.tiered.drop_parked(batch, note).await
-    }
-
-    async fn get(&self, batch: &[Operation]) -> Result<Vec<Option<Record>>> {
-        self.tiered.get(batch).await
-    }
-
-    async fn list(&self, query: &ListQuery) -> Result<Page<Listed>> {
-        self.tiered.list(query).await
-    }
-
-    async fn list_parked(&self, query: &ListQuery) -> Result<Page<Parked>> {
-        self.tiered.list_parked(query).await
-    }
-
-    async fn operate(&self, batch: &[Directive]) -> Result<Vec<Directed>> {
-        self.tiered.operate(batch).await
-    }
-
-    async fn list_audit(&self, query: &ListQuery) -> Result<Page<Audited>> {
-        self.tiered.list_audit(query).await
-    }
-
-    async fn sweep(&self, limit: usize) -> Result<Swept> {
-        self.tiered.sweep(limit).await
-    }
-
-    async fn stats(&self) -> Result<Stats> {
-        self.tiered.stats().await
-    }
-
-    async fn preflight(&self) -> Result<Capabilities> {
-        self.tiered.preflight().await
-    }
+    forward_store!(self => self.tiered; but claim);
 }
 
 #[deny(clippy::missing_trait_methods)]

@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use semel_core::port::source::{Delivery, DeliveryId, Fetched, Progress, Source};
 use semel_core::{Claimant, Result, Store};
-use semel_engine::consumer::Surroundings;
 use semel_engine::effect::OnDoubt;
 use semel_engine::event::Unobserved;
 use semel_engine::handler::Builder;
@@ -15,6 +14,7 @@ use semel_engine::layer::outage::{Breaker, Guarded, Settings as Outages};
 use semel_engine::layer::tiered::{Settings as Cached, Tiered};
 use semel_engine::once::Settings;
 use semel_engine::summary::{Fate, Summary};
+use semel_engine::surroundings::Surroundings;
 use semel_engine::system::{SystemClock, SystemEntropy};
 use semel_store_memory::MemoryStore;
 

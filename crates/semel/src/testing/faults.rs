@@ -4,12 +4,9 @@ use std::collections::VecDeque;
 use std::future::Future;
 use std::sync::{Arc, Mutex};
 
-use semel_core::audit::{Audited, Note};
-use semel_core::decide::{Directed, Directive};
-use semel_core::port::store::{Capabilities, ListQuery, Listed, Page, Stats, Swept};
 use semel_core::{
-    Admission, ClaimRequest, Error, ErrorKind, Operation, Parked, ParkedId, Record, Renewal,
-    Renewed, Result, Settled, Settlement, Store,
+    Admission, ClaimRequest, Error, ErrorKind, Renewal, Renewed, Result, Settled, Settlement,
+    Store, forward_store,
 };
 
 use super::locked;
@@ -121,43 +118,5 @@ impl<S: Store> Store for Failing<S> {
         self.faults.pass(StoreCall::Renew, work).await
     }
 
-    async fn park(&self, batch: &[Parked]) -> Result<Vec<bool>> {
-        self.inner.park(batch).await
-    }
-
-    async fn drop_parked(&self, batch: &[ParkedId], note: Option<&Note>) -> Result<Vec<bool>> {
-        self.inner.drop_parked(batch, note).await
-    }
-
-    async fn get(&self, batch: &[Operation]) -> Result<Vec<Option<Record>>> {
-        self.inner.get(batch).await
-    }
-
-    async fn list(&self, query: &ListQuery) -> Result<Page<Listed>> {
-        self.inner.list(query).await
-    }
-
-    async fn list_parked(&self, query: &ListQuery) -> Result<Page<Parked>> {
-        self.inner.list_parked(query).await
-    }
-
-    async fn operate(&self, batch: &[Directive]) -> Result<Vec<Directed>> {
-        self.inner.operate(batch).await
-    }
-
-    async fn list_audit(&self, query: &ListQuery) -> Result<Page<Audited>> {
-        self.inner.list_audit(query).await
-    }
-
-    async fn sweep(&self, limit: usize) -> Result<Swept> {
-        self.inner.sweep(limit).await
-    }
-
-    async fn stats(&self) -> Result<Stats> {
-        self.inner.stats().await
-    }
-
-    async fn preflight(&self) -> Result<Capabilities> {
-        self.inner.preflight().await
-    }
+    forward_store!(self => self.inner; but claim, settle, renew);
 }

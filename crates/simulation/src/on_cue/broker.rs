@@ -11,6 +11,7 @@ use semel_core::port::source::{Delivery, DeliveryId, Fetched, Progress, Source};
 use semel_core::port::store::ListQuery;
 use semel_core::{
     AnyStore, ByteString, Error, ErrorKind, Key, Operation, Result, Scope, StateKind, Store,
+    StoreExt,
 };
 
 use super::crash::Crash;
@@ -145,12 +146,8 @@ impl Broker {
         let key = member(&message.payload, "key").and_then(|key| Key::new(&key).ok());
         if let Some(key) = key {
             let operation = Operation::new(self.scope.clone(), key);
-            let records = self
-                .store
-                .get(&[operation])
-                .await
-                .expect("the memory store answers");
-            if let [Some(record)] = &records[..] {
+            let record = self.store.get_one(&operation).await;
+            if let Some(record) = record.expect("the memory store answers") {
                 match record.state.kind() {
                     StateKind::Completed | StateKind::Dead | StateKind::InDoubt => return true,
                     StateKind::Claimed | StateKind::Started | StateKind::Released => {}

@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use semel_core::decide::{Directed, Directive};
 use semel_core::port::checkpoint::{CheckpointStore, Together, Write};
-use semel_core::port::store::{Capabilities, ListQuery, Listed, Page, Stats, Swept};
+use semel_core::port::store::Swept;
 use semel_core::port::transactional::{Application, Applied, Statements, TransactionalStore};
 use semel_core::{
-    Admission, Audited, ClaimRequest, Code, Error, ErrorKind, Mark, Note, Operation, Parked,
-    ParkedId, Record, Renewal, Renewed, Result, Settled, Settlement, Store,
+    Admission, ClaimRequest, Code, Error, ErrorKind, Mark, Parked, Renewal, Renewed, Result,
+    Settled, Settlement, Store, forward_store,
 };
 
 use super::crash::Crash;
@@ -273,22 +273,6 @@ impl<S: Store> Store for Faulty<S> {
             .await
     }
 
-    async fn drop_parked(&self, batch: &[ParkedId], note: Option<&Note>) -> Result<Vec<bool>> {
-        self.inner.drop_parked(batch, note).await
-    }
-
-    async fn get(&self, batch: &[Operation]) -> Result<Vec<Option<Record>>> {
-        self.inner.get(batch).await
-    }
-
-    async fn list(&self, query: &ListQuery) -> Result<Page<Listed>> {
-        self.inner.list(query).await
-    }
-
-    async fn list_parked(&self, query: &ListQuery) -> Result<Page<Parked>> {
-        self.inner.list_parked(query).await
-    }
-
     async fn operate(&self, batch: &[Directive]) -> Result<Vec<Directed>> {
         let items = |why: Error, some| failed(batch.len(), some, || Directed::Failed(why.clone()));
         self.plan
@@ -299,10 +283,6 @@ impl<S: Store> Store for Faulty<S> {
                 self.inner.operate(batch),
             )
             .await
-    }
-
-    async fn list_audit(&self, query: &ListQuery) -> Result<Page<Audited>> {
-        self.inner.list_audit(query).await
     }
 
     async fn sweep(&self, limit: usize) -> Result<Swept> {
@@ -316,13 +296,7 @@ impl<S: Store> Store for Faulty<S> {
             .await
     }
 
-    async fn stats(&self) -> Result<Stats> {
-        self.inner.stats().await
-    }
-
-    async fn preflight(&self) -> Result<Capabilities> {
-        self.inner.preflight().await
-    }
+    forward_store!(self => self.inner; but claim, settle, renew, park, operate, sweep);
 }
 
 #[deny(clippy::missing_trait_methods)]

@@ -9,7 +9,7 @@ use semel_core::port::transactional::{
 };
 use semel_core::{
     Admission, AnyStore, Certainty, Claim, Clock, Outcome, Result, Settled, Settlement, State,
-    StateKind, Step, Store,
+    StateKind, Step, StoreExt,
 };
 
 use super::sink::Sink;
@@ -61,11 +61,7 @@ impl Tables {
     }
 
     async fn apply_one(&self, application: &Application) -> Result<Applied> {
-        let admission = self
-            .store
-            .claim(std::slice::from_ref(&application.claim))
-            .await?
-            .remove(0);
+        let admission = self.store.claim_one(&application.claim).await?;
         let Admission::Granted(claim) = admission else {
             return Ok(Applied::NotGranted(admission));
         };
@@ -113,14 +109,14 @@ impl Tables {
             claim_id,
             step,
         };
-        let settled = self.store.settle(&[settlement]).await?.remove(0);
+        let settled = self.store.settle_one(&settlement).await?;
         let Settled::Now(state) = settled else {
             unreachable!("nobody came between the claim and its settlement");
         };
         if state == StateKind::Completed {
             return Ok(Applied::Completed { takeover });
         }
-        let record = self.store.get(&[operation]).await?.remove(0);
+        let record = self.store.get_one(&operation).await?;
         let now = self.clock.now();
         let not_before = match record.as_ref().map(|record| record.state) {
             Some(State::Released { not_before }) => not_before,

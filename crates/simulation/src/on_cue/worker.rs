@@ -8,11 +8,12 @@ use semel_core::port::sink::AnySink;
 use semel_core::port::streamed::StreamedStore;
 use semel_core::port::transactional::AnyTransactionalStore;
 use semel_core::{AnyStore, Result};
-use semel_engine::consumer::{Consumer, OnProgress, Shutdown, Surroundings};
+use semel_engine::consumer::Consumer;
 use semel_engine::effect::{BatchEffect, BulkEffect, Class, Effect, Output};
 use semel_engine::layer::outage::Policy;
 use semel_engine::pipeline::Pipeline;
 use semel_engine::summary::{Fate, Summary};
+use semel_engine::surroundings::{OnProgress, Shutdown, Surroundings};
 use tokio::sync::watch;
 
 use super::backing::Backing;

@@ -8,7 +8,9 @@ use std::time::Duration;
 use bytes::Bytes;
 use semel_core::port::source::{Delivery, DeliveryId, Fetched, Progress, Source};
 use semel_core::port::store::ListQuery;
-use semel_core::{ByteString, Error, ErrorKind, Parked, Result, StateKind, Store, Timestamp};
+use semel_core::{
+    ByteString, Error, ErrorKind, Parked, Result, StateKind, Store, StoreExt, Timestamp,
+};
 use tokio::sync::Notify;
 
 use crate::seeded::dice::Dice;
@@ -355,11 +357,7 @@ async fn is_settled(world: &World, number: usize, payload: &Bytes) -> bool {
         return true;
     }
     let store = world.store();
-    let records = store
-        .get(&[world.operation(number)])
-        .await
-        .unwrap_or_default();
-    if let [Some(record)] = &records[..] {
+    if let Ok(Some(record)) = store.get_one(&world.operation(number)).await {
         match record.state.kind() {
             StateKind::Completed | StateKind::Dead | StateKind::InDoubt => return true,
             StateKind::Claimed | StateKind::Started | StateKind::Released => {}

@@ -3,7 +3,7 @@
 
 use semel_core::port::checkpoint::CheckpointStore;
 use semel_core::port::store::ListQuery;
-use semel_core::{Parked, Record, StateKind, Store};
+use semel_core::{Parked, Record, StateKind, Store, StoreExt};
 use semel_store_memory::MemoryStore;
 
 use crate::seeded::file::mark_name;
@@ -28,16 +28,12 @@ pub(crate) async fn judge(world: &World) -> Told {
         cut_back(world, &store).await;
     }
     for number in 0..world.plan.operations {
-        let records = store
-            .get(&[world.operation(number)])
-            .await
-            .unwrap_or_default();
-        let record = records.into_iter().next().flatten();
+        let record = store.get_one(&world.operation(number)).await;
         Case {
             world,
             number,
             effects: effects(world, number),
-            record,
+            record: record.ok().flatten(),
             parked: &parked,
         }
         .judge(&mut told);

@@ -9,13 +9,13 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use semel_core::port::source::{Delivery, DeliveryId, Fetched, Source};
-use semel_core::port::transactional::Backoff;
-use semel_core::{Outcome, Record, Result, State, Store, Window};
-use semel_engine::consumer::{Consumer, Shutdown};
+use semel_core::{Backoff, Outcome, Record, Result, State, StoreExt, Window};
+use semel_engine::consumer::Consumer;
 use semel_engine::effect::Verdict;
 use semel_engine::once::{Declared, Error, Failure, Once, Op, Receipt, Settings};
 use semel_engine::pipeline::Pipeline;
 use semel_engine::summary::Summary;
+use semel_engine::surroundings::Shutdown;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
@@ -259,8 +259,8 @@ impl Caller {
 
     async fn record(&self) -> Option<Record> {
         let world = &self.life.world;
-        let records = world.store().get(&[world.operation(self.number)]).await;
-        records.ok().and_then(|mut records| records.pop().flatten())
+        let record = world.store().get_one(&world.operation(self.number)).await;
+        record.ok().flatten()
     }
 }
 

@@ -22,4 +22,4 @@ macro_rules! while_it_lives {
     };
 }
 
-crate::store_methods!(while_it_lives);
+semel_core::store_methods!(while_it_lives);

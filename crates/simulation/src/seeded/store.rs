@@ -6,10 +6,9 @@ use std::time::Duration;
 
 use semel_core::decide::{Directed, Directive};
 use semel_core::port::checkpoint::{CheckpointStore, Together, Write};
-use semel_core::port::store::{Capabilities, ListQuery, Listed, Page, Stats, Swept};
 use semel_core::{
-    Admission, Audited, ClaimId, ClaimRequest, Code, Error, ErrorKind, Mark, Note, Operation,
-    Parked, ParkedId, Record, Renewal, Renewed, Result, Settled, Settlement, Store,
+    Admission, ClaimId, ClaimRequest, Code, Error, ErrorKind, Mark, Operation, Parked, Record,
+    Renewal, Renewed, Result, Settled, Settlement, Store, forward_store,
 };
 use semel_store_memory::MemoryStore;
 
@@ -263,10 +262,6 @@ impl Store for SimStore {
         .await
     }
 
-    async fn drop_parked(&self, batch: &[ParkedId], note: Option<&Note>) -> Result<Vec<bool>> {
-        self.0.world.store().drop_parked(batch, note).await
-    }
-
     async fn get(&self, batch: &[Operation]) -> Result<Vec<Option<Record>>> {
         let operations = batch.iter().map(|it| number_of(&it.key)).collect();
         let batch = batch.to_vec();
@@ -277,14 +272,6 @@ impl Store for SimStore {
             |store| async move { store.get(&batch).await },
         )
         .await
-    }
-
-    async fn list(&self, query: &ListQuery) -> Result<Page<Listed>> {
-        self.0.world.store().list(query).await
-    }
-
-    async fn list_parked(&self, query: &ListQuery) -> Result<Page<Parked>> {
-        self.0.world.store().list_parked(query).await
     }
 
     async fn operate(&self, batch: &[Directive]) -> Result<Vec<Directed>> {
@@ -312,21 +299,7 @@ impl Store for SimStore {
         self.pass(Method::Operate, operations, spoil, call).await
     }
 
-    async fn list_audit(&self, query: &ListQuery) -> Result<Page<Audited>> {
-        self.0.world.store().list_audit(query).await
-    }
-
-    async fn sweep(&self, limit: usize) -> Result<Swept> {
-        self.0.world.store().sweep(limit).await
-    }
-
-    async fn stats(&self) -> Result<Stats> {
-        self.0.world.store().stats().await
-    }
-
-    async fn preflight(&self) -> Result<Capabilities> {
-        self.0.world.store().preflight().await
-    }
+    forward_store!(self => self.0.world.store(); but claim, settle, renew, park, get, operate);
 }
 
 #[deny(clippy::missing_trait_methods)]

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use semel_core::port::source::DeliveryId;
 use semel_core::port::streamed::{
-    Claimed, Committed, Finished, Progress, Standing, StreamedStore, Turn,
+    Claimed, CommitProgress, Committed, Finished, Standing, StreamedStore, Turn,
 };
 use semel_core::{Admission, Duplicate, Error, ErrorKind, FencingToken, Grant, Result};
 use semel_engine::effect::{Call, Effect, Verdict};
@@ -53,7 +53,7 @@ impl StreamedStore for SimStreamed {
     }
 
     async fn commit(&self, batch: &Arc<Vec<Finished>>, turn: impl Turn) -> Result<Vec<Committed>> {
-        turn.come(Progress::Committed).await?;
+        turn.come(CommitProgress::Committed).await?;
         let operations: Vec<_> = batch.iter().map(|it| number_of(&it.key)).collect();
         let finished: Vec<_> = batch
             .iter()
@@ -67,7 +67,7 @@ impl StreamedStore for SimStreamed {
         let answers = SimStore(Arc::clone(&self.0))
             .pass(Method::Commit, operations, |_| {}, call)
             .await?;
-        turn.pass(Progress::Committed);
+        turn.pass(CommitProgress::Committed);
         Ok(answers)
     }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use semel_core::port::transactional::{Application, Applied, Statements, TransactionalStore};
 use semel_core::{
     Admission, Certainty, Outcome, Result, Settled, Settlement, State, StateKind, Step, Store,
-    Timestamp,
+    StoreExt, Timestamp,
 };
 use semel_store_memory::MemoryStore;
 
@@ -106,7 +106,7 @@ async fn apply_one(
             })
         }
         Some(Settled::Now(state)) => {
-            let record = store.get(&[claim.operation]).await?.pop().flatten();
+            let record = store.get_one(&claim.operation).await?;
             let (not_before, error) = match record {
                 Some(record) => match record.state {
                     State::Released { not_before } => (not_before, record.last_error),

@@ -6,12 +6,13 @@ use std::time::Duration;
 
 use semel_core::fingerprint::FingerprintSelector;
 use semel_core::port::checkpoint::AnyCheckpointStore;
-use semel_core::port::transactional::{AnyTransactionalStore, Backoff, Statements};
-use semel_core::{AttemptLimits, Claimant, Result, Window};
-use semel_engine::consumer::{Consumer, Shutdown, Surroundings};
+use semel_core::port::transactional::{AnyTransactionalStore, Statements};
+use semel_core::{AttemptLimits, Backoff, Claimant, Result, Window};
+use semel_engine::consumer::Consumer;
 use semel_engine::layer::outage::Policy;
 use semel_engine::pipeline::Pipeline;
 use semel_engine::summary::Summary;
+use semel_engine::surroundings::{Shutdown, Surroundings};
 use tokio::sync::watch;
 
 use crate::seeded::broker::Feed;

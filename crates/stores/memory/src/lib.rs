@@ -11,7 +11,7 @@
 //! use std::sync::Arc;
 //! use std::time::Duration;
 //!
-//! use semel_core::{Admission, ClaimId, ClaimRequest, Clock, Key, Scope, Store, Timestamp};
+//! use semel_core::{Admission, ClaimId, ClaimRequest, Clock, Key, Scope, StoreExt, Timestamp};
 //! use semel_store_memory::MemoryStore;
 //!
 //! struct Stopped;
@@ -31,8 +31,8 @@
 //! let store = MemoryStore::new(Arc::new(Stopped));
 //! let scope = Scope::new("", "payments")?;
 //! let request = ClaimRequest::new(scope, Key::parse("pay-1")?, ClaimId::from_u128(7));
-//! let admissions = store.claim(&[request]).await?;
-//! assert!(matches!(admissions[..], [Admission::Granted(_)]));
+//! let admission = store.claim_one(&request).await?;
+//! assert!(matches!(admission, Admission::Granted(_)));
 //! # Ok(())
 //! # }
 //! ```

@@ -14,7 +14,7 @@
 //! Works with MySQL 8.0 and MariaDB 10.5 and later; every test runs on MariaDB.
 //!
 //! ```no_run
-//! use semel_core::{Admission, ClaimId, ClaimRequest, Key, Scope, Store};
+//! use semel_core::{Admission, ClaimId, ClaimRequest, Key, Scope, StoreExt};
 //! use semel_store_mysql::{MysqlStore, Options};
 //!
 //! # #[tokio::main(flavor = "current_thread")]
@@ -22,8 +22,8 @@
 //! let store = MysqlStore::connect("mysql://semel@127.0.0.1/shop", Options::default()).await?;
 //! let scope = Scope::new("", "payments")?;
 //! let request = ClaimRequest::new(scope, Key::parse("pay-1")?, ClaimId::from_u128(7));
-//! let admissions = store.claim(&[request]).await?;
-//! assert!(matches!(admissions[..], [Admission::Granted(_)]));
+//! let admission = store.claim_one(&request).await?;
+//! assert!(matches!(admission, Admission::Granted(_)));
 //! # Ok(())
 //! # }
 //! ```

@@ -14,10 +14,10 @@ use std::sync::atomic::Ordering;
 use deadpool_postgres::tokio_postgres::types::ToSql;
 use deadpool_postgres::{Object, Transaction};
 use futures_util::future::{MaybeDone, maybe_done};
-use semel_core::port::transactional::{Application, Applied, Backoff, Statements};
+use semel_core::port::transactional::{Application, Applied, Statements};
 use semel_core::{
-    Admission, Certainty, Claim, ClaimRequest, Error, ErrorKind, Operation, Outcome, Record,
-    Result, Settled, Settlement, State, StateKind, Step, Window,
+    Admission, Backoff, Certainty, Claim, ClaimRequest, Error, ErrorKind, Operation, Outcome,
+    Record, Result, Settled, Settlement, State, StateKind, Step, Window,
 };
 
 use crate::error::{is_passing, of_commit, one_line, uncommitted};

@@ -15,7 +15,7 @@
 //! [`CheckpointStore`]: semel_core::port::checkpoint::CheckpointStore
 //!
 //! ```no_run
-//! use semel_core::{Admission, ClaimId, ClaimRequest, Key, Scope, Store};
+//! use semel_core::{Admission, ClaimId, ClaimRequest, Key, Scope, StoreExt};
 //! use semel_store_redis::{Options, RedisStore};
 //!
 //! # #[tokio::main(flavor = "current_thread")]
@@ -23,8 +23,8 @@
 //! let store = RedisStore::connect("redis://127.0.0.1:6379", Options::default()).await?;
 //! let scope = Scope::new("", "payments")?;
 //! let request = ClaimRequest::new(scope, Key::parse("pay-1")?, ClaimId::from_u128(7));
-//! let admissions = store.claim(&[request]).await?;
-//! assert!(matches!(admissions[..], [Admission::Granted(_)]));
+//! let admission = store.claim_one(&request).await?;
+//! assert!(matches!(admission, Admission::Granted(_)));
 //! # Ok(())
 //! # }
 //! ```

@@ -19,9 +19,11 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use bytes::Bytes;
 use rusqlite::{Connection, TransactionBehavior, params};
 use semel_core::port::transactional::{
-    Application, Applied, Backoff, Statements, TransactionalStore, Value,
+    Application, Applied, Statements, TransactionalStore, Value,
 };
-use semel_core::{ClaimId, ClaimRequest, Clock, Fingerprint, Key, Scope, Timestamp, Window};
+use semel_core::{
+    Backoff, ClaimId, ClaimRequest, Clock, Fingerprint, Key, Scope, Timestamp, Window,
+};
 use semel_store_sqlite::{Options, SqliteStore};
 
 struct System;

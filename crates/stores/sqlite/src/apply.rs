@@ -12,10 +12,10 @@
 use std::collections::BTreeMap;
 
 use rusqlite::Connection;
-use semel_core::port::transactional::{Application, Applied, Backoff, Statements};
+use semel_core::port::transactional::{Application, Applied, Statements};
 use semel_core::{
-    Admission, Certainty, Claim, ClaimRequest, Error, ErrorKind, OpId, Outcome, Result, Settled,
-    Settlement, State, StateKind, Step, Window,
+    Admission, Backoff, Certainty, Claim, ClaimRequest, Error, ErrorKind, OpId, Outcome, Result,
+    Settled, Settlement, State, StateKind, Step, Window,
 };
 use tokio::sync::oneshot;
 

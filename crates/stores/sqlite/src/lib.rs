@@ -15,7 +15,7 @@
 //! use std::sync::Arc;
 //! use std::time::Duration;
 //!
-//! use semel_core::{Admission, ClaimId, ClaimRequest, Clock, Key, Scope, Store, Timestamp};
+//! use semel_core::{Admission, ClaimId, ClaimRequest, Clock, Key, Scope, StoreExt, Timestamp};
 //! use semel_store_sqlite::{Options, SqliteStore};
 //!
 //! struct Stopped;
@@ -37,8 +37,8 @@
 //! let store = SqliteStore::open(&path, Arc::new(Stopped), Options::default())?;
 //! let scope = Scope::new("", "payments")?;
 //! let request = ClaimRequest::new(scope, Key::parse("pay-1")?, ClaimId::from_u128(7));
-//! let admissions = store.claim(&[request]).await?;
-//! assert!(matches!(admissions[..], [Admission::Granted(_)]));
+//! let admission = store.claim_one(&request).await?;
+//! assert!(matches!(admission, Admission::Granted(_)));
 //! # Ok(())
 //! # }
 //! ```

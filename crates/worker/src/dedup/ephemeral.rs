@@ -14,8 +14,8 @@ use hashbrown::hash_table::Entry;
 use semel_core::key::KeySelector;
 use semel_core::port::source::Progress;
 use semel_core::{ByteString, Entropy, Result, Unusable};
-use semel_engine::consumer::OnProgress;
 use semel_engine::summary::{Fate, Summary};
+use semel_engine::surroundings::OnProgress;
 use siphasher::sip128::SipHasher24;
 
 use super::csv::lines_of;

@@ -20,8 +20,7 @@ use tokio::sync::{Mutex, mpsc, oneshot, watch};
 use tokio::task::JoinSet;
 use tokio::time;
 
-use semel_core::port::transactional::Backoff;
-use semel_core::{Certainty, Result};
+use semel_core::{Backoff, Certainty, Result};
 use semel_engine::effect::{Call, Effect, Verdict};
 
 use super::child;

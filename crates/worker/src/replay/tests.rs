@@ -11,17 +11,16 @@ use semel_core::partition::Entry;
 use semel_core::port::checkpoint::AnyCheckpointStore;
 use semel_core::port::source::{Delivery, DeliveryId, Fetched, Progress, Source};
 use semel_core::port::store::ListQuery;
-use semel_core::port::transactional::Backoff;
 use semel_core::port::transfer::{Item, TransferStore};
 use semel_core::select::Selector;
 use semel_core::{
-    AnyStore, ClaimRequest, Claimant, Clock, FencingToken, Key, Operation, Outcome, Record, Scope,
-    State, Store, Window,
+    AnyStore, Backoff, ClaimRequest, Claimant, Clock, FencingToken, Key, Operation, Outcome,
+    Record, Scope, State, Store, StoreExt, Window,
 };
-use semel_engine::consumer::Surroundings;
 use semel_engine::effect::{Class, OnDoubt};
 use semel_engine::event::Unobserved;
 use semel_engine::summary::Fate;
+use semel_engine::surroundings::Surroundings;
 use semel_engine::system::{SystemClock, SystemEntropy};
 use semel_store_memory::MemoryStore;
 use tempfile::TempDir;
@@ -665,14 +664,13 @@ impl Desk {
             order,
             note: None,
         };
-        let directed = self.store.operate(&[directive]).await.expect("a store");
-        assert!(matches!(directed[..], [Directed::Now(_)]), "{directed:?}");
+        let directed = self.store.operate_one(&directive).await;
+        assert!(matches!(directed, Ok(Directed::Now(_))), "{directed:?}");
     }
 
     async fn record(&self, key: &str) -> Option<semel_core::Record> {
         let operation = Operation::new(scope(), Key::new(key).expect("a key"));
-        let mut records = self.store.get(&[operation]).await.expect("a store");
-        records.pop().flatten()
+        self.store.get_one(&operation).await.expect("a store")
     }
 
     async fn state(&self, key: &str) -> Option<StateKind> {

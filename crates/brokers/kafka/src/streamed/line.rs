@@ -5,7 +5,7 @@ use std::sync::Weak;
 use std::time::Duration;
 
 use semel_core::Result;
-use semel_core::port::streamed::{Progress, Turn};
+use semel_core::port::streamed::{CommitProgress, Turn};
 use tokio::runtime::Handle;
 use tokio::time::sleep;
 
@@ -30,7 +30,7 @@ impl<T: Turn> Line<T> {
     }
 
     /// Waits until the batch before is so far.
-    pub(super) fn come(&self, progress: Progress) -> Result<()> {
+    pub(super) fn come(&self, progress: CommitProgress) -> Result<()> {
         self.runtime.block_on(self.turn.come(progress))?;
         self.is_asked()
     }
@@ -51,7 +51,7 @@ impl<T: Turn> Line<T> {
             tokio::select! {
                 biased;
                 () = self.turn.falls_back(), if !semel_core::planted("K09") => Ok(false),
-                come = self.turn.come(Progress::Committed) => come.map(|()| true),
+                come = self.turn.come(CommitProgress::Committed) => come.map(|()| true),
                 () = end => Ok(false),
             }
         })?;
@@ -59,7 +59,7 @@ impl<T: Turn> Line<T> {
     }
 
     /// This batch is so far.
-    pub(super) fn pass(&self, progress: Progress) {
+    pub(super) fn pass(&self, progress: CommitProgress) {
         self.turn.pass(progress);
     }
 
@@ -73,6 +73,6 @@ impl<T: Turn> Line<T> {
 
 impl<T: Turn> Drop for Line<T> {
     fn drop(&mut self) {
-        self.turn.pass(Progress::Unwritten);
+        self.turn.pass(CommitProgress::Unwritten);
     }
 }

@@ -12,7 +12,7 @@ use rdkafka::consumer::{BaseConsumer, Consumer, ConsumerGroupMetadata};
 use rdkafka::error::KafkaError;
 use rdkafka::producer::{BaseProducer, BaseRecord, Producer};
 use semel_core::port::source::DeliveryId;
-use semel_core::port::streamed::{Committed, Finished, Progress, Turn};
+use semel_core::port::streamed::{CommitProgress, Committed, Finished, Turn};
 use semel_core::{Error, ErrorKind, Result, Timestamp};
 
 use super::batch::{self, Batch, Doubts, first, in_turns, leave_out_committed, sort, sorted};
@@ -82,9 +82,9 @@ impl Transactor {
         let mut looks = !lock(&self.doubts).is_empty();
         loop {
             line.come(if is_alone {
-                Progress::Committed
+                CommitProgress::Committed
             } else {
-                Progress::Written
+                CommitProgress::Written
             })?;
             let mut answers = vec![Committed::Gone; finished.len()];
             let places = places.take();
@@ -95,7 +95,7 @@ impl Transactor {
             }
             let count = batch.values().map(Vec::len).sum::<usize>();
             if count == 0 {
-                line.come(Progress::Committed)?;
+                line.come(CommitProgress::Committed)?;
                 return Ok(self.is_known(answers));
             }
             if is_alone && count > 1 {
@@ -146,7 +146,7 @@ impl Transactor {
         let Err(ended) = done else {
             return Ok(());
         };
-        line.pass(Progress::Unwritten);
+        line.pass(CommitProgress::Unwritten);
         if let Ended::Unknown(error) = ended {
             taken.replace();
             return Err(Failed::Unknown(taken.refused(error)));
@@ -208,13 +208,13 @@ impl Transactor {
         // Records of one key are never in two batches, so they stay in order. Where keys of records are not those of
         // operations, the brokers have to have them before.
         if !self.options.is_copartitioned || semel_core::planted("K10") {
-            line.pass(Progress::Written);
+            line.pass(CommitProgress::Written);
         }
         if line.may_commit()? {
             return Ok(());
         }
         drain(producer, timeout)?;
-        line.pass(Progress::Written);
+        line.pass(CommitProgress::Written);
         // The time of the transaction runs meanwhile.
         if line.may_commit_within(timeout / 2)? {
             return Ok(());
@@ -254,7 +254,7 @@ impl Transactor {
         drain(producer, timeout)?;
         told?;
         if !is_alone {
-            line.pass(Progress::Written);
+            line.pass(CommitProgress::Written);
         }
         // Whatever this says but for an abort, the coordinator may have heard it.
         match retried(timeout, || producer.commit_transaction(timeout)) {

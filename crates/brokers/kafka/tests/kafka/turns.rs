@@ -6,7 +6,9 @@ use std::time::Duration;
 use rdkafka::config::ClientConfig;
 use rdkafka::consumer::{BaseConsumer, Consumer};
 use semel_core::port::source::Source;
-use semel_core::port::streamed::{AtOnce, Committed, Finished, Progress, StreamedStore, Turn};
+use semel_core::port::streamed::{
+    AtOnce, CommitProgress, Committed, Finished, StreamedStore, Turn,
+};
 use semel_core::{Error, ErrorKind, Result};
 use tokio::sync::watch;
 use tokio::time::{Instant, timeout};
@@ -17,15 +19,15 @@ use crate::streamed::{Flow, Member, finished, once, request};
 /// A turn behind a batch of which the test tells how far it is.
 #[derive(Clone)]
 struct OnWord {
-    before: watch::Receiver<Progress>,
-    own: watch::Sender<Progress>,
+    before: watch::Receiver<CommitProgress>,
+    own: watch::Sender<CommitProgress>,
     /// How far this batch was, and the output then.
-    passed: Arc<Mutex<Vec<(Progress, i64)>>>,
+    passed: Arc<Mutex<Vec<(CommitProgress, i64)>>>,
     output: Arc<End>,
 }
 
 impl OnWord {
-    fn behind(before: &watch::Sender<Progress>, flow: &Flow) -> Self {
+    fn behind(before: &watch::Sender<CommitProgress>, flow: &Flow) -> Self {
         Self {
             before: before.subscribe(),
             own: watch::Sender::default(),
@@ -34,11 +36,11 @@ impl OnWord {
         }
     }
 
-    fn progress(&self) -> Progress {
+    fn progress(&self) -> CommitProgress {
         *self.own.borrow()
     }
 
-    async fn is(&self, progress: Progress) {
+    async fn is(&self, progress: CommitProgress) {
         let mut own = self.own.subscribe();
         let is = timeout(PATIENCE, own.wait_for(|own| *own == progress)).await;
         is.unwrap_or_else(|_| panic!("never {progress:?}, but {:?}", self.progress()))
@@ -47,7 +49,7 @@ impl OnWord {
 }
 
 impl Turn for OnWord {
-    async fn come(&self, progress: Progress) -> Result<()> {
+    async fn come(&self, progress: CommitProgress) -> Result<()> {
         let mut before = self.before.clone();
         let come = before
             .wait_for(|before| *before >= progress)
@@ -58,16 +60,16 @@ impl Turn for OnWord {
 
     async fn falls_back(&self) {
         let mut before = self.before.clone();
-        let fell = before.wait_for(|before| *before == Progress::Unwritten);
+        let fell = before.wait_for(|before| *before == CommitProgress::Unwritten);
         if fell.await.is_err() {
             std::future::pending::<()>().await;
         }
     }
 
-    fn pass(&self, progress: Progress) {
+    fn pass(&self, progress: CommitProgress) {
         let end = self.output.now();
         self.own.send_if_modified(|own| {
-            let is_new = *own != progress && *own != Progress::Committed;
+            let is_new = *own != progress && *own != CommitProgress::Committed;
             if is_new {
                 self.passed.lock().expect("no panic").push((progress, end));
                 *own = progress;
@@ -133,19 +135,19 @@ async fn a_batch_is_committed_in_its_turn_while_somebody_waits_for_it() {
     let flow = Flow::with(1).await;
     let mut member = flow.member("a");
     let batches = granted(&flow, &mut member, 2).await;
-    let before = watch::Sender::new(Progress::Written);
+    let before = watch::Sender::new(CommitProgress::Written);
     let turn = OnWord::behind(&before, &flow);
     let waiting = member.stream.commit(&batches[0], turn.clone());
     let waited = timeout(Duration::from_secs(1), waiting).await;
     assert!(waited.is_err(), "its turn had not come: {waited:?}");
-    assert_eq!(turn.progress(), Progress::Written);
-    before.send_replace(Progress::Committed);
-    turn.is(Progress::Unwritten).await;
+    assert_eq!(turn.progress(), CommitProgress::Written);
+    before.send_replace(CommitProgress::Committed);
+    turn.is(CommitProgress::Unwritten).await;
 
     let turn = OnWord::behind(&before, &flow);
     let committed = member.stream.commit(&batches[1], turn.clone()).await;
     assert!(is_done(committed));
-    assert_eq!(turn.progress(), Progress::Committed);
+    assert_eq!(turn.progress(), CommitProgress::Committed);
     assert_eq!(flow.output(1), once(2..3));
     member.source.close().await.expect("an end");
 }
@@ -165,26 +167,26 @@ async fn a_batch_is_written_behind_the_one_before_and_again_when_that_falls_back
     tokio::time::sleep(Duration::from_millis(500)).await;
     assert_eq!(output.now(), 0, "the one before was not written");
 
-    before.send_replace(Progress::Written);
+    before.send_replace(CommitProgress::Written);
     output.is(1).await;
-    turn.is(Progress::Written).await;
+    turn.is(CommitProgress::Written).await;
     assert_eq!(
         flow.output(0),
         once(0..0),
         "the one before is not committed"
     );
 
-    before.send_replace(Progress::Unwritten);
-    turn.is(Progress::Unwritten).await;
+    before.send_replace(CommitProgress::Unwritten);
+    turn.is(CommitProgress::Unwritten).await;
     // The mark of what was aborted.
     output.is(2).await;
-    before.send_replace(Progress::Written);
+    before.send_replace(CommitProgress::Written);
     output.is(3).await;
     // The producer that the one before would have commits meanwhile.
     assert!(is_done(member.stream.commit(&batches[1], AtOnce).await));
-    before.send_replace(Progress::Committed);
+    before.send_replace(CommitProgress::Committed);
     assert!(is_done(behind.await.expect("no panic")));
-    assert_eq!(turn.progress(), Progress::Committed);
+    assert_eq!(turn.progress(), CommitProgress::Committed);
     assert_eq!(flow.output(2), once(1..3));
     member.source.close().await.expect("an end");
 }
@@ -213,17 +215,17 @@ async fn where_a_record_may_have_a_key_of_its_own_the_next_batch_is_written_once
     options.properties = vec![("linger.ms".into(), "5000".into())];
     let mut member = flow.member_with(options);
     let batches = granted(&flow, &mut member, 1).await;
-    let before = watch::Sender::new(Progress::Written);
+    let before = watch::Sender::new(CommitProgress::Written);
     let turn = OnWord::behind(&before, &flow);
     assert_eq!(turn.output.now(), 0, "the reader has a connection");
     let waiting = async {
-        turn.is(Progress::Written).await;
-        before.send_replace(Progress::Committed);
+        turn.is(CommitProgress::Written).await;
+        before.send_replace(CommitProgress::Committed);
     };
     let (committed, ()) = tokio::join!(member.stream.commit(&batches[0], turn.clone()), waiting);
     assert!(is_done(committed));
     let passed = turn.passed.lock().expect("no panic").clone();
-    assert_eq!(passed[0], (Progress::Written, 1), "{passed:?}");
+    assert_eq!(passed[0], (CommitProgress::Written, 1), "{passed:?}");
     member.source.close().await.expect("an end");
 }
 

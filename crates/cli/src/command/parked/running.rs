@@ -7,7 +7,7 @@ use clap::Args;
 use semel_core::decide::{Directed, Directive, Order};
 use semel_core::port::store::Store;
 use semel_core::{Claimant, Clock, Error, ErrorKind, Note, Operation, Result};
-use semel_engine::consumer::Surroundings;
+use semel_engine::surroundings::Surroundings;
 use semel_engine::system::{SystemClock, SystemEntropy};
 use semel_worker::replay::{Job, Kind, Report};
 use semel_worker::run::{Run, Stores};

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use semel_core::Clock;
-use semel_engine::consumer::Surroundings;
 use semel_engine::layer::outage::Breaker;
+use semel_engine::surroundings::Surroundings;
 use semel_worker::run::Stores;
 use tokio::sync::watch;
 use tokio::task::JoinSet;

@@ -5,8 +5,7 @@ use std::convert::Infallible;
 use std::time::Duration;
 
 use semel_core::{
-    Admission, Claim, ClaimRequest, Error, ErrorKind, Renewal, Renewed, Result, Settled,
-    Settlement, Store,
+    Admission, Claim, ClaimRequest, Renewal, Renewed, Result, Settled, Settlement, Store, StoreExt,
 };
 
 use super::Desk;
@@ -58,7 +57,7 @@ impl<S: Store + Clone> Desk<S> {
         let mut answers = self.ask(|| self.store.settle(settlements)).await?;
         for (settlement, answer) in settlements.iter().zip(&mut answers) {
             if let Settled::Failed(_) = answer {
-                *answer = self.ask(|| self.settle_one(settlement)).await?;
+                *answer = self.ask(|| self.store.settle_one(settlement)).await?;
             }
         }
         Ok(answers)
@@ -90,30 +89,17 @@ impl<S: Store + Clone> Desk<S> {
         let mut settled = Vec::with_capacity(answers.len());
         for (settlement, answer) in settlements.iter().zip(answers) {
             settled.push(match answer {
-                Settled::Failed(_) => match self.try_ask(|| self.settle_one(settlement)).await? {
-                    Asked::Answered(answer) => Some(answer),
-                    Asked::NotNow { .. } => None,
-                },
+                Settled::Failed(_) => {
+                    let asked = self.try_ask(|| self.store.settle_one(settlement));
+                    match asked.await? {
+                        Asked::Answered(answer) => Some(answer),
+                        Asked::NotNow { .. } => None,
+                    }
+                }
                 Settled::Now(_) | Settled::Fenced { .. } => Some(answer),
             });
         }
         Ok(settled)
-    }
-
-    async fn settle_one(&self, settlement: &Settlement) -> Result<Settled> {
-        match self
-            .store
-            .settle(std::slice::from_ref(settlement))
-            .await?
-            .pop()
-        {
-            Some(Settled::Failed(error)) => Err(error),
-            Some(answer) => Ok(answer),
-            None => Err(Error::new(
-                ErrorKind::Internal,
-                "the store answered an item with nothing",
-            )),
-        }
     }
 
     /// Extends leases, at first after `first`, for as long as whatever runs beside it takes. A claim

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use semel_core::decide::{Directed, Directive, Order, Refusal, Verdict};
-use semel_core::{Claim, Outcome, Result, Store, Timestamp};
+use semel_core::{Claim, Outcome, Result, Store, StoreExt, Timestamp};
 
 use super::super::desk::Desk;
 use super::super::stream::call;
@@ -22,12 +22,7 @@ pub(super) async fn probe<S: Store + Clone, E: Effect>(
     told_at: Timestamp,
 ) -> Result<bool> {
     let operation = incoming.request.operation.clone();
-    let Some(Some(record)) = desk
-        .ask(|| desk.store.get(std::slice::from_ref(&operation)))
-        .await?
-        .into_iter()
-        .next()
-    else {
+    let Some(record) = desk.ask(|| desk.store.get_one(&operation)).await? else {
         return Ok(false);
     };
     let claim = Claim {

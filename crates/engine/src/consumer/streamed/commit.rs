@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use semel_core::port::streamed::{Committed, Finished, Progress, StreamedStore, Turn};
+use semel_core::port::streamed::{CommitProgress, Committed, Finished, StreamedStore, Turn};
 use semel_core::{Error, ErrorKind, OpId, Result, Store};
 use tokio::sync::{Mutex, watch};
 use tokio::task::JoinSet;
@@ -224,7 +224,7 @@ struct Behind {
 /// How far a batch is.
 #[derive(Clone, Copy, Default)]
 struct Reach {
-    progress: Progress,
+    progress: CommitProgress,
     /// How often it has fallen back.
     falls: u64,
 }
@@ -249,7 +249,7 @@ impl Behind {
 }
 
 impl Turn for Behind {
-    async fn come(&self, progress: Progress) -> Result<()> {
+    async fn come(&self, progress: CommitProgress) -> Result<()> {
         let Some(mut before) = self.before.clone() else {
             return Ok(());
         };
@@ -276,9 +276,9 @@ impl Turn for Behind {
         std::future::pending::<()>().await;
     }
 
-    fn pass(&self, progress: Progress) {
+    fn pass(&self, progress: CommitProgress) {
         self.own.send_if_modified(|own| {
-            if own.progress == progress || own.progress == Progress::Committed {
+            if own.progress == progress || own.progress == CommitProgress::Committed {
                 return false;
             }
             own.falls += u64::from(progress < own.progress);
@@ -317,7 +317,7 @@ mod tests {
         }
     }
 
-    async fn has_come(turn: &Behind, progress: Progress) -> bool {
+    async fn has_come(turn: &Behind, progress: CommitProgress) -> bool {
         is_ready(async { turn.come(progress).await.expect("nobody gave up") }).await
     }
 
@@ -330,26 +330,26 @@ mod tests {
     #[tokio::test]
     async fn a_batch_behind_no_other_may_do_all_at_once() {
         let (first, _) = two();
-        assert!(has_come(&first, Progress::Committed).await);
+        assert!(has_come(&first, CommitProgress::Committed).await);
         assert!(!is_ready(first.falls_back()).await);
     }
 
     #[tokio::test]
     async fn a_batch_comes_as_far_as_the_one_before_and_falls_back_with_it() {
         let (first, second) = two();
-        assert!(!has_come(&second, Progress::Written).await);
-        first.pass(Progress::Written);
-        assert!(has_come(&second, Progress::Written).await);
-        assert!(!has_come(&second, Progress::Committed).await);
+        assert!(!has_come(&second, CommitProgress::Written).await);
+        first.pass(CommitProgress::Written);
+        assert!(has_come(&second, CommitProgress::Written).await);
+        assert!(!has_come(&second, CommitProgress::Committed).await);
         assert!(!is_ready(second.falls_back()).await);
 
-        first.pass(Progress::Unwritten);
-        assert!(!has_come(&second, Progress::Written).await);
+        first.pass(CommitProgress::Unwritten);
+        assert!(!has_come(&second, CommitProgress::Written).await);
         // However soon it is written again, and even committed.
-        first.pass(Progress::Written);
-        first.pass(Progress::Committed);
+        first.pass(CommitProgress::Written);
+        first.pass(CommitProgress::Committed);
         assert!(is_ready(second.falls_back()).await);
-        assert!(has_come(&second, Progress::Written).await);
+        assert!(has_come(&second, CommitProgress::Written).await);
         assert!(!is_ready(second.falls_back()).await);
     }
 
@@ -357,22 +357,22 @@ mod tests {
     async fn what_is_committed_stays_so_whoever_was_asked_for_it_too() {
         let (first, second) = two();
         let again = first.again();
-        first.pass(Progress::Written);
-        again.pass(Progress::Written);
-        first.pass(Progress::Committed);
-        again.pass(Progress::Unwritten);
-        assert!(has_come(&second, Progress::Committed).await);
+        first.pass(CommitProgress::Written);
+        again.pass(CommitProgress::Written);
+        first.pass(CommitProgress::Committed);
+        again.pass(CommitProgress::Unwritten);
+        assert!(has_come(&second, CommitProgress::Committed).await);
         assert!(!is_ready(second.falls_back()).await);
     }
 
     #[tokio::test]
     async fn behind_a_batch_that_was_given_up_nothing_is_waited_for() {
         let (first, second) = two();
-        first.pass(Progress::Written);
-        assert!(has_come(&second, Progress::Written).await);
+        first.pass(CommitProgress::Written);
+        assert!(has_come(&second, CommitProgress::Written).await);
         drop(first);
         let error = second
-            .come(Progress::Committed)
+            .come(CommitProgress::Committed)
             .await
             .expect_err("given up");
         assert_eq!(error.kind(), ErrorKind::Unavailable);

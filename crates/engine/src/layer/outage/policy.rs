@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::{ANSWER_WITHIN, Breaker, Settings};
-use crate::consumer::Surroundings;
 use crate::pipeline::Fail;
+use crate::surroundings::Surroundings;
 
 /// How a pipeline goes about a store that does not answer.
 #[derive(Clone, Debug)]

@@ -3,11 +3,11 @@
 
 use semel_core::decide::{Directed, Directive};
 use semel_core::port::checkpoint::{CheckpointStore, Together, Write};
-use semel_core::port::store::{Capabilities, ListQuery, Listed, Page, Stats, Swept};
+use semel_core::port::store::{Capabilities, Page};
 use semel_core::port::transfer::{Item, TransferStore};
 use semel_core::{
-    Admission, Audited, ClaimRequest, Mark, Note, OpId, Operation, Parked, ParkedId, Record,
-    Renewal, Renewed, Result, Settled, Settlement, StateKind, Store,
+    Admission, ClaimRequest, Mark, OpId, Renewal, Renewed, Result, Settled, Settlement, StateKind,
+    Store, forward_store,
 };
 
 use super::{Memory, Tiered};
@@ -42,44 +42,12 @@ impl<S: Store> Store for Tiered<S> {
         Ok(answers)
     }
 
-    async fn park(&self, batch: &[Parked]) -> Result<Vec<bool>> {
-        self.authority.park(batch).await
-    }
-
-    async fn drop_parked(&self, batch: &[ParkedId], note: Option<&Note>) -> Result<Vec<bool>> {
-        self.authority.drop_parked(batch, note).await
-    }
-
-    async fn get(&self, batch: &[Operation]) -> Result<Vec<Option<Record>>> {
-        self.authority.get(batch).await
-    }
-
-    async fn list(&self, query: &ListQuery) -> Result<Page<Listed>> {
-        self.authority.list(query).await
-    }
-
-    async fn list_parked(&self, query: &ListQuery) -> Result<Page<Parked>> {
-        self.authority.list_parked(query).await
-    }
-
     async fn operate(&self, batch: &[Directive]) -> Result<Vec<Directed>> {
         let ids: Vec<OpId> = batch.iter().map(|it| it.operation.id()).collect();
         let ordering = Ordering::begin(self, ids);
         let answers = self.authority.operate(batch).await;
         drop(ordering);
         answers
-    }
-
-    async fn list_audit(&self, query: &ListQuery) -> Result<Page<Audited>> {
-        self.authority.list_audit(query).await
-    }
-
-    async fn sweep(&self, limit: usize) -> Result<Swept> {
-        self.authority.sweep(limit).await
-    }
-
-    async fn stats(&self) -> Result<Stats> {
-        self.authority.stats().await
     }
 
     async fn preflight(&self) -> Result<Capabilities> {
@@ -94,6 +62,8 @@ impl<S: Store> Store for Tiered<S> {
         }
         Ok(capabilities)
     }
+
+    forward_store!(self => self.authority; but claim, settle, renew, operate, preflight);
 }
 
 impl<S: Store> Tiered<S> {

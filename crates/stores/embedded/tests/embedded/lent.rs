@@ -6,7 +6,7 @@ use std::time::Duration;
 use semel_conformance::TestClock;
 use semel_core::{
     Admission, ClaimId, ClaimRequest, Clock, Key, Outcome, Recovery, Renewal, Renewed, Result,
-    Scope, Settled, Settlement, Start, Step, Store, VersionGate, Window,
+    Scope, Settled, Settlement, Start, Step, Store, StoreExt, VersionGate, Window,
 };
 use semel_store_embedded::{EmbeddedStore, LentStore, Options};
 use tempfile::TempDir;
@@ -37,10 +37,9 @@ impl Site {
         store: &impl Store,
         request: &ClaimRequest,
     ) -> Result<Option<Duration>> {
-        let mut admissions = store.claim(std::slice::from_ref(request)).await?;
-        match admissions.pop() {
-            Some(Admission::Granted(_)) => Ok(None),
-            Some(Admission::Busy { until, .. }) => Ok(Some(until.since(self.clock.now()))),
+        match store.claim_one(request).await? {
+            Admission::Granted(_) => Ok(None),
+            Admission::Busy { until, .. } => Ok(Some(until.since(self.clock.now()))),
             other => panic!("{other:?}"),
         }
     }

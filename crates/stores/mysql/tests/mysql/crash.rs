@@ -9,11 +9,11 @@ use std::time::Duration;
 
 use mysql_async::prelude::Queryable;
 use semel_core::port::transactional::{
-    Application, Applied, Backoff, Statements, TransactionalStore, Value,
+    Application, Applied, Statements, TransactionalStore, Value,
 };
 use semel_core::{
-    Admission, Certainty, ClaimId, ClaimRequest, FencingToken, Key, Outcome, Scope, Settled,
-    Settlement, StateKind, Step, Store, VersionGate, Window,
+    Admission, Backoff, Certainty, ClaimId, ClaimRequest, FencingToken, Key, Outcome, Scope,
+    Settled, Settlement, StateKind, Step, Store, VersionGate, Window,
 };
 use semel_store_mysql::{MysqlStore, Options};
 

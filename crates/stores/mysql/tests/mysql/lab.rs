@@ -6,10 +6,10 @@ use std::time::Duration;
 use mysql_async::prelude::Queryable;
 use semel_conformance::TestClock;
 use semel_core::decide::{Directed, Directive, Order};
-use semel_core::port::transactional::{Application, Backoff, Statements, Value};
+use semel_core::port::transactional::{Application, Statements, Value};
 use semel_core::{
-    Admission, Claim, ClaimId, ClaimRequest, Key, Operation, Outcome, Record, Scope, Settlement,
-    Step, Store, Window,
+    Admission, Backoff, Claim, ClaimId, ClaimRequest, Key, Operation, Outcome, Record, Scope,
+    Settlement, Step, Store, Window,
 };
 use semel_store_mysql::{MysqlStore, Options};
 

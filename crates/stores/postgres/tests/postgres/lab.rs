@@ -6,10 +6,10 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use semel_conformance::proxy::Proxy;
-use semel_core::port::transactional::{Application, Applied, Backoff, Statements, Value};
+use semel_core::port::transactional::{Application, Applied, Statements, Value};
 use semel_core::{
-    Admission, Claim, ClaimId, ClaimRequest, Error, Key, Operation, Outcome, Record, Scope,
-    Settled, Settlement, StateKind, Step, Store, VersionGate, Window,
+    Admission, Backoff, Claim, ClaimId, ClaimRequest, Error, Key, Operation, Outcome, Record,
+    Scope, Settled, Settlement, StateKind, Step, Store, VersionGate, Window,
 };
 use semel_store_postgres::{Options, PostgresStore};
 use tokio_postgres::Client;

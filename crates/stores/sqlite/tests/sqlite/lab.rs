@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use rusqlite::Connection;
-use semel_core::port::transactional::{Application, Backoff, Statements, Value};
-use semel_core::{ClaimId, ClaimRequest, Clock, Key, Operation, Scope, Timestamp, Window};
+use semel_core::port::transactional::{Application, Statements, Value};
+use semel_core::{Backoff, ClaimId, ClaimRequest, Clock, Key, Operation, Scope, Timestamp, Window};
 use semel_store_sqlite::{Options, SqliteStore};
 use tempfile::TempDir;
 

@@ -12,9 +12,9 @@ use semel_core::{
     Admission, AnyStore, ClaimRequest, Claimant, Clock, Code, Entropy, Error, ErrorKind, Mark,
     Parked, Result, Scope, Settlement, Store, Timestamp, Window,
 };
-use semel_engine::consumer::Surroundings;
 use semel_engine::event::{Event, Observer};
 use semel_engine::summary::Summary;
+use semel_engine::surroundings::Surroundings;
 use semel_store_memory::MemoryStore;
 use tokio::sync::watch;
 
@@ -94,7 +94,7 @@ impl World {
             stop: self.stop.clone(),
             patience: self.patience,
             dead_letters: None,
-            on_progress: settled.map(|settled| -> semel_engine::consumer::OnProgress {
+            on_progress: settled.map(|settled| -> semel_engine::surroundings::OnProgress {
                 Arc::new(move |_, _| {
                     // Nobody waits behind the last line.
                     let _ = settled.try_send(());
