@@ -1,4 +1,4 @@
-//! How long to wait between one attempt and the next. Not for the jitter, which whoever waits adds.
+//! The pause between one attempt and the next. The caller adds the jitter.
 
 use std::time::Duration;
 

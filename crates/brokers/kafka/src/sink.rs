@@ -337,7 +337,7 @@ const PROPAGATION: &str = "topic.metadata.propagation.max.ms";
 /// Its value in milliseconds, unless the user has set one.
 const USUAL_PROPAGATION: &str = "5000";
 
-/// How long after one look for the topic the next one comes.
+/// The pause between two looks for the topic.
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
 
 /// How long the cluster may take to say whether it has the topic.

@@ -144,7 +144,7 @@ fn mark() -> Mark {
     }
 }
 
-/// What each method answers, in the order of the port.
+/// The answer of each method, in the order of the port.
 fn calls(store: &impl Store) -> Vec<String> {
     let query = ListQuery::default();
     vec![

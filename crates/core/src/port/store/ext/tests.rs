@@ -17,7 +17,7 @@ use crate::settle::Step;
 use crate::time::Timestamp;
 use crate::window::Window;
 
-/// How a store answers the items of its batches.
+/// The way in which a store answers the items of its batches.
 #[derive(Clone, Copy, PartialEq)]
 enum Manner {
     Each,
@@ -181,7 +181,7 @@ impl Items {
         }
     }
 
-    /// What each method answers, in the order of the port.
+    /// The answer of each method, in the order of the port.
     fn ask(&self, store: &Answers) -> [Result<String>; 7] {
         fn shown<T: Debug>(answer: impl Future<Output = Result<T>>) -> Result<String> {
             now(answer).map(|answer| format!("{answer:?}"))
