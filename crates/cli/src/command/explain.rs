@@ -179,7 +179,7 @@ fn findings() -> impl Iterator<Item = Finding> {
     rows.filter_map(|row| {
         let (code, rest) = row.split_once("` | ")?;
         let (severity, because) = rest.split_once(" | ")?;
-        matches!(severity, "warn" | "fail").then(|| Finding {
+        matches!(severity, "warn" | "fail" | "fail, warn").then(|| Finding {
             code,
             severity,
             because: because.trim_end_matches([' ', '|']),

@@ -33,6 +33,16 @@ fn what_a_check_finds_is_explained_as_well() {
         finding.contains("`semel check` found (warn): without `birth`"),
         "{finding}"
     );
+    // Some are of either severity.
+    let table = include_str!("../../../../docs/book/src/reference/check.md");
+    let (_, table) = table.split_once("## Findings").expect("the table");
+    let rows = table.lines().filter_map(|row| row.strip_prefix("| `"));
+    let codes: Vec<_> = rows.filter_map(|row| row.split('`').next()).collect();
+    assert!(codes.contains(&"store-durability"), "{codes:?}");
+    for code in codes {
+        let explained = site.semel(&["explain", code]).done().stdout;
+        assert!(explained.contains(code), "{code}: {explained}");
+    }
 }
 
 #[test]
