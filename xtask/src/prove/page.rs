@@ -122,7 +122,8 @@ impl Kept {
         ];
         for (what, sums) in sums {
             if !sums.is_empty() {
-                let _ = writeln!(text, "\n{what}: {}.", sums.join(", "));
+                let sentence = format!("{what}: {}.", sums.join(", "));
+                let _ = writeln!(text, "\n{}", wrapped(&sentence));
             }
         }
         text
@@ -139,6 +140,21 @@ impl Kept {
         let told = |(kind, count)| format!("{kind} {}", grouped(count));
         sums.into_iter().map(told).collect()
     }
+}
+
+/// The same words in lines of at most 120 characters, as the pages have them.
+fn wrapped(sentence: &str) -> String {
+    let mut lines: Vec<String> = Vec::new();
+    for word in sentence.split(' ') {
+        match lines.last_mut() {
+            Some(line) if line.chars().count() + 1 + word.chars().count() <= 120 => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            _ => lines.push(word.to_owned()),
+        }
+    }
+    lines.join("\n")
 }
 
 impl Row {
@@ -299,6 +315,15 @@ pub(crate) mod tests {
         let section = kept.section();
         let line = "Faults that were dealt: crash 1,234.";
         assert!(section.lines().any(|it| it == line), "{section}");
+    }
+
+    #[test]
+    fn a_long_sentence_is_wrapped_between_its_words() {
+        let words = ["0123456789"; 30].join(" ");
+        let wrapped = wrapped(&words);
+        assert_eq!(wrapped.replace('\n', " "), words);
+        let lengths: Vec<_> = wrapped.lines().map(str::len).collect();
+        assert_eq!(lengths, [120, 120, 87]);
     }
 
     #[test]
