@@ -197,7 +197,7 @@ async fn a_stricter_transaction_that_was_overtaken_is_told_to_begin_again() {
             );
             tx.commit().await.expect("a commit");
         }
-        // In nobody's way, it is as good as any.
+        // With no other transaction in its way, it is as good as any.
         let tx = begin(&mut user, level).await;
         effect(&inbox, &tx, &format!("{name}-alone")).await;
         tx.commit().await.expect("a commit");
@@ -418,7 +418,7 @@ impl Bank {
         user.batch_execute("CREATE TABLE payments (id text)")
             .await
             .expect("a table");
-        // Nobody has to wait for somebody else's first use of the scope.
+        // No test has to wait for another's first use of the scope.
         take(&store, &request("first", 1)).await;
         let row = user.query_one("SELECT pg_backend_pid()", &[]).await;
         Self {
