@@ -197,7 +197,7 @@ impl Message for Record<'_> {
 
     unsafe fn payload_mut(&mut self) -> Option<&mut [u8]> {
         let &native::rd_kafka_message_t { payload, len, .. } = self.message.get();
-        // SAFETY: as for `payload`; whoever calls this vouches that it may be written to.
+        // SAFETY: as for `payload`; the caller vouches that it may be written to.
         (!payload.is_null()).then(|| unsafe { slice::from_raw_parts_mut(payload.cast(), len) })
     }
 

@@ -17,7 +17,7 @@ use crate::place::{OPEN, Place};
 use crate::session::REPLY_SUCCESS;
 use crate::source::AmqpSource;
 
-/// Checks that the queue is there, and returns what AMQP tells of it. Both horizons are unknown.
+/// Checks that the queue is there, and returns the little that AMQP tells of it. Both horizons are unknown.
 ///
 /// # Errors
 ///

@@ -180,7 +180,7 @@ impl AmqpSource {
 
     /// Takes in the result of a try to connect.
     ///
-    /// # Errors      a failure that trying again does not help
+    /// # Errors      a failure that does not pass by itself
     fn connected(&mut self, made: Result<Session>) -> Result<()> {
         let now = Instant::now();
         match made {

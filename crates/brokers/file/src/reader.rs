@@ -36,7 +36,7 @@ impl Reader {
     ///
     /// # Errors
     ///
-    /// `Unavailable` with code `source-unavailable`; `name` is what it calls the source
+    /// `Unavailable` with code `source-unavailable`; its message calls the source `name`
     pub(crate) async fn start(
         name: Box<str>,
         options: Options,

@@ -15,8 +15,8 @@ pub struct Options {
     pub topics: Vec<Box<str>>,
     /// The consumer group, which shares the partitions among its members.
     pub group: Box<str>,
-    /// librdkafka's own settings by name, such as `security.protocol` or `sasl.username`. Those that decide
-    /// what is committed are refused.
+    /// librdkafka's own settings by name, such as `security.protocol` or `sasl.username`. Settings that affect commits
+    /// are refused.
     pub properties: Vec<(Box<str>, Box<str>)>,
     /// The longest message that is handed over whole.
     pub max_message_bytes: usize,

@@ -8,7 +8,7 @@ use semel_core::ByteString;
 pub(crate) const KEY: &str = "kafka-key";
 /// The header that holds the producer's time of a record, in milliseconds.
 pub(crate) const CREATE_TIME: &str = "kafka-create-time";
-/// The header that holds the id of what was published.
+/// The header that holds the id of a published message.
 const ID: &str = "semel-id";
 
 /// Returns the key that headers hold, and the headers that go out: the id, where there is one, and these. Headers that

@@ -121,7 +121,7 @@ impl Source for KafkaSource {
     }
 
     async fn extend(&mut self, _batch: &[DeliveryId]) -> Result<()> {
-        // Membership depends on polling, which the thread does however long a call takes.
+        // Membership depends on polling, which the thread does however long an effect takes.
         Ok(())
     }
 

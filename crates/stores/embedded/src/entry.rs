@@ -1,4 +1,4 @@
-//! Entries: what a frame is made of.
+//! Entries: the parts of a frame.
 //!
 //! ```text
 //! kind u8 · meta length u24 · tail length u32 · checksum of these and the meta u32 · meta ·

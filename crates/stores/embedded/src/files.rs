@@ -12,8 +12,8 @@ pub(crate) use real::{is_volatile, open_to_read};
 
 /// One directory. Names are plain file names in it.
 ///
-/// What is written is durable only after [`File::sync`]; what is created, renamed or removed only
-/// after [`Files::sync_dir`].
+/// A write is durable only after [`File::sync`]; a creation, renaming or removal only after
+/// [`Files::sync_dir`].
 pub trait Files: Send + Sync + 'static {
     /// Takes the exclusive lock of the directory by its lock file `name`, creating the file.
     ///
@@ -51,7 +51,7 @@ pub trait Files: Send + Sync + 'static {
     /// As the system reports them.
     fn remove(&self, name: &str) -> io::Result<()>;
 
-    /// Makes what was created, renamed and removed durable.
+    /// Makes creations, renamings and removals durable.
     ///
     /// # Errors
     /// As the system reports them.
@@ -81,7 +81,7 @@ pub trait File: Send + Sync + 'static {
     /// As the system reports them.
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()>;
 
-    /// Makes what was written durable, with the length.
+    /// Makes all writes durable, with the length.
     ///
     /// # Errors
     /// As the system reports them.

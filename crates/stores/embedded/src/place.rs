@@ -132,7 +132,7 @@ impl Addresses {
         self.items.len()
     }
 
-    /// Adds the bytes written by `put`: an identity, and what follows it. Returns their range.
+    /// Adds the bytes written by `put`: an identity, and the part behind it. Returns their range.
     pub(crate) fn push(
         &mut self,
         placing: &Placing,

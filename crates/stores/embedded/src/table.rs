@@ -4,7 +4,7 @@
 //! ends a miss early and makes growth one walk from front to back. A shard grows by a quarter and
 //! alone, so the memory in use stays under 24 bytes a key and no caller waits for the whole table.
 //!
-//! A tag is no identity: several slots may share one, and the caller compares what is on disk.
+//! A tag is no identity: several slots may share one, and the caller compares the key on disk.
 
 use crate::log::Location;
 

@@ -118,7 +118,8 @@ pub(crate) async fn stats(session: &Session) -> Result<Stats> {
     Ok(stats)
 }
 
-/// Removes due records, then puts vanished starts in doubt, then counts abandoned claims.
+/// Removes due records, then puts started effects in doubt whose worker vanished, then counts
+/// abandoned claims.
 pub(crate) async fn sweep(session: &Session, limit: usize) -> Result<Swept> {
     let client = session.client().await?;
     let now = session.given_now();
@@ -152,8 +153,8 @@ pub(crate) async fn sweep(session: &Session, limit: usize) -> Result<Swept> {
     Ok(swept)
 }
 
-/// Puts vanished starts in doubt; returns how many it looked at, changed, and lost to others that
-/// wrote them meanwhile.
+/// Puts started effects in doubt whose worker vanished; returns how many it looked at, changed, and
+/// lost to others that wrote them meanwhile.
 async fn sweep_vanished(session: &Session, client: &Object, most: i64) -> Result<(u64, u64, u64)> {
     if most <= 0 {
         return Ok((0, 0, 0));

@@ -1,4 +1,5 @@
-//! The sweep: removes traces of expired records, puts vanished starts in doubt, and counts abandoned claims.
+//! The sweep: removes the traces of expired records, puts started effects in doubt whose worker vanished, and counts
+//! abandoned claims.
 //!
 //! Finished records expire by themselves, unless a clock of a test decides; the sweep only has to remove their places
 //! in the journal. A sweep goes round all buckets, a little further with each call, and says `more` until it is round.
@@ -224,7 +225,7 @@ impl Sweep<'_> {
         Ok(())
     }
 
-    /// Counts abandoned records in this state: claims that began and were never settled.
+    /// Counts the records in this state that were begun and then abandoned.
     async fn count(&mut self, state: StateKind, after: Option<Bytes>) -> Result<()> {
         let session = self.session;
         let (now, _) = session.instant(0).await?;

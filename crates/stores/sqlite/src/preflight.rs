@@ -75,7 +75,7 @@ fn pragma<T: rusqlite::types::FromSql>(connection: &Connection, name: &str) -> R
         .map_err(undone)
 }
 
-/// A file system that changes what a flush means.
+/// A file system that changes the meaning of a flush.
 enum FileSystem {
     Network,
     Memory,

@@ -127,7 +127,7 @@ impl Transactor {
         answers
     }
 
-    /// Runs one transaction over the batch, which afterwards is the part that was committed.
+    /// Runs one transaction over the batch. Afterwards `batch` holds the part that was committed.
     fn transact(
         &self,
         batch: &mut Batch<'_>,

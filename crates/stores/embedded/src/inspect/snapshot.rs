@@ -12,7 +12,7 @@ use crate::place::Placing;
 use crate::store::refuse_foreign;
 use crate::superblock::{self, Position, Superblock};
 
-/// Both logs, with every file open, so that what is removed later can still be read.
+/// Both logs, with every file open, so that files that are removed later can still be read.
 pub(super) struct Snapshot {
     pub(super) placing: Placing,
     pub(super) records: Vec<Segment>,

@@ -92,7 +92,7 @@ async fn a_key_or_an_entity_repeated_in_a_batch_is_decided_as_if_asked_in_a_row(
         });
         message
     };
-    // The first of each fails: what follows sees that, and goes on where it may.
+    // The first of each fails: the later ones see that, and go on where they may.
     let batch = [
         message("a", 1, vec![text("a"), number(-1)]),
         message("a", 2, vec![text("a"), number(1)]),

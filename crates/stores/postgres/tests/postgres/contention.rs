@@ -394,7 +394,7 @@ async fn a_worker_that_stops_reading_an_answer_holds_nobody_for_long() {
     options.statement_timeout = Duration::from_millis(700);
     let still = Arc::new(lab.store_through(&proxy, options).await);
     let others = lab.store().await;
-    // An answer far larger than what lies in the buffers between the two.
+    // An answer far larger than the buffers between the two.
     let claim = claim(&others, &gated("cart-1", 1, "cart", 1)).await;
     let outcome = Outcome::raw(vec![7; 40 << 20].into(), usize::MAX);
     let step = Step::Complete {

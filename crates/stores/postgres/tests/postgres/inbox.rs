@@ -59,7 +59,8 @@ async fn rolling_back_leaves_neither() {
     for _ in 0..2 {
         let tx = user.transaction().await.expect("a transaction");
         effect(&inbox, &tx, "pay-1").await;
-        // A crash comes to the same: the server rolls back what it has heard no COMMIT of.
+        // A crash has the same result: the server rolls back a transaction of which it received no
+        // COMMIT.
         drop(tx);
         assert_eq!(count(&user, "payments").await, 0);
         assert_eq!(record(&store, "pay-1").await, None);

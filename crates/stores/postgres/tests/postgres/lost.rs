@@ -431,7 +431,7 @@ async fn a_request_that_never_arrived_whole_changed_nothing() {
         .await
         .expect("a table");
     let statements = statements(&["INSERT INTO payments VALUES (:key)"], &["key"]);
-    // Far less than a claim, and far less than what follows a transaction's BEGIN.
+    // Far less than a claim, and far less than the statements behind a transaction's BEGIN.
     for cut in [0, 1, 4, 5, 60, 150] {
         let key = format!("claimed-{cut}");
         rig.warm().await;

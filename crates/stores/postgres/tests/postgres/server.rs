@@ -268,7 +268,7 @@ fn children(parent: Pid) -> Vec<Pid> {
             let path = entry.ok()?.path();
             let pid: i32 = path.file_name()?.to_str()?.parse().ok()?;
             let stat = fs::read_to_string(path.join("stat")).ok()?;
-            // The name may hold anything, so what follows is found from behind.
+            // The name may hold anything, so the fields behind it are found from the end.
             let of: i32 = stat.rsplit_once(") ")?.1.split(' ').nth(1)?.parse().ok()?;
             (of == parent.as_raw_nonzero().get()).then(|| Pid::from_raw(pid))?
         })

@@ -9,7 +9,7 @@ pub(crate) enum Planted {
     NoSync,
     /// The directory is never synced.
     NoDirSync,
-    /// Of what is carried forward, these kinds of entries are not written.
+    /// Entries of these kinds are not written when they are carried forward.
     NoCarrying(Carried),
     /// Recovery takes the bytes it read for durable without copying them first.
     NoRenewal,
