@@ -15,13 +15,13 @@ use rdkafka::error::{KafkaError, KafkaResult};
 use rdkafka::message::{Header, Headers, Message};
 use rdkafka::types::{RDKafkaErrorCode, RDKafkaRespErr};
 
-/// A queue of a consumer's, that records of chosen partitions go to, and nothing else.
+/// A queue of a consumer's, which records of chosen partitions go to, and nothing else.
 ///
-/// Whoever reads from it goes on calling [`BaseConsumer::poll`], which has the events, and the records of all other
-/// partitions. A read counts as a poll for `max.poll.interval.ms`.
+/// The caller that reads from it goes on calling [`BaseConsumer::poll`], which has the events, and the records of all
+/// other partitions. A read counts as a poll for `max.poll.interval.ms`.
 pub struct RecordQueue<C: ConsumerContext> {
     queue: NonNull<native::rd_kafka_queue_t>,
-    /// Behind it is what the queue is a part of.
+    /// The consumer that the queue is a part of.
     consumer: Arc<BaseConsumer<C>>,
 }
 
@@ -31,7 +31,7 @@ unsafe impl<C: ConsumerContext> Send for RecordQueue<C> {}
 unsafe impl<C: ConsumerContext> Sync for RecordQueue<C> {}
 
 impl<C: ConsumerContext> RecordQueue<C> {
-    /// A queue that no partition's records go to yet.
+    /// Creates a queue that no partition's records go to yet.
     ///
     /// # Errors
     /// librdkafka makes none.
@@ -43,8 +43,8 @@ impl<C: ConsumerContext> RecordQueue<C> {
         Ok(Self { queue, consumer })
     }
 
-    /// Has the records of a partition come here, and those that wait for the consumer's poll stay there. So that none
-    /// is read behind a later one, this belongs before the partition is assigned, each time that it is: into
+    /// Directs the records of a partition to this queue; those that wait for the consumer's poll stay there. So that
+    /// none is read behind a later one, this belongs before the partition is assigned, each time that it is: into
     /// [`ConsumerContext::pre_rebalance`], or before [`Consumer::assign`].
     ///
     /// # Errors
@@ -65,7 +65,7 @@ impl<C: ConsumerContext> RecordQueue<C> {
 
     /// Reads at most `most` records that are there; where none is, waits as long as `patience` for one.
     ///
-    /// What is wrong with a partition comes as an error, in its place between records.
+    /// A failure of a partition comes as an error, in its place between records.
     pub fn read(&self, most: usize, patience: Duration) -> Records<'_> {
         let mut read = self.fill(most, Duration::ZERO);
         if read.is_empty() && !patience.is_zero() {
@@ -122,7 +122,7 @@ impl Drop for Owned {
     }
 }
 
-/// What was read, in the order of its partitions.
+/// Records and errors of one read.
 pub struct Records<'q> {
     read: vec::IntoIter<Owned>,
     queue: PhantomData<&'q ()>,
@@ -171,7 +171,7 @@ impl Record<'_> {
     }
 }
 
-/// The bytes that librdkafka has there; none where it has a null.
+/// Returns the bytes that librdkafka has there; `None` where it has a null.
 ///
 /// # Safety
 /// At a `start` that is not null there are `len` bytes, and nobody writes to them for as long as `'m`.
@@ -197,7 +197,7 @@ impl Message for Record<'_> {
 
     unsafe fn payload_mut(&mut self) -> Option<&mut [u8]> {
         let &native::rd_kafka_message_t { payload, len, .. } = self.message.get();
-        // SAFETY: as for `payload`; whoever calls this vouches that it may be written to.
+        // SAFETY: as for `payload`; the caller vouches that it may be written to.
         (!payload.is_null()).then(|| unsafe { slice::from_raw_parts_mut(payload.cast(), len) })
     }
 
@@ -235,7 +235,7 @@ impl Message for Record<'_> {
     }
 }
 
-/// The headers of a record, which nobody has without it.
+/// The headers of a record, which cannot outlive it.
 pub struct RecordHeaders(NonNull<native::rd_kafka_headers_t>);
 
 impl Headers for RecordHeaders {

@@ -11,7 +11,7 @@ use rdkafka::error::{KafkaError, KafkaResult};
 use rdkafka::producer::ProducerContext;
 use rdkafka::types::{RDKafkaErrorCode, RDKafkaRespErr};
 
-/// Records on their way to [`Topic::send`], which copies what they borrow.
+/// Records on their way to [`Topic::send`], which copies the bytes that they borrow.
 #[derive(Default)]
 pub struct Batch<'r> {
     records: Vec<native::rd_kafka_message_t>,
@@ -19,7 +19,7 @@ pub struct Batch<'r> {
 }
 
 impl<'r> Batch<'r> {
-    /// An empty batch with room for so many.
+    /// Creates an empty batch with room for so many.
     pub fn with_capacity(count: usize) -> Self {
         Self {
             records: Vec::with_capacity(count),
@@ -27,7 +27,7 @@ impl<'r> Batch<'r> {
         }
     }
 
-    /// One more. Its delivery report has `opaque`.
+    /// Adds one more. Its delivery report has `opaque`.
     pub fn push(&mut self, key: Option<&'r [u8]>, payload: Option<&'r [u8]>, opaque: usize) {
         let (key, key_len) = parts(key);
         let (payload, len) = parts(payload);
@@ -45,19 +45,19 @@ impl<'r> Batch<'r> {
         });
     }
 
-    /// Leaves out the first, which is what was told of when some were not taken.
+    /// Leaves out the first, which is the one reported when some were not taken.
     pub fn leave_out_first(&mut self) {
         if !self.records.is_empty() {
             self.records.remove(0);
         }
     }
 
-    /// How many there are.
+    /// Returns the number of records.
     pub fn len(&self) -> usize {
         self.records.len()
     }
 
-    /// Whether there are none.
+    /// Returns whether there are none.
     pub fn is_empty(&self) -> bool {
         self.records.is_empty()
     }
@@ -69,12 +69,12 @@ fn parts(bytes: Option<&[u8]>) -> (*mut c_void, usize) {
     })
 }
 
-/// Why librdkafka did not take a record.
+/// Reason why librdkafka did not take a record.
 #[derive(Debug)]
 pub struct NotTaken {
-    /// The first of them.
+    /// The opaque of the first of them.
     pub opaque: usize,
-    /// Why. With `QueueFull`, nothing behind it was taken either.
+    /// The reason. With `QueueFull`, nothing behind it was taken either.
     pub error: KafkaError,
 }
 
@@ -85,7 +85,7 @@ pub struct Topic<'p> {
 }
 
 impl<'p> Topic<'p> {
-    /// The topic of this name, which the cluster is not asked for; `client` is a producer's.
+    /// Creates the topic of this name, without asking the cluster; `client` is a producer's.
     ///
     /// # Errors
     /// The name has a zero in it or is longer than librdkafka takes, or the client is a consumer's.
@@ -109,8 +109,8 @@ impl<'p> Topic<'p> {
         })
     }
 
-    /// Hands these over, each to the partition that its key has. What is taken leaves the batch, whether all of it is
-    /// or not.
+    /// Hands these over, each to the partition that its key has. Records that are taken leave the batch, whether all of
+    /// them are or not.
     ///
     /// # Errors
     /// The first record that was not taken, which is in the batch still, as are all others that were not.
@@ -138,11 +138,11 @@ impl<'p> Topic<'p> {
     }
 }
 
-/// Has the producer send at once what lingers for more, and waits until the brokers have everything that it was given:
-/// no longer than `patience`, in whole milliseconds. Whether they have it. What a delivery report says is under way
-/// until the report is polled, so where one may be there, whoever waits polls in between.
+/// Has the producer send at once the records that linger for more, and waits until the brokers have everything that it
+/// was given: no longer than `patience`, in whole milliseconds. Returns whether they have it. A record counts as in
+/// flight until its delivery report is polled, so where reports may be there, the caller polls in between.
 ///
-/// The crate's own flush gives librdkafka no time to wait, so that what lingers may not hear of it, and looks again
+/// The crate's own flush gives librdkafka no time to wait, so that lingering records may not notice it, and looks again
 /// only a tenth of a second later.
 pub fn flush<C: ProducerContext>(producer: &Client<C>, patience: Duration) -> bool {
     let patience = i32::try_from(patience.as_millis()).unwrap_or(i32::MAX);
@@ -158,5 +158,5 @@ impl Drop for Topic<'_> {
     }
 }
 
-/// Librdkafka's `RD_KAFKA_PARTITION_UA`, a macro that the crate has no name for: the partitioner says where.
+/// Value of librdkafka's `RD_KAFKA_PARTITION_UA`, a macro that the crate has no name for: the partitioner chooses.
 const BY_KEY: i32 = -1;

@@ -1,4 +1,5 @@
-//! Against librdkafka's own cluster, within the process: the protocol is Kafka's, and nothing is to be started.
+//! Tests against librdkafka's own cluster, within the process: the protocol is Kafka's, and no server has to be
+//! started.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -20,14 +21,14 @@ use tokio::time::Instant;
 
 type Cluster = MockCluster<'static, DefaultProducerContext>;
 
-/// A cluster with one topic.
+/// Creates a cluster with one topic.
 fn cluster(partitions: i32) -> Cluster {
     let cluster = MockCluster::new(1).expect("a cluster");
     cluster.create_topic("t", partitions, 1).expect("a topic");
     cluster
 }
 
-/// Keeps what reports say, by the records' opaques.
+/// Keeps the results in reports, by the records' opaques.
 #[derive(Default)]
 struct Reports(Mutex<Vec<(usize, Option<RDKafkaErrorCode>)>>);
 
@@ -53,7 +54,7 @@ fn producer(cluster: &Cluster, settings: &[(&str, &str)]) -> BaseProducer<Report
     config.create_with_context(context).expect("a producer")
 }
 
-/// What was reported once nothing is under way.
+/// Returns the reports, once nothing is in flight.
 fn reported(producer: &BaseProducer<Reports>) -> Vec<(usize, Option<RDKafkaErrorCode>)> {
     producer.flush(PATIENCE).expect("everything is reported");
     while producer.in_flight_count() > 0 {
@@ -75,7 +76,7 @@ fn consumer(cluster: &Cluster, settings: &[(&str, &str)]) -> Arc<BaseConsumer> {
     Arc::new(config.create().expect("a consumer"))
 }
 
-/// Has the partitions of `t` read from their starts, those of `taken` by the queue that is answered.
+/// Has the partitions of `t` read from their starts, those of `taken` by the returned queue.
 fn reading(
     consumer: &Arc<BaseConsumer>,
     partitions: i32,
@@ -243,7 +244,7 @@ fn a_record_has_what_was_sent() {
     assert_eq!(times[2], Timestamp::CreateTime(17));
 }
 
-/// The times of the three records, read once more.
+/// Returns the times of the three records, read once more.
 fn read_times(cluster: &Cluster) -> Vec<Timestamp> {
     let consumer = consumer(cluster, &[]);
     let queue = reading(&consumer, 1, [0]);
@@ -376,7 +377,7 @@ fn a_queue_may_end_with_records_in_it_and_in_hand() {
     assert_eq!(first.payload(), Some(&b"p"[..]));
     drop(first);
     drop(queue);
-    // What comes for a queue that has ended is nobody's, and the consumer ends as ever.
+    // Records for a queue that has ended are nobody's, and the consumer ends as ever.
     assert!(consumer.poll(Duration::from_millis(100)).is_none());
     drop(consumer);
 }

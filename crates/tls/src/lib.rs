@@ -1,5 +1,5 @@
-//! Encrypted connections to brokers: which authority is trusted, who we are, what the server is called, and
-//! what it means when no connection comes about.
+//! Encrypted connections to brokers: the trusted authority, our certificate, the server's name, and the meaning of a
+//! failed handshake.
 //!
 //! Over rustls on ring. Every certificate is checked; nothing here turns that off.
 //!
@@ -27,28 +27,28 @@ use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 use crate::named::Named;
 pub use crate::refusal::{Refusal, refusal};
 
-/// How a connection is encrypted. Files are read anew for every connection, so that one that was renewed is
-/// used without a restart.
+/// Encryption settings of a connection. Files are read anew for every connection, so that a renewed one is used without
+/// a restart.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tls {
     /// Authorities to trust, in PEM, instead of the system's.
     pub ca: Option<PathBuf>,
-    /// Our certificate with what leads to its authority, in PEM, where the server asks for one.
+    /// Our certificate with the chain to its authority, in PEM, where the server asks for one.
     pub cert: Option<PathBuf>,
     /// The private key of our certificate, in PEM.
     pub key: Option<PathBuf>,
-    /// What the server's certificate has to be for, where that is not the host of the url.
+    /// Name that the server's certificate must be for, where that is not the host of the url.
     pub server_name: Option<Box<str>>,
 }
 
 impl Tls {
-    /// Whether it asks for anything beyond the usual.
+    /// Returns whether it asks for nothing beyond the usual.
     #[must_use]
     pub fn is_usual(&self) -> bool {
         *self == Self::default()
     }
 
-    /// Settings that agree with each other; reads no file.
+    /// Checks that the settings agree with each other; reads no file.
     ///
     /// # Errors
     /// `InvalidConfig`: a certificate without its key or the other way round, or a name that is none
@@ -59,7 +59,7 @@ impl Tls {
         self.name().map(drop)
     }
 
-    /// What rustls needs.
+    /// Builds the configuration for rustls.
     ///
     /// # Errors
     /// `InvalidConfig`: as [`Tls::check`], or a file that is not there or of no use

@@ -1,4 +1,4 @@
-//! A server that is called otherwise than its host: by way of an address, a tunnel or a balancer.
+//! A server with another name than its host: behind an address, a tunnel or a balancer.
 
 use std::sync::Arc;
 

@@ -1,20 +1,21 @@
-//! Why no encrypted connection came about, and what to do.
+//! Reason why no encrypted connection came about, and the remedy.
 
 use std::error::Error as StdError;
 use std::io;
 
 use tokio_rustls::rustls::{AlertDescription as Alert, CertificateError as Bad, Error as Rustls};
 
-/// Why one of both ends did not want the other.
+/// Reason why one of both ends did not accept the other.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
-    /// What is wrong and what to do, about "it", the server.
+    /// The fault and the remedy, about "it", the server.
     pub words: String,
-    /// Whether it can end without a change of our settings: a certificate is renewed.
+    /// Set if it can end without a change of our settings: a certificate is renewed.
     pub can_pass: bool,
 }
 
-/// What rustls said, wherever it is among the sources of `error`; nothing where TLS was not the matter.
+/// Returns the refusal that rustls reported, wherever it is among the sources of `error`; `None` where TLS was not the
+/// matter.
 #[must_use]
 pub fn refusal(error: &(dyn StdError + 'static)) -> Option<Refusal> {
     let mut next = Some(error);
@@ -26,7 +27,7 @@ pub fn refusal(error: &(dyn StdError + 'static)) -> Option<Refusal> {
             .downcast_ref::<io::Error>()
             .and_then(io::Error::get_ref)
         {
-            // Its source is what lies below the inner one, not that one itself.
+            // The source of an `io::Error` is what lies below its inner error, not the inner error itself.
             if let Some(found) = refusal(inner) {
                 return Some(found);
             }
@@ -56,7 +57,7 @@ fn of(error: &Rustls) -> Refusal {
 
 fn of_certificate(bad: &Bad) -> Refusal {
     let (words, can_pass) = match bad {
-        // Of an authority that was made anew under the same name, the signature does not fit.
+        // If an authority was created anew under the same name, its signature does not fit.
         Bad::UnknownIssuer | Bad::BadSignature => (
             "its certificate is of an authority that is not trusted here; name the authority's file in `tls.ca`",
             false,

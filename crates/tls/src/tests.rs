@@ -62,7 +62,7 @@ fn a_certificate_without_its_key_is_refused_and_a_name_that_is_none() {
     assert!(Tls::default().check().is_ok() && Tls::default().is_usual());
 }
 
-/// As drivers bring it: somewhere below.
+/// Wraps an error as drivers do: somewhere below.
 fn deep(error: Rustls) -> Box<dyn StdError> {
     Box::new(io::Error::other(io::Error::new(
         io::ErrorKind::InvalidData,

@@ -1,5 +1,5 @@
-//! What the broker's refusals mean, in one place. The fall-through is "away, try again": a source that
-//! tries again loses nothing.
+//! Meaning of the broker's refusals, in one place. The fall-through is "away, try again": a source that tries again
+//! loses nothing.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use semel_core::{Error, ErrorKind, connection};
 
 use crate::place::{OPEN, Place};
 
-/// How long a caller had better wait.
+/// Time that a caller should wait before the next try.
 pub(crate) const RETRY: Duration = Duration::from_secs(1);
 
 /// The broker's replies that mean something to us.
@@ -19,7 +19,7 @@ pub(crate) const PRECONDITION_FAILED: u16 = 406;
 const NOT_ALLOWED: u16 = 530;
 const NOT_IMPLEMENTED: u16 = 540;
 
-/// What the broker said, where it said something: its code and its words.
+/// Returns the code and the words of the broker, where the error is an answer of it.
 pub(crate) fn said(error: &lapin::Error) -> Option<(u16, &str)> {
     match error.kind() {
         Driver::ProtocolError(error) => Some((error.get_id(), error.get_message().as_str())),
@@ -27,7 +27,7 @@ pub(crate) fn said(error: &lapin::Error) -> Option<(u16, &str)> {
     }
 }
 
-/// Why there is no connection.
+/// Returns the error for a connection that could not be opened.
 pub(crate) fn of_connecting(place: &Place, error: lapin::Error) -> Error {
     let refused = |words: String| config(place, words);
     let made = match said(&error) {
@@ -35,7 +35,7 @@ pub(crate) fn of_connecting(place: &Place, error: lapin::Error) -> Error {
             "the broker at {place} refuses the user {:?}: check user and password",
             place.user()
         )),
-        // A limit on connections, or a virtual host that is not up yet: neither is for good.
+        // A limit on connections, or a virtual host that is not up yet: neither lasts.
         Some((NOT_ALLOWED, words)) if !words.contains("limit") && !words.contains("down") => {
             let (user, vhost) = (place.user(), place.vhost());
             let words = if words.contains("not found") {
@@ -54,7 +54,7 @@ pub(crate) fn of_connecting(place: &Place, error: lapin::Error) -> Error {
     made.with_source(error)
 }
 
-/// Nobody answered as a broker does.
+/// Error for an address at which nobody answers as a broker does.
 fn unreached(place: &Place, error: &lapin::Error) -> Error {
     if let Some(refusal) = semel_tls::refusal(error) {
         let words = format!("the broker at {place}: {}", refusal.words);
@@ -73,13 +73,13 @@ fn unreached(place: &Place, error: &lapin::Error) -> Error {
             ),
         );
     }
-    // Refused, unresolved, no route: as the system says it.
+    // Refused, unresolved, no route: in the system's words.
     let why = connection::cause(error).map(|why| format!(": {why}"));
     let why = why.unwrap_or_default();
     away(place, format!("RabbitMQ cannot be reached at {place}{why}"))
 }
 
-/// Whether something was there, and not what was looked for: it said something else, or hung up.
+/// Returns whether something answered that is no broker: it sent something else, or hung up.
 fn is_cut_off(error: &lapin::Error) -> bool {
     match error.kind() {
         Driver::ParsingError(_) => true,
@@ -94,7 +94,7 @@ fn is_cut_off(error: &lapin::Error) -> bool {
     }
 }
 
-/// Why a queue cannot be consumed, or no longer.
+/// Returns the error for a queue that cannot be consumed, or no longer.
 pub(crate) fn of_queue(place: &Place, queue: &str, error: lapin::Error) -> Error {
     let vhost = place.vhost();
     let made = match said(&error) {
@@ -139,7 +139,7 @@ pub(crate) fn of_queue(place: &Place, queue: &str, error: lapin::Error) -> Error
     made.with_source(error)
 }
 
-/// Why nothing can be published.
+/// Returns the error for an exchange to which nothing can be published.
 pub(crate) fn of_exchange(place: &Place, exchange: &str, error: lapin::Error) -> Error {
     let made = match said(&error) {
         Some((NOT_FOUND, words)) if !words.contains("is down") => config(
@@ -165,14 +165,14 @@ pub(crate) fn of_exchange(place: &Place, exchange: &str, error: lapin::Error) ->
     made.with_source(error)
 }
 
-/// Nobody answers.
+/// Error for a broker that does not answer.
 pub(crate) fn silent(place: &Place) -> Error {
     let patience = OPEN.as_secs();
     let words = format!("RabbitMQ cannot be reached at {place}: no answer within {patience} s");
     away(place, words)
 }
 
-/// For a while; nothing was done.
+/// Error that passes after a while; nothing was done.
 pub(crate) fn away(place: &Place, words: String) -> Error {
     Error::new(ErrorKind::Unavailable, words)
         .with_code(place.code)
@@ -180,7 +180,7 @@ pub(crate) fn away(place: &Place, words: String) -> Error {
         .retry_after(RETRY)
 }
 
-/// For good, until somebody changes something.
+/// Error that stays until a person changes something.
 pub(crate) fn config(place: &Place, words: String) -> Error {
     Error::new(ErrorKind::InvalidConfig, words).with_code(place.code)
 }

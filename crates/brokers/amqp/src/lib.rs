@@ -1,8 +1,8 @@
 //! Semel's RabbitMQ source and sink, over AMQP 0-9-1.
 //!
-//! Both keep one connection each and make it again by themselves when it breaks. A delivery belongs to
-//! the channel that it came through: what is said of it after that channel is gone is dropped here,
-//! because the broker closes a channel that hears of a tag it does not know.
+//! Both keep one connection each and reopen it by themselves when it breaks. A delivery belongs to the channel that it
+//! came through: reports on it after that channel is gone are dropped here, because the broker closes a channel on
+//! which it gets a tag it does not know.
 //!
 //! Not for streams, nor for declaring queues, exchanges and bindings: those are the operator's.
 //!

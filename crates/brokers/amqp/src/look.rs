@@ -1,6 +1,5 @@
-//! What the broker says about how long a message can come again, which over AMQP is next to nothing: a
-//! queue's arguments and policies are told by the management interface alone. Looks only: nothing is
-//! declared or consumed.
+//! Horizons of a queue, which AMQP hardly gives: only the management interface shows a queue's arguments and policies.
+//! Looks only: declares and consumes nothing.
 
 use std::time::Duration;
 
@@ -18,7 +17,7 @@ use crate::place::{OPEN, Place};
 use crate::session::REPLY_SUCCESS;
 use crate::source::AmqpSource;
 
-/// Whether the queue is there, and what AMQP tells of it. Both horizons are unknown.
+/// Checks that the queue is there, and returns the little that AMQP tells of it. Both horizons are unknown.
 ///
 /// # Errors
 ///
@@ -34,7 +33,7 @@ pub async fn look(options: &Options) -> Result<Reach> {
     let declared = timeout(OPEN, passively(&connection, &options.queue)).await;
     let declared = declared.map_err(|_| error::silent(&place))?;
     let queue = declared.map_err(|error| error::of_queue(&place, &options.queue, error))?;
-    // Whatever fails now, the connection goes.
+    // The connection goes, even if this fails.
     let _ = timeout(OPEN, connection.close(REPLY_SUCCESS, "OK".into())).await;
     Ok(of_queue(queue.message_count(), queue.consumer_count()))
 }
@@ -64,7 +63,7 @@ fn of_queue(messages: u32, consumers: u32) -> Reach {
     reach
 }
 
-/// RabbitMQ's, unless it was changed.
+/// The default of RabbitMQ, unless it was changed.
 const CONSUMER_TIMEOUT: Duration = Duration::from_secs(1_800);
 
 #[cfg(test)]

@@ -11,17 +11,17 @@ use serde_json::{Value, json};
 
 use crate::place::SHORT_BYTES;
 
-/// How much of a message that is too long its delivery carries.
+/// Bytes of a message that is too long that its delivery carries.
 pub const HEAD_BYTES: usize = 64 << 10;
 
-/// What the headers begin with that stand for properties.
+/// Prefix of the headers that stand for properties.
 const PROPERTY: &str = "amqp-";
-/// Headers by which the broker routes a message on; of another type than its own it closes the channel.
+/// Headers by which the broker routes a message on; it closes the channel if their type is not its own.
 const ROUTING: [&str; 2] = ["CC", "BCC"];
-/// Written to disk.
+/// Delivery mode of a message that is written to disk.
 const PERSISTENT: u8 = 2;
 
-/// What is handed over for `raw`, of this queue.
+/// Returns the delivery of `raw`, of this queue.
 pub(crate) fn delivery(id: DeliveryId, queue: &str, raw: Raw, max_bytes: usize) -> Delivery {
     let coordinates = coordinates(queue, &raw).into();
     let headers = headers(&raw.properties);
@@ -43,8 +43,8 @@ pub(crate) fn delivery(id: DeliveryId, queue: &str, raw: Raw, max_bytes: usize) 
     }
 }
 
-/// The broker has none. The publisher's id of the message stands for them; without one, a hash of what was
-/// published where, which equal messages share.
+/// Builds the coordinates, which the broker does not have. The publisher's id of the message stands for them; without
+/// one, a hash of the message and where it was published, which equal messages share.
 fn coordinates(queue: &str, raw: &Raw) -> String {
     if let Some(id) = short(raw.properties.message_id().as_ref()) {
         return format!("amqp:{queue}:{id}");
@@ -57,7 +57,7 @@ fn coordinates(queue: &str, raw: &Raw) -> String {
     format!("amqp-hash:{queue}:{}", hash.finalize().to_hex())
 }
 
-/// The properties first, then the table, which has an order of its own: that of its names.
+/// Collects the headers: the properties first, then the table, which has an order of its own: that of its names.
 fn headers(properties: &BasicProperties) -> Vec<(ByteString, Bytes)> {
     let named = [
         ("message-id", properties.message_id()),
@@ -80,7 +80,7 @@ fn short(value: Option<&ShortString>) -> Option<&str> {
     (!text.is_empty()).then_some(text)
 }
 
-/// Texts and bytes as they are, the rest as JSON writes it.
+/// Returns texts and bytes as they are, other values as JSON writes them.
 fn bytes(value: &AMQPValue) -> Bytes {
     match value {
         AMQPValue::LongString(text) => Bytes::copy_from_slice(text.as_bytes()),
@@ -133,8 +133,8 @@ fn json(value: &AMQPValue) -> Value {
     }
 }
 
-/// The properties of a publication: persistent, with its id as the message's. Headers that the source made
-/// of properties become those again. `frame_bytes`: what one frame takes, into which they must fit.
+/// Builds the properties of a publication: persistent, with its id as the message's. Headers that the source made of
+/// properties become those again. `frame_bytes`: the size of one frame, into which they must fit.
 ///
 /// # Errors
 ///

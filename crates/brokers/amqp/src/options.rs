@@ -7,30 +7,30 @@ use semel_tls::Tls;
 
 use crate::place::Place;
 
-/// How a queue is consumed.
+/// Settings for consuming a queue.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Options {
-    /// `amqp://USER:PASSWORD@HOST:PORT/VHOST`, or `amqps://` for an encrypted connection. What
-    /// has a meaning in a URL is percent-encoded: the virtual host `/` is `%2f`, and is taken where none is
-    /// named. `?heartbeat=SECONDS` and `?connection_timeout=MILLISECONDS` are understood.
+    /// `amqp://USER:PASSWORD@HOST:PORT/VHOST`, or `amqps://` for an encrypted connection. Characters with a meaning in
+    /// a URL are percent-encoded: the virtual host `/` is `%2f`, and is taken where none is named. `?heartbeat=SECONDS`
+    /// and `?connection_timeout=MILLISECONDS` are understood.
     pub url: String,
-    /// How it is encrypted, where the url says `amqps`.
+    /// Encryption settings, where the url says `amqps`.
     pub tls: Tls,
     /// The queue. It has to exist.
     pub queue: String,
-    /// How many messages the broker hands over ahead of their acknowledgement, at least 1. All of them may
-    /// be in memory at once.
+    /// Messages that the broker hands over ahead of their acknowledgement, at least 1. All of them may be in memory at
+    /// once.
     pub prefetch: u16,
     /// The longest message. A delivery of a longer one carries its length and its first [`HEAD_BYTES`].
     ///
     /// [`HEAD_BYTES`]: crate::HEAD_BYTES
     pub max_message_bytes: usize,
-    /// What the broker calls this consumer, in its lists and logs; empty: the broker makes a name up.
+    /// Name of this consumer in the broker's lists and logs; empty: the broker makes a name up.
     pub consumer_tag: String,
 }
 
 impl Options {
-    /// This queue, 256 messages ahead, messages of at most 8 MiB.
+    /// Returns options for this queue: 256 messages ahead, messages of at most 8 MiB.
     pub fn new(url: impl Into<String>, queue: impl Into<String>) -> Self {
         Self {
             url: url.into(),
@@ -56,24 +56,24 @@ impl fmt::Debug for Options {
     }
 }
 
-/// Where a sink publishes.
+/// Settings for publishing.
 #[derive(Clone, PartialEq, Eq)]
 pub struct SinkOptions {
-    /// As [`Options::url`].
+    /// See [`Options::url`].
     pub url: String,
-    /// As [`Options::tls`].
+    /// See [`Options::tls`].
     pub tls: Tls,
     /// The exchange, which has to exist; empty: the default one, which brings a message to the queue that its
     /// routing key names.
     pub exchange: String,
     /// The routing key of every message.
     pub routing_key: String,
-    /// How long a batch waits for its confirms. A broker short of memory or disk answers nobody.
+    /// The longest wait of a batch for its confirms. A broker short of memory or disk does not answer.
     pub confirm_timeout: Duration,
 }
 
 impl SinkOptions {
-    /// This exchange and routing key, 30 seconds for the confirms.
+    /// Returns options for this exchange and routing key: 30 seconds for the confirms.
     pub fn new(
         url: impl Into<String>,
         exchange: impl Into<String>,

@@ -1,4 +1,4 @@
-//! Where the broker is and who asks, as the url says; shown without the password.
+//! The broker's address and login, as the url gives them; shown without the password.
 
 use std::fmt;
 use std::time::Duration;
@@ -18,22 +18,21 @@ use crate::error;
 pub(crate) struct Place {
     uri: AMQPUri,
     tls: Tls,
-    /// The code of the errors: a source's or a sink's.
+    /// The code of its errors: a source's or a sink's.
     pub(crate) code: Code,
 }
 
-/// In seconds, unless the url says otherwise: a dead peer is noticed after twice as long.
+/// Heartbeat in seconds, unless the url says otherwise: a dead peer is noticed after twice as long.
 const HEARTBEAT_SECS: u16 = 10;
-/// Unless the url says otherwise.
+/// Time to connect, unless the url says otherwise.
 const CONNECT_MILLIS: u64 = 10_000;
-/// For all that it takes until a channel can be used. The driver itself waits forever where a handshake is
-/// cut half way.
+/// Time for everything until a channel can be used. The driver itself waits forever where a handshake is cut half way.
 pub(crate) const OPEN: Duration = Duration::from_secs(10);
-/// The longest of the protocol's short strings, in which names travel.
+/// Length of the protocol's longest short string; names are such strings.
 pub(crate) const SHORT_BYTES: usize = 255;
 
 impl Place {
-    /// Reads the url and what goes with it; connects to nothing.
+    /// Reads the url and its settings; connects to nothing.
     pub(crate) fn of(url: &str, tls: &Tls, code: Code) -> Result<Self> {
         tls.check().map_err(|error| error.with_code(code))?;
         let mut place = Self::read(url, code)?;
@@ -48,7 +47,7 @@ impl Place {
     /// Reads the url.
     fn read(url: &str, code: Code) -> Result<Self> {
         let refused = |words: &str| Error::new(ErrorKind::InvalidConfig, words).with_code(code);
-        // What is wrong with it is not repeated: that could hold the password.
+        // The parser's words are not repeated: they could hold the password.
         let mut uri: AMQPUri = url.parse().map_err(|_| {
             refused("the broker's url is not amqp://USER:PASSWORD@HOST:PORT/VHOST, or amqps://…, with special characters percent-encoded")
         })?;
@@ -78,7 +77,7 @@ impl Place {
         Ok(Self { uri, tls, code })
     }
 
-    /// A url without its password.
+    /// Returns a url without its password.
     pub(crate) fn show(url: &str) -> String {
         match Self::read(url, Code::InvalidConfig) {
             Ok(place) => {
@@ -104,7 +103,7 @@ impl Place {
         self.uri.scheme == AMQPScheme::AMQPS
     }
 
-    /// A connection. Nothing is made again by the driver itself.
+    /// Opens a connection. The driver itself reopens nothing.
     pub(crate) async fn connect(&self, name: &str) -> Result<Connection> {
         let name = ConnectionProperties::default().with_connection_name(name.into());
         let connect = async {
@@ -123,7 +122,7 @@ impl Place {
         }
     }
 
-    /// With certificates of our choice: the driver would trust the system's beside them.
+    /// Connects with certificates of our choice: the driver would trust the system's beside them.
     async fn connect_over(
         &self,
         connector: RustlsConnector,
@@ -147,7 +146,7 @@ impl Place {
     }
 }
 
-/// Host and port.
+/// Writes host and port.
 impl fmt::Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let at = &self.uri.authority;

@@ -1,4 +1,4 @@
-//! A connection with the one channel and the one consumer of a source, from its making to its end.
+//! A connection with the one channel and the one consumer of a source, from its opening to its end.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -19,14 +19,14 @@ use crate::options::Options;
 use crate::place::Place;
 use crate::tags::Acknowledgement;
 
-/// How long the broker may take to begin to deliver. A quorum queue without a leader answers nothing, and a
-/// question that was asked before it had one may stay so: it is asked anew.
+/// The longest wait until the broker begins to deliver. A quorum queue without a leader answers nothing, and a request
+/// sent before it had one may never be answered: it is repeated.
 const JOIN: Duration = Duration::from_secs(10);
-/// How long the broker may take to hear what it is told.
+/// The longest wait until the broker has received all reports.
 const HEAR: Duration = Duration::from_secs(10);
-/// What the protocol calls an end without an error.
+/// The protocol's reply code for an end without an error.
 pub(crate) const REPLY_SUCCESS: u16 = 200;
-/// What the broker says when the end is none of an error.
+/// Message for an end without an error.
 const CANCELLED: &str = "the broker cancelled the consumer";
 
 pub(crate) struct Session {
@@ -36,7 +36,7 @@ pub(crate) struct Session {
     prefetch: u16,
 }
 
-/// Why there is no more from a session.
+/// Reason why a session delivers no more.
 #[derive(Debug)]
 pub(crate) enum End {
     /// The broker cancelled the consumer: the queue was deleted, or its leader moved.
@@ -97,7 +97,7 @@ impl Session {
         Ok((channel, consumer))
     }
 
-    /// At least one delivery, at most `max` of those that are here.
+    /// Returns at least one delivery, at most `max` of those that are here.
     ///
     /// # Cancel safety
     ///
@@ -112,7 +112,7 @@ impl Session {
                     bytes += raw.data.len();
                     some.push(raw);
                 }
-                // What came before the end is the broker's again.
+                // Deliveries that came before the end are the broker's again.
                 Some(Err(error)) => return Err(End::Broken(error)),
                 None => return Err(End::Cancelled),
             }
@@ -124,7 +124,7 @@ impl Session {
         Ok(some)
     }
 
-    /// Tells the broker that these are settled; they are on their way even if nobody waits.
+    /// Tells the broker that these are settled; the acknowledgements are sent even if nobody waits.
     pub(crate) async fn acknowledge(
         &self,
         batch: Vec<Acknowledgement>,
@@ -137,7 +137,7 @@ impl Session {
         send(told).await
     }
 
-    /// Gives these back; they are on their way even if nobody waits.
+    /// Gives these back; the reports are sent even if nobody waits.
     pub(crate) async fn give_back(
         &self,
         tags: impl IntoIterator<Item = u64>,
@@ -152,15 +152,15 @@ impl Session {
         send(told).await
     }
 
-    /// Waits until the broker has heard everything, and ends in order.
+    /// Waits until the broker has received everything, and ends in order.
     pub(crate) async fn close(self) -> Result<(), lapin::Error> {
-        // A channel is served in order, so that an answer proves what was told before it. Its own end
-        // proves nothing: it is answered on a channel too that the broker has closed meanwhile.
+        // A channel is served in order, so that an answer proves that earlier reports arrived. Its own end proves
+        // nothing: the broker answers it even on a channel that it has closed meanwhile.
         let heard = self
             .channel
             .basic_qos(self.prefetch, BasicQosOptions::default());
         within(heard).await?;
-        // Whatever fails now, the broker takes back what is left when the connection goes.
+        // If this fails, the broker takes back the rest when the connection goes.
         let ends = async {
             self.channel.close(REPLY_SUCCESS, "OK".into()).await?;
             self.connection.close(REPLY_SUCCESS, "OK".into()).await

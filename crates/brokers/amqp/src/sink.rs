@@ -18,14 +18,14 @@ use crate::options::SinkOptions;
 use crate::place::{OPEN, Place, SHORT_BYTES};
 use crate::session::REPLY_SUCCESS;
 
-/// Publishes to an exchange over one connection, each of the batches that are under way on a channel of its own.
+/// Publishes to an exchange over one connection, each concurrent batch on a channel of its own.
 pub struct AmqpSink {
     place: Place,
     options: SinkOptions,
-    /// The latest connection; held while another one is made.
+    /// The latest connection; locked while another one is opened.
     connection: tokio::sync::Mutex<Option<Arc<Connection>>>,
-    /// Those that no batch uses: a batch that is given up takes its own along, so that no later one is
-    /// answered with its confirms.
+    /// Channels that no batch uses: a batch that is given up takes its own along, so that no later one is answered with
+    /// its confirms.
     idle: Mutex<Vec<Line>>,
 }
 
@@ -33,13 +33,13 @@ pub struct AmqpSink {
 struct Line {
     channel: Channel,
     connection: Arc<Connection>,
-    /// What a header frame takes.
+    /// Bytes that fit into a header frame.
     frame_bytes: usize,
-    /// Whether the broker has confirmed anything here.
+    /// Set once the broker has confirmed anything here.
     is_proven: bool,
 }
 
-/// What became of the sending of a message.
+/// Result of sending a message.
 enum Sent {
     Refused(Error),
     Waiting(PublisherConfirm),
@@ -49,7 +49,7 @@ enum Sent {
     Late,
 }
 
-/// What was heard of a message.
+/// The broker's report on a message.
 enum Heard {
     Confirmed,
     Nacked,
@@ -60,7 +60,7 @@ enum Heard {
 }
 
 impl AmqpSink {
-    /// A sink that connects with its first batch.
+    /// Creates a sink that connects with its first batch.
     ///
     /// # Errors
     ///
@@ -79,7 +79,7 @@ impl AmqpSink {
         })
     }
 
-    /// A sink that is connected already.
+    /// Creates a sink that is connected already.
     ///
     /// # Errors
     ///
@@ -96,8 +96,8 @@ impl AmqpSink {
         Ok(sink)
     }
 
-    /// Looks whether the exchange is there, or the queue to which the default exchange brings messages, and
-    /// lets go again.
+    /// Checks that the exchange is there, or the queue to which the default exchange brings messages, and disconnects
+    /// again.
     ///
     /// # Errors
     ///
@@ -128,7 +128,7 @@ impl AmqpSink {
         Ok(())
     }
 
-    /// A channel that no other batch uses.
+    /// Returns a channel that no other batch uses.
     async fn line(&self) -> Result<Line> {
         let free = {
             let mut idle = self.idle();
@@ -142,11 +142,11 @@ impl AmqpSink {
     }
 
     fn idle(&self) -> MutexGuard<'_, Vec<Line>> {
-        // Nothing panics with it in hand.
+        // Nothing panics while holding it.
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Uses a connection no more that failed a batch, whatever it says of itself.
+    /// Stops using a connection that failed a batch, whatever state it reports.
     async fn forget(&self, failed: &Arc<Connection>) {
         let mut latest = self.connection.lock().await;
         latest.take_if(|latest| Arc::ptr_eq(latest, failed));
@@ -154,7 +154,7 @@ impl AmqpSink {
             .retain(|line| !Arc::ptr_eq(&line.connection, failed));
     }
 
-    /// Makes another channel, and a connection where there is none.
+    /// Opens another channel, and a connection where there is none.
     async fn open(&self) -> Result<Line> {
         let mut latest = self.connection.lock().await;
         let connection = match latest.take().filter(|it| it.status().connected()) {
@@ -181,7 +181,7 @@ impl AmqpSink {
 
     async fn confirming(&self, connection: &Connection) -> Result<Channel, lapin::Error> {
         let channel = connection.create_channel().await?;
-        // The default exchange exists always, and may not be asked for.
+        // The default exchange exists always, and the broker refuses questions about it.
         if !self.options.exchange.is_empty() {
             let look = ExchangeDeclareOptions {
                 passive: true,
@@ -198,7 +198,7 @@ impl AmqpSink {
         Ok(channel)
     }
 
-    /// Sends one, and has the confirm waited for later.
+    /// Sends one, and leaves its confirm for later.
     async fn send(
         &self,
         line: &Line,
@@ -226,7 +226,7 @@ impl AmqpSink {
         }
     }
 
-    /// One answer for each, and whether the line can be used again.
+    /// Returns one answer for each, and whether the line can be used again.
     async fn publish_on(&self, line: &mut Line, batch: &[Publication]) -> (Vec<Result<()>>, bool) {
         let mut sent = Vec::with_capacity(batch.len());
         for publication in batch {
@@ -237,8 +237,7 @@ impl AmqpSink {
             });
         }
         let deadline = Instant::now() + self.options.confirm_timeout;
-        // The driver hands a returned message to whichever confirm it comes to next, so that its own id
-        // tells whose it is.
+        // The driver hands a returned message to the next confirm that it reaches, so its own id must tell whose it is.
         let mut returned = BTreeSet::new();
         let mut heard = Vec::with_capacity(batch.len());
         for sent in sent {
@@ -267,7 +266,7 @@ impl AmqpSink {
         }
         let is_whole = line.channel.status().connected()
             && !heard.iter().any(|heard| matches!(heard, Ok(Heard::Late)));
-        // Whichever message was the first, the broker's last word on the channel goes for all of them.
+        // The broker's last word on the channel goes for all messages, whichever was the first.
         let last_word = heard.iter().find_map(|heard| match heard {
             Ok(Heard::Lost(cause)) if error::said(cause).is_some() => Some(cause.clone()),
             _ => None,
@@ -299,11 +298,11 @@ impl AmqpSink {
         (answers.collect(), is_whole)
     }
 
-    /// Whether the broker's last word on a channel says that no message can be published like this: the
+    /// Returns the error if the broker's last word on a channel says that no message can be published like this: the
     /// exchange is gone, or the right to write is missing.
     ///
-    /// Of the first batch of a channel nothing was taken. Later it may have been until now, and the next batch
-    /// is the first of its channel.
+    /// Nothing was taken of the first batch of a channel. A later one may have been published until now, and the next
+    /// batch is the first of its channel.
     fn useless(&self, line: &Line, last_word: lapin::Error) -> Option<Error> {
         if line.is_proven {
             return None;
@@ -312,10 +311,10 @@ impl AmqpSink {
         (made.kind() == ErrorKind::InvalidConfig).then_some(made)
     }
 
-    /// The channel ended before the confirm. Was it because of this message?
+    /// Returns the error for a channel that ended before the confirm: was it because of this message?
     fn refused(&self, publication: &Publication, cause: lapin::Error) -> Error {
         match error::said(&cause) {
-            // The broker names the most that it takes in its last word.
+            // The broker names the longest message that it takes in its last word.
             Some((error::PRECONDITION_FAILED, words)) if words.contains("max size") => {
                 let most = words.rsplit(' ').next().and_then(|word| word.parse().ok());
                 let length = publication.payload.len();
@@ -351,7 +350,7 @@ impl AmqpSink {
         error::config(&self.place, words)
     }
 
-    /// Sent, and the line broke.
+    /// Error for a message that was sent when the line broke.
     fn lost(&self, cause: lapin::Error) -> Error {
         let words = format!(
             "the broker at {} was gone before it confirmed the message",
@@ -363,7 +362,7 @@ impl AmqpSink {
             .with_source(cause)
     }
 
-    /// Sent, and nobody says anything.
+    /// Error for a message that was sent and never confirmed.
     fn late(&self) -> Error {
         let words = format!(
             "the broker at {} did not confirm the message in time: it may be short of memory or disk",

@@ -1,4 +1,4 @@
-//! The source: one consumer of a queue, made again whenever it is gone.
+//! The source: one consumer of a queue, reopened whenever it is gone.
 
 use std::fmt;
 use std::sync::Arc;
@@ -21,15 +21,15 @@ pub struct AmqpSource {
     settings: Arc<Settings>,
     state: State,
     tags: Tags,
-    /// To be told with the next fetch.
+    /// Reports for the next fetch.
     news: News,
-    /// Why there is no session, while there is none.
+    /// Reason why there is no session, while there is none.
     trouble: Option<Trouble>,
-    /// How long to wait before the next try to connect that fails.
+    /// Pause before the next try to connect.
     pause: Duration,
-    /// When what is to be given back may be.
+    /// Time from which held deliveries may be given back.
     give_back_at: Instant,
-    /// Whether the session was told anything.
+    /// Set once the broker was sent any report in this session.
     has_told: bool,
 }
 
@@ -39,9 +39,9 @@ struct Settings {
 }
 
 enum State {
-    /// No session; the next is begun at this time.
+    /// No session; the next try begins at this time.
     Down(Instant),
-    /// The one task that makes a session.
+    /// The one task that opens a session.
     Connecting(JoinSet<Result<Session>>),
     Up(Box<Session>),
     Closed,
@@ -60,20 +60,20 @@ struct Trouble {
     is_told: bool,
 }
 
-/// A trouble that is over by then is not told.
+/// Time within which a trouble may end without being reported.
 const GRACE: Duration = Duration::from_secs(2);
-/// Between two times that the same trouble is told.
+/// Pause between two reports of the same trouble.
 const AGAIN: Duration = Duration::from_secs(5);
-/// Between two tries to connect; twice as long after each, up to the longest.
+/// Pause between two tries to connect; twice as long after each, up to the longest.
 const SHORTEST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
-/// Between two times that something is given back: the broker would hand it over again at once.
+/// Pause between two times that deliveries are given back: the broker would hand them over again at once.
 const GIVE_BACK_PAUSE: Duration = Duration::from_millis(500);
-/// How much one fetch hands over at the most, a last message apart.
+/// Bytes that one fetch hands over at the most, a last message apart.
 const MOST_FETCHED_BYTES: usize = 8 << 20;
 
 impl AmqpSource {
-    /// A source that connects with its first fetch.
+    /// Creates a source that connects with its first fetch.
     ///
     /// # Errors
     ///
@@ -105,7 +105,7 @@ impl AmqpSource {
         })
     }
 
-    /// A source that is connected already.
+    /// Creates a source that is connected already.
     ///
     /// # Errors
     ///
@@ -123,7 +123,7 @@ impl AmqpSource {
         Ok(source)
     }
 
-    /// What has to be told before anything else.
+    /// Returns the report that comes before anything else.
     fn told(&mut self) -> Option<Fetched> {
         if !self.news.revoked.is_empty() {
             return Some(Fetched::Revoked(std::mem::take(&mut self.news.revoked)));
@@ -144,7 +144,7 @@ impl AmqpSource {
         Some(Fetched::Away(trouble.error.clone()))
     }
 
-    /// The session is gone, and every delivery of it.
+    /// Drops the session, and every delivery of it.
     fn lose(&mut self, end: End) {
         let Settings { place, options } = &*self.settings;
         let now = Instant::now();
@@ -158,7 +158,7 @@ impl AmqpSource {
         };
         let error = end.error(place, &options.queue);
         if is_timed_out {
-            // It goes on by itself, and would come again and again unless somebody learns of it.
+            // It goes on by itself, and would come again and again unless a person learns of it.
             self.news.away = Some(error.clone());
         }
         self.worry(error, now);
@@ -167,7 +167,7 @@ impl AmqpSource {
         }
     }
 
-    /// To be told unless it is over soon.
+    /// Notes a trouble, to be reported unless it is over soon.
     fn worry(&mut self, error: Error, now: Instant) {
         let known = self.trouble.take();
         let (tell_at, is_told) = known.map_or((now + GRACE, false), |it| (it.tell_at, it.is_told));
@@ -178,9 +178,9 @@ impl AmqpSource {
         });
     }
 
-    /// Takes in what became of the try to connect.
+    /// Takes in the result of a try to connect.
     ///
-    /// # Errors      what is for good
+    /// # Errors      a failure that does not pass by itself
     fn connected(&mut self, made: Result<Session>) -> Result<()> {
         let now = Instant::now();
         match made {
@@ -203,7 +203,7 @@ impl AmqpSource {
         Ok(())
     }
 
-    /// Gives back what is held, if it is time to.
+    /// Gives back the held deliveries, if it is time to.
     async fn give_back(&mut self) {
         let now = Instant::now();
         let State::Up(session) = &self.state else {
@@ -219,7 +219,7 @@ impl AmqpSource {
         let _ = session.give_back(tags).await;
     }
 
-    /// What the broker may not have heard.
+    /// Returns the error for reports that the broker may not have received.
     fn unheard(&self, cause: lapin::Error) -> Error {
         let place = &self.settings.place;
         let words = format!(
@@ -271,7 +271,7 @@ impl Source for AmqpSource {
                     };
                     let made = match made {
                         Some(Ok(made)) => made,
-                        // The task does not panic, and nobody stops it but the runtime's end.
+                        // The task does not panic, and only the runtime's end stops it.
                         Some(Err(_)) | None => Err(error::silent(&self.settings.place)),
                     };
                     self.connected(made)?;
@@ -314,7 +314,7 @@ impl Source for AmqpSource {
         Ok(())
     }
 
-    /// The broker has nothing of the kind: its consumer timeout counts from the delivery on.
+    /// Does nothing, for the broker has nothing of the kind: its consumer timeout counts from the delivery on.
     async fn extend(&mut self, _batch: &[DeliveryId]) -> Result<()> {
         Ok(())
     }
@@ -325,7 +325,7 @@ impl Source for AmqpSource {
         self.tags.lose();
         let closed = match state {
             State::Up(session) => {
-                // What is not given back now is when the channel ends.
+                // The rest is given back when the channel ends.
                 let _ = session.give_back(held).await;
                 session.close().await
             }
@@ -345,7 +345,7 @@ impl Source for AmqpSource {
     }
 }
 
-/// Never, without a time.
+/// Waits until this time; for ever, without one.
 async fn until(at: Option<Instant>) {
     match at {
         Some(at) => sleep_until(at).await,

@@ -1,7 +1,7 @@
-//! Which delivery tags of the present channel are still owed a word, and which ids stand for them.
+//! Delivery tags of the present channel that still need an answer, and the ids that stand for them.
 //!
-//! An id is the channel's tag plus a base that rises with each channel, so that an id of an older
-//! channel is below the base and means nothing any more.
+//! An id is the channel's tag plus a base that rises with each channel, so that an id of an older channel is below the
+//! base and no longer valid.
 
 use std::collections::BTreeSet;
 
@@ -10,13 +10,13 @@ use semel_core::port::source::DeliveryId;
 /// The tags of one channel after another.
 #[derive(Debug)]
 pub(crate) struct Tags {
-    /// The highest id of the channels before.
+    /// The highest id of the earlier channels.
     base: u64,
     /// The highest tag that was handed out.
     seen: u64,
-    /// Whether every tag up to `seen` was handed out.
+    /// Set while every tag up to `seen` was handed out.
     gapless: bool,
-    /// Handed out, and the broker was told nothing of it.
+    /// Tags that were handed out, and of which the broker was told nothing.
     open: BTreeSet<u64>,
     /// Those of them that are to be given back, and are not yet.
     held: BTreeSet<u64>,
@@ -26,7 +26,7 @@ pub(crate) struct Tags {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Acknowledgement {
     pub(crate) tag: u64,
-    /// Every open tag up to this one is meant.
+    /// Set if it covers every open tag up to this one.
     pub(crate) is_multiple: bool,
 }
 
@@ -49,8 +49,8 @@ impl Tags {
         DeliveryId(self.base + tag)
     }
 
-    /// What to tell the broker so that these are settled, and nothing else. What it was told once, and what
-    /// it is to get back, is left out.
+    /// Returns the acknowledgements that settle these, and nothing else. Tags that were acknowledged before, or are to
+    /// be given back, are left out.
     pub(crate) fn settle(&mut self, batch: &[DeliveryId]) -> Vec<Acknowledgement> {
         let mut named: Vec<u64> = batch.iter().filter_map(|id| self.tag(*id)).collect();
         named.sort_unstable();
@@ -58,7 +58,7 @@ impl Tags {
         for tag in &named {
             self.open.remove(tag);
         }
-        // Whatever is below the first tag that stays open is either named here or was settled before.
+        // Every tag below the first one that stays open is either named here or was settled before.
         let first_open = self.open.first().copied().unwrap_or(u64::MAX);
         let together = if self.gapless {
             named.partition_point(|tag| *tag < first_open)
@@ -77,7 +77,7 @@ impl Tags {
         together.into_iter().chain(alone).collect()
     }
 
-    /// Keeps these until they are given back; says whether it is any.
+    /// Keeps these until they are given back; returns whether there are any.
     pub(crate) fn hold(&mut self, batch: &[DeliveryId]) -> bool {
         let tags: Vec<u64> = batch.iter().filter_map(|id| self.tag(*id)).collect();
         let before = self.held.len();
@@ -89,7 +89,7 @@ impl Tags {
         !self.held.is_empty()
     }
 
-    /// Gives back what is held: the tags to tell the broker.
+    /// Takes the held tags, for the broker to take back.
     pub(crate) fn give_back(&mut self) -> BTreeSet<u64> {
         let held = std::mem::take(&mut self.held);
         for tag in &held {
@@ -98,7 +98,7 @@ impl Tags {
         held
     }
 
-    /// The channel is gone. The ids that somebody may still have.
+    /// Notes that the channel is gone. Returns the ids that the caller may still have.
     pub(crate) fn lose(&mut self) -> Vec<DeliveryId> {
         let lost = self.open.difference(&self.held);
         let lost = lost.map(|tag| DeliveryId(self.base + tag)).collect();
@@ -112,7 +112,7 @@ impl Tags {
         lost
     }
 
-    /// The tag of an id that is open and not held.
+    /// Returns the tag of an id that is open and not held.
     fn tag(&self, id: DeliveryId) -> Option<u64> {
         let tag = id.0.checked_sub(self.base)?;
         (self.open.contains(&tag) && !self.held.contains(&tag)).then_some(tag)

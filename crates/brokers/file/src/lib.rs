@@ -1,9 +1,10 @@
 //! Semel's local sources: a file or standard input, line by line.
 //!
-//! Both end, neither remembers: a file is read from its start each time, and the store tells what
-//! was done before. The coordinates of a message, `FILE:LINE`, are the same for each reading.
+//! Both end, neither remembers: a file is read from its start each time, and the store tells which
+//! messages were done before. The coordinates of a message, `FILE:LINE`, are the same for each
+//! reading.
 //!
-//! A line is a slice of the block that it was read in, so nothing is copied; whoever keeps a
+//! A line is a slice of the block that it was read in, so nothing is copied; a caller that keeps a
 //! payload for long should copy it, or the block stays in memory with it.
 //!
 //! ```
@@ -31,10 +32,10 @@ mod source;
 
 pub use source::{FileSource, StdinSource};
 
-/// How a source is read.
+/// Settings of a source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// What a line means.
+    /// Meaning of a line.
     pub format: Format,
     /// The longest message. A longer line is never held in memory: its delivery carries its length
     /// and its first [`HEAD_BYTES`].
@@ -42,7 +43,7 @@ pub struct Options {
 }
 
 impl Default for Options {
-    /// NDJSON, messages of at most 8 MiB.
+    /// Returns NDJSON, messages of at most 8 MiB.
     fn default() -> Self {
         Self {
             format: Format::Ndjson,
@@ -51,7 +52,7 @@ impl Default for Options {
     }
 }
 
-/// What a line means. LF ends a line, CR belongs to it; a last line without LF is one.
+/// Meaning of a line. LF ends a line, CR belongs to it; a last line without LF is one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Format {
     /// JSON per line: blank lines are skipped, though counted, and so is a byte order mark at the
@@ -62,5 +63,5 @@ pub enum Format {
     Lines,
 }
 
-/// How much of a line that is too long its delivery carries.
+/// Bytes of a line that is too long that its delivery carries.
 pub const HEAD_BYTES: usize = 64 << 10;

@@ -1,6 +1,6 @@
-//! From blocks of bytes to lines, without copying those that lie within one block.
+//! Splits blocks of bytes into lines, without copying those that lie within one block.
 //!
-//! Not for reading: whoever reads asks for [`space`](Splitter::space), and says how much of it was
+//! Not for reading: the reader asks for [`space`](Splitter::space), and says how much of it was
 //! [`filled`](Splitter::filled).
 
 use bytes::{Buf, Bytes, BytesMut};
@@ -16,7 +16,7 @@ pub(crate) struct Line {
     pub(crate) number: u64,
     /// The length of a line that is too long.
     pub(crate) oversize_bytes: Option<u64>,
-    /// How many bytes of the source end with it.
+    /// Bytes of the source up to its end.
     pub(crate) end_bytes: u64,
 }
 
@@ -27,10 +27,10 @@ pub(crate) struct Splitter {
     /// Memory to read into, all of it initialised; its first `filled` bytes begin a line.
     block: BytesMut,
     filled: usize,
-    /// Where in the stream the block begins.
+    /// Offset of the block in the stream.
     offset: u64,
     number: u64,
-    /// Nothing but a byte order mark can have come so far.
+    /// Set while nothing but a byte order mark can have come so far.
     at_start: bool,
     /// The line that is too long and has not ended yet.
     overlong: Option<Overlong>,
@@ -55,7 +55,7 @@ impl Splitter {
         }
     }
 
-    /// Where to read the next bytes into; never empty.
+    /// Returns the space to read the next bytes into; never empty.
     pub(crate) fn space(&mut self) -> &mut [u8] {
         if self.block.len() - self.filled < LEAST_READ_BYTES {
             // A line of many blocks is copied a constant number of times if each block doubles.
@@ -103,7 +103,7 @@ impl Splitter {
         }
     }
 
-    /// The stream has ended; appends what came after its last terminator.
+    /// Notes that the stream has ended; appends the bytes behind its last terminator as a line.
     pub(crate) fn finish(&mut self, lines: &mut Vec<Line>) {
         if self.overlong.is_some() {
             self.end_overlong(lines);
@@ -115,7 +115,7 @@ impl Splitter {
         }
     }
 
-    /// How many bytes were taken in.
+    /// Returns the number of bytes taken in.
     pub(crate) fn taken_bytes(&self) -> u64 {
         self.offset + self.filled as u64
     }
@@ -179,13 +179,13 @@ impl Splitter {
     }
 }
 
-/// Whether nothing but JSON's white space is there.
+/// Returns whether nothing but JSON's white space is there.
 fn is_blank(line: &[u8]) -> bool {
     line.iter().all(|byte| matches!(byte, b' ' | b'\t' | b'\r'))
 }
 
 const BLOCK_BYTES: usize = 256 << 10;
-/// With less space than this, reading on would cost more calls than a new block costs.
+/// Space below which reading on would cost more calls than a new block costs.
 const LEAST_READ_BYTES: usize = 4 << 10;
 const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
 

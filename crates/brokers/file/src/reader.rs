@@ -1,4 +1,4 @@
-//! The thread that reads ahead, so that waiting for a slow pipe blocks nobody.
+//! The thread that reads ahead, so that a slow pipe blocks no task.
 //!
 //! A thread of its own and not one of the runtime's: a read of a silent pipe cannot be broken off,
 //! and the runtime would wait for it at shutdown. It ends with its source, at the next read.
@@ -14,7 +14,7 @@ use tokio::sync::{mpsc, oneshot};
 use crate::Options;
 use crate::lines::{Line, Splitter};
 
-/// What the thread has read.
+/// Result of a read of the thread.
 #[derive(Debug)]
 pub(crate) enum Block {
     /// Lines, in order; at least one.
@@ -23,7 +23,7 @@ pub(crate) enum Block {
     End(u64),
 }
 
-/// The reader's end that hands out.
+/// The receiving end, which hands out the blocks.
 #[derive(Debug)]
 pub(crate) struct Reader {
     pub(crate) blocks: mpsc::Receiver<Result<Block>>,
@@ -32,11 +32,11 @@ pub(crate) struct Reader {
 }
 
 impl Reader {
-    /// Starts to read what `open` opens.
+    /// Starts to read the file that `open` opens.
     ///
     /// # Errors
     ///
-    /// `Unavailable` with code `source-unavailable`; `name` is what it calls the source
+    /// `Unavailable` with code `source-unavailable`; its message calls the source `name`
     pub(crate) async fn start(
         name: Box<str>,
         options: Options,
@@ -78,7 +78,7 @@ pub(crate) fn open_file(path: &Path) -> io::Result<File> {
     Ok(file)
 }
 
-/// The thread itself is gone, which only a panic in it can bring about.
+/// Error for a thread that is gone, which only a panic in it can bring about.
 pub(crate) fn stopped() -> Error {
     Error::new(
         ErrorKind::Internal,
@@ -140,5 +140,5 @@ fn unavailable(verb: &str, name: &str, error: io::Error) -> Error {
     .with_source(error)
 }
 
-/// How many blocks the thread reads ahead before it waits to be asked for more.
+/// Blocks that the thread reads ahead before it waits until more are wanted.
 const BLOCKS_AHEAD: usize = 2;

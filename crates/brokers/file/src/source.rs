@@ -1,4 +1,4 @@
-//! The two sources: what is handed out, and what is kept to be handed out again.
+//! The two sources: hand out lines, and keep them to be handed out again.
 
 use std::collections::{HashMap, VecDeque};
 use std::fmt::Write;
@@ -22,7 +22,7 @@ use crate::reader::{self, Block, Reader};
 pub struct FileSource(LineSource);
 
 impl FileSource {
-    /// Opens `path`. A named pipe is waited for until somebody opens it to write.
+    /// Opens `path`. For a named pipe, waits until another process opens it to write.
     ///
     /// # Errors
     ///
@@ -53,9 +53,9 @@ impl StdinSource {
     ///
     /// # Cancel safety
     ///
-    /// Safe, but what was read ahead is lost
+    /// Safe, but the lines read ahead are lost
     pub async fn open(options: Options) -> Result<Self> {
-        // Another handle on the same stream: the one of `std` would buffer what is read once more.
+        // Another handle on the same stream: the one of `std` would buffer the bytes once more.
         let open = || io::stdin().as_fd().try_clone_to_owned().map(File::from);
         let reader = Reader::start("standard input".into(), options, open);
         Ok(Self(LineSource::new("stdin:".into(), reader.await?)))
@@ -105,18 +105,19 @@ impl_source!(StdinSource);
 
 #[derive(Debug)]
 struct LineSource {
-    /// What coordinates begin with: the name and a colon.
+    /// Prefix of coordinates: the name and a colon.
     prefix: String,
     reader: Reader,
-    /// Read, but not handed out yet.
+    /// Lines that were read, but not handed out yet.
     ready: vec::IntoIter<Line>,
-    /// To be handed out again, before anything new.
+    /// Lines to be handed out again, before anything new.
     again: VecDeque<Line>,
-    /// Handed out and neither acknowledged nor given back.
+    /// Lines that were handed out and neither acknowledged nor given back.
     out: HashMap<DeliveryId, Line>,
     next_id: u64,
     handed_bytes: u64,
-    /// How the reading ended. What is given back later is handed out all the same.
+    /// Result of the reading, once it ended. Deliveries that are given back later are handed out
+    /// all the same.
     ended: Option<Result<(), Error>>,
 }
 
@@ -209,7 +210,7 @@ impl LineSource {
     }
 }
 
-/// The coordinates of a line, in one allocation of just their length.
+/// Builds the coordinates of a line, in one allocation of just their length.
 fn coordinates(prefix: &str, number: u64) -> ByteString {
     let digits = number.checked_ilog10().unwrap_or_default() as usize + 1;
     let mut text = String::with_capacity(prefix.len() + digits);
@@ -218,7 +219,7 @@ fn coordinates(prefix: &str, number: u64) -> ByteString {
     text.into()
 }
 
-/// How much one fetch hands over at the most, a last message apart: 8 MiB.
+/// Bytes that one fetch hands over at the most, a last message apart: 8 MiB.
 const MOST_FETCHED_BYTES: usize = 8 << 20;
 
 #[cfg(test)]

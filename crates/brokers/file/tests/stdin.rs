@@ -9,7 +9,7 @@ use semel_core::port::source::{Fetched, Source};
 
 const INNER: &str = "SEMEL_TEST_STDIN";
 
-/// What the inner process printed between its marks, given `input`.
+/// Returns the output of the inner process between its marks, given `input`.
 fn run(test: &str, stdin: Stdio, input: &[u8]) -> String {
     let mut child = Command::new(std::env::current_exe().expect("this test"))
         .args(["--exact", test, "--nocapture", "--include-ignored"])

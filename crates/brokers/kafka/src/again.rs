@@ -1,4 +1,4 @@
-//! A topic once more: what it has now, without a group, and then the end.
+//! One more reading of a topic: its present records, without a group, and then the end.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -19,8 +19,8 @@ use crate::options::{Options, invalid};
 use crate::pack::Pack;
 use crate::trouble::Trouble;
 
-/// The records that a topic has when it is opened, from its earliest on, or those of `since`. It belongs to no group,
-/// also not to that of `options`: nothing is committed, and nobody's partitions move.
+/// Reads the records that a topic has when it is opened, from its earliest on, or those of `since`. It belongs to no
+/// group, not even to that of `options`: it commits nothing and moves no member's partitions.
 ///
 /// # Guarantee   every record that is still there when it is read, in the order of its partition
 /// # Cost        a thread of its own, and a few thousand records read ahead
@@ -54,7 +54,7 @@ struct Reading {
     sender: mpsc::Sender<Result<Fetched>>,
 }
 
-/// Where each partition is read to, by topic and partition.
+/// End of each partition, by topic and partition.
 type Ends = BTreeMap<(String, i32), i64>;
 
 impl Reading {
@@ -109,7 +109,7 @@ impl Reading {
         }
     }
 
-    /// Where it ends now, once it is assigned.
+    /// Assigns the partitions and returns where each ends now.
     fn begin(&self) -> std::result::Result<Ends, KafkaError> {
         let (mut ends, mut places) = (Ends::new(), TopicPartitionList::new());
         for topic in &self.options.topics {
@@ -137,7 +137,7 @@ impl Reading {
         Ok(ends)
     }
 
-    /// The first record of a time; nothing where all are older.
+    /// Returns the first record of a time; `None` where all are older.
     fn from(
         &self,
         topic: &str,
@@ -155,7 +155,7 @@ impl Reading {
         })
     }
 
-    /// Whether somebody still listens.
+    /// Reports that the cluster is away; returns whether the receiver still listens.
     fn tell_away(&self, error: &KafkaError) -> bool {
         let code = error.rdkafka_error_code().unwrap_or(RDKafkaErrorCode::Fail);
         let error = away(code, &self.options, &Trouble::default());
@@ -163,11 +163,11 @@ impl Reading {
     }
 }
 
-/// How long a question to the cluster may take.
+/// The longest wait for an answer of the cluster.
 const ASK: Duration = Duration::from_secs(5);
-/// How long a poll waits for the first record.
+/// The longest wait of a poll for the first record.
 const POLL: Duration = Duration::from_millis(100);
-/// Between two tries to begin.
+/// Pause between two tries to begin.
 const AGAIN: Duration = Duration::from_millis(500);
-/// Records that are handed on at once.
+/// Records that are handed over at once.
 const MOST: usize = 1_000;

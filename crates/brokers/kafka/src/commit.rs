@@ -1,7 +1,7 @@
 //! Commits of finished prefixes, one at a time, each until its answer is here.
 //!
-//! The client crate tells nobody how a commit ended that is not waited for, and one that is refused, as during
-//! a rebalance, may have no later one that makes it good. So a thread of its own waits.
+//! The client crate reports to nobody how a commit ended that is not waited for, and a refused one, as during a
+//! rebalance, may have no later one that makes it good. So a thread of its own waits.
 
 use rdkafka::consumer::{BaseConsumer, CommitMode, Consumer};
 use rdkafka::error::KafkaResult;
@@ -10,17 +10,17 @@ use rdkafka::{Offset, TopicPartitionList};
 use crate::consume::Context;
 use crate::shared::{Assignment, AssignmentId, Shared, State};
 
-/// The thread's work: commits what is finished, as often as the options say and soon after the last that is
-/// in hand, until an end is asked for.
+/// Does the thread's work: commits finished offsets, as often as the options say and soon after the last one in hand,
+/// until an end is asked for.
 pub(crate) fn run(consumer: &BaseConsumer<Context>, shared: &Shared) {
     let every = consumer.context().options.commit_every;
     while shared.commit_is_due(every) {
-        // Refused, it is asked again when the next is due.
+        // A refused commit is repeated when the next one is due.
         let _ = commit(consumer, shared, None);
     }
 }
 
-/// Commits what is finished and not committed, of these assignments or of all.
+/// Commits offsets that are finished and not committed, of these assignments or of all.
 pub(crate) fn commit(
     consumer: &BaseConsumer<Context>,
     shared: &Shared,
@@ -44,19 +44,19 @@ pub(crate) fn commit(
     Ok(())
 }
 
-/// The offsets that are new to be committed.
+/// Returns the offsets that are newly finished.
 fn finished(
     state: &mut State,
     only: Option<&[AssignmentId]>,
 ) -> Vec<(AssignmentId, Box<str>, i32, i64)> {
     if state.is_in_doubt {
-        // They might be older than what is committed.
+        // They might be older than those committed.
         return Vec::new();
     }
     let all = state.assignments(only).filter_map(|(id, assignment)| {
         let mut offset = assignment.prefix.to_commit()?;
         if semel_core::planted("K01") {
-            // Whatever is finished, as if all before it were.
+            // Everything finished, as if all records before it were.
             offset += i64::try_from(assignment.prefix.span()).unwrap_or(0);
         }
         let Assignment {

@@ -1,7 +1,7 @@
 //! The thread that owns the consumer: reads, commits, rebalances.
 //!
-//! librdkafka calls back within `poll`, on this thread, and nothing that a callback waits for needs it:
-//! what is finished is told under a lock.
+//! librdkafka calls back within `poll`, on this thread, and no callback waits for something that needs the thread:
+//! finished records are reported under a lock.
 
 use std::sync::{Arc, OnceLock, Weak};
 use std::thread;
@@ -23,15 +23,15 @@ use crate::shared::{Assignment, End, Shared, State};
 use crate::streamed::Restoring;
 use crate::trouble::Trouble;
 
-/// What librdkafka calls back.
+/// Callbacks of librdkafka.
 pub(crate) struct Context {
     pub(crate) shared: Arc<Shared>,
     pub(crate) options: Options,
-    /// Where records are committed in transactions: what is known of a partition is restored before it is
+    /// Set where records are committed in transactions: the image of a partition is restored before the partition is
     /// read.
     pub(crate) restoring: Option<Restoring>,
     pub(crate) trouble: Arc<Trouble>,
-    /// Where the records of the partitions go, for as long as somebody reads them.
+    /// Queue that receives the records of the partitions, for as long as the thread reads it.
     pub(crate) records: OnceLock<Weak<RecordQueue<Context>>>,
 }
 
@@ -73,10 +73,10 @@ impl ConsumerContext for Context {
 }
 
 impl Context {
-    /// Has the records of these partitions come to where they are read many at a time, before any is there.
+    /// Directs the records of these partitions to the queue that is read many at a time, before any is there.
     fn take(&self, partitions: &TopicPartitionList) {
         let Some(records) = self.records.get().and_then(Weak::upgrade) else {
-            // Nobody reads any more.
+            // The queue is no longer read.
             return;
         };
         for partition in partitions.elements() {
@@ -86,8 +86,8 @@ impl Context {
         }
     }
 
-    /// Drains first, commits, and lets go then. Where the partitions are lost already, somebody else works
-    /// on them, and there is nothing to wait for.
+    /// Drains first, commits, and then lets the partitions go. Where they are lost already, another member works on
+    /// them, and there is nothing to wait for.
     fn let_go(&self, consumer: &BaseConsumer<Self>, partitions: &TopicPartitionList) {
         let named = partitions.elements();
         let named: Vec<_> = named
@@ -109,7 +109,7 @@ impl Context {
         let is_theirs = !is_lost && state.end != Some(End::AtOnce);
         drop(state);
         if is_theirs {
-            // Refused, they come again; so does what nobody finished.
+            // If it is refused, the records come again; so do unfinished ones.
             let _ = commit(consumer, &self.shared, Some(&leaving));
         }
         self.shared.lock().left(&leaving);
@@ -119,7 +119,7 @@ impl Context {
     }
 }
 
-/// The thread's work, until an end is asked for.
+/// Does the thread's work, until an end is asked for.
 pub(crate) fn run(consumer: Arc<BaseConsumer<Context>>) {
     let shared = Arc::clone(&consumer.context().shared);
     let end = thread::scope(|scope| {
@@ -160,7 +160,7 @@ struct Consuming<'c> {
     consumer: &'c BaseConsumer<Context>,
     records: &'c RecordQueue<Context>,
     shared: &'c Shared,
-    /// Where the next records are kept.
+    /// Memory for the next records.
     pack: Pack,
 }
 
@@ -181,7 +181,7 @@ impl Consuming<'_> {
             let is_full =
                 count >= MOST_READY || bytes >= MOST_READY_BYTES || state.all_are_early(MOST_EARLY);
             if is_full {
-                // What librdkafka has read ahead stays where it is, and the member in its group.
+                // Records that librdkafka has read ahead stay where they are, and the member stays in its group.
                 drop(self.shared.wait(state, FULL));
                 self.poll(true);
                 continue;
@@ -202,7 +202,7 @@ impl Consuming<'_> {
         }
     }
 
-    /// Looks whether a broker is reached again. What is read by then waits so long.
+    /// Checks whether a broker is reached again. Records that were read meanwhile wait that long.
     fn look(&self) {
         let topic = self.consumer.context().options.topics.first();
         let found = self.consumer.fetch_metadata(topic.map(|it| &**it), LOOK);
@@ -210,13 +210,13 @@ impl Consuming<'_> {
         self.shared.tell();
     }
 
-    /// Deals with what the consumer has been told. Records come elsewhere, so it waits here only while there is no
-    /// partition to read.
+    /// Handles the consumer's events. Records come elsewhere, so it waits here only while there is no partition to
+    /// read.
     fn poll(&mut self, is_assigned: bool) {
         let patience = if is_assigned { Duration::ZERO } else { POLL };
         match self.consumer.poll(patience) {
             None => {}
-            // Of a partition that nobody has taken, if there were one: lost otherwise.
+            // A record of a partition that nobody has taken, if there were one: lost otherwise.
             Some(Ok(message)) => {
                 let options = &self.consumer.context().options;
                 let (mut names, pack) = (Names::default(), &mut self.pack);
@@ -227,7 +227,7 @@ impl Consuming<'_> {
         }
     }
 
-    /// Reads what is there, waiting a little for the first.
+    /// Reads the records that are there, waiting a little for the first.
     fn read(&mut self) {
         let options = &self.consumer.context().options;
         let records = self.records.read(READ_AT_ONCE, POLL);
@@ -272,7 +272,7 @@ impl Consuming<'_> {
     }
 }
 
-/// Pauses those of which there is so much.
+/// Pauses assignments for which `is_much` holds.
 fn pause(
     consumer: &BaseConsumer<Context>,
     state: &mut State,
@@ -281,7 +281,7 @@ fn pause(
     turn(state, false, is_much, |list| consumer.pause(list).is_ok());
 }
 
-/// Lets those go on of which there is so little.
+/// Resumes assignments for which `is_little` holds.
 fn resume(
     consumer: &BaseConsumer<Context>,
     state: &mut State,
@@ -307,19 +307,19 @@ fn turn(
     }
 }
 
-/// How long a broker has for the answer to a look.
+/// The longest wait for a broker's answer to a look.
 const LOOK: Duration = Duration::from_millis(500);
-/// How long a poll waits for the first record.
+/// The longest wait of a poll for the first record.
 const POLL: Duration = Duration::from_millis(50);
-/// Records that are read before they are handed on.
+/// Records that are read before they are handed over.
 const READ_AT_ONCE: usize = 1_000;
 /// Records and bytes that wait to be fetched, beyond which no more are read.
 const MOST_READY: usize = 4_000;
 const MOST_READY_BYTES: usize = 32 << 20;
-/// Records of a partition that were read before they may be fetched, beyond which no more of it are read. Not
-/// paused from the start: librdkafka loses its way when that meets the search for the first offset. Where no
-/// partition may be fetched from yet, nothing is read at all: one that was paused is fetched again up to a second
-/// after it was resumed.
+/// Records of a partition that were read before they may be fetched, beyond which no more of it are read. The partition
+/// is not paused from the start: librdkafka loses its way when that meets the search for the first offset. Where no
+/// partition may be fetched from yet, nothing is read at all: one that was paused is fetched again up to a second after
+/// it was resumed.
 const MOST_EARLY: usize = 1_000;
-/// How long to wait for room before the next look at what else there is to hear.
+/// The longest wait for room before the next poll for events.
 const FULL: Duration = Duration::from_millis(20);

@@ -16,7 +16,7 @@ pub(crate) type Record = (Arc<str>, i32, i64, Delivery);
 #[derive(Default)]
 pub(crate) struct Names {
     topic: Option<Arc<str>>,
-    /// Coordinates without the offset, and of which partition they are.
+    /// Coordinates without the offset, and the partition that they belong to.
     prefix: String,
     partition: Option<i32>,
 }
@@ -32,7 +32,7 @@ impl Names {
         }
     }
 
-    /// Where a record of the topic is that was named last.
+    /// Returns the coordinates of a record of the topic that was named last.
     fn coordinates(
         &mut self,
         topic: &str,
@@ -49,14 +49,14 @@ impl Names {
     }
 }
 
-/// The partition of a record of `topic` that has these coordinates; `None` if it is none of that topic's.
+/// Returns the partition of a record of `topic` that has these coordinates; `None` if it is none of that topic's.
 pub fn partition_of(coordinates: &str, topic: &str) -> Option<i32> {
     let rest = coordinates.strip_prefix("kafka:")?.strip_prefix(topic)?;
     let (partition, _offset) = rest.strip_prefix(':')?.split_once(':')?;
     partition.parse().ok()
 }
 
-/// The digits of a number.
+/// Writes the digits of a number.
 fn decimal(number: u64, digits: &mut [u8; 20]) -> &str {
     let (mut rest, mut from) = (number, digits.len());
     loop {
@@ -97,7 +97,7 @@ pub(crate) fn record(
             let mut digits = [0; 20];
             let time = match u64::try_from(millis) {
                 Ok(millis) => pack.keep(decimal(millis, &mut digits).as_bytes()),
-                // Before 1970, says a producer without a clock.
+                // A time before 1970: from a producer without a clock.
                 Err(_) => millis.to_string().into(),
             };
             headers.push((ByteString::from_static(CREATE_TIME), time));
@@ -112,7 +112,7 @@ pub(crate) fn record(
         }));
     }
     let delivery = Delivery {
-        // Given when it is fetched.
+        // The id is set when the record is fetched.
         id: DeliveryId(0),
         payload: pack.keep(kept),
         headers,
@@ -123,7 +123,7 @@ pub(crate) fn record(
     (topic, partition, offset, delivery)
 }
 
-/// What is kept of a message that is too long.
+/// Bytes that are kept of a message that is too long.
 const HEAD_BYTES: usize = 64 << 10;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! What librdkafka's errors mean.
+//! Meaning of librdkafka's errors.
 
 use std::time::Duration;
 
@@ -8,8 +8,8 @@ use semel_core::{Code, Error, ErrorKind};
 use crate::options::{Options, invalid};
 use crate::trouble::Trouble;
 
-/// Why the cluster, a topic or the group cannot be had now. All of these can end without us: a broker comes
-/// back, a topic is made, a right is granted.
+/// Error for a cluster, a topic or a group that is not available now. All of these can end without us: a broker comes
+/// back, a topic is created, a right is granted.
 pub(crate) fn away(code: RDKafkaErrorCode, options: &Options, trouble: &Trouble) -> Error {
     let what = match code {
         RDKafkaErrorCode::UnknownTopicOrPartition
@@ -48,7 +48,7 @@ pub(crate) fn away(code: RDKafkaErrorCode, options: &Options, trouble: &Trouble)
         .with_source(KafkaError::Global(code))
 }
 
-/// A client that could not be made: a setting that librdkafka does not know or take.
+/// Error for a client that could not be created: a setting that librdkafka does not know or take.
 pub(crate) fn not_made(error: KafkaError) -> Error {
     let message = match &error {
         KafkaError::ClientConfig(_, why, name, _) => {
@@ -59,7 +59,7 @@ pub(crate) fn not_made(error: KafkaError) -> Error {
     invalid(message).with_source(error)
 }
 
-/// A failure after which librdkafka itself goes on no more.
+/// Error for a failure after which librdkafka itself does not go on.
 pub(crate) fn fatal(error: KafkaError) -> Error {
     let message = "the Kafka client has failed for good; start again";
     Error::new(ErrorKind::Unavailable, message)
@@ -68,18 +68,18 @@ pub(crate) fn fatal(error: KafkaError) -> Error {
         .with_source(error)
 }
 
-/// The system has no thread for us now.
+/// Error for a thread that the system does not give us now.
 pub(crate) fn no_thread(error: std::io::Error) -> Error {
     let message = "no thread for the Kafka consumer can be started";
     Error::new(ErrorKind::Unavailable, message).with_source(error)
 }
 
-/// Said where nothing better is known.
+/// Message where nothing better is known.
 pub(crate) const NOBODY: &str =
     "no broker can be reached; it is away, or security.protocol is not that of the listener";
 pub(crate) const NO_TOPIC: &str = "there is no such topic; create it or correct the name";
 pub(crate) const NO_RIGHT: &str = "the user may not write to the topic; grant Write on it";
 pub(crate) const TOO_LARGE: &str =
     "the message is longer than the topic takes (message.max.bytes, max.message.bytes)";
-/// When to look again at a cluster that is away.
+/// Pause before the next look at a cluster that is away.
 const RETRY: Duration = Duration::from_secs(1);

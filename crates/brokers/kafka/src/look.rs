@@ -1,5 +1,5 @@
-//! What the cluster says about how long a record can come again. Looks only: no offset is committed, no
-//! group is joined, no topic is made.
+//! Horizons of a topic, as the cluster's settings give them. Looks only: commits no offset, joins no group, creates no
+//! topic.
 
 mod oldest;
 
@@ -20,17 +20,17 @@ use crate::options::Options;
 use crate::trouble::Watch;
 use crate::unawaited::{Admin, Unawaited};
 
-/// How long the records of these topics can come again.
+/// Returns the time for which records of these topics can come again.
 ///
 /// # Shape
-/// What the user may not read is told as unread, not as an error
+/// A setting that the user may not read is returned as unread, not as an error
 ///
 /// # Errors
 /// `InvalidConfig`: a setting that librdkafka does not take, or that is not the user's. `Unavailable` with
 /// `source-unavailable`: the cluster is away, or a topic is not there yet
 ///
 /// # Cancel safety
-/// Safe; what has begun ends by itself within half a minute
+/// Safe; a call to the cluster that has begun ends by itself within half a minute
 pub async fn look(options: &Options) -> Result<Reach> {
     let (options, handle) = (options.clone(), Handle::current());
     let looked = tokio::task::spawn_blocking(move || all(&options, &handle));
@@ -73,7 +73,7 @@ fn one(
 ) -> Result<Reach> {
     let unanswered = |error: &KafkaError| {
         let code = error.rdkafka_error_code().unwrap_or(RDKafkaErrorCode::Fail);
-        // What was said meanwhile is heard by whoever polls.
+        // Earlier events are heard by the next poll.
         for _ in 0..LISTEN {
             if watch.0.why(code).is_some() || watch.0.unreached(code).is_some() {
                 break;
@@ -83,7 +83,7 @@ fn one(
         away(code, options, &watch.0)
     };
     let metadata = consumer.fetch_metadata(Some(topic), SOON).or_else(|error| {
-        // What was said meanwhile is heard by whoever polls, one thing a time.
+        // Earlier events are heard by the next poll, one at a time.
         for _ in 0..LISTEN {
             if watch.0.is_plain() {
                 return Err(error);
@@ -110,12 +110,12 @@ fn one(
     Ok(reach)
 }
 
-/// A member of no group.
+/// A consumer that is in no group.
 type Asker = BaseConsumer<Watch>;
 type Settings = BTreeMap<String, String>;
 
-/// The settings of a topic or a broker, or why nobody can read them. Never an error of the look: the source
-/// works without.
+/// Returns the settings of a topic or a broker, or the reason why they cannot be read. Never an error of the look: the
+/// source works without.
 fn describe(
     handle: &Handle,
     admin: &Admin,
@@ -134,7 +134,7 @@ fn describe(
         None => Vec::new(),
     };
     if entries.is_empty() {
-        // What is not granted comes back as nothing at all.
+        // A setting without a right to it comes back as nothing at all.
         return Err("the user may not read it; grant DescribeConfigs".to_owned());
     }
     let values = entries.into_iter();
@@ -143,7 +143,7 @@ fn describe(
         .collect())
 }
 
-/// What settings mean for the time that a record can come again.
+/// Derives from the settings the time for which a record can come again.
 fn of_settings(
     topic: std::result::Result<&Settings, &String>,
     broker: std::result::Result<&Settings, &String>,
@@ -208,7 +208,7 @@ fn of_settings(
     reach
 }
 
-/// How long a record stays: then nobody can have it again.
+/// Returns the time for which a record stays: then nobody can have it again.
 fn kept(reach: &mut Reach, topic: &Settings, check: Duration, is_appended: bool) -> Horizon {
     let policy = topic.get("cleanup.policy").map_or("delete", String::as_str);
     let is_compacted = policy.contains("compact");
@@ -265,7 +265,7 @@ fn kept(reach: &mut Reach, topic: &Settings, check: Duration, is_appended: bool)
     }
 }
 
-/// What the user's own properties do to the promise.
+/// Returns warnings about the user's own properties.
 fn of_client(options: &Options) -> Vec<Box<str>> {
     let mut warnings = Vec::new();
     if options.skips() {
@@ -288,7 +288,7 @@ fn of_client(options: &Options) -> Vec<Box<str>> {
     warnings
 }
 
-/// Of two topics, the farther.
+/// Combines two topics; the farther horizon counts.
 fn both(mut one: Reach, mut other: Reach) -> Reach {
     one.redelivery = one.redelivery.max(other.redelivery);
     one.replay = one.replay.max(other.replay);
@@ -316,13 +316,13 @@ fn millis(settings: &Settings, name: &str) -> Option<Duration> {
     Some(Duration::from_millis(millis))
 }
 
-/// How long an answer usually takes, and after which it is plain that there is nobody.
+/// The usual time of an answer, after which it is plain that there is nobody.
 const SOON: Duration = Duration::from_secs(1);
-/// How long the cluster may take for one answer.
+/// The longest wait for one answer of the cluster.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// How many times a hundredth of a second the cause of a failure is listened for.
+/// Hundredths of a second for which it listens for the cause of a failure.
 const LISTEN: u32 = 30;
-/// Kafka's own, where a broker does not tell it.
+/// Kafka's own default, where a broker does not give it.
 const USUAL_CHECK: Duration = Duration::from_secs(300);
 /// As good as without end.
 const FOREVER: Duration = units::LONGEST;

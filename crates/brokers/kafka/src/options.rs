@@ -1,4 +1,4 @@
-//! How a member of a group is set up.
+//! Settings of a member of a group.
 
 use std::fmt;
 use std::time::Duration;
@@ -11,26 +11,26 @@ use semel_core::{Error, ErrorKind, Result};
 pub struct Options {
     /// `host:port`, several with commas between them.
     pub brokers: Box<str>,
-    /// What is read; at least one.
+    /// Topics to read; at least one.
     pub topics: Vec<Box<str>>,
     /// The consumer group, which shares the partitions among its members.
     pub group: Box<str>,
-    /// librdkafka's own settings by name, such as `security.protocol` or `sasl.username`. Those that decide
-    /// what is committed are refused.
+    /// librdkafka's own settings by name, such as `security.protocol` or `sasl.username`. Settings that affect commits
+    /// are refused.
     pub properties: Vec<(Box<str>, Box<str>)>,
     /// The longest message that is handed over whole.
     pub max_message_bytes: usize,
-    /// How many offsets of a partition may lie between its oldest unfinished record and the newest that was
-    /// read: what a crash has read again at most.
+    /// Offsets of a partition that may lie between its oldest unfinished record and the newest that was read: the most
+    /// records that are read again after a crash.
     pub span: u32,
-    /// How long a partition that is to leave waits for what has begun.
+    /// Time for which a partition that is to leave waits for effects that have begun.
     pub drain: Duration,
-    /// How often finished prefixes are committed, at least: ten times as often where nothing is in hand.
+    /// Time between two commits of finished prefixes, at most: a tenth of it where nothing is in hand.
     pub commit_every: Duration,
 }
 
 impl Options {
-    /// Usual settings: messages of at most 8 MiB, spans of 50,000 offsets, five seconds to drain, a commit
+    /// Returns the usual settings: messages of at most 8 MiB, spans of 50,000 offsets, five seconds to drain, a commit
     /// every second.
     pub fn new(brokers: &str, topic: &str, group: &str) -> Self {
         Self {
@@ -45,7 +45,7 @@ impl Options {
         }
     }
 
-    /// The settings as librdkafka takes them.
+    /// Returns the settings as librdkafka takes them.
     pub(crate) fn config(&self) -> Result<ClientConfig> {
         if self.topics.is_empty() {
             return Err(invalid("a Kafka source needs a topic"));
@@ -56,17 +56,17 @@ impl Options {
         config.set("enable.auto.offset.store", "false");
         config.set("partition.assignment.strategy", "cooperative-sticky");
         if !self.has("auto.offset.reset") {
-            // Whatever is read again is known again; what is skipped is lost.
+            // A record that is read again is recognized; a skipped one is lost.
             config.set("auto.offset.reset", "earliest");
         }
         if !self.has("fetch.queue.backoff.ms") {
-            // Else whoever has read all that was fetched ahead waits for the rest of a second.
+            // Otherwise a consumer that has read all that was fetched ahead waits for the rest of a second.
             config.set("fetch.queue.backoff.ms", "5");
         }
         Ok(config)
     }
 
-    /// Whether a group without offsets begins elsewhere than at the earliest record.
+    /// Returns whether a group without offsets begins elsewhere than at the earliest record.
     pub(crate) fn skips(&self) -> bool {
         let mut properties = self.properties.iter();
         let reset = properties.rfind(|(name, _)| &**name == "auto.offset.reset");
@@ -91,7 +91,7 @@ impl fmt::Debug for Options {
     }
 }
 
-/// Settings that both ends share: who is asked, and what the user says by librdkafka's names.
+/// Builds the settings that both ends share: the brokers, and the user's properties by librdkafka's names.
 pub(crate) fn client(
     brokers: &str,
     properties: &[(Box<str>, Box<str>)],
@@ -118,7 +118,7 @@ pub(crate) fn client(
     Ok(config)
 }
 
-/// What librdkafka does with OpenSSL alone.
+/// Returns whether librdkafka needs OpenSSL for a setting.
 fn wants_tls(name: &str, value: &str) -> bool {
     let value = value.to_ascii_lowercase();
     match name {
@@ -135,7 +135,7 @@ pub(crate) fn invalid(message: impl Into<Box<str>>) -> Error {
     Error::new(ErrorKind::InvalidConfig, String::from(message))
 }
 
-/// Whether a topic is made by asking for it, where the brokers let that happen.
+/// Setting that decides whether asking for a topic creates it, where the brokers allow that.
 pub(crate) const AUTO_CREATE: &str = "allow.auto.create.topics";
 
 /// Settings of a consumer that the user cannot have.

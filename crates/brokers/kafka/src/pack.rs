@@ -4,8 +4,8 @@
 use bytes::{Bytes, BytesMut};
 use semel_core::ByteString;
 
-/// A piece of memory that is being filled. What was cut from it keeps all of it, so it is small, and what is
-/// not small has its own.
+/// A piece of memory that is being filled. A part cut from it keeps all of it alive, so the piece is small, and a part
+/// that is not small has its own.
 #[derive(Default)]
 pub(crate) struct Pack(BytesMut);
 

@@ -1,4 +1,4 @@
-//! What a record has besides its payload: the key and the headers of whatever is published.
+//! Key and headers of a published record.
 
 use bytes::Bytes;
 use rdkafka::message::{Header, OwnedHeaders};
@@ -8,12 +8,12 @@ use semel_core::ByteString;
 pub(crate) const KEY: &str = "kafka-key";
 /// The header that holds the producer's time of a record, in milliseconds.
 pub(crate) const CREATE_TIME: &str = "kafka-create-time";
-/// The header that holds the id of what was published.
+/// The header that holds the id of a published message.
 const ID: &str = "semel-id";
 
-/// The key that headers hold, and those that go out: the id, where there is one, and these. Those that a source of
-/// ours made of another record's key, time and id say nothing of this one: its key is taken for the key, and the rest
-/// is left out. Where none is left there are none, which costs nothing.
+/// Returns the key that headers hold, and the headers that go out: the id, where there is one, and these. Headers that
+/// a source of ours made of another record's key, time and id say nothing of this one: its key is taken for the key,
+/// and the rest is left out. Where none is left there are none, which costs nothing.
 pub(crate) fn parts<'h>(
     id: Option<&str>,
     headers: &'h [(ByteString, Bytes)],

@@ -1,5 +1,5 @@
-//! What the consuming thread and the source share: records that wait to be fetched, and what becomes of
-//! those that were.
+//! State that the consuming thread and the source share: records that wait to be fetched, and the fate of those that
+//! were.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -12,7 +12,7 @@ use semel_core::port::source::{Delivery, DeliveryId};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-/// One assignment of one partition to this member; another assignment of the same is another one.
+/// One assignment of one partition to this member; a later assignment of the same partition has another id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct AssignmentId(u64);
 
@@ -20,13 +20,13 @@ pub(crate) struct AssignmentId(u64);
 #[derive(Default)]
 pub(crate) struct Shared {
     state: Mutex<State>,
-    /// Whoever fetches: there is something.
+    /// Wakes the fetching task: there is something to fetch.
     arrived: Notify,
-    /// The consuming thread: something was finished, fetched or asked for.
+    /// Wakes the consuming thread: something was finished, fetched or asked for.
     changed: Condvar,
-    /// The committing thread: the end was asked for, or nothing is in hand any more.
+    /// Wakes the committing thread: the end was asked for, or nothing is in hand any more.
     due: Condvar,
-    /// Held by whoever commits, from the look at what is finished to the answer.
+    /// Held by the committing thread, from the look at finished offsets to the answer.
     commits: Mutex<()>,
 }
 
@@ -36,24 +36,24 @@ pub(crate) struct State {
     next_assignment: u64,
     ready: VecDeque<(AssignmentId, i64, Delivery)>,
     ready_bytes: usize,
-    /// Where deliveries in somebody's hand belong; their ids rise by one.
+    /// Assignment and offset of each delivery in the caller's hand; their ids rise by one.
     handed: VecDeque<Option<(AssignmentId, i64)>>,
     first_handed: u64,
     revoked: Vec<DeliveryId>,
-    /// Partitions that were paused when they went. librdkafka has them paused still when they come back.
+    /// Partitions that were paused when they left. librdkafka still has them paused when they come back.
     left_paused: BTreeSet<(Box<str>, i32)>,
-    /// Whether nobody knows if more was committed than is noted.
+    /// Set if more may have been committed than is noted.
     pub(crate) is_in_doubt: bool,
     away: Option<Error>,
     told_away: Option<(String, Instant)>,
-    /// No broker is reached, as far as librdkafka says.
+    /// Set while no broker is reached, as far as librdkafka says.
     unreached: Option<Unreached>,
-    /// Whether it is to be told that one is again.
+    /// Set if the next fetch is to report that one is reached again.
     is_back: bool,
     failed: Option<Error>,
-    /// How the end was asked for.
+    /// The kind of end that was asked for.
     pub(crate) end: Option<End>,
-    /// Whether the consuming thread is gone.
+    /// Set once the consuming thread is gone.
     pub(crate) is_over: bool,
 }
 
@@ -65,12 +65,12 @@ struct Unreached {
     is_told: bool,
 }
 
-/// How a consumer ends.
+/// Ways in which a consumer ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum End {
-    /// What is finished is committed first.
+    /// Finished records are committed first.
     Orderly,
-    /// As if it were killed.
+    /// It ends as if it were killed.
     AtOnce,
 }
 
@@ -78,16 +78,16 @@ pub(crate) struct Assignment {
     pub(crate) topic: Box<str>,
     pub(crate) partition: i32,
     pub(crate) prefix: Prefix,
-    /// Whether it is about to leave.
+    /// Set if it is about to leave.
     is_leaving: bool,
     pub(crate) is_paused: bool,
-    /// Whether its records may be fetched: what is known of them may have to be restored first.
+    /// Set once its records may be fetched: the partition's image may have to be restored first.
     pub(crate) is_ready: bool,
-    /// Those that were read before.
+    /// Records that were read before that.
     pub(crate) early: Vec<(i64, Delivery)>,
 }
 
-/// Where a delivery in somebody's hand belongs.
+/// Position of a delivery in the caller's hand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Place {
     pub(crate) assignment: AssignmentId,
@@ -95,7 +95,7 @@ pub(crate) struct Place {
     pub(crate) offset: i64,
 }
 
-/// What a fetch finds.
+/// Result of a fetch.
 pub(crate) enum Found {
     Deliveries(Vec<Delivery>),
     Revoked(Vec<DeliveryId>),
@@ -107,24 +107,24 @@ pub(crate) enum Found {
 
 impl Shared {
     pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
-        // Nothing panics with the lock in hand.
+        // Nothing panics while holding the lock.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The right to commit; taken before the lock of the state.
+    /// Returns the right to commit; taken before the lock of the state.
     pub(crate) fn commits_alone(&self) -> MutexGuard<'_, ()> {
         self.commits.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Asks for the end; the first to ask says how.
+    /// Asks for the end; the first caller decides which kind.
     pub(crate) fn end(&self, how: End) {
         self.lock().end.get_or_insert(how);
         self.due.notify_all();
         self.wake();
     }
 
-    /// Waits until a commit is due: `every` is over, or a tenth of it and nothing is in hand any more. Says
-    /// whether nobody asked for the end.
+    /// Waits until a commit is due: `every` is over, or a tenth of it and nothing is in hand any more. Returns `false`
+    /// once the end was asked for.
     pub(crate) fn commit_is_due(&self, every: Duration) -> bool {
         let soon = every / 10;
         let state = self.waits_for_commit(self.lock(), soon, |_| true);
@@ -163,7 +163,7 @@ impl Shared {
         self.arrived.notified().await;
     }
 
-    /// Tells whoever fetches that there is something.
+    /// Wakes the fetching task.
     pub(crate) fn tell(&self) {
         self.arrived.notify_one();
     }
@@ -212,14 +212,14 @@ impl State {
         }
     }
 
-    /// Whether nothing may be fetched yet, and of one partition so much was read before.
+    /// Returns whether nothing may be fetched yet, and so much of one partition was read before.
     pub(crate) fn all_are_early(&self, much: usize) -> bool {
         let mut assignments = self.assignments.values();
         assignments.all(|it| !it.is_ready)
             && self.assignments.values().any(|it| it.early.len() >= much)
     }
 
-    /// Where these deliveries belong, `None` for those that are settled or not this member's any more.
+    /// Returns the positions of these deliveries; `None` for those that are settled or no longer this member's.
     pub(crate) fn places(&self, batch: &[DeliveryId]) -> Vec<Option<Place>> {
         let place = |id: &DeliveryId| {
             let place = usize::try_from(id.0.checked_sub(self.first_handed)?).ok()?;
@@ -234,7 +234,7 @@ impl State {
         batch.iter().map(place).collect()
     }
 
-    /// The offsets up to which everything would be finished if these offsets of an assignment were, sorted.
+    /// Returns the offsets up to which everything would be finished if these offsets of an assignment were, sorted.
     pub(crate) fn behind(&self, id: AssignmentId, done: &[i64]) -> Option<(Box<str>, i32, i64)> {
         let assignment = self.assignments.get(&id)?;
         let behind = assignment.prefix.behind(done)?;
@@ -251,7 +251,7 @@ impl State {
         }
     }
 
-    /// The current assignment of a partition.
+    /// Returns the current assignment of a partition.
     fn find(&self, topic: &str, partition: i32) -> Option<AssignmentId> {
         // A member has few partitions, and the newest assignment counts.
         let mut newest_first = self.assignments.iter().rev();
@@ -279,7 +279,7 @@ impl State {
         }
     }
 
-    /// How many records wait to be fetched, and their bytes.
+    /// Returns the number of records that wait to be fetched, and their bytes.
     pub(crate) fn ready(&self) -> (usize, usize) {
         (self.ready.len(), self.ready_bytes)
     }
@@ -331,7 +331,7 @@ impl State {
         self.settle(batch, Prefix::finish);
     }
 
-    /// Whether nothing is in hand or waits for it, and something of what was is not committed.
+    /// Returns whether nothing is in hand or waits for it, while some finished offsets are not committed.
     fn is_caught_up(&self) -> bool {
         let mut assignments = self.assignments.values();
         self.handed.is_empty()
@@ -362,7 +362,7 @@ impl State {
         }
     }
 
-    /// Begins to let go of partitions: what was not fetched is forgotten, what was is told as revoked.
+    /// Begins to let go of partitions: records that were not fetched are forgotten, deliveries are reported as revoked.
     pub(crate) fn leave(&mut self, partitions: &[(Box<str>, i32)]) -> Vec<AssignmentId> {
         let leaving: Vec<_> = partitions
             .iter()
@@ -396,13 +396,13 @@ impl State {
         leaving
     }
 
-    /// How many deliveries of these are still in somebody's hand.
+    /// Returns the number of deliveries of these that are still in the caller's hand.
     pub(crate) fn held(&self, assignments: &[AssignmentId]) -> usize {
         let held = assignments.iter().filter_map(|id| self.assignments.get(id));
         held.map(|assignment| assignment.prefix.held()).sum()
     }
 
-    /// Lets go of them for good; what is told of their deliveries from here on is ignored.
+    /// Lets go of them for good; later reports on their deliveries are ignored.
     pub(crate) fn left(&mut self, assignments: &[AssignmentId]) {
         for id in assignments {
             let left = self.assignments.remove(id);
@@ -412,12 +412,12 @@ impl State {
         }
     }
 
-    /// Whether there is a partition to read.
+    /// Returns whether there is a partition to read.
     pub(crate) fn is_assigned(&self) -> bool {
         !self.assignments.is_empty()
     }
 
-    /// The assignments, or those of them that are named.
+    /// Returns the assignments, or the named ones.
     pub(crate) fn assignments<'s>(
         &'s mut self,
         only: Option<&'s [AssignmentId]>,
@@ -432,7 +432,7 @@ impl State {
         self.away = Some(error);
     }
 
-    /// Takes note of what librdkafka says with this code.
+    /// Notes librdkafka's error with this code.
     pub(crate) fn goes_wrong(&mut self, code: RDKafkaErrorCode, error: Error) {
         if is_unreached(code) {
             self.unreached(error);
@@ -441,7 +441,7 @@ impl State {
         }
     }
 
-    /// Notes that no broker is reached, which is told unless it is over soon.
+    /// Notes that no broker is reached, which is reported unless it is over soon.
     fn unreached(&mut self, error: Error) {
         let now = Instant::now();
         let unreached = self.unreached.get_or_insert_with(|| Unreached {
@@ -453,13 +453,13 @@ impl State {
         unreached.error = error;
     }
 
-    /// Whether somebody should look if a broker is reached again.
+    /// Returns whether it is time to check if a broker is reached again.
     pub(crate) fn is_to_look(&self) -> bool {
         let unreached = self.unreached.as_ref();
         unreached.is_some_and(|it| it.looked_at.elapsed() >= LOOK_EVERY)
     }
 
-    /// Takes note of what such a look has found.
+    /// Notes the result of such a check.
     pub(crate) fn looked(&mut self, is_reached: bool) {
         let Some(mut unreached) = self.unreached.take() else {
             return;
@@ -477,7 +477,7 @@ impl State {
     }
 }
 
-/// Whether it says that a broker is not reached, and nothing of what it would answer.
+/// Returns whether the code says that a broker is not reached, and nothing of its answer.
 const fn is_unreached(code: RDKafkaErrorCode) -> bool {
     matches!(
         code,
@@ -488,11 +488,11 @@ const fn is_unreached(code: RDKafkaErrorCode) -> bool {
     )
 }
 
-/// How long no broker may be reached unmentioned.
+/// Time for which an outage of all brokers is not reported.
 const GRACE: Duration = Duration::from_millis(1_500);
-/// Between two looks whether one is again.
+/// Pause between two checks whether one is reached again.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
-/// How often the same reason for being away is told.
+/// Pause between two reports of the same outage.
 const TELL_EVERY: Duration = Duration::from_secs(10);
 
 #[cfg(test)]

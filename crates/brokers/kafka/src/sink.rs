@@ -24,21 +24,21 @@ use reports::Reports;
 pub struct SinkOptions {
     /// `host:port`, several with commas between them.
     pub brokers: Box<str>,
-    /// Where to.
+    /// The topic to publish to.
     pub topic: Box<str>,
     /// librdkafka's own settings by name.
     pub properties: Vec<(Box<str>, Box<str>)>,
-    /// How long a message is tried before nobody knows what became of it.
+    /// Time for which a message is tried before its fate is unknown.
     pub timeout: Duration,
-    /// The one partition that everything goes to; where a partitioner puts each by its key, if it is none.
+    /// The one partition that everything goes to; if it is `None`, a partitioner places each message by its key.
     pub partition: Option<i32>,
-    /// Whether the id of each message goes out as the header `semel-id`. Who reads may know a message again by it that
-    /// is there twice; a record of 200 bytes costs a tenth more with it.
+    /// Sends the id of each message as the header `semel-id`. A reader can use it to recognize a message that is there
+    /// twice; a record of 200 bytes costs a tenth more with it.
     pub has_id_header: bool,
 }
 
 impl SinkOptions {
-    /// Usual settings: half a minute a message.
+    /// Returns the usual settings: half a minute a message.
     pub fn new(brokers: &str, topic: &str) -> Self {
         Self {
             brokers: brokers.into(),
@@ -63,15 +63,16 @@ impl fmt::Debug for SinkOptions {
 
 /// Publishes to a topic.
 ///
-/// The record's key is [`Publication::order`], so that what belongs together stays in order; the id goes out as the
-/// header `semel-id`, unless it is not wanted. Within the life of this producer, librdkafka's sequence numbers keep its
-/// own retries from being repeats; after a restart, the same message may be there twice.
+/// The record's key is [`Publication::order`], so that messages that belong together stay in order; the id goes out as
+/// the header `semel-id`, unless the options turn that off. Within the life of this producer, librdkafka's sequence
+/// numbers keep its own retries from being repeats; after a restart, the same message may be there twice.
 ///
-/// What librdkafka was given it may send any time later, so that nobody knows what became of it once its
-/// time is over. So nothing is given to it before the cluster has answered, at first and after each failure.
+/// librdkafka may send a message any time after it was given it, so that the message's fate is unknown once its time is
+/// over. So it is given nothing before the cluster has answered, at first and after each failure.
 ///
-/// A topic that was made just now is not known to every broker yet. So a message waits for its topic as long as
-/// `topic.metadata.propagation.max.ms` says, five seconds where it is not set, before it is refused for want of it.
+/// A topic that was created just now is not known to every broker yet. So a message waits for its topic as long as
+/// `topic.metadata.propagation.max.ms` says, five seconds where it is not set, before it is refused because the topic
+/// is missing.
 pub struct KafkaSink {
     config: ClientConfig,
     producer: Mutex<Arc<Out>>,
@@ -80,15 +81,15 @@ pub struct KafkaSink {
     topic: Box<str>,
     partition: Option<i32>,
     has_id_header: bool,
-    /// Whether the cluster answered, the last time that something was wanted of it.
+    /// Set if the cluster answered the last request.
     is_there: AtomicBool,
 }
 
-/// A producer, and the thread that hears what the brokers say.
+/// A producer, and the thread that hears the brokers' reports.
 type Out = ThreadedProducer<Reports>;
 
 impl KafkaSink {
-    /// Makes the producer. A cluster that is away is no error here.
+    /// Creates the producer. A cluster that is away is no error here.
     ///
     /// # Errors
     /// `InvalidConfig`: a setting that librdkafka does not take, or that is not the user's.
@@ -97,11 +98,11 @@ impl KafkaSink {
         config.set("enable.idempotence", "true");
         config.set("acks", "all");
         if config.get(PROPAGATION).is_none() {
-            // A topic that is not there is told of before the message is given up.
+            // A missing topic is reported before the message is given up.
             config.set(PROPAGATION, USUAL_PROPAGATION);
         }
         if config.get(AUTO_CREATE).is_none() {
-            // A look makes nothing, and a name that is misspelt is no topic.
+            // A look creates nothing, and a name that is misspelt is no topic.
             config.set(AUTO_CREATE, "false");
         }
         config.set(
@@ -122,7 +123,7 @@ impl KafkaSink {
         })
     }
 
-    /// Looks whether the cluster answers and has the topic.
+    /// Checks that the cluster answers and has the topic.
     ///
     /// # Errors
     /// Not applied: `InvalidConfig`, there is no such topic, or no right to it; `Unavailable`, the cluster is
@@ -160,8 +161,8 @@ impl KafkaSink {
         }
     }
 
-    /// The producer, made anew where it has failed for good, as for want of a right: it sends nothing any more,
-    /// and has told of everything that it had.
+    /// Returns the producer, created anew where it has failed for good, as for a missing right: it sends nothing any
+    /// more, and has reported on everything that it had.
     fn producer(&self) -> Result<Arc<Out>> {
         let mut producer = self.producer.lock().unwrap_or_else(PoisonError::into_inner);
         if producer.client().fatal_error().is_some() {
@@ -185,7 +186,7 @@ impl KafkaSink {
         }
     }
 
-    /// What it means that a message was not published.
+    /// Returns the error for a message that was not published.
     fn unpublished(&self, producer: &Out, why: Unpublished) -> Error {
         match why {
             Unpublished::NotSent(error) => self.unsent(producer, error),
@@ -193,7 +194,7 @@ impl KafkaSink {
         }
     }
 
-    /// What it means that a message was given to librdkafka, and not confirmed.
+    /// Returns the error for a message that was given to librdkafka, and not confirmed.
     fn unconfirmed(&self, producer: &Out, error: KafkaError) -> Error {
         match error.rdkafka_error_code() {
             // It never left: the producer failed for good before.
@@ -202,7 +203,7 @@ impl KafkaSink {
         }
     }
 
-    /// What it means that a message was not sent.
+    /// Returns the error for a message that was not sent.
     fn unsent(&self, producer: &Out, error: KafkaError) -> Error {
         match producer.client().fatal_error() {
             Some((code, _)) => self.refused(KafkaError::MessageProduction(code), false),
@@ -210,7 +211,7 @@ impl KafkaSink {
         }
     }
 
-    /// What a failure means for a message that was sent, or was not.
+    /// Returns the error for a message that was sent, or was not.
     fn refused(&self, error: KafkaError, is_sent: bool) -> Error {
         let topic = &self.topic;
         let (kind, why, is_maybe) = match error.rdkafka_error_code() {
@@ -220,7 +221,7 @@ impl KafkaSink {
             Some(RDKafkaErrorCode::UnknownTopicOrPartition | RDKafkaErrorCode::UnknownTopic) => {
                 (ErrorKind::InvalidConfig, NO_TOPIC, false)
             }
-            // Whoever may write to no topic at all may not be idempotent either.
+            // A user that may write to no topic at all may not be idempotent either.
             Some(
                 RDKafkaErrorCode::TopicAuthorizationFailed
                 | RDKafkaErrorCode::ClusterAuthorizationFailed,
@@ -272,7 +273,8 @@ impl Sink for KafkaSink {
             error.rdkafka_error_code() == Some(RDKafkaErrorCode::MessageSizeTooLarge)
         };
         if sent.iter().filter(|answer| is_too_large(answer)).count() > 1 {
-            // The broker refuses what came with one that is too large, too. One by one, it tells which it is.
+            // The broker refuses the records that came with one that is too large, too. Sent one by one, they show
+            // which it is.
             for (answer, message) in sent.iter_mut().zip(batch) {
                 if is_too_large(answer) {
                     let mut one = self.sent(&producer, std::slice::from_ref(message)).await;
@@ -307,7 +309,7 @@ impl fmt::Debug for KafkaSink {
     }
 }
 
-/// Why a message is not there, or nobody knows.
+/// Reason why a message is not published, or why its fate is unknown.
 enum Unpublished {
     /// librdkafka did not take it.
     NotSent(KafkaError),
@@ -331,7 +333,7 @@ fn made(config: &ClientConfig, watch: &Watch) -> Result<Arc<Out>> {
     producer.map(Arc::new).map_err(not_made)
 }
 
-/// How long a topic that nobody knows may still be on its way to the brokers.
+/// Setting for the time that a new topic needs to reach all brokers.
 const PROPAGATION: &str = "topic.metadata.propagation.max.ms";
 
 /// Its value in milliseconds, unless the user has set one.
@@ -340,7 +342,7 @@ const USUAL_PROPAGATION: &str = "5000";
 /// The pause between two looks for the topic.
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
 
-/// How long the cluster may take to say whether it has the topic.
+/// The longest wait for the cluster to say whether it has the topic.
 const ANSWER: Duration = Duration::from_secs(5);
 
 /// Settings of a producer that the user cannot have.

@@ -25,7 +25,7 @@ pub struct KafkaSource {
 }
 
 impl KafkaSource {
-    /// Joins the group. A cluster that is away is no error here: [`Source::fetch`] tells of it.
+    /// Joins the group. A cluster that is away is no error here: [`Source::fetch`] reports it.
     ///
     /// # Errors
     /// `InvalidConfig`: a setting that librdkafka does not take, or that is not the user's.
@@ -34,7 +34,7 @@ impl KafkaSource {
         Self::member(options, shared, None).map(|(source, _)| source)
     }
 
-    /// Joins the group, to commit what is put out together with how far it was read. Within a Tokio runtime.
+    /// Joins the group, to commit outputs together with the offsets read. Within a Tokio runtime.
     ///
     /// # Errors
     /// As [`KafkaSource::new`], for either end; and `InvalidConfig`: more than one topic, or a setting that
@@ -121,7 +121,7 @@ impl Source for KafkaSource {
     }
 
     async fn extend(&mut self, _batch: &[DeliveryId]) -> Result<()> {
-        // The group goes by polling, which the thread does whatever takes long.
+        // Membership depends on polling, which the thread does however long an effect takes.
         Ok(())
     }
 
@@ -148,7 +148,7 @@ impl Source for KafkaSource {
 impl Drop for KafkaSource {
     fn drop(&mut self) {
         self.shared.end(End::AtOnce);
-        // It leaves the group by itself; whoever drops a source does not wait for that.
+        // It leaves the group by itself; dropping a source does not wait for that.
         drop(self.thread.take());
     }
 }

@@ -1,17 +1,16 @@
-//! Class E: outputs, what was done and how far it was read, committed in one Kafka transaction.
+//! Class E: outputs, records of the operations done and the offsets read, committed in one Kafka transaction.
 //!
-//! What was done goes to a **changelog**: a topic with as many partitions as the input, to whose partition N
-//! every transaction writes which operations it committed for records of partition N. The [`Image`] of a
-//! partition is what its changelog says, in memory. Whoever is given a partition first waits until no
-//! transaction over it is open, and restores its image from the changelog, up to the end that it had then;
-//! only then are records of the partition read.
+//! Operations that were done go to a **changelog**: a topic with as many partitions as the input, to whose partition N
+//! every transaction writes the operations that it committed for records of partition N. The [`Image`] of a partition
+//! is its part of the changelog, in memory. A member that is given a partition first waits until no transaction over it
+//! is open, and restores its image from the changelog, up to the end that it had then; only then are records of the
+//! partition read.
 //!
-//! A worker that lost a partition commits nothing for it any more: its transactions carry the group's
-//! metadata, read before it was looked whether the partition is still ours, so a member of another
-//! generation is refused by the group coordinator.
+//! A worker that lost a partition commits nothing for it any more: its transactions carry the group's metadata, read
+//! before the check whether the partition is still ours, so the group coordinator refuses a member of another
+//! generation.
 //!
-//! Records of one key are to be in one partition. Where they are not, another image knows of them: see
-//! [`placement`].
+//! Records of one key must be in one partition. Where they are not, another image has them: see [`placement`].
 //!
 //! Of the locks, the right to commit is taken before that of [`Shared`], and that before that of [`Images`].
 
@@ -50,30 +49,30 @@ use transact::Transactor;
 /// Settings of the transactions of a source.
 #[derive(Clone)]
 pub struct StreamOptions {
-    /// Where outputs go.
+    /// The topic for outputs.
     pub output: Box<str>,
-    /// The changelog; made where it is not there. One group's and one pipeline's alone.
+    /// The changelog; created where it is not there. Used by one group and one pipeline alone.
     pub changelog: Box<str>,
-    /// Names the producer: a new one of the same name ends the open transaction of the former. Two live
-    /// ones throw each other out. A second producer, which writes a batch while the one before it is committed, has
-    /// `.alternate` behind that name; a user that has no right to it goes without ([`KafkaStream::hindrance`]).
+    /// Name of the producer: a new one of the same name ends the open transaction of the former. Two live ones throw
+    /// each other out. A second producer, which writes a batch while the one before it is committed, has `.alternate`
+    /// behind that name; a user that has no right to it goes without ([`KafkaStream::hindrance`]).
     pub transactional_id: Box<str>,
-    /// How long a transaction may be open before the broker aborts it: what a crash holds others up for.
+    /// Time for which a transaction may be open before the broker aborts it: for so long a crash holds others up.
     pub transaction_timeout: Duration,
     /// librdkafka's own settings of the producer, by name.
     pub properties: Vec<(Box<str>, Box<str>)>,
-    /// How long an operation is remembered.
+    /// Time for which an operation is remembered.
     pub window: Window,
-    /// Whether records of one key are in one partition because the user says so. Else each record is looked
-    /// at: its own key is that of its operation, and one partitioner puts it where it is.
+    /// Trusts the user that records of one key are in one partition. Otherwise Semel checks each record: its own key
+    /// must be that of its operation, and one partitioner must place it where it is.
     pub is_copartitioned: bool,
-    /// Whether the id of its operation goes out with each output, as the header `semel-id`. Who reads what was
-    /// committed sees each output once and needs none; a record of 200 bytes costs a sixth more with it.
+    /// Sends the id of its operation with each output, as the header `semel-id`. A reader of committed records sees
+    /// each output once and needs none; a record of 200 bytes costs a sixth more with it.
     pub has_id_header: bool,
 }
 
 impl StreamOptions {
-    /// Usual settings: ten seconds a transaction.
+    /// Returns the usual settings: ten seconds a transaction.
     pub fn new(output: &str, changelog: &str, transactional_id: &str, window: Window) -> Self {
         Self {
             output: output.into(),
@@ -107,12 +106,12 @@ impl fmt::Debug for StreamOptions {
 #[derive(Clone)]
 pub struct KafkaStream {
     transactor: Arc<Transactor>,
-    /// What the records that were seen have in common; `None` where the user vouches for it.
+    /// Common properties of the records seen so far; `None` where the user vouches for the placement.
     placement: Option<Arc<Mutex<Placement>>>,
 }
 
 impl KafkaStream {
-    /// The transactions over what `consumer` reads, and what is to be told of its assignments.
+    /// Creates the transactions over the records that `consumer` reads, and the receiver of its assignments.
     pub(crate) fn new(
         options: StreamOptions,
         source: &Options,
@@ -137,13 +136,13 @@ impl KafkaStream {
         Ok((stream, restoring))
     }
 
-    /// Whose generation the transactions carry. The producers are made while the group is joined.
+    /// Sets the consumer whose generation the transactions carry. The producers are created while the group is joined.
     pub(crate) fn reads_by(&self, consumer: Weak<BaseConsumer<Context>>) -> Result<()> {
         self.transactor.consumer.get_or_init(|| consumer);
         self.transactor.producers.begin()
     }
 
-    /// Refuses records of which others of the same key may be elsewhere.
+    /// Refuses records if others of the same key may be in another partition.
     fn look_at_places(&self, batch: &[Finished], places: &[Option<Place>]) -> Result<()> {
         let Some(placement) = &self.placement else {
             return Ok(());
@@ -171,19 +170,20 @@ impl KafkaStream {
         Ok(())
     }
 
-    /// How many operations are remembered now, in the partitions of this member.
+    /// Returns the number of operations that are remembered now, in the partitions of this member.
     pub fn remembered(&self) -> usize {
         let state = self.transactor.images.lock();
         state.values().map(|known| known.image.len()).sum()
     }
 
-    /// Why one transaction is written after the other instead of while the one before is committed, if that is so: the
-    /// user may not use the name of the second producer's transactions. It is tried again every ten seconds.
+    /// Returns the reason why one transaction is written after the other instead of while the one before is committed,
+    /// if that is so: the user may not use the name of the second producer's transactions. It is tried again every ten
+    /// seconds.
     pub fn hindrance(&self) -> Option<Error> {
         self.transactor.producers.hindrance()
     }
 
-    /// How far the images of this member's partitions are restored, in the order of the partitions.
+    /// Returns how far the images of this member's partitions are restored, in the order of the partitions.
     pub fn restored(&self) -> Vec<Restored> {
         let state = self.transactor.images.lock();
         let mut all: Vec<_> = state.values().map(Partition::restored).collect();
@@ -229,8 +229,8 @@ impl StreamedStore for KafkaStream {
         let (stream, batch) = (self.clone(), Arc::clone(batch));
         let asked = Arc::new(());
         let line = Line::new(turn, Arc::downgrade(&asked));
-        // librdkafka waits for the brokers in these calls. The turn is waited for here, too: the one before passes
-        // it on from thread to thread.
+        // librdkafka waits for the brokers in these calls. The turn is waited for here, too: the one before passes it
+        // on from thread to thread.
         let committing = tokio::task::spawn_blocking(move || {
             let places = batch::places(&stream.transactor.shared, &batch);
             stream.look_at_places(&batch, &places)?;
@@ -254,31 +254,31 @@ impl fmt::Debug for KafkaStream {
 pub(crate) struct Images {
     window: Window,
     clock: Arc<dyn Clock>,
-    /// How many partitions the input has, once that is known.
+    /// Number of partitions of the input, once that is known.
     partitions: AtomicI32,
     state: Mutex<Known>,
-    /// An image is to be restored, or is not any more.
+    /// Notified when an image is to be restored, or no longer is.
     changed: Condvar,
 }
 
 type Known = BTreeMap<AssignmentId, Partition>;
 
-/// What is known of one assignment of one partition.
+/// State of one assignment of one partition.
 struct Partition {
     number: i32,
     image: Image,
-    /// The offset of the changelog behind what the image holds, once something was read.
+    /// The offset of the changelog behind the image's last record, once something was read.
     next: Option<i64>,
-    /// From where to where the changelog is read, once that is known.
+    /// The range of the changelog that is read, once that is known.
     reach: Option<(i64, i64)>,
     /// Operations that were found there.
     operations: usize,
-    /// Whether the image has everything that was committed before.
+    /// Set once the image has everything that was committed before.
     is_restored: bool,
 }
 
 impl Partition {
-    /// Not while something that was committed may not be known.
+    /// Returns an error while the image may lack committed operations.
     fn is_known(&self) -> Result<()> {
         if self.is_restored {
             return Ok(());
@@ -307,7 +307,7 @@ impl Images {
         lock(&self.state)
     }
 
-    /// Nobody knows how the last transaction ended: what is known is read again.
+    /// Marks all images as incomplete, since it is unknown how the last transaction ended: they are restored again.
     fn doubt(&self) {
         for known in self.lock().values_mut() {
             known.is_restored = false;
@@ -317,11 +317,11 @@ impl Images {
     }
 }
 
-/// What a consumer tells of its assignments.
+/// Receiver of a consumer's assignments.
 pub(crate) struct Restoring(Arc<Images>);
 
 impl Restoring {
-    /// A partition was assigned.
+    /// Notes that a partition was assigned.
     pub(crate) fn begin(&self, id: AssignmentId, partition: i32) {
         let known = Partition {
             number: partition,
@@ -335,7 +335,7 @@ impl Restoring {
         self.0.changed.notify_all();
     }
 
-    /// These assignments are over.
+    /// Notes that these assignments are over.
     pub(crate) fn end(&self, ids: &[AssignmentId]) {
         let mut state = self.0.lock();
         for id in ids {
@@ -349,7 +349,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Transactions cannot be had now.
+/// Error for transactions that are unavailable now.
 fn unavailable(message: impl Into<String>) -> Error {
     Error::new(ErrorKind::Unavailable, message.into())
         .with_code(Code::TargetUnavailable)
@@ -360,7 +360,7 @@ fn panicked(error: tokio::task::JoinError) -> Error {
     Error::new(ErrorKind::Internal, "committing to Kafka panicked").with_source(error)
 }
 
-/// Of how many operations what is known is brought close at once: few enough to stay in the cache.
+/// Operations whose entries are loaded at once: few enough to stay in the cache.
 const AT_HAND: usize = 64;
-/// When a partition is looked at again whose image is being restored.
+/// Pause before the next look at a partition whose image is being restored.
 const AGAIN: Duration = Duration::from_millis(50);

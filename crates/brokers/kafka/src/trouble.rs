@@ -1,5 +1,5 @@
-//! Why no connection to the cluster comes about. librdkafka tells the cause in words, beside a code that says
-//! little, and behind it only that no broker is there.
+//! Reason why no connection to the cluster comes about. librdkafka gives the cause in words, beside a code that says
+//! little, and afterwards only that no broker is there.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -9,11 +9,11 @@ use rdkafka::ClientContext;
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 use tokio::time::Instant;
 
-/// What librdkafka said last.
+/// The last report of librdkafka.
 #[derive(Default)]
 pub(crate) struct Trouble {
     last: Mutex<Option<(Cause, Instant)>>,
-    /// Whether it said that no broker is there.
+    /// Set once it has reported that no broker is there.
     all_are_down: AtomicBool,
 }
 
@@ -35,16 +35,16 @@ enum Cause {
     Mechanism,
     /// Nobody listens there.
     Refused,
-    /// The name of the host is nobody's.
+    /// The host name does not exist.
     Unresolved,
-    /// No way leads there.
+    /// There is no route to the host.
     NoRoute,
-    /// Somebody may listen, and says nothing.
+    /// A broker may listen, and does not answer.
     Silent,
 }
 
 impl Trouble {
-    /// Takes note of what librdkafka says.
+    /// Notes a report of librdkafka.
     pub(crate) fn note(&self, error: &KafkaError, reason: &str) {
         let code = error.rdkafka_error_code();
         if code == Some(RDKafkaErrorCode::AllBrokersDown) {
@@ -56,21 +56,21 @@ impl Trouble {
         }
     }
 
-    /// What is wrong and what to do, where `code` says no more than that there is no connection.
+    /// Returns the cause and the remedy, where `code` says only that there is no connection.
     pub(crate) fn why(&self, code: RDKafkaErrorCode) -> Option<&'static str> {
         let last = *self.lock();
         let (cause, _) = last.filter(|(_, at)| says_little(code) && at.elapsed() < KEPT)?;
         Some(cause.words()).filter(|_| !cause.is_of_the_way())
     }
 
-    /// Why no broker is there, where that is all there is to say.
+    /// Returns the reason why no broker is there, where that is all there is to say.
     pub(crate) fn unreached(&self, code: RDKafkaErrorCode) -> Option<&'static str> {
         let last = *self.lock();
         let (cause, _) = last.filter(|(_, at)| says_little(code) && at.elapsed() < KEPT)?;
         Some(cause.words()).filter(|_| cause.is_of_the_way())
     }
 
-    /// Whether no broker is there, and it is known why: no waiting tells more.
+    /// Returns whether no broker is there, and the reason is known: waiting longer tells nothing more.
     pub(crate) fn is_plain(&self) -> bool {
         self.all_are_down.load(Ordering::Relaxed) && self.lock().is_some()
     }
@@ -105,7 +105,7 @@ fn says_little(code: RDKafkaErrorCode) -> bool {
     )
 }
 
-/// The words are librdkafka's and OpenSSL's; whatever they do not tell is no cause.
+/// Finds the cause in the words of librdkafka and OpenSSL; words that name none are no cause.
 fn cause(code: RDKafkaErrorCode, reason: &str) -> Option<Cause> {
     let said = reason.to_ascii_lowercase();
     let says = |words: &[&str]| words.iter().any(|it| said.contains(it));
@@ -184,7 +184,7 @@ impl Cause {
         }
     }
 
-    /// Whether the broker itself was never met.
+    /// Returns whether the broker itself was never reached.
     const fn is_of_the_way(self) -> bool {
         matches!(
             self,
@@ -193,7 +193,7 @@ impl Cause {
     }
 }
 
-/// How long a cause is believed to be the one still. Without a connection it is told anew at every try.
+/// Time for which a cause is still believed. Without a connection it is reported anew at every try.
 const KEPT: Duration = Duration::from_secs(30);
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Clients that are done with.
+//! Drops librdkafka clients on a background thread, because closing one blocks for about 100 ms.
 
 use std::ops::Deref;
 use std::thread;
@@ -6,11 +6,11 @@ use std::thread;
 use rdkafka::admin::AdminClient;
 use rdkafka::client::DefaultClientContext;
 
-/// Reads settings, and makes topics.
+/// Client that reads settings and creates topics.
 pub(crate) type Admin = Unawaited<AdminClient<DefaultClientContext>>;
 
-/// A client whose end nobody waits for: it takes a tenth of a second, since its threads look no more often whether
-/// they are to end.
+/// A client whose end nobody waits for: it takes a tenth of a second, since its threads check no more often whether
+/// they should end.
 pub(crate) struct Unawaited<C: Send + 'static>(Option<C>);
 
 impl<C: Send + 'static> Unawaited<C> {

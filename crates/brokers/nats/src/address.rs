@@ -1,4 +1,4 @@
-//! Where servers are, and who asks: taken apart from a URL that nobody may see whole.
+//! Addresses of servers, and the login: taken apart from a URL that nobody may see whole.
 
 use std::path::PathBuf;
 
@@ -13,7 +13,7 @@ pub(crate) struct Address {
     login: Login,
     credentials_file: Option<PathBuf>,
     tls: Tls,
-    /// For people, without credentials.
+    /// Name to show to people, without credentials.
     pub(crate) name: Box<str>,
 }
 
@@ -35,7 +35,7 @@ impl Address {
             .map(str::trim)
             .filter(|part| !part.is_empty())
         {
-            // What the driver says of a bad address may repeat it, password and all.
+            // The driver's error for a bad address may repeat it, password and all.
             let address = part.parse::<ServerAddr>();
             let address = address.map_err(|_| {
                 let message = format!("{:?} is no address of a NATS server", redacted(part));
@@ -59,7 +59,7 @@ impl Address {
         })
     }
 
-    /// What the driver needs to connect.
+    /// Returns the addresses and options that the driver needs to connect.
     pub(crate) async fn dial(&self) -> Result<(Vec<ServerAddr>, ConnectOptions)> {
         let mut options = ConnectOptions::new();
         if let Some(path) = &self.credentials_file {
@@ -80,8 +80,8 @@ impl Address {
                 .tls_client_config(self.tls.config()?)
                 .require_tls(true);
         }
-        // A connection that broke is given up and made anew here; this many attempts are the least that
-        // tries each server once.
+        // A connection that broke is given up and reopened here; this many attempts are the least that tries each
+        // server once.
         Ok((
             self.servers.clone(),
             options.max_reconnects(self.servers.len()),
@@ -117,7 +117,7 @@ fn without_login(address: ServerAddr) -> Result<ServerAddr> {
     })
 }
 
-/// The URL without user, password and token.
+/// Returns the URL without user, password and token.
 pub(crate) fn redacted(url: &str) -> String {
     let part = |part: &str| {
         let (scheme, rest) = part.split_once("://").unwrap_or(("nats", part));

@@ -1,4 +1,4 @@
-//! A stream once more: what it has now, beside the durable consumer, and then the end.
+//! One more reading of a stream: its present messages, beside the durable consumer, and then the end.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -19,10 +19,10 @@ use crate::link::{Link, PATIENCE};
 use crate::options::{Options, invalid};
 use crate::pull::Pull;
 
-/// The messages that a stream has when it is opened, from its first on, or those of `since`: on the subject of
-/// `options`, else on those of its consumer, where there is one, else on all. The durable consumer is not asked:
-/// nothing is acknowledged, and whoever works behind it goes on undisturbed. A consumer of its own reads, which the
-/// server forgets soon after.
+/// Reads the messages that a stream has when it is opened, from its first on, or those of `since`: on the subject of
+/// `options`, else on those of its consumer, where there is one, else on all. The durable consumer is not used: nothing
+/// is acknowledged, and its workers go on undisturbed. A consumer of its own reads, which the server forgets soon
+/// after.
 ///
 /// # Guarantee   every message that is still there when it is read, in the order of the stream, once per opening
 /// # Cost        a task of its own, and up to three thousand messages read ahead
@@ -55,7 +55,7 @@ pub fn again(options: Options, since: Option<Timestamp>) -> Result<Again> {
     Ok(Again::new(move |context| batches.poll_recv(context)))
 }
 
-/// Where it goes on.
+/// Position at which the reading continues.
 #[derive(Clone, Copy, Debug)]
 enum Start {
     First,
@@ -103,7 +103,7 @@ impl Reading {
         }
     }
 
-    /// Reads to the end, or until the connection breaks: then it goes on behind what was handed on.
+    /// Reads to the end, or until the connection breaks: then it continues behind the last message handed over.
     async fn read(&mut self) -> Result<()> {
         let link = Link::open(&self.address, CODE, PATIENCE).await?;
         let stream = stream(&link, &self.options).await?;
@@ -141,7 +141,7 @@ impl Reading {
         }
     }
 
-    /// A consumer of its own: what it is called, and how much there is for it.
+    /// Creates a consumer of its own; returns its name, and the number of messages for it.
     async fn make(&self, link: &Link, stream: &Stream) -> Result<(String, u64)> {
         let subjects = if let Some(subject) = &self.options.filter_subject {
             vec![subject.clone()]
@@ -169,7 +169,7 @@ impl Reading {
         Ok((info.name, info.num_pending))
     }
 
-    /// Whether nothing is left, although the last message that was to come did not: it was deleted meanwhile.
+    /// Returns whether nothing is left, although the last expected message did not come: it was deleted meanwhile.
     async fn is_read(&self, link: &Link, stream: &Stream, consumer: &str) -> Result<bool> {
         let info = link.during(stream.consumer_info(consumer)).await?;
         let info = info.map_err(|error| {
@@ -188,16 +188,16 @@ fn keeps_nothing(options: &Options) -> Error {
     Error::new(ErrorKind::Unsupported, message)
 }
 
-/// Of a consumer whose messages nobody acknowledges.
+/// Facts of a consumer whose messages nobody acknowledges.
 const FACTS: Facts = Facts {
     ack_wait: Duration::from_secs(3_600),
     max_batch: None,
     max_expires: None,
     findings: Vec::new(),
 };
-/// How long the server remembers the consumer of a reader that is gone.
+/// Time for which the server remembers the consumer of a reader that is gone.
 const FORGOTTEN: Duration = Duration::from_secs(60);
-/// Between two tries to begin.
+/// Pause between two tries to begin.
 const AGAIN: Duration = Duration::from_millis(500);
 /// Messages that are asked for at once.
 const MOST: usize = 1_000;

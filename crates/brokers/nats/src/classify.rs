@@ -1,4 +1,4 @@
-//! What an error of the driver or of the server means.
+//! Meaning of the driver's and the server's errors.
 
 use std::time::Duration;
 
@@ -8,10 +8,10 @@ use async_nats::{ConnectError, ConnectErrorKind};
 use semel_core::code::Code;
 use semel_core::{Error, ErrorKind, connection};
 
-/// When to try again what a broker could not do.
+/// Pause before the next try of a call that a broker could not serve.
 const AGAIN: Duration = Duration::from_secs(1);
 
-/// The broker cannot be reached or cannot answer now; nothing was applied.
+/// Error for a broker that cannot be reached or cannot answer now; nothing was applied.
 pub(crate) fn away(code: Code, message: impl Into<Box<str>>) -> Error {
     Error::new(ErrorKind::Unavailable, message)
         .with_code(code)
@@ -19,12 +19,12 @@ pub(crate) fn away(code: Code, message: impl Into<Box<str>>) -> Error {
         .retry_after(AGAIN)
 }
 
-/// Somebody has to change a setting, here or at the server.
+/// Error for a setting that a person has to change, here or at the server.
 pub(crate) fn wrong(message: impl Into<Box<str>>) -> Error {
     Error::new(ErrorKind::InvalidConfig, message)
 }
 
-/// Whether trying again cannot help.
+/// Returns whether trying again cannot help.
 pub(crate) fn is_for_good(error: &Error) -> bool {
     error.kind() != ErrorKind::Unavailable && error.kind() != ErrorKind::Timeout
 }
@@ -64,7 +64,7 @@ pub(crate) fn connecting(code: Code, servers: &str, error: ConnectError) -> Erro
     }
 }
 
-/// What the JetStream API answered to `attempt`.
+/// Returns the error for the JetStream API's answer to `attempt`.
 pub(crate) fn answered(code: Code, attempt: &str, error: jetstream::Error) -> Error {
     let refused = match error.error_code() {
         ErrorCode::JETSTREAM_NOT_ENABLED | ErrorCode::JETSTREAM_NOT_ENABLED_FOR_ACCOUNT => true,
@@ -79,7 +79,7 @@ pub(crate) fn answered(code: Code, attempt: &str, error: jetstream::Error) -> Er
     }
 }
 
-/// What the server said when it refused a right, as one line.
+/// Returns the server's words for a right that it refused, as one line.
 pub(crate) fn right_missing(said: &str) -> Error {
     let said = said.trim().trim_matches('\'').to_lowercase();
     wrong(format!(

@@ -1,4 +1,4 @@
-//! The durable consumer: made where it is absent, looked at where it is there.
+//! The durable consumer: created where it is absent, checked where it is there.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -17,20 +17,20 @@ use crate::options::Options;
 
 pub(crate) const CODE: Code = Code::SourceUnavailable;
 
-/// What the consumer is like.
+/// Properties of the consumer.
 #[derive(Clone, Debug)]
 pub(crate) struct Facts {
-    /// After how long the server takes a delivery back.
+    /// Time after which the server takes a delivery back.
     pub(crate) ack_wait: Duration,
     /// The most messages that one request may ask for.
     pub(crate) max_batch: Option<usize>,
     /// The longest that one request may wait.
     pub(crate) max_expires: Option<Duration>,
-    /// What an operator should know, a sentence each.
+    /// Findings for the operator, a sentence each.
     pub(crate) findings: Vec<String>,
 }
 
-/// Finds the consumer that `options` name, or makes it.
+/// Finds the consumer that `options` name, or creates it.
 pub(crate) async fn ensure(link: &Link, options: &Options) -> Result<Facts> {
     let stream = stream(link, options).await?;
     let there = match found(link, &stream, options).await? {
@@ -48,7 +48,7 @@ pub(crate) async fn ensure(link: &Link, options: &Options) -> Result<Facts> {
     })
 }
 
-/// The stream that `options` name.
+/// Returns the stream that `options` name.
 pub(crate) async fn stream(link: &Link, options: &Options) -> Result<Stream> {
     let stream = link
         .during(link.context.get_stream(&options.stream))
@@ -73,7 +73,7 @@ pub(crate) async fn stream(link: &Link, options: &Options) -> Result<Stream> {
     })
 }
 
-/// The consumer that `options` name, if it is there.
+/// Returns the consumer that `options` name, if it is there.
 pub(crate) async fn found(
     link: &Link,
     stream: &Stream,
@@ -99,7 +99,8 @@ pub(crate) async fn found(
     }
 }
 
-/// The consumer as it stands: how many deliveries it has out, and how many messages wait for it.
+/// Returns the consumer as it stands: the number of its deliveries in hand, and of the messages
+/// that wait for it.
 pub(crate) async fn info(link: &Link, options: &Options) -> Result<consumer::Info> {
     let Options {
         stream, consumer, ..
@@ -133,7 +134,7 @@ async fn make(link: &Link, stream: &Stream, options: &Options) -> Result<consume
     Ok(made.config)
 }
 
-/// A consumer that is not there yet. `attempt` says what is tried.
+/// Creates a consumer that is not there yet. `attempt` names the action, for errors.
 pub(crate) async fn created(
     link: &Link,
     stream: &Stream,
@@ -144,7 +145,7 @@ pub(crate) async fn created(
         Ok(made) => Ok(made.cached_info().clone()),
         Err(error) => Err(match error.kind() {
             ConsumerCreateStrictErrorKind::JetStream(error) => answered(CODE, attempt, error),
-            // Somebody else was faster: the next try finds it.
+            // Another worker was faster: the next try finds it.
             ConsumerCreateStrictErrorKind::AlreadyExists
             | ConsumerCreateStrictErrorKind::TimedOut
             | ConsumerCreateStrictErrorKind::Request
@@ -157,7 +158,7 @@ pub(crate) async fn created(
     }
 }
 
-/// With some settings nothing that is promised could be kept.
+/// Refuses a consumer with settings under which no promise could be kept.
 pub(crate) fn usable(there: &consumer::Config, options: &Options) -> Result<()> {
     let name = format!("the consumer {} of {}", options.consumer, options.stream);
     if there.deliver_subject.is_some() {
@@ -185,7 +186,7 @@ pub(crate) fn usable(there: &consumer::Config, options: &Options) -> Result<()> 
     }
 }
 
-/// What makes the consumer less good than one that would be made.
+/// Lists the settings that make the consumer less good than one that Semel would create.
 pub(crate) fn differences(there: &consumer::Config, options: &Options) -> Vec<String> {
     let name = format!("consumer {}", options.consumer);
     let mut findings = Vec::new();
@@ -237,14 +238,14 @@ pub(crate) fn of_stream(config: &stream::Config) -> Option<String> {
     })
 }
 
-/// The subjects of which it delivers; none where it delivers all.
+/// Returns the subjects of which it delivers; none where it delivers all.
 pub(crate) fn filters(there: &consumer::Config) -> Vec<&str> {
     let several = there.filter_subjects.iter().map(String::as_str);
     let one = Some(there.filter_subject.as_str()).filter(|one| !one.is_empty());
     several.chain(one).collect()
 }
 
-/// A backoff list stands in for `ack_wait`, delivery by delivery.
+/// Returns the shortest wait: a backoff list stands in for `ack_wait`, delivery by delivery.
 fn shortest_wait(there: &consumer::Config) -> Duration {
     there
         .backoff

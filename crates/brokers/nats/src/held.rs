@@ -1,4 +1,4 @@
-//! What is handed out: which delivery an id names, and until when it is ours.
+//! Deliveries in the caller's hand: the delivery of each id, and the time until which it is ours.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -12,18 +12,18 @@ use tokio::time::Instant;
 pub(crate) struct Held {
     next_id: u64,
     out: HashMap<DeliveryId, Holding>,
-    /// The newest delivery of each message: an older one means nothing any more.
+    /// The newest delivery of each message: an older one is no longer valid.
     newest: HashMap<u64, DeliveryId>,
 }
 
 /// One delivery.
 #[derive(Clone, Debug)]
 pub(crate) struct Holding {
-    /// Where the server expects to hear about it.
+    /// Subject at which the server expects reports about it.
     pub(crate) reply: Subject,
     /// Its place in the stream.
     pub(crate) sequence: u64,
-    /// When the server takes it back. Whatever is said later might hit the delivery to somebody else.
+    /// Time at which the server takes it back. A later report might hit a delivery to another worker.
     pub(crate) until: Instant,
 }
 
@@ -39,13 +39,13 @@ impl Held {
         id
     }
 
-    /// How many deliveries are out that the server counts as ours.
+    /// Returns the number of deliveries in hand that the server counts as ours.
     pub(crate) fn len(&self) -> usize {
         let now = Instant::now();
         self.out.values().filter(|it| now < it.until).count()
     }
 
-    /// Takes those of `ids` that still mean something.
+    /// Takes those of `ids` that are still valid.
     pub(crate) fn take(&mut self, ids: &[DeliveryId]) -> Vec<Holding> {
         let now = Instant::now();
         let taken = ids.iter().filter_map(|id| self.remove(*id));
@@ -58,7 +58,7 @@ impl Held {
         self.take(&ids)
     }
 
-    /// Where to tell about those of `ids` that still mean something.
+    /// Returns the reply subjects of those of `ids` that are still valid.
     pub(crate) fn replies(&self, ids: &[DeliveryId]) -> Vec<(DeliveryId, Subject)> {
         let now = Instant::now();
         let known = ids.iter().filter_map(|id| Some((*id, self.out.get(id)?)));
@@ -68,7 +68,7 @@ impl Held {
             .collect()
     }
 
-    /// The server has heard, after `asked`, that `id` is still worked on.
+    /// Notes that the server has received, after `asked`, that `id` is still worked on.
     pub(crate) fn extended(&mut self, id: DeliveryId, asked: Instant, lease: Duration) {
         if let Some(holding) = self.out.get_mut(&id) {
             holding.until = holding.until.max(asked + lease);

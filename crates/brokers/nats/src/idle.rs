@@ -1,18 +1,18 @@
-//! While nothing comes: when somebody looks at what others of the consumer have in hand, and when that is
-//! told.
+//! Timing while no message comes: when to look at the deliveries that others of the consumer have in hand, and when to
+//! report them.
 
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// When to look next, and when it may be told.
+/// Time of the next look, and of the next report.
 #[derive(Debug)]
 pub(crate) struct Idle {
     pub(crate) look_at: Instant,
     tell_at: Instant,
 }
 
-/// What others have in hand, and for how long at the most without a word.
+/// Deliveries that others have in hand, and the longest time without a report on them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Elsewhere {
     pub(crate) deliveries: u64,
@@ -28,13 +28,13 @@ impl Idle {
         }
     }
 
-    /// Takes note that something came.
+    /// Notes that something came.
     pub(crate) fn ends(&mut self) {
         self.look_at = Instant::now() + QUIET;
     }
 
-    /// What of a look is to be told: `pending` deliveries are out, `ours` of them here, and the server takes
-    /// them back after `within`.
+    /// Returns the report after a look: `pending` deliveries are out, `ours` of them here, and the server takes them
+    /// back after `within`.
     pub(crate) fn looked(
         &mut self,
         pending: usize,
@@ -52,9 +52,9 @@ impl Idle {
     }
 }
 
-/// How long nothing comes until somebody looks.
+/// Quiet time before the first look.
 const QUIET: Duration = Duration::from_secs(1);
-/// Between two times that it is told.
+/// Pause between two reports.
 const TELL_EVERY: Duration = Duration::from_secs(60);
 
 #[cfg(test)]

@@ -1,8 +1,7 @@
 //! Semel's NATS JetStream source and sink.
 //!
-//! The source is a durable pull consumer: the server remembers what was acknowledged, so any number of
-//! processes share the work, and each may vanish. What is acknowledged when, and what comes again, is in
-//! `docs/spec/sources.md`.
+//! The source is a durable pull consumer: the server remembers the acknowledgements, so any number of processes share
+//! the work, and each may vanish. The order of acknowledgements and redeliveries is in `docs/spec/sources.md`.
 //!
 //! Not for plain NATS subjects: without a stream nothing is ever delivered twice, or kept at all.
 //!
@@ -42,5 +41,5 @@ pub use semel_tls::Tls;
 pub use sink::NatsSink;
 pub use source::NatsSource;
 
-/// How much of a message that is too long its delivery carries.
+/// Bytes of a message that is too long that its delivery carries.
 pub const HEAD_BYTES: usize = 64 << 10;

@@ -1,6 +1,5 @@
-//! One connection, and what befalls it. A link that broke is dropped and another is made: the driver
-//! would mend it in silence, though the server has forgotten what was asked, and send later what was
-//! given up long ago.
+//! One connection, and its failures. A link that broke is dropped and another is opened: the driver would repair it in
+//! silence, though the server has forgotten the requests on it, and later send messages that were given up long ago.
 
 use std::future::Future;
 use std::time::Duration;
@@ -14,12 +13,12 @@ use tokio::sync::watch;
 use crate::address::Address;
 use crate::classify::{away, connecting, right_missing};
 
-/// How long a handshake may take, and an answer.
+/// The longest wait for a handshake, and for an answer.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
-/// Thrice this, and a server that says nothing is taken for gone.
+/// Interval of pings; after three without an answer, a server is taken for gone.
 const PING: Duration = Duration::from_secs(5);
 
-/// More messages than anybody leaves unconfirmed.
+/// More messages than any sink leaves unconfirmed.
 const UNCONFIRMED: usize = 1 << 20;
 
 /// A connection to the server.
@@ -39,7 +38,7 @@ struct Trouble {
 }
 
 impl Link {
-    /// Connects. Errors bear `code`; JetStream is waited for as long as `patience`.
+    /// Connects. Errors bear `code`; the wait for JetStream is at most `patience`.
     pub(crate) async fn open(address: &Address, code: Code, patience: Duration) -> Result<Self> {
         let (servers, options) = address.dial().await?;
         let (sender, trouble) = watch::channel(Trouble::default());
@@ -57,7 +56,7 @@ impl Link {
         let context = jetstream::ContextBuilder::new()
             .timeout(patience)
             .ack_timeout(patience)
-            // Bounded by who sends: the driver counts what was sent and not waited for yet.
+            // Bounded by the senders: the driver counts messages that were sent and not waited for yet.
             .max_ack_inflight(UNCONFIRMED)
             .build(client.clone());
         Ok(Self {
@@ -69,13 +68,13 @@ impl Link {
         })
     }
 
-    /// Why it is of no use any more, if it is not.
+    /// Returns the reason why it can no longer be used, if there is one.
     pub(crate) fn trouble(&self) -> Option<Error> {
         let trouble = self.trouble.borrow();
         self.told(&trouble)
     }
 
-    /// Waits until it is of no use any more.
+    /// Waits until it can no longer be used.
     pub(crate) async fn troubled(&self) -> Error {
         let mut trouble = self.trouble.clone();
         loop {
@@ -88,7 +87,7 @@ impl Link {
         }
     }
 
-    /// What `work` comes to, unless the link breaks before.
+    /// Returns the result of `work`, unless the link breaks before.
     pub(crate) async fn during<T>(&self, work: impl Future<Output = T>) -> Result<T> {
         tokio::select! {
             biased;
@@ -97,7 +96,7 @@ impl Link {
         }
     }
 
-    /// Sends what is left and lets go.
+    /// Sends the rest and disconnects.
     pub(crate) async fn end(self) {
         // Both fail only when there is nobody left to send to.
         let _ = self.client.flush().await;

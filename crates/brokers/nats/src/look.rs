@@ -1,5 +1,4 @@
-//! What the server says about how long a message can come again. Looks only: no consumer is made, nothing
-//! is acknowledged.
+//! Horizons of a stream, as the server's settings give them. Looks only: creates no consumer, acknowledges nothing.
 
 use std::time::Duration;
 
@@ -13,7 +12,7 @@ use crate::consumer::{differences, found, of_stream, stream, usable};
 use crate::link::{Link, PATIENCE};
 use crate::options::Options;
 
-/// How long the messages of the stream can come again.
+/// Returns the time for which the messages of the stream can come again.
 ///
 /// # Errors
 ///
@@ -56,7 +55,7 @@ pub async fn look(options: &Options) -> Result<Reach> {
     Ok(reach)
 }
 
-/// What the settings of a stream mean.
+/// Derives the horizons from the settings of a stream.
 fn of_config(config: &stream::Config) -> Reach {
     let mut reach = Reach::unknown();
     // Every message has the time at which the stream took it in.
@@ -100,7 +99,7 @@ fn of_config(config: &stream::Config) -> Reach {
     reach
 }
 
-/// What the settings of a consumer mean.
+/// Adds the facts from the settings of a consumer.
 fn add_consumer(reach: &mut Reach, there: &consumer::Config) {
     let meaning = "a delivery that is not extended comes again after so long";
     if there.backoff.is_empty() {

@@ -1,4 +1,4 @@
-//! What can be set, and that it makes sense.
+//! Settings of the source and the sink, and the check that they make sense.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -9,27 +9,27 @@ use semel_tls::Tls;
 
 use crate::address::{Address, redacted};
 
-/// How a source reads.
+/// Settings of a source.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Options {
-    /// Where the servers are, parted by commas: `nats://user:password@host:4222,nats://other`, or
-    /// `nats://token@host`. With `tls://` a connection without TLS is refused. User and password are
-    /// those of the first that has any, percent-encoded.
+    /// Addresses of the servers, parted by commas: `nats://user:password@host:4222,nats://other`, or
+    /// `nats://token@host`. With `tls://` a connection without TLS is refused. User and password are those of the first
+    /// that has any, percent-encoded.
     pub url: String,
     /// A `.creds` file with a user's token and key, instead of a user and password.
     pub credentials_file: Option<PathBuf>,
-    /// How it is encrypted; where anything is set, a connection without TLS is refused whatever the url says.
+    /// Encryption settings; where any is set, a connection without TLS is refused whatever the url says.
     pub tls: Tls,
     /// The stream; it must exist.
     pub stream: String,
-    /// The durable consumer; made where there is none. Sources with the same consumer share the work.
+    /// The durable consumer; created where there is none. Sources with the same consumer share the work.
     pub consumer: String,
-    /// Only messages on this subject, which may have wildcards. Only a consumer that is made takes it
-    /// over; one that is there must have it already.
+    /// Only messages on this subject, which may have wildcards. Only a consumer that Semel creates takes it over; one
+    /// that is there must have it already.
     pub filter_subject: Option<String>,
-    /// How long a delivery is held without being extended: the `ack_wait` of the consumer that is made.
+    /// Time for which a delivery is held without being extended: the `ack_wait` of a consumer that Semel creates.
     pub lease: Duration,
-    /// How many deliveries may be held at once, over all sources of the consumer.
+    /// Deliveries that may be held at once, over all sources of the consumer.
     pub max_ack_pending: u32,
     /// The longest message. Of a longer one, the delivery carries the length and the first
     /// [`HEAD_BYTES`](crate::HEAD_BYTES).
@@ -37,7 +37,7 @@ pub struct Options {
 }
 
 impl Options {
-    /// A lease of 10 seconds, 1,000 held deliveries, messages of at most 8 MiB.
+    /// Returns options with a lease of 10 seconds, 1,000 held deliveries, messages of at most 8 MiB.
     pub fn new(
         url: impl Into<String>,
         stream: impl Into<String>,
@@ -56,7 +56,7 @@ impl Options {
         }
     }
 
-    /// Where the server is, of options that make sense.
+    /// Returns the server's address, of options that make sense.
     pub(crate) fn address(&self) -> Result<Address> {
         self.check()?;
         Address::new(&self.url, self.credentials_file.clone(), self.tls.clone())
@@ -94,23 +94,23 @@ impl fmt::Debug for Options {
     }
 }
 
-/// How a sink publishes.
+/// Settings of a sink.
 #[derive(Clone, PartialEq, Eq)]
 pub struct SinkOptions {
-    /// As [`Options::url`].
+    /// See [`Options::url`].
     pub url: String,
-    /// As [`Options::credentials_file`].
+    /// See [`Options::credentials_file`].
     pub credentials_file: Option<PathBuf>,
-    /// As [`Options::tls`].
+    /// See [`Options::tls`].
     pub tls: Tls,
     /// The subject to publish to, which some stream must take in.
     pub subject: String,
-    /// How long to wait for the confirmations of a batch.
+    /// The longest wait for the confirmations of a batch.
     pub timeout: Duration,
 }
 
 impl SinkOptions {
-    /// A timeout of 10 seconds.
+    /// Returns options with a timeout of 10 seconds.
     pub fn new(url: impl Into<String>, subject: impl Into<String>) -> Self {
         Self {
             url: url.into(),
@@ -121,7 +121,7 @@ impl SinkOptions {
         }
     }
 
-    /// Where the server is, of options that make sense.
+    /// Returns the server's address, of options that make sense.
     pub(crate) fn address(&self) -> Result<Address> {
         self.check()?;
         Address::new(&self.url, self.credentials_file.clone(), self.tls.clone())
@@ -148,10 +148,10 @@ impl fmt::Debug for SinkOptions {
     }
 }
 
-/// A shorter one would be over before a message is through a busy machine.
+/// The shortest lease: a shorter one would be over before a message is through a busy machine.
 const LEAST_LEASE: Duration = Duration::from_secs(1);
 
-/// Names of streams and consumers become parts of subjects.
+/// Checks a name of a stream or consumer, which becomes a part of subjects.
 fn name(what: &str, name: &str) -> Result<()> {
     let bad = |c: char| c.is_whitespace() || c.is_control() || ".*>/\\".contains(c);
     if name.is_empty() || name.contains(bad) {

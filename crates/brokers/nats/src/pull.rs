@@ -1,5 +1,5 @@
-//! The asking for messages: one request at a time, which waits at the server for the first message and
-//! ends with what is there.
+//! Requests for messages: one at a time, which waits at the server for the first message and ends with those that are
+//! there.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -20,13 +20,13 @@ use crate::held::Holding;
 use crate::link::{Link, PATIENCE};
 use crate::options::Options;
 
-/// How long a request waits at the server before it is made anew.
+/// Time for which a request waits at the server before it is repeated.
 const EXPIRES: Duration = Duration::from_secs(5);
-/// How much later a server that lives has said so.
+/// Time after that by which a live server has ended the request.
 const GRACE: Duration = Duration::from_secs(3);
-/// How long not to ask a server that cannot serve a request at the moment.
+/// Pause before the next request to a server that cannot serve one at the moment.
 const PAUSE: Duration = Duration::from_millis(200);
-/// How long the messages of one request may come apart and still be handed over together.
+/// Time within which the messages of one request are still handed over together.
 const LINGER: Duration = Duration::from_millis(2);
 
 /// A connection with a consumer at its other end.
@@ -38,16 +38,16 @@ pub(crate) struct Pull {
     messages: Subscriber,
     requested: Option<Requested>,
     not_before: Instant,
-    /// Any message, to read the next one with: it takes a context, which is dear to copy.
+    /// Any message, to read the next one with: it takes a context, which is expensive to copy.
     reader: Message,
     max_message_bytes: usize,
 }
 
-/// What the server was asked for and has not answered in full.
+/// A request that the server has not answered in full.
 #[derive(Clone, Copy, Debug)]
 struct Requested {
     left: usize,
-    /// The server has ended it by then, if it lives.
+    /// Time by which a live server has ended it.
     until: Instant,
 }
 
@@ -56,7 +56,7 @@ pub(crate) struct Arrived {
     /// Whole but for its id.
     delivery: Delivery,
     pub(crate) holding: Holding,
-    /// How many more there were for the consumer when the server sent it.
+    /// Number of further messages for the consumer when the server sent it.
     pub(crate) behind: u64,
 }
 
@@ -76,7 +76,7 @@ impl Pull {
         Self::over(link, facts, &options.consumer, &options).await
     }
 
-    /// Of this consumer of the stream that `options` name.
+    /// Opens a pull of this consumer of the stream that `options` name.
     pub(crate) async fn over(
         link: Link,
         facts: Facts,
@@ -114,7 +114,7 @@ impl Pull {
         })
     }
 
-    /// Takes what has come by now, without waiting. An error means that a new pull is needed.
+    /// Takes the messages that are here, without waiting. An error means that a new pull is needed.
     pub(crate) fn drain(&mut self, arrived: &mut VecDeque<Arrived>) -> Result<()> {
         while let Some(next) = self.messages.next().now_or_never() {
             self.take_in(next, arrived)?;
@@ -122,8 +122,8 @@ impl Pull {
         Ok(())
     }
 
-    /// Asks for `max` messages, if nothing is asked for, and waits until some have come, or until it is
-    /// time to ask again. Cancel safe. An error means that a new pull is needed.
+    /// Requests `max` messages, if no request is open, and waits until some have come, or until it is time for the next
+    /// request. Cancel safe. An error means that a new pull is needed.
     pub(crate) async fn wait(&mut self, max: usize, arrived: &mut VecDeque<Arrived>) -> Result<()> {
         let until = if let Some(requested) = self.requested {
             requested.until
@@ -150,7 +150,7 @@ impl Pull {
         Ok(())
     }
 
-    /// Asks for nothing more, and takes what the server had sent already.
+    /// Requests nothing more, and takes the messages that the server had sent already.
     pub(crate) async fn stop(&mut self, arrived: &mut VecDeque<Arrived>) {
         if self.messages.drain().await.is_err() {
             return;
@@ -228,7 +228,7 @@ impl Pull {
         }
     }
 
-    /// What was no message of a stream has no place there, and is nothing to us.
+    /// Reads a message; one that is no message of a stream has no place there, and is ignored.
     fn read(&mut self, message: async_nats::Message) -> Option<Arrived> {
         self.reader.message = message;
         let info = self.reader.info().ok()?;
@@ -269,7 +269,7 @@ impl Pull {
     }
 }
 
-/// By their names: the driver keeps no order but that of values under one name.
+/// Collects the headers by their names: the driver keeps no order but that of values under one name.
 fn headers(map: &HeaderMap) -> Vec<(ByteString, Bytes)> {
     let each = map.iter().flat_map(|(name, values)| {
         let value = |value: &async_nats::HeaderValue| {

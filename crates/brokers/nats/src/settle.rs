@@ -1,4 +1,4 @@
-//! What is told about deliveries, until the server has confirmed it.
+//! Reports about deliveries, kept until the server has confirmed them.
 
 use std::time::Duration;
 
@@ -14,12 +14,12 @@ use crate::classify::away;
 use crate::held::Holding;
 use crate::link::{Link, PATIENCE};
 
-/// How long a message that was given back stays with the server, so that nobody runs in circles.
+/// Time for which a message that was given back stays with the server, so that workers do not run in circles.
 pub(crate) const RESPITE: Duration = Duration::from_millis(300);
-/// As many questions are under way at once, fewer than the driver queues.
+/// Requests that are in flight at once, fewer than the driver queues.
 const AT_ONCE: usize = 1_024;
 
-/// Words that the server has not confirmed yet.
+/// Reports that the server has not confirmed yet.
 #[derive(Debug, Default)]
 pub(crate) struct Told(Vec<Word>);
 
@@ -27,14 +27,14 @@ pub(crate) struct Told(Vec<Word>);
 struct Word {
     reply: Subject,
     what: Bytes,
-    /// Later it might hit a delivery to somebody else.
+    /// Time after which it might hit a delivery to another worker.
     until: Instant,
 }
 
-/// What became of a question.
+/// Result of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Heard {
-    /// The server knows; a single one has it on its disk some 100 ms later.
+    /// The server knows; a single server has it on its disk some 100 ms later.
     Confirmed,
     /// Nobody is there to take it: the consumer is gone.
     Gone,
@@ -47,7 +47,7 @@ impl Told {
         self.add(holdings, &AckKind::Ack.into());
     }
 
-    /// Given back, to be delivered again after `respite`.
+    /// Adds reports that give these back, to be delivered again after `respite`.
     pub(crate) fn given_back(&mut self, holdings: Vec<Holding>, respite: Option<Duration>) {
         self.add(holdings, &AckKind::Nak(respite).into());
     }
@@ -56,7 +56,7 @@ impl Told {
         self.0.is_empty()
     }
 
-    /// Tells the server, and waits until it has confirmed. What it has not is kept for the next time.
+    /// Sends the reports, and waits until the server has confirmed them. Unconfirmed ones are kept for the next time.
     pub(crate) async fn tell(&mut self, link: &Link) -> Result<()> {
         let now = Instant::now();
         self.0.retain(|word| now < word.until);

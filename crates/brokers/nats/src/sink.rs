@@ -1,4 +1,4 @@
-//! The sink: everything is sent before anything is waited for.
+//! The sink: sends everything before it waits for anything.
 
 use std::fmt;
 use std::future::IntoFuture;
@@ -26,7 +26,7 @@ use crate::options::SinkOptions;
 const CODE: Code = Code::TargetUnavailable;
 /// The stream drops a second message with the same value here, for as long as its `duplicate_window`.
 const MESSAGE_ID: &str = "Nats-Msg-Id";
-/// As many messages are under way at once, fewer than the driver queues.
+/// Messages that are in flight at once, fewer than the driver queues.
 const AT_ONCE: usize = 1_024;
 
 /// Publishes to one subject, and waits until its stream has stored the messages.
@@ -40,7 +40,7 @@ pub struct NatsSink {
 }
 
 impl NatsSink {
-    /// Makes a sink that connects when it first publishes.
+    /// Creates a sink that connects when it first publishes.
     ///
     /// # Errors
     ///
@@ -54,7 +54,7 @@ impl NatsSink {
         })
     }
 
-    /// Connects now, and looks whether a stream takes in the subject.
+    /// Connects now, and checks that a stream takes in the subject.
     ///
     /// # Errors
     ///
@@ -69,7 +69,7 @@ impl NatsSink {
         self.find_stream(&link).await.map(drop)
     }
 
-    /// How long the stream of the subject drops a second message with the same id.
+    /// Returns the time for which the stream of the subject drops a second message with the same id.
     ///
     /// # Errors
     ///
@@ -95,7 +95,7 @@ impl NatsSink {
         }
     }
 
-    /// The connection, or a new one where it broke. Whoever else publishes meanwhile waits for the same.
+    /// Returns the connection, or a new one where it broke. Other publishing tasks meanwhile wait for the same one.
     async fn link(&self) -> Result<Arc<Link>> {
         let mut link = self.link.lock().await;
         if let Some(link) = link.as_ref().filter(|link| link.trouble().is_none()) {
@@ -106,7 +106,7 @@ impl NatsSink {
         Ok(Arc::clone(link.insert(opened)))
     }
 
-    /// The name of the stream that takes in the subject.
+    /// Returns the name of the stream that takes in the subject.
     async fn find_stream(&self, link: &Link) -> Result<String> {
         let subject = &self.options.subject;
         match link.during(link.context.stream_by_subject(subject)).await? {
@@ -144,7 +144,7 @@ impl NatsSink {
         join_all(confirmed).await
     }
 
-    /// Waits only for room in the driver's queue.
+    /// Sends one; waits only for room in the driver's queue.
     async fn send_one(
         &self,
         link: &Link,
@@ -197,7 +197,7 @@ impl NatsSink {
         Failure::Other(Error::new(ErrorKind::Timeout, message).with_code(CODE))
     }
 
-    /// A subject that nobody takes in, or a stream that is not up yet.
+    /// Returns the error for a subject that nobody takes in, or a stream that is not up yet.
     async fn no_stream(&self, link: &Link) -> Error {
         match self.find_stream(link).await {
             Err(error) if error.kind() == ErrorKind::InvalidConfig => error,
@@ -259,14 +259,14 @@ impl fmt::Debug for NatsSink {
 
 type Answer = Result<(), Failure>;
 
-/// Why a message was not confirmed.
+/// Reason why a message was not confirmed.
 enum Failure {
     /// Nobody listens to the subject.
     NoStream,
     Other(Error),
 }
 
-/// It was on its way already.
+/// Failure of a message that was in flight already.
 fn maybe(error: Error) -> Failure {
     Failure::Other(if error.kind() == ErrorKind::Unavailable {
         Error::new(ErrorKind::Unavailable, error.to_string()).with_code(CODE)
@@ -282,12 +282,12 @@ fn too_large(error: &PublishError) -> Error {
     )
 }
 
-/// What the server answered, if that is what the error is about.
+/// Returns the server's answer, if the error carries one.
 fn said(error: &PublishError) -> Option<&jetstream::Error> {
     std::error::Error::source(error)?.downcast_ref()
 }
 
-/// Headers that begin so are commands to the server, so none of them is passed on.
+/// Prefix of headers that are commands to the server, so none of them is passed on.
 const COMMAND: &str = "Nats-";
 
 fn message(publication: &Publication) -> Result<PublishMessage> {

@@ -1,4 +1,4 @@
-//! The source: connected when first needed, and again whenever the connection broke.
+//! The source: connects on the first call, and again whenever the connection broke.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -19,29 +19,29 @@ use crate::options::Options;
 use crate::pull::{Arrived, Pull};
 use crate::settle::{self, Heard, RESPITE, Told};
 
-/// How long a broker may be away unmentioned.
+/// Time for which an outage of the broker is not reported.
 const GRACE: Duration = Duration::from_secs(2);
-/// How often it is mentioned after that.
+/// Pause between two reports of it after that.
 const MENTION: Duration = Duration::from_secs(3);
-/// How long to wait between two tries to connect.
+/// Pause between two tries to connect.
 const PAUSE: Duration = Duration::from_millis(300);
-/// How long a close may take.
+/// The longest time that a close may take.
 const CLOSE: Duration = Duration::from_secs(15);
-/// How much one fetch hands over at the most, a last message apart.
+/// Bytes that one fetch hands over at the most, a last message apart.
 const MOST_FETCHED_BYTES: usize = 8 << 20;
 
 /// Messages of a stream, through a durable consumer that any number of sources share.
 ///
-/// A delivery counts as ours until the consumer's `ack_wait` is over since it came or was extended; what is
-/// told about it later is not passed on, and the server delivers it again. Acknowledgements are confirmed
-/// by the server before [`acknowledge`](Source::acknowledge) returns, or else repeated.
+/// A delivery counts as ours until the consumer's `ack_wait` is over since it came or was extended; later reports on it
+/// are not passed on, and the server delivers it again. The server confirms acknowledgements before
+/// [`acknowledge`](Source::acknowledge) returns, or else they are repeated.
 pub struct NatsSource {
     options: Options,
     address: Address,
     pull: Option<Pull>,
     connecting: Option<Connecting>,
     outage: Option<Outage>,
-    /// Whether it is to be told that the broker is there again.
+    /// Set if the next fetch is to report that the broker is there again.
     is_back: bool,
     findings: Vec<String>,
     arrived: VecDeque<Arrived>,
@@ -50,17 +50,17 @@ pub struct NatsSource {
     idle: Idle,
 }
 
-/// Goes on where it was when the call that waited for it was dropped.
+/// A try to connect. It goes on where it was when the call that waited for it was dropped.
 type Connecting = Pin<Box<dyn Future<Output = Result<Pull>> + Send>>;
 
-/// Since when, and how, there is no connection.
+/// An outage: its beginning, its error, and its next steps.
 struct Outage {
-    /// When it is to be mentioned next.
+    /// Time of the next report.
     mention_at: Instant,
-    /// When to try again.
+    /// Time of the next try.
     try_at: Instant,
     error: Option<Error>,
-    /// Whether it was mentioned.
+    /// Set once it was reported.
     is_told: bool,
 }
 
@@ -76,7 +76,7 @@ impl Outage {
 }
 
 impl NatsSource {
-    /// Makes a source that connects when it is first asked for anything.
+    /// Creates a source that connects on its first call.
     ///
     /// # Errors
     ///
@@ -98,7 +98,7 @@ impl NatsSource {
         })
     }
 
-    /// Connects now, finds the consumer or makes it; does nothing where that is done already.
+    /// Connects now, and finds the consumer or creates it; does nothing where that is done already.
     ///
     /// # Errors
     ///
@@ -112,13 +112,13 @@ impl NatsSource {
         self.up().await
     }
 
-    /// What an operator should know about the consumer and its stream, a sentence each; nothing before
-    /// it is connected.
+    /// Returns findings for the operator about the consumer and its stream, a sentence each; none before it is
+    /// connected.
     pub fn findings(&self) -> &[String] {
         &self.findings
     }
 
-    /// Waits for a connection that works, until it is time to say that there is none.
+    /// Waits for a connection that works, until it is time to report that there is none.
     async fn up(&mut self) -> Result<()> {
         loop {
             if let Some(pull) = &self.pull {
@@ -171,7 +171,7 @@ impl NatsSource {
         }
     }
 
-    /// Gives up the connection; gives `error` back if connecting again is of no use.
+    /// Gives up the connection; returns `error` if connecting again cannot help.
     fn lost(&mut self, error: Error) -> Result<()> {
         self.pull = None;
         if is_for_good(&error) {
@@ -185,7 +185,7 @@ impl NatsSource {
         Ok(())
     }
 
-    /// Tells the server what it has not confirmed, if there is a connection.
+    /// Sends the server the unconfirmed reports, if there is a connection.
     async fn tell(&mut self) -> Result<()> {
         if self.told.is_empty() {
             return Ok(());
@@ -201,13 +201,13 @@ impl NatsSource {
         told
     }
 
-    /// How many deliveries others have in hand, where that is to be told now.
+    /// Returns the number of deliveries that others have in hand, if it is time to report it.
     async fn elsewhere(&mut self) -> Result<Option<Elsewhere>> {
         let Some(pull) = &mut self.pull else {
             return Ok(None);
         };
         let info = consumer::info(&pull.link, &self.options).await?;
-        // What came meanwhile is counted there already.
+        // Messages that came meanwhile are counted there already.
         pull.drain(&mut self.arrived)?;
         let ours = self.held.len() + self.arrived.len();
         Ok(self
@@ -215,14 +215,14 @@ impl NatsSource {
             .looked(info.num_ack_pending, ours, pull.facts.ack_wait))
     }
 
-    /// Waits until something has come, there is something to say while nothing comes, or the broker is there
-    /// again of which it was told that it is away.
+    /// Waits until something has come, there is something to report while nothing comes, or a broker that was reported
+    /// away is there again.
     async fn some(&mut self, max: usize) -> Result<Option<Elsewhere>> {
         loop {
             self.up().await?;
             match self.tell().await {
                 Err(error) if is_for_good(&error) => return Err(error),
-                // It has ended the connection, so the next round makes another.
+                // The failure has ended the connection, so the next round opens another.
                 Err(_) => continue,
                 Ok(()) => {}
             }
@@ -234,7 +234,7 @@ impl NatsSource {
             };
             let mut pulled = pull.drain(&mut self.arrived);
             let now = Instant::now();
-            // The server has taken back what lay here for too long, and delivers it anew.
+            // The server has taken back the deliveries that lay here for too long, and delivers them anew.
             self.arrived.retain(|arrived| now < arrived.holding.until);
             let mut is_to_look = false;
             if pulled.is_ok() && self.arrived.is_empty() {
@@ -255,7 +255,7 @@ impl NatsSource {
                 match self.elsewhere().await {
                     Ok(None) => {}
                     Ok(told) => return Ok(told),
-                    // Only words for people hang on it.
+                    // Only reports for people depend on it.
                     Err(error) if is_for_good(&error) => self.idle.ends(),
                     Err(error) => self.lost(error)?,
                 }
@@ -284,7 +284,7 @@ impl NatsSource {
         }
         while !self.told.is_empty() {
             self.up().await?;
-            // An error has ended the connection; what was not confirmed is repeated on the next one.
+            // An error has ended the connection; unconfirmed reports are repeated on the next one.
             if let Err(error) = self.tell().await
                 && is_for_good(&error)
             {
@@ -295,7 +295,7 @@ impl NatsSource {
         rest.extend(self.arrived.drain(..).map(|arrived| arrived.holding));
         if let Some(pull) = self.pull.take() {
             self.told.given_back(rest, None);
-            // What is not heard of that comes again when its time is over.
+            // Deliveries whose reports are lost come again when their time is over.
             let _ = self.told.tell(&pull.link).await;
             pull.link.end().await;
         }
@@ -332,7 +332,7 @@ impl Source for NatsSource {
         let Some(pull) = &mut self.pull else {
             return Ok(());
         };
-        // What waits here to be handed over is ours too.
+        // Messages that wait here to be handed over are ours too.
         if let Err(error) = pull.drain(&mut self.arrived) {
             self.lost(error.clone())?;
             return Err(error);

@@ -1,10 +1,9 @@
-//! How fast a stream is deduplicated, moved and opened again: `admit DIR [LINES [admit|open]]`, the
-//! last to stop there.
+//! Measures the speed at which a stream is deduplicated, moved and opened again: `admit DIR [LINES [admit|open]]`. The
+//! last argument stops the run after that step.
 //!
-//! Lines of 100 bytes, half of them repeats of any earlier one, are admitted in batches of 10,000
-//! together with the length of an output file. Then the store is opened anew, exported, and imported
-//! into another one. Each figure comes with the processor time of all threads, which neither syncs nor
-//! others on the machine disturb.
+//! Lines of 100 bytes, half of them repeats of any earlier one, are admitted in batches of 10,000 together with the
+//! length of an output file. Then the store is reopened, exported, and imported into another one. Each figure comes
+//! with the processor time of all threads, which neither syncs nor other work on the machine disturb.
 
 #![expect(clippy::print_stdout, reason = "a measurement prints its figures")]
 
@@ -89,7 +88,7 @@ async fn admit(store: &EmbeddedStore, folder: &Path, lines: u64) -> Result<(), B
     Ok(())
 }
 
-/// Appends what was granted, syncs, and answers with the length.
+/// Appends the granted lines, syncs, and returns the length.
 fn write_to(output: Arc<Mutex<(File, u64)>>) -> Write {
     Box::new(move |admissions| {
         let mut bytes = Vec::with_capacity(admissions.len() * 101);
@@ -205,7 +204,7 @@ fn begin() -> (Instant, Duration) {
     (now(), cpu())
 }
 
-/// What the threads of this process have had of the processors; those that ended do not count.
+/// Returns the processor time of this process's threads; threads that ended do not count.
 fn cpu() -> Duration {
     let tasks = std::fs::read_dir("/proc/self/task")
         .into_iter()

@@ -1,7 +1,8 @@
 //! The one thread that decides and writes.
 //!
-//! Whatever queued while the previous sync ran is decided in order, written as one group, and only
-//! then answered. There is no timer: an idle store answers at once, a busy one fills its groups.
+//! Calls that queued while the previous sync ran are decided in order, written as one group, and
+//! only then answered. There is no timer: an idle store answers at once, a busy one fills its
+//! groups.
 
 mod audit;
 mod job;
@@ -32,19 +33,21 @@ pub(crate) struct Committer {
     pub(crate) superblock: Superblock,
     pub(crate) ledger: Ledger,
     pub(crate) shelf: Shelf,
-    /// Answers that wait for the group to be durable, by the log that they rest on.
+    /// Answers that wait for the group to be durable, by the log that they depend on.
     pub(crate) ledger_answers: Vec<Answer>,
     pub(crate) shelf_answers: Vec<Answer>,
-    /// What the audit trail says, while entries are imported.
+    /// Contents of the audit trail, while entries are imported.
     pub(crate) audit_set: Option<AuditSet>,
-    /// A write failed: nobody knows what is on disk, so nothing is answered from memory any more.
+    /// Set once a write failed: nobody knows what is on disk, so the store answers nothing from
+    /// memory any more.
     pub(crate) is_poisoned: bool,
-    /// Held as long as the thread lives.
+    /// Lock of the folder, held as long as the thread lives.
     pub(crate) lock: Box<dyn Lock>,
 }
 
 impl Committer {
-    /// Works until every sender is gone, then says in the superblock how far all is durable.
+    /// Works until every sender is gone, then notes in the superblock up to where both logs are
+    /// durable.
     pub(crate) fn run(mut self, mut jobs: mpsc::Receiver<Job>) {
         while let Some(job) = sync::next(&mut jobs) {
             self.take(job);
@@ -155,7 +158,8 @@ impl Committer {
         }
     }
 
-    /// Decides every item of a batch; items stand alone, so a large batch may be written in parts.
+    /// Decides every item of a batch. Items are independent, so a large batch may be written in
+    /// parts.
     fn each<I, A>(
         &mut self,
         batch: &[I],
@@ -188,7 +192,7 @@ impl Committer {
         self.shelf_answers.push(answer(reply, answers));
     }
 
-    /// As [`Committer::each`], for what is about parked messages.
+    /// Does what [`Committer::each`] does, for the log of parked messages.
     fn each_parked<I>(
         &mut self,
         batch: &[I],
@@ -206,7 +210,7 @@ impl Committer {
         Ok(answers)
     }
 
-    /// Sweeps, and gives back the segments that it finds expired.
+    /// Sweeps, and frees the segments that it finds expired.
     fn sweep(&mut self, limit: usize, now: Timestamp, reply: Reply<Swept>) {
         let mut swept = self.ledger.sweep(limit, now);
         let outcome = self.commit_ledger().and_then(|()| {
@@ -230,7 +234,7 @@ impl Committer {
 
     /// Makes the group durable and answers it.
     fn commit(&mut self) {
-        // Whoever waits is told in either case.
+        // The callers are answered in either case.
         let _ = self.commit_shelf();
         let _ = self.commit_ledger();
     }
@@ -274,7 +278,7 @@ impl Committer {
         }
     }
 
-    /// One step of upkeep in both logs. Answers whether there is more to do now.
+    /// Does one step of upkeep in both logs. Returns whether there is more to do now.
     fn keep_up(&mut self) -> bool {
         if self.is_poisoned {
             return false;
@@ -289,12 +293,14 @@ impl Committer {
         self.settle_upkeep(kept_up) | more
     }
 
-    /// Upkeep that found no room is tried again later; what failed otherwise poisons.
+    /// Swallows an upkeep step that found no room, to be tried again later; any other failure
+    /// poisons the store.
     fn settle_upkeep(&mut self, step: Result<bool, WriteFailure>) -> bool {
         self.judge(step).unwrap_or(false)
     }
 
-    /// Leaves word of how far all is durable, so that damage below is told from a torn tail.
+    /// Records up to where both logs are durable, so that the next opening can tell damage below
+    /// that from a torn tail.
     fn close(self) {
         let Self {
             files,
@@ -308,7 +314,7 @@ impl Committer {
         if !is_poisoned {
             superblock.records = ledger.position();
             superblock.parked = shelf.position();
-            // The word of the last opening stands if this one cannot be written.
+            // If this one cannot be written, the one from the last opening stands.
             let _ = superblock.write(&*files);
         }
         drop((ledger, shelf));
@@ -316,10 +322,10 @@ impl Committer {
     }
 }
 
-/// How many calls one group takes in at most, and how many bytes it is closed at.
+/// Limits of one group: the most calls it takes in, and the bytes at which it is closed.
 const JOBS_AT_ONCE: usize = 4_096;
 const GROUP_BYTES: usize = 4 << 20;
-/// A batch larger than this is written in parts.
+/// Size beyond which a batch is written in parts.
 const PART_BYTES: usize = 32 << 20;
-/// How many records of a sweep's limit stand for one step of upkeep.
+/// Records of a sweep's limit that count as one step of upkeep.
 const RECORDS_PER_STEP: usize = 64;

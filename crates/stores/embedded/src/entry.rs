@@ -1,12 +1,12 @@
-//! Entries: what a frame is made of.
+//! Entries: the parts of a frame.
 //!
 //! ```text
 //! kind u8 · meta length u24 · tail length u32 · checksum of these and the meta u32 · meta ·
 //! [tail · checksum of the tail u32]
 //! ```
 //!
-//! The tail holds what may be large (an outcome, a payload) and is read only when it is wanted. An
-//! entry carries checksums of its own, since it is read back alone, long after its frame was.
+//! The tail holds the parts that may be large (an outcome, a payload) and is read only on demand. An entry carries
+//! checksums of its own, since it is read back alone, long after its frame was.
 
 mod audited;
 mod body;
@@ -24,7 +24,7 @@ use crate::wire::Take;
 /// The length of an entry's header.
 pub(crate) const HEADER_LEN: usize = 12;
 
-/// What an entry says.
+/// The kind of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// Nothing; skipped.
@@ -61,7 +61,7 @@ impl Kind {
     ];
 }
 
-/// The header of an entry, not yet checked against the bytes that it speaks of.
+/// The header of an entry, not yet checked against the bytes that it describes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Header {
     pub(crate) kind: Kind,
@@ -100,20 +100,20 @@ impl Header {
             }
     }
 
-    /// The meta part of the entry that begins `bytes`, if its checksum fits.
+    /// Returns the meta part of the entry that begins `bytes`, if its checksum fits.
     pub(crate) fn meta<'a>(&self, bytes: &'a [u8]) -> Option<&'a [u8]> {
         let meta = bytes.get(HEADER_LEN..self.lead_len())?;
         (checksum(self.lead, meta) == self.checksum).then_some(meta)
     }
 
-    /// The meta part of the entry that begins `bytes`, in a frame whose checksum has been seen to fit:
-    /// that covers it, too.
+    /// Returns the meta part of the entry that begins `bytes`, in a frame whose checksum has been verified: that covers
+    /// it, too.
     #[inline]
     pub(crate) fn trusted_meta<'a>(&self, bytes: &'a [u8]) -> Option<&'a [u8]> {
         bytes.get(HEADER_LEN..self.lead_len())
     }
 
-    /// The tail of the entry that begins `bytes`, if its checksum fits.
+    /// Returns the tail of the entry that begins `bytes`, if its checksum fits.
     pub(crate) fn tail<'a>(&self, bytes: &'a [u8]) -> Option<&'a [u8]> {
         if self.tail_len == 0 {
             return Some(&[]);
@@ -169,5 +169,5 @@ fn checksum(lead: [u8; 8], meta: &[u8]) -> u32 {
     hasher.finalize()
 }
 
-/// So that zeros do not check out as an entry.
+/// Seed that keeps zeros from passing as an entry.
 const SEED: u32 = 0x5345_4d45;

@@ -1,19 +1,19 @@
-//! What the file system reports, as errors that say what is certain and what to do.
+//! Failures of the file system, as errors that say what is certain and what to do.
 
 use std::io;
 
 use semel_core::{Code, Error, ErrorKind};
 
-/// What became of a write to the log that failed.
+/// State of the log after a write that failed.
 #[derive(Debug)]
 pub(crate) enum WriteFailure {
-    /// Nothing of it is there, provably; the store goes on.
+    /// Provably nothing of it was written; the store goes on.
     Undone(Error),
-    /// Nobody knows; the store is poisoned.
+    /// Nobody knows how much was written; the store is poisoned.
     Unknown(Error),
 }
 
-/// Whether the disk, or the quota on it, is used up.
+/// Returns whether the disk, or the quota on it, is used up.
 pub(crate) fn is_full(error: &io::Error) -> bool {
     matches!(
         error.kind(),
@@ -21,7 +21,7 @@ pub(crate) fn is_full(error: &io::Error) -> bool {
     )
 }
 
-/// The disk is full and what was half written has been taken back.
+/// Error for a full disk; the half-written part has been taken back.
 pub(crate) fn full(error: io::Error) -> Error {
     Error::new(
         ErrorKind::Unavailable,
@@ -32,7 +32,7 @@ pub(crate) fn full(error: io::Error) -> Error {
     .with_source(error)
 }
 
-/// A write or a flush failed, so nobody knows what is on disk.
+/// Error for a write or a flush that failed, so that nobody knows what is on disk.
 pub(crate) fn unknown(doing: &str, error: io::Error) -> Error {
     Error::new(
         ErrorKind::Poisoned,
@@ -41,7 +41,7 @@ pub(crate) fn unknown(doing: &str, error: io::Error) -> Error {
     .with_source(error)
 }
 
-/// The store was poisoned before this call.
+/// Error for a store that was poisoned before this call.
 pub(crate) fn poisoned() -> Error {
     Error::new(
         ErrorKind::Poisoned,
@@ -50,7 +50,7 @@ pub(crate) fn poisoned() -> Error {
     .not_applied()
 }
 
-/// A file could not be read.
+/// Error for a file that could not be read.
 pub(crate) fn unreadable(name: &str, error: io::Error) -> Error {
     Error::new(
         ErrorKind::Unavailable,
@@ -60,7 +60,7 @@ pub(crate) fn unreadable(name: &str, error: io::Error) -> Error {
     .with_source(error)
 }
 
-/// Stored bytes do not check out.
+/// Error for stored bytes that do not check out.
 pub(crate) fn corrupt(name: &str, offset: u64, what: &str) -> Error {
     Error::new(
         ErrorKind::Corrupt,
@@ -68,7 +68,7 @@ pub(crate) fn corrupt(name: &str, offset: u64, what: &str) -> Error {
     )
 }
 
-/// The folder could not be opened or prepared.
+/// Error for a folder that could not be opened or prepared.
 pub(crate) fn unopened(doing: &str, error: io::Error) -> Error {
     match error.kind() {
         io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => Error::new(
@@ -91,7 +91,7 @@ pub(crate) fn unopened(doing: &str, error: io::Error) -> Error {
     .with_source(error)
 }
 
-/// The folder or the files in it are something else.
+/// Error for a folder, or files in it, that belong to something else.
 pub(crate) fn foreign(what: &str) -> Error {
     Error::new(
         ErrorKind::InvalidConfig,
@@ -100,7 +100,7 @@ pub(crate) fn foreign(what: &str) -> Error {
     .with_code(Code::StoreForeign)
 }
 
-/// The store was written by a newer version.
+/// Error for a store that a newer version wrote.
 pub(crate) fn newer(version: u32, ours: u32) -> Error {
     Error::new(
         ErrorKind::Unsupported,
@@ -111,7 +111,7 @@ pub(crate) fn newer(version: u32, ours: u32) -> Error {
     .with_code(Code::StoreNewer)
 }
 
-/// Another process has the store open.
+/// Error for a store that another process has open.
 pub(crate) fn in_use(pid: Option<u32>) -> Error {
     let holder = pid.map_or_else(
         || "another process".to_owned(),
@@ -125,7 +125,7 @@ pub(crate) fn in_use(pid: Option<u32>) -> Error {
     .not_applied()
 }
 
-/// What a caller handed in is beyond a cap.
+/// Error for a caller's value that exceeds a cap.
 pub(crate) fn too_large(what: &str, len: usize, cap: usize) -> Error {
     Error::new(
         ErrorKind::InvalidInput,

@@ -1,5 +1,5 @@
 //! Everything out, page by page: first the token, then the ledger, the parked messages, the audit
-//! trail. A cursor names the part that comes next and where in it to go on.
+//! trail. A cursor names the next part and the position in it.
 
 use bytes::Bytes;
 use semel_core::Result;
@@ -7,7 +7,7 @@ use semel_core::port::transfer::Item;
 
 use crate::ledger::{Part, foreign_cursor};
 
-/// What comes next.
+/// The next part of an export.
 #[derive(Clone, Debug)]
 pub(crate) enum Cursor {
     Start,
@@ -70,7 +70,7 @@ impl Basket {
         self.items.len() >= self.limit || self.len_bytes >= MOST_BYTES
     }
 
-    /// Adds an item that holds about `len_bytes` beside itself.
+    /// Adds an item that takes about `len_bytes` besides its own size.
     pub(crate) fn put(&mut self, item: Item, len_bytes: usize) {
         self.len_bytes += len_bytes + ITEM_BYTES;
         self.items.push(item);
@@ -81,8 +81,8 @@ impl Basket {
     }
 }
 
-/// How many items memory is set aside for.
+/// Items for which memory is reserved at first.
 const MOST_AT_FIRST: usize = 16_384;
-/// About how much memory a page takes at most, and an item at least.
+/// Memory that a page takes at most, about, and that an item takes at least.
 const MOST_BYTES: usize = 64 << 20;
 const ITEM_BYTES: usize = 512;

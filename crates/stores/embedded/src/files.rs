@@ -1,7 +1,7 @@
 //! The lowest seam: one directory of files, as the store needs it.
 //!
-//! Everything above can be tested against a disk that fails, tears and forgets on cue. Nothing in
-//! here knows a format.
+//! Tests can replace it by a disk that fails, tears and forgets on cue. Nothing in here knows a
+//! format.
 
 mod real;
 
@@ -12,8 +12,8 @@ pub(crate) use real::{is_volatile, open_to_read};
 
 /// One directory. Names are plain file names in it.
 ///
-/// What is written is durable only after [`File::sync`]; what is created, renamed or removed only
-/// after [`Files::sync_dir`].
+/// A write is durable only after [`File::sync`]; a creation, renaming or removal only after
+/// [`Files::sync_dir`].
 pub trait Files: Send + Sync + 'static {
     /// Takes the exclusive lock of the directory by its lock file `name`, creating the file.
     ///
@@ -21,7 +21,7 @@ pub trait Files: Send + Sync + 'static {
     /// [`LockError::Held`] if another process has it, anything else as the system reports it.
     fn lock(&self, name: &str) -> Result<Box<dyn Lock>, LockError>;
 
-    /// The names of all files and folders in the directory.
+    /// Lists the names of all files and folders in the directory.
     ///
     /// # Errors
     /// As the system reports them.
@@ -51,19 +51,19 @@ pub trait Files: Send + Sync + 'static {
     /// As the system reports them.
     fn remove(&self, name: &str) -> io::Result<()>;
 
-    /// Makes what was created, renamed and removed durable.
+    /// Makes creations, renamings and removals durable.
     ///
     /// # Errors
     /// As the system reports them.
     fn sync_dir(&self) -> io::Result<()>;
 
-    /// Whether the file system lives in memory only, so that no sync survives a power cut.
+    /// Returns whether the file system lives in memory only, so that no sync survives a power cut.
     fn is_volatile(&self) -> bool;
 }
 
 /// One file.
 pub trait File: Send + Sync + 'static {
-    /// Its length in bytes.
+    /// Returns its length in bytes.
     ///
     /// # Errors
     /// As the system reports them.
@@ -81,7 +81,7 @@ pub trait File: Send + Sync + 'static {
     /// As the system reports them.
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()>;
 
-    /// Makes what was written durable, with the length.
+    /// Makes all writes durable, with the length.
     ///
     /// # Errors
     /// As the system reports them.
@@ -97,10 +97,10 @@ pub trait File: Send + Sync + 'static {
 /// A lock that is held until it is dropped.
 pub trait Lock: Send + Sync + 'static {}
 
-/// Why a directory could not be locked.
+/// Reason why a directory could not be locked.
 #[derive(Debug)]
 pub enum LockError {
-    /// Another process has it; its id, where it left one.
+    /// Another process has it.
     Held {
         /// The process id that the lock file names.
         pid: Option<u32>,

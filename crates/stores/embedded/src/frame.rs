@@ -1,12 +1,12 @@
-//! Frames: what one group commit writes, whole or not at all.
+//! Frames: the unit of one group commit, written whole or not at all.
 //!
 //! ```text
 //! magic u32 · segment u32 · sequence u64 · payload length u32 · synced u32 · flags u32 ·
 //! payload checksum u32 · reserved u32 · header checksum u32 · payload · zeros up to a multiple of 8
 //! ```
 //!
-//! `synced` is how much of the segment was durable before this frame was written. It tells damage
-//! (a frame that was durable is bad) from a torn tail (nothing after it was ever promised).
+//! `synced` says how much of the segment was durable before this frame was written. It tells damage (a frame that was
+//! durable is bad) from a torn tail (nothing after it was ever promised).
 
 use crate::wire::Take;
 
@@ -14,7 +14,7 @@ use crate::wire::Take;
 pub(crate) const HEADER_LEN: usize = 40;
 /// The same, as an offset.
 pub(crate) const HEADER_END: u32 = 40;
-/// The frame repeats what an older segment held, so that that one may go.
+/// Flag of a frame that repeats contents of an older segment, so that the older one may go.
 pub(crate) const CARRIED: u32 = 1;
 /// Frames begin at multiples of this.
 pub(crate) const ALIGNMENT: usize = 8;
@@ -111,5 +111,5 @@ pub(crate) fn end(
     buffer[start..start + HEADER_LEN].copy_from_slice(&header.encode());
 }
 
-/// What every frame begins with.
+/// Magic number at the start of every frame.
 pub(crate) const MAGIC: [u8; 4] = *b"SLF1";

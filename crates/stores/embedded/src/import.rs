@@ -1,4 +1,4 @@
-//! Everything in: a batch as the committer takes it, checked and encoded in the caller's thread.
+//! Everything in: a batch for the committer, checked and encoded in the caller's thread.
 
 use std::ops::Range;
 
@@ -19,7 +19,7 @@ use crate::place::{Addresses, Placing};
 
 /// A batch of items.
 pub(crate) struct Import {
-    /// Those of the records, with what is written of the finished ones.
+    /// Addresses of the records, with the encoded finished ones.
     pub(crate) addresses: Addresses,
     pub(crate) items: Vec<Imported>,
     /// The greatest token in the batch.
@@ -49,7 +49,7 @@ pub(crate) struct FinishedRecord {
 }
 
 impl Import {
-    /// Checks and encodes a batch; nothing of it is taken if one item cannot be.
+    /// Checks and encodes a batch; refuses all of it if one item cannot be taken.
     pub(crate) fn prepare(batch: &[Item], placing: &Placing, options: &Options) -> Result<Self> {
         let mut import = Self {
             addresses: Addresses::default(),
@@ -147,5 +147,5 @@ fn check_token(token: FencingToken) -> Result<()> {
     Err(Error::new(ErrorKind::InvalidInput, message))
 }
 
-/// More than any store keeps.
+/// More past attempts than any store keeps.
 const MOST_PAST: usize = 256;

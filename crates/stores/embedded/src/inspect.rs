@@ -1,7 +1,7 @@
-//! Looking at a store without opening it: no lock, nothing written, nothing loaded.
+//! A read-only look at a store without opening it: no lock, nothing written, nothing loaded.
 //!
-//! Reads the files as they are, also while a process works on them: what is appended later is not
-//! seen, what is removed later still is. Meant for people; nothing is decided on what is read here.
+//! Reads the files as they are, also while a process works on them: later appends are not seen, later removals still
+//! are. Meant for people; Semel decides nothing on these reads.
 
 mod entities;
 mod shelf;
@@ -30,7 +30,7 @@ use snapshot::Snapshot;
 use trail::Trail;
 use walk::Walk;
 
-/// A read-only view of an embedded store, for lists and look-ups while somebody else works on it.
+/// A read-only view of an embedded store, for lists and look-ups while another process works on it.
 ///
 /// # Guarantee   none for decisions; a list is complete and without repeats as of its first page
 /// # Cost        the first page of a list reads little more than the newest segment, whatever the
@@ -163,7 +163,7 @@ impl Store for Inspector {
     }
 }
 
-/// A list that is under way, and the number of its next page.
+/// A list in progress, and the number of its next page.
 struct Paging<W>(Option<(u64, W)>);
 
 impl<W> Default for Paging<W> {
@@ -172,7 +172,7 @@ impl<W> Default for Paging<W> {
     }
 }
 
-/// The next page of a list: pages are read one after the other, each once.
+/// Returns the next page of a list: pages are read one after the other, each once.
 fn page<W, T>(
     paging: &Mutex<Paging<W>>,
     query: &ListQuery,
@@ -209,5 +209,5 @@ fn read_only() -> Error {
     Error::new(ErrorKind::Unsupported, message)
 }
 
-/// How many items memory is set aside for.
+/// Items for which memory is reserved at most.
 const PAGE_ITEMS: usize = 1_024;

@@ -1,8 +1,8 @@
-//! What the store remembers: the log of records and what memory keeps of it.
+//! The store's records: their log, and the part that memory keeps of it.
 //!
-//! Finished records are on disk and only placed by the table. Everything unresolved, entities and
-//! marks are in memory, each with the place of its latest durable version. Every change is noted,
-//! so that a group that could not be written can be taken back.
+//! Finished records are on disk and only placed by the table. Everything unresolved, entities and marks are in memory,
+//! each with the place of its latest durable version. Every change is noted, so that a group that could not be written
+//! can be taken back.
 
 mod admit;
 mod ahead;
@@ -57,11 +57,11 @@ pub(crate) struct Ledger {
     /// Entries of the audit trail that are in this log.
     trail: Trail,
     orders: Orders,
-    /// How to take back what was changed since the last commit.
+    /// Steps that take back the changes since the last commit.
     undo: Vec<Undo>,
     /// The last fencing token given out.
     token: u64,
-    /// Memory for reading back, and what was read ahead for a batch.
+    /// Memory for reading back, and the entries read ahead for a batch.
     scratch: Vec<u8>,
     ahead: Ahead,
     scopes: Scopes,
@@ -78,8 +78,8 @@ struct Kept {
     /// Without its outcome, which stays on disk.
     record: Record,
     has_outcome: bool,
-    /// Whoever has its lease may outlive this opening, so a reopening does not end it: it was given out by another
-    /// store, or to another process.
+    /// Set if another store, or this one for another process, gave out its lease: the holder may outlive this opening,
+    /// so a reopening does not end the lease.
     has_foreign_lease: bool,
     /// The latest durable version.
     stored: Option<Stored>,
@@ -93,11 +93,11 @@ impl Warm for Box<Kept> {
     }
 }
 
-/// What is remembered of an entity.
+/// The state of an entity.
 #[derive(Clone, Debug)]
 struct Gated {
     record: EntityRecord,
-    /// As [`Kept::has_foreign_lease`], of its holder.
+    /// The same as [`Kept::has_foreign_lease`], for its holder.
     has_foreign_lease: bool,
 }
 
@@ -108,17 +108,17 @@ struct Versioned<T> {
     stored: Option<Stored>,
 }
 
-/// Where something is on disk, and how long it is there.
+/// Location and length of something on disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Stored {
     location: Location,
     len: u32,
 }
 
-/// What an entity goes by.
+/// Identity of an entity.
 type EntityKey = (Scope, Key);
 
-/// One change in memory, as what it takes to reverse it.
+/// One change in memory, as the data that reverses it.
 enum Undo {
     Placed(Place, Finished),
     Displaced(Place, Finished),
@@ -126,7 +126,7 @@ enum Undo {
     Entity(Box<(EntityKey, Option<Versioned<Gated>>)>),
     Mark(Arc<str>, Option<Versioned<u64>>),
     Audited(Stored),
-    /// An entry of the audit trail, from where to where it went.
+    /// An entry of the audit trail that moved, with its old and its new location.
     AuditMoved(u64, Stored, Stored),
 }
 
@@ -137,12 +137,12 @@ struct Finished {
     is_dead: bool,
 }
 
-/// What is there of an operation before a decision.
+/// The state of an operation before a decision.
 enum Before {
     Absent,
     /// In memory, complete as it is.
     Kept,
-    /// In memory, but this is it with its outcome.
+    /// In memory, and this is the record with its outcome.
     Held(Box<Record>),
     Finished(Box<Record>, Finished),
 }
@@ -154,7 +154,7 @@ pub(crate) struct Savepoint {
 }
 
 impl Ledger {
-    /// Whether anything waits to be written.
+    /// Returns the number of bytes that wait to be written.
     pub(crate) fn pending_len(&self) -> usize {
         self.log.pending_len()
     }
@@ -167,7 +167,7 @@ impl Ledger {
         self.log.len_bytes()
     }
 
-    /// Makes all changes durable, or takes them back where it is certain that they are not.
+    /// Makes all changes durable, or takes them back where they certainly are not.
     pub(crate) fn commit(&mut self) -> Result<(), WriteFailure> {
         let written = self.log.commit();
         if written.is_err() {
@@ -209,7 +209,7 @@ impl Ledger {
         self.put_mark(Arc::clone(&mark.name), Some(mark_now));
     }
 
-    /// The fencing token that the next grant would get.
+    /// Returns the fencing token that the next grant would get.
     const fn next_token(&self) -> FencingToken {
         FencingToken::new(self.token + 1)
     }
@@ -226,7 +226,7 @@ impl Ledger {
         self.apply_lent(address, operation, before, change, (is_durable, None));
     }
 
-    /// The same, where a claim of another process is granted.
+    /// Carries a decision out, where a claim of another process is granted.
     fn apply_lent(
         &mut self,
         address: Address<'_>,
@@ -274,7 +274,7 @@ impl Ledger {
             ..record
         };
         let record = if is_durable {
-            // What stays long must not hold on to the message that it came in.
+            // A record that stays long must not keep the message alive that it came in.
             record.detached()
         } else {
             record
@@ -342,8 +342,8 @@ impl Ledger {
     }
 }
 
-/// Two operations with one keyed 128-bit hash: not to be expected while the universe lasts, but
-/// still not a reason to mix them up.
+/// Error for two operations with one keyed 128-bit hash: not to be expected while the universe lasts, but still not a
+/// reason to mix them up.
 fn shared_place() -> Error {
     Error::new(ErrorKind::Internal, "two operations have the same hash").not_applied()
 }

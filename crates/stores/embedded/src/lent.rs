@@ -1,4 +1,4 @@
-//! The store as it serves other processes, through the one that has it open.
+//! The store as it serves other processes, through the process that has it open.
 
 use std::sync::Arc;
 
@@ -6,8 +6,8 @@ use semel_core::{Admission, ClaimRequest, Result, Store, forward_store};
 
 use crate::EmbeddedStore;
 
-/// The same store for claimants in other processes: whoever opens the folder next waits out the leases that they have,
-/// because they may still be at work.
+/// The same store for claimants in other processes. The next process that opens the folder waits out their leases,
+/// because the claimants may still be at work.
 ///
 /// # Guarantee   CLM-1 between such a claimant and the process that has the store open, over a crash of the latter
 /// # Cost        one durable write per renewal
@@ -15,7 +15,7 @@ use crate::EmbeddedStore;
 pub struct LentStore(Arc<EmbeddedStore>);
 
 impl LentStore {
-    /// The store, for others.
+    /// Wraps the store for other processes.
     pub const fn new(store: Arc<EmbeddedStore>) -> Self {
         Self(store)
     }

@@ -6,20 +6,21 @@
 //! the folder.
 //!
 //! # Durability
-//! What was answered survives a power cut: one write and one `fdatasync` per group of calls. Claims
-//! with [`Start::Unmarked`](semel_core::Start::Unmarked) and renewals live in memory: a crash ends
-//! every lease anyway, and nothing but the process that holds the lock could go on with them. Leases that
-//! were given to other processes through a [`LentStore`] outlive it, and their renewals are durable.
-//! After a write or sync that failed, the store refuses everything until it is opened anew.
+//! An answered call survives a power cut: one write and one `fdatasync` per group of calls. Claims with
+//! [`Start::Unmarked`](semel_core::Start::Unmarked) and renewals live in memory: a crash ends every lease anyway, and
+//! only the process that holds the lock could go on with them. Leases that were given to other processes through a
+//! [`LentStore`] outlive it, and their renewals are durable. After a write or sync that failed, the store refuses
+//! everything until it is reopened.
 //!
 //! # Clock
-//! The one it is opened with. Going back only delays: expiry, takeovers, the dropping of segments.
+//! The clock that the caller opens it with. A clock that goes back only delays expiry, takeovers and the dropping of
+//! segments.
 //!
 //! # Cost
-//! Memory: under 24 bytes per finished record, a few hundred per unresolved one, 16 per entry of the
-//! audit trail, and up to 64 MiB of what was written last while batches are admitted together with a
-//! mark. Disk: about 75 bytes per record, and its key. A duplicate costs one read from the page
-//! cache; within a batch, neighbours are read at once. Opening reads the whole log.
+//! Memory: under 24 bytes per finished record, a few hundred per unresolved one, 16 per entry of the audit trail, and
+//! up to 64 MiB of recent writes while batches are admitted together with a mark. Disk: about 75 bytes per record, and
+//! its key. A duplicate costs one read from the page cache; within a batch, neighbours are read at once. Opening reads
+//! the whole log.
 //!
 //! The format is in `docs/spec/embedded.md`, the choice in `docs/decisions/0010-window-log.md`.
 //!
@@ -64,5 +65,5 @@ pub use lent::LentStore;
 pub use options::Options;
 pub use store::EmbeddedStore;
 
-/// The newest format, which is the one that is written.
+/// The newest format, which is the one that this version writes.
 pub const FORMAT: u32 = superblock::VERSION;

@@ -1,4 +1,4 @@
-//! How long what callers hand in may be: checked before anything is decided.
+//! Length limits on the values of callers, checked before anything is decided.
 
 use bytes::Bytes;
 use semel_core::{Audited, Key, Note, Outcome, Parked, Result};
@@ -21,7 +21,7 @@ pub(crate) fn check_outcome(outcome: &Outcome, options: &Options) -> Result<()> 
     }
 }
 
-/// Whether everything about a message is short enough to be kept.
+/// Checks that everything about a message is short enough to be kept.
 pub(crate) fn check_parked(message: &Parked, options: &Options) -> Result<()> {
     let cap = options.max_payload_bytes.min(MAX_TAIL);
     if message.payload.len() > cap {
@@ -37,7 +37,7 @@ pub(crate) fn check_parked(message: &Parked, options: &Options) -> Result<()> {
     check_len(message.coordinates.len(), "coordinates")
 }
 
-/// Whether everything about an entry of the audit trail is.
+/// Checks that everything about an entry of the audit trail is short enough.
 pub(crate) fn check_audited(audited: &Audited) -> Result<()> {
     let Audited {
         note,

@@ -1,6 +1,7 @@
 //! A log of segment files: appended to in groups, read back by location, dropped from the front.
 //!
-//! Knows frames and files, and what each segment still holds as numbers; not what an entry means.
+//! Knows frames and files, and counts what each segment still holds; it does not know what an entry
+//! means.
 
 mod read;
 mod recent;
@@ -25,7 +26,7 @@ use self::recent::Recent;
 pub(crate) use recover::{Recover, Replayed};
 pub(crate) use scan::{Frame, Scan};
 
-/// Where an entry begins.
+/// Start of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Location {
     pub(crate) segment: u32,
@@ -39,11 +40,11 @@ pub(crate) struct Segment {
     pub(crate) created_at: Timestamp,
     pub(crate) tally: Tally,
     file: Box<dyn File>,
-    /// How long the log was before it.
+    /// Length of the log before it.
     begins_at: u64,
 }
 
-/// What a segment still holds, kept up by whoever owns the log.
+/// Counts of what a segment still holds, kept up to date by the owner of the log.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Tally {
     /// Completed and dead records that the table places here.
@@ -51,11 +52,11 @@ pub(crate) struct Tally {
     /// Live entries that must be carried forward before the segment may go, and their bytes.
     pub(crate) kept: u64,
     pub(crate) kept_bytes: u64,
-    /// Entries in here that took the place of a finished record.
+    /// Entries in here that replaced a finished record.
     pub(crate) revised: u64,
-    /// When the last finished record in here has passed its window.
+    /// Time at which the last finished record in here has passed its window.
     pub(crate) expires_at: Timestamp,
-    /// When the first finished record in here is forgotten.
+    /// Time at which the first finished record in here is forgotten.
     pub(crate) forgets_from: Option<Timestamp>,
     /// The shortest window of a finished record in here.
     pub(crate) shortest_window: Option<Duration>,
@@ -73,16 +74,16 @@ pub(crate) struct Log {
     synced_sequence: u64,
     /// Frames that are not written yet; the last one may be open.
     pending: Vec<u8>,
-    /// Where the open frame begins in `pending`.
+    /// Start of the open frame in `pending`.
     open: Option<usize>,
-    /// What was written last, while somebody reads much of it back.
+    /// The most recent writes, while the owner reads much of them back.
     recent: Recent,
 }
 
-/// Which of a store's logs.
+/// One of a store's two logs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct LogKind {
-    /// What its file names begin with.
+    /// Prefix of its file names.
     pub(crate) prefix: &'static str,
 }
 
@@ -94,7 +95,7 @@ impl LogKind {
         format!("{}{id:010}{SUFFIX}", self.prefix)
     }
 
-    /// The number of the segment with this file name, if it is one of this log.
+    /// Returns the number of the segment with this file name, if it is one of this log.
     pub(crate) fn id_of(self, name: &str) -> Option<u32> {
         let id = name
             .strip_prefix(self.prefix)?
@@ -105,7 +106,7 @@ impl LogKind {
     }
 }
 
-/// A place in what is not written yet, to go back to.
+/// A position in the pending bytes, to go back to.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Savepoint {
     len: usize,
@@ -114,7 +115,7 @@ pub(crate) struct Savepoint {
 }
 
 impl Log {
-    /// How much is waiting to be written.
+    /// Returns the number of bytes that wait to be written.
     pub(crate) fn pending_len(&self) -> usize {
         self.pending.len()
     }
@@ -135,7 +136,7 @@ impl Log {
         self.segments.back()
     }
 
-    /// Up to where everything is durable, nothing being pending.
+    /// Returns the position up to which everything is durable, given that nothing is pending.
     pub(crate) fn position(&self) -> Position {
         let active = self.segments.back();
         active.map_or_else(Position::default, |active| Position {
@@ -151,7 +152,7 @@ impl Log {
             .sum()
     }
 
-    /// The tally of segment `id`, if it is still there.
+    /// Returns the tally of segment `id`, if it is still there.
     pub(crate) fn tally(&mut self, id: u32) -> Option<&mut Tally> {
         let index = id.checked_sub(self.oldest())?;
         self.segments
@@ -159,7 +160,7 @@ impl Log {
             .map(|segment| &mut segment.tally)
     }
 
-    /// Counts an entry of the active segment that takes the place of a finished record.
+    /// Counts an entry of the active segment that replaces a finished record.
     pub(crate) fn revise(&mut self) {
         if let Some(active) = self.segments.back_mut() {
             active.tally.revised += 1;
@@ -171,7 +172,7 @@ impl Log {
         self.segments.get(index as usize)
     }
 
-    /// Appends an entry: `meta` writes its meta part and answers its tail.
+    /// Appends an entry: `meta` writes its meta part and returns its tail.
     #[inline]
     pub(crate) fn append<'t>(
         &mut self,
@@ -226,14 +227,14 @@ impl Log {
         }
     }
 
-    /// Forgets what was appended since `savepoint`.
+    /// Forgets the entries appended since `savepoint`.
     pub(crate) fn go_back(&mut self, savepoint: Savepoint) {
         self.pending.truncate(savepoint.len);
         self.open = savepoint.open;
         self.sequence = savepoint.sequence;
     }
 
-    /// Writes what is pending and makes it durable.
+    /// Writes the pending frames and makes them durable.
     pub(crate) fn commit(&mut self) -> Result<(), WriteFailure> {
         self.end_frame(0);
         let written = self.write_pending();
@@ -287,8 +288,8 @@ impl Log {
         Ok(())
     }
 
-    /// Begins a new segment; nothing may be pending. `false`: there is no room for one now, and the
-    /// active one is used on.
+    /// Begins a new segment; nothing may be pending. Returns `false` if there is no room for one
+    /// now; the active one is used on.
     pub(crate) fn rotate(&mut self, now: Timestamp) -> Result<bool, WriteFailure> {
         debug_assert!(
             self.pending.is_empty(),
@@ -361,7 +362,7 @@ impl Log {
         Ok(self.segments.pop_front().map(|segment| segment.tally))
     }
 
-    /// How long the log is, up to the end of the last segment.
+    /// Returns the length of the log, up to the end of the last segment.
     fn end(&self) -> u64 {
         let last = self.segments.back();
         last.map_or(0, |last| last.begins_at + u64::from(last.len))
@@ -381,7 +382,7 @@ impl Log {
 }
 
 const SUFFIX: &str = ".log";
-/// Frames are ended at about this size where they may be.
+/// Size at which frames are ended where they may be.
 const FRAME_BYTES: usize = 1 << 20;
-/// Memory for pending frames beyond this is given back.
+/// Memory for pending frames beyond this is freed.
 const PENDING_KEPT_BYTES: usize = 8 << 20;

@@ -1,7 +1,7 @@
-//! Where an operation is placed: 128 bits of a keyed hash over its identity.
+//! Place of an operation: 128 bits of a keyed hash over its identity.
 //!
-//! The hash only places; whoever finds something there compares the whole identity. The key is
-//! random per store, so that nobody who chooses keys can choose places.
+//! The hash only places; a reader that finds something there compares the whole identity. The key is random per store,
+//! so that a client that chooses keys cannot choose places.
 
 use std::hash::Hasher as _;
 
@@ -14,7 +14,7 @@ use crate::wire::Put as _;
 /// The place of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Place {
-    /// What the table of finished records keeps.
+    /// The part that the table of finished records keeps.
     pub(crate) tag: u64,
     rest: u64,
 }
@@ -27,7 +27,7 @@ impl Place {
         ((self.tag as u128) << 64 | self.rest as u128).to_be_bytes()
     }
 
-    /// What finds it among those whose tags begin alike.
+    /// Returns the part that finds it among those whose tags begin alike.
     pub(crate) const fn hash(self) -> u64 {
         self.rest
     }
@@ -62,7 +62,7 @@ impl Placing {
         }
     }
 
-    /// The identities and places of a batch, made in the caller's thread and in one piece of memory.
+    /// Computes the identities and places of a batch, in the caller's thread and in one piece of memory.
     pub(crate) fn address<'o>(
         &self,
         operations: impl ExactSizeIterator<Item = &'o Operation>,
@@ -79,8 +79,8 @@ impl Placing {
                 Some((last, prefix)) if *last == scope => {
                     addresses.bytes.extend_from_within(prefix.clone());
                     addresses.bytes.put_bytes(key.as_bytes());
-                    // The next one more likely shares this one's memory than that of the first, which is
-                    // told at once.
+                    // The next operation more likely shares memory with this scope than with the first, and equal
+                    // pointers compare at once.
                     known = Some((scope, prefix.clone()));
                 }
                 Some(_) | None => {
@@ -114,7 +114,7 @@ pub(crate) struct Address<'a> {
 }
 
 impl Address<'_> {
-    /// The number of what is in no batch.
+    /// The number of an operation that is in no batch.
     pub(crate) const ALONE: usize = usize::MAX;
 }
 
@@ -132,7 +132,7 @@ impl Addresses {
         self.items.len()
     }
 
-    /// Adds what is written by `put`: an identity, and what follows it. Answers where all of it is.
+    /// Adds the bytes written by `put`: an identity, and the part behind it. Returns their range.
     pub(crate) fn push(
         &mut self,
         placing: &Placing,
@@ -148,17 +148,17 @@ impl Addresses {
         start..self.bytes.len()
     }
 
-    /// Bytes that were put there.
+    /// Returns bytes that were put there.
     pub(crate) fn bytes(&self, range: std::ops::Range<usize>) -> &[u8] {
         &self.bytes[range]
     }
 
-    /// The tags of up to `count` items from `number` on.
+    /// Returns the tags of up to `count` items from `number` on.
     pub(crate) fn tags(&self, number: usize, count: usize) -> impl Iterator<Item = u64> {
         self.places(number, count).map(|place| place.tag)
     }
 
-    /// The places of up to `count` items from `number` on.
+    /// Returns the places of up to `count` items from `number` on.
     pub(crate) fn places(&self, number: usize, count: usize) -> impl Iterator<Item = Place> {
         let end = self.items.len().min(number + count);
         let items = self.items.get(number..end).unwrap_or_default();
@@ -166,7 +166,7 @@ impl Addresses {
     }
 }
 
-/// Length of a key and of its length.
+/// Returns the length of a key together with its length prefix.
 fn suffix_len(key: &Key) -> usize {
     let len = key.as_bytes().len();
     let bits = usize::BITS - len.leading_zeros();

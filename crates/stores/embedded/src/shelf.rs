@@ -1,7 +1,7 @@
-//! Parked messages: a log of their own, since they are large and stay until somebody drops them.
+//! Parked messages, in a log of their own: they are large and stay until the operator drops them.
 //!
 //! Memory holds 16 bytes of id and a location each; payloads stay on disk. When most of the log has
-//! been dropped, what is left in its oldest segment is carried forward and the segment removed.
+//! been dropped, the rest of its oldest segment is carried forward and the segment removed.
 
 mod carry;
 mod recover;
@@ -25,7 +25,7 @@ use crate::trail::{Orders, Spot, Trail};
 pub(crate) struct Shelf {
     log: Log,
     options: Options,
-    /// By the order in which they were parked.
+    /// Messages by the order in which they were parked.
     slots: BTreeMap<u64, Slot>,
     orders: BTreeMap<ParkedId, u64>,
     /// Greater than every order in use.
@@ -51,9 +51,9 @@ struct Slot {
 enum Undo {
     Put(u64),
     Taken(u64, Slot),
-    /// An entry of the audit trail, where it is and how long.
+    /// An entry of the audit trail, with its location and length.
     Audited(Location, u32),
-    /// One of this order and length, from where to where it went.
+    /// An entry of the audit trail that moved: order, length, old and new location.
     AuditMoved(u64, u32, Location, Location),
 }
 
@@ -74,7 +74,7 @@ impl Shelf {
         self.slots.len() as u64
     }
 
-    /// Parks a message, as set aside at `since`; answers whether it is new.
+    /// Parks a message, as set aside at `since`; returns whether it is new.
     pub(crate) fn park(&mut self, id: ParkedId, message: &Parked, since: Timestamp) -> bool {
         if self.orders.contains_key(&id) {
             return false;
@@ -90,9 +90,9 @@ impl Shelf {
         true
     }
 
-    /// Drops a message; answers whether it was there. The note goes into the audit trail.
+    /// Drops a message; returns whether it was there. The note goes into the audit trail.
     ///
-    /// A message that is damaged can be dropped, too; one that cannot be read now stays.
+    /// A damaged message can be dropped, too; one that cannot be read now stays.
     pub(crate) fn drop_parked(
         &mut self,
         id: ParkedId,
@@ -113,7 +113,8 @@ impl Shelf {
             entry::put_dropped(buffer, id);
             &[]
         });
-        // Nothing ends the frame in between: the entry is there with the drop, or neither is.
+        // Nothing ends the frame in between: either both the entry and the drop are there, or
+        // neither is.
         if let Some(audited) = audited {
             self.audit(&audited);
         }
@@ -121,7 +122,7 @@ impl Shelf {
         Ok(true)
     }
 
-    /// Adds an entry to the audit trail; answers its order.
+    /// Adds an entry to the audit trail; returns its order.
     pub(crate) fn audit(&mut self, audited: &Audited) -> u64 {
         let order = self.audit_orders.next();
         let (location, len) = self.append(Kind::Audited, |buffer| {
@@ -134,7 +135,7 @@ impl Shelf {
         order
     }
 
-    /// Where the entries of the audit trail of `order` and after are.
+    /// Returns the spots of the audit entries from `order` on.
     pub(crate) fn trail(&self, order: u64) -> impl Iterator<Item = Spot> {
         self.trail.from(order)
     }
@@ -144,7 +145,7 @@ impl Shelf {
         read_audited(&self.log, location, &mut self.scratch)
     }
 
-    /// Makes all changes durable, or takes them back where it is certain that they are not.
+    /// Makes all changes durable, or takes them back where they certainly are not.
     pub(crate) fn commit(&mut self) -> Result<(), WriteFailure> {
         let written = self.log.commit();
         while let Some(undo) = self.undo.pop() {
@@ -164,7 +165,7 @@ impl Shelf {
         written
     }
 
-    /// One step of upkeep; nothing may be pending. Answers whether there is more to do now.
+    /// Does one step of upkeep; nothing may be pending. Returns whether there is more to do now.
     pub(crate) fn keep_up(&mut self, now: Timestamp) -> Result<bool, WriteFailure> {
         let is_long = |len: u32| u64::from(len) >= self.options.segment_bytes;
         if self.log.active().is_some_and(|active| is_long(active.len)) {
@@ -186,7 +187,7 @@ impl Shelf {
         self.carry_slice(oldest)
     }
 
-    /// Puts messages of `order` and after into `basket`; answers where to go on.
+    /// Puts the messages from `order` on into `basket`; returns where to continue.
     pub(crate) fn export(&mut self, order: u64, basket: &mut Basket) -> Result<Option<u64>> {
         let Self {
             log,
@@ -252,7 +253,7 @@ impl Shelf {
         Ok(page)
     }
 
-    /// The entry of the audit trail for the drop of a message.
+    /// Builds the audit entry for the drop of a message.
     fn audit_drop(&mut self, order: u64, note: &Note, now: Timestamp) -> Result<Audited> {
         let Self {
             log,
@@ -279,7 +280,7 @@ impl Shelf {
         }
     }
 
-    /// Appends an entry; answers where it is and how long.
+    /// Appends an entry; returns its location and length.
     fn append<'t>(
         &mut self,
         kind: Kind,
@@ -311,7 +312,7 @@ impl Shelf {
         self.tally(to, i64::from(len));
     }
 
-    /// Counts an entry that lives in a segment, or does so no longer where `len` is negative.
+    /// Counts an entry that lives in a segment; a negative `len` takes one off.
     fn tally(&mut self, location: Location, len: i64) {
         if let Some(tally) = self.log.tally(location.segment) {
             tally.kept = tally.kept.saturating_add_signed(len.signum());
@@ -345,7 +346,7 @@ fn read_message(
 
 /// A log shorter than this, or than a segment, is not worth compacting.
 const LEAST_COMPACTED: u64 = 4 << 20;
-/// How many bytes of messages one page holds at most, about.
+/// Bytes of messages that one page holds at most, about.
 const LISTED_AT_ONCE: usize = 16 << 20;
-/// What looking at a message costs beside its bytes.
+/// Cost of looking at a message besides its bytes.
 const READ_COST: usize = 512;

@@ -31,12 +31,12 @@ use crate::trail::Orders;
 
 /// The default store: one folder on one machine, used by one process.
 ///
-/// # Guarantee   DUR-1: what was answered survives a power cut
-/// # Cost        one write and one sync for whatever is asked at the same time
+/// # Guarantee   DUR-1: an answered call survives a power cut
+/// # Cost        one write and one sync for all calls of the same time
 ///
-/// Unmarked claims and renewals need not be durable and live in memory (decision 0010).
-/// Calls work from any async runtime. A call whose future is dropped is still carried out. Dropping
-/// the store waits until what was asked is written.
+/// Unmarked claims and renewals need not be durable and live in memory (decision 0010). Calls work
+/// from any async runtime. A call whose future is dropped is still carried out. Dropping the store
+/// waits until all accepted calls are written.
 pub struct EmbeddedStore {
     jobs: Option<mpsc::Sender<Job>>,
     committer: Option<JoinHandle<()>>,
@@ -71,7 +71,7 @@ impl EmbeddedStore {
         refuse_foreign(&names)?;
         let lock = lock(&*files)?;
         let now = clock.now();
-        // Listed again: who had the lock may have created the store meanwhile.
+        // Listed again: the previous holder of the lock may have created the store meanwhile.
         let names = files
             .list()
             .map_err(|why| error::unopened("listing the folder", why))?;
@@ -147,7 +147,7 @@ impl Drop for EmbeddedStore {
     fn drop(&mut self) {
         drop(self.jobs.take());
         if let Some(committer) = self.committer.take() {
-            // A committer that panicked has given its lock back all the same.
+            // A committer that panicked has released its lock all the same.
             let _ = committer.join();
         }
     }
@@ -244,7 +244,7 @@ impl Store for EmbeddedStore {
     }
 }
 
-/// What a store can promise, given whether its folder is in memory.
+/// Returns the capabilities of a store, given whether its folder is in memory.
 pub(crate) fn capabilities(is_volatile: bool) -> Capabilities {
     let (durability, warnings) = if is_volatile {
         let warning = "the store's folder is on a file system in memory: it is lost with the power";
@@ -367,7 +367,7 @@ fn read_or_create(files: &dyn Files, names: &[String]) -> Result<Superblock> {
     Ok(superblock)
 }
 
-/// The committer is gone, which only a defect can bring about.
+/// Error for a committer that is gone, which only a defect can bring about.
 fn gone() -> Error {
     Error::new(
         ErrorKind::Internal,

@@ -1,4 +1,5 @@
-//! The superblock: what kind of folder this is, and what must outlive everything else in it.
+//! The superblock: identifies the folder as a store, and holds the values that must outlive
+//! everything else in it.
 //!
 //! Replaced whole (new file, sync, rename, directory sync), so that it is the old or the new one
 //! after a crash, never a mixture.
@@ -9,9 +10,9 @@ use crate::error;
 use crate::files::{File, Files};
 use crate::wire::Take;
 
-/// The newest format, which is the one that is written.
+/// The newest format, which is the one that this version writes.
 pub(crate) const VERSION: u32 = 3;
-/// The oldest format that is read.
+/// The oldest format that this version reads.
 const OLDEST_VERSION: u32 = 1;
 /// The name of the superblock.
 pub(crate) const NAME: &str = "superblock";
@@ -30,24 +31,24 @@ pub(crate) struct Position {
 /// The contents of the superblock.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Superblock {
-    /// Random, so that two stores are told apart.
+    /// Random id, so that two stores can be told apart.
     pub(crate) store_id: [u8; 16],
-    /// Random key of the placing hash, so that nobody can make keys collide.
+    /// Random key of the placing hash, so that no client can make keys collide.
     pub(crate) hash_key: [u8; 16],
-    /// Rises with every opening; the high bits of the fencing tokens.
+    /// Number that rises with every opening; the high bits of the fencing tokens.
     pub(crate) epoch: u64,
-    /// How far the log of records was proven durable when this was written.
+    /// Position up to which the log of records was proven durable when this was written.
     pub(crate) records: Position,
-    /// How far the log of parked messages was.
+    /// The same for the log of parked messages.
     pub(crate) parked: Position,
 }
 
-/// The fencing token before the first one of `epoch`.
+/// Returns the fencing token before the first one of `epoch`.
 pub(crate) const fn token_of(epoch: u64) -> u64 {
     epoch << COUNTER_BITS
 }
 
-/// The epoch that a fencing token belongs to.
+/// Returns the epoch that a fencing token belongs to.
 pub(crate) const fn epoch_of(token: FencingToken) -> u64 {
     token.get() >> COUNTER_BITS
 }
@@ -89,7 +90,7 @@ impl Superblock {
         Ok(superblock)
     }
 
-    /// The format that the superblock in `file` names.
+    /// Returns the format that the superblock in `file` names.
     pub(crate) fn version_in(file: &dyn File) -> Result<u32> {
         Self::read_from(file)?;
         let mut bytes = [0; 4];

@@ -7,7 +7,7 @@ pub(crate) use std::thread;
 pub(crate) use shuttle::thread;
 use tokio::sync::mpsc;
 
-/// Waits for the next one on a thread of its own; `None` once every sender is gone.
+/// Waits for the next job on a thread of its own; `None` once every sender is gone.
 #[cfg(not(semel_scheduled))]
 pub(crate) fn next<T>(queue: &mut mpsc::Receiver<T>) -> Option<T> {
     queue.blocking_recv()

@@ -1,10 +1,10 @@
-//! Where finished records are: 16 bytes for each, in memory.
+//! Index of the finished records: 16 bytes for each, in memory.
 //!
 //! An open-addressing table in shards, probed linearly, its slots in the order of their tags. Order
 //! ends a miss early and makes growth one walk from front to back. A shard grows by a quarter and
 //! alone, so the memory in use stays under 24 bytes a key and no caller waits for the whole table.
 //!
-//! A tag is no identity: several slots may share one, and the caller compares what is on disk.
+//! A tag is no identity: several slots may share one, and the caller compares the key on disk.
 
 use crate::log::Location;
 
@@ -22,7 +22,7 @@ struct Slot {
 
 #[derive(Default)]
 struct Shard {
-    /// `homes` slots in which a tag can be at home, and some for what is pushed off the end.
+    /// Slots: `homes` of them in which a tag can be at home, and some for those pushed off the end.
     slots: Vec<Slot>,
     homes: usize,
     len: usize,
@@ -39,14 +39,14 @@ impl Table {
         self.shards.len()
     }
 
-    /// Slots in use, those of dropped segments included.
+    /// Returns the number of slots in use, those of dropped segments included.
     #[cfg(test)]
     pub(crate) fn len(&self) -> usize {
         self.shards.iter().map(|shard| shard.len).sum()
     }
 
-    /// Brings the homes of `tags` into the cache, all at once instead of one after the other, and what
-    /// is next to them: a tag is seldom farther from home.
+    /// Brings the homes of `tags` into the cache, all at once instead of one after the other, with their neighbours: a
+    /// tag is seldom farther from home.
     #[inline]
     pub(crate) fn warm(&self, tags: impl Iterator<Item = u64>) {
         let mut seen = 0;
@@ -60,7 +60,7 @@ impl Table {
         std::hint::black_box(seen);
     }
 
-    /// The locations under `tag`.
+    /// Returns the locations under `tag`.
     #[inline]
     pub(crate) fn locations(&self, tag: u64) -> impl Iterator<Item = Location> {
         let shard = &self.shards[shard_of(tag)];
@@ -74,7 +74,7 @@ impl Table {
             })
     }
 
-    /// Adds a location under `tag` unless there is one; answers whether it did.
+    /// Adds a location under `tag` unless there is one; returns whether it did.
     #[inline]
     pub(crate) fn insert_first(&mut self, tag: u64, location: Location) -> bool {
         let slot = Slot {
@@ -106,7 +106,7 @@ impl Table {
         self.shards[shard_of(tag)].insert(slot, oldest);
     }
 
-    /// Removes a location under `tag`; answers whether it was there.
+    /// Removes a location under `tag`; returns whether it was there.
     pub(crate) fn remove(&mut self, tag: u64, location: Location) -> bool {
         self.shards[shard_of(tag)].remove(Slot {
             tag,
@@ -115,8 +115,8 @@ impl Table {
         })
     }
 
-    /// Removes the slots of segments before `oldest` from one shard and gives memory back; answers
-    /// how many slots it went through.
+    /// Removes the slots of segments before `oldest` from one shard and frees memory; returns how many slots it
+    /// visited.
     pub(crate) fn purge(&mut self, shard: usize, oldest: u32) -> usize {
         let Some(shard) = self.shards.get_mut(shard) else {
             return 0;
@@ -141,14 +141,14 @@ impl Slot {
 }
 
 impl Shard {
-    /// Where the search for `tag` begins.
+    /// Returns the slot at which the search for `tag` begins.
     #[inline]
     fn home(&self, tag: u64) -> usize {
         let within = u128::from(tag << SHARD_BITS) * self.homes as u128;
         usize::try_from(within >> 64).unwrap_or(usize::MAX)
     }
 
-    /// The first slot of `tag`, or the slot where it would go.
+    /// Returns the first slot of `tag`, or the slot where it would go.
     #[inline]
     fn find(&self, tag: u64) -> usize {
         let mut at = self.home(tag);
@@ -161,7 +161,7 @@ impl Shard {
         at
     }
 
-    /// Whether it is to grow before anything is added.
+    /// Returns whether the shard must grow before anything is added.
     #[inline]
     const fn is_full(&self) -> bool {
         self.len * LOAD_DENOMINATOR >= self.homes * LOAD_NUMERATOR
@@ -194,7 +194,7 @@ impl Shard {
                 Some(_) | None => return false,
             }
         }
-        // What follows moves back, as far as it is not at home yet.
+        // The slots behind move back, as far as they are not at home yet.
         while let Some(next) = self.slots.get(at + 1).copied() {
             if next.is_empty() || self.home(next.tag) > at {
                 break;
@@ -207,8 +207,8 @@ impl Shard {
         true
     }
 
-    /// Makes the shard anew, without the slots of segments before `oldest` and with room for
-    /// `more`. One walk: the order of tags is the order of homes, whatever their number.
+    /// Rebuilds the shard, without the slots of segments before `oldest` and with room for `more`. One walk: the order
+    /// of tags is the order of homes, whatever their number.
     fn rebuild(&mut self, oldest: u32, more: usize) {
         let lives = |slot: &&Slot| slot.segment >= oldest.max(1);
         let len = self.slots.iter().filter(lives).count();
@@ -235,10 +235,9 @@ impl Shard {
     }
 }
 
-/// How many homes a shard of `len` slots gets that has `homes` now.
+/// Returns the number of homes for a shard of `len` slots that has `homes` now.
 const fn homes_for(len: usize, homes: usize) -> usize {
-    // A shard that is kept has some room, so that it is not made anew at once; a shard that grows
-    // grows by a quarter.
+    // A shard that is kept has some room, so that it is not rebuilt at once; a shard that grows grows by a quarter.
     let roomy = len + len / 3;
     let grown = homes + homes / 4;
     let least = if roomy <= homes && roomy * 2 >= homes {
@@ -257,7 +256,7 @@ const fn shard_of(tag: u64) -> usize {
 
 const SHARD_BITS: u32 = 10;
 const SHARDS: usize = 1 << SHARD_BITS;
-/// A shard is made anew when it is fuller than this.
+/// Load above which a shard is rebuilt.
 const LOAD_NUMERATOR: usize = 17;
 const LOAD_DENOMINATOR: usize = 20;
 const MIN_HOMES: usize = 8;

@@ -1,7 +1,7 @@
-//! Where the entries of the audit trail are, in one log: 16 bytes each, in the order of the entries.
+//! Index of the audit entries in one log: 16 bytes per entry, in order.
 //!
-//! Entries come in two logs, each beside the change that it tells of; their orders, which rise over
-//! both, put them together again. What they say stays on disk.
+//! Each entry is stored next to the change it records, in one of two logs; a number that rises over both restores the
+//! order. Entry bodies stay on disk.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,7 +14,7 @@ pub(crate) struct Trail {
     chunks: Vec<Vec<Spot>>,
 }
 
-/// Where an entry is.
+/// Order and location of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Spot {
     pub(crate) order: u64,
@@ -25,8 +25,8 @@ pub(crate) struct Spot {
 pub(crate) type Met = (Spot, u32);
 
 impl Trail {
-    /// The trail of what was met, in any order, and what was met twice: an older copy of what was
-    /// carried forward.
+    /// Builds the trail from the spots met, in any order. Also returns the spots met twice: the older copies of entries
+    /// that were carried forward.
     pub(crate) fn of(mut met: Vec<Met>) -> (Self, Vec<Met>) {
         met.sort_unstable_by_key(|(spot, _)| (spot.order, spot.location));
         let mut trail = Self::default();
@@ -68,13 +68,13 @@ impl Trail {
         spot
     }
 
-    /// Where the entry of `order` is.
+    /// Returns the location of the entry of `order`.
     pub(crate) fn location(&self, order: u64) -> Option<Location> {
         let spot = self.from(order).next()?;
         (spot.order == order).then_some(spot.location)
     }
 
-    /// Notes that the entry of `order` is elsewhere now.
+    /// Notes a new location for the entry of `order`.
     pub(crate) fn relocate(&mut self, order: u64, location: Location) {
         let (chunk, at) = self.find(order);
         let spot = self.chunks.get_mut(chunk).and_then(|it| it.get_mut(at));
@@ -83,7 +83,7 @@ impl Trail {
         }
     }
 
-    /// The entries of `order` and after.
+    /// Returns the entries from `order` on.
     pub(crate) fn from(&self, order: u64) -> impl Iterator<Item = Spot> {
         let (chunk, at) = self.find(order);
         let rest = self.chunks.get(chunk).map_or(&[][..], |it| &it[at..]);
@@ -91,7 +91,7 @@ impl Trail {
         rest.iter().chain(later.iter().flatten()).copied()
     }
 
-    /// Chunk and index of the first entry of `order` or after.
+    /// Returns chunk and index of the first entry from `order` on.
     fn find(&self, order: u64) -> (usize, usize) {
         let is_before = |chunk: &Vec<Spot>| chunk.last().is_some_and(|last| last.order < order);
         let chunk = self.chunks.partition_point(is_before);
@@ -101,12 +101,12 @@ impl Trail {
     }
 }
 
-/// Gives out the orders of entries, over both logs. Clones share it.
+/// Numbers the entries over both logs. Clones share it.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Orders(Arc<AtomicU64>);
 
 impl Orders {
-    /// The next order. A number that is not used is a gap, which does no harm.
+    /// Returns the next order. A number that is not used is a gap, which does no harm.
     pub(crate) fn next(&self) -> u64 {
         self.0.fetch_add(1, Ordering::Relaxed) + 1
     }

@@ -1,4 +1,4 @@
-//! How numbers, texts and times are written: little-endian, lengths and most numbers as LEB128.
+//! Encoding of numbers, texts and times: little-endian, lengths and most numbers as LEB128.
 //!
 //! Not for checksums or framing: those are [`crate::frame`] and [`crate::entry`].
 

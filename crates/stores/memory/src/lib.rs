@@ -1,8 +1,8 @@
 //! The reference store: exact, in memory, forgets at exit.
 //!
 //! Every method is: load, call `decide`, write the change, answer, under one lock. It is the store
-//! of tests and the model that other stores are compared with. Not for anything that must
-//! outlive its process, and not clever about anything.
+//! of tests and the model that other stores are compared with. Not for data that must outlive its
+//! process, and not clever about anything.
 //!
 //! **Durable to** the end of the process. **Clock**: the one it is handed. **Cost**: a lock and a
 //! tree look-up per item; a list or a count visits everything.

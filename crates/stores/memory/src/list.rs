@@ -9,7 +9,7 @@ use semel_core::{Audited, Error, ErrorKind, OpId, Parked, ParkedId, Record, Resu
 
 use crate::state::State;
 
-/// A page of records, without their outcomes.
+/// Returns a page of records, without their outcomes.
 pub(crate) fn records(state: &State, query: &ListQuery, now: Timestamp) -> Result<Page<Listed>> {
     let wanted = |listed: &Listed| {
         query
@@ -35,7 +35,7 @@ pub(crate) fn records(state: &State, query: &ListQuery, now: Timestamp) -> Resul
     Ok(page)
 }
 
-/// A page of parked messages.
+/// Returns a page of parked messages.
 pub(crate) fn parked(state: &State, query: &ListQuery) -> Result<Page<Parked>> {
     let wanted = |parked: &Parked| {
         query
@@ -50,7 +50,7 @@ pub(crate) fn parked(state: &State, query: &ListQuery) -> Result<Page<Parked>> {
     }))
 }
 
-/// A page of the audit trail; its cursor is a count of entries.
+/// Returns a page of the audit trail; its cursor is a count of entries.
 pub(crate) fn audit(state: &State, query: &ListQuery) -> Result<Page<Audited>> {
     let from = cursor(query)?.map_or(0, u64::from_be_bytes);
     let wanted = |entry: &Audited| query.scope.is_none() || entry.scope == query.scope;
@@ -86,7 +86,7 @@ fn page<K: Ord + Copy, T: Clone>(
     }
 }
 
-/// The cursor as an id of `N` bytes.
+/// Returns the cursor as an id of `N` bytes.
 fn cursor<const N: usize>(query: &ListQuery) -> Result<Option<[u8; N]>> {
     let Some(bytes) = &query.after else {
         return Ok(None);

@@ -1,4 +1,4 @@
-//! What the store remembers, and each step on one key: load, decide, apply.
+//! The store's state, and each step on one key: load, decide, apply.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -23,7 +23,7 @@ pub(crate) struct State {
     pub(crate) audit: Vec<Audited>,
     /// The last fencing token that was given out.
     pub(crate) token: u64,
-    /// Where the last sweep stopped.
+    /// Id at which the last sweep stopped.
     swept_to: Option<OpId>,
 }
 
@@ -44,7 +44,7 @@ impl State {
         self.apply(&request.operation, id, entity, decision)
     }
 
-    /// Decides on what was there when somebody looked: a bug.
+    /// Decides on the record that an earlier look found: a bug.
     pub(crate) fn claim_as_seen(
         &mut self,
         request: &ClaimRequest,
@@ -98,7 +98,7 @@ impl State {
         directed
     }
 
-    /// Settles all of `batch` or puts back what it touched.
+    /// Settles all of `batch`, or restores the keys that it touched.
     pub(crate) fn settle_with(
         &mut self,
         batch: &[Settlement],
@@ -123,8 +123,8 @@ impl State {
         Together::Refused(answers)
     }
 
-    /// Claims and completes all of `batch` with the mark that `write` answers, or puts back what it
-    /// touched.
+    /// Claims and completes all of `batch` with the mark that `write` returns, or restores the keys
+    /// that it touched.
     pub(crate) fn admit_with(
         &mut self,
         batch: &[ClaimRequest],
@@ -163,7 +163,7 @@ impl State {
         self.marks.get(name).copied()
     }
 
-    /// Whether the message is new.
+    /// Parks a message; returns whether it is new.
     pub(crate) fn park(&mut self, message: &Parked, now: Timestamp) -> bool {
         let id = message.id();
         if self.parked.contains_key(&id) {
@@ -177,7 +177,7 @@ impl State {
         true
     }
 
-    /// Whether the message was there.
+    /// Drops a message; returns whether it was there.
     pub(crate) fn drop_parked(
         &mut self,
         id: ParkedId,
@@ -193,7 +193,7 @@ impl State {
         true
     }
 
-    /// The record, unless it counts as absent.
+    /// Returns the record, unless it counts as absent.
     pub(crate) fn get(&self, operation: &Operation, now: Timestamp) -> Option<&Record> {
         self.record(operation.id())
             .filter(|record| !record.is_forgotten(now))
@@ -259,7 +259,7 @@ impl State {
         self.entities.get(&id?).map(|(_, _, record)| record)
     }
 
-    /// What is there of an operation and an entity, to be put back.
+    /// Returns the present state of an operation and an entity, to be restored later.
     fn before(&self, id: OpId, entity: Option<OpId>) -> Before {
         let entity = entity.map(|entity| (entity, self.entities.get(&entity).cloned()));
         (id, self.records.get(&id).cloned(), entity)
@@ -274,14 +274,14 @@ impl State {
         }
     }
 
-    /// The entity that the stored record's gate names.
+    /// Returns the entity that the stored record's gate names.
     fn entity_of(&self, id: OpId) -> Option<OpId> {
         let listed = self.records.get(&id)?;
         let gate = listed.record.gate.as_ref()?;
         Some(entity_id(&listed.operation.scope, gate))
     }
 
-    /// Writes what was decided and hands on the answer.
+    /// Writes the decision and passes the answer on.
     fn apply<A>(
         &mut self,
         operation: &Operation,

@@ -23,7 +23,7 @@ pub struct MemoryStore {
 }
 
 impl MemoryStore {
-    /// An empty store that stamps records with `clock`.
+    /// Creates an empty store that stamps records with `clock`.
     pub fn new(clock: Arc<dyn Clock>) -> Self {
         Self {
             clock,
@@ -31,8 +31,8 @@ impl MemoryStore {
         }
     }
 
-    /// The state and the time, which is read under the lock so that it never runs backwards between
-    /// two steps on one key.
+    /// Returns the state and the time, which is read under the lock so that it never runs backwards
+    /// between two steps on one key.
     fn locked(&self) -> Result<(MutexGuard<'_, State>, Timestamp)> {
         let state = self.state.lock().map_err(poisoned)?;
         Ok((state, self.clock.now()))
@@ -205,7 +205,7 @@ fn marked() -> Error {
     Error::new(ErrorKind::InvalidInput, message)
 }
 
-/// A panic under the lock may have left half a batch behind.
+/// Error for a panic under the lock, which may have left half a batch behind.
 fn poisoned<T>(_: PoisonError<T>) -> Error {
     Error::new(
         ErrorKind::Poisoned,

@@ -7,7 +7,7 @@ use semel_core::{Error, ErrorKind, FencingToken, Mark, OpId, Result, Timestamp};
 
 use crate::state::State;
 
-/// A page of everything.
+/// Returns a page of everything.
 pub(crate) fn export(
     state: &State,
     after: Option<&[u8]>,
@@ -54,7 +54,7 @@ pub(crate) fn export(
     Ok(Page { items, next })
 }
 
-/// Adds an item; answers whether it is new. What counts as absent is not there.
+/// Adds an item; returns whether it is new. A record that counts as absent is not there.
 pub(crate) fn import(state: &mut State, item: &Item, now: Timestamp) -> bool {
     match item {
         Item::Token(token) => {

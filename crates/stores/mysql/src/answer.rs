@@ -1,4 +1,4 @@
-//! What the server answers to a script: one set per statement, and the columns of their rows.
+//! Answers of the server to a script: one set per statement, and the columns of their rows.
 
 use bytes::Bytes;
 use mysql_async::{Row, Value};
@@ -15,9 +15,9 @@ pub(crate) struct Set {
     pub(crate) rows: Vec<Row>,
 }
 
-/// Columns of a row, in text: of our driver, or of a user's.
+/// Columns of a row, in text: from our driver, or from a user's.
 pub(crate) trait Cells {
-    /// The bytes of a column; `None` is null.
+    /// Returns the bytes of a column; `None` is null.
     fn cell(&self, column: usize) -> Result<Option<&[u8]>>;
 }
 
@@ -32,12 +32,12 @@ impl Cells for Row {
     }
 }
 
-/// The only row of a set.
+/// Returns the only row of a set.
 pub(crate) fn only(set: &Set) -> Result<&Row> {
     only_of(&set.rows)
 }
 
-/// The only one of some rows.
+/// Returns the only one of some rows.
 pub(crate) fn only_of<R>(rows: &[R]) -> Result<&R> {
     rows.first().ok_or_else(|| {
         Error::new(
@@ -47,33 +47,33 @@ pub(crate) fn only_of<R>(rows: &[R]) -> Result<&R> {
     })
 }
 
-/// The bytes of a column; `None` is null.
+/// Reads the bytes of a column; `None` is null.
 pub(crate) fn bytes(row: &impl Cells, column: usize) -> Result<Option<&[u8]>> {
     row.cell(column)
 }
 
-/// Bytes of a column, in memory of their own.
+/// Reads the bytes of a column, in memory of their own.
 pub(crate) fn owned(row: &impl Cells, column: usize) -> Result<Option<Bytes>> {
     Ok(bytes(row, column)?.map(Bytes::copy_from_slice))
 }
 
-/// A text.
+/// Reads a text.
 pub(crate) fn text(row: &impl Cells, column: usize) -> Result<Option<&str>> {
     let text = bytes(row, column)?.map(std::str::from_utf8).transpose();
     text.map_err(|error| corrupt("text").with_source(error))
 }
 
-/// A text that is never null.
+/// Reads a text that is never null.
 pub(crate) fn some_text(row: &impl Cells, column: usize) -> Result<Box<str>> {
     Ok(text(row, column)?.ok_or_else(|| corrupt("text"))?.into())
 }
 
-/// An unsigned number.
+/// Reads an unsigned number.
 pub(crate) fn number(row: &impl Cells, column: usize) -> Result<Option<u64>> {
     parsed(row, column)
 }
 
-/// A number of any type.
+/// Reads a number of any type.
 pub(crate) fn parsed<T: std::str::FromStr>(row: &impl Cells, column: usize) -> Result<Option<T>> {
     let Some(text) = text(row, column)? else {
         return Ok(None);
@@ -81,29 +81,29 @@ pub(crate) fn parsed<T: std::str::FromStr>(row: &impl Cells, column: usize) -> R
     text.parse().map(Some).map_err(|_| corrupt("number"))
 }
 
-/// A number that is never null.
+/// Reads a number that is never null.
 pub(crate) fn some_number(row: &impl Cells, column: usize) -> Result<u64> {
     number(row, column)?.ok_or_else(|| corrupt("number"))
 }
 
-/// A time that is never null.
+/// Reads a time that is never null.
 pub(crate) fn time(row: &impl Cells, column: usize) -> Result<Timestamp> {
     some_number(row, column).map(Timestamp::from_millis)
 }
 
-/// Bytes of a fixed length.
+/// Reads bytes of a fixed length.
 pub(crate) fn fixed<const N: usize>(row: &impl Cells, column: usize) -> Result<Option<[u8; N]>> {
     let fixed = bytes(row, column)?.map(<[u8; N]>::try_from);
     fixed.transpose().map_err(|_| corrupt("column"))
 }
 
-/// An operation id.
+/// Reads an operation id.
 pub(crate) fn id(row: &impl Cells, column: usize) -> Result<OpId> {
     let id = fixed(row, column)?.ok_or_else(|| corrupt("operation id"))?;
     Ok(OpId::from_bytes(id))
 }
 
-/// A key.
+/// Reads a key.
 pub(crate) fn key(row: &impl Cells, column: usize) -> Result<Option<Key>> {
     let Some(bytes) = owned(row, column)? else {
         return Ok(None);
@@ -112,7 +112,7 @@ pub(crate) fn key(row: &impl Cells, column: usize) -> Result<Option<Key>> {
     key.map(Some).ok_or_else(|| corrupt("key"))
 }
 
-/// A scope: its tenant, then its name.
+/// Reads a scope: its tenant, then its name.
 pub(crate) fn scope(row: &impl Cells, first: usize) -> Result<Option<Scope>> {
     let (Some(tenant), Some(operation)) = (text(row, first)?, text(row, first + 1)?) else {
         return Ok(None);

@@ -1,8 +1,7 @@
 //! Effects in the store's own transaction: claim, run, complete, message by message (class A).
 //!
-//! The common case pays for no savepoints, and sends the statements of all messages at once. The first
-//! statement that fails has the transaction undone and everything done again, this time with a savepoint
-//! before each message.
+//! The common case pays for no savepoints, and sends the statements of all messages at once. The first failed statement
+//! has the transaction undone and repeated, this time with a savepoint before each message.
 //!
 //! # Guarantee   INB-1, INB-2, BAT-1, BAT-2
 
@@ -29,11 +28,11 @@ pub(crate) struct Apply<'b> {
     compiled: Compiled,
     batch: &'b [Application],
     claims: Vec<ClaimRequest>,
-    /// Whether a statement of this call has failed.
+    /// Set once a statement of this call has failed.
     has_failed: bool,
 }
 
-/// A message that was granted and whose statements are to run.
+/// A granted message whose statements are to run.
 struct Turn {
     place: usize,
     claim: Claim,
@@ -111,7 +110,7 @@ impl Apply<'_> {
         }
     }
 
-    /// Supposes that no statement fails.
+    /// Runs all statements at once, on the assumption that none fails.
     async fn run_at_once(
         &mut self,
         session: &Session,
@@ -154,7 +153,7 @@ impl Apply<'_> {
         Ok(answers)
     }
 
-    /// Sets a savepoint before each message, to which it is undone where it fails.
+    /// Sets a savepoint before each message, and rolls a message that fails back to it.
     async fn run_carefully(
         &mut self,
         session: &Session,
@@ -165,7 +164,7 @@ impl Apply<'_> {
         answers.resize_with(self.batch.len(), || None);
         let (mut turns, mut touched) = (Vec::new(), HashSet::new());
         for (place, message) in self.batch.iter().enumerate() {
-            // What depends on a message that has not run yet waits for it.
+            // A message that depends on one that has not run yet waits for it.
             let about = about(&message.claim);
             if about.iter().any(|id| touched.contains(id)) || turns.len() >= MOST_TURNS {
                 self.take_turns(session, locked, std::mem::take(&mut turns), &mut answers)
@@ -201,7 +200,7 @@ impl Apply<'_> {
     ) -> Result<(), Stop> {
         while !turns.is_empty() {
             let mut script = Script::default();
-            // Where the statements of each message begin.
+            // The first statement of each message.
             let mut begins = Vec::with_capacity(turns.len());
             for turn in &turns {
                 if script.text.len() > FULL_BYTES {
@@ -234,7 +233,7 @@ impl Apply<'_> {
         Ok(())
     }
 
-    /// Undoes the message whose statement failed, and judges it.
+    /// Undoes the message whose statement failed, and judges the failure.
     async fn undo(
         &self,
         session: &Session,
@@ -262,7 +261,7 @@ impl Apply<'_> {
     }
 }
 
-/// The operation and the entity of a claim.
+/// Returns the ids of the operation and the entity of a claim.
 fn about(claim: &ClaimRequest) -> Vec<OpId> {
     let scope = &claim.operation.scope;
     let entity = claim
@@ -272,7 +271,7 @@ fn about(claim: &ClaimRequest) -> Vec<OpId> {
     entity.into_iter().chain([claim.operation.id()]).collect()
 }
 
-/// What the values of a message take at most in a packet.
+/// Returns the bytes that the values of a message take in a packet, at most.
 fn bytes_of(values: &[Value]) -> usize {
     let bytes = |value: &Value| match value {
         Value::Null | Value::Boolean(_) => 0,
@@ -286,7 +285,7 @@ fn bytes_of(values: &[Value]) -> usize {
         + 4_096
 }
 
-/// Completes the claim, or reports what became of its statements.
+/// Completes the claim, or reports the failure of its statements.
 fn settle(
     locked: &mut Locked<'_>,
     message: &Application,
@@ -366,9 +365,9 @@ fn settle(
     }
 }
 
-/// For how many calls a failed statement makes us careful.
+/// Number of calls for which a failed statement makes us careful.
 const CAREFUL_JOBS: u32 = 64;
-/// How many messages are sent at once where each has a savepoint.
+/// Messages that are sent at once where each has a savepoint.
 const MOST_TURNS: usize = 256;
-/// How much of a packet statements fill before the next one begins.
+/// Bytes of a packet that statements fill before the next one begins.
 const FULL_BYTES: usize = 500_000;

@@ -1,4 +1,4 @@
-//! The audit trail: pages of it. Entries are written where their orders are.
+//! The audit trail, in pages. Entries are written together with their orders.
 
 use mysql_async::Row;
 use semel_core::port::store::{ListQuery, Page};
@@ -9,7 +9,7 @@ use crate::listing::{cursor, of_scope, sequence};
 use crate::script::{Literal, Script};
 use crate::session::Session;
 
-/// A page of entries, oldest first.
+/// Returns a page of entries, oldest first.
 pub(crate) async fn list(session: &Session, query: &ListQuery) -> Result<Page<Audited>> {
     let after = sequence(query.after.as_ref())?;
     let mut conditions = Literal::code(format!("seq > {after}"));
@@ -23,7 +23,7 @@ pub(crate) async fn list(session: &Session, query: &ListQuery) -> Result<Page<Au
     })
 }
 
-/// Entries that meet `conditions`, and the number of the last one if there may be more.
+/// Returns the entries that meet `conditions`, and the number of the last one if there may be more.
 pub(crate) async fn page(
     session: &Session,
     conditions: &Literal,
@@ -39,7 +39,7 @@ pub(crate) async fn page(
     Ok((rows.iter().map(entry).collect::<Result<_>>()?, next))
 }
 
-/// The entry of a row.
+/// Reads the entry of a row.
 pub(crate) fn entry(row: &Row) -> Result<Audited> {
     Ok(Audited {
         at: time(row, 1)?,

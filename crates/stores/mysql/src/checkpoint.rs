@@ -78,7 +78,7 @@ impl Job for AdmitWith {
             }
             answers.push(admission);
         }
-        // A full disk, or somebody else's insert, shows here, before anything is in the output.
+        // A full disk, or another session's insert, shows here, before anything is in the output.
         locked.flush().await?;
         let Some(write) = self.write.take() else {
             return Err(Stop::Failed(gone()));
@@ -97,7 +97,7 @@ impl Job for AdmitWith {
     }
 }
 
-/// A named number.
+/// Returns a named number.
 pub(crate) async fn mark(session: &Session, name: &str) -> Result<Option<u64>> {
     let mut script = Script::default();
     script.add(&session.texts.mark_get, &[&Literal::bytes(name.as_bytes())]);
@@ -109,8 +109,8 @@ pub(crate) async fn mark(session: &Session, name: &str) -> Result<Option<u64>> {
         .transpose()
 }
 
-/// Sets a mark, which must have an answer before the commit is sent. Otherwise whoever reads it next to find out what became
-/// of a worker that is gone does not wait, and that commit arrives after.
+/// Sets a mark; the server must answer this before the commit is sent. Otherwise a process that reads the mark next, to
+/// find out how far a vanished worker got, does not wait, and that worker's commit arrives after the read.
 fn set(session: &Session, mark: &Mark) -> Script {
     let value = Literal::number(mark.value);
     let name = Literal::bytes(mark.name.as_bytes());

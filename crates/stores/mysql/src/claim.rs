@@ -1,9 +1,9 @@
 //! Claims that are not gated by a version: one call where nothing is in the way, then compare and set.
 //!
-//! One script inserts what is absent, each row with a token of its own, and reads what there is, under
-//! the locks that the insertion took. A row is this call's own if its token is of the block that it drew.
-//! What is to become of the others is decided here and written on the condition that their revision
-//! still stands. Whoever loses such a race asks again. Nobody holds a lock while it thinks.
+//! One script inserts absent records, each row with a token of its own, and reads the existing ones, under the locks
+//! that the insertion took. A row is this call's own if its token is of the block that it drew. The other rows are
+//! decided here and written on the condition that their revision still stands. The loser of such a race asks again.
+//! Nobody holds a lock while it thinks.
 //!
 //! # Guarantee   those of `claim`; BAT-2
 
@@ -44,7 +44,7 @@ pub(crate) async fn claim(session: &Session, batch: &[ClaimRequest]) -> Result<V
     Ok(answers)
 }
 
-/// One batch on its way.
+/// One batch in progress.
 struct Claims<'b> {
     session: &'b Session,
     batch: &'b [ClaimRequest],
@@ -52,21 +52,21 @@ struct Claims<'b> {
     answers: Vec<Option<Admission>>,
     /// Places of items that have no answer yet, in order.
     open: Vec<usize>,
-    /// Keys whose message was too old to be new when somebody last looked.
+    /// Keys whose message was too old to be new at the last look.
     old: HashSet<OpId>,
-    /// Tokens to draw for takeovers, and what they must be above.
+    /// Tokens to draw for takeovers, and the token that they must exceed.
     extra: usize,
     above: u64,
 }
 
-/// What one round found.
+/// Findings of one round.
 struct Round {
     ledger: Ledger,
     /// Keys that this call has inserted, with their tokens.
     inserted: HashMap<OpId, FencingToken>,
     /// Tokens for takeovers.
     spares: Vec<FencingToken>,
-    /// The highest token of the records that were there, and the first that was drawn.
+    /// The highest token of the existing records, and the first token drawn.
     highest: u64,
     first: Option<u64>,
 }
@@ -106,7 +106,7 @@ impl<'b> Claims<'b> {
 
     async fn round(&mut self, lease: &mut Lease, is_first: bool) -> Result<()> {
         let keys = self.keys();
-        // A key that comes again may take over what it has just inserted: with a later token.
+        // A key that comes again may take over the claim just inserted for it, with a later token.
         self.extra += self.open.len() - keys.len();
         let fresh = self.fresh(&keys, is_first);
         let Some(sets) = self.ask(lease, &keys, &fresh).await? else {
@@ -122,7 +122,7 @@ impl<'b> Claims<'b> {
         Ok(())
     }
 
-    /// The first open item of each key, in the order of the ids.
+    /// Returns the first open item of each key, in the order of the ids.
     fn keys(&self) -> Vec<usize> {
         let mut keys = self.open.clone();
         keys.sort_by_key(|item| (self.ids[*item], *item));
@@ -130,7 +130,7 @@ impl<'b> Claims<'b> {
         keys
     }
 
-    /// Those of the keys that are to be inserted if they are absent.
+    /// Returns those of the keys that are to be inserted if they are absent.
     fn fresh(&mut self, keys: &[usize], is_first: bool) -> Vec<usize> {
         let expects_duplicates = self.session.expects_duplicates.load(Ordering::Relaxed);
         if is_first && expects_duplicates && keys.len() >= MANY {
@@ -150,8 +150,8 @@ impl<'b> Claims<'b> {
         }
     }
 
-    /// Asks the server; `None` where an insertion came too late, for its token or for the age gate, since it had
-    /// to wait: a record was there before and is gone. Nothing was written then.
+    /// Asks the server. Returns `None` where an insertion came too late, for its token or for the age gate, because it
+    /// had to wait: a record was there before and is gone. Nothing was written then.
     async fn ask(
         &mut self,
         lease: &mut Lease,
@@ -266,7 +266,7 @@ impl<'b> Claims<'b> {
         let before = self.old.len();
         self.age(fresh, now);
         if self.old.len() == before {
-            // A clock that went back. Whoever may be too old is only read; the decision says.
+            // A clock that went back. Messages that may be too old are only read; the decision tells.
             self.age(fresh, Timestamp::from_millis(u64::MAX));
         }
         Ok(())
@@ -293,7 +293,7 @@ impl<'b> Claims<'b> {
         let recurring = self.recurring(keys);
         for (token, item) in (first.unwrap_or(0)..).zip(fresh) {
             let (id, token) = (self.ids[*item], FencingToken::new(token));
-            // Under the locks of the insertion, what is not somebody else's is this call's own.
+            // Under the locks of the insertion, a row that is not another call's is this call's own.
             if found.contains_key(&id) {
                 round.spares.push(token);
                 continue;
@@ -319,7 +319,7 @@ impl<'b> Claims<'b> {
         Ok(round)
     }
 
-    /// Keys that are open more than once.
+    /// Returns the keys that are open more than once.
     fn recurring(&self, keys: &[usize]) -> HashSet<OpId> {
         if keys.len() == self.open.len() {
             return HashSet::new();
@@ -329,7 +329,7 @@ impl<'b> Claims<'b> {
         ids.filter(|id| !seen.insert(*id)).collect()
     }
 
-    /// Whether the next batch is better read first.
+    /// Notes whether the next batch is better read first.
     fn learn(&self, round: &Round, keys: &[usize]) {
         let known = keys
             .iter()
@@ -340,13 +340,12 @@ impl<'b> Claims<'b> {
             .store(expects, Ordering::Relaxed);
     }
 
-    /// Decides what can be decided; answers with the items that are granted and stored, and with those
-    /// that are still open.
+    /// Decides the items that can be decided; returns those that are granted and stored, and those that are still open.
     fn answer(&mut self, round: &mut Round) -> (HashSet<usize>, Vec<usize>) {
         let mut granted = HashSet::with_capacity(round.inserted.len());
         for item in &self.open {
             let id = self.ids[*item];
-            // With its own token, before anything else draws on the others.
+            // With its own token, before any other item draws on the others.
             if let Some(token) = round.inserted.remove(&id) {
                 let mut drawn = std::iter::once(token);
                 self.answers[*item] = round.ledger.claim(id, &self.batch[*item], &mut drawn);
@@ -365,7 +364,7 @@ impl<'b> Claims<'b> {
             let (id, request) = (self.ids[item], &self.batch[item]);
             let is_absent = round.ledger.record(id).is_none() && !round.ledger.is_damaged(id);
             if is_absent && !is_too_old(request, round.ledger.now()) {
-                // What is absent is inserted with its claim, or not at all.
+                // An absent record is inserted with its claim, or not at all.
                 self.old.remove(&id);
                 left.insert(id);
             }
@@ -387,8 +386,8 @@ impl<'b> Claims<'b> {
         (granted, again)
     }
 
-    /// Writes what was decided. Items of keys that somebody else has written meanwhile stay open, beside
-    /// those of `again`; but what was `granted` by its insertion is, whatever became of it since.
+    /// Writes the decisions. Items of keys that another process has written meanwhile stay open, beside those of
+    /// `again`; an item that was `granted` by its insertion stays granted, whatever became of it since.
     async fn write(
         &mut self,
         lease: &mut Lease,
@@ -434,7 +433,7 @@ impl<'b> Claims<'b> {
         Ok(())
     }
 
-    /// Lets go of old blocks of tokens, now and then. Where that fails, the next one does it.
+    /// Removes old blocks of tokens, now and then. If that fails, the next call does it.
     async fn trim(&self, lease: &mut Lease, token: Option<u64>) {
         let drawn = self.session.drawn.fetch_add(1, Ordering::Relaxed);
         if let (Some(token), true) = (token, drawn % TRIM_EVERY == TRIM_EVERY - 1) {
@@ -447,7 +446,7 @@ impl<'b> Claims<'b> {
     }
 }
 
-/// Results, and where in them is what.
+/// Results, and the places of their parts.
 struct Sets {
     sets: Vec<Set>,
     places: Places,
@@ -469,11 +468,11 @@ fn is_too_old(request: &ClaimRequest, now: Timestamp) -> bool {
         .is_some_and(|birth| window.is_too_old(birth, now))
 }
 
-/// An item that is still open after every round failed.
+/// Rounds after which an item that is still open has failed.
 const ROUNDS: u32 = 32;
-/// From this round on, whoever asks again waits a little first.
+/// Round from which on a caller waits a little before it asks again.
 const PATIENT: u32 = 4;
-/// From this many keys on, a batch of duplicates is expected after one.
+/// Number of keys from which on a batch of duplicates is expected after one.
 const MANY: usize = 32;
-/// How often old blocks of tokens are looked for.
+/// Blocks drawn between two look-ups of old ones.
 const TRIM_EVERY: u64 = 256;

@@ -1,4 +1,4 @@
-//! Typed settings of the store, and what its url says.
+//! Typed settings of the store, and the parts of its url.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -8,24 +8,24 @@ use std::time::Duration;
 use mysql_async::OptsBuilder;
 use semel_core::{Clock, Error, ErrorKind, Result};
 
-/// How a store uses its server.
+/// Settings of a store on its server.
 #[derive(Clone)]
 #[non_exhaustive]
 pub struct Options {
     /// The clock that decides in place of the server's. For tests only: records of two clocks do
     /// not mix.
     pub clock: Option<Arc<dyn Clock>>,
-    /// Whether to make tables where there are none. The database must be there.
+    /// Creates tables if there are none. The database must be there.
     pub create: bool,
-    /// The most connections to hold, unless the url says otherwise.
+    /// The most connections that the store holds, unless the url says otherwise.
     pub connections: usize,
-    /// How long to wait for a connection.
+    /// The longest wait for a connection.
     pub patience: Duration,
-    /// How long to wait for an answer; a call that got none is given up, maybe applied. Lists, counts
-    /// and exports may take ten times as long.
+    /// The longest wait for an answer; a call that got none is given up, maybe applied. Lists, counts and exports may
+    /// take ten times as long.
     pub answer: Duration,
-    /// How long a statement waits for others at the same rows before it is tried again, in whole
-    /// seconds; it is tried a few times.
+    /// The longest wait of a statement for others at the same rows before it is tried again, in whole seconds; it is
+    /// tried a few times.
     pub lock_wait: Duration,
 }
 
@@ -55,13 +55,13 @@ impl fmt::Debug for Options {
     }
 }
 
-/// What the url says. Not printed: it holds the password.
+/// Contents of the url. Not printed: it holds the password.
 pub(crate) struct Place {
     pub(crate) server: OptsBuilder,
-    /// Host and port, or the socket, for people.
+    /// Host and port, or the socket, to show to people.
     pub(crate) address: Box<str>,
     pub(crate) encryption: Encryption,
-    /// Whether a network lies between.
+    /// Set if a network lies between.
     pub(crate) is_far: bool,
     /// Certificates to trust in place of the usual ones.
     pub(crate) root_cert: Option<PathBuf>,
@@ -69,14 +69,14 @@ pub(crate) struct Place {
     pub(crate) connections: Option<usize>,
 }
 
-/// Whether connections are encrypted, as MySQL's own clients say it.
+/// Encryption of connections, as MySQL's own clients call it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Encryption {
     /// Never.
     Disabled,
-    /// If the server offers it, whoever it is.
+    /// If the server offers it, whichever server it is.
     Preferred,
-    /// Always, whoever the server is.
+    /// Always, whichever server it is.
     Required,
     /// Always, and its certificate is checked.
     VerifyCa,
@@ -93,7 +93,7 @@ pub fn check_url(url: &str) -> Result<()> {
     place(url).map(drop)
 }
 
-/// Reads a url; says what is wrong with it without repeating any of it that may be secret.
+/// Reads a url; an error names the fault without repeating any part of the url that may be secret.
 pub(crate) fn place(url: &str) -> Result<Place> {
     let (base, query) = url.split_once('?').unwrap_or((url, ""));
     let rest = base
@@ -143,7 +143,7 @@ pub(crate) fn place(url: &str) -> Result<Place> {
     })
 }
 
-/// What stands behind the question mark.
+/// Contents of the url behind the question mark.
 struct Parameters {
     prefix: Box<str>,
     connections: Option<usize>,
@@ -211,7 +211,7 @@ fn encryption(text: &str) -> Result<Encryption> {
     })
 }
 
-/// The prefix of a store's tables, which is put into statements as it is.
+/// Checks the prefix of a store's tables, which is put into statements as it is.
 pub(crate) fn prefix(text: &str) -> Result<Box<str>> {
     let is_part =
         |letter: char| letter.is_ascii_lowercase() || letter.is_ascii_digit() || letter == '_';
@@ -243,7 +243,7 @@ fn host_and_port(address: &str) -> Result<(String, u16)> {
     ))
 }
 
-/// The text without its `%` escapes.
+/// Returns the text without its `%` escapes.
 fn decoded(text: &str) -> Option<String> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.bytes();

@@ -1,4 +1,4 @@
-//! Making a connection: encryption, settings of the session, and whether the server is one that we know.
+//! Opening a connection: encryption, settings of the session, and a check that the server is one that we know.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,23 +14,23 @@ use crate::run::run;
 use crate::script::{Literal, Script};
 use crate::sql::Texts;
 
-/// How to get a connection.
+/// Recipe for a connection.
 pub(crate) struct Connector {
     server: OptsBuilder,
-    /// For people.
+    /// Address to show to people.
     address: Box<str>,
     encryption: Encryption,
     ssl: SslOpts,
     patience: Duration,
     lock_wait: Duration,
-    /// The server offers no encryption, and none is demanded.
+    /// Set if the server offers no encryption, and none is demanded.
     is_plain: AtomicBool,
 }
 
 /// A connection that is ready for statements.
 pub(crate) struct Ready {
     pub(crate) conn: Conn,
-    /// How much may be sent at once.
+    /// Bytes that may be sent at once.
     pub(crate) most_bytes: usize,
 }
 
@@ -47,7 +47,7 @@ impl Connector {
         }
     }
 
-    /// Connects, within the patience that there is for it.
+    /// Connects, within the configured patience.
     pub(crate) async fn connect(&self, texts: &Texts) -> Result<Ready> {
         let connected = tokio::time::timeout(self.patience, self.connect_and_set(texts)).await;
         connected.unwrap_or_else(|_| Err(silent(&self.address, self.patience)))
@@ -68,7 +68,7 @@ impl Connector {
         if some_number(row, 2)? != 1 {
             let mut script = Script::default();
             script.add(&texts.increment, &[]);
-            // Blocks of tokens follow each other, whatever else the server counts in steps.
+            // Blocks of tokens follow each other, whatever the server's steps for other counters are.
             run(&mut conn, &script).await.map_err(|failure| {
                 misconfigured(
                     "the server counts in steps (auto_increment_increment), as one of several that are \
@@ -113,7 +113,7 @@ fn ssl(encryption: Encryption, root_cert: Option<&Path>) -> SslOpts {
     }
 }
 
-/// Refuses what is too old, and what speaks the protocol without being either of the two.
+/// Refuses servers that are too old, and those that speak the protocol without being MySQL or MariaDB.
 fn check_version(text: &str) -> Result<()> {
     let is_mariadb = text.contains("MariaDB");
     let number = text.strip_prefix("5.5.5-").unwrap_or(text);

@@ -1,6 +1,6 @@
-//! The inbox on a connection of another driver: what it is asked to run, and what it answers.
+//! The inbox on a connection of another driver: the statements it runs, and their answers.
 //!
-//! An adapter passes statements on and bytes back. What they say and mean stays in this crate.
+//! An adapter passes statements on and bytes back. Their text and meaning stay in this crate.
 
 use std::error::Error as StdError;
 use std::fmt;
@@ -21,10 +21,10 @@ pub trait Driver: Send {
     /// statement that fails.
     ///
     /// # Errors
-    /// What the server refused, or how the connection broke.
+    /// The server refused a statement, or the connection broke.
     ///
     /// # Cancel safety
-    /// None is needed: whoever drops it rolls back.
+    /// None is needed: a caller that drops the call rolls back.
     fn query(
         &mut self,
         script: &str,
@@ -38,19 +38,19 @@ pub struct Row {
     pub columns: Vec<Option<Bytes>>,
 }
 
-/// Why statements did not run.
+/// Reason why statements did not run.
 #[derive(Debug)]
 pub enum Refused {
-    /// The server said no.
+    /// The server refused.
     Answered {
         /// Its error number.
         code: u16,
-        /// Its words.
+        /// The server's message.
         message: Box<str>,
         /// The driver's own error.
         source: Box<dyn StdError + Send + Sync>,
     },
-    /// The connection broke, or what came over it made no sense.
+    /// The connection broke, or its bytes made no sense.
     Broken(Box<dyn StdError + Send + Sync>),
 }
 

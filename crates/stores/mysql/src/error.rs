@@ -1,4 +1,4 @@
-//! What a failure of MySQL means: kind, code, certainty and advice.
+//! Meaning of MySQL's failures: kind, code, certainty and advice.
 
 use std::io::ErrorKind::{InvalidData, NotFound};
 use std::time::Duration;
@@ -8,30 +8,30 @@ use semel_core::{Code, Error, ErrorKind, connection};
 
 use crate::driver::Refused;
 
-/// A failure of statements: where it struck decides what it means.
+/// A failure of statements; its place in the script decides its meaning.
 #[derive(Debug)]
 pub(crate) struct Failure {
-    /// Which statement of the script it was.
+    /// Place of the failed statement in its script.
     pub(crate) at: usize,
     pub(crate) why: Why,
 }
 
-/// Why statements failed.
+/// Reason why statements failed.
 #[derive(Debug)]
 pub(crate) enum Why {
-    /// The server answered so.
+    /// The server refused.
     Refused(ServerError),
-    /// The connection broke, or what came over it made no sense.
+    /// The connection broke, or its bytes made no sense.
     Broken(mysql_async::Error),
     /// No answer came in time.
     Silent(Duration),
-    /// It was never sent.
+    /// The script was never sent.
     Unsent(Error),
 }
 
 impl Failure {
-    /// The error where the failed statement commits, itself or as the end of its transaction: undone if
-    /// the server says so, else nobody knows.
+    /// Returns the error where the failed statement commits, itself or as the end of its transaction: undone if the
+    /// server says so, else nobody knows.
     pub(crate) fn of_commit(self) -> Error {
         let is_answered = match &self.why {
             Why::Refused(error) => is_undone(error.code),
@@ -46,23 +46,22 @@ impl Failure {
         }
     }
 
-    /// The error where nothing was asked to commit: the server undoes it, whatever became of the
-    /// connection.
+    /// Returns the error where nothing was asked to commit: the server undoes it, whatever became of the connection.
     pub(crate) fn uncommitted(self) -> Error {
         self.classify().not_applied()
     }
 
-    /// Whether others were in the way, so that nothing was applied and another try may succeed.
+    /// Returns whether others were in the way, so that nothing was applied and another try may succeed.
     pub(crate) fn is_passing(&self) -> bool {
         matches!(&self.why, Why::Refused(error) if is_passing(error.code))
     }
 
-    /// Whether the server has undone the whole transaction for the sake of others, not the statement alone.
+    /// Returns whether the server has undone the whole transaction for the sake of others, not the statement alone.
     pub(crate) fn is_undoing(&self) -> bool {
         matches!(&self.why, Why::Refused(error) if matches!(error.code, DEADLOCK | CHANGED_SINCE))
     }
 
-    /// Whether it is worth another try after so many.
+    /// Returns whether another try is worth it after so many.
     pub(crate) fn may_pass(&self, tries: u32) -> bool {
         let most = match &self.why {
             Why::Refused(error) if error.code == LOCK_WAIT => WAITS,
@@ -71,7 +70,7 @@ impl Failure {
         self.is_passing() && tries < most
     }
 
-    /// The server's answer, if it gave one.
+    /// Returns the server's answer, if it gave one.
     pub(crate) fn refusal(&self) -> Option<&ServerError> {
         match &self.why {
             Why::Refused(error) => Some(error),
@@ -92,13 +91,13 @@ impl Failure {
     }
 }
 
-/// Whether others at the same rows were in the way, or a snapshot was too old: nothing was applied.
+/// Returns whether others at the same rows were in the way, or a snapshot was too old: nothing was applied.
 pub(crate) const fn is_passing(code: u16) -> bool {
     matches!(code, LOCK_WAIT | DEADLOCK | CHANGED_SINCE)
 }
 
-/// Whether an answer with this code, to a statement that commits, says that it was undone. A session
-/// that was ended may have committed before it said so.
+/// Returns whether an answer with this code, to a statement that commits, says that it was undone. A session that was
+/// ended may have committed before it said so.
 const fn is_undone(code: u16) -> bool {
     !matches!(
         code,
@@ -107,11 +106,11 @@ const fn is_undone(code: u16) -> bool {
     )
 }
 
-/// A connection to `place` was not made.
+/// Error for a connection to `place` that could not be opened.
 pub(crate) fn not_connected(error: mysql_async::Error, place: &str) -> Error {
     let error = match error {
         mysql_async::Error::Server(error) => refused(error),
-        // What is wrong with a certificate comes as data that make no sense.
+        // A fault of a certificate comes as data that make no sense.
         mysql_async::Error::Io(IoError::Io(error)) if error.kind() == InvalidData => {
             unencrypted().with_source(error)
         }
@@ -131,7 +130,7 @@ pub(crate) fn not_connected(error: mysql_async::Error, place: &str) -> Error {
     error.not_applied()
 }
 
-/// No connection to `place` was made in time.
+/// Error for a connection to `place` that was not opened in time.
 pub(crate) fn silent(place: &str, patience: Duration) -> Error {
     unavailable(&format!(
         "MySQL cannot be reached at {place}: no answer within {patience:?}; check host and port in \
@@ -141,7 +140,7 @@ pub(crate) fn silent(place: &str, patience: Duration) -> Error {
     .retry_after(Duration::from_secs(1))
 }
 
-/// All connections of the pool are in use.
+/// Error for a pool whose connections are all in use.
 pub(crate) fn exhausted(patience: Duration) -> Error {
     unavailable(&format!(
         "all connections to MySQL are in use, and none became free within {patience:?}; raise \
@@ -151,7 +150,7 @@ pub(crate) fn exhausted(patience: Duration) -> Error {
     .retry_after(Duration::from_millis(200))
 }
 
-/// A stored row that does not say what it must.
+/// Error for a stored row that does not hold what it must.
 pub(crate) fn corrupt(what: &str) -> Error {
     Error::new(
         ErrorKind::Corrupt,
@@ -159,7 +158,7 @@ pub(crate) fn corrupt(what: &str) -> Error {
     )
 }
 
-/// Too many others are at the same keys.
+/// Error for a key at which too many others were writing.
 pub(crate) fn contended() -> Error {
     Error::new(
         ErrorKind::Conflict,
@@ -168,26 +167,26 @@ pub(crate) fn contended() -> Error {
     .retry_after(Duration::from_millis(100))
 }
 
-/// The error of a long batch of which a part is applied.
+/// Returns the error of a long batch of which a part is applied.
 pub(crate) fn in_part(error: Error) -> Error {
     Error::new(ErrorKind::Unavailable, "a batch was applied in part")
         .with_code(error.code())
         .with_source(error)
 }
 
-/// The task of a call is gone.
+/// Error for a call whose task is gone.
 pub(crate) fn gone() -> Error {
     Error::new(ErrorKind::Internal, "a call of the store panicked")
 }
 
-/// A setting of the url or of the server that a person must change.
+/// Error for a setting of the url or of the server that a person must change.
 pub(crate) fn misconfigured(message: &str) -> Error {
     Error::new(ErrorKind::InvalidConfig, message)
         .with_code(Code::StoreUnavailable)
         .not_applied()
 }
 
-/// Tables that are not ours to use.
+/// Error for tables that are not ours to use.
 pub(crate) fn foreign(message: &str) -> Error {
     Error::new(
         ErrorKind::Unavailable,
@@ -197,14 +196,14 @@ pub(crate) fn foreign(message: &str) -> Error {
     .not_applied()
 }
 
-/// A server that takes no writes.
+/// Error for a server that takes no writes.
 pub(crate) fn read_only(why: &str) -> Error {
     Error::new(ErrorKind::Unavailable, why)
         .with_code(Code::StoreReadOnly)
         .not_applied()
 }
 
-/// Something that is too large for one packet.
+/// Error for a value that is too large for one packet.
 pub(crate) fn too_large(bytes: usize, most: usize) -> Error {
     Error::new(
         ErrorKind::InvalidInput,
@@ -215,14 +214,14 @@ pub(crate) fn too_large(bytes: usize, most: usize) -> Error {
     )
 }
 
-/// The server's own words, one line.
+/// Returns the server's own words as one line.
 pub(crate) fn one_line(text: &str) -> String {
     const MOST: usize = 400;
     let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
     line.chars().take(MOST).collect()
 }
 
-/// Statements in a transaction of a user's own did not run.
+/// Error for statements in a transaction of a user's own that did not run.
 pub(crate) fn unrun(refused: Refused) -> Error {
     let classified = match &refused {
         Refused::Answered { code, message, .. } => answered(*code, message),
@@ -231,7 +230,7 @@ pub(crate) fn unrun(refused: Refused) -> Error {
     classified.not_applied().with_source(refused)
 }
 
-/// A driver passed less on than there was, or more.
+/// Error for a driver that returned fewer results than there were, or more.
 pub(crate) fn unanswered() -> Error {
     cut().not_applied()
 }
@@ -240,7 +239,7 @@ fn refused(error: ServerError) -> Error {
     answered(error.code, &error.message).with_source(error)
 }
 
-/// The one place that knows MySQL's codes. What nobody classified is our bug, maybe applied.
+/// Classifies MySQL's codes; the only place that knows them. An unclassified one is our bug, maybe applied.
 fn answered(code: u16, message: &str) -> Error {
     let said = one_line(message);
     match code {
@@ -310,7 +309,7 @@ fn answered(code: u16, message: &str) -> Error {
     }
 }
 
-/// Not an answer: the connection, or what came over it.
+/// Error for a broken connection, or for bytes on it that make no sense: not an answer of the server.
 fn broken(error: mysql_async::Error) -> Error {
     let classified = match &error {
         mysql_async::Error::Io(IoError::Tls(_)) => unencrypted(),
@@ -355,19 +354,19 @@ fn unavailable(message: &str) -> Error {
     Error::new(ErrorKind::Unavailable, message)
 }
 
-/// How often something is tried again that others were in the way of.
+/// Tries of a script that others are in the way of.
 pub(crate) const TRIES: u32 = 10;
-/// How often, where it had to wait for a lock each time.
+/// The same, where it had to wait for a lock each time.
 const WAITS: u32 = 3;
 const LOCK_WAIT: u16 = 1205;
 pub(crate) const DEADLOCK: u16 = 1213;
-/// A row changed since it was read: MariaDB, and clusters that certify.
+/// Code of a row that changed since it was read: MariaDB, and clusters that certify.
 const CHANGED_SINCE: u16 = 1020;
-/// A NULL where none may be.
+/// Code of a NULL where none may be.
 pub(crate) const IS_NULL: u16 = 1048;
-/// Several rows where one may be.
+/// Code of several rows where one may be.
 pub(crate) const SEVERAL_ROWS: u16 = 1242;
-/// A key that is there already.
+/// Code of a key that is there already.
 pub(crate) const DUPLICATE: u16 = 1062;
 
 #[cfg(test)]

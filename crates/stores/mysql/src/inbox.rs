@@ -30,10 +30,9 @@ use crate::tokens;
 /// completion whose claim was lost is [`Settled::Fenced`]: it has touched nothing, and the user rolls
 /// back.
 ///
-/// The connection must be one to the database that the store's url names. Its isolation level may be
-/// any: what is decided on is read under locks, as it stands now. With `READ COMMITTED`, transactions
-/// are in each other's way the least. A deadlock or a lock that does not come free is told as
-/// `throttled`: roll back and try again.
+/// The connection must be one to the database that the store's url names. Its isolation level may be any: decisions
+/// rest on rows that are read under locks, as they stand now. With `READ COMMITTED`, transactions are in each other's
+/// way the least. A deadlock or a lock that does not come free is reported as `throttled`: roll back and try again.
 ///
 /// Cancel safety: dropping a future leaves the transaction in an unknown state; roll it back.
 ///
@@ -66,12 +65,11 @@ pub struct Inbox {
 }
 
 impl Inbox {
-    /// The inbox of the store whose tables begin with this prefix (`semel_`, unless the store's url
-    /// says otherwise), in the database that a connection is in. A store or `semel store migrate` has
-    /// made them.
+    /// Returns the inbox of the store whose tables begin with this prefix (`semel_`, unless the store's url says
+    /// otherwise), in the database that a connection is in. A store or `semel store migrate` has created them.
     ///
     /// # Errors
-    /// `invalid-config`: what cannot be a prefix.
+    /// `invalid-config`: this text cannot be a prefix.
     pub fn with_prefix(prefix: &str) -> Result<Self> {
         let texts = Texts::with_prefix(&config::prefix(prefix)?);
         Ok(Self::new(texts.into(), None))
@@ -81,8 +79,8 @@ impl Inbox {
         Self { texts, clock }
     }
 
-    /// Asks for the right to run an effect within `transaction`. The answer holds once the transaction
-    /// is committed; rolling back takes it back.
+    /// Asks for the right to run an effect within `transaction`. The answer holds once the transaction is committed; a
+    /// rollback revokes it.
     ///
     /// # Guarantee   INB-1 and those of `Store::claim`
     /// # Shape       granted → run the effect; anything else → do not
@@ -97,7 +95,7 @@ impl Inbox {
         self.admit_in(transaction, request).await
     }
 
-    /// [`Inbox::admit`] on a connection of another driver, which is in a transaction.
+    /// Does what [`Inbox::admit`] does, on a connection of another driver, which is in a transaction.
     ///
     /// # Errors
     /// As [`Inbox::admit`].
@@ -145,7 +143,7 @@ impl Inbox {
             if matches!(admission, Admission::Granted(_)) {
                 ledger.wrote(id, first_revision(FencingToken::new(inserted_with)));
             } else {
-                // The gate did not let it pass; what was inserted to hold the key goes again.
+                // The gate refused it; the row that was inserted to hold the key goes again.
                 let mut script = Script::default();
                 let token = Literal::number(inserted_with);
                 let id = Literal::bytes(id.as_bytes());
@@ -176,7 +174,7 @@ impl Inbox {
             .await
     }
 
-    /// [`Inbox::complete`] on a connection of another driver, which is in a transaction.
+    /// Does what [`Inbox::complete`] does, on a connection of another driver, which is in a transaction.
     ///
     /// # Errors
     /// As [`Inbox::admit`].
@@ -191,7 +189,7 @@ impl Inbox {
             .await
     }
 
-    /// Any other step of a claim within `transaction`: start, release, fail.
+    /// Reports any other step of a claim within `transaction`: start, release, fail.
     ///
     /// # Guarantee   those of `Store::settle`
     /// # Errors
@@ -204,7 +202,7 @@ impl Inbox {
         self.settle_in(transaction, settlement).await
     }
 
-    /// [`Inbox::settle`] on a connection of another driver, which is in a transaction.
+    /// Does what [`Inbox::settle`] does, on a connection of another driver, which is in a transaction.
     ///
     /// # Errors
     /// As [`Inbox::admit`].
@@ -254,7 +252,7 @@ impl Inbox {
         Ok(number(only_of(&sets[drawn])?, 1)?.unwrap_or(0))
     }
 
-    /// What takes hold of the key, inserting it if it is absent, and draws a token under its lock.
+    /// Builds the script that takes hold of the key, inserting it if it is absent, and draws a token under its lock.
     fn admission(&self, id: OpId, request: &ClaimRequest) -> Result<(Script, Places)> {
         let texts = &self.texts;
         let mut script = Script::default();
@@ -351,14 +349,14 @@ impl fmt::Debug for Inbox {
     }
 }
 
-/// Where in the results is what.
+/// Places of the parts in the results.
 struct Places {
     drawn: usize,
     read: usize,
     entity: Option<usize>,
 }
 
-/// The record of the only row, if there is one.
+/// Reads the record of the only row, if there is one.
 fn found<R: Cells>(rows: &[R]) -> Result<Found> {
     let row = rows.first().map(row::found).transpose()?;
     Ok(row.map_or(Found::Absent, |(_, found)| found))

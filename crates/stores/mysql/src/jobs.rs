@@ -11,7 +11,7 @@ use crate::pool::Lease;
 use crate::session::Session;
 use crate::transaction::{Job, Stop};
 
-/// Claims of which some are gated.
+/// A batch of claims of which some are gated.
 pub(crate) struct Claim<'b>(pub(crate) &'b [ClaimRequest]);
 
 impl Job for Claim<'_> {
@@ -26,7 +26,7 @@ impl Job for Claim<'_> {
     }
 }
 
-/// What a batch of claims is about.
+/// Collects the rows that a batch of claims needs.
 pub(crate) fn wanted_claims(batch: &[ClaimRequest]) -> Wanted<'_> {
     let gates = batch.iter().filter_map(|request| {
         let gate = request.gate.as_ref()?;
@@ -48,7 +48,7 @@ pub(crate) fn claim_one(locked: &mut Locked<'_>, request: &ClaimRequest) -> Admi
     answer.unwrap_or_else(|| Admission::Failed(contended()))
 }
 
-/// Settlements of whatever records.
+/// A batch of settlements of any records.
 pub(crate) struct Settle<'b>(pub(crate) &'b [Settlement]);
 
 impl Job for Settle<'_> {
@@ -64,7 +64,7 @@ impl Job for Settle<'_> {
     }
 }
 
-/// Renewals of whatever records.
+/// A batch of renewals of any records.
 pub(crate) struct Renew<'b>(pub(crate) &'b [Renewal]);
 
 impl Job for Renew<'_> {
@@ -80,7 +80,7 @@ impl Job for Renew<'_> {
     }
 }
 
-/// Operators' orders.
+/// A batch of operators' orders.
 pub(crate) struct Operate<'b>(pub(crate) &'b [Directive]);
 
 impl Job for Operate<'_> {
@@ -96,7 +96,7 @@ impl Job for Operate<'_> {
     }
 }
 
-/// Locks and reads operations and what gates them.
+/// Locks and reads operations and the entities that gate them.
 pub(crate) async fn lock<'t, 'b>(
     session: &'t Session,
     lease: &'t mut Lease,

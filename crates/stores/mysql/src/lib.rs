@@ -1,15 +1,15 @@
-//! Semel's store in MySQL and MariaDB: the fleet's memory, and effects in its own transactions.
+//! Semel's store in MySQL and MariaDB: one store for a fleet of workers, and effects in its own transactions.
 //!
-//! [`MysqlStore`] implements the store ports over tables that lie beside its users' own. Batches are
-//! decided in one round trip where nothing is in the way, on the server's clock. Every decision is
-//! `semel_core::decide`'s; nothing of the protocol is written in SQL. The worker's `sql` effect runs its
-//! statements in the transaction that also writes the record; [`Inbox`] does the same for transactions
-//! of a user's own connection. Layout and statements are specified in `docs/spec/mysql.md`.
+//! [`MysqlStore`] implements the store ports over tables that lie beside its users' own. Batches are decided in one
+//! round trip where nothing is in the way, on the server's clock. `semel_core::decide` makes every decision; nothing of
+//! the protocol is written in SQL. The worker's `sql` effect runs its statements in the transaction that also writes
+//! the record; [`Inbox`] does the same for transactions of a user's own connection. Layout and statements are specified
+//! in `docs/spec/mysql.md`.
 //!
-//! **Durable to** a power cut (`InnoDB` with `innodb_flush_log_at_trx_commit = 1`, and `sync_binlog = 1`
-//! where there is a binary log); `preflight` reads what is set. **Shared** by any number of processes, on
-//! one server that is written to. **Cost**: one round trip and one commit per batch; two or three where
-//! records are gated by a version, or an operator gives orders.
+//! **Durable to** a power cut (`InnoDB` with `innodb_flush_log_at_trx_commit = 1`, and `sync_binlog = 1` where there is
+//! a binary log); `preflight` reads the actual settings. **Shared** by any number of processes, on one server that is
+//! written to. **Cost**: one round trip and one commit per batch; two or three where records are gated by a version, or
+//! an operator gives orders.
 //!
 //! Works with MySQL 8.0 and MariaDB 10.5 and later; every test runs on MariaDB.
 //!
@@ -65,5 +65,5 @@ pub use look::{Looked, look, migrate};
 pub use mysql_async;
 pub use store::MysqlStore;
 
-/// The format of the tables that this version makes.
+/// The format of the tables that this version creates.
 pub const FORMAT: i64 = 2;

@@ -17,7 +17,7 @@ use crate::script::{Literal, Script, addend};
 use crate::session::{Session, ask, pause};
 use crate::transaction::{end, run_through};
 
-/// Records with their outcomes, except those that count as absent.
+/// Returns records with their outcomes, except those that count as absent.
 pub(crate) async fn records(session: &Session, ids: &[OpId]) -> Result<Vec<Option<Record>>> {
     let mut records = Vec::with_capacity(ids.len());
     for ids in ids.chunks(CHUNK) {
@@ -39,7 +39,7 @@ pub(crate) async fn records(session: &Session, ids: &[OpId]) -> Result<Vec<Optio
     Ok(records)
 }
 
-/// A page of records in the order of their ids.
+/// Returns a page of records in the order of their ids.
 pub(crate) async fn list(session: &Session, query: &ListQuery) -> Result<Page<Listed>> {
     let mut conditions = Literal::code("1");
     match &query.after {
@@ -98,7 +98,7 @@ pub(crate) async fn list(session: &Session, query: &ListQuery) -> Result<Page<Li
     })
 }
 
-/// Counts by state, without what counts as absent.
+/// Counts records by state, without those that count as absent.
 pub(crate) async fn stats(session: &Session) -> Result<Stats> {
     let mut script = Script::default();
     session.add_now(&mut script);
@@ -132,7 +132,7 @@ pub(crate) async fn stats(session: &Session) -> Result<Stats> {
     Ok(stats)
 }
 
-/// Visits what is due, the longest due first.
+/// Visits due records, the longest due first.
 pub(crate) async fn sweep(session: &Session, limit: usize) -> Result<Swept> {
     let mut lease = session.lease().await?;
     let swept = sweep_on(session, &mut lease, limit.max(1)).await;
@@ -173,8 +173,8 @@ async fn sweep_on(session: &Session, lease: &mut Lease, limit: usize) -> Result<
     Ok(swept)
 }
 
-/// Visits at most so many; answers how many it saw, how many of them somebody else has written meanwhile,
-/// and what it did.
+/// Visits at most so many records; returns how many it saw, how many of them others have written meanwhile, and what it
+/// did.
 async fn sweep_part(
     session: &Session,
     lease: &mut Lease,
@@ -189,7 +189,7 @@ async fn sweep_part(
     let now = time(only(&sets[told])?, 0)?;
     let (mut removed, mut doubted, mut floor) = (Vec::new(), Vec::new(), 0);
     for row in &sets[due].rows {
-        // What does not check out is left for whoever asks for it; the others go on.
+        // A record that does not check out is left to the caller that asks for it; the others go on.
         let (id, Found::Record(revision, record)) = row::found(row)? else {
             continue;
         };
@@ -240,8 +240,8 @@ async fn sweep_part(
     Ok((sets[due].rows.len(), lost, swept))
 }
 
-/// The condition that a row is of a scope, byte for byte: texts that are compared as texts lose the
-/// spaces at their ends.
+/// Returns the condition that a row is of a scope, byte for byte: texts that are compared as texts lose the spaces at
+/// their ends.
 pub(crate) fn of_scope(scope: &Scope) -> Literal {
     let mut condition = Literal::code(" AND CAST(tenant AS BINARY) = ");
     condition.push_bytes(scope.tenant().as_bytes());
@@ -250,14 +250,14 @@ pub(crate) fn of_scope(scope: &Scope) -> Literal {
     condition
 }
 
-/// The row number that a cursor says.
+/// Reads the row number in a cursor.
 pub(crate) fn sequence(after: Option<&Bytes>) -> Result<u64> {
     let Some(bytes) = after else { return Ok(0) };
     let seq = <[u8; 8]>::try_from(&**bytes).map_err(|_| foreign_cursor())?;
     Ok(u64::from_be_bytes(seq))
 }
 
-/// The cursor behind a row.
+/// Returns the cursor behind a row.
 pub(crate) fn cursor(seq: u64) -> Bytes {
     Bytes::copy_from_slice(&seq.to_be_bytes())
 }
@@ -269,5 +269,5 @@ pub(crate) fn foreign_cursor() -> Error {
     )
 }
 
-/// How often a sweep looks again at what others wrote while it was about to.
+/// Rounds in which a sweep looks again at records that others wrote meanwhile.
 const SWEEPS: u32 = 8;

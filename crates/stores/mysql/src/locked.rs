@@ -1,10 +1,10 @@
 //! Decisions that change several rows together: version gates, orders with their audit entries, marks,
 //! effects.
 //!
-//! Within a transaction, records are locked in the order of their ids, then entities in theirs; then
-//! the time is read and tokens are drawn; what is decided is written once at the end. What is absent
-//! cannot be locked without keeping others from its neighbours, so it is looked for again before the
-//! commit, and a key that somebody else has inserted has the transaction undone and done again.
+//! Within a transaction, records are locked in the order of their ids, then entities in theirs; then the time is read
+//! and tokens are drawn; the decisions are written once at the end. An absent row cannot be locked without keeping
+//! others from its neighbours, so it is looked for again before the commit, and a key that another session has inserted
+//! has the transaction undone and repeated.
 
 mod writes;
 
@@ -25,18 +25,18 @@ use crate::transaction::Stop;
 
 pub(crate) use self::writes::{Rows, Writes};
 
-/// What is to be locked and read.
+/// The rows to lock and read.
 #[derive(Default)]
 pub(crate) struct Wanted<'b> {
     /// The operations.
     pub(crate) operations: Vec<&'b Operation>,
     /// Entities that claims name. Where there are none, those that gate the records are locked.
     pub(crate) entities: Vec<(&'b Scope, &'b Entity)>,
-    /// How many fencing tokens may be needed.
+    /// Number of fencing tokens that may be needed.
     pub(crate) tokens: usize,
-    /// Whether outcomes are.
+    /// Reads outcomes, too.
     pub(crate) outcomes: bool,
-    /// A row of `meta` that lets one at a time through.
+    /// A row of `meta` that lets one transaction at a time through.
     pub(crate) turnstile: Option<&'static str>,
     /// Statements to run right after the begin.
     pub(crate) first: Script,
@@ -80,7 +80,7 @@ impl<'t> Locked<'t> {
             .collect();
         let entities = add_entity_locks(session, &mut script, &named);
         tokens::draw(texts, &mut script, wanted.tokens);
-        // After the locks: nobody who held one before can have been later than this.
+        // After the locks: no earlier holder of a lock can have had a later time than this.
         session.add_now(&mut script);
         let drawn = script.add(&texts.drawn, &[]);
         let sets = lease.run(&script).await?;
@@ -161,17 +161,17 @@ impl<'t> Locked<'t> {
         Ok(())
     }
 
-    /// Writes what was decided, without committing it.
+    /// Writes the decisions, without committing them.
     pub(crate) async fn flush(&mut self) -> Result<(), Stop> {
         self.writes().run(self.lease).await.map(drop)
     }
 
-    /// Writes what was decided and commits it.
+    /// Writes the decisions and commits them.
     pub(crate) async fn finish(self) -> Result<(), Stop> {
         self.writes().commit(self.lease).await
     }
 
-    /// What was decided.
+    /// Builds the statements that write the decisions.
     pub(crate) fn writes(&self) -> Writes<'t> {
         let mut writes = Writes::new(self.session, self.lease.most_bytes());
         writes.add_records(&self.ledger, self.highest);
@@ -184,7 +184,7 @@ impl<'t> Locked<'t> {
     }
 }
 
-/// Tokens above all that were found.
+/// Draws tokens above all that were found.
 async fn draw_above(
     session: &Session,
     lease: &mut Lease,
@@ -217,7 +217,7 @@ pub(crate) fn push_entity(
     out.push_code(")");
 }
 
-/// Applied version, holder, and until when.
+/// Returns the columns of an entity: applied version, holder, and until when.
 pub(crate) fn entity_columns(record: &EntityRecord) -> [Literal; 3] {
     let millis = |(_, until): (ClaimId, Timestamp)| Literal::number(until.as_millis());
     [
@@ -229,7 +229,7 @@ pub(crate) fn entity_columns(record: &EntityRecord) -> [Literal; 3] {
     ]
 }
 
-/// Adds statements that lock entities, and answers with their places.
+/// Adds statements that lock entities; returns their places.
 pub(crate) fn add_entity_locks(
     session: &Session,
     script: &mut Script,
@@ -243,7 +243,7 @@ pub(crate) fn add_entity_locks(
     ids.chunks(CHUNK).map(lock).collect()
 }
 
-/// An entity from the columns behind the first of a row.
+/// Reads an entity from the columns behind the first of a row.
 pub(crate) fn entity_record(row: &impl Cells) -> Result<EntityRecord> {
     let holder = fixed(row, 2)?.map(ClaimId::from_bytes);
     let until = number(row, 3)?.map(Timestamp::from_millis);
@@ -253,7 +253,7 @@ pub(crate) fn entity_record(row: &impl Cells) -> Result<EntityRecord> {
     })
 }
 
-/// Ids in the order in which everybody locks them, each once.
+/// Returns the ids in the order in which every call locks them, each once.
 pub(crate) fn sorted(ids: impl Iterator<Item = OpId>) -> Vec<OpId> {
     let mut ids: Vec<_> = ids.collect();
     ids.sort_unstable();
@@ -261,5 +261,5 @@ pub(crate) fn sorted(ids: impl Iterator<Item = OpId>) -> Vec<OpId> {
     ids
 }
 
-/// How many ids a statement names at most: servers give up on the index for very many.
+/// Ids that a statement names at most: servers give up on the index for very many.
 pub(crate) const CHUNK: usize = 1_000;

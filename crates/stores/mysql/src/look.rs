@@ -1,4 +1,4 @@
-//! Looking at a store without changing anything, and bringing it forward when told to.
+//! A look at a store that changes nothing, and its migration on request.
 
 use semel_core::port::store::Capabilities;
 use semel_core::port::transactional::Statements;
@@ -12,17 +12,17 @@ use crate::session::Session;
 use crate::transaction::end;
 use crate::{schema, statements};
 
-/// What can be seen of a server and the store on it.
+/// State of a server and the store on it.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Looked {
     /// The format of its tables; none where there is no store.
     pub format: Option<i64>,
-    /// What it promises as it is set up now.
+    /// Promises of the store as the server is set up now.
     pub capabilities: Capabilities,
-    /// Why it refuses each of the statements, in their order.
+    /// Reasons why the server refuses the statements, in their order.
     pub refused: Vec<Option<Error>>,
-    /// Why it takes no claims as it is set up now: a replica, or a server that takes no writes.
+    /// Reason why it takes no claims as it is set up now: a replica, or a server that takes no writes.
     pub unfit: Option<Error>,
 }
 
@@ -57,8 +57,8 @@ async fn look_on(session: &Session, lease: &mut Lease, asked: &[Statements]) -> 
     })
 }
 
-/// Brings the tables of `url` to [`FORMAT`], and makes them where there are none; answers with the
-/// format that they have then.
+/// Brings the tables of `url` to [`FORMAT`], and creates them where there are none; returns the format that they have
+/// then.
 ///
 /// # Errors
 /// As [`MysqlStore::connect`](crate::MysqlStore::connect).
@@ -78,17 +78,17 @@ pub async fn migrate(url: &str, options: Options) -> Result<i64> {
     opened.map(|()| FORMAT)
 }
 
-/// Sees to it that there is a store that this version can use.
+/// Makes sure that there is a store that this version can use.
 pub(crate) async fn open(session: &Session, lease: &mut Lease, create: bool) -> Result<()> {
     Settings::read(session, lease).await?.check()?;
     match schema::check(session, lease).await? {
         Some(FORMAT) => {}
-        // A server serves others, too: the verb for it brings it forward and nobody else.
+        // A server serves others, too: only the `migrate` command brings it forward.
         Some(older) => return Err(schema::outdated(session, older)),
         None if !create => return Err(schema::absent(session)),
         None => {
             schema::create(session, lease).await?;
-            // What was there before with the same names shows here, and what an older program made meanwhile.
+            // Other tables of the same names show here, and those that an older program created meanwhile.
             if let Some(older) = schema::check(session, lease)
                 .await?
                 .filter(|it| *it < FORMAT)

@@ -1,4 +1,4 @@
-//! Messages that were set aside: kept, listed, dropped.
+//! Parked messages: kept, listed, dropped.
 
 use std::collections::{HashMap, HashSet};
 
@@ -18,7 +18,7 @@ use crate::script::{Literal, Script, optional};
 use crate::session::Session;
 use crate::transaction::{Job, Stop, end, run_through};
 
-/// Keeps messages as of now; whether each is new.
+/// Keeps messages as of now; returns for each whether it is new.
 pub(crate) async fn park(session: &Session, batch: &[Parked]) -> Result<Vec<bool>> {
     let weight = |message: &Parked| {
         let headers = message
@@ -92,7 +92,7 @@ pub(crate) fn add(
     )
 }
 
-/// A page of parked messages in the order of their arrival.
+/// Returns a page of parked messages in the order of their arrival.
 pub(crate) async fn list(session: &Session, query: &ListQuery) -> Result<Page<Parked>> {
     let after = sequence(query.after.as_ref())?;
     let mut conditions = Literal::code(format!("seq > {after}"));
@@ -111,7 +111,8 @@ pub(crate) async fn list(session: &Session, query: &ListQuery) -> Result<Page<Pa
     })
 }
 
-/// Messages that meet `conditions`, and the number of the last one if there may be more.
+/// Returns the messages that meet `conditions`, and the number of the last one if there may be
+/// more.
 pub(crate) async fn page(
     session: &Session,
     conditions: &Literal,
@@ -127,7 +128,8 @@ pub(crate) async fn page(
     Ok((rows.iter().map(message).collect::<Result<_>>()?, next))
 }
 
-/// Drops messages, and enters that where there is a note; whether each was there.
+/// Drops messages, and adds an audit entry for each where there is a note; answers for each whether
+/// it was there.
 pub(crate) struct Drop<'b>(pub(crate) &'b [ParkedId], pub(crate) Option<&'b Note>);
 
 impl Job for Drop<'_> {
@@ -158,7 +160,7 @@ impl Job for Drop<'_> {
         let (mut seen, mut entries) = (HashSet::new(), Vec::new());
         let mut answers = Vec::with_capacity(self.0.len());
         for id in self.0 {
-            // Named twice, it was there once.
+            // A message that is named twice was there once.
             let row = found.get(id).copied().filter(|_| seen.insert(*id));
             answers.push(row.is_some());
             if let Some(row) = row {

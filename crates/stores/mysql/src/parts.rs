@@ -1,9 +1,9 @@
-//! Cutting a batch into parts that a statement and a packet hold.
+//! Cuts a batch into parts that a statement and a packet hold.
 
 use crate::locked::CHUNK;
 
-/// Parts of a batch that are asked one after the other: a statement names so many ids at most, and goes
-/// into one packet. `weight` is what an item has beside what every item has.
+/// Cuts a batch into parts that are sent one after the other: a statement names so many ids at most, and goes into one
+/// packet. `weight` is the size of an item beyond that of every item.
 pub(crate) fn parts<'b, I>(
     batch: &'b [I],
     weight: impl Fn(&I) -> usize + 'b,
@@ -26,6 +26,6 @@ pub(crate) fn parts<'b, I>(
     })
 }
 
-/// What a packet surely takes, and what an item needs of it beside its own texts.
+/// Bytes that a packet surely takes, and those that an item needs of it beside its own texts.
 const PART_BYTES: usize = 900_000;
 const ITEM_BYTES: usize = 600;

@@ -1,7 +1,7 @@
-//! Connections that calls share: at most so many, made when they are wanted, thrown away when they broke.
+//! Connections that calls share: at most so many, opened on demand, thrown away when they broke.
 //!
-//! The driver's own pool sends statements of its own when a connection comes back, and hides when it
-//! does; here nothing is sent that a call did not ask for but a ping of what was idle for long.
+//! The driver's own pool sends statements of its own when a connection comes back, and hides when it does; here nothing
+//! is sent that a call did not ask for, except a ping on a connection that was idle for long.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -26,7 +26,7 @@ pub(crate) struct Pool {
     permits: Arc<Semaphore>,
     patience: Duration,
     idle: Mutex<Vec<Idle>>,
-    /// Rises when a connection breaks: those that are idle are likely broken as well.
+    /// Number that rises when a connection breaks: those that are idle are likely broken as well.
     generation: AtomicU64,
 }
 
@@ -41,7 +41,7 @@ pub(crate) struct Lease {
     pool: Arc<Pool>,
     ready: Option<Ready>,
     answer: Duration,
-    /// A transaction may be open.
+    /// Set if a transaction may be open.
     is_open: bool,
     generation: u64,
     _permit: OwnedSemaphorePermit,
@@ -58,7 +58,7 @@ impl Pool {
         }
     }
 
-    /// A connection, idle or new.
+    /// Returns a connection, idle or new.
     pub(crate) async fn lease(self: &Arc<Self>, texts: &Texts, answer: Duration) -> Result<Lease> {
         let waited = timeout(self.patience, Arc::clone(&self.permits).acquire_owned()).await;
         let permit = match waited {
@@ -137,18 +137,18 @@ impl Lease {
         ran
     }
 
-    /// How much a script may hold at most.
+    /// Returns the bytes that a script may hold at most.
     pub(crate) fn most_bytes(&self) -> usize {
         let most = self.ready.as_ref().map_or(0, |ready| ready.most_bytes);
         most.saturating_sub(PACKET_BYTES)
     }
 
-    /// Whether a transaction may be open on it.
+    /// Returns whether a transaction may be open on it.
     pub(crate) fn is_open(&self) -> bool {
         self.is_open && self.ready.is_some()
     }
 
-    /// Nothing is open on it any more.
+    /// Notes that nothing is open on it any more.
     pub(crate) fn ended(&mut self) {
         self.is_open = false;
     }
@@ -165,10 +165,10 @@ impl Lease {
     }
 }
 
-/// An idle connection that is younger is used unasked: a firewall or the server's `wait_timeout` takes
-/// longer to forget it.
+/// Age up to which an idle connection is used without a ping: a firewall or the server's `wait_timeout` takes longer to
+/// forget it.
 const TRUSTED: Duration = Duration::from_secs(20);
-/// What the protocol adds to the text of a query.
+/// Bytes that the protocol adds to the text of a query.
 const PACKET_BYTES: usize = 16;
 /// Answers after which the server closes the connection.
 const ENDED: [u16; 5] = [1053, 1153, 1927, 3169, 4031];

@@ -1,4 +1,4 @@
-//! What the server can promise as it is set up now.
+//! Promises of the store as the server is set up now.
 
 use std::collections::HashMap;
 
@@ -11,7 +11,7 @@ use crate::pool::Lease;
 use crate::script::Script;
 use crate::session::{Session, ask};
 
-/// The settings of the server that matter, as far as it has them.
+/// The relevant settings of the server, as far as it has them.
 pub(crate) struct Settings(HashMap<Box<str>, Box<str>>);
 
 impl Settings {
@@ -25,7 +25,7 @@ impl Settings {
         rows.map(pair).collect::<Result<_>>().map(Self)
     }
 
-    /// Refuses a server that takes no writes, or not from everybody.
+    /// Refuses a server that takes no writes, or not from all users.
     pub(crate) fn check(&self) -> Result<()> {
         for name in ["read_only", "super_read_only", "innodb_read_only"] {
             if self.is_on(name) {
@@ -37,7 +37,7 @@ impl Settings {
         Ok(())
     }
 
-    /// What all this promises.
+    /// Derives the capabilities from the settings.
     pub(crate) fn capabilities(&self, session: &Session) -> Capabilities {
         let mut found = Capabilities {
             kind: "mysql",

@@ -1,4 +1,4 @@
-//! Records as rows: what the statements under `schema/` name, in their order.
+//! Records as rows: the columns that the statements under `schema/` name, in their order.
 
 use std::time::Duration;
 
@@ -14,16 +14,16 @@ use crate::answer::{Cells, bytes, fixed, id, key, number, owned, parsed, some_nu
 use crate::error::corrupt;
 use crate::script::{Literal, addend, seconds};
 
-/// Columns of a record that come first in every query; then come its revision and its id.
+/// Columns of a record, which come first in every query; then come its revision and its id.
 pub(crate) const COLUMNS: usize = 24;
 
-/// Where queries have the revision.
+/// Column of the revision in queries.
 pub(crate) const REVISION: usize = COLUMNS;
 
-/// Where queries have the operation id.
+/// Column of the operation id in queries.
 pub(crate) const ID: usize = COLUMNS + 1;
 
-/// What a row says of its operation, for a ledger.
+/// Reads a row's record and operation id, for a ledger.
 pub(crate) fn found(row: &impl Cells) -> Result<(OpId, Found)> {
     let id = id(row, ID)?;
     match (some_number(row, REVISION), read(row)) {
@@ -35,7 +35,7 @@ pub(crate) fn found(row: &impl Cells) -> Result<(OpId, Found)> {
     }
 }
 
-/// The record in the first [`COLUMNS`] columns.
+/// Reads the record in the first [`COLUMNS`] columns.
 pub(crate) fn read(row: &impl Cells) -> Result<Record> {
     let at = time(row, 1)?;
     let window = || -> Result<Window> {
@@ -94,14 +94,14 @@ pub(crate) fn read(row: &impl Cells) -> Result<Record> {
     })
 }
 
-/// The operation of a row that has tenant, name and key after its id.
+/// Reads the operation of a row that has tenant, name and key after its id.
 pub(crate) fn operation(row: &impl Cells) -> Result<Operation> {
     let scope = crate::answer::scope(row, ID + 1)?.ok_or_else(|| corrupt("scope"))?;
     let key = key(row, ID + 3)?.ok_or_else(|| corrupt("key"))?;
     Ok(Operation::new(scope, key))
 }
 
-/// Adds what `update.sql` sets.
+/// Adds the assignments of `update.sql`.
 pub(crate) fn push_assignments(out: &mut Literal, record: &Record) {
     let mut names = NAMES.into_iter();
     push_columns(record, out, |out| {
@@ -142,7 +142,7 @@ pub(crate) fn push_optional(out: &mut Literal, text: Option<&str>) {
     }
 }
 
-/// Adds the columns of a record and `due`, each after what `before` adds.
+/// Adds the columns of a record and `due`, each after the text that `before` adds.
 fn push_columns(record: &Record, out: &mut Literal, mut before: impl FnMut(&mut Literal)) {
     let (at, window, recovery) = match record.state {
         State::Claimed { lease_until } => (lease_until, None, None),
@@ -216,10 +216,10 @@ fn push_columns(record: &Record, out: &mut Literal, mut before: impl FnMut(&mut 
     next(out, &instant(due(record)));
 }
 
-/// Adds the row of `claim.sql` that a first claim leaves, which costs less than to write the record that is
-/// decided: the server knows its time and its token. `attempts` is code, so that it may be a guard.
+/// Adds the row of `claim.sql` for a first claim, which costs less than writing the decided record: the server knows
+/// its time and its token. `attempts` is code, so that it may be a guard.
 ///
-/// Answers `false` where a server's integers might not hold the end of the lease.
+/// Returns `false` where a server's integers might not hold the end of the lease.
 pub(crate) fn push_claim(
     out: &mut Literal,
     id: &OpId,
@@ -291,18 +291,18 @@ pub(crate) fn push_claim(
     true
 }
 
-/// The last instant at which a message of this birth is young enough to be new.
+/// Returns the last instant at which a message of this birth is young enough to be new.
 pub(crate) fn young_until(request: &ClaimRequest) -> Option<Timestamp> {
     let age = request
         .window
         .duration()
         .saturating_sub(request.window.margin());
-    // A part of a millisecond more than an age in whole ones makes no difference.
+    // The fraction of a millisecond beyond whole ones makes no difference to an age.
     let age = Duration::from_millis(u64::try_from(age.as_millis()).unwrap_or(u64::MAX));
     request.birth.map(|birth| birth.plus(age))
 }
 
-/// When a sweep has something to do with a record.
+/// Returns the time from which a sweep has something to do with a record.
 fn due(record: &Record) -> Option<Timestamp> {
     match record.state {
         State::Started {
@@ -318,7 +318,7 @@ fn due(record: &Record) -> Option<Timestamp> {
     }
 }
 
-/// The column of a state.
+/// Returns the column of a state.
 pub(crate) const fn state_column(kind: StateKind) -> u64 {
     match kind {
         StateKind::Claimed => 0,
@@ -330,7 +330,7 @@ pub(crate) const fn state_column(kind: StateKind) -> u64 {
     }
 }
 
-/// Codec and bytes of an outcome, as they are stored.
+/// Returns codec and bytes of an outcome, as they are stored.
 pub(crate) fn outcome_columns(outcome: Option<&Outcome>) -> (Literal, Option<bytes::Bytes>) {
     match outcome {
         None => (Literal::null(), None),
@@ -392,7 +392,7 @@ fn recovery(row: &impl Cells, column: usize) -> Result<Option<Recovery>> {
     }
 }
 
-/// A duration: whole seconds, a point, nine digits.
+/// Reads a duration: whole seconds, a point, nine digits.
 fn span(row: &impl Cells, column: usize) -> Result<Option<Duration>> {
     let Some(text) = text(row, column)? else {
         return Ok(None);
@@ -443,7 +443,7 @@ const RERUN: &str = "-1";
 const PARK: &str = "-2";
 const TOO_LARGE: i64 = -1;
 
-/// A key as it is shown to people, where there is one.
+/// Adds a key as it is shown to people, where there is one.
 pub(crate) fn push_key(out: &mut Literal, key: Option<&Key>) {
     push_optional(out, key.map(Key::as_str));
 }

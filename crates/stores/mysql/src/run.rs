@@ -1,4 +1,4 @@
-//! Running a script on a connection: ours, or one of a user's.
+//! Runs a script on a connection: ours, or a user's.
 
 use std::future::Future;
 
@@ -12,7 +12,7 @@ use crate::script::Script;
 
 /// A connection that is in a transaction of its user's.
 pub(crate) trait Runs: Send {
-    /// What it answers with.
+    /// A row of its answers.
     type Row: Cells + Send + Sync;
 
     /// Sends a script and reads the rows of each statement. An error says that nothing was applied:
@@ -57,7 +57,7 @@ pub(crate) async fn run(conn: &mut impl Queryable, script: &Script) -> Result<Ve
         }
         sets.push(Set { affected, rows });
     }
-    // Whatever follows belongs to nobody; an error there is one of the last statement.
+    // Further results belong to nobody; an error there is one of the last statement.
     let rest = result.drop_result().await;
     rest.map_err(|error| failed(script.statements.saturating_sub(1), error))?;
     Ok(sets)

@@ -1,4 +1,4 @@
-//! Making the tables, and telling whether those that are there are ours and fit to be used.
+//! Creating the tables, and checking that existing ones are ours and fit to be used.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -13,8 +13,8 @@ use crate::pool::Lease;
 use crate::script::{Literal, Script};
 use crate::session::{Session, ask};
 
-/// The format of the tables; `None` where there are none, or where their making broke off. Tables that say that they
-/// are of a format whose column they lack are of the one before.
+/// Returns the format of the tables; `None` where there are none, or where their creation broke off. Tables that claim
+/// a format whose column they lack are of the one before.
 pub(crate) async fn format(session: &Session, lease: &mut Lease) -> Result<Option<i64>> {
     let tables = tables(session, lease).await?;
     let meta = format!("{}meta", session.prefix);
@@ -51,7 +51,7 @@ pub(crate) async fn format(session: &Session, lease: &mut Lease) -> Result<Optio
     }
 }
 
-/// Refuses what this version cannot read or must not use; answers with the format of the tables if they are there.
+/// Refuses tables that this version cannot read or must not use; returns their format if they are there.
 pub(crate) async fn check(session: &Session, lease: &mut Lease) -> Result<Option<i64>> {
     match format(session, lease).await? {
         None => Ok(None),
@@ -78,7 +78,7 @@ pub(crate) async fn check_tables(session: &Session, lease: &mut Lease) -> Result
     check_tables_of(FORMAT, session, lease).await
 }
 
-/// The same for tables of a format that may be older.
+/// Does the same for tables of a format that may be older.
 async fn check_tables_of(format: i64, session: &Session, lease: &mut Lease) -> Result<()> {
     let found = tables(session, lease).await?;
     for table in session.tables() {
@@ -121,15 +121,15 @@ async fn check_tables_of(format: i64, session: &Session, lease: &mut Lease) -> R
     Ok(())
 }
 
-/// Finds out whether the user may do everything that a store does, and whether the server takes writes.
+/// Checks that the user may do everything that a store does, and that the server takes writes.
 pub(crate) async fn check_rights(session: &Session, lease: &mut Lease) -> Result<()> {
     let mut script = Script::default();
     script.add(&session.texts.rights, &[]);
     ask(lease, &script).await.map(drop)
 }
 
-/// Makes the tables, or goes on with a making that broke off, if need be that of an older program. What another
-/// process has made is left as it is.
+/// Creates the tables, or continues a creation that broke off, even that of an older program. Tables that another
+/// process has created are left as they are.
 pub(crate) async fn create(session: &Session, lease: &mut Lease) -> Result<()> {
     lock(session, lease).await?;
     let made = make(session, lease).await;
@@ -138,24 +138,24 @@ pub(crate) async fn create(session: &Session, lease: &mut Lease) -> Result<()> {
 }
 
 async fn make(session: &Session, lease: &mut Lease) -> Result<()> {
-    // Who had the lock before may have made them: then they are a store, of whatever format.
+    // The previous holder of the lock may have created them: then they are a store, of any format.
     if format(session, lease).await?.is_some() {
         return Ok(());
     }
     let texts = &session.texts;
     let mut script = Script::default();
     script.add(&texts.create, &[]);
-    // Making tables commits each of them.
+    // Creating tables commits each of them.
     ask(lease, &script).await?;
     add_members(session, lease).await?;
-    // This is what makes them a store.
+    // This turns them into a store.
     let mut script = Script::default();
     script.add(&texts.made, &[]);
     let made = lease.run(&script).await;
     made.map(drop).map_err(Failure::uncommitted)
 }
 
-/// Brings tables of an older format forward. What another process has done of it is left as it is.
+/// Brings tables of an older format forward. Steps that another process has done are left as they are.
 pub(crate) async fn migrate(session: &Session, lease: &mut Lease) -> Result<()> {
     lock(session, lease).await?;
     let migrated = bring_forward(session, lease).await;
@@ -183,8 +183,8 @@ async fn add_members(session: &Session, lease: &mut Lease) -> Result<()> {
     added.map(drop).map_err(Failure::uncommitted)
 }
 
-/// Whether there are records without the column of format 2. What broke off before it is of format 1, whatever the
-/// tables say: going on with it made them say 2 once.
+/// Returns whether there are records without the column of format 2. A creation that broke off before it is of format
+/// 1, whatever the tables say: continuing one made them say 2 once.
 async fn lacks_members(session: &Session, lease: &mut Lease) -> Result<bool> {
     let records = format!("{}records", session.prefix);
     let found = columns(session, lease).await?;
@@ -192,7 +192,7 @@ async fn lacks_members(session: &Session, lease: &mut Lease) -> Result<bool> {
     Ok(is_there("id") && !is_there("members"))
 }
 
-/// Keeps other processes from making or changing the tables.
+/// Keeps other processes from creating or changing the tables.
 async fn lock(session: &Session, lease: &mut Lease) -> Result<()> {
     let texts = &session.texts;
     let name = Literal::text(&session.prefix);
@@ -220,7 +220,7 @@ async fn unlock(session: &Session, lease: &mut Lease, is_sound: bool) {
     }
 }
 
-/// The error of a store that nobody has made.
+/// Error for a store that does not exist yet.
 pub(crate) fn absent(session: &Session) -> Error {
     Error::new(
         ErrorKind::Unavailable,
@@ -232,7 +232,7 @@ pub(crate) fn absent(session: &Session) -> Error {
     .not_applied()
 }
 
-/// The error of a store that an older version has made.
+/// Error for a store that an older version created.
 pub(crate) fn outdated(session: &Session, format: i64) -> Error {
     Error::new(
         ErrorKind::Unavailable,
@@ -245,7 +245,7 @@ pub(crate) fn outdated(session: &Session, format: i64) -> Error {
     .not_applied()
 }
 
-/// Our tables with their engines, as far as there are any.
+/// Returns our tables with their engines, as far as there are any.
 async fn tables(session: &Session, lease: &mut Lease) -> Result<BTreeMap<String, String>> {
     let mut script = Script::default();
     script.add(&session.texts.tables, &[&Literal::list(session.tables())]);
@@ -274,7 +274,7 @@ async fn columns(session: &Session, lease: &mut Lease) -> Result<Columns> {
     sets[0].rows.iter().map(column).collect()
 }
 
-/// The columns that `create.sql` of a format made, and whether each is text.
+/// Returns the columns that `create.sql` of a format creates, and whether each is text.
 fn expected(format: i64, session: &Session) -> BTreeSet<((String, String), bool)> {
     let mut expected = BTreeSet::new();
     for statement in session.texts.create.parts[0].split(";\n") {
@@ -303,7 +303,7 @@ fn foreign_meta(table: &str) -> Error {
 
 /// The oldest format that can be brought forward.
 const OLDEST: i64 = 1;
-/// How long to wait for another process that makes the tables.
+/// The longest wait for another process that creates the tables.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// There is no such column.
+/// Code of a column that does not exist.
 const NO_COLUMN: u16 = 1054;

@@ -1,7 +1,7 @@
-//! Several statements that go to the server together, in one packet, and what comes back.
+//! Several statements that go to the server together, in one packet, and their results.
 //!
-//! Values are written into the text: bytes as hexadecimal or escaped literals, numbers as digits.
-//! Nothing that a caller hands in is ever part of the code.
+//! Values are written into the text: bytes as hexadecimal or escaped literals, numbers as digits. No value of a caller
+//! is ever part of the code.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -14,13 +14,12 @@ use crate::sql::Text;
 #[derive(Default)]
 pub(crate) struct Script {
     pub(crate) text: Vec<u8>,
-    /// How many results it has.
+    /// Number of results it has.
     pub(crate) statements: usize,
 }
 
 impl Script {
-    /// Adds the statements of `text` with these values; answers with the place of the first one's
-    /// result.
+    /// Adds the statements of `text` with these values; returns the place of the first one's result.
     pub(crate) fn add(&mut self, text: &Text, values: &[&Literal]) -> usize {
         debug_assert_eq!(text.parts.len(), values.len() + 1, "{}", text.parts[0]);
         if !self.text.is_empty() {
@@ -67,12 +66,12 @@ impl Script {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Literal {
     text: Vec<u8>,
-    /// Whether it is for a session whose settings are not ours.
+    /// Set for a session whose settings are not ours.
     is_foreign: bool,
 }
 
 impl Literal {
-    /// For a session of somebody else: everything in hexadecimal.
+    /// Creates one for a session that is not ours: everything in hexadecimal.
     pub(crate) fn foreign() -> Self {
         Self {
             is_foreign: true,
@@ -108,7 +107,7 @@ impl Literal {
         }
     }
 
-    /// A list of byte strings; never empty, since `IN ()` is no SQL.
+    /// Returns a list of byte strings; never empty, since `IN ()` is no SQL.
     pub(crate) fn list<B: AsRef<[u8]>>(items: impl IntoIterator<Item = B>) -> Self {
         let mut literal = Self::default();
         for item in items {
@@ -125,7 +124,7 @@ impl Literal {
         self.text.len()
     }
 
-    /// Separates what follows from what was pushed before.
+    /// Separates the next value from those pushed before.
     pub(crate) fn comma(&mut self) {
         if self.text.last().is_some_and(|last| *last != b'(') {
             self.text.push(b',');
@@ -147,7 +146,7 @@ impl Literal {
         self.text.extend_from_slice(text.as_bytes());
     }
 
-    /// Bytes.
+    /// Adds bytes.
     pub(crate) fn push_bytes(&mut self, bytes: &[u8]) {
         if bytes.len() <= LONG_BYTES || self.is_foreign {
             return self.push_hex(bytes);
@@ -155,7 +154,7 @@ impl Literal {
         self.push_escaped("_binary", bytes);
     }
 
-    /// A text for a column of ours: the bytes say it, and the column checks them.
+    /// Adds a text for a column of ours: as bytes, which the column checks.
     pub(crate) fn push_text(&mut self, text: &str) {
         if text.len() <= LONG_BYTES || self.is_foreign {
             return self.push_hex(text.as_bytes());
@@ -163,7 +162,7 @@ impl Literal {
         self.push_escaped("_utf8mb4", text.as_bytes());
     }
 
-    /// A text that is known to be one, wherever it comes to stand.
+    /// Adds a text that the server knows to be one, wherever it stands.
     pub(crate) fn push_typed_text(&mut self, text: &str) {
         if text.len() <= LONG_BYTES {
             self.push_code("_utf8mb4 ");
@@ -172,7 +171,7 @@ impl Literal {
         self.push_escaped("_utf8mb4", text.as_bytes());
     }
 
-    /// A long one, of which hexadecimal would double every byte.
+    /// Adds a long one, of which hexadecimal would double every byte.
     fn push_escaped(&mut self, charset: &str, bytes: &[u8]) {
         self.text.extend_from_slice(charset.as_bytes());
         self.text.reserve(bytes.len() + bytes.len() / 16 + 16);
@@ -199,12 +198,12 @@ impl Literal {
     }
 }
 
-/// A value that may be absent.
+/// Returns the literal of a value that may be absent.
 pub(crate) fn optional<T>(value: Option<T>, literal: impl FnOnce(T) -> Literal) -> Literal {
     value.map_or_else(Literal::null, literal)
 }
 
-/// A duration in seconds, exactly.
+/// Returns a duration in seconds, exactly.
 pub(crate) fn seconds(duration: Duration) -> Literal {
     let (secs, nanos) = (duration.as_secs(), duration.subsec_nanos());
     if nanos == 0 {
@@ -213,14 +212,14 @@ pub(crate) fn seconds(duration: Duration) -> Literal {
     Literal::code(format!("{secs}.{nanos:09}"))
 }
 
-/// A duration in milliseconds as [`Timestamp::plus`] adds it, if a server's clock plus it surely fits
-/// into its integers.
+/// Returns a duration in milliseconds as [`Timestamp::plus`] adds it, if a server's clock plus it surely fits into its
+/// integers.
 pub(crate) fn addend(duration: Duration) -> Option<u64> {
     let millis = Timestamp::EPOCH.plus(duration).as_millis();
     (millis <= MOST_ADDED).then_some(millis)
 }
 
-/// From this length on, doubling every byte costs more than looking at each.
+/// Length from which on doubling every byte costs more than looking at each.
 const LONG_BYTES: usize = 1_024;
 /// A thousand centuries.
 const MOST_ADDED: u64 = 1 << 52;

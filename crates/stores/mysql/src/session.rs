@@ -1,4 +1,4 @@
-//! What all calls of a store share: its pool, its statements, its clock.
+//! State that all calls of a store share: its pool, its statements, its clock.
 
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher, Hasher};
@@ -16,27 +16,27 @@ use crate::pool::{Lease, Pool};
 use crate::script::{Literal, Script, optional};
 use crate::sql::{TABLES, Texts};
 
-/// What all calls share.
+/// State that all calls share.
 pub(crate) struct Session {
     pool: Arc<Pool>,
     pub(crate) texts: Arc<Texts>,
     pub(crate) prefix: Box<str>,
-    /// Whether a network lies between.
+    /// Set if a network lies between.
     pub(crate) is_far: bool,
     pub(crate) clock: Option<Arc<dyn Clock>>,
     answer: Duration,
-    /// The latest time that the server told, which only spares a round trip.
+    /// The latest time read from the server, which only spares a round trip.
     last_now: AtomicU64,
-    /// Whether the last batch was of duplicates: then reading comes before inserting.
+    /// Set if the last batch was of duplicates: then reading comes before inserting.
     pub(crate) expects_duplicates: AtomicBool,
-    /// How many batches of users' statements are run with savepoints, because one failed a short while ago.
+    /// Number of batches of users' statements to run with savepoints, because one failed a short while ago.
     pub(crate) careful: AtomicU32,
     /// Blocks of tokens drawn since the old ones were last removed.
     pub(crate) drawn: AtomicU64,
 }
 
 impl Session {
-    /// What calls share, without a connection yet.
+    /// Builds the state that calls share, without a connection yet.
     pub(crate) fn new(url: &str, options: &Options) -> Result<Self> {
         let place: Place = place(url)?;
         let connector = Connector::new(&place, options.patience, options.lock_wait);
@@ -55,17 +55,17 @@ impl Session {
         })
     }
 
-    /// A connection.
+    /// Returns a connection.
     pub(crate) async fn lease(&self) -> Result<Lease> {
         self.pool.lease(&self.texts, self.answer).await
     }
 
-    /// A connection for what may take long and changes nothing.
+    /// Returns a connection for work that may take long and changes nothing.
     pub(crate) async fn patient_lease(&self) -> Result<Lease> {
         self.pool.lease(&self.texts, self.answer * 10).await
     }
 
-    /// The value of `now.sql`: the time of a clock that replaces the server's, for tests.
+    /// Returns the value of `now.sql`: the time of a clock that replaces the server's, for tests.
     pub(crate) fn given_now(&self) -> Literal {
         given_now(self.clock.as_ref())
     }
@@ -75,17 +75,17 @@ impl Session {
         script.add(&self.texts.now, &[&self.given_now()]);
     }
 
-    /// Notes a time that the server told.
+    /// Notes a time read from the server.
     pub(crate) fn saw(&self, now: Timestamp) {
         self.last_now.fetch_max(now.as_millis(), Ordering::Relaxed);
     }
 
-    /// The latest time that the server told.
+    /// Returns the latest time read from the server.
     pub(crate) fn last_now(&self) -> Timestamp {
         Timestamp::from_millis(self.last_now.load(Ordering::Relaxed))
     }
 
-    /// The names of our tables.
+    /// Returns the names of our tables.
     pub(crate) fn tables(&self) -> impl Iterator<Item = String> + '_ {
         TABLES.iter().map(|table| format!("{}{table}", self.prefix))
     }
@@ -96,14 +96,14 @@ impl Session {
         ask(&mut lease, script).await.inspect(|_| lease.give_back())
     }
 
-    /// As [`Session::ask`], for what may take long.
+    /// Does what [`Session::ask`] does, for work that may take long.
     pub(crate) async fn ask_patiently(&self, script: &Script) -> Result<Vec<Set>> {
         let mut lease = self.patient_lease().await?;
         ask(&mut lease, script).await.inspect(|_| lease.give_back())
     }
 }
 
-/// The value of `now.sql`: the time of a clock that replaces the server's, for tests.
+/// Returns the value of `now.sql`: the time of a clock that replaces the server's, for tests.
 pub(crate) fn given_now(clock: Option<&Arc<dyn Clock>>) -> Literal {
     optional(clock, |clock| Literal::number(clock.now().as_millis()))
 }
@@ -126,7 +126,7 @@ pub(crate) async fn ask(lease: &mut Lease, script: &Script) -> Result<Vec<Set>> 
     }
 }
 
-/// Waits a little, longer each time, and never as long as somebody else.
+/// Waits a little, longer each time, and never as long as other processes do.
 pub(crate) async fn pause(tries: u32) {
     let most = (5_u64 << tries.min(6)).min(250);
     let chance = RandomState::new().build_hasher().finish();

@@ -1,9 +1,8 @@
-//! Completions and renewals that are not gated by a version, in one call where they belong to the one
-//! who reports; everything else in a transaction.
+//! Completions and renewals that are not gated by a version, in one call where the claims belong to the caller; all
+//! others in a transaction.
 //!
-//! One statement completes whatever has the claims that are named; then those that are complete are
-//! read, within the same transaction. What is not among them is left to [`jobs`](crate::jobs), which
-//! lock, decide and write.
+//! One statement completes the records that have the named claims; then those that are complete are read, within the
+//! same transaction. The others are left to [`jobs`](crate::jobs), which lock, decide and write.
 //!
 //! # Guarantee   those of `settle` and `renew`; BAT-2
 
@@ -103,7 +102,7 @@ struct Completion<'b> {
     millis: u64,
 }
 
-/// Completes what can be; answers with the ids of what is complete by these claims.
+/// Completes what can be completed; returns the ids of the records that are complete by these claims.
 async fn complete(
     session: &Session,
     lease: &mut Lease,
@@ -201,7 +200,7 @@ async fn renew_part(session: &Session, part: &[Renewal]) -> Result<Vec<Renewed>>
     Ok(answers.into_iter().flatten().collect())
 }
 
-/// Extends what can be; answers with the time and the ids of what was extended.
+/// Extends what can be extended; returns the time and the ids of those records.
 async fn extend(
     session: &Session,
     lease: &mut Lease,
@@ -247,12 +246,12 @@ impl Named {
     }
 }
 
-/// The ids in the first column.
+/// Reads the ids in the first column.
 fn found(set: &Set) -> Result<HashSet<OpId>> {
     set.rows.iter().map(|row| id(row, 0)).collect()
 }
 
-/// Places of keys that occur once.
+/// Returns the places of keys that occur once.
 fn alone<K: Eq + Hash>(keys: &[K]) -> Vec<usize> {
     let mut counts = HashMap::with_capacity(keys.len());
     for key in keys {
@@ -263,7 +262,7 @@ fn alone<K: Eq + Hash>(keys: &[K]) -> Vec<usize> {
         .collect()
 }
 
-/// Items that are alike in something, together, in their order.
+/// Groups items that are alike in something, in their order.
 fn groups<T, K: PartialEq>(items: &[T], of: impl Fn(&T) -> K) -> Vec<Vec<&T>> {
     let mut groups: Vec<Vec<&T>> = Vec::new();
     for item in items {
@@ -275,5 +274,5 @@ fn groups<T, K: PartialEq>(items: &[T], of: impl Fn(&T) -> K) -> Vec<Vec<&T>> {
     groups
 }
 
-/// How many different outcomes one statement holds: it looks for each by going through them.
+/// Different outcomes that one statement holds: it looks for each by going through them.
 const DIFFERENT: usize = 128;

@@ -8,7 +8,7 @@ macro_rules! texts {
         }
 
         impl Texts {
-            /// The statements of the store whose tables begin with `prefix`.
+            /// Returns the statements of the store whose tables begin with `prefix`.
             pub(crate) fn with_prefix(prefix: &str) -> Self {
                 Self {
                     $($name: Text::new(
@@ -99,7 +99,7 @@ texts! {
 /// A text of one or several statements, cut at its placeholders.
 pub(crate) struct Text {
     pub(crate) parts: Box<[Box<str>]>,
-    /// How many statements it has, each with a result of its own.
+    /// Number of its statements, each with a result of its own.
     pub(crate) statements: usize,
 }
 

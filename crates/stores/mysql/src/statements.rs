@@ -1,4 +1,4 @@
-//! Statements of users' will: read, checked by the server, bound to values.
+//! Statements of users: read, checked by the server, bound to values.
 //!
 //! A statement is prepared on the server, and each message sets variables and executes it with them, so
 //! that many messages go in one packet and no value is ever part of a statement.
@@ -19,7 +19,7 @@ use crate::session::{Session, ask};
 
 use self::read::Read;
 
-/// Statements that are read, with which value each placeholder takes.
+/// Statements that were read, with the value that each placeholder takes.
 pub(crate) struct Compiled(Vec<Read>);
 
 impl Compiled {
@@ -50,7 +50,7 @@ impl Compiled {
         }
     }
 
-    /// What prepares them on a connection, two statements each.
+    /// Returns the statements that prepare them on a connection, two for each.
     pub(crate) fn preparation(&self, session: &Session) -> Script {
         let mut script = Script::default();
         for (index, read) in self.0.iter().enumerate() {
@@ -85,7 +85,7 @@ impl Compiled {
         }
     }
 
-    /// The error of a preparation that the server refused at this place of [`Compiled::preparation`].
+    /// Returns the error of a preparation that the server refused at this place of [`Compiled::preparation`].
     pub(crate) fn refused(&self, at: usize, error: ServerError) -> Error {
         let number = (at / 2 + 1).min(self.0.len());
         let words = one_line(&error.message);
@@ -117,14 +117,14 @@ pub(crate) async fn prepare(
     check_engines(session, lease, &compiled).await
 }
 
-/// Whether the server refused a statement for what it says.
+/// Returns whether the server refused a statement for its text.
 pub(crate) fn is_about_statement(failure: &Failure) -> bool {
     let refusal = failure.refusal();
     refusal.is_some_and(|error| !is_passing(error.code) && !ABOUT_SESSION.contains(&error.code))
 }
 
-/// Refuses statements on tables whose rows would stay when a message is undone, whichever database they are
-/// in. A point may also stand before a column: then there is hardly a database of that name.
+/// Refuses statements on tables whose rows would stay when a message is undone, whichever database they are in. A point
+/// may also stand before a column: then there is hardly a database of that name.
 async fn check_engines(session: &Session, lease: &mut Lease, compiled: &Compiled) -> Result<()> {
     let words = compiled.0.iter().flat_map(|read| &read.words);
     let named: BTreeSet<&str> = words.filter_map(|word| word.of.as_deref()).collect();
@@ -168,7 +168,7 @@ fn typed(text: &str) -> Literal {
     literal
 }
 
-/// What a failed statement means for its message.
+/// Meaning of a failed statement for its message.
 pub(crate) enum Verdict {
     /// It will never succeed with these values.
     Hopeless(Box<str>),
@@ -200,8 +200,8 @@ pub(crate) fn judge(error: &ServerError) -> Verdict {
     }
 }
 
-/// A value as the server takes it: numbers as numbers, so that none of their digits is lost; text as
-/// text, which the server makes into dates and documents; bytes as bytes.
+/// Adds a value as the server takes it: numbers as numbers, so that none of their digits is lost; text as text, which
+/// the server turns into dates and documents; bytes as bytes.
 fn push_value(out: &mut Literal, value: &Value) {
     match value {
         Value::Null => out.push_code("NULL"),
@@ -212,8 +212,8 @@ fn push_value(out: &mut Literal, value: &Value) {
     }
 }
 
-/// Whether a number is one that the server's decimals hold exactly. It is written as code, so it is
-/// looked at closely.
+/// Returns whether a number is one that the server's decimals hold exactly. It is written as code, so it is checked
+/// closely.
 fn is_decimal(text: &str) -> bool {
     let digits = text.strip_prefix('-').unwrap_or(text);
     let (whole, part) = digits.split_once('.').unwrap_or((digits, "0"));
@@ -231,11 +231,11 @@ fn invalid(message: &str) -> Error {
 /// Digits of a decimal, in all and behind the point.
 const MOST_DIGITS: usize = 65;
 const MOST_SCALE: usize = 30;
-/// What a session meets, whatever the statement says.
+/// Errors of a session, whatever its statement says.
 const ABOUT_SESSION: [u16; 9] = [1040, 1053, 1153, 1158, 1159, 1160, 1161, 1927, 4031];
 /// Classes of conditions that values cause: cardinality, data, constraints, views, triggers of users.
 const VALUE_STATES: [&str; 5] = ["21", "22", "23", "44", "45"];
-/// The same for what has no class of its own.
+/// The same for conditions that have no class of their own.
 const ABOUT_VALUES: [u16; 13] = [
     1139, 1265, 1301, 1364, 1366, 1367, 1411, 1525, 1690, 3141, 3819, 4037, 4038,
 ];

@@ -1,4 +1,4 @@
-//! The store ports: each call runs in a task of its own, so that giving up the wait gives up no more.
+//! The store ports: each call runs in a task of its own, so that a caller that stops waiting does not stop the call.
 
 use std::fmt;
 use std::future::Future;
@@ -37,7 +37,7 @@ pub struct MysqlStore {
 }
 
 impl MysqlStore {
-    /// Connects to the server of `url`, and makes tables where there are none and `options` say so.
+    /// Connects to the server of `url`, and creates tables where there are none and `options` allow it.
     ///
     /// # Shape
     /// `mysql://USER:PASSWORD@HOST:PORT/DATABASE?prefix=semel_&connections=4&ssl-mode=required`
@@ -57,12 +57,12 @@ impl MysqlStore {
         })
     }
 
-    /// The inbox of this store's tables, for transactions on connections of your own.
+    /// Returns the inbox of this store's tables, for transactions on connections of your own.
     pub fn inbox(&self) -> Inbox {
         Inbox::new(Arc::clone(&self.session.texts), self.session.clock.clone())
     }
 
-    /// Runs a call to its end, whether or not somebody waits for it.
+    /// Runs a call to its end, even if the caller stops waiting.
     async fn call<T, F>(&self, work: impl FnOnce(Arc<Session>) -> F) -> Result<T>
     where
         T: Send + 'static,
@@ -72,7 +72,7 @@ impl MysqlStore {
         let (reply, answer) = oneshot::channel();
         // Boxed, since each type of task would be compiled with a runtime of its own.
         let task: Pin<Box<dyn Future<Output = ()> + Send>> = Box::pin(async move {
-            // It may be that nobody waits any more.
+            // The caller may no longer be waiting.
             let _ = reply.send(working.await);
         });
         tokio::spawn(task);

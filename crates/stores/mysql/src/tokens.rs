@@ -1,9 +1,9 @@
 //! Fencing tokens: drawn in blocks by the server's own counter, in the statement order of the server.
 //!
-//! A block is a row whose number the server counts up by itself, outside of transactions: nobody waits
-//! for anybody, a rollback skips it, and a crash never takes the counter back behind what was committed.
-//! Whoever draws within a transaction commits the row together with the claims that use it, so that a
-//! replica that takes over counts on from there.
+//! A block is a row whose number the server counts up by itself, outside of transactions: no transaction waits for
+//! another, a rollback skips it, and a crash never takes the counter back behind a committed number. A transaction that
+//! draws a block commits the row together with the claims that use it, so that a replica that takes over counts on from
+//! there.
 //!
 //! A drawn token may be overtaken while its claim waits for a lock. So no claim may use one that is not
 //! above the token of the record that it replaces, or of a record of the same key that was removed
@@ -43,20 +43,20 @@ pub(crate) fn raise(texts: &Texts, script: &mut Script, token: u64) {
     script.add(&texts.token_above, &values);
 }
 
-/// Adds the question for the last token that was given out, perhaps locking it.
+/// Adds the query for the last token that was given out, perhaps locking it.
 pub(crate) fn ask_last(texts: &Texts, script: &mut Script, is_locked: bool) -> usize {
     let lock = Literal::code(if is_locked { "FOR UPDATE" } else { "" });
     script.add(&texts.token_last, &[&lock])
 }
 
-/// The last token that was given out.
+/// Reads the last token that was given out.
 pub(crate) fn last(set: &Set) -> Result<u64> {
     let row: &Row = only(set)?;
     let (block, used) = (some_number(row, 0)?, some_number(row, 1)?);
     Ok((block * BLOCK + used).saturating_sub(1))
 }
 
-/// Adds, now and then, the removal of blocks that tell nothing any more, behind the commit of a draw.
+/// Adds, now and then, the removal of blocks that are no longer needed, behind the commit of a draw.
 pub(crate) fn trim(texts: &Texts, script: &mut Script, token: u64) {
     let behind = (token / BLOCK).saturating_sub(KEPT);
     script.add(&texts.token_trim, &[&Literal::number(behind)]);

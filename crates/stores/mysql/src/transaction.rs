@@ -10,14 +10,14 @@ use crate::pool::Lease;
 use crate::script::Script;
 use crate::session::{Session, pause};
 
-/// Why a transaction did not come to its end.
+/// Reason why a transaction did not come to its end.
 #[derive(Debug)]
 pub(crate) enum Stop {
-    /// The server said no, or nothing, before it was asked to commit.
+    /// The server refused, or did not answer, before it was asked to commit.
     Server(Failure),
-    /// It is over: with this error.
+    /// The call ends with this error.
     Failed(Error),
-    /// Somebody else inserted what was absent: from the beginning, please.
+    /// Another session inserted a row that was absent: begin again.
     Again,
 }
 
@@ -34,7 +34,7 @@ impl From<Error> for Stop {
 }
 
 impl Stop {
-    /// The error of a transaction that is not tried again.
+    /// Returns the error of a transaction that is not tried again.
     pub(crate) fn into_error(self) -> Error {
         match self {
             Self::Server(failure) => failure.uncommitted(),
@@ -52,12 +52,12 @@ impl Stop {
     }
 }
 
-/// What is done within one transaction. It may be asked several times, each time from the beginning.
+/// Work within one transaction. It may be run several times, each time from the beginning.
 pub(crate) trait Job: Send {
-    /// What it comes to.
+    /// Its result.
     type Answer: Send;
 
-    /// Does it, its commit included. What it leaves open is rolled back.
+    /// Does the work, its commit included. A transaction that it leaves open is rolled back.
     fn run<'a>(
         &'a mut self,
         session: &'a Session,
@@ -83,7 +83,7 @@ pub(crate) async fn transact<J: Job>(session: &Session, mut job: J) -> Result<J:
     }
 }
 
-/// Commits what is open on a connection.
+/// Commits the open transaction of a connection.
 pub(crate) async fn commit(session: &Session, lease: &mut Lease) -> Result<(), Stop> {
     let mut script = Script::default();
     script.add(&session.texts.commit, &[]);
@@ -91,7 +91,7 @@ pub(crate) async fn commit(session: &Session, lease: &mut Lease) -> Result<(), S
     committed_or(committed.map(drop), lease)
 }
 
-/// What the end of a commit says: undone and to be tried again, or final.
+/// Judges the end of a commit: undone and to be tried again, or final.
 pub(crate) fn committed_or<T>(ran: Result<T, Failure>, lease: &mut Lease) -> Result<T, Stop> {
     match ran {
         Ok(done) => {
@@ -103,7 +103,7 @@ pub(crate) fn committed_or<T>(ran: Result<T, Failure>, lease: &mut Lease) -> Res
     }
 }
 
-/// Runs a whole transaction in one script, which may be done again from its begin.
+/// Runs a whole transaction in one script, which may be repeated from its begin.
 pub(crate) async fn run_through(
     session: &Session,
     lease: &mut Lease,
@@ -140,7 +140,7 @@ pub(crate) async fn run_through(
     }
 }
 
-/// Rolls back what is open, and gives the connection back. One that fails at that is closed.
+/// Rolls back an open transaction, and gives the connection back. One that fails at that is closed.
 pub(crate) async fn end(session: &Session, mut lease: Lease) {
     if lease.is_open() {
         let mut script = Script::default();
@@ -152,5 +152,5 @@ pub(crate) async fn end(session: &Session, mut lease: Lease) {
     lease.give_back();
 }
 
-/// How often a transaction begins anew because somebody else was faster.
+/// Beginnings of a transaction that other sessions keep overtaking.
 const ROUNDS: u32 = 32;

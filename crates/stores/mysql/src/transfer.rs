@@ -17,7 +17,7 @@ use crate::{audit, parked, tokens};
 
 pub(crate) use self::incoming::Import;
 
-/// A page of everything. Each kind of a page is one snapshot.
+/// Returns a page of everything. Each kind of a page is one snapshot.
 pub(crate) async fn export(
     session: &Session,
     after: Option<&[u8]>,
@@ -67,7 +67,8 @@ impl Exported<'_> {
         self.limit - self.items.len()
     }
 
-    /// Adds what follows `place`, of its kind; where to go on, if there may be more of it.
+    /// Adds the items behind `place`, of its kind; returns where to continue, if there may be more
+    /// of it.
     async fn fill(&mut self, place: &Place) -> Result<Option<Place>> {
         match place {
             Place::Records(after) => self.fill_records(after.as_ref()).await,
@@ -162,7 +163,7 @@ impl Exported<'_> {
     }
 }
 
-/// What a cursor says: what comes next is of this kind and behind this one.
+/// Contents of a cursor: the next item is of this kind and behind this one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Place {
     Records(Option<OpId>),

@@ -1,6 +1,6 @@
 //! The laws of the store ports, over a database of their own on a real server.
 //!
-//! A program of its own, so that it and that of `mysql/` are run beside each other: both wait for servers.
+//! A program of its own, so that it runs beside that of `mysql/`: both wait for servers.
 
 #[path = "mysql/database.rs"]
 mod database;
@@ -47,7 +47,7 @@ impl Subject for Mysql {
         Self::over(Lent::on(&server_url()).await, TestClock::new()).await
     }
 
-    /// With the same connections.
+    /// Returns a clean store with the same connections.
     async fn renew(self) -> Self {
         self.database.database().run(CLEAR).await;
         self
@@ -114,7 +114,7 @@ impl TransactionalSubject for Mysql {
     }
 }
 
-/// Tokens go on, which a store has drawn in advance.
+/// Statements that empty the tables. Tokens go on, since a store has drawn some in advance.
 const CLEAR: &str = "\
     SET SESSION sql_safe_updates = 0, completion_type = 0; START TRANSACTION; \
     DELETE FROM semel_records; DELETE FROM semel_entities; DELETE FROM semel_parked; \

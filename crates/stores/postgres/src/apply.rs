@@ -1,10 +1,10 @@
 //! Effects in the store's own transaction: claim, run, complete (class A).
 //!
-//! In the usual case a batch is claimed and completed in one write before its statements run, so that
-//! whoever else has the same key waits, or is waited for, before anything happens; then all statements
-//! go out without waiting for each other's answers. The first that fails has everything undone and
-//! done again with a savepoint around each message, and with its statements prepared anew. What shows
-//! only at the commit (a deferred constraint) has each message done in a transaction of its own.
+//! In the usual case a batch is claimed and completed in one write before its statements run, so that other claimants
+//! of the same keys wait, or are waited for, before anything happens; then all statements go out without waiting for
+//! each other's answers. The first failure has everything undone and repeated with a savepoint around each message, and
+//! with its statements prepared anew. A failure that shows only at the commit (a deferred constraint) has each message
+//! repeated in a transaction of its own.
 //!
 //! # Guarantee   INB-1, INB-2, BAT-1, BAT-2
 
@@ -50,7 +50,7 @@ pub(crate) async fn apply(
         match ended {
             Ok(Ended::Answered(some)) => answers.extend(some),
             Ok(Ended::Refused(words)) => return Err(Error::new(ErrorKind::Internal, words)),
-            // Some are committed on their own: what is true of the last is not true of all.
+            // Some are committed on their own: the error of the last message is not true of all.
             Err(error) if !answers.is_empty() => {
                 return Err(
                     Error::new(ErrorKind::Unavailable, "a batch was applied in part")
@@ -84,17 +84,17 @@ impl<'b> Message<'b> {
     }
 }
 
-/// How a batch in one transaction ended.
+/// The end of a batch in one transaction.
 enum Ended {
-    /// It is committed.
+    /// The transaction is committed.
     Answered(Vec<Applied>),
-    /// The commit was refused, in these words; nothing was applied.
+    /// The server refused the commit, in these words; nothing was applied.
     Refused(Box<str>),
 }
 
-/// Why a transaction did not come to its commit.
+/// Reason why a transaction did not come to its commit.
 enum Break {
-    /// A statement failed: again, with care.
+    /// A statement failed; the batch is repeated with care.
     Careful,
     Stop(Stop),
 }
@@ -105,7 +105,7 @@ impl<S: Into<Stop>> From<S> for Break {
     }
 }
 
-/// A batch in one transaction; `refused` is what the commit of this one message was refused with.
+/// Applies a batch in one transaction; `refused` is the server's reason for refusing the commit of this one message.
 async fn in_one(
     session: &Session,
     statements: &Statements,
@@ -180,7 +180,7 @@ async fn attempt(
             }),
         },
         Err(stop) => {
-            // A connection that broke is found broken by the next one who wants it.
+            // The next user of the connection finds it broken.
             let _ = transaction.rollback().await;
             Err(stop)
         }
@@ -254,7 +254,7 @@ fn parameters<'m>(prepared: &Prepared, message: &'m Message<'_>) -> Vec<&'m (dyn
     prepared.values.iter().map(value).collect()
 }
 
-/// One message after the other, each with a savepoint.
+/// Applies one message after the other, each with a savepoint.
 async fn carefully(
     session: &Session,
     transaction: &Transaction<'_>,
@@ -293,7 +293,7 @@ struct Failed {
     may_retry: bool,
 }
 
-/// Runs the statements so that nothing of them stays where one fails.
+/// Runs the statements so that nothing of them stays if one fails.
 async fn run_guarded(
     transaction: &Transaction<'_>,
     prepared: &[Prepared],
@@ -354,7 +354,7 @@ fn claim<C: crate::session::Runs>(locked: &mut Locked<'_, C>, message: &Message<
     answer.unwrap_or_else(|| Admission::Failed(crate::error::contended()))
 }
 
-/// Completes the claim, or reports what became of its statements.
+/// Completes the claim, or reports the failure of its statements.
 fn settle<C: crate::session::Runs>(
     locked: &mut Locked<'_, C>,
     message: &Message<'_>,
@@ -434,7 +434,7 @@ fn settle<C: crate::session::Runs>(
     }
 }
 
-/// Statements that are on their way at once.
+/// Statements that are in flight at once.
 const IN_FLIGHT: usize = 512;
-/// For how many batches a failed statement makes a store careful.
+/// Number of batches for which a failed statement makes a store careful.
 const CAREFUL_BATCHES: u32 = 64;

@@ -9,7 +9,7 @@ use crate::listing::{cursor, key, scope_at, scope_filter, sequence};
 use crate::row::timestamp;
 use crate::session::{Runs, Session};
 
-/// A page of the trail, oldest first.
+/// Returns a page of the trail, oldest first.
 pub(crate) async fn list(session: &Session, query: &ListQuery) -> Result<Page<Audited>> {
     let after = sequence(query.after.as_ref())?;
     let client = session.client().await?;
@@ -26,7 +26,7 @@ pub(crate) async fn list(session: &Session, query: &ListQuery) -> Result<Page<Au
     })
 }
 
-/// Entries behind `after`, and the number of the last one if there may be more.
+/// Returns the entries behind `after`, and the number of the last one if there may be more.
 pub(crate) async fn page(
     session: &Session,
     client: &impl Runs<Row = Row>,

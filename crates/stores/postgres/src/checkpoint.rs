@@ -39,8 +39,8 @@ impl Job for SettleWith<'_> {
     }
 }
 
-/// Claims, completes and writes an output in one step. It is done once: what was written to the
-/// output cannot be undone here. MRK-2.
+/// Claims, completes and writes an output in one step. It runs only once, since the output cannot
+/// be undone here. MRK-2.
 pub(crate) struct AdmitWith {
     batch: Vec<ClaimRequest>,
     write: Option<Write>,
@@ -78,7 +78,7 @@ impl Job for AdmitWith {
             }
             answers.push(admission);
         }
-        // A full disk, or somebody else's insert, shows here, before anything is in the output.
+        // A full disk, or another session's insert, shows here, before anything is in the output.
         locked.flush().await?;
         let Some(write) = self.write.take() else {
             return Err(Stop::Failed(contended()));

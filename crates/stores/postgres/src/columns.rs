@@ -1,4 +1,4 @@
-//! Many records as arrays, one per column: what `insert.sql` and `update.sql` take.
+//! Many records as arrays, one per column: the parameters of `insert.sql` and `update.sql`.
 
 use std::error::Error;
 
@@ -58,14 +58,14 @@ impl<'r> Columns<'r> {
         self.ids.len()
     }
 
-    /// A record whose row has this revision.
+    /// Adds a record whose row has this revision.
     pub(crate) fn push_stored(&mut self, id: &'r OpId, revision: u64, record: &'r Record) {
         self.ids.push(id.as_bytes());
         self.revisions.push(revision.cast_signed());
         self.push(record);
     }
 
-    /// A record that has no row.
+    /// Adds a record that has no row.
     pub(crate) fn push_new(&mut self, id: &'r OpId, scope: i32, key: &'r Key, record: &'r Record) {
         self.ids.push(id.as_bytes());
         self.scopes.push(scope);
@@ -121,14 +121,15 @@ impl<'r> Columns<'r> {
         self.due.push(due(record));
     }
 
-    /// What `update.sql` takes.
+    /// Returns the parameters of `update.sql`.
     pub(crate) fn update(&self) -> Parameters<'_> {
         let mut parameters: Parameters<'_> = vec![&self.ids, &self.revisions];
         parameters.extend(self.shared());
         parameters
     }
 
-    /// What `insert.sql` takes. Whether the tokens are drawn for this, and must not have been overtaken.
+    /// Returns the parameters of `insert.sql`. `are_drawn` says that the tokens are drawn for this insert, and must not
+    /// have been overtaken.
     pub(crate) fn insert(&self, are_drawn: bool) -> Parameters<'_> {
         let mut parameters: Parameters<'_> = vec![&self.ids];
         parameters.extend(self.shared());
@@ -138,7 +139,7 @@ impl<'r> Columns<'r> {
         parameters
     }
 
-    /// The ids of what is inserted, and the revisions that it begins with.
+    /// Returns the ids of the inserted records, and their first revisions.
     pub(crate) fn begun(&self) -> (&[&'r [u8]], Vec<i64>) {
         let token = |token: &i64| FencingToken::new(token.cast_unsigned());
         let revisions = self.token.iter().map(token).map(first_revision);
@@ -176,7 +177,7 @@ impl<'r> Columns<'r> {
     }
 }
 
-/// What `claim.sql` takes for each key that is asked for.
+/// Parameters of `claim.sql`, for each claimed key.
 #[derive(Default)]
 pub(crate) struct Asked<'r> {
     pub(crate) ids: Vec<&'r [u8]>,
@@ -189,7 +190,7 @@ pub(crate) struct Asked<'r> {
     pub(crate) young_until: Vec<Option<i64>>,
     pub(crate) leases: Vec<i64>,
     pub(crate) recoveries: Vec<Option<i64>>,
-    /// The scope and the lease of all of them, where they are the same; then their lists are empty.
+    /// The scope and the lease of all keys, where they are the same; then their lists are empty.
     pub(crate) scope: Option<i32>,
     pub(crate) lease: Option<i64>,
 }
@@ -214,7 +215,7 @@ impl<'r> Asked<'r> {
                 .window
                 .duration()
                 .saturating_sub(request.window.margin());
-            // A part of a millisecond more than an age in whole ones makes no difference.
+            // The fraction of a millisecond beyond whole ones makes no difference to an age.
             let age = i64::try_from(age.as_millis()).unwrap_or(i64::MAX);
             millis(birth).saturating_add(age)
         }));
@@ -225,8 +226,8 @@ impl<'r> Asked<'r> {
         });
     }
 
-    /// Leaves out what need not be sent for each key: each value costs the server a tenth of a
-    /// microsecond, of ten or so for the whole key.
+    /// Leaves out values that need not be sent for each key: each costs the server a tenth of a microsecond, of ten or
+    /// so for the whole key.
     pub(crate) fn pack(&mut self) {
         self.scope = in_common(&mut self.scopes);
         self.lease = in_common(&mut self.leases);
@@ -238,7 +239,7 @@ impl<'r> Asked<'r> {
     }
 }
 
-/// The value of a list that has only one, in place of the list.
+/// Returns the value of a list whose items are all equal, and empties the list.
 fn in_common<T: Copy + PartialEq>(list: &mut Vec<T>) -> Option<T> {
     let first = *list.first()?;
     let is_even = list.iter().all(|value| *value == first);

@@ -1,4 +1,4 @@
-//! Typed settings of the store, and what its url says.
+//! Typed settings of the store, and the parts of its url.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -9,23 +9,22 @@ use deadpool_postgres::tokio_postgres::Config;
 use deadpool_postgres::tokio_postgres::config::Host;
 use semel_core::{Clock, Error, ErrorKind, Result};
 
-/// How a store uses its server.
+/// Settings of a store on its server.
 #[derive(Clone)]
 #[non_exhaustive]
 pub struct Options {
-    /// The clock that decides in place of the server's. For tests only: records of two clocks do
-    /// not mix.
+    /// The clock that decides in place of the server's. For tests only: records of two clocks do not mix.
     pub clock: Option<Arc<dyn Clock>>,
-    /// How many claimed keys in a row count as new at the start. For tests only: a store that has seen
-    /// enough of them claims as if all keys were new, and finds out if one is not.
+    /// Number of claimed keys in a row that count as new at the start. For tests only: a store that has seen enough of
+    /// them claims as if all keys were new, and finds out if one is not.
     pub new_keys: u64,
-    /// Whether to make schema and tables where there are none.
+    /// Creates schema and tables if there are none.
     pub create: bool,
-    /// The most connections to hold, unless the url says otherwise.
+    /// The most connections that the store holds, unless the url says otherwise.
     pub connections: usize,
-    /// How long to wait for a connection.
+    /// The longest wait for a connection.
     pub patience: Duration,
-    /// How long a statement may run, and how long it may wait for others at the same rows.
+    /// The longest run of a statement, and its longest wait for others at the same rows.
     pub statement_timeout: Duration,
 }
 
@@ -55,7 +54,7 @@ impl fmt::Debug for Options {
     }
 }
 
-/// What the url says.
+/// Contents of the url.
 pub(crate) struct Place {
     pub(crate) config: Config,
     pub(crate) schema: Box<str>,
@@ -65,7 +64,7 @@ pub(crate) struct Place {
 }
 
 impl Place {
-    /// Hosts and ports, for people.
+    /// Returns hosts and ports, to show to people.
     pub(crate) fn address(&self) -> Box<str> {
         let ports = self.config.get_ports();
         let hosts = self.config.get_hosts().iter().enumerate();
@@ -90,7 +89,7 @@ pub fn check_url(url: &str) -> Result<()> {
     place(url).map(drop)
 }
 
-/// Reads a url; says what is wrong with it without repeating any of it that may be secret.
+/// Reads a url; an error names the fault without repeating any part of the url that may be secret.
 pub(crate) fn place(url: &str) -> Result<Place> {
     let (base, query) = url.split_once('?').unwrap_or((url, ""));
     let mut schema: Box<str> = "semel".into();
@@ -170,8 +169,8 @@ pub(crate) fn place(url: &str) -> Result<Place> {
     if config.get_application_name().is_none() {
         config.application_name("semel");
     }
-    // A server that is gone without a word is noticed within a minute, where the system's own
-    // defaults take hours and hold the connection meanwhile.
+    // A server that is gone without a word is noticed within a minute, where the system's own defaults take hours and
+    // hold the connection meanwhile.
     let says = |name: &str| theirs.iter().any(|part| part.starts_with(name));
     if !says("keepalives") {
         config

@@ -14,7 +14,7 @@ use tokio_rustls::rustls::{ClientConfig, RootCertStore, crypto::ring};
 use crate::config::{Options, Place};
 use crate::error::misconfigured;
 
-/// A pool of connections that are made when they are wanted.
+/// Builds a pool of connections that are opened on demand.
 pub(crate) fn pool(place: &Place, options: &Options) -> Result<Pool> {
     let config = ManagerConfig {
         // Every call ends its transaction, and a broken connection shows.
@@ -44,10 +44,10 @@ pub(crate) fn pool(place: &Place, options: &Options) -> Result<Pool> {
         .map_err(|error| misconfigured("no pool of connections can be made").with_source(error))
 }
 
-/// What every connection is told first. An answer is to survive whatever the server's own default
-/// is, and a process that stands still is not to keep others waiting, neither between two statements
-/// nor while it should be reading an answer. Whoever is called as the store's schema is, finds the tables of
-/// effects before ours: the server looks for names in the schema of the user first, unless it is told otherwise.
+/// Settings of every new connection. A committed answer must survive whatever the server's own default is, and a
+/// process that stands still must not keep others waiting, neither between two statements nor while it should be
+/// reading an answer. A user named like the store's schema finds the tables of effects before ours: the server looks
+/// for names in the schema of the user first, unless it is told otherwise.
 fn settings(statement_timeout: Duration, schema: &str) -> Box<str> {
     let millis = statement_timeout.as_millis().max(1);
     format!(
@@ -65,7 +65,7 @@ fn settings(statement_timeout: Duration, schema: &str) -> Box<str> {
     .into()
 }
 
-/// Encryption that checks every certificate, against the system's roots or those of a file.
+/// Builds the encryption settings, which check every certificate against the system's roots or those of a file.
 fn tls(root_cert: Option<&Path>) -> Result<ClientConfig> {
     let mut roots = RootCertStore::empty();
     if let Some(path) = root_cert {

@@ -1,4 +1,4 @@
-//! What a failure of PostgreSQL means: kind, code, certainty and advice.
+//! Meaning of PostgreSQL's failures: kind, code, certainty and advice.
 
 use std::error::Error as _;
 use std::io;
@@ -10,8 +10,8 @@ use semel_core::{Code, Error, ErrorKind, connection};
 
 use crate::session::Failure;
 
-/// A failure of a statement that commits by itself, or of one before the commit. An answer of the
-/// server says that it was undone; a connection that broke says nothing.
+/// Error for a failure of a statement that commits by itself, or of one before the commit. An answer of the server says
+/// that it was undone; a connection that broke says nothing.
 pub(crate) fn undone(failure: impl Into<Failure>) -> Error {
     let failure = failure.into();
     let is_answered = failure.answer().is_some_and(|(state, _)| {
@@ -26,34 +26,34 @@ pub(crate) fn undone(failure: impl Into<Failure>) -> Error {
     }
 }
 
-/// A failure in a transaction that has not been asked to commit: the server undoes it, whatever
-/// became of the connection.
+/// Error for a failure in a transaction that has not been asked to commit: the server undoes it, whatever became of the
+/// connection.
 pub(crate) fn uncommitted(failure: impl Into<Failure>) -> Error {
     classify(failure.into()).not_applied()
 }
 
-/// A failure of the commit itself: refused by the server, or nobody knows.
+/// Error for a failure of the commit itself: refused by the server, or unknown.
 pub(crate) fn of_commit(error: tokio_postgres::Error) -> Error {
     undone(error)
 }
 
-/// Whether trying again at once is likely to succeed, with nothing applied.
+/// Returns whether trying again at once is likely to succeed, with nothing applied.
 pub(crate) fn is_passing(failure: &impl Refuses) -> bool {
     let state = failure.state();
     state.is_some_and(|state| PASSING.iter().any(|it| it.code() == state))
 }
 
-/// Whether a claim was undone since its token was overtaken: `claim.sql` divides by zero then.
+/// Returns whether a claim was undone because its token was overtaken: `claim.sql` divides by zero then.
 pub(crate) fn is_overtaken(failure: &impl Refuses) -> bool {
     failure.state() == Some(SqlState::DIVISION_BY_ZERO.code())
 }
 
-/// Whether a row is there already that was to be inserted.
+/// Returns whether the row to be inserted is already there.
 pub(crate) fn is_there(failure: &impl Refuses) -> bool {
     failure.state() == Some(SqlState::UNIQUE_VIOLATION.code())
 }
 
-/// What may be an answer of the server.
+/// A failure that may be an answer of the server.
 pub(crate) trait Refuses {
     /// Its `SQLSTATE`.
     fn state(&self) -> Option<&str>;
@@ -71,7 +71,7 @@ impl Refuses for Failure {
     }
 }
 
-/// No connection to `place` could be had from the pool.
+/// Error for a pool that could not give out a connection to `place`.
 pub(crate) fn no_connection(error: PoolError, place: &str, patience: Duration) -> Error {
     match error {
         PoolError::Backend(error) | PoolError::PostCreateHook(HookError::Backend(error)) => {
@@ -95,7 +95,7 @@ pub(crate) fn no_connection(error: PoolError, place: &str, patience: Duration) -
     }
 }
 
-/// A connection to `place` was not made. The driver tells so only by its words.
+/// Error for a connection to `place` that could not be opened. The driver tells the reason only by its words.
 fn not_connected(error: tokio_postgres::Error, place: &str) -> Error {
     let how = match &*error.to_string() {
         "error connecting to server" => Some(""),
@@ -118,7 +118,7 @@ fn not_connected(error: tokio_postgres::Error, place: &str) -> Error {
     classify(error.into()).not_applied()
 }
 
-/// A stored row that does not say what it must.
+/// Error for a stored row that does not hold what it must.
 pub(crate) fn corrupt(what: &str) -> Error {
     Error::new(
         ErrorKind::Corrupt,
@@ -126,7 +126,7 @@ pub(crate) fn corrupt(what: &str) -> Error {
     )
 }
 
-/// Too many others are at the same keys.
+/// Error for a key at which too many others were writing.
 pub(crate) fn contended() -> Error {
     Error::new(
         ErrorKind::Conflict,
@@ -135,19 +135,19 @@ pub(crate) fn contended() -> Error {
     .retry_after(Duration::from_millis(100))
 }
 
-/// The task of a call is gone.
+/// Error for a call whose task is gone.
 pub(crate) fn gone() -> Error {
     Error::new(ErrorKind::Internal, "a call of the store panicked")
 }
 
-/// A setting of the url or of the server that a person must change.
+/// Error for a setting of the url or of the server that a person must change.
 pub(crate) fn misconfigured(message: &str) -> Error {
     Error::new(ErrorKind::InvalidConfig, message)
         .with_code(Code::StoreUnavailable)
         .not_applied()
 }
 
-/// The one place that knows PostgreSQL's codes. What nobody classified is our bug, maybe applied.
+/// Classifies PostgreSQL's codes; the only place that knows them. An unclassified one is our bug, maybe applied.
 fn classify(failure: Failure) -> Error {
     match failure.answer() {
         Some((state, said)) => {
@@ -167,7 +167,7 @@ fn classify(failure: Failure) -> Error {
     }
 }
 
-/// What the server said.
+/// Returns the error for an answer of the server.
 fn told(state: &str, said: &str) -> Error {
     match state {
         "40001" | "40P01" | "55P03" => Error::new(
@@ -175,7 +175,7 @@ fn told(state: &str, said: &str) -> Error {
             "others were at the same records for too long; try again",
         )
         .retry_after(Duration::from_millis(100)),
-        // The user's own: those of the store end with their first error.
+        // The user's own transaction: those of the store end with their first error.
         "25P02" => Error::new(
             ErrorKind::InvalidInput,
             "an earlier statement of this transaction has failed; roll back and begin again",
@@ -231,8 +231,8 @@ fn told(state: &str, said: &str) -> Error {
     }
 }
 
-/// Not an answer: the connection, or what came over it. The driver tells its kinds only by their words;
-/// what has others is a connection that broke.
+/// Error for a broken connection, or for bytes on it that make no sense: not an answer of the server. The driver tells
+/// its kinds only by their words; one with other words is a connection that broke.
 fn broken(error: tokio_postgres::Error) -> Error {
     let cause = error.source().map(ToString::to_string).unwrap_or_default();
     let cause = one_line(&cause);
@@ -256,7 +256,7 @@ fn broken(error: tokio_postgres::Error) -> Error {
     classified.with_source(error)
 }
 
-/// Whether a handshake ended because the connection did, and not over a certificate.
+/// Returns whether a handshake ended because the connection did, and not over a certificate.
 fn is_network(error: &tokio_postgres::Error) -> bool {
     let source = error.source().and_then(|it| it.downcast_ref::<io::Error>());
     source.is_some_and(|error| error.kind() != io::ErrorKind::InvalidData)
@@ -266,21 +266,21 @@ fn unavailable(message: &str) -> Error {
     Error::new(ErrorKind::Unavailable, message)
 }
 
-/// The database's own words, one line.
+/// Returns the database's own words as one line.
 pub(crate) fn one_line(text: &str) -> String {
     const MOST: usize = 400;
     let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
     line.chars().take(MOST).collect()
 }
 
-/// What others at the same rows cause.
+/// Errors that other transactions at the same rows cause.
 const PASSING: [SqlState; 3] = [
     SqlState::T_R_SERIALIZATION_FAILURE,
     SqlState::T_R_DEADLOCK_DETECTED,
     SqlState::LOCK_NOT_AVAILABLE,
 ];
 
-/// What a server says that is going down, perhaps after it has committed.
+/// Errors of a server that is going down, perhaps after it has committed.
 const LEAVING: [SqlState; 3] = [
     SqlState::ADMIN_SHUTDOWN,
     SqlState::CRASH_SHUTDOWN,

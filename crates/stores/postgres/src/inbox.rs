@@ -18,13 +18,13 @@ use crate::sql::Texts;
 /// Admits and completes operations within transactions that the user begins and commits, on the
 /// user's own `tokio-postgres` connection to the store's database.
 ///
-/// *Inline* (A1): admit, change, complete and commit in one transaction; whoever has the same key
-/// waits until the commit. *Leased* (A2), where the work takes long: admit and commit; later, in a
-/// second transaction, change, complete and commit. A completion whose claim was lost is
-/// [`Settled::Fenced`]: it has touched nothing, and the user rolls back.
+/// *Inline* (A1): admit, change, complete and commit in one transaction; other transactions with the same key wait
+/// until the commit. *Leased* (A2), where the work takes long: admit and commit; later, in a second transaction,
+/// change, complete and commit. A completion whose claim was lost is [`Settled::Fenced`]: it has touched nothing, and
+/// the user rolls back.
 ///
-/// Transactions are best `READ COMMITTED`, PostgreSQL's default. In a stricter one, a key that
-/// somebody else took meanwhile is a serialization failure: roll back and begin again.
+/// Transactions are best `READ COMMITTED`, PostgreSQL's default. In a stricter one, a key that another transaction took
+/// meanwhile is a serialization failure: roll back and begin again.
 ///
 /// ```no_run
 /// # use semel_core::{Admission, ClaimId, ClaimRequest, Key, Outcome, Scope, Settled, Window};
@@ -49,7 +49,7 @@ pub struct Inbox {
 }
 
 impl Inbox {
-    /// The inbox of the store in this schema, which a store or `semel store migrate` has made.
+    /// Returns the inbox of the store in this schema, which a store or `semel store migrate` has created.
     pub fn in_schema(schema: &str) -> Self {
         Self::new(Texts::in_schema(schema), None)
     }
@@ -61,8 +61,8 @@ impl Inbox {
         }
     }
 
-    /// Asks for the right to run an effect within `transaction`. The answer holds once the
-    /// transaction is committed; rolling back takes it back.
+    /// Asks for the right to run an effect within `transaction`. The answer holds once the transaction is committed; a
+    /// rollback revokes it.
     ///
     /// # Guarantee   INB-1 and those of `Store::claim`
     /// # Shape       granted → run the effect; anything else → do not
@@ -82,7 +82,7 @@ impl Inbox {
         self.admit_in(transaction, request).await
     }
 
-    /// [`Inbox::admit`] on a connection of another driver, which is in a transaction.
+    /// Does what [`Inbox::admit`] does, on a connection of another driver, which is in a transaction.
     ///
     /// # Errors
     /// As [`Inbox::admit`].
@@ -100,7 +100,8 @@ impl Inbox {
         request: &ClaimRequest,
     ) -> Result<Admission> {
         for _ in 0..TRIES {
-            // Record and entity are two rows: should the second be taken meanwhile, the first is undone.
+            // Record and entity are two rows: should another transaction take the second meanwhile, the first is
+            // undone.
             if request.gate.is_some() {
                 savepoint(transaction, "SAVEPOINT semel_inbox").await?;
             }
@@ -155,7 +156,7 @@ impl Inbox {
             .await
     }
 
-    /// [`Inbox::complete`] on a connection of another driver, which is in a transaction.
+    /// Does what [`Inbox::complete`] does, on a connection of another driver, which is in a transaction.
     ///
     /// # Errors
     /// As [`Inbox::admit`].
@@ -183,7 +184,7 @@ impl Inbox {
         self.settle_in(transaction, settlement).await
     }
 
-    /// [`Inbox::settle`] on a connection of another driver, which is in a transaction.
+    /// Does what [`Inbox::settle`] does, on a connection of another driver, which is in a transaction.
     ///
     /// # Errors
     /// As [`Inbox::admit`].

@@ -10,7 +10,7 @@ use crate::locked::{Locked, Stop, Wanted};
 use crate::session::Session;
 use crate::transaction::Job;
 
-/// Claims of which some are gated.
+/// A batch of claims of which some are gated.
 pub(crate) struct Claim<'b>(pub(crate) &'b [ClaimRequest]);
 
 impl Job for Claim<'_> {
@@ -29,7 +29,7 @@ impl Job for Claim<'_> {
     }
 }
 
-/// What a batch of claims is about.
+/// Collects the rows that a batch of claims needs.
 pub(crate) fn wanted_claims<'b>(session: &Session, batch: &'b [ClaimRequest]) -> Wanted<'b> {
     let gates = batch.iter().filter_map(|request| {
         let gate = request.gate.as_ref()?;
@@ -57,7 +57,7 @@ pub(crate) fn claim_all<C: crate::session::Runs>(
     batch.iter().map(answer).collect()
 }
 
-/// Settlements of which some are of gated records.
+/// A batch of settlements of which some are of gated records.
 pub(crate) struct Settle<'b>(pub(crate) &'b [Settlement]);
 
 impl Job for Settle<'_> {
@@ -77,7 +77,7 @@ impl Job for Settle<'_> {
     }
 }
 
-/// Renewals of which some are of gated records.
+/// A batch of renewals of which some are of gated records.
 pub(crate) struct Renew<'b>(pub(crate) &'b [Renewal]);
 
 impl Job for Renew<'_> {
@@ -97,7 +97,7 @@ impl Job for Renew<'_> {
     }
 }
 
-/// Operators' orders.
+/// A batch of operators' orders.
 pub(crate) struct Operate<'b>(pub(crate) &'b [Directive]);
 
 impl Job for Operate<'_> {
@@ -117,7 +117,7 @@ impl Job for Operate<'_> {
     }
 }
 
-/// Locks and reads operations and what gates them.
+/// Locks and reads operations and the entities that gate them.
 pub(crate) async fn lock<'t, 'b, C: crate::session::Runs>(
     session: &'t Session,
     client: &'t C,

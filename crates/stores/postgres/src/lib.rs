@@ -1,8 +1,8 @@
-//! Semel's PostgreSQL store: the fleet's memory, and effects in its own transactions.
+//! Semel's PostgreSQL store: one store for a fleet of workers, and effects in its own transactions.
 //!
-//! Batches are decided in one round trip where nothing is in the way, on the server's clock. What an
-//! answer says survives a power cut of the server, unless its own settings say otherwise; they are
-//! read by `preflight`. The layout and the statements are specified in `docs/spec/postgres.md`.
+//! Batches are decided in one round trip where nothing is in the way, on the server's clock. An answer survives a power
+//! cut of the server, unless its own settings say otherwise; `preflight` reads them. The layout and the statements are
+//! specified in `docs/spec/postgres.md`.
 
 mod apply;
 mod audit;
@@ -37,5 +37,5 @@ pub use inbox::Inbox;
 pub use look::{Looked, look, migrate};
 pub use store::PostgresStore;
 
-/// The format of the tables that this version makes.
+/// The format of the tables that this version creates.
 pub const FORMAT: i64 = 2;

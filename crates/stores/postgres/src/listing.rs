@@ -15,7 +15,7 @@ use crate::rounds::id_at;
 use crate::row::{self, span_column, state_column, timestamp};
 use crate::session::{Session, pause};
 
-/// Records with their outcomes, except those that count as absent.
+/// Returns records with their outcomes, except those that count as absent.
 pub(crate) async fn records(session: &Session, ids: &[OpId]) -> Result<Vec<Option<Record>>> {
     let client = session.client().await?;
     let asked: Vec<_> = ids.iter().map(|id| &id.as_bytes()[..]).collect();
@@ -37,7 +37,7 @@ pub(crate) async fn records(session: &Session, ids: &[OpId]) -> Result<Vec<Optio
     Ok(records)
 }
 
-/// A page of records in the order of their ids.
+/// Returns a page of records in the order of their ids.
 pub(crate) async fn list(session: &Session, query: &ListQuery) -> Result<Page<Listed>> {
     let after = match &query.after {
         None => Bytes::new(),
@@ -90,7 +90,7 @@ pub(crate) async fn list(session: &Session, query: &ListQuery) -> Result<Page<Li
     })
 }
 
-/// Counts by state, without what counts as absent.
+/// Counts records by state, without those that count as absent.
 pub(crate) async fn stats(session: &Session) -> Result<Stats> {
     let client = session.client().await?;
     let now = session.given_now();
@@ -118,7 +118,8 @@ pub(crate) async fn stats(session: &Session) -> Result<Stats> {
     Ok(stats)
 }
 
-/// Removes what is due, then brings vanished parks to light, then counts what was abandoned.
+/// Removes due records, then puts started effects in doubt whose worker vanished, then counts
+/// abandoned claims.
 pub(crate) async fn sweep(session: &Session, limit: usize) -> Result<Swept> {
     let client = session.client().await?;
     let now = session.given_now();
@@ -152,8 +153,8 @@ pub(crate) async fn sweep(session: &Session, limit: usize) -> Result<Swept> {
     Ok(swept)
 }
 
-/// Brings vanished parks to light; answers how many it looked at, changed, and lost to others that
-/// wrote them meanwhile.
+/// Puts started effects in doubt whose worker vanished; returns how many it looked at, changed, and
+/// lost to others that wrote them meanwhile.
 async fn sweep_vanished(session: &Session, client: &Object, most: i64) -> Result<(u64, u64, u64)> {
     if most <= 0 {
         return Ok((0, 0, 0));
@@ -172,7 +173,7 @@ async fn sweep_vanished(session: &Session, client: &Object, most: i64) -> Result
                 Change::Keep | Change::Remove => {}
             },
             Ok(None) => {}
-            // Left for whoever asks for it; the others go on.
+            // Left to the caller that asks for it; the others go on.
             Err(error) if error.kind() == ErrorKind::Corrupt => {}
             Err(error) => return Err(error),
         }
@@ -191,7 +192,7 @@ async fn sweep_vanished(session: &Session, client: &Object, most: i64) -> Result
     Ok((rows.len() as u64, written.len() as u64, lost as u64))
 }
 
-/// A named number.
+/// Returns a named number.
 pub(crate) async fn mark(session: &Session, name: &str) -> Result<Option<u64>> {
     let client = session.client().await?;
     let rows = session
@@ -201,7 +202,7 @@ pub(crate) async fn mark(session: &Session, name: &str) -> Result<Option<u64>> {
     Ok(value.map_err(undone)?.map(i64::cast_unsigned))
 }
 
-/// The store's clock.
+/// Returns the time of the store's clock.
 pub(crate) async fn now(session: &Session, client: &Object) -> Result<Timestamp> {
     if let Some(now) = session.given_now() {
         return Ok(timestamp(now));
@@ -211,7 +212,8 @@ pub(crate) async fn now(session: &Session, client: &Object) -> Result<Timestamp>
     now.map(timestamp).map_err(undone)
 }
 
-/// The scope asked for: `None` is one that nothing is stored of, `Some(None)` is any.
+/// Returns the number of the query's scope: `None` for a scope of which nothing is stored,
+/// `Some(None)` for any.
 pub(crate) async fn scope_filter(
     session: &Session,
     client: &Object,
@@ -228,34 +230,34 @@ pub(crate) async fn scope_filter(
     Ok(number.map_err(undone)?.map(Some))
 }
 
-/// The operation of a row that has tenant, name and key from `first` on.
+/// Reads the operation of a row that has tenant, name and key from `first` on.
 pub(crate) fn operation(row: &Row, first: usize) -> Result<Operation> {
     let key = key(row, first + 2)?.ok_or_else(|| corrupt("key"))?;
     Ok(Operation::new(scope_at(row, first)?, key))
 }
 
-/// The scope of a row that has tenant and name from `first` on.
+/// Reads the scope of a row that has tenant and name from `first` on.
 pub(crate) fn scope_at(row: &Row, first: usize) -> Result<Scope> {
     let tenant: &str = row.try_get(first).map_err(undone)?;
     let operation: &str = row.try_get(first + 1).map_err(undone)?;
     Scope::new(tenant, operation).map_err(|error| corrupt("scope").with_source(error))
 }
 
-/// A key that was stored.
+/// Reads a stored key.
 pub(crate) fn key(row: &Row, column: usize) -> Result<Option<Key>> {
     let bytes: Option<&[u8]> = row.try_get(column).map_err(undone)?;
     let key = bytes.map(|bytes| Key::from_canonical(Bytes::copy_from_slice(bytes)));
     key.map(|key| key.ok_or_else(|| corrupt("key"))).transpose()
 }
 
-/// The row number that a cursor says.
+/// Reads the row number in a cursor.
 pub(crate) fn sequence(after: Option<&Bytes>) -> Result<i64> {
     let Some(bytes) = after else { return Ok(0) };
     let seq = <[u8; 8]>::try_from(&**bytes).map_err(|_| foreign_cursor())?;
     Ok(i64::from_be_bytes(seq))
 }
 
-/// The cursor behind a row.
+/// Returns the cursor behind a row.
 pub(crate) fn cursor(seq: i64) -> Bytes {
     Bytes::copy_from_slice(&seq.to_be_bytes())
 }
@@ -267,5 +269,5 @@ pub(crate) fn foreign_cursor() -> Error {
     )
 }
 
-/// How often a sweep looks again at what others wrote while it was about to.
+/// Rounds in which a sweep looks again at records that others wrote meanwhile.
 const SWEEPS: u32 = 8;

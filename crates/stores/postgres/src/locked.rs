@@ -1,9 +1,8 @@
 //! Decisions that change several rows together: version gates, orders with their audit entries, marks,
 //! effects, and the inbox.
 //!
-//! Within a transaction, records are locked in the order of their ids, then entities in theirs; what
-//! is decided is written once at the end. A key that somebody else inserts meanwhile has the
-//! transaction undone and done again.
+//! Within a transaction, records are locked in the order of their ids, then entities in theirs; the decisions are
+//! written once at the end. A key that another transaction inserts meanwhile has this one undone and repeated.
 
 use std::collections::HashMap;
 
@@ -20,14 +19,14 @@ use crate::row::{self, millis, timestamp};
 use crate::session::{Cells, Failure, Runs, store_scope};
 use crate::sql::Texts;
 
-/// Why a transaction did not come to its commit.
+/// Reason why a transaction did not come to its commit.
 #[derive(Debug)]
 pub(crate) enum Stop {
-    /// PostgreSQL said no.
+    /// PostgreSQL refused.
     Server(Failure),
     /// Something else went wrong; surely nothing was applied.
     Failed(Error),
-    /// Somebody else inserted what was absent: from the beginning, please.
+    /// Another transaction inserted a row that was absent: begin again.
     Again,
 }
 
@@ -50,7 +49,7 @@ impl From<Error> for Stop {
 }
 
 impl Stop {
-    /// The error of a transaction that is not tried again.
+    /// Returns the error of a transaction that is not tried again.
     pub(crate) fn into_error(self) -> Error {
         match self {
             Self::Server(error) => uncommitted(error),
@@ -60,16 +59,16 @@ impl Stop {
     }
 }
 
-/// What is to be locked and read.
+/// The rows to lock and read.
 #[derive(Default)]
 pub(crate) struct Wanted<'b> {
     /// The operations.
     pub(crate) operations: Vec<&'b Operation>,
     /// Entities that the batch itself names.
     pub(crate) entities: Vec<(&'b Scope, &'b Entity)>,
-    /// How many fencing tokens may be needed.
+    /// Number of fencing tokens that may be needed.
     pub(crate) tokens: usize,
-    /// Whether outcomes are.
+    /// Reads outcomes, too.
     pub(crate) outcomes: bool,
     /// The time of a clock that replaces the server's, for tests.
     pub(crate) given_now: Option<i64>,
@@ -99,7 +98,7 @@ impl<'t, C: Runs> Locked<'t, C> {
         let rows = client
             .rows(&texts.lock, &[&wanted.outcomes, &asked])
             .await?;
-        // After the locks: nobody who held one before can have been later than this.
+        // After the locks: no earlier holder of a lock can have had a later time than this.
         let count = i64::try_from(wanted.tokens).unwrap_or(i64::MAX);
         let row = only(client.rows(&texts.now, &[&count]).await?)?;
         let now = wanted.given_now.map_or_else(|| row.try_get(0), Ok)?;
@@ -167,7 +166,7 @@ impl<'t, C: Runs> Locked<'t, C> {
         Ok(())
     }
 
-    /// The number of a scope, which is stored if it is not yet.
+    /// Returns the number of a scope, which is stored if it is not yet.
     pub(crate) async fn scope(&mut self, scope: &Scope) -> Result<i32, Stop> {
         if let Some(number) = self.scopes.get(scope) {
             return Ok(*number);
@@ -177,13 +176,13 @@ impl<'t, C: Runs> Locked<'t, C> {
         Ok(number)
     }
 
-    /// Writes what was decided, at the end.
+    /// Writes the decisions, at the end.
     pub(crate) async fn flush(mut self) -> Result<(), Stop> {
         self.write().await?;
         self.probe().await
     }
 
-    /// Writes what was decided so far.
+    /// Writes the decisions made so far.
     pub(crate) async fn write(&mut self) -> Result<(), Stop> {
         let absent = self
             .ledger
@@ -215,7 +214,7 @@ impl<'t, C: Runs> Locked<'t, C> {
                 .rows(&self.texts.insert, &inserts.insert(true))
                 .await?;
             if written.len() < inserts.len() {
-                // What is ours of them must not be met again where the transaction is not undone.
+                // The inserted rows go, so that a retry does not find them where the transaction is not undone.
                 let (ids, revisions) = inserts.begun();
                 self.client
                     .rows(&self.texts.delete, &[&ids, &revisions])
@@ -244,8 +243,8 @@ impl<'t, C: Runs> Locked<'t, C> {
         Ok(())
     }
 
-    /// What was decided on an absent record without writing it rests on its being absent still: there
-    /// was no row to lock, and others may have come before while this one waited for its locks.
+    /// Makes sure that the records decided on as absent are still absent. There was no row to lock, and others may have
+    /// come first while this transaction waited for its locks.
     async fn probe(&self) -> Result<(), Stop> {
         let absent: Vec<_> = self.ledger.absent().collect();
         if absent.is_empty() {
@@ -370,7 +369,7 @@ pub(crate) async fn add_audited(
         .map(drop)
 }
 
-/// An entity from three columns of a row, from `first` on.
+/// Reads an entity from three columns of a row, from `first` on.
 pub(crate) fn entity_record(row: &impl Cells, first: usize) -> Result<EntityRecord> {
     let column = |failure: Failure| failure.because(corrupt("entity"));
     let applied: Option<i64> = row.try_get(first).map_err(column)?;

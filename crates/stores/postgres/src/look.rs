@@ -1,4 +1,4 @@
-//! Looking at a store without changing anything, and bringing it forward when told to.
+//! A look at a store that changes nothing, and its migration on request.
 
 use semel_core::port::store::Capabilities;
 use semel_core::port::transactional::Statements;
@@ -8,17 +8,17 @@ use crate::config::Options;
 use crate::store::session;
 use crate::{FORMAT, preflight, schema, statements};
 
-/// What can be seen of a server and the store on it.
+/// State of a server and the store on it.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Looked {
     /// The format of its tables; none where there is no store.
     pub format: Option<i64>,
-    /// What it promises as it is set up now.
+    /// Promises of the store as the server is set up now.
     pub capabilities: Capabilities,
-    /// Why it refuses each of the statements, in their order.
+    /// Reasons why the server refuses the statements, in their order.
     pub refused: Vec<Option<Error>>,
-    /// Why it takes no claims as it is set up now: a replica, a server that takes no writes, one that is too
+    /// Reason why it takes no claims as it is set up now: a replica, a server that takes no writes, one that is too
     /// old.
     pub unfit: Option<Error>,
 }
@@ -26,8 +26,8 @@ pub struct Looked {
 /// Looks at the store of `url`, and asks its database about `statements`.
 ///
 /// # Errors
-/// As [`PostgresStore::connect`](crate::PostgresStore::connect), but not for tables that are absent or
-/// newer, nor for a server that takes no writes: that is in the answer.
+/// As [`PostgresStore::connect`](crate::PostgresStore::connect), but not for tables that are absent or newer, nor for a
+/// server that takes no writes: the returned value says so.
 pub async fn look(url: &str, options: Options, statements: &[Statements]) -> Result<Looked> {
     let session = session(url, &options)?;
     let client = session.client().await?;
@@ -44,8 +44,8 @@ pub async fn look(url: &str, options: Options, statements: &[Statements]) -> Res
     })
 }
 
-/// Brings the tables of `url` to [`FORMAT`], and makes them where there are none; answers with the
-/// format that they have then.
+/// Brings the tables of `url` to [`FORMAT`], and creates them where there are none; returns the format that they have
+/// then.
 ///
 /// # Errors
 /// As [`PostgresStore::connect`](crate::PostgresStore::connect).

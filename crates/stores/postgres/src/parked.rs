@@ -1,4 +1,4 @@
-//! Messages that were set aside: kept, listed, dropped.
+//! Parked messages: kept, listed, dropped.
 
 use std::collections::HashSet;
 
@@ -16,7 +16,7 @@ use crate::row::{millis, text, timestamp};
 use crate::session::{Runs, Session, TRIES, pause, store_scope};
 use crate::transaction::Job;
 
-/// Keeps messages as of `since`, or of now; whether each is new.
+/// Keeps messages as of `since`, or of now; returns for each whether it is new.
 pub(crate) async fn park(
     session: &Session,
     client: &impl Runs<Row = Row>,
@@ -41,7 +41,7 @@ pub(crate) async fn park(
     }
 }
 
-/// Keeps messages whose scopes have these numbers; whether each is new.
+/// Keeps messages whose scopes have these numbers; returns for each whether it is new.
 pub(crate) async fn park_in(
     session: &Session,
     client: &impl Runs<Row = Row>,
@@ -97,7 +97,7 @@ pub(crate) async fn park_in(
     Ok(ids.iter().map(|id| new.remove(id)).collect())
 }
 
-/// A page of parked messages in the order of their arrival.
+/// Returns a page of parked messages in the order of their arrival.
 pub(crate) async fn list(session: &Session, query: &ListQuery) -> Result<Page<Parked>> {
     let after = sequence(query.after.as_ref())?;
     let client = session.client().await?;
@@ -117,7 +117,7 @@ pub(crate) async fn list(session: &Session, query: &ListQuery) -> Result<Page<Pa
     })
 }
 
-/// Messages behind `after`, and the number of the last one if there may be more.
+/// Returns the messages behind `after`, and the number of the last one if there may be more.
 pub(crate) async fn page(
     session: &Session,
     client: &impl Runs<Row = Row>,
@@ -136,7 +136,8 @@ pub(crate) async fn page(
     Ok((rows.iter().map(message).collect::<Result<_>>()?, next))
 }
 
-/// Drops messages, and enters that where there is a note; whether each was there.
+/// Drops messages, and adds an audit entry for each where there is a note; answers for each whether
+/// it was there.
 pub(crate) struct Drop<'b>(pub(crate) &'b [ParkedId], pub(crate) Option<&'b Note>);
 
 impl Job for Drop<'_> {
@@ -172,7 +173,7 @@ impl Job for Drop<'_> {
             }
             add_audited(transaction, &session.texts, &entries, &scopes).await?;
         }
-        // Named twice, it was there once.
+        // A message that is named twice was there once.
         Ok(self.0.iter().map(|id| dropped.remove(id)).collect())
     }
 }

@@ -1,4 +1,4 @@
-//! `:name` in statements becomes `$1`, wherever it is neither text, nor a comment, nor a cast.
+//! Turns `:name` in statements into `$1`, wherever it is neither text, nor a comment, nor a cast.
 
 use std::fmt::Write as _;
 
@@ -16,7 +16,7 @@ pub(crate) struct Numbered<'t> {
 
 /// Numbers the placeholders of a statement.
 ///
-/// # Errors   what is wrong with it, to be put behind its number
+/// # Errors   the fault in the statement, to be put behind its number
 pub(crate) fn numbered(text: &str) -> Result<Numbered<'_>, &'static str> {
     let mut found = Numbered {
         sql: String::with_capacity(text.len() + 8),

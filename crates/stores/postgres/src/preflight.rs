@@ -1,4 +1,4 @@
-//! What the server can promise as it is set up now.
+//! Promises of the store as the server is set up now.
 
 use deadpool_postgres::Object;
 use semel_core::port::store::{Capabilities, Durability};

@@ -1,10 +1,9 @@
 //! Batches whose records are not gated by a version: one statement where nothing is in the way, then
 //! compare and set.
 //!
-//! The server inserts what is absent, completes and extends what belongs to the one who reports, and
-//! hands over the rest with its revision. What is to become of the rest is decided here, and written
-//! on the condition that the revision still stands. Whoever loses such a race asks again. Nobody
-//! holds a lock while it thinks, so nobody waits for a worker that stands still.
+//! The server inserts absent records, completes and extends those that belong to the caller, and returns the rest with
+//! their revisions. The rest is decided here, and written on the condition that the revision still stands. The loser of
+//! such a race asks again. Nobody holds a lock while it thinks, so nobody waits for a worker that stands still.
 //!
 //! # Guarantee   those of `claim`, `settle` and `renew`; BAT-2
 
@@ -26,9 +25,9 @@ use crate::error::{contended, undone};
 use crate::row::{self, timestamp};
 use crate::session::{Cells, Runs, Session, pause};
 
-/// An item that is still open after every round.
+/// Rounds after which an item that is still open is given up.
 const ROUNDS: u32 = 32;
-/// From this round on, whoever asks again waits a little first.
+/// Round from which on a caller waits a little before it asks again.
 const PATIENT: u32 = 4;
 
 /// Claims that are not gated.
@@ -45,7 +44,7 @@ pub(crate) async fn claim(session: &Session, batch: &[ClaimRequest]) -> Result<V
     Ok(rounds.finish())
 }
 
-/// Settlements; where records are gated, what is left out, with its places.
+/// Settles a batch; returns the answers, and the places of the items left out because their records are gated.
 pub(crate) async fn settle(
     session: &Session,
     batch: &[Settlement],
@@ -62,7 +61,7 @@ pub(crate) async fn settle(
     Ok((rounds.finish(), gated))
 }
 
-/// Renewals; where records are gated, what is left out, with its places.
+/// Renews a batch; returns the answers, and the places of the items left out because their records are gated.
 pub(crate) async fn renew(
     session: &Session,
     batch: &[Renewal],
@@ -79,7 +78,7 @@ pub(crate) async fn renew(
     Ok((rounds.finish(), gated))
 }
 
-/// One batch on its way.
+/// One batch in progress.
 struct Rounds<'b, A> {
     session: &'b Session,
     client: &'b Object,
@@ -90,7 +89,7 @@ struct Rounds<'b, A> {
     failed: fn(Error) -> A,
     /// Places of items that have no answer yet, in order.
     open: Vec<usize>,
-    /// Whether an item's answer is written already, whatever becomes of those behind it.
+    /// For each item, `true` if its answer is written already, whatever becomes of the later ones.
     is_written: Vec<bool>,
     /// Places of items that are left to a transaction, since records of theirs are gated.
     gated: Vec<usize>,
@@ -130,7 +129,7 @@ impl<'b, A: Clone + Send + Sync> Rounds<'b, A> {
         Ok(())
     }
 
-    /// Whether there is another round, after a while if there were many.
+    /// Returns whether there is another round, after a pause if there were many.
     async fn goes_on(&mut self) -> bool {
         if self.open.is_empty() || self.round == ROUNDS {
             return false;
@@ -147,8 +146,8 @@ impl<'b, A: Clone + Send + Sync> Rounds<'b, A> {
         self.answers.into_iter().map(answer).collect()
     }
 
-    /// Ends the batch with an error. What was written before keeps its answer, for the error is not
-    /// true of it; only where there is no such thing is it the error of the whole call.
+    /// Ends the batch with an error. Items that were written before keep their answers, for the error is not true of
+    /// them; only if there are none is it the error of the whole call.
     fn give_up(&mut self, error: Error) -> Result<()> {
         if self.open.len() == self.answers.len() && !self.is_written.contains(&true) {
             return Err(error);
@@ -161,7 +160,7 @@ impl<'b, A: Clone + Send + Sync> Rounds<'b, A> {
         Ok(())
     }
 
-    /// The first open item of each key, in the order of the ids.
+    /// Returns the first open item of each key, in the order of the ids.
     fn keys(&self) -> Vec<usize> {
         let mut keys = self.open.clone();
         keys.sort_by_key(|item| (self.ids[*item], *item));
@@ -169,8 +168,8 @@ impl<'b, A: Clone + Send + Sync> Rounds<'b, A> {
         keys
     }
 
-    /// Writes what was decided. Items of keys that somebody else has written meanwhile stay open,
-    /// beside those of `again`.
+    /// Writes the decisions. Items of keys that another process has written meanwhile stay open, beside those of
+    /// `again`.
     async fn write(&mut self, ledger: &Ledger, mut again: Vec<usize>) -> Result<()> {
         let mut lost = HashSet::new();
         let written = write(self.session, self.client, ledger, &self.scopes, &mut lost).await;
@@ -197,7 +196,7 @@ impl<'b, A: Clone + Send + Sync> Rounds<'b, A> {
         Ok(())
     }
 
-    /// Tells the ledger what a row found of an item's key.
+    /// Hands the record in a row to the ledger, for an item's key.
     fn tell(&self, ledger: &mut Ledger, item: usize, row: &Row) -> Result<()> {
         let found = match row::found(row) {
             Ok(None) => Found::Absent,
@@ -209,8 +208,8 @@ impl<'b, A: Clone + Send + Sync> Rounds<'b, A> {
         Ok(())
     }
 
-    /// Puts what is open aside if some of it is about gated records: an entity ties them together, so
-    /// that they are decided in their order.
+    /// Sets the open items aside if some of their records are gated: an entity ties them together, so that they are
+    /// decided in their order.
     fn put_gated_aside(&mut self, ledger: &Ledger) {
         let is_gated = |item: &usize| {
             let record = ledger.record(self.ids[*item]);
@@ -221,7 +220,7 @@ impl<'b, A: Clone + Send + Sync> Rounds<'b, A> {
         }
     }
 
-    /// Reads what there is of these keys.
+    /// Reads the records of these keys.
     async fn read(&self, keys: &[usize], ledger: &mut Option<Ledger>) -> Result<()> {
         if keys.is_empty() {
             return Ok(());
@@ -247,7 +246,7 @@ impl<'b, A: Clone + Send + Sync> Rounds<'b, A> {
 }
 
 impl<A> Rounds<'_, A> {
-    /// Open items whose key no other open item has.
+    /// Returns the open items whose key no other open item has.
     fn alone(&self) -> HashSet<usize> {
         let mut counts: HashMap<OpId, usize> = HashMap::with_capacity(self.open.len());
         for item in &self.open {
@@ -258,8 +257,8 @@ impl<A> Rounds<'_, A> {
     }
 }
 
-/// Writes what a ledger changes, each record on the condition that its revision still stands; answers
-/// with those that did not, in `lost`, also after an error.
+/// Writes the changes of a ledger, each record on the condition that its revision still stands; puts those that did not
+/// stand into `lost`, also after an error.
 async fn write(
     session: &Session,
     client: &impl Runs,
@@ -307,15 +306,15 @@ async fn write(
     Ok(())
 }
 
-/// The id in a column.
+/// Reads the id in a column.
 pub(crate) fn id_at(row: &impl Cells, column: usize) -> Result<OpId> {
     let bytes: &[u8] = row.try_get(column).map_err(undone)?;
     let id = bytes.try_into().map(OpId::from_bytes);
     id.map_err(|_| crate::error::corrupt("operation id"))
 }
 
-/// What a line of an answer is about, and the time that it was read at: one item, or, where it is
-/// line 0, all that the statement has written.
+/// Returns the item that a line of an answer belongs to, and the time at which it was read. Line 0 has no item: it
+/// names all that the statement has written.
 fn line(row: &Row, column: usize, keys: &[usize]) -> Result<(Option<usize>, Timestamp)> {
     let number: i64 = row.try_get(column).map_err(undone)?;
     let now: i64 = row.try_get(column + 1).map_err(undone)?;
@@ -323,14 +322,14 @@ fn line(row: &Row, column: usize, keys: &[usize]) -> Result<(Option<usize>, Time
     Ok((item, timestamp(now)))
 }
 
-/// The items that line 0 names as written.
+/// Returns the items that line 0 names as written.
 fn written(row: &Row, column: usize, keys: &[usize]) -> Result<Vec<usize>> {
     let places: Option<Vec<i64>> = row.try_get(column).map_err(undone)?;
     let places = places.unwrap_or_default();
     places.into_iter().map(|place| item(place, keys)).collect()
 }
 
-/// The item of a place, which is counted from 1.
+/// Returns the item of a place, which is counted from 1.
 fn item(place: i64, keys: &[usize]) -> Result<usize> {
     let at = usize::try_from(place - 1).ok();
     at.and_then(|at| keys.get(at)).copied().ok_or_else(unasked)

@@ -1,4 +1,4 @@
-//! Records as rows: what the statements under `schema/` name, in their order.
+//! Records as rows: the columns that the statements under `schema/` name, in their order.
 
 use std::time::Duration;
 
@@ -12,11 +12,11 @@ use semel_core::{
 use crate::error::{corrupt, undone};
 use crate::session::{Cells, Failure};
 
-/// Columns of a record that come first in every query; then comes the revision.
+/// Columns of a record, which come first in every query; then comes the revision.
 pub(crate) const COLUMNS: usize = 24;
 
-/// A row of a query that begins with a record: its revision and the record, or `None` where the
-/// query found none.
+/// Reads a row of a query that begins with a record: its revision and the record, or `None` where
+/// the query found none.
 pub(crate) fn found(row: &impl Cells) -> Result<Option<(u64, Record)>, Error> {
     let revision: Option<i64> = row.try_get(COLUMNS).map_err(undone)?;
     let Some(revision) = revision else {
@@ -26,7 +26,7 @@ pub(crate) fn found(row: &impl Cells) -> Result<Option<(u64, Record)>, Error> {
     Ok(Some((revision.cast_unsigned(), record)))
 }
 
-/// The record in the first [`COLUMNS`] columns.
+/// Reads the record in the first [`COLUMNS`] columns.
 pub(crate) fn read(row: &impl Cells) -> Result<Record, Error> {
     parse(row).map_err(|fault| match fault {
         Fault::Column(failure) => failure.because(corrupt("record")),
@@ -103,7 +103,7 @@ fn parse(row: &impl Cells) -> Result<Record, Fault> {
     })
 }
 
-/// Why a row cannot be read.
+/// Reason why a row cannot be read.
 enum Fault {
     Column(Failure),
     Lie,
@@ -141,7 +141,7 @@ fn outcome(row: &impl Cells) -> Result<Option<Outcome>, Fault> {
     }))
 }
 
-/// The columns of an outcome: its codec and its bytes.
+/// Returns the columns of an outcome: its codec and its bytes.
 pub(crate) fn outcome_columns(outcome: Option<&Outcome>) -> (Option<i32>, Option<Bytes>) {
     match outcome {
         None => (None, None),
@@ -157,14 +157,14 @@ pub(crate) fn outcome_columns(outcome: Option<&Outcome>) -> (Option<i32>, Option
     }
 }
 
-/// The columns of a window: how long, and its margin where it is not the usual one.
+/// Returns the columns of a window: its length, and its margin where that is not the usual one.
 pub(crate) fn window_columns(window: Window) -> (i64, Option<i64>) {
     let usual = Window::new(window.duration());
     let margin = Some(window.margin()).filter(|_| usual != window);
     (span_column(window.duration()), margin.map(span_column))
 }
 
-/// When a sweep has something to do with a record.
+/// Returns the time from which a sweep has something to do with a record.
 pub(crate) fn due(record: &Record) -> Option<i64> {
     let due = match record.state {
         State::Started {
@@ -181,17 +181,18 @@ pub(crate) fn due(record: &Record) -> Option<i64> {
     due.map(millis)
 }
 
-/// The column of a time; what lies beyond it is its last.
+/// Returns the column of a time; a time beyond its range is its last.
 pub(crate) fn millis(time: Timestamp) -> i64 {
     i64::try_from(time.as_millis()).unwrap_or(i64::MAX)
 }
 
-/// The time of a column.
+/// Returns the time of a column.
 pub(crate) fn timestamp(millis: i64) -> Timestamp {
     Timestamp::from_millis(u64::try_from(millis).unwrap_or(0))
 }
 
-/// The column of a duration: whole milliseconds, rounded up. What lies beyond 2^62 is for ever.
+/// Returns the column of a duration: whole milliseconds, rounded up. One beyond 2^62 lasts for
+/// ever.
 pub(crate) fn span_column(duration: Duration) -> i64 {
     const FOR_EVER: i64 = 1 << 62;
     let millis = duration.as_nanos().div_ceil(1_000_000);
@@ -203,7 +204,7 @@ fn span(millis: i64) -> Result<Duration, Fault> {
     Ok(Duration::from_millis(millis))
 }
 
-/// The column of a recovery.
+/// Returns the column of a recovery.
 pub(crate) fn recovery_column(recovery: Recovery) -> i64 {
     match recovery {
         Recovery::Rerun => RERUN,
@@ -220,7 +221,7 @@ fn recovery(column: i64) -> Result<Recovery, Fault> {
     }
 }
 
-/// The column of a state.
+/// Returns the column of a state.
 pub(crate) const fn state_column(kind: StateKind) -> i16 {
     match kind {
         StateKind::Claimed => 0,
@@ -232,12 +233,12 @@ pub(crate) const fn state_column(kind: StateKind) -> i16 {
     }
 }
 
-/// A claim id that was stored.
+/// Reads a stored claim id.
 pub(crate) fn claim_id(bytes: &[u8]) -> Option<ClaimId> {
     bytes.try_into().ok().map(ClaimId::from_bytes)
 }
 
-/// Text without the one character that PostgreSQL's texts cannot hold.
+/// Returns the text without the one character that PostgreSQL's texts cannot hold.
 pub(crate) fn text(text: &str) -> String {
     text.replace('\0', "\u{fffd}")
 }

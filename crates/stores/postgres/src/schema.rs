@@ -1,4 +1,4 @@
-//! Making the tables, and telling which format they have.
+//! Creating the tables, and reading their format.
 
 use deadpool_postgres::Object;
 use deadpool_postgres::tokio_postgres::error::SqlState;
@@ -9,7 +9,7 @@ use crate::error::{is_passing, uncommitted, undone};
 use crate::session::{Runs, Session, TRIES, pause};
 use crate::sql::quoted;
 
-/// The format of the tables; `None` where there are none.
+/// Returns the format of the tables; `None` where there are none.
 pub(crate) async fn format(session: &Session, client: &Object) -> Result<Option<i64>> {
     match client.rows(&session.texts.format, &[]).await {
         Ok(rows) => match rows.first().map(|row| row.try_get(0)) {
@@ -24,8 +24,8 @@ pub(crate) async fn format(session: &Session, client: &Object) -> Result<Option<
     }
 }
 
-/// Sees to it that there are tables of the newest format, made where there are none and that is wanted. Older ones are
-/// brought forward by the verb for it alone, since a server serves others, too.
+/// Makes sure that there are tables of the newest format; creates missing ones if `is_wanted`. Only the `migrate`
+/// command brings older ones forward, since a server serves others, too.
 pub(crate) async fn open(session: &Session, client: &mut Object, is_wanted: bool) -> Result<()> {
     match check(session, client).await? {
         Some(FORMAT) => Ok(()),
@@ -35,7 +35,7 @@ pub(crate) async fn open(session: &Session, client: &mut Object, is_wanted: bool
     }
 }
 
-/// Refuses what this version cannot read, and answers with the format of the tables if they are there.
+/// Refuses tables that this version cannot read; returns their format if they are there.
 pub(crate) async fn check(session: &Session, client: &Object) -> Result<Option<i64>> {
     match format(session, client).await? {
         None => Ok(None),
@@ -53,7 +53,7 @@ pub(crate) async fn check(session: &Session, client: &Object) -> Result<Option<i
     }
 }
 
-/// Makes schema and tables, or brings them forward, unless somebody else just has.
+/// Creates schema and tables, or brings them forward, unless another process just has.
 pub(crate) async fn create(session: &Session, client: &mut Object) -> Result<()> {
     let mut tries = 0;
     loop {
@@ -63,7 +63,7 @@ pub(crate) async fn create(session: &Session, client: &mut Object) -> Result<()>
                 tries += 1;
                 pause(tries).await;
             }
-            // Two that make a schema at once: one of them meets the other's.
+            // Two processes that create a schema at once: one of them meets the other's.
             Err(_) if check(session, client).await? == Some(FORMAT) => return Ok(()),
             Err(error) if error.code().is_some_and(|state| TAKEN.contains(state)) => {
                 let message = format!(
@@ -114,7 +114,7 @@ async fn try_create(
     transaction.commit().await
 }
 
-/// The error of a store that nobody has made.
+/// Error for a store that does not exist yet.
 fn absent(schema: &str) -> Error {
     Error::new(
         ErrorKind::Unavailable,
@@ -123,7 +123,7 @@ fn absent(schema: &str) -> Error {
     .not_applied()
 }
 
-/// The error of a store that an older version has made.
+/// Error for a store that an older version created.
 fn outdated(schema: &str, format: i64) -> Error {
     Error::new(
         ErrorKind::Unavailable,
@@ -148,5 +148,5 @@ fn foreign(schema: &str) -> Error {
 
 /// The oldest format that can be brought forward.
 const OLDEST: i64 = 1;
-/// What is said of a table, sequence or view that is there already.
+/// Errors of a table, sequence or view that is there already.
 const TAKEN: [SqlState; 2] = [SqlState::DUPLICATE_TABLE, SqlState::DUPLICATE_OBJECT];

@@ -1,4 +1,4 @@
-//! What all calls of a store share, and how they run statements.
+//! State that all calls of a store share, and the running of statements.
 
 use std::collections::HashMap;
 use std::future::Future;
@@ -17,16 +17,16 @@ use crate::error::{is_passing, no_connection, undone};
 use crate::sql::{Text, Texts};
 use crate::streak::Streak;
 
-/// What all calls share.
+/// State that all calls share.
 pub(crate) struct Session {
     pub(crate) pool: Pool,
     pub(crate) texts: Texts,
     pub(crate) schema: Box<str>,
-    /// Host and port, for people.
+    /// Host and port, to show to people.
     place: Box<str>,
     pub(crate) clock: Option<Arc<dyn Clock>>,
     pub(crate) patience: Duration,
-    /// For how many more batches of effects every message has a savepoint.
+    /// Number of further batches of effects in which every message has a savepoint.
     pub(crate) careful: AtomicU32,
     pub(crate) streak: Streak,
     /// The numbers of scopes that are known to be stored.
@@ -39,7 +39,7 @@ pub(crate) trait Runs: Sync {
     /// A row as the driver hands it over.
     type Row: Cells + Send + Sync;
 
-    /// Runs a statement and answers with its rows.
+    /// Runs a statement and returns its rows.
     fn rows(
         &self,
         text: &Text,
@@ -55,23 +55,23 @@ pub(crate) trait Nests: Runs {
 
 /// The columns of a row.
 pub(crate) trait Cells {
-    /// What a column says.
+    /// Returns the value of a column.
     fn try_get<'r, T: FromSql<'r>>(&'r self, column: usize) -> Result<T, Failure>;
 }
 
-/// Why a statement did not run, or its answer cannot be read.
+/// Reason why a statement did not run, or why its answer cannot be read.
 #[derive(Debug)]
 pub(crate) enum Failure {
-    /// As our own driver says it.
+    /// A failure of our own driver.
     Driver(tokio_postgres::Error),
-    /// As another driver says it.
+    /// A failure of another driver.
     Refused(Refused),
     /// A value of another type than the statement has, over another driver.
     Unreadable(Box<str>),
 }
 
 impl Failure {
-    /// The `SQLSTATE` of the server's answer, and its words, if it is one.
+    /// Returns the `SQLSTATE` of the server's answer, and its words, if it is one.
     pub(crate) fn answer(&self) -> Option<(&str, &str)> {
         match self {
             Self::Driver(error) => {
@@ -83,7 +83,7 @@ impl Failure {
         }
     }
 
-    /// The error with this as its cause.
+    /// Returns `error` with this as its cause.
     pub(crate) fn because(self, error: Error) -> Error {
         match self {
             Self::Driver(cause) => error.with_source(cause),
@@ -120,13 +120,13 @@ impl Session {
         }
     }
 
-    /// A connection of the pool.
+    /// Returns a connection of the pool.
     pub(crate) async fn client(&self) -> Result<Object> {
         let got = self.pool.get().await;
         got.map_err(|error| no_connection(error, &self.place, self.patience))
     }
 
-    /// The time to send along where the store was handed a clock, for tests.
+    /// Returns the time to send along where the store was given a clock, for tests.
     pub(crate) fn given_now(&self) -> Option<i64> {
         let clock = self.clock.as_ref()?;
         Some(crate::row::millis(clock.now()))
@@ -142,7 +142,8 @@ impl Session {
         self.run_where(client, text, parameters, is_passing).await
     }
 
-    /// [`Session::run`], for which others are in the way where `passes` says so.
+    /// Does what [`Session::run`] does; `passes` says which failures mean that others were in the
+    /// way.
     pub(crate) async fn run_where<C: Runs>(
         &self,
         client: &C,
@@ -163,8 +164,8 @@ impl Session {
         }
     }
 
-    /// The number of a scope, which is stored if it is not yet. Remembered, so `client` must not be
-    /// in a transaction that may be undone.
+    /// Returns the number of a scope, which is stored if it is not yet. Remembered, so `client`
+    /// must not be in a transaction that may be undone.
     pub(crate) async fn scope(&self, client: &impl Runs, scope: &Scope) -> Result<i32> {
         let known = |numbers: &HashMap<Scope, i32>| numbers.get(scope).copied();
         if let Some(number) = known(&self.scopes.lock().unwrap_or_else(PoisonError::into_inner)) {
@@ -179,7 +180,7 @@ impl Session {
     }
 }
 
-/// The number of a scope, which is stored if it is not yet.
+/// Returns the number of a scope, which is stored if it is not yet.
 pub(crate) async fn store_scope(
     client: &impl Runs,
     text: &Text,
@@ -196,10 +197,10 @@ pub(crate) async fn store_scope(
     }
 }
 
-/// Waits a little longer each time, and never as long as anybody else.
+/// Waits a little longer each time, and never as long as other processes do.
 pub(crate) async fn pause(tries: u32) {
     let mut random = [0; 2];
-    // Without entropy everybody waits alike, which is slower and nothing else.
+    // Without entropy all processes wait alike, which is slower and nothing else.
     let _ = getrandom::fill(&mut random);
     let most = 4_u32.saturating_pow(tries.min(4));
     let millis = u32::from(u16::from_le_bytes(random)) % most.max(1) + 1;
@@ -261,5 +262,5 @@ impl Cells for Row {
     }
 }
 
-/// How often a statement is tried again that others were in the way of.
+/// Tries of a statement that others are in the way of.
 pub(crate) const TRIES: u32 = 8;

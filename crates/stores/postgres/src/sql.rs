@@ -11,7 +11,7 @@ macro_rules! texts {
         }
 
         impl Texts {
-            /// The statements of the store in `schema`.
+            /// Returns the statements of the store in `schema`.
             pub(crate) fn in_schema(schema: &str) -> Self {
                 Self {
                     $($name: Text::new(include_str!(concat!("../schema/", $file, ".sql")), schema),)+
@@ -89,12 +89,12 @@ impl Text {
     }
 }
 
-/// An identifier as it stands in a statement.
+/// Quotes an identifier as it stands in a statement.
 pub(crate) fn quoted(identifier: &str) -> String {
     format!("\"{}\"", identifier.replace('"', "\"\""))
 }
 
-/// The types that `$1::…`, `$2::…` are cast to.
+/// Returns the types that `$1::…`, `$2::…` are cast to.
 fn types_of(sql: &str) -> Vec<Type> {
     let cast = |number: usize| {
         let (_, rest) = sql.split_once(&format!("${number}::"))?;

@@ -1,4 +1,4 @@
-//! Statements of users' will: checked, prepared, bound to values that the server converts.
+//! Statements of users: checked, prepared, bound to values that the server converts.
 
 use std::error::Error as StdError;
 
@@ -16,7 +16,7 @@ use crate::placeholders::numbered;
 /// A statement ready to run.
 pub(crate) struct Prepared {
     pub(crate) statement: Statement,
-    /// Which value each parameter takes.
+    /// Index of the value that each parameter takes.
     pub(crate) values: Vec<usize>,
 }
 
@@ -27,8 +27,8 @@ pub(crate) async fn prepare(client: &Object, statements: &Statements) -> Result<
     prepare_all(client, statements, false).await
 }
 
-/// Prepares every statement anew. What a connection has prepared keeps the types that the columns had
-/// then; a value that does not fit those may fit the ones that they have now.
+/// Prepares every statement anew. A connection's prepared statement keeps the types that the columns had then; a value
+/// that does not fit those may fit the present ones.
 pub(crate) async fn prepare_anew(
     client: &Object,
     statements: &Statements,
@@ -162,7 +162,7 @@ impl ToSql for Bound {
     }
 }
 
-/// The type behind a domain.
+/// Returns the type behind a domain.
 fn base(wanted: &Type) -> &Type {
     match wanted.kind() {
         TypeKind::Domain(inner) => base(inner),
@@ -190,7 +190,7 @@ fn put_bytes(bytes: &Bytes, wanted: &Type, out: &mut BytesMut) {
     }
 }
 
-/// An array goes to an array, element by element; anything else is JSON.
+/// Writes an array into an array, element by element; anything else as JSON.
 fn put_json(text: &str, wanted: &Type, out: &mut BytesMut) {
     if *wanted == Type::BYTEA {
         // Its own text form would take a backslash for something else.
@@ -220,7 +220,7 @@ fn element(array: &Type) -> &Type {
     }
 }
 
-/// `{1,"two",NULL,{3}}`
+/// Writes an array as `{1,"two",NULL,{3}}`.
 fn put_array(array: Node<'_>, element: &Type, out: &mut BytesMut) {
     out.put_u8(b'{');
     for (at, node) in array.children().enumerate() {
@@ -267,7 +267,7 @@ fn put_hex(bytes: &[u8], out: &mut BytesMut) {
     }
 }
 
-/// What a failed statement means for its message.
+/// Meaning of a failed statement for its message.
 pub(crate) enum Verdict {
     /// It will never succeed with these values.
     Hopeless(Box<str>),
@@ -290,8 +290,8 @@ pub(crate) fn judge(error: tokio_postgres::Error) -> Verdict {
     }
 }
 
-/// Whether a message that fails so will fail again: bad values, broken constraints, more than an
-/// index or a parser can hold, a view's check option, what a function or a trigger raises.
+/// Returns whether a message that fails so will fail again: bad values, broken constraints, more than an index or a
+/// parser can hold, a view's check option, an error raised by a function or a trigger.
 pub(crate) fn is_hopeless(code: &str) -> bool {
     const CLASSES: [&str; 11] = [
         "09", "20", "22", "23", "27", "2F", "38", "39", "44", "54", "P0",
@@ -300,7 +300,7 @@ pub(crate) fn is_hopeless(code: &str) -> bool {
         || CLASSES.iter().any(|class| code.starts_with(class))
 }
 
-/// What would end the transaction, cannot run inside one, or would outlive it.
+/// First words of statements that would end the transaction, cannot run inside one, or would outlive it.
 const FORBIDDEN: &[&str] = &[
     "BEGIN",
     "START",

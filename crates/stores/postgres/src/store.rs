@@ -1,4 +1,4 @@
-//! The store ports: each call runs in a task of its own, so that giving up the wait gives up no more.
+//! The store ports: each call runs in a task of its own, so that a caller that stops waiting does not stop the call.
 
 use std::fmt;
 use std::future::Future;
@@ -34,8 +34,7 @@ pub struct PostgresStore {
 }
 
 impl PostgresStore {
-    /// Connects to the server of `url`, and makes schema and tables where there are none and
-    /// `options` say so.
+    /// Connects to the server of `url`, and creates schema and tables where there are none and `options` allow it.
     ///
     /// # Shape
     /// `postgres://USER:PASSWORD@HOST:PORT/DATABASE?schema=semel&connections=4&sslmode=require`
@@ -55,12 +54,12 @@ impl PostgresStore {
         })
     }
 
-    /// The inbox of this store's schema, for transactions on connections of your own.
+    /// Returns the inbox of this store's schema, for transactions on connections of your own.
     pub fn inbox(&self) -> Inbox {
         Inbox::new(self.session.texts.clone(), self.session.clock.clone())
     }
 
-    /// Runs a call to its end, whether or not somebody waits for it.
+    /// Runs a call to its end, even if the caller stops waiting.
     pub(crate) async fn call<T, F>(&self, work: impl FnOnce(Arc<Session>) -> F) -> Result<T>
     where
         T: Send + 'static,
@@ -73,7 +72,7 @@ impl PostgresStore {
         let (reply, answer) = oneshot::channel();
         // Boxed, since each type of task would be compiled with a runtime of its own.
         let task: Pin<Box<dyn Future<Output = ()> + Send>> = Box::pin(async move {
-            // It may be that nobody waits any more.
+            // The caller may no longer be waiting.
             let _ = reply.send(working.await);
         });
         tokio::spawn(task);
@@ -81,7 +80,7 @@ impl PostgresStore {
     }
 }
 
-/// What calls share, without a connection yet.
+/// Builds the state that calls share, without a connection yet.
 pub(crate) fn session(url: &str, options: &Options) -> Result<Session> {
     let place = place(url)?;
     let pool = connect::pool(&place, options)?;
@@ -94,8 +93,8 @@ pub(crate) fn session(url: &str, options: &Options) -> Result<Session> {
     ))
 }
 
-/// Puts the answers of a part of a batch in their places. An error is that of the whole call only if
-/// the part is all of it: it is not true of what was written before.
+/// Puts the answers of a part of a batch in their places. An error is that of the whole call only if the part is all of
+/// it: it is not true of the items written before.
 fn fill<A>(
     answers: &mut [A],
     places: &[usize],

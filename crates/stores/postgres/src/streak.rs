@@ -1,47 +1,46 @@
-//! How long no claimed key was there already: whether an insert may hope that all of its keys are new.
+//! Count of new keys in a row: decides whether an insert may hope that all of its keys are new.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Keys in a row that were new, of all claims of a store.
+/// Keys in a row that were new, over all claims of a store.
 ///
-/// `ON CONFLICT` looks up each key before it inserts it, a fifth of what a claim costs the server. An insert
-/// without it is undone whole by one key that is there; it is tried only after so many new keys that what it
-/// saves is far more than what such a key wastes. What it answers is the same: the guard is the primary key
-/// either way. Source: decision 0021.
+/// `ON CONFLICT` looks up each key before it inserts it, a fifth of the server's cost of a claim. An insert without it
+/// is undone whole by one key that is there; it is tried only after so many new keys that it saves far more than such a
+/// key wastes. The answers are the same: the guard is the primary key either way. Source: decision 0021.
 #[derive(Debug)]
 pub(crate) struct Streak {
     keys: AtomicU64,
 }
 
 impl Streak {
-    /// One of so many keys.
+    /// Returns a streak of so many keys.
     pub(crate) const fn of(keys: u64) -> Self {
         Self {
             keys: AtomicU64::new(keys),
         }
     }
 
-    /// Whether it is worth hoping for a batch of this many keys.
+    /// Returns whether it is worth hoping for a batch of this many keys.
     pub(crate) fn is_worth_hoping(&self, keys: usize) -> bool {
         // It only guesses, so it need not be in step with anything.
         self.keys.load(Ordering::Relaxed) >= LONG.max(keys as u64 * FAR_MORE)
     }
 
-    /// All of this many keys were new.
+    /// Notes that all of this many keys were new.
     pub(crate) fn goes_on(&self, keys: usize) {
         self.keys.fetch_add(keys as u64, Ordering::Relaxed);
     }
 
-    /// A key was there.
+    /// Notes that a key was there.
     pub(crate) fn ends(&self) {
         self.keys.store(0, Ordering::Relaxed);
     }
 }
 
-/// From this many new keys on. The server writes a line in its log for each insert that it undoes: a stream
-/// with more repeats than that has none.
+/// New keys in a row from which on it hopes. The server writes a line in its log for each insert that it undoes: a
+/// stream with more repeats than that has none.
 const LONG: u64 = 1 << 16;
-/// How many batches must have gone well for one that may be undone.
+/// Batches that must have gone well for one that may be undone.
 const FAR_MORE: u64 = 64;
 
 #[cfg(test)]

@@ -10,12 +10,12 @@ use crate::error::{is_passing, of_commit};
 use crate::locked::Stop;
 use crate::session::{Session, TRIES, pause};
 
-/// What is done within one transaction. It may be asked several times, each time from the beginning.
+/// Work within one transaction. It may be run several times, each time from the beginning.
 pub(crate) trait Job: Send {
-    /// What it comes to.
+    /// Its result.
     type Answer: Send;
 
-    /// Does it; whoever begins and commits is the caller.
+    /// Does the work; the caller begins and commits.
     fn run<'a>(
         &'a mut self,
         session: &'a Session,
@@ -40,7 +40,7 @@ pub(crate) async fn transact<J: Job>(session: &Session, mut job: J) -> Result<J:
     }
 }
 
-/// One transaction; the outer error is from before the commit.
+/// Runs one transaction; the outer error is from before the commit.
 async fn attempt<J: Job>(
     session: &Session,
     client: &mut deadpool_postgres::Object,
@@ -57,14 +57,14 @@ async fn attempt<J: Job>(
             Err(error) => Ok(Err(of_commit(error))),
         },
         Err(stop) => {
-            // A connection that broke is found broken by the next one who wants it.
+            // The next user of the connection finds it broken.
             let _ = transaction.rollback().await;
             Err(stop)
         }
     }
 }
 
-/// As over a driver that rolls nothing back when a call is given up.
+/// Behaves like a driver that rolls nothing back when a call is given up.
 async fn left_open<J: Job>(
     session: &Session,
     client: &mut deadpool_postgres::Object,

@@ -22,7 +22,7 @@ use crate::session::{Runs, Session, store_scope};
 use crate::transaction::{Job, transact};
 use crate::{audit, parked};
 
-/// A page of everything.
+/// Returns a page of everything.
 pub(crate) async fn export(
     session: &Session,
     after: Option<&[u8]>,
@@ -69,7 +69,8 @@ struct Export<'s> {
 }
 
 impl Export<'_> {
-    /// Adds what follows `place`, of its kind; where to go on, if there may be more of it.
+    /// Adds the items behind `place`, of its kind; returns where to continue, if there may be more
+    /// of it.
     async fn fill(
         &mut self,
         place: &Place,
@@ -140,7 +141,7 @@ impl Export<'_> {
     }
 }
 
-/// Adds items; per item, whether it is new. XFR-2.
+/// Adds items; returns for each whether it is new. XFR-2.
 pub(crate) async fn import(session: &Session, items: &[Item]) -> Result<Vec<bool>> {
     transact(session, Import(items)).await
 }
@@ -223,8 +224,8 @@ impl Scopes {
     }
 }
 
-/// Gives out no token up to this one from here on; whether that changes anything. The lock keeps
-/// others from drawing one in between.
+/// Gives out no token up to this one from here on; returns whether that changes anything. The lock
+/// keeps others from drawing one in between.
 async fn raise_token(
     session: &Session,
     transaction: &Transaction<'_>,
@@ -324,7 +325,7 @@ async fn add_entities(
     Ok(())
 }
 
-/// Adds entries that are not there, each told from others by all that it says.
+/// Adds entries that are not there; two entries are the same only if all their fields are.
 async fn add_entries(
     io: Io<'_, '_>,
     entries: &[(usize, &Audited)],
@@ -361,7 +362,7 @@ async fn add_entries(
     Ok(())
 }
 
-/// What a cursor says: what comes next is of this kind and behind this one.
+/// Contents of a cursor: the next item is of this kind and behind this one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Place {
     Records(Bytes),

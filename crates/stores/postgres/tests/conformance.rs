@@ -1,6 +1,6 @@
 //! The laws of the store ports, over a schema of its own on a real server.
 //!
-//! A program of its own, so that it and that of `postgres/` are run beside each other: both wait for servers.
+//! A program of its own, so that it runs beside that of `postgres/`: both wait for servers.
 
 #[path = "postgres/site.rs"]
 mod site;
@@ -25,7 +25,7 @@ impl Postgres {
         Self::hoping(site, clock, 0).await
     }
 
-    /// With so many new keys behind it.
+    /// Opens a store with so many new keys behind it.
     async fn hoping(site: Site, clock: TestClock, new_keys: u64) -> Self {
         let mut options = Options::default();
         options.new_keys = new_keys;
@@ -48,7 +48,7 @@ impl Subject for Postgres {
         Self::over(Site::new(), TestClock::new()).await
     }
 
-    /// With the same connections, whose server processes take long to be made.
+    /// Returns a clean store with the same connections, whose server processes take long to start.
     async fn renew(self) -> Self {
         let cleared = self.site.client().await.batch_execute(CLEAR).await;
         cleared.expect("empty tables");
@@ -118,7 +118,7 @@ impl TransactionalSubject for Postgres {
     }
 }
 
-/// What a store knows by heart stays: its scopes, and which tokens were drawn.
+/// Statements that empty the tables, except for what an open store relies on: its scopes, and the tokens drawn so far.
 const CLEAR: &str = "DELETE FROM records; DELETE FROM entities; DELETE FROM parked; DELETE FROM audit; \
                      DELETE FROM marks";
 
@@ -170,6 +170,6 @@ mod hoping {
     semel_conformance::store_laws!(Hoping);
     semel_conformance::history_laws!(Hoping);
 
-    /// For a batch of any size.
+    /// New keys that are enough for a batch of any size.
     const ENOUGH: u64 = 1 << 40;
 }

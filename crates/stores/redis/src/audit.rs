@@ -12,13 +12,13 @@ use crate::kinds::{self, decode_audited};
 use crate::session::{Reply, Session};
 use crate::wire::{In, Out};
 
-/// A page of entries, oldest first.
+/// Returns a page of entries, oldest first.
 pub(crate) async fn list(session: &Session, query: &ListQuery) -> Result<Page<Audited>> {
     let wanted = |entry: &Audited| query.scope.is_none() || entry.scope == query.scope;
     page(session, query.after.as_deref(), query.limit.max(1), wanted).await
 }
 
-/// The same with a filter of its own.
+/// Does the same with a filter of its own.
 pub(crate) async fn page(
     session: &Session,
     after: Option<&[u8]>,
@@ -51,7 +51,7 @@ pub(crate) async fn page(
     Ok(Page { items, next })
 }
 
-/// Adds entries of another store that have no equal here; whether each is new.
+/// Adds entries of another store that have no equal here; returns for each whether it is new.
 pub(crate) async fn import(session: &Session, entries: &[&Audited]) -> Result<Vec<bool>> {
     let mut new = Vec::with_capacity(entries.len());
     for entries in entries.chunks(MOST) {
@@ -62,7 +62,7 @@ pub(crate) async fn import(session: &Session, entries: &[&Audited]) -> Result<Ve
 
 async fn import_some(session: &Session, entries: &[&Audited]) -> Result<Vec<bool>> {
     let packed: Vec<_> = entries.iter().map(|entry| kinds::audited(entry)).collect();
-    // Entries of orders are in the buckets of what they are about, those of an import in the first.
+    // Entries of orders are in the buckets of their operations, those of an import in the first.
     let mut is_known = vec![false; packed.len()];
     for bucket in session.buckets.all().skip(1) {
         let mut are_members = session.on("SMISMEMBER", bucket, Name::AuditDigests);
@@ -87,7 +87,7 @@ async fn import_some(session: &Session, entries: &[&Audited]) -> Result<Vec<bool
         .collect()
 }
 
-/// Where an entry is: its stamp, its number under it, its bucket.
+/// Position of an entry: its stamp, its number under it, its bucket.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 struct Place {
     stamp: u64,
@@ -120,7 +120,7 @@ impl Place {
     }
 }
 
-/// At most `count` entries behind a place, of all buckets in their order; whether these are all.
+/// Returns at most `count` entries behind a place, of all buckets in their order, and whether these are all.
 async fn merged(
     session: &Session,
     after: Place,
@@ -147,7 +147,7 @@ async fn merged(
         Ok((found, seen <= count))
     }));
     let (found, is_all): (Vec<_>, Vec<bool>) = ranges.await?.into_iter().unzip();
-    // What lies behind the last entry of a bucket that has more may come after entries that were not read.
+    // Entries behind the last one of a bucket that has more may come after entries that were not read.
     let end = found
         .iter()
         .zip(&is_all)
@@ -186,5 +186,5 @@ const IMPORTED: usize = 0;
 /// Entries that are read of each bucket at once.
 const FEW: usize = 16;
 const MOST: usize = 1_024;
-/// How often one page reads on where a filter leaves nothing.
+/// Turns in which one page reads on where a filter leaves nothing.
 const MOST_TURNS: usize = 64;

@@ -1,5 +1,5 @@
-//! Names of keys: every key of an operation carries the hash tag of its bucket, so that one script can reach
-//! all that belongs together.
+//! Names of keys: every key of an operation carries the hash tag of its bucket, so that one script can reach all keys
+//! of the bucket.
 //!
 //! On a single server there is one bucket. On a cluster there are many, spread evenly over the slots, so that no
 //! slot is hot and no tag depends on anything that a user wrote.
@@ -16,7 +16,7 @@ pub(crate) struct Buckets {
 }
 
 impl Buckets {
-    /// As many buckets as the store was made with.
+    /// Creates as many buckets as the store was created with.
     pub(crate) fn new(prefix: &str, count: u16) -> Self {
         let tag = |number: u16| {
             let width = SLOTS / count.clamp(1, MOST);
@@ -44,13 +44,13 @@ impl Buckets {
         0..self.tags.len()
     }
 
-    /// The bucket of an operation or an entity.
+    /// Returns the bucket of an operation or an entity.
     pub(crate) fn of(&self, id: &OpId) -> usize {
         let [first, second, ..] = *id.as_bytes();
         self.at(first, second)
     }
 
-    /// The bucket of a message.
+    /// Returns the bucket of a message.
     pub(crate) fn of_parked(&self, id: ParkedId) -> usize {
         let [first, second, ..] = id.to_bytes();
         self.at(first, second)
@@ -64,27 +64,27 @@ impl Buckets {
         self.tags[bucket].1
     }
 
-    /// The key of this name.
+    /// Returns the key of this name.
     pub(crate) fn key(&self, bucket: usize, name: Name) -> Vec<u8> {
         let tag = &self.tags[bucket].0;
         format!("{}:{{{tag}}}:{}", self.prefix, name.letter()).into_bytes()
     }
 
-    /// The key of a record or an entity.
+    /// Returns the key of a record or an entity.
     pub(crate) fn id_key(&self, bucket: usize, name: Name, id: &OpId) -> Vec<u8> {
         let mut key = self.key(bucket, name);
         key.extend_from_slice(id.as_bytes());
         key
     }
 
-    /// A bucket's share of the stamps, as scripts are told of it: its number, and how many buckets there are.
+    /// Returns a bucket's share of the stamps, as an argument of scripts: its number, and the number of buckets.
     pub(crate) fn share(&self, bucket: usize) -> [u8; 4] {
         let number = |number: usize| u16::try_from(number).unwrap_or(u16::MAX).to_be_bytes();
         let ([a, b], [c, d]) = (number(bucket), number(self.count()));
         [a, b, c, d]
     }
 
-    /// The keys that every script begins with.
+    /// Returns the keys that every script begins with.
     pub(crate) fn fixed(&self, bucket: usize) -> Vec<Vec<u8>> {
         let names = [
             Name::Counter,
@@ -101,17 +101,17 @@ impl Buckets {
     }
 }
 
-/// The key of the store's own settings, whatever its buckets are.
+/// Returns the key of the store's own settings, whatever its buckets are.
 pub(crate) fn settings_key(prefix: &str) -> Vec<u8> {
     format!("{prefix}:{{0}}:m").into_bytes()
 }
 
-/// The slot of [`settings_key`].
+/// Returns the slot of [`settings_key`].
 pub(crate) fn settings_slot() -> u16 {
     slot_of("0")
 }
 
-/// What the keys of a bucket hold.
+/// Contents of a bucket's key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Name {
     /// The last stamp and the last number of a token under it.
@@ -120,11 +120,11 @@ pub(crate) enum Name {
     Runs,
     /// Ids of records, in the order in which they were added.
     Journal,
-    /// How many records of a segment of the journal are claimed or started.
+    /// Counts of the claimed or started records in each segment of the journal.
     Live,
-    /// Records that are not simply done.
+    /// Records that are more than simply under way or done.
     Listed,
-    /// What a sweep has to look at, and when.
+    /// Records that a sweep has to look at, with the times.
     Due,
     /// One record.
     Record,
@@ -132,7 +132,7 @@ pub(crate) enum Name {
     Entity,
     /// Ids of entities, in the order in which they came.
     Entities,
-    /// Messages that were set aside.
+    /// Parked messages.
     Parked,
     /// Their order.
     ParkedOrder,
@@ -142,7 +142,7 @@ pub(crate) enum Name {
     AuditDigests,
     /// Named numbers.
     Marks,
-    /// Nothing: where commands are tried.
+    /// Nothing: commands are tried on this key.
     Scratch,
 }
 
@@ -168,7 +168,7 @@ impl Name {
     }
 }
 
-/// How many buckets a store on a cluster is made with.
+/// Buckets that a store on a cluster is created with.
 pub(crate) const OF_CLUSTER: u16 = 64;
 /// More would be less than sixteen slots each.
 const MOST: u16 = 1_024;

@@ -1,4 +1,4 @@
-//! What is to be written, on the condition that what was read still stands.
+//! Writes on the condition that the records read still stand.
 
 use std::collections::{HashMap, HashSet};
 
@@ -26,7 +26,7 @@ pub(crate) struct Changes<'s> {
 }
 
 impl<'s> Changes<'s> {
-    /// Nothing yet, decided at `now`.
+    /// Creates an empty set of writes, decided at `now`.
     pub(crate) fn new(session: &'s Session, bucket: usize, now: Timestamp) -> Self {
         Self {
             session,
@@ -43,7 +43,7 @@ impl<'s> Changes<'s> {
         self.keys.is_empty() && self.entries.is_empty()
     }
 
-    /// Whether this is as much as a server should be asked to write at once.
+    /// Returns whether this is as much as a server should write at once.
     pub(crate) fn is_full(&self) -> bool {
         self.keys.len() >= MOST_KEYS || self.bytes >= MOST_BYTES
     }
@@ -96,7 +96,7 @@ impl<'s> Changes<'s> {
         self.entries.push(out.0);
     }
 
-    /// Writes; answers with the groups that were not written, because somebody else had been there.
+    /// Writes; returns the groups that were not written, because another process had been there.
     pub(crate) async fn commit(self) -> Result<HashSet<u16>> {
         if self.is_empty() {
             return Ok(HashSet::new());
@@ -134,7 +134,7 @@ impl<'s> Changes<'s> {
     }
 }
 
-/// Writes what a ledger changes, each record for itself.
+/// Writes the changes of a ledger, each record for itself.
 pub(crate) async fn write(session: &Session, bucket: usize, ledger: &Ledger) -> Result<Written> {
     let mut written = Written::default();
     let mut ahead = ledger.changes().peekable();
@@ -169,7 +169,7 @@ pub(crate) async fn write(session: &Session, bucket: usize, ledger: &Ledger) -> 
     Ok(written)
 }
 
-/// What became of the writes of a ledger: those that were not made, and why.
+/// Results of a ledger's writes: those that were not made, and why.
 #[derive(Default)]
 pub(crate) struct Written(HashMap<OpId, Option<Error>>);
 
@@ -182,17 +182,17 @@ impl Written {
         }
     }
 
-    /// Takes over what became of others.
+    /// Takes over the results of others.
     pub(crate) fn and(&mut self, other: Self) {
         self.0.extend(other.0);
     }
 }
 
-/// What became of one write.
+/// Result of one write.
 pub(crate) enum Write {
     /// It was made, or there was nothing to write.
     Done,
-    /// Somebody else had written.
+    /// Another process had written.
     Lost,
     /// It failed, alone or with others.
     Failed(Error),
@@ -206,7 +206,7 @@ fn meta(kind: u8, group: u16, revision: Option<u64>) -> Out {
     out
 }
 
-/// How many keys a script is asked about at most: as many as a stamp has tokens.
+/// Keys that a script is asked about at most: as many as a stamp has tokens.
 pub(crate) const MOST_KEYS: usize = 1 << record::NUMBER_BITS;
-/// How many bytes a script is handed at most, give or take one record.
+/// Bytes that a script is given at most, give or take one record.
 pub(crate) const MOST_BYTES: usize = 8 << 20;

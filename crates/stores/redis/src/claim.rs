@@ -1,5 +1,4 @@
-//! Claims: one call adds what is absent and hands over the rest; what is to become of the rest is decided here
-//! and written by compare and set.
+//! Claims: one call adds absent records and returns the rest; the rest is decided here and written by compare and set.
 //!
 //! # Guarantee   those of `claim`; BAT-2
 
@@ -19,7 +18,7 @@ use crate::record::{self, decode, is_countable, token};
 use crate::rounds::{Done, Following, Part, Rounds, each};
 use crate::session::Session;
 
-/// Claims.
+/// Claims a batch.
 pub(crate) async fn claim(session: &Session, batch: &[ClaimRequest]) -> Result<Vec<Admission>> {
     let mut rounds = Rounds::new(session, batch.iter().map(|it| &it.operation));
     let apart = rounds.take_apart(batch);
@@ -36,8 +35,8 @@ pub(crate) async fn claim(session: &Session, batch: &[ClaimRequest]) -> Result<V
 }
 
 impl Rounds<'_, Admission> {
-    /// Takes out items whose keys have a request that no single script can answer: one with a version gate,
-    /// or with a lease that scripts cannot count. A cluster has no answer to a gate at all.
+    /// Takes out items whose keys have a request that no single script can answer: one with a version gate, or with a
+    /// lease that scripts cannot count. A cluster refuses gates altogether.
     fn take_apart(&mut self, batch: &[ClaimRequest]) -> Vec<usize> {
         let is_plain =
             |request: &ClaimRequest| request.gate.is_none() && is_countable(request.lease);
@@ -99,7 +98,7 @@ async fn ask(
         .arg(oldest)
         .arg(young)
         .arg(packed);
-    // Mostly all leases of a batch are the same, and one copy of what they come to will do.
+    // Mostly all leases of a batch are the same, and one copy of their values will do.
     let common = values.first().map(|(moving, _)| *moving);
     let common = common.filter(|common| values.iter().all(|(moving, _)| moving == common));
     call.arg(common.as_ref().map_or(&[][..], |common| &common[..]));
@@ -143,24 +142,24 @@ async fn ask(
     decided.finish(part.items.len()).await
 }
 
-/// What a part comes to.
+/// Decisions on a part.
 struct Decided<'b> {
     session: &'b Session,
     batch: &'b [ClaimRequest],
     ids: &'b [OpId],
     bucket: usize,
     stamp: u64,
-    /// What the script has added and further items of the batch ask about.
+    /// Records that the script has added and that further items of the batch ask about.
     added: Ledger,
-    /// What the script has found.
+    /// Records that the script has found.
     found: Ledger,
     done: Done<Admission>,
-    /// Items that a ledger is to decide; whether it is the one of what was found.
+    /// Items that a ledger is to decide; `true` if it is the ledger of the found records.
     open: Vec<(usize, bool)>,
 }
 
 impl Decided<'_> {
-    /// The script has granted this item; it wrote the record that `decide` makes of it.
+    /// Takes in an item that the script has granted; the script wrote the record that `decide` makes of it.
     fn was_added(
         &mut self,
         number: usize,
@@ -203,7 +202,7 @@ impl Decided<'_> {
         self.open.extend(items.into_iter().map(|item| (item, true)));
     }
 
-    /// Decides what is open, in the order of the batch, and writes what changes.
+    /// Decides the open items, in the order of the batch, and writes the changes.
     async fn finish(mut self, count: usize) -> Result<Done<Admission>> {
         self.open.sort_unstable();
         // The numbers under this stamp that no record has taken.
@@ -247,7 +246,7 @@ impl Decided<'_> {
     }
 }
 
-/// What `decide` makes of a request that finds nothing.
+/// Returns the claim and record that `decide` makes of a request that finds nothing.
 fn granted(
     request: &ClaimRequest,
     now: Timestamp,
@@ -276,8 +275,8 @@ fn number_of(admission: &Admission) -> Option<u16> {
     }
 }
 
-/// Until when, in milliseconds, each request is new to a store that knows nothing of it, and the earliest of
-/// these; nothing where no age gate is open.
+/// Returns, in milliseconds, until when each request is new to a store that knows nothing of it, and the earliest of
+/// these times; nothing where no age gate is open.
 fn young_until<'r>(requests: impl Iterator<Item = &'r ClaimRequest>) -> (Vec<u8>, Vec<u8>) {
     let until = |request: &ClaimRequest| {
         let window = request
@@ -298,5 +297,5 @@ fn young_until<'r>(requests: impl Iterator<Item = &'r ClaimRequest>) -> (Vec<u8>
     (oldest.to_string().into_bytes(), packed.collect())
 }
 
-/// Later than any clock, and still exact where scripts count.
+/// A time later than any clock, and still exact where scripts count.
 const FOREVER: u64 = 1_000 << 42;

@@ -1,4 +1,4 @@
-//! Typed settings of the store, and what its url says.
+//! Typed settings of the store, and the parts of its url.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -7,23 +7,23 @@ use std::time::Duration;
 
 use semel_core::{Clock, Error, ErrorKind, Result};
 
-/// How a store uses its server.
+/// Settings of a store on its server.
 #[derive(Clone)]
 #[non_exhaustive]
 pub struct Options {
     /// The clock that decides in place of the server's. For tests only: records of two clocks do
     /// not mix, and nothing expires by itself.
     pub clock: Option<Arc<dyn Clock>>,
-    /// Whether to make a store where there is none.
+    /// Creates a store if there is none.
     pub create: bool,
-    /// The most connections to hold to each server, unless the url says otherwise. Calls share them.
+    /// The most connections that the store holds to each server, unless the url says otherwise. Calls share them.
     pub connections: usize,
-    /// How long to wait for a connection, and for a cluster that is busy with itself.
+    /// The longest wait for a connection, and for a cluster that is busy with itself.
     pub patience: Duration,
-    /// How long to wait for an answer. Whoever waits longer does not know what became of the call.
+    /// The longest wait for an answer. After that, the caller does not know whether the call was applied.
     pub answer_timeout: Duration,
-    /// Whether to use a server that evicts keys when its memory is full: it forgets records inside
-    /// their window, and a duplicate of them is taken for new.
+    /// Uses even a server that evicts keys when its memory is full: it forgets records inside their window, and takes a
+    /// duplicate of them for new.
     pub allow_eviction: bool,
 }
 
@@ -53,10 +53,10 @@ impl fmt::Debug for Options {
     }
 }
 
-/// What the url says.
+/// Contents of the url.
 #[derive(Clone)]
 pub(crate) struct Place {
-    /// Where to begin; more than one only of a cluster.
+    /// Addresses to begin with; more than one only of a cluster.
     pub(crate) addresses: Vec<Address>,
     pub(crate) is_cluster: bool,
     pub(crate) is_encrypted: bool,
@@ -94,7 +94,7 @@ pub fn check_url(url: &str) -> Result<()> {
     place(url).map(drop)
 }
 
-/// Reads a url; says what is wrong with it without repeating any of it that may be secret.
+/// Reads a url; an error names the fault without repeating any part of the url that may be secret.
 pub(crate) fn place(url: &str) -> Result<Place> {
     let (scheme, rest) = url.split_once("://").ok_or_else(unreadable)?;
     let (is_encrypted, is_cluster) = match scheme {
@@ -224,7 +224,7 @@ fn prefix(text: &str) -> Result<Box<str>> {
     ))
 }
 
-/// Text whose `%41` are resolved; nothing if it is empty.
+/// Returns the text with its `%41` resolved; `None` if it is empty.
 fn decoded(text: &str) -> Result<Option<Box<str>>> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();

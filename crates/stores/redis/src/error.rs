@@ -1,4 +1,4 @@
-//! What a failure of Redis means: kind, code, certainty and advice.
+//! Meaning of Redis's failures: kind, code, certainty and advice.
 
 use std::time::Duration;
 
@@ -7,8 +7,8 @@ use semel_core::{Code, Error, ErrorKind, connection};
 
 use crate::config::Address;
 
-/// A failure of a call that was sent. An error that the server answers with before it runs a script, or in
-/// the place of its first write, says that nothing was applied; whatever else says nothing.
+/// Error for a failure of a call that was sent. An error that the server answers before it runs a script, or in the
+/// place of its first write, says that nothing was applied; any other says nothing.
 pub(crate) fn of_call(error: RedisError) -> Error {
     let is_undone = UNDONE.contains(&error.code().unwrap_or_default());
     let error = classify(error);
@@ -19,7 +19,7 @@ pub(crate) fn of_call(error: RedisError) -> Error {
     }
 }
 
-/// A failure of a call that changes nothing but the store's own beginning, which can be begun again.
+/// Error for a failure of a call that changes only the store's own beginning, which can be repeated.
 pub(crate) fn of_begin(error: RedisError) -> Error {
     if is_lacking(&error) {
         return misconfigured(&lacking(&error)).with_source(error);
@@ -27,7 +27,7 @@ pub(crate) fn of_begin(error: RedisError) -> Error {
     classify(error).not_applied()
 }
 
-/// A connection was not made.
+/// Error for a connection that could not be opened.
 pub(crate) fn not_connected(error: RedisError, address: &Address) -> Error {
     let classified = match error.kind() {
         Theirs::AuthenticationFailed => refused_login(address),
@@ -60,7 +60,7 @@ pub(crate) fn not_connected(error: RedisError, address: &Address) -> Error {
     classified.not_applied().with_source(error)
 }
 
-/// Nobody listens there, or the way there is cut.
+/// Error for an address that nobody listens on, or whose network path is cut.
 pub(crate) fn unreachable(error: std::io::Error, address: &Address) -> Error {
     unavailable(&format!(
         "Redis cannot be reached at {address}: {}; check host and port, and that it runs",
@@ -71,7 +71,7 @@ pub(crate) fn unreachable(error: std::io::Error, address: &Address) -> Error {
     .with_source(error)
 }
 
-/// No TLS came about.
+/// Error for a TLS handshake that failed.
 pub(crate) fn no_tls(error: std::io::Error, address: &Address) -> Error {
     misconfigured(&format!(
         "Redis cannot be reached at {address}: TLS: {}; check that this is its TLS port, its certificate, and \
@@ -81,7 +81,7 @@ pub(crate) fn no_tls(error: std::io::Error, address: &Address) -> Error {
     .with_source(error)
 }
 
-/// A connection was not made in time.
+/// Error for a connection that was not opened in time.
 pub(crate) fn slow(address: &Address, patience: Duration, is_encrypted: bool) -> Error {
     let tls = if is_encrypted {
         "that this is its TLS port"
@@ -95,7 +95,7 @@ pub(crate) fn slow(address: &Address, patience: Duration, is_encrypted: bool) ->
     .retry_after(Duration::from_secs(1))
 }
 
-/// A replica, or a primary that takes no writes.
+/// Error for a replica, or a primary that takes no writes.
 pub(crate) fn read_only(address: &Address) -> Error {
     Error::new(
         ErrorKind::Unavailable,
@@ -108,7 +108,7 @@ pub(crate) fn read_only(address: &Address) -> Error {
     .retry_after(Duration::from_millis(500))
 }
 
-/// A stored value that does not say what it must.
+/// Error for a stored value that does not hold what it must.
 pub(crate) fn corrupt(what: &str) -> Error {
     Error::new(
         ErrorKind::Corrupt,
@@ -116,7 +116,7 @@ pub(crate) fn corrupt(what: &str) -> Error {
     )
 }
 
-/// An answer that no script of this store gives.
+/// Error for an answer that no script of this store gives.
 pub(crate) fn strange() -> Error {
     Error::new(
         ErrorKind::Internal,
@@ -124,7 +124,7 @@ pub(crate) fn strange() -> Error {
     )
 }
 
-/// Too many others are at the same keys.
+/// Error for a key at which too many others were writing.
 pub(crate) fn contended() -> Error {
     Error::new(
         ErrorKind::Conflict,
@@ -133,12 +133,12 @@ pub(crate) fn contended() -> Error {
     .retry_after(Duration::from_millis(100))
 }
 
-/// The task of a call is gone.
+/// Error for a call whose task is gone.
 pub(crate) fn gone() -> Error {
     Error::new(ErrorKind::Internal, "a call of the store panicked")
 }
 
-/// A version gate on a cluster.
+/// Error for a version gate on a cluster.
 pub(crate) fn ungated() -> Error {
     Error::new(
         ErrorKind::Unsupported,
@@ -147,7 +147,7 @@ pub(crate) fn ungated() -> Error {
     )
 }
 
-/// A cursor of somewhere else.
+/// Error for a cursor that another list made.
 pub(crate) fn foreign_cursor() -> Error {
     Error::new(
         ErrorKind::InvalidInput,
@@ -155,14 +155,14 @@ pub(crate) fn foreign_cursor() -> Error {
     )
 }
 
-/// A setting of the url or of the server that a person must change.
+/// Error for a setting of the url or of the server that a person must change.
 pub(crate) fn misconfigured(message: &str) -> Error {
     Error::new(ErrorKind::InvalidConfig, message)
         .with_code(Code::StoreUnavailable)
         .not_applied()
 }
 
-/// The keys belong to somebody else.
+/// Error for keys that belong to another program.
 pub(crate) fn foreign(prefix: &str) -> Error {
     Error::new(
         ErrorKind::Unavailable,
@@ -174,7 +174,7 @@ pub(crate) fn foreign(prefix: &str) -> Error {
     .not_applied()
 }
 
-/// The one place that knows what Redis says. What nobody classified is our bug, maybe applied.
+/// Classifies Redis's answers; the only place that knows them. An unclassified one is our bug, maybe applied.
 fn classify(error: RedisError) -> Error {
     let classified = if let Some(classified) = classified_answer(&error) {
         classified
@@ -194,7 +194,7 @@ fn classify(error: RedisError) -> Error {
     classified.with_source(error)
 }
 
-/// What the server's own words mean.
+/// Classifies the server's own words.
 fn classified_answer(error: &RedisError) -> Option<Error> {
     let code = error.code().unwrap_or_default();
     let text = said(error);
@@ -264,7 +264,7 @@ fn unavailable(message: &str) -> Error {
     Error::new(ErrorKind::Unavailable, message)
 }
 
-/// The server's own words, one line, without the place in the script.
+/// Returns the server's own words as one line, without the place in the script.
 fn said(error: &RedisError) -> String {
     const MOST: usize = 200;
     let words = error.detail().unwrap_or_default();
@@ -273,7 +273,7 @@ fn said(error: &RedisError) -> String {
     line.chars().take(MOST).collect()
 }
 
-/// What a server says before it runs a script, or in the place of its first write.
+/// Errors that a server returns before it runs a script, or in the place of its first write.
 const UNDONE: [&str; 13] = [
     "ASK",
     "BUSY",

@@ -1,5 +1,5 @@
-//! Records and entities that change together, and orders that change together with the audit trail: read as they
-//! stand at one instant, decided here, written in one script on the condition that all of it still stands.
+//! Records and entities that change together, and orders that change together with the audit trail: read at one
+//! instant, decided here, written in one script on the condition that all of it still stands.
 //!
 //! # Guarantee   VER-1, VER-2, AUD-1; BAT-2
 
@@ -25,14 +25,14 @@ pub(crate) trait Job: Sized {
     type Item: Sync;
     type Answer: Send;
 
-    /// Whether outcomes are wanted of these items.
+    /// Set if these items need outcomes.
     const WANTS_OUTCOMES: bool;
-    /// Whether items may use up tokens.
+    /// Set if items may use up tokens.
     const WANTS_TOKENS: bool = false;
 
     fn operation(item: &Self::Item) -> &Operation;
 
-    /// The entity that an item names itself.
+    /// Returns the entity that an item names itself.
     fn entity(_item: &Self::Item) -> Option<(&Scope, &Entity)> {
         None
     }
@@ -47,9 +47,9 @@ pub(crate) trait Job: Sized {
     fn failed(error: Error) -> Self::Answer;
 }
 
-/// Does the job of these items of `batch`, which are of one bucket: in turn, as many at once as a script should
-/// see, again and again while others are in the way. `stamp` is the batch's own in the audit trail, where it
-/// is spread over several buckets, else 0.
+/// Does the job of these items of `batch`, which are of one bucket: in turn, as many at once as a script should see,
+/// again and again while others are in the way. `stamp` is the batch's own in the audit trail, where it is spread over
+/// several buckets, else 0.
 pub(crate) async fn transact<J: Job>(
     session: &Session,
     batch: &[J::Item],
@@ -93,7 +93,7 @@ pub(crate) async fn transact<J: Job>(
 
 enum Attempt<A> {
     Done(Vec<A>),
-    /// Somebody else wrote in between.
+    /// Another process wrote in between.
     Lost,
     /// Their outcomes are more than one answer should hold.
     TooLarge,
@@ -127,7 +127,7 @@ async fn attempt<J: Job>(
     let Some(mut seen) = look(&entities).await? else {
         return Ok(Attempt::TooLarge);
     };
-    // Which entities the records are gated by shows only now; a second look sees both at one instant.
+    // The entities that gate the records show only now; a second look sees both at one instant.
     let mut gating = seen.ledger.gating_entities();
     gating.retain(|(scope, entity)| once.insert(OpId::of(scope, entity)));
     if !gating.is_empty() {
@@ -162,8 +162,7 @@ async fn attempt<J: Job>(
     })
 }
 
-/// What a ledger wants written, all of it in one group; `entered` are the items that its entries of the audit
-/// trail are about.
+/// Collects the writes of a ledger, all in one group; `entered` are the items that its audit entries belong to.
 fn changes_of<'s>(
     session: &'s Session,
     bucket: usize,
@@ -197,7 +196,7 @@ fn changes_of<'s>(
     if changes.is_empty() && ledger.audited().is_empty() {
         return changes;
     }
-    // What shares an entity is one history, so that all of it has to stand, answered or changed.
+    // Records that share an entity are one history, so that all of it has to stand, answered or changed.
     if !entities.is_empty() {
         let records = records.iter().map(|it| (Name::Record, it));
         for (name, (id, revision)) in records.chain(entities.iter().map(|it| (Name::Entity, it))) {
@@ -212,7 +211,7 @@ fn changes_of<'s>(
     changes
 }
 
-/// What there is of some operations and entities at one instant.
+/// State of some operations and entities at one instant.
 struct See {
     ledger: Ledger,
     /// Revisions of the records and of the entities.
@@ -222,7 +221,7 @@ struct See {
 }
 
 impl See {
-    /// Nothing where the outcomes are too large to be seen at once.
+    /// Reads all of it; `None` where the outcomes are too large to be seen at once.
     async fn all<J: Job>(
         session: &Session,
         bucket: usize,

@@ -1,4 +1,4 @@
-//! What a server says about itself.
+//! A server's report on itself.
 
 use std::collections::HashMap;
 
@@ -27,15 +27,15 @@ impl Info {
         self.0.get(name).map(|value| &**value)
     }
 
-    /// A short name of the server process; the same for as long as it lives.
+    /// Returns a short name of the server process; the same for as long as it lives.
     pub(crate) fn run(&self) -> &str {
         let run = self.get("run_id").unwrap_or("unknown0");
         run.get(..8).unwrap_or(run)
     }
 
-    /// Refuses what cannot be a store's server.
+    /// Refuses a server that cannot hold a store.
     pub(crate) fn check(&self, address: &Address, is_cluster: bool) -> Result<()> {
-        // Valkey tells the version of Redis that it agrees with.
+        // Valkey reports the version of Redis that it agrees with.
         let version = self.get("redis_version").unwrap_or_default();
         let major = version
             .split('.')

@@ -1,7 +1,7 @@
-//! The journal: ids of records in the order in which they were added, and what became of them.
+//! The journal: ids of records in the order in which they were added, and the present state of those records.
 //!
-//! An id in it stands for the record that carries the stamp of its entry; one that does not is another's, or
-//! gone. So each record is found in one place, however often its key was used.
+//! An id in it stands for the record that carries the stamp of its entry; one that does not is another's, or gone. So
+//! each record is found in one place, however often its key was used.
 
 use redis::Value;
 use semel_core::{OpId, Result, Timestamp};
@@ -12,14 +12,14 @@ use crate::record::{Stored, decode};
 use crate::session::{Reply, Session};
 use crate::wire::In;
 
-/// What one script has added.
+/// Ids that one script has added.
 #[derive(Clone, Debug)]
 pub(crate) struct Entry {
     pub(crate) stamp: u64,
     pub(crate) ids: Vec<OpId>,
 }
 
-/// Entries with stamps from `from` up to `to`, at most `count`.
+/// Returns the entries with stamps from `from` up to `to`, at most `count`.
 pub(crate) async fn entries(
     session: &Session,
     bucket: usize,
@@ -36,7 +36,7 @@ pub(crate) async fn entries(
     Ok(entries)
 }
 
-/// Records of these ids as they stand now; with their outcomes, if they are wanted.
+/// Returns the records of these ids as they stand now; with their outcomes, if they are wanted.
 pub(crate) async fn records(
     session: &Session,
     bucket: usize,
@@ -67,7 +67,7 @@ pub(crate) async fn records(
                 stored => Some(stored),
             };
         }
-        // What was left out for its size; each call brings one at least.
+        // Outcomes that were left out for their size; each call brings one at least.
         if cut.is_empty() {
             return Ok((now, found));
         }
@@ -81,11 +81,11 @@ pub(crate) struct Visited {
     pub(crate) id: OpId,
     /// [`crate::record::state_number`].
     pub(crate) state: u8,
-    /// When it is forgotten; zero where never on its own.
+    /// Time at which it is forgotten; zero where never on its own.
     pub(crate) forget: u64,
 }
 
-/// What is there of some entries; a sweep lets go of entries of which nothing is.
+/// Returns the records that are there of some entries; a sweep drops entries without any.
 pub(crate) async fn visit(
     session: &Session,
     bucket: usize,
@@ -164,5 +164,5 @@ fn entry_of(value: Value) -> Result<Entry> {
 
 /// The end of every range of stamps.
 pub(crate) const LAST: u64 = u64::MAX;
-/// How many records a script visits at most, give or take one entry.
+/// Records that a script visits at most, give or take one entry.
 const MOST_VISITED: usize = 2_048;

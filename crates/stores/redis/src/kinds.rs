@@ -1,4 +1,4 @@
-//! Everything else that is stored: entities, parked messages, entries of the audit trail.
+//! Encoding of everything but records: entities, parked messages, entries of the audit trail.
 
 use semel_core::parked::{headers_from_bytes, headers_to_bytes};
 use semel_core::{
@@ -9,7 +9,7 @@ use crate::error::corrupt;
 use crate::record::FORMAT_BYTE;
 use crate::wire::{In, Out, owned};
 
-/// An entity as it was found: what tells this writing from others, and what is remembered.
+/// An entity as it was found: its revision, which tells this writing from others, and its contents.
 pub(crate) struct StoredEntity {
     pub(crate) revision: u64,
     pub(crate) scope: Scope,
@@ -17,7 +17,7 @@ pub(crate) struct StoredEntity {
     pub(crate) record: EntityRecord,
 }
 
-/// An entity as `commit.lua` takes it.
+/// Encodes an entity as `commit.lua` takes it.
 pub(crate) fn entity(scope: &Scope, entity: &Entity, record: &EntityRecord) -> Vec<u8> {
     let mut out = Out::default();
     out.u8(record.applied.is_some().into());
@@ -65,7 +65,7 @@ pub(crate) fn decode_entity(value: &[u8]) -> Result<StoredEntity> {
     parse().ok_or_else(|| corrupt("entity"))
 }
 
-/// A message as `park.lua` takes it; without `since` it is set aside now.
+/// Encodes a message as `park.lua` takes it; without `since` it is set aside now.
 pub(crate) fn parked(id: ParkedId, message: &Parked, since: Option<Timestamp>) -> Vec<u8> {
     let mut out = Out::with_capacity(message.payload.len() + 256);
     out.raw(&id.to_bytes());
@@ -103,7 +103,7 @@ pub(crate) fn decode_parked(value: &[u8]) -> Result<Parked> {
     parse().ok_or_else(|| corrupt("parked message"))
 }
 
-/// An entry of the audit trail: its digest, and its text.
+/// Encodes an entry of the audit trail: its digest, and its text.
 pub(crate) fn audited(entry: &Audited) -> ([u8; 16], Vec<u8>) {
     let mut out = Out::default();
     out.u64(entry.at.as_millis());

@@ -1,15 +1,15 @@
 //! Semel's store in Redis and Valkey: one server or a cluster, one script per batch.
 //!
-//! [`RedisStore`] implements the store ports over keys that begin with a prefix. Scripts do what is atomic: they
-//! add what is absent, complete and extend what belongs to the one who reports, and compare before they set. What
-//! is to become of anything else is `semel_core::decide`'s, on what a script has read. The layout, the scripts and
-//! the argument for each crash are in `docs/spec/redis.md`.
+//! [`RedisStore`] implements the store ports over keys that begin with a prefix. Scripts do the atomic part: they add
+//! absent records, complete and extend those that belong to the caller, and compare before they set.
+//! `semel_core::decide` decides everything else, on the records that a script has read. The layout, the scripts and the
+//! argument for each crash are in `docs/spec/redis.md`.
 //!
-//! **Durable to** what the server's append-only file is set to, which [`Store::preflight`] reads: a power cut with
-//! `appendfsync always`, else less. A failover to a replica takes what was not copied yet. **Shared** by any number of
-//! processes. **Clock**: the server's. **Cost**: one round trip per batch and bucket where nothing is in the way; a
-//! single server has one bucket. **Not** for effects gated by a version on a cluster, and not for the `file` effect:
-//! no [`CheckpointStore`].
+//! **Durable to** the setting of the server's append-only file, which [`Store::preflight`] reads: a power cut with
+//! `appendfsync always`, else less. A failover to a replica loses writes that were not copied yet. **Shared** by any
+//! number of processes. **Clock**: the server's. **Cost**: one round trip per batch and bucket where nothing is in the
+//! way; a single server has one bucket. **Not** for effects gated by a version on a cluster, and not for the `file`
+//! effect: no [`CheckpointStore`].
 //!
 //! [`Store::preflight`]: semel_core::Store::preflight
 //! [`CheckpointStore`]: semel_core::port::checkpoint::CheckpointStore
@@ -62,5 +62,5 @@ pub use config::{Options, check_url};
 pub use open::{Looked, look, migrate};
 pub use store::RedisStore;
 
-/// The newest format, which is the one that is written.
+/// The newest format, which is the one that this version writes.
 pub const FORMAT: i64 = open::FORMAT;

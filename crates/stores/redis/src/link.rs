@@ -1,7 +1,7 @@
-//! One connection to one server, made when it is wanted and made again when it broke.
+//! One connection to one server, opened on demand and reopened after it broke.
 //!
-//! The socket is ours and not the driver's, so that three things are certain: nothing is ever sent twice, what
-//! was never sent is known as such, and a failed handshake says what was wrong.
+//! The socket is ours and not the driver's, so that three things are certain: nothing is ever sent twice, a command
+//! that was never sent is known as such, and a failed handshake says what was wrong.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex as Fast, PoisonError};
@@ -21,7 +21,7 @@ use crate::config::Address;
 use crate::error::{misconfigured, no_tls, not_connected, of_begin, slow, unreachable};
 use crate::info::Info;
 
-/// How every connection of a store is made.
+/// Settings of every connection of a store.
 pub(crate) struct Settings {
     pub(crate) login: RedisConnectionInfo,
     pub(crate) tls: Option<TlsConnector>,
@@ -33,7 +33,7 @@ pub(crate) struct Settings {
 /// A place for one connection.
 pub(crate) struct Link {
     current: Fast<Option<Live>>,
-    /// Held by whoever connects; how often that failed, and how it did last.
+    /// Held by the task that connects; counts the failures, and keeps the last one.
     connecting: Mutex<Failures>,
     failed: std::sync::atomic::AtomicU64,
 }
@@ -43,11 +43,11 @@ struct Failures {
     last: Option<Error>,
 }
 
-/// A connection that was made.
+/// An open connection.
 #[derive(Clone)]
 pub(crate) struct Live {
     connection: MultiplexedConnection,
-    /// Names the server process, so that scripts see that another one serves.
+    /// Name of the server process, so that scripts see that another one serves.
     pub(crate) run: Arc<str>,
     is_gone: Arc<AtomicBool>,
 }
@@ -61,7 +61,7 @@ impl Link {
         }
     }
 
-    /// The connection, made if there is none. Of those who wait at the same time, one tries.
+    /// Returns the connection, opened if there is none. Of the callers that wait at the same time, one tries.
     pub(crate) async fn live(&self, address: &Address, settings: &Settings) -> Result<Live> {
         if let Some(live) = self.current() {
             return Ok(live);
@@ -90,7 +90,7 @@ impl Link {
         }
     }
 
-    /// Makes the next call connect anew: the server is no longer what it was.
+    /// Makes the next call reconnect: the server is no longer what it was.
     pub(crate) fn let_go(&self) {
         *self.slot() = None;
     }
@@ -125,7 +125,7 @@ impl Live {
     }
 }
 
-/// Connects, and reads who answers.
+/// Connects, and reads the server's report on itself.
 pub(crate) async fn connect(address: &Address, settings: &Settings) -> Result<(Live, Info)> {
     let too_slow = || slow(address, settings.patience, settings.tls.is_some());
     let made = timeout(settings.patience, make(address, settings)).await;
@@ -172,7 +172,7 @@ where
     let (connection, driver) = made.map_err(|error| not_connected(error, address))?;
     let is_gone = Arc::new(AtomicBool::new(false));
     let gone = Arc::clone(&is_gone);
-    // Ends with the connection, or with the last that holds it.
+    // Ends with the connection, or with the last call that holds it.
     tokio::spawn(async move {
         driver.await;
         gone.store(true, Ordering::Release);
@@ -184,7 +184,7 @@ where
     })
 }
 
-/// What a server is asked for first.
+/// Returns the first command to a server.
 pub(crate) fn info_command() -> Cmd {
     redis::cmd("INFO")
 }

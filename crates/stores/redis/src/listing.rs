@@ -1,8 +1,8 @@
 //! Reading without deciding: single records, and pages of records.
 //!
-//! All records, and the completed ones, are found by the journal; claimed and started ones by those of its
-//! segments that have any; everything else by an index of what is not simply done. Each of these has an order
-//! that nothing changes, so that a cursor stays good while records come and go.
+//! All records, and the completed ones, are found by the journal; claimed and started ones by those of its segments
+//! that have any; all others by an index of records that are more than simply under way or done. Each of these has an
+//! order that nothing changes, so that a cursor stays good while records come and go.
 
 mod place;
 
@@ -20,7 +20,7 @@ use crate::session::{Reply, Session};
 
 use place::{By, Place};
 
-/// Records with their outcomes, except those that count as absent.
+/// Returns records with their outcomes, except those that count as absent.
 pub(crate) async fn records(session: &Session, ids: &[OpId]) -> Result<Vec<Option<Record>>> {
     let mut buckets: Vec<Vec<usize>> = session.buckets.all().map(|_| Vec::new()).collect();
     for (place, id) in ids.iter().enumerate() {
@@ -40,12 +40,12 @@ pub(crate) async fn records(session: &Session, ids: &[OpId]) -> Result<Vec<Optio
     Ok(records)
 }
 
-/// A page of records without their outcomes.
+/// Returns a page of records without their outcomes.
 pub(crate) async fn list(session: &Session, query: &ListQuery) -> Result<Page<Listed>> {
     list_until(session, query, LAST).await
 }
 
-/// The same of records that were added before the stamp `until`.
+/// Returns a page of the records that were added before the stamp `until`.
 pub(crate) async fn list_until(
     session: &Session,
     query: &ListQuery,
@@ -137,7 +137,7 @@ impl Walk<'_> {
         self.items.len() >= self.limit || self.visited >= MOST_VISITED || self.bytes >= MOST_BYTES
     }
 
-    /// Goes on in the journal; whether it has come to its end.
+    /// Continues in the journal; returns whether it has come to its end.
     async fn journal(&mut self, is_wanted: impl Fn(&Stored) -> bool + Send + Sync) -> Result<bool> {
         let mut count = FEW_ENTRIES;
         while self.place.bucket < self.session.buckets.count() {
@@ -168,7 +168,7 @@ impl Walk<'_> {
         Ok(true)
     }
 
-    /// The stamps that come next, if there are any in this bucket.
+    /// Returns the next range of stamps, if there is any in this bucket.
     async fn range(&self) -> Result<Option<(u64, u64)>> {
         let from = self.place.stamp;
         if self.place.by != By::Live {
@@ -186,7 +186,7 @@ impl Walk<'_> {
         Ok(ahead.filter(|(first, last)| first <= last).min())
     }
 
-    /// Takes what is wanted of an entry; whether all of it was seen.
+    /// Takes the wanted records of an entry; returns whether all of it was seen.
     async fn entry(
         &mut self,
         entry: &Entry,
@@ -219,14 +219,14 @@ impl Walk<'_> {
         Ok(true)
     }
 
-    /// Goes on in the index; whether it has come to its end.
+    /// Continues in the index; returns whether it has come to its end.
     async fn index(&mut self, is_wanted: impl Fn(&Stored) -> bool + Send + Sync) -> Result<bool> {
         while self.place.bucket < self.session.buckets.count() {
             loop {
                 if self.is_full() {
                     return Ok(false);
                 }
-                // Those of one stamp come together, so some of them may have been seen.
+                // Records of one stamp come together, so some of them may have been seen.
                 let count = self.at_once() + MOST_OF_A_STAMP;
                 let ahead = self.indexed(count).await?;
                 let is_all = ahead.len() < count;
@@ -303,7 +303,7 @@ impl Walk<'_> {
     }
 }
 
-/// A score of an index that counts in whole numbers.
+/// Reads a score of an index that counts in whole numbers.
 pub(crate) fn score(text: &[u8]) -> Result<u64> {
     let text = std::str::from_utf8(text).map_err(|_| strange())?;
     if let Ok(whole) = text.parse() {
@@ -325,7 +325,7 @@ const PAGE: usize = 1_024;
 const MOST_VISITED: usize = 16_384;
 /// Outcomes that one page holds, give or take one.
 const MOST_BYTES: usize = 8 << 20;
-/// How many records one script adds at most.
+/// Records that one script adds at most.
 const MOST_OF_A_STAMP: usize = 1_024;
 /// Entries of the journal that are read at once.
 const FEW_ENTRIES: usize = 8;

@@ -1,4 +1,4 @@
-//! Connecting: which server, is it fit, is the store there.
+//! Connects to the servers, checks that they are fit, and finds or creates the store.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex};
@@ -20,18 +20,18 @@ use crate::script::{Call, Scripts};
 use crate::server::{Asked, Server};
 use crate::session::{Reply, Session, given};
 
-/// The newest format, which is the one that is written.
+/// The newest format, which is the one that this version writes.
 pub(crate) const FORMAT: i64 = 2;
 
-/// What a server is, seen without opening it as a store.
+/// State of a server, seen without opening it as a store.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Looked {
-    /// The format of the store there; nothing where there is none.
+    /// The format of the store there; `None` where there is none.
     pub format: Option<i64>,
-    /// What a store promises there.
+    /// Promises of a store there.
     pub capabilities: Capabilities,
-    /// Why the database refuses each of the statements: Redis takes none.
+    /// Reasons why the database refuses the statements: Redis takes none.
     pub refused: Vec<Option<Error>>,
 }
 
@@ -55,7 +55,7 @@ pub async fn look(url: &str, options: Options, statements: &[Statements]) -> Res
     })
 }
 
-/// Makes the store at `url` where there is none, or brings an older one forward; answers with its format.
+/// Creates the store at `url` where there is none, or brings an older one forward; returns its format.
 ///
 /// # Errors
 ///
@@ -64,18 +64,18 @@ pub async fn migrate(url: &str, options: Options) -> Result<i64> {
     open_as(url, &options, Wish::Forward).await.map(|_| FORMAT)
 }
 
-/// What is to become of a store that is not there, or older.
+/// Treatment of a store that is not there, or older.
 #[derive(Clone, Copy, Debug)]
 enum Wish {
     Look,
     Make,
-    /// Made, or brought forward.
+    /// Created, or brought forward.
     Forward,
 }
 
-/// Everything that calls need.
+/// Opens the state that all calls need.
 pub(crate) async fn open(url: &str, options: &Options) -> Result<Session> {
-    // A server serves others, too: the verb for it brings it forward and nobody else.
+    // A server serves others, too: only the `migrate` command brings it forward.
     let wish = if options.create {
         Wish::Make
     } else {
@@ -103,7 +103,7 @@ async fn open_as(url: &str, options: &Options, wish: Wish) -> Result<Session> {
     })
 }
 
-/// Reaches every server and refuses what is not fit.
+/// Reaches every server and refuses those that are not fit.
 async fn reach(place: &Place, options: &Options) -> Result<(Server, Capabilities)> {
     let settings = Settings {
         login: login(place),
@@ -122,7 +122,7 @@ async fn reach(place: &Place, options: &Options) -> Result<(Server, Capabilities
     Ok((server, capabilities))
 }
 
-/// Finds the store, or makes it or brings it forward; its format, and how many buckets it has.
+/// Finds the store, or creates it or brings it forward; returns its format and its number of buckets.
 async fn begin(
     server: &Server,
     scripts: &Scripts,
@@ -183,7 +183,7 @@ fn login(place: &Place) -> RedisConnectionInfo {
     login
 }
 
-/// Encryption that checks every certificate, against the system's roots or those of a file.
+/// Builds the encryption settings, which check every certificate against the system's roots or those of a file.
 fn tls(ca: Option<&Path>) -> Result<TlsConnector> {
     let mut roots = RootCertStore::empty();
     if let Some(path) = ca {

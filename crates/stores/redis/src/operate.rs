@@ -60,7 +60,7 @@ async fn together(session: &Session, batch: &[Directive]) -> Result<Vec<Directed
     Ok(answers.into_iter().flatten().collect())
 }
 
-/// The latest of the stamps that these buckets would give out now.
+/// Returns the latest of the stamps that these buckets would give out now.
 async fn latest(session: &Session, ids: &[OpId], buckets: &[Vec<usize>]) -> Result<u64> {
     let mut latest = 0;
     for items in buckets {

@@ -1,4 +1,4 @@
-//! Messages that were set aside: kept, dropped, listed.
+//! Parked messages: kept, dropped, listed.
 
 use bytes::Bytes;
 use redis::Value;
@@ -13,7 +13,7 @@ use crate::listing::score;
 use crate::session::{Reply, Session};
 use crate::wire::{In, Out};
 
-/// Keeps messages, as of `since` or of now; whether each is new.
+/// Keeps messages, as of `since` or of now; returns for each whether it is new.
 pub(crate) async fn park(
     session: &Session,
     batch: &[&Parked],
@@ -46,7 +46,7 @@ pub(crate) async fn park(
     Ok(new)
 }
 
-/// Drops messages, with an entry of the audit trail for each that was there where there is a note.
+/// Drops messages; adds an audit entry for each that was there, if there is a note.
 pub(crate) async fn drop_parked(
     session: &Session,
     ids: &[ParkedId],
@@ -85,7 +85,8 @@ async fn drop_some(
 ) -> Result<Vec<bool>> {
     let mut entries: Vec<Vec<u8>> = vec![Vec::new(); messages.len()];
     if let Some(note) = note {
-        // What a message says of its operation follows from its id, so it cannot change until it is dropped.
+        // The contents of a message that concern its operation follow from its id, so they cannot change until it is
+        // dropped.
         let (now, _) = session.instant(bucket).await?;
         for (some, entries) in messages.chunks(FEW).zip(entries.chunks_mut(FEW)) {
             let ids: Vec<ParkedId> = some.iter().map(|(_, id)| *id).collect();
@@ -119,7 +120,7 @@ async fn drop_some(
     messages.iter().map(|_| Ok(reply.int()? == 1)).collect()
 }
 
-/// A page of messages in the order of their arrival in each bucket.
+/// Returns a page of messages in the order of their arrival in each bucket.
 pub(crate) async fn list(session: &Session, query: &ListQuery) -> Result<Page<Parked>> {
     let wanted = |message: &Parked| {
         query
@@ -131,7 +132,7 @@ pub(crate) async fn list(session: &Session, query: &ListQuery) -> Result<Page<Pa
     page(session, query.after.as_deref(), query.limit.max(1), wanted).await
 }
 
-/// The same with a filter of its own.
+/// Does the same with a filter of its own.
 pub(crate) async fn page(
     session: &Session,
     after: Option<&[u8]>,
@@ -170,7 +171,7 @@ pub(crate) async fn page(
     Ok(Page { items, next: None })
 }
 
-/// How many there are.
+/// Counts the messages.
 pub(crate) async fn count(session: &Session) -> Result<u64> {
     let mut count = 0;
     for bucket in session.buckets.all() {
@@ -203,7 +204,7 @@ async fn read(session: &Session, bucket: usize, ids: &[ParkedId]) -> Result<Vec<
         .collect()
 }
 
-/// Where a message is in the order: its stamp, and the last id that was seen under it.
+/// Position of a message in the order: its stamp, and the last id that was seen under it.
 type After = (u64, Option<ParkedId>);
 
 async fn ordered(session: &Session, bucket: usize, after: After) -> Result<Vec<(u64, ParkedId)>> {
@@ -260,7 +261,7 @@ fn read_cursor(cursor: &[u8]) -> Option<(usize, After)> {
 
 /// The first byte of every cursor.
 const CURSOR: u8 = 0xe6;
-/// Messages that a script is handed at once; those of one stamp are no more than this.
+/// Messages that a script is given at once; those of one stamp are no more than this.
 const MOST: usize = 1_024;
 /// Messages that are read at once: they may be large.
 const FEW: usize = 16;

@@ -1,4 +1,4 @@
-//! What the servers can promise as they are set up now.
+//! Promises of the store as the servers are set up now.
 
 use std::collections::HashMap;
 
@@ -12,8 +12,7 @@ use crate::info::Info;
 use crate::link::info_command;
 use crate::server::{Asked, Node, Server};
 
-/// Reads the real settings of every server that holds a part; refuses one that evicts, unless that is allowed
-/// by name.
+/// Reads the real settings of every server that holds a part; refuses one that evicts, unless the options allow that.
 pub(crate) async fn preflight(server: &Server, allow_eviction: bool) -> Result<Capabilities> {
     let mut found = Capabilities {
         kind: "redis",
@@ -36,10 +35,10 @@ pub(crate) async fn preflight(server: &Server, allow_eviction: bool) -> Result<C
     Ok(found)
 }
 
-/// What one server says of itself.
+/// One server's report on itself.
 struct Told {
     info: Info,
-    /// Nothing where the server does not let us ask.
+    /// Settings; `None` where the server does not let us ask.
     settings: Option<HashMap<String, String>>,
 }
 
@@ -60,7 +59,7 @@ impl Told {
         })
     }
 
-    /// A setting by its name, or by what `INFO` calls it.
+    /// Returns a setting by its name, or by its name in `INFO`.
     fn get<'t>(&'t self, name: &str, in_info: &str) -> Option<&'t str> {
         let set = self
             .settings
@@ -135,7 +134,7 @@ impl Judged for Capabilities {
     }
 }
 
-/// The pairs of an answer.
+/// Reads the pairs of an answer.
 fn read(value: &Value) -> HashMap<String, String> {
     redis::from_redis_value_ref(value).unwrap_or_default()
 }

@@ -1,8 +1,8 @@
-//! Records as they are stored: stamps and times of the scripts, then what never moves, then the state.
+//! Records as they are stored: stamps and times of the scripts, then the part that never moves, then the state.
 //!
-//! The offsets of the first part are known to the scripts; docs/spec/redis.md draws it. Every time but
-//! `created_at` and `at` is kept relative to one of these two, so that a record can be made ready before the
-//! server says what time it is. Not for deciding: that is `semel_core::decide`.
+//! The offsets of the first part are known to the scripts; docs/spec/redis.md draws it. Every time but `created_at` and
+//! `at` is kept relative to one of these two, so that a record can be made ready before the server says what time it
+//! is. Not for deciding: that is `semel_core::decide`.
 
 mod read;
 
@@ -21,18 +21,18 @@ pub(crate) use read::decode;
 /// A record as it was found.
 #[derive(Clone, Debug)]
 pub(crate) struct Stored {
-    /// Tells this writing of the record from every other.
+    /// Number that tells this writing of the record from every other.
     pub(crate) revision: u64,
     /// Stamp of the script that added it; orders lists.
     pub(crate) created: u64,
     pub(crate) operation: Operation,
     pub(crate) record: Record,
-    /// The script left out the bytes of its outcome.
+    /// Set if the script left out the bytes of its outcome.
     pub(crate) is_cut: bool,
 }
 
-/// A new record as `claim.lua` takes it, claimed at the epoch: its lease, state and flags, and what follows the
-/// times.
+/// Encodes a new record as `claim.lua` takes it, claimed at the epoch: its lease, state and flags, and the part behind
+/// the times.
 pub(crate) fn fresh(operation: &Operation, record: &Record) -> ([u8; MOVING_BYTES], Vec<u8>) {
     let mut moving = Out::with_capacity(MOVING_BYTES);
     moving_part(&mut moving, record, Timestamp::EPOCH);
@@ -42,7 +42,7 @@ pub(crate) fn fresh(operation: &Operation, record: &Record) -> ([u8; MOVING_BYTE
     (moving, out.0)
 }
 
-/// A record as `commit.lua` takes it, written at `now`.
+/// Encodes a record as `commit.lua` takes it, written at `now`.
 pub(crate) fn put(operation: &Operation, record: &Record, now: Timestamp) -> Vec<u8> {
     let mut out = Out::with_capacity(320);
     out.u64(now.as_millis());
@@ -53,8 +53,8 @@ pub(crate) fn put(operation: &Operation, record: &Record, now: Timestamp) -> Vec
     out.0
 }
 
-/// How long a completion is to be kept, and what follows the part that never moves: for `complete.lua`.
-/// Nothing where the window is longer than scripts can count.
+/// Encodes a completion for `complete.lua`: the time for which it is kept, and the bytes behind the part that never
+/// moves. `None` where the window is longer than scripts can count.
 pub(crate) fn completion(outcome: &Outcome, window: Window) -> Option<(u64, Vec<u8>)> {
     let keep = keep(window)?;
     let at = Timestamp::EPOCH;
@@ -69,7 +69,7 @@ pub(crate) fn completion(outcome: &Outcome, window: Window) -> Option<(u64, Vec<
     Some((keep, out.0))
 }
 
-/// When the record may be forgotten, in milliseconds; zero where never, or later than scripts can count.
+/// Returns when the record may be forgotten, in milliseconds; zero where never, or later than scripts can count.
 pub(crate) fn forget(record: &Record) -> u64 {
     match record.state {
         State::Completed { at, window } | State::Dead { at, window } if !record.held => {
@@ -87,14 +87,14 @@ pub(crate) fn forget(record: &Record) -> u64 {
     }
 }
 
-/// Until when a sweep waits for the record, in milliseconds; zero where it need not look at it.
+/// Returns until when a sweep waits for the record, in milliseconds; zero where it need not look at it.
 pub(crate) fn watch(record: &Record) -> u64 {
     match record.state {
         State::Started {
             lease_until,
             recovery: Recovery::Park,
         } => lease_until.as_millis().clamp(1, COUNTABLE),
-        // What expires by itself leaves its place in the index behind.
+        // A record that expires by itself leaves its place in the index behind.
         State::Completed { .. } | State::Dead { .. } if is_listed(record) => forget(record),
         State::Completed { .. }
         | State::Dead { .. }
@@ -105,12 +105,12 @@ pub(crate) fn watch(record: &Record) -> u64 {
     }
 }
 
-/// Whether scripts can count this far: some 140,000 years.
+/// Returns whether scripts can count this far: some 140,000 years.
 pub(crate) fn is_countable(duration: Duration) -> bool {
     duration.as_millis() < u128::from(COUNTABLE)
 }
 
-/// The number of a state in a stored record.
+/// Returns the number of a state in a stored record.
 pub(crate) fn state_number(kind: StateKind) -> u8 {
     match kind {
         StateKind::Claimed => 0,
@@ -122,26 +122,26 @@ pub(crate) fn state_number(kind: StateKind) -> u8 {
     }
 }
 
-/// The state that has this number.
+/// Returns the state that has this number.
 pub(crate) fn state_kind(number: u8) -> Option<StateKind> {
     StateKind::ALL
         .into_iter()
         .find(|kind| state_number(*kind) == number)
 }
 
-/// A fencing token: the stamp of its script, and a number within it.
+/// Returns a fencing token: the stamp of its script, and a number within it.
 pub(crate) fn token(stamp: u64, number: u16) -> FencingToken {
     FencingToken::new((stamp << NUMBER_BITS) | u64::from(number) & NUMBERS)
 }
 
-/// A fencing token as the counter keeps it, if it can.
+/// Returns a fencing token as the counter keeps it, if it can.
 pub(crate) fn token_parts(token: FencingToken) -> Option<(u64, u16)> {
     let stamp = token.get() >> NUMBER_BITS;
     let number = u16::try_from(token.get() & NUMBERS).ok()?;
     (stamp < COUNTABLE << 1).then_some((stamp, number))
 }
 
-/// What changes most: the time of the state, when it is forgotten, state and flags.
+/// Writes the part that changes most: the time of the state, when it is forgotten, state and flags.
 fn moving_part(out: &mut Out, record: &Record, at: Timestamp) {
     out.u64(relative(time_of(&record.state), at));
     out.u64(forget(record));
@@ -149,7 +149,7 @@ fn moving_part(out: &mut Out, record: &Record, at: Timestamp) {
     out.u8(flags(record));
 }
 
-/// What follows the stamps and times.
+/// Writes the part behind the stamps and times.
 fn rest(out: &mut Out, operation: &Operation, record: &Record) {
     out.u16(u16::try_from(record.token.get() & NUMBERS).unwrap_or(0));
     out.raw(&record.claim_id.to_bytes());
@@ -190,7 +190,7 @@ fn rest(out: &mut Out, operation: &Operation, record: &Record) {
     );
 }
 
-/// Everything about a state but its times, behind its length, and the bytes of the outcome behind both.
+/// Writes everything about a state but its times, behind its length, and the bytes of the outcome behind both.
 fn state_part(
     out: &mut Out,
     state: &State,
@@ -208,7 +208,7 @@ fn state_part(
     }
 }
 
-/// Whether it is more than simply under way or done.
+/// Returns whether it is more than simply under way or done.
 fn is_listed(record: &Record) -> bool {
     match record.state.kind() {
         StateKind::Released | StateKind::Dead | StateKind::InDoubt => true,
@@ -280,7 +280,7 @@ fn put_recovery(out: &mut Out, recovery: Option<Recovery>) {
     }
 }
 
-/// From finishing to being forgotten, in milliseconds, if scripts can count it.
+/// Returns the milliseconds from finishing to being forgotten, if scripts can count them.
 fn keep(window: Window) -> Option<u64> {
     let keep = window.forgotten_at(Timestamp::EPOCH).as_millis();
     (keep < COUNTABLE).then_some(keep)
@@ -294,17 +294,17 @@ fn relative(time: Timestamp, to: Timestamp) -> u64 {
 pub(crate) const MOVING_BYTES: usize = 18;
 /// The first byte of every value.
 pub(crate) const FORMAT_BYTE: u8 = 1;
-/// Whether the latest claim passed a version gate.
+/// Flag: the latest claim passed a version gate.
 const GATED: u8 = 1;
 const HELD: u8 = 2;
-/// Whether it is in the index of what is not simply done.
+/// Flag: it is in the index of records that are more than simply under way or done.
 const LISTED: u8 = 4;
-/// Whether a sweep waits for it.
+/// Flag: a sweep waits for it.
 const WATCHED: u8 = 8;
-/// How many claims a script grants at most, and the bits of a token that number them.
+/// Bits of a token that number the claims of a script, and so limit the claims that a script grants.
 pub(crate) const NUMBER_BITS: u32 = 10;
 const NUMBERS: u64 = (1 << NUMBER_BITS) - 1;
-/// Where doubles of scripts stop counting by ones, halved.
+/// Half of the number at which doubles of scripts stop counting by ones.
 const COUNTABLE: u64 = 1 << 52;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Settlements and renewals: one call does what needs no decision and hands over the rest.
+//! Settlements and renewals: one call does the part that needs no decision and returns the rest.
 //!
 //! # Guarantee   those of `settle` and `renew`; BAT-2
 
@@ -18,7 +18,7 @@ use crate::rounds::{Done, Following, Part, Rounds, each};
 use crate::script::{Call, Script, Scripts};
 use crate::session::Session;
 
-/// What a claim reports in one way.
+/// One kind of report of a claim.
 pub(crate) trait Report {
     type Item: Sync;
     type Answer: Send;
@@ -28,13 +28,13 @@ pub(crate) trait Report {
 
     fn operation(item: &Self::Item) -> &Operation;
 
-    /// Hands the script what it takes of these items: those that it can do alone, and nothing of the others.
+    /// Gives the script the items that it can handle alone, and nothing of the others.
     fn ready(call: &mut Call<'_>, items: &[Option<&Self::Item>]);
 
-    /// About how many bytes that is.
+    /// Returns the approximate size of that in bytes.
     fn size(item: &Self::Item) -> usize;
 
-    /// The answer to what the script did at `now`.
+    /// Returns the answer to the script's work at `now`.
     fn done(item: &Self::Item, now: Timestamp) -> Self::Answer;
 
     fn decide(ledger: &mut Ledger, id: OpId, item: &Self::Item) -> Self::Answer;
@@ -42,7 +42,7 @@ pub(crate) trait Report {
     fn failed(error: Error) -> Self::Answer;
 }
 
-/// Reports.
+/// Reports a batch.
 pub(crate) async fn report<R: Report>(
     session: &Session,
     batch: &[R::Item],
@@ -81,7 +81,7 @@ pub(crate) async fn report<R: Report>(
     Ok(rounds.finish(R::failed))
 }
 
-/// What a script has left of a part.
+/// Items of a part that a script has left.
 struct Left<'s, A> {
     session: &'s Session,
     bucket: usize,
@@ -89,8 +89,8 @@ struct Left<'s, A> {
     /// Items of the keys that were found, in order.
     open: Vec<usize>,
     done: Done<A>,
-    /// Some records have a gate. What they come to depends on what is told beside them, so the whole rest of
-    /// the batch is decided together with their entities.
+    /// Set if some records have a gate. Their decisions depend on the items beside them, so the whole rest of the batch
+    /// is decided together with their entities.
     is_gated: bool,
 }
 
@@ -162,12 +162,12 @@ async fn ask<'s, R: Report>(
 }
 
 impl<A> Left<'_, A> {
-    /// Nothing more is decided here; the items that are left.
+    /// Decides nothing more here; returns the items that are left.
     fn undecided(self) -> (Done<A>, Vec<usize>) {
         (self.done, self.open)
     }
 
-    /// Decides what is left, and writes what changes, each record for itself.
+    /// Decides the items that are left, and writes the changes, each record for itself.
     async fn decide<R: Report<Answer = A>>(
         mut self,
         batch: &[R::Item],

@@ -1,8 +1,8 @@
-//! A batch on its way: which items are still open, and which of them are asked about together.
+//! A batch in progress: the items that are still open, and the groups in which they are asked about.
 //!
-//! Items are asked about by key, grouped by bucket. What a script could do at once is answered; the rest is
-//! decided here and written on the condition that it still stands. Whoever loses such a race asks again. Nobody
-//! holds a lock while it thinks, so nobody waits for a worker that stands still.
+//! Items are asked about by key, grouped by bucket. Those that a script could handle at once are answered; the rest is
+//! decided here and written on the condition that it still stands. The loser of such a race asks again. Nobody holds a
+//! lock while it thinks, so nobody waits for a worker that stands still.
 
 use std::collections::{HashMap, HashSet};
 use std::hash::BuildHasherDefault;
@@ -36,12 +36,12 @@ pub(crate) struct Part {
 /// Further open items of the same keys, in order; most keys have none.
 pub(crate) type Following = HashMap<OpId, Vec<usize>, BuildHasherDefault<OpIdHasher>>;
 
-/// What became of a part.
+/// Results of a part.
 pub(crate) struct Done<A> {
     pub(crate) answers: Vec<(usize, A)>,
     /// Items that are to be asked again.
     pub(crate) again: Vec<usize>,
-    /// Something was left out for its size, so that asking again is no sign of a race.
+    /// Set if something was left out for its size, so that asking again is no sign of a race.
     pub(crate) was_cut: bool,
 }
 
@@ -70,7 +70,7 @@ impl<'b, A: Send> Rounds<'b, A> {
         }
     }
 
-    /// Whether there is another round, after a while if there were many.
+    /// Returns whether there is another round, after a pause if there were many.
     pub(crate) async fn goes_on(&mut self) -> bool {
         if self.open.is_empty() || self.round >= ROUNDS {
             return false;
@@ -82,7 +82,7 @@ impl<'b, A: Send> Rounds<'b, A> {
         true
     }
 
-    /// The open items, by key and bucket; `bytes` is about how much an item hands over.
+    /// Groups the open items by key and bucket; `bytes` is the approximate size of an item.
     pub(crate) fn parts(&self, bytes: impl Fn(usize) -> usize) -> (Vec<Part>, Following) {
         let mut seen: HashSet<OpId, BuildHasherDefault<OpIdHasher>> = HashSet::default();
         seen.reserve(self.open.len());
@@ -111,8 +111,8 @@ impl<'b, A: Send> Rounds<'b, A> {
         (parts, following)
     }
 
-    /// Takes over what became of all parts. A part that failed leaves its items with its error; if nothing
-    /// else is known of the batch, that is the answer to all of it.
+    /// Takes over the results of all parts. A part that failed leaves its items with its error; if nothing else is
+    /// known of the batch, that is the answer to all of it.
     pub(crate) fn take(
         &mut self,
         parts: &[Part],
@@ -173,7 +173,7 @@ impl<'b, A: Send> Rounds<'b, A> {
         Ok(())
     }
 
-    /// These items by their buckets, in order.
+    /// Groups these items by their buckets, in order.
     fn by_bucket(&self, items: &[usize]) -> Vec<Vec<usize>> {
         let mut buckets: std::collections::BTreeMap<usize, Vec<usize>> =
             std::collections::BTreeMap::new();
@@ -189,14 +189,14 @@ impl<'b, A: Send> Rounds<'b, A> {
         self.answers[item] = Some(answer);
     }
 
-    /// Every answer; what is still open has lost too many races.
+    /// Returns every answer; items that are still open have lost too many races.
     pub(crate) fn finish(self, failed: impl Fn(Error) -> A) -> Vec<A> {
         let answer = |answer: Option<A>| answer.unwrap_or_else(|| failed(contended()));
         self.answers.into_iter().map(answer).collect()
     }
 }
 
-/// Does something about every part at the same time.
+/// Runs `ask` for every part at the same time.
 pub(crate) async fn each<'p, F: Future>(
     parts: &'p [Part],
     ask: impl Fn(&'p Part) -> F,
@@ -207,7 +207,7 @@ pub(crate) async fn each<'p, F: Future>(
     }
 }
 
-/// How often an item is asked about before it has failed.
+/// Rounds after which an open item has failed.
 pub(crate) const ROUNDS: u32 = 32;
-/// From this round on, whoever asks again waits a little first.
+/// Round from which on a caller waits a little before it asks again.
 pub(crate) const PATIENT: u32 = 4;

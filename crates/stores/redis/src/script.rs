@@ -54,7 +54,7 @@ impl Script {
     }
 }
 
-/// What is asked of one server at once.
+/// One request to one server.
 pub(crate) struct Call<'s> {
     script: &'s Script,
     keys: Vec<Vec<u8>>,
@@ -64,7 +64,7 @@ pub(crate) struct Call<'s> {
 }
 
 impl<'s> Call<'s> {
-    /// A call with the keys of its bucket and its share of the stamps; `clock` stands in for the server's, if
+    /// Creates a call with the keys of its bucket and its share of the stamps; `clock` stands in for the server's, if
     /// there is one.
     pub(crate) fn new(
         script: &'s Script,
@@ -97,7 +97,7 @@ impl<'s> Call<'s> {
         self
     }
 
-    /// The command for the server of this run: by its hash, or whole.
+    /// Returns the command for the server of this run: by its hash, or whole.
     pub(crate) fn command(&self, run: &str, is_whole: bool) -> Cmd {
         let arguments = || self.keys.iter().chain(&self.arguments);
         let size = arguments().map(|it| it.len() + 8).sum::<usize>() + 256;

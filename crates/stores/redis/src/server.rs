@@ -1,7 +1,7 @@
-//! The server or the cluster: which node serves a bucket, and how it is asked there.
+//! The server or the cluster: finds the node that serves a bucket, and asks it.
 //!
-//! A cluster's redirections are followed here, because nothing was done where they are answered. Nothing else
-//! is ever sent twice.
+//! A cluster's redirections are followed here, because a node that answers with one has done nothing. Nothing else is
+//! ever sent twice.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -17,10 +17,10 @@ use crate::link::{Link, Live, Settings};
 use crate::script::Call;
 use crate::slots::{Slots, slots_command};
 
-/// Where calls go.
+/// The recipient of calls.
 pub(crate) struct Server {
     settings: Settings,
-    /// Where a cluster may be asked about itself; the one server otherwise.
+    /// Addresses at which a cluster may be asked about itself; the one server otherwise.
     seeds: Vec<Address>,
     links: usize,
     nodes: Mutex<HashMap<Address, Arc<Node>>>,
@@ -34,7 +34,7 @@ pub(crate) struct Node {
     next: AtomicUsize,
 }
 
-/// What is asked: a script, or a command that changes nothing or can be repeated.
+/// A request: a script, or a command that changes nothing or can be repeated.
 pub(crate) enum Asked<'c> {
     Script(&'c Call<'c>),
     Command(&'c Cmd),
@@ -55,7 +55,7 @@ impl Server {
         self.settings.is_cluster
     }
 
-    /// Learns which node serves what, where there are several.
+    /// Learns which node serves which slots, where there are several.
     pub(crate) async fn discover(&self) -> Result<()> {
         if !self.is_cluster() {
             return Ok(());
@@ -74,7 +74,7 @@ impl Server {
         Err(failure.unwrap_or_else(|| misconfigured("store.url names no node of a cluster")))
     }
 
-    /// Every node that serves something.
+    /// Returns every node that serves something.
     pub(crate) fn nodes(&self) -> Vec<Arc<Node>> {
         if !self.is_cluster() {
             return self
@@ -87,12 +87,12 @@ impl Server {
         addresses.iter().map(|address| self.node(address)).collect()
     }
 
-    /// Asks whoever serves the slot.
+    /// Asks the node that serves the slot.
     pub(crate) async fn ask(&self, slot: u16, asked: Asked<'_>) -> Result<Value> {
         self.ask_raw(slot, &asked).await?.map_err(of_call)
     }
 
-    /// The same, with the failure as the driver tells it.
+    /// Does the same, with the failure as the driver reports it.
     pub(crate) async fn ask_raw(
         &self,
         slot: u16,
@@ -131,7 +131,7 @@ impl Server {
         }
     }
 
-    /// Asks one node. `Err` is surely not sent.
+    /// Asks one node. `Err` means that the request was surely not sent.
     pub(crate) async fn ask_node(
         &self,
         node: &Node,
@@ -184,7 +184,7 @@ impl Server {
         Ok(self.node(&address))
     }
 
-    /// Takes over what a node said about a slot that is not its own, and asks about the others.
+    /// Takes over a node's report on a slot that is not its own, and asks about the others.
     async fn learn(&self, moved: &RedisError) -> Result<()> {
         if self.discover().await.is_ok() {
             return Ok(());
@@ -250,7 +250,7 @@ fn nobody_serves(slot: u16) -> Error {
     .retry_after(PAUSE)
 }
 
-/// How often a call follows a cluster that changes.
+/// Turns in which a call follows a cluster that changes.
 const TURNS: u32 = 64;
-/// How long a cluster is left to itself in between.
+/// Pause between two turns.
 const PAUSE: Duration = Duration::from_millis(100);

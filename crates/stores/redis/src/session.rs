@@ -1,4 +1,4 @@
-//! What all calls of a store share, and how they ask.
+//! State that all calls of a store share, and the running of scripts and commands.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -12,14 +12,14 @@ use crate::script::{Call, Script, Scripts};
 use crate::server::{Asked, Server};
 use crate::sweep::Position;
 
-/// What all calls share.
+/// State that all calls share.
 pub(crate) struct Session {
     pub(crate) server: Server,
     pub(crate) scripts: Scripts,
     pub(crate) buckets: Buckets,
     pub(crate) clock: Option<Arc<dyn Clock>>,
     pub(crate) allow_eviction: bool,
-    /// Where the sweep goes on.
+    /// Position at which the next sweep continues.
     pub(crate) swept_to: Mutex<Option<Position>>,
 }
 
@@ -28,7 +28,7 @@ impl Session {
         self.server.is_cluster()
     }
 
-    /// A call of a script on a bucket.
+    /// Creates a call of a script on a bucket.
     pub(crate) fn call<'s>(&self, script: &'s Script, bucket: usize) -> Call<'s> {
         Call::new(
             script,
@@ -50,7 +50,7 @@ impl Session {
         self.server.ask(slot, Asked::Command(command)).await
     }
 
-    /// The time on the store's clock, and the stamp that the bucket would give out next.
+    /// Returns the time on the store's clock, and the stamp that the bucket would give out next.
     pub(crate) async fn instant(&self, bucket: usize) -> Result<(Timestamp, u64)> {
         let mut call = self.call(&self.scripts.read, bucket);
         call.arg(*b"0").arg(*b"0");
@@ -58,7 +58,7 @@ impl Session {
         Ok((reply.now()?, reply.int()?))
     }
 
-    /// A command on a key of a bucket.
+    /// Creates a command on a key of a bucket.
     pub(crate) fn on(&self, verb: &str, bucket: usize, name: Name) -> Cmd {
         let mut command = redis::cmd(verb);
         command.arg(self.buckets.key(bucket, name));
@@ -66,7 +66,7 @@ impl Session {
     }
 }
 
-/// What scripts are told of a clock.
+/// Returns the clock argument of scripts.
 pub(crate) fn given(clock: Option<&Arc<dyn Clock>>) -> Box<str> {
     match clock {
         None => "".into(),
@@ -74,7 +74,7 @@ pub(crate) fn given(clock: Option<&Arc<dyn Clock>>) -> Box<str> {
     }
 }
 
-/// What a script answered, read from the front.
+/// Answer of a script, read from the front.
 pub(crate) struct Reply(std::vec::IntoIter<Value>);
 
 impl Reply {
@@ -104,7 +104,7 @@ impl Reply {
         }
     }
 
-    /// Bytes, or a number, which stands for something that is no record.
+    /// Reads bytes, or a number, which stands for something that is no record.
     pub(crate) fn value(&mut self) -> Result<Option<Vec<u8>>> {
         match self.0.next() {
             Some(Value::BulkString(bytes)) => Ok(Some(bytes)),
@@ -122,10 +122,10 @@ impl Reply {
     }
 }
 
-/// Waits a little longer each time, and never as long as anybody else.
+/// Waits a little longer each time, and never as long as other processes do.
 pub(crate) async fn pause(tries: u32) {
     let mut random = [0; 2];
-    // Without entropy everybody waits alike, which is slower and nothing else.
+    // Without entropy all processes wait alike, which is slower and nothing else.
     let _ = getrandom::fill(&mut random);
     let most = 4_u32.saturating_pow(tries.min(4));
     let millis = u32::from(u16::from_le_bytes(random)) % most.max(1) + 1;

@@ -1,15 +1,15 @@
-//! Which node of a cluster serves which slot, and in which slot a key is.
+//! Maps keys to slots, and slots to the nodes of a cluster.
 
 use redis::{Cmd, Value};
 
 use crate::config::Address;
 
-/// The ranges of slots, with who serves them.
+/// The ranges of slots, with the nodes that serve them.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Slots(Vec<(u16, u16, Address)>);
 
 impl Slots {
-    /// Reads what `CLUSTER SLOTS` answers; a node without a host is the one that was asked.
+    /// Reads the answer to `CLUSTER SLOTS`; a node without a host is the one that was asked.
     pub(crate) fn read(value: &Value, asked: &Address) -> Self {
         let ranges = list(value).iter().filter_map(|range| {
             let [Value::Int(from), Value::Int(to), primary, ..] = list(range) else {
@@ -35,7 +35,7 @@ impl Slots {
         ranges.find_map(|(from, to, node)| (*from..=*to).contains(&slot).then_some(node))
     }
 
-    /// Every node that serves something, once.
+    /// Returns every node that serves something, once.
     pub(crate) fn nodes(&self) -> Vec<Address> {
         let mut nodes: Vec<Address> = Vec::new();
         for (_, _, node) in &self.0 {
@@ -46,7 +46,7 @@ impl Slots {
         nodes
     }
 
-    /// The same, with one slot served by somebody else.
+    /// Returns a copy with one slot served by another node.
     pub(crate) fn with(&self, slot: u16, node: Address) -> Self {
         let mut ranges = self.0.clone();
         ranges.push((slot, slot, node));
@@ -54,14 +54,14 @@ impl Slots {
     }
 }
 
-/// Asks a node what it knows.
+/// Returns the command that asks a node about slots.
 pub(crate) fn slots_command() -> Cmd {
     let mut command = redis::cmd("CLUSTER");
     command.arg("SLOTS");
     command
 }
 
-/// The slot of a hash tag.
+/// Returns the slot of a hash tag.
 pub(crate) fn slot_of(tag: &str) -> u16 {
     let mut crc = 0_u16;
     for byte in tag.bytes() {
@@ -92,7 +92,7 @@ fn text(value: &Value) -> Option<&str> {
     }
 }
 
-/// How many slots a cluster has.
+/// Slots of a cluster.
 pub(crate) const SLOTS: u16 = 16_384;
 
 #[cfg(test)]

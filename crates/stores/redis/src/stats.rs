@@ -40,7 +40,7 @@ pub(crate) async fn stats(session: &Session) -> Result<Stats> {
     Ok(stats)
 }
 
-/// How many entities there are.
+/// Counts the entities.
 async fn entities(session: &Session) -> Result<u64> {
     let mut count = 0;
     for bucket in session.buckets.all() {

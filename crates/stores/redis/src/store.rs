@@ -1,4 +1,4 @@
-//! The store ports: each call runs in a task of its own, so that giving up the wait gives up no more.
+//! The store ports: each call runs in a task of its own, so that a caller that stops waiting does not stop the call.
 
 use std::fmt;
 use std::future::Future;
@@ -29,8 +29,7 @@ pub struct RedisStore {
 }
 
 impl RedisStore {
-    /// Connects to the server or cluster of `url`, and makes the store where there is none and `options`
-    /// say so.
+    /// Connects to the server or cluster of `url`, and creates the store where there is none and `options` allow it.
     ///
     /// # Shape
     /// `redis://USER:PASSWORD@HOST:PORT/DATABASE?prefix=semel&connections=2`; `rediss://` for TLS, with
@@ -46,7 +45,7 @@ impl RedisStore {
         })
     }
 
-    /// Runs a call to its end, whether or not somebody waits for it.
+    /// Runs a call to its end, even if the caller stops waiting.
     async fn call<T, F>(&self, work: impl FnOnce(Arc<Session>) -> F) -> Result<T>
     where
         T: Send + 'static,
@@ -56,7 +55,7 @@ impl RedisStore {
         let (reply, answer) = oneshot::channel();
         // Boxed, since each type of task would be compiled with a runtime of its own.
         let task: Pin<Box<dyn Future<Output = ()> + Send>> = Box::pin(async move {
-            // It may be that nobody waits any more.
+            // The caller may no longer be waiting.
             let _ = reply.send(working.await);
         });
         tokio::spawn(task);

@@ -1,8 +1,8 @@
-//! The sweep: lets go of what is gone, brings vanished parks to light, and counts what nobody came back to.
+//! The sweep: removes the traces of expired records, puts started effects in doubt whose worker vanished, and counts
+//! abandoned claims.
 //!
-//! Finished records expire by themselves, unless a clock of a test decides; what is left to do is to forget
-//! their places in the journal. A sweep goes round all buckets, a little further with each call, and says `more`
-//! until it is round.
+//! Finished records expire by themselves, unless a clock of a test decides; the sweep only has to remove their places
+//! in the journal. A sweep goes round all buckets, a little further with each call, and says `more` until it is round.
 
 use std::collections::HashSet;
 use std::sync::PoisonError;
@@ -20,7 +20,7 @@ use crate::listing::{list_until, score};
 use crate::server::Asked;
 use crate::session::Session;
 
-/// Where a sweep goes on.
+/// Position at which a sweep continues.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Position {
     bucket: usize,
@@ -36,9 +36,9 @@ struct Segment {
     name: [u8; 5],
     /// The score that it was due for.
     due: u64,
-    /// The stamp to go on from.
+    /// The stamp to continue from.
     from: u64,
-    /// When the last of its records is forgotten.
+    /// Time at which the last of its records is forgotten.
     next: Option<u64>,
 }
 
@@ -99,7 +99,7 @@ impl Sweep<'_> {
         self.count(state, after).await
     }
 
-    /// What is due in this bucket.
+    /// Visits the due records of this bucket.
     async fn due(&mut self) -> Result<()> {
         let (session, bucket) = (self.session, self.position.bucket);
         let mut call = session.call(&session.scripts.due, bucket);
@@ -136,7 +136,7 @@ impl Sweep<'_> {
         Ok(())
     }
 
-    /// Decides on records and writes what changes; answers with those for which there was something to write.
+    /// Decides on records and writes the changes; returns those for which there was something to write.
     async fn decide(&mut self, ids: &[OpId]) -> Result<HashSet<OpId>> {
         if ids.is_empty() {
             return Ok(HashSet::new());
@@ -146,7 +146,7 @@ impl Sweep<'_> {
         let mut changes = Changes::new(session, bucket, now);
         let (mut written, mut decided) = (HashSet::new(), Vec::new());
         for (id, stored) in ids.iter().zip(found) {
-            // One that does not check out is left for whoever asks for it; the others go on.
+            // A record that does not check out is left to the caller that asks for it; the others go on.
             let Some(Ok(stored)) = stored else { continue };
             let group = u16::try_from(decided.len()).map_err(|_| strange())?;
             let (operation, revision) = (&stored.operation, Some(stored.revision));
@@ -173,7 +173,7 @@ impl Sweep<'_> {
         Ok(written)
     }
 
-    /// Goes on with a segment of the journal.
+    /// Continues with a segment of the journal.
     async fn segment(&mut self, mut segment: Segment) -> Result<()> {
         let (session, bucket) = (self.session, self.position.bucket);
         let range = (segment.from, segment_range(segment.name).1);
@@ -195,7 +195,7 @@ impl Sweep<'_> {
                 self.decide(ids).await?;
             }
             if !expired.is_empty() {
-                // Their places in the journal are let go of when they are seen gone.
+                // Their places in the journal are removed once a visit sees them gone.
                 visit(session, bucket, &entries, true).await?;
             }
             let kept = visited
@@ -225,11 +225,11 @@ impl Sweep<'_> {
         Ok(())
     }
 
-    /// Counts what somebody began and nobody came back to, of what is in this state.
+    /// Counts the records in this state that were begun and then abandoned.
     async fn count(&mut self, state: StateKind, after: Option<Bytes>) -> Result<()> {
         let session = self.session;
         let (now, _) = session.instant(0).await?;
-        // What is younger than that has not been quiet for so long. A clock of a test says nothing of stamps.
+        // Younger records have not been quiet for so long. A clock of a test says nothing of stamps.
         let until = match session.clock {
             None => decide::quiet_before(now).as_millis().saturating_mul(1_000),
             Some(_) => LAST,

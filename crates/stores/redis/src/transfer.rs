@@ -23,7 +23,7 @@ use crate::session::{Reply, Session, pause};
 use crate::wire::owned;
 use crate::{audit, listing, parked};
 
-/// A page of everything: the token, then kind by kind.
+/// Returns a page of everything: the token, then kind by kind.
 pub(crate) async fn export(
     session: &Session,
     after: Option<&[u8]>,
@@ -65,7 +65,7 @@ pub(crate) async fn export(
     Ok(Page { items, next: None })
 }
 
-/// Adds items; per item, whether it is new.
+/// Adds items; returns for each whether it is new.
 pub(crate) async fn import(session: &Session, batch: &[Item]) -> Result<Vec<bool>> {
     let mut new = vec![false; batch.len()];
     let mut records = Vec::new();
@@ -135,7 +135,7 @@ async fn export_kind(
     }
 }
 
-/// Entities in the order in which they came; the cursor is how many were seen.
+/// Returns entities in the order in which they came; the cursor is the number seen.
 async fn entities(
     session: &Session,
     cursor: Option<&[u8]>,
@@ -172,7 +172,7 @@ async fn entities(
     Ok((items, (!is_all).then(|| owned(&next.to_be_bytes()))))
 }
 
-/// Marks in the order of their names; the cursor is the last of them.
+/// Returns marks in the order of their names; the cursor is the last of them.
 async fn marks(
     session: &Session,
     cursor: Option<&[u8]>,
@@ -212,7 +212,7 @@ async fn last_token(session: &Session) -> Result<(u64, u16)> {
     Ok(last)
 }
 
-/// Gives out no token up to this one from here on; whether that changes anything.
+/// Gives out no token up to this one from here on; returns whether that changes anything.
 async fn raise_token(session: &Session, floor: FencingToken) -> Result<bool> {
     let (stamp, number) = token_parts(floor).ok_or_else(|| {
         Error::new(
@@ -273,7 +273,7 @@ async fn add_records(
     Ok(())
 }
 
-/// Adds those that are not there, in as many scripts as their size asks for.
+/// Adds those that are not there, in as many scripts as their size requires.
 async fn add_some<'r>(
     session: &Session,
     bucket: usize,
@@ -299,10 +299,10 @@ async fn add_some<'r>(
             let revision = match there {
                 Found::Absent => None,
                 Found::Record(revision, record) if record.is_forgotten(now) => Some(revision),
-                // One that does not check out is there, too.
+                // A record that does not check out is there, too.
                 Found::Record(..) | Found::Damaged(_) => continue,
             };
-            // What counts as absent is left out.
+            // A record that counts as absent is left out.
             if listed.record.is_forgotten(now) {
                 continue;
             }
@@ -359,7 +359,7 @@ fn foreign_export() -> Error {
     )
 }
 
-/// The bucket of what a cluster does not spread: entities, which it does not have, and marks.
+/// The bucket of data that a cluster does not spread: entities, which it does not have, and marks.
 const ONLY: usize = 0;
 /// The first byte of every cursor, and the kinds in their order.
 const CURSOR: u8 = 0xe7;

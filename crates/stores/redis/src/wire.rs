@@ -33,13 +33,13 @@ impl Out {
         self.0.extend_from_slice(bytes);
     }
 
-    /// A length in four bytes, and the bytes. Nothing that is stored has four gigabytes.
+    /// Writes a length in four bytes, and the bytes. No stored value has four gigabytes.
     pub(crate) fn bytes(&mut self, bytes: &[u8]) {
         self.u32(u32::try_from(bytes.len()).unwrap_or(u32::MAX));
         self.raw(bytes);
     }
 
-    /// A length plus one and the bytes, or zero.
+    /// Writes a length plus one and the bytes, or zero.
     pub(crate) fn maybe(&mut self, bytes: Option<&[u8]>) {
         match bytes {
             None => self.u32(0),
@@ -62,7 +62,7 @@ impl Out {
     }
 }
 
-/// Bytes that are read. Every method answers with nothing where the bytes are none of ours.
+/// Reads bytes. Every method returns `None` where the bytes are not ours.
 pub(crate) struct In<'b>(pub(crate) &'b [u8]);
 
 impl<'b> In<'b> {
@@ -103,7 +103,7 @@ impl<'b> In<'b> {
         std::str::from_utf8(self.bytes()?).ok()
     }
 
-    /// What [`Out::maybe`] wrote.
+    /// Reads a value that [`Out::maybe`] wrote.
     #[expect(clippy::option_option, reason = "the outer one is a fault")]
     pub(crate) fn maybe(&mut self) -> Option<Option<&'b [u8]>> {
         match self.u32()?.checked_sub(1) {
@@ -122,7 +122,7 @@ impl<'b> In<'b> {
     }
 }
 
-/// Bytes in memory of their own.
+/// Copies bytes into memory of their own.
 pub(crate) fn owned(bytes: &[u8]) -> Bytes {
     Bytes::copy_from_slice(bytes)
 }

@@ -1,6 +1,6 @@
 //! The laws of the store ports, on the server of `SEMEL_TEST_REDIS_URL`, each instance under a prefix of its own.
 //!
-//! A program of its own, so that it and that of `redis/` are run beside each other: both wait for servers.
+//! A program of its own, so that it runs beside that of `redis/`: both wait for servers.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -91,7 +91,7 @@ impl Place {
 
 impl Drop for Place {
     fn drop(&mut self) {
-        // What is left behind is in nobody's way.
+        // Any remaining keys are in nobody's way.
         let _ = semel_conformance::redis::empty(&self.server, &self.prefix);
     }
 }

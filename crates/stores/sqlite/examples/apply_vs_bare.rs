@@ -1,4 +1,5 @@
-//! How much the record costs: `apply` against a bare rusqlite loop that inserts the same rows.
+//! Measures the cost of the record: `apply` against a bare rusqlite loop that inserts the same
+//! rows.
 //!
 //! `cargo run --release -p semel-store-sqlite --example apply_vs_bare [-- FOLDER [MESSAGES]]`
 //!
@@ -100,7 +101,7 @@ struct Row {
     amount: i64,
 }
 
-/// Rows with random UUIDs, the same in every run.
+/// Generates rows with random UUIDs, the same in every run.
 fn rows(count: usize) -> Vec<Row> {
     let mut state = 88_172_645_463_325_252_u64;
     let mut random = || {
@@ -150,7 +151,7 @@ fn bare(path: &Path, rows: &[Row], batch: usize, tuned: bool) -> Result<f64, Box
     Ok(start.elapsed().as_secs_f64())
 }
 
-/// Applies all rows, with up to `at_once` batches on their way.
+/// Applies all rows, with up to `at_once` batches in flight.
 async fn apply(
     path: &Path,
     rows: &[Row],
@@ -169,7 +170,7 @@ async fn apply(
     };
     store.prepare(&statements).await?;
     let scope = Scope::new("", "payments")?;
-    // What the worker makes of messages is its own cost, not the store's.
+    // The worker's own work on a message is its own cost, not the store's.
     let batches: Vec<Vec<Application>> = rows
         .chunks(batch)
         .map(|rows| rows.iter().map(|row| application(&scope, row)).collect())

@@ -1,4 +1,4 @@
-//! How fast a store's contents are taken out and put into another.
+//! Measures the speed at which a store's contents are exported and imported into another.
 //!
 //! `cargo run --release -p semel-store-sqlite --example transfer_rate [-- FOLDER [RECORDS [CALLS [BATCH]]]]`
 //!
@@ -125,7 +125,7 @@ async fn export(store: &SqliteStore, limit: usize) -> Result<Vec<Item>, Box<dyn 
     }
 }
 
-/// A record as `once` leaves it.
+/// Returns a record as `once` leaves it.
 fn item(scope: &Scope, number: usize) -> Item {
     let at = Timestamp::from_millis(NOW - 1_000);
     let key = Key::parse(&format!("payment-{number:012}")).expect("a key");

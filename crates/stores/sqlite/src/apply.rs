@@ -1,11 +1,10 @@
 //! Effects in the store's own transaction: claim, run, complete, message by message (class A).
 //!
-//! The common case pays for no savepoints. The first statement that fails has the transaction
-//! undone and everything done again, this time with a savepoint around each message: a failed
-//! statement alone may leave rows behind (`OR FAIL`, `RAISE(FAIL)`), and several statements
-//! certainly do. Some failures (`OR ROLLBACK`) take the whole transaction with them, and some show
-//! only at the commit (deferred foreign keys); their messages are remembered as failed, and the
-//! rest is done without them.
+//! The common case pays for no savepoints. The first failed statement has the transaction undone
+//! and repeated, this time with a savepoint around each message: a failed statement alone may leave
+//! rows behind (`OR FAIL`, `RAISE(FAIL)`), and several statements certainly do. Some failures
+//! (`OR ROLLBACK`) take the whole transaction with them, and some show only at the commit (deferred
+//! foreign keys); their messages are remembered as failed, and the rest is done without them.
 //!
 //! # Guarantee   INB-1, INB-2, BAT-1, BAT-2
 
@@ -30,11 +29,11 @@ pub(crate) struct Apply {
     statements: Statements,
     messages: Vec<Message>,
     answers: Vec<Applied>,
-    /// Messages that are known to fail in ways that no savepoint holds.
+    /// Messages that are known to fail in ways that no savepoint contains.
     failed: BTreeMap<usize, Failed>,
-    /// Where the next transaction begins; all before are committed.
+    /// Start of the next transaction; all messages before it are committed.
     from: usize,
-    /// Whether each message has a transaction of its own, for what shows only at the commit.
+    /// Set if each message has a transaction of its own, for failures that show only at the commit.
     alone: bool,
     reply: oneshot::Sender<Result<Vec<Applied>>>,
 }
@@ -161,7 +160,7 @@ impl Job for Apply {
         let answer = match done {
             Ok(()) if self.answers.len() == self.messages.len() => Ok(self.answers),
             Ok(()) => Err(gone()),
-            // Some are committed on their own: what is true of the last is not true of all.
+            // Some are committed on their own: the error of the last message is not true of all.
             Err(error) if self.from > 0 => Err(Error::new(
                 ErrorKind::Unavailable,
                 "a batch was applied in part",
@@ -170,7 +169,7 @@ impl Job for Apply {
             .with_source(error)),
             Err(error) => Err(error),
         };
-        // Whoever has given up the wait does not want to know.
+        // The caller may have stopped waiting.
         let _ = self.reply.send(answer);
     }
 }
@@ -191,7 +190,7 @@ impl Apply {
     }
 }
 
-/// Completes the claim, or reports what became of its statements.
+/// Completes the claim, or reports the failure of its statements.
 fn settle(
     ledger: &mut Ledger<'_>,
     message: &Message,
@@ -284,7 +283,7 @@ fn run(prepared: &mut [Prepared<'_>], values: &[Bound]) -> rusqlite::Result<()> 
         .try_for_each(|statement| statement.run(values))
 }
 
-/// Runs the statements so that nothing of them stays where one fails.
+/// Runs the statements so that nothing of them stays if one fails.
 fn run_guarded(
     connection: &Connection,
     prepared: &mut [Prepared<'_>],
@@ -302,5 +301,5 @@ fn run_guarded(
     ran
 }
 
-/// For how many jobs a failed statement makes us careful.
+/// Number of jobs for which a failed statement makes us careful.
 const CAREFUL_JOBS: u32 = 64;

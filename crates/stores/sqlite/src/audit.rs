@@ -10,12 +10,12 @@ use crate::ledger::Ledger;
 use crate::listing::{Rows, cursor, cursor_at, scope_at, scope_filter};
 use crate::{row, sql};
 
-/// Enters an order that is carried out within this transaction. AUD-1.
+/// Adds the entry of an order that is carried out within this transaction. AUD-1.
 pub(crate) fn add(ledger: &mut Ledger<'_>, entry: &Audited) -> Result<()> {
     put(ledger, entry, sql::AUDIT_ADD).map(drop)
 }
 
-/// Enters what comes from another store, unless an equal entry is there; whether it is new.
+/// Adds an entry of another store, unless an equal one is there; returns whether it is new.
 pub(crate) fn import(ledger: &mut Ledger<'_>, entry: &Audited) -> Result<bool> {
     if put(ledger, entry, sql::AUDIT_FIND)? {
         return Ok(false);
@@ -24,7 +24,7 @@ pub(crate) fn import(ledger: &mut Ledger<'_>, entry: &Audited) -> Result<bool> {
     Ok(true)
 }
 
-/// A page of entries, oldest first.
+/// Returns a page of entries, oldest first.
 pub(crate) fn list(connection: &Connection, query: &ListQuery) -> Result<Page<Audited>> {
     let Some(scope) = scope_filter(connection, query)? else {
         return Ok(Page {
@@ -39,7 +39,7 @@ pub(crate) fn list(connection: &Connection, query: &ListQuery) -> Result<Page<Au
     })
 }
 
-/// Entries behind `after`, and where the next page begins.
+/// Returns the entries behind `after`, and where the next page begins.
 pub(crate) fn page(
     connection: &Connection,
     after: i64,
@@ -63,7 +63,7 @@ pub(crate) fn page(
     Ok(Rows { items, next: None })
 }
 
-/// Runs a statement with the fields of an entry; whether it found or changed anything.
+/// Runs a statement with the fields of an entry; returns whether it found or changed anything.
 fn put(ledger: &mut Ledger<'_>, entry: &Audited, text: &str) -> Result<bool> {
     let scope = match &entry.scope {
         Some(scope) => Some(ledger.scope(scope)?),

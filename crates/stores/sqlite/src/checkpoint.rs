@@ -34,8 +34,8 @@ pub(crate) fn settle_with(
     Ok(Together::Applied(answers))
 }
 
-/// One call of `admit_with`. It is done once, in a transaction of its own: what was written to the
-/// output cannot be undone here. MRK-2.
+/// One call of `admit_with`. It runs only once, in a transaction of its own: the output cannot be
+/// undone here. MRK-2.
 pub(crate) struct Admit {
     batch: Vec<(OpId, ClaimRequest)>,
     write: Option<Write>,
@@ -92,7 +92,7 @@ impl Job for Admit {
     }
 
     fn answer(self: Box<Self>, done: Result<()>) {
-        // Whoever has given up the wait does not want to know.
+        // The caller may have stopped waiting.
         let Self { answers, reply, .. } = *self;
         let _ = reply.send(done.map(|()| answers));
     }

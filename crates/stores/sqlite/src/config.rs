@@ -2,20 +2,20 @@
 
 use std::time::Duration;
 
-/// How a store uses its file. The defaults suit one host with a few processes.
+/// Settings of a store on its file. The defaults suit one host with a few processes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Options {
-    /// How long to wait for another process that is writing.
+    /// The longest wait for another process that is writing.
     pub busy_timeout: Duration,
-    /// How much of the file each of the two connections keeps in memory.
+    /// Bytes of the file that each of the two connections keeps in memory.
     pub cache_bytes: usize,
-    /// How long the write-ahead log may grow before it is copied into the file. A page that many
-    /// transactions touch is then copied once, at the price of a longer log.
+    /// Size to which the write-ahead log may grow before it is copied into the file. A page that
+    /// many transactions touch is then copied once, at the price of a longer log.
     pub log_bytes: usize,
-    /// How many calls may wait for the writer; further ones wait before they are accepted.
+    /// Calls that may wait for the writer; further ones wait before they are accepted.
     pub queue: usize,
-    /// How large the file may become; beyond it, writes fail with `store-full` and change nothing.
+    /// The largest size of the file; beyond it, writes fail with `store-full` and change nothing.
     pub max_file_bytes: Option<u64>,
 }
 

@@ -1,4 +1,4 @@
-//! For inboxes in transactions of another driver of SQLite, which lends its connection to `rusqlite`.
+//! Support for inboxes in transactions of another driver of SQLite, which lends its connection to `rusqlite`.
 
 use rusqlite::ffi;
 use semel_core::Error;
@@ -6,11 +6,11 @@ use semel_core::Error;
 use crate::error::undone;
 use crate::sql;
 
-/// Makes a transaction the one that writes, and waits where another is. An inbox that is called after
-/// this does not wait.
+/// Turns a transaction into the one that writes, and waits while another is. An inbox that is called after this does
+/// not wait.
 pub const WRITE_LOCK: &str = sql::WRITE_LOCK;
 
-/// What SQLite's answer to [`WRITE_LOCK`] means: its extended code and its words.
+/// Returns the error for SQLite's answer to [`WRITE_LOCK`], given its extended code and its words.
 pub fn refused(code: i32, message: &str) -> Error {
     let error = ffi::Error::new(code);
     undone(rusqlite::Error::SqliteFailure(error, Some(message.into())))

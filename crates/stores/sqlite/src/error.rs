@@ -1,4 +1,4 @@
-//! What a failure of SQLite means: kind, code, certainty and advice.
+//! Meaning of SQLite's failures: kind, code, certainty and advice.
 
 use std::time::Duration;
 
@@ -6,13 +6,13 @@ use rusqlite::ErrorCode;
 use rusqlite::ffi;
 use semel_core::{Code, Error, ErrorKind};
 
-/// A failure before the commit: the transaction is undone, so surely nothing was applied.
+/// Error for a failure before the commit: the transaction is undone, so surely nothing was applied.
 pub(crate) fn undone(error: rusqlite::Error) -> Error {
     classify(error).not_applied()
 }
 
-/// A failure of the commit itself: undone for sure, undone by SQLite while something may have
-/// reached the disk, or nobody knows. `open` says that the transaction is still there.
+/// Error for a failure of the commit itself: undone for sure, undone by SQLite while something may
+/// have reached the disk, or unknown. `open` says that the transaction is still there.
 pub(crate) fn of_commit(error: rusqlite::Error, open: bool) -> Error {
     let refused = matches!(
         error.sqlite_error_code(),
@@ -28,7 +28,7 @@ pub(crate) fn of_commit(error: rusqlite::Error, open: bool) -> Error {
         .with_source(error)
 }
 
-/// Whether nothing may be written any more: a flush failed, and the next one would lie.
+/// Returns whether nothing may be written any more: a flush failed, and the next one would lie.
 pub(crate) fn is_failed_flush(error: &rusqlite::Error) -> bool {
     let extended = error.sqlite_error().map(|error| error.extended_code);
     matches!(
@@ -37,7 +37,7 @@ pub(crate) fn is_failed_flush(error: &rusqlite::Error) -> bool {
     )
 }
 
-/// The answer to every write after a failed flush.
+/// Error for every write after a failed flush.
 pub(crate) fn poisoned() -> Error {
     Error::new(
         ErrorKind::Poisoned,
@@ -46,7 +46,7 @@ pub(crate) fn poisoned() -> Error {
     .not_applied()
 }
 
-/// The thread that owns the connection is gone.
+/// Error for a thread that owned the connection and is gone.
 pub(crate) fn gone() -> Error {
     Error::new(
         ErrorKind::Internal,
@@ -54,7 +54,7 @@ pub(crate) fn gone() -> Error {
     )
 }
 
-/// A stored row that does not say what it must.
+/// Error for a stored row that does not hold what it must.
 pub(crate) fn corrupt(what: &str) -> Error {
     Error::new(
         ErrorKind::Corrupt,
@@ -62,7 +62,8 @@ pub(crate) fn corrupt(what: &str) -> Error {
     )
 }
 
-/// The one place that knows SQLite's codes. What nobody classified is our bug, maybe applied.
+/// Classifies SQLite's codes; the only place that knows them. An unclassified one is our bug, maybe
+/// applied.
 fn classify(error: rusqlite::Error) -> Error {
     if is_failed_flush(&error) {
         return poisoned_now(error);
@@ -106,7 +107,7 @@ fn classify(error: rusqlite::Error) -> Error {
     classified.with_source(error)
 }
 
-/// There is no room for the file, or for what SQLite keeps beside it.
+/// Error for a disk without room for the file, or for the files that SQLite keeps beside it.
 pub(crate) fn full() -> Error {
     Error::new(
         ErrorKind::Unavailable,
@@ -116,7 +117,7 @@ pub(crate) fn full() -> Error {
     .retry_after(Duration::from_secs(5))
 }
 
-/// A file that is not ours to use.
+/// Error for a file that is not ours to use.
 pub(crate) fn foreign(why: &str) -> Error {
     Error::new(
         ErrorKind::Unavailable,

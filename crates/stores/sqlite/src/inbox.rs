@@ -21,9 +21,9 @@ use crate::{open, sql};
 /// A completion whose claim was lost is [`Settled::Fenced`]: it has touched nothing, and the user
 /// rolls back.
 ///
-/// Begin transactions with `TransactionBehavior::Immediate`. A deferred one that has read before it
-/// comes here may find that it cannot write any more; it is then told so and rolls back. A savepoint
-/// is as good as a transaction: rolled back, it takes back what was admitted behind it.
+/// Begin transactions with `TransactionBehavior::Immediate`. A deferred one that has read before it comes here may find
+/// that it cannot write any more; it then gets an error and rolls back. A savepoint is as good as a transaction: rolled
+/// back, it takes back what was admitted behind it.
 ///
 /// ```
 /// # use std::sync::Arc;
@@ -62,7 +62,7 @@ pub struct Inbox {
 }
 
 impl Inbox {
-    /// An inbox in the file of `connection`, where our tables are made if there are none.
+    /// Opens an inbox in the file of `connection`, and creates our tables if there are none.
     ///
     /// # Errors
     /// As `SqliteStore::open`; `InvalidInput` within a transaction.
@@ -71,13 +71,13 @@ impl Inbox {
         Ok(Self { clock })
     }
 
-    /// An inbox in a file that has our tables.
+    /// Creates an inbox for a file that has our tables.
     pub(crate) fn new(clock: Arc<dyn Clock>) -> Self {
         Self { clock }
     }
 
-    /// Asks for the right to run an effect within `transaction`. The answer holds once the
-    /// transaction is committed; rolling back takes it back.
+    /// Asks for the right to run an effect within `transaction`. The answer holds once the transaction is committed; a
+    /// rollback revokes it.
     ///
     /// # Guarantee   INB-1 and those of `Store::claim`
     /// # Shape       granted → run the effect; anything else → do not
@@ -91,8 +91,8 @@ impl Inbox {
         })
     }
 
-    /// Records that the effect of `claim` happened within `transaction`. Best the last statement:
-    /// from here on other writers wait.
+    /// Records that the effect of `claim` happened within `transaction`. Best the last statement: from here on other
+    /// writers wait.
     ///
     /// # Guarantee   INB-1, CLM-3, OUT-1
     /// # Shape       mine → completed; lost → [`Settled::Fenced`], and the user rolls back
@@ -139,7 +139,7 @@ impl Inbox {
                 .map_err(undone)?;
             lock.raw_execute().map_err(undone)?;
         }
-        // Not kept between calls: the user may roll back what was learned.
+        // Not kept between calls: the user may roll back the scopes that were added.
         let mut scopes = Scopes::default();
         let mut ledger = Ledger::new(transaction, &mut scopes, self.clock.now())?;
         let answer = step(&mut ledger, id)?;

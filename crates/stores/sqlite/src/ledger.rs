@@ -24,7 +24,7 @@ use crate::{audit, row, sql};
 /// The numbers of scopes that are known to be stored. To be cleared when a transaction is undone.
 pub(crate) type Scopes = HashMap<Scope, i64>;
 
-/// What one job has looked at and decided within a transaction.
+/// Records that one job has loaded and decided within a transaction.
 pub(crate) struct Ledger<'c> {
     pub(crate) connection: &'c Connection,
     pub(crate) now: Timestamp,
@@ -174,13 +174,13 @@ impl<'c> Ledger<'c> {
         Ok(directed)
     }
 
-    /// The record of an operation, as decided so far.
+    /// Returns the record of an operation, as decided so far.
     pub(crate) fn record(&mut self, id: OpId, operation: &Operation) -> Result<Option<&Record>> {
         let place = self.place(id, operation)?;
         Ok(self.slots[place].record.as_ref())
     }
 
-    /// The number of a scope, which is stored if it is not yet.
+    /// Returns the number of a scope, which is stored if it is not yet.
     pub(crate) fn scope(&mut self, scope: &Scope) -> Result<i64> {
         if let Some(number) = self.scopes.get(scope) {
             return Ok(*number);
@@ -199,7 +199,7 @@ impl<'c> Ledger<'c> {
         Ok(number)
     }
 
-    /// Gives out no token up to `token` from here on; whether that changes anything.
+    /// Gives out no token up to `token` from here on; returns whether that changes anything.
     pub(crate) fn raise_token(&mut self, token: u64) -> Result<bool> {
         let last = self.last_token()?;
         if let Some(known) = &mut self.token {
@@ -216,7 +216,7 @@ impl<'c> Ledger<'c> {
         self.token = None;
     }
 
-    /// Writes what was decided, and begins anew.
+    /// Writes the decisions, and begins anew.
     pub(crate) fn flush(&mut self) -> Result<()> {
         let slots = std::mem::take(&mut self.slots);
         let mut changed: Vec<&Slot> = slots.iter().filter(|slot| slot.changed).collect();
@@ -285,7 +285,7 @@ impl<'c> Ledger<'c> {
         Ok(())
     }
 
-    /// Where the record of an operation is kept here; loads it the first time.
+    /// Returns the index of an operation's record; loads it the first time.
     fn place(&mut self, id: OpId, operation: &Operation) -> Result<usize> {
         if let Some(place) = self.places.get(&id) {
             return Ok(*place);
@@ -311,7 +311,7 @@ impl<'c> Ledger<'c> {
         Ok(place)
     }
 
-    /// The entity that a record's gate names, loaded.
+    /// Returns the entity that a record's gate names, loaded.
     fn entity_of(&mut self, place: usize) -> Result<Option<OpId>> {
         let slot = &self.slots[place];
         let Some(gate) = slot.record.as_ref().and_then(|record| record.gate.as_ref()) else {
@@ -356,7 +356,7 @@ impl<'c> Ledger<'c> {
         Ok(stored)
     }
 
-    /// Takes over what was decided and hands on the answer.
+    /// Takes over a decision and passes its answer on.
     fn take<A>(&mut self, place: usize, entity: Option<OpId>, decision: Decision<A>) -> A {
         let slot = &mut self.slots[place];
         match decision.change {

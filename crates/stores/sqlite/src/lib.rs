@@ -2,14 +2,14 @@
 //!
 //! [`SqliteStore`] implements the store ports over a file that may hold its users' own tables as
 //! well. The worker's `sql` effect runs its statements in the transaction that also writes the
-//! record; [`Inbox`] does the same for transactions of a user's own connection. Every decision is
-//! `semel_core::decide`'s; nothing of the protocol is written in SQL. The format, its versions and
-//! the argument for each crash are in `docs/spec/sqlite.md`.
+//! record; [`Inbox`] does the same for transactions of a user's own connection.
+//! `semel_core::decide` makes every decision; nothing of the protocol is written in SQL. The
+//! format, its versions and the argument for each crash are in `docs/spec/sqlite.md`.
 //!
 //! **Durable to** a power cut (`WAL`, `synchronous = FULL`), as far as the drive keeps its word.
-//! **Shared** by several processes of one host; not for network file systems. **Clock**: the one it
-//! is handed, read under the write lock. **Cost**: one transaction and one flush per batch; calls
-//! that wait while another commits share the next transaction.
+//! **Shared** by several processes of one host; not for network file systems. **Clock**: the one
+//! that the caller passes, read under the write lock. **Cost**: one transaction and one flush per
+//! batch; calls that wait while another commits share the next transaction.
 //!
 //! ```
 //! use std::sync::Arc;
@@ -71,5 +71,5 @@ pub use look::{Looked, look};
 pub use rusqlite;
 pub use store::SqliteStore;
 
-/// The newest format, which is the one that is written.
+/// The newest format, which is the one that this version writes.
 pub const FORMAT: i64 = open::FORMAT;

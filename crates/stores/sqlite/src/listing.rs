@@ -14,7 +14,7 @@ use crate::lookup::{find_scope, load};
 use crate::row;
 use crate::sql;
 
-/// Records with their outcomes, except those that count as absent.
+/// Returns records with their outcomes, except those that count as absent.
 pub(crate) fn records(
     connection: &Connection,
     ids: &[OpId],
@@ -31,7 +31,7 @@ pub(crate) fn records(
         .collect()
 }
 
-/// A page of records in the order of their creation.
+/// Returns a page of records in the order of their creation.
 pub(crate) fn list(
     connection: &Connection,
     query: &ListQuery,
@@ -88,7 +88,7 @@ pub(crate) fn list(
     Ok(Page { items, next: None })
 }
 
-/// A page of parked messages in the order of their arrival.
+/// Returns a page of parked messages in the order of their arrival.
 pub(crate) fn parked(connection: &Connection, query: &ListQuery) -> Result<Page<Parked>> {
     let Some(scope) = scope_filter(connection, query)? else {
         return Ok(Page {
@@ -110,7 +110,7 @@ pub(crate) struct Rows<T> {
     pub(crate) next: Option<i64>,
 }
 
-/// Parked messages behind `after`.
+/// Returns the parked messages behind `after`.
 pub(crate) fn parked_page(
     connection: &Connection,
     after: i64,
@@ -138,7 +138,7 @@ pub(crate) fn parked_page(
     Ok(Rows { items, next: None })
 }
 
-/// One parked message.
+/// Returns one parked message.
 pub(crate) fn parked_one(connection: &Connection, id: ParkedId) -> Result<Option<Parked>> {
     let mut get = connection.prepare_cached(sql::PARKED_GET).map_err(undone)?;
     let mut rows = get.query([id.to_bytes()]).map_err(undone)?;
@@ -148,7 +148,7 @@ pub(crate) fn parked_one(connection: &Connection, id: ParkedId) -> Result<Option
     parked_message(row, row.get(4).map_err(undone)?).map(Some)
 }
 
-/// Counts by state, without what counts as absent.
+/// Counts records by state, without those that count as absent.
 pub(crate) fn stats(connection: &Connection, now: Timestamp) -> Result<Stats> {
     let mut stats = Stats::default();
     let place = |state: i64| {
@@ -191,7 +191,7 @@ pub(crate) fn stats(connection: &Connection, now: Timestamp) -> Result<Stats> {
     Ok(stats)
 }
 
-/// A named number.
+/// Returns a named number.
 pub(crate) fn mark(connection: &Connection, name: &str) -> Result<Option<u64>> {
     let mut get = connection.prepare_cached(sql::MARK_GET).map_err(undone)?;
     let value: Option<i64> = get
@@ -217,7 +217,7 @@ fn parked_message(row: &Row<'_>, reason: Box<str>) -> Result<Parked> {
     })
 }
 
-/// The operation of a row that has tenant, name and key from `first` on.
+/// Reads the operation of a row that has tenant, name and key from `first` on.
 fn operation(row: &Row<'_>, first: usize) -> Result<Operation> {
     let key = row::key(row.get_ref(first + 2).map_err(undone)?)?;
     Ok(Operation::new(
@@ -240,7 +240,8 @@ pub(crate) fn scope_at(row: &Row<'_>, first: usize) -> Result<Scope> {
     }
 }
 
-/// The scope asked for: `None` is one that nothing is stored of, `Some(None)` is any.
+/// Returns the number of the query's scope: `None` for a scope of which nothing is stored,
+/// `Some(None)` for any.
 #[expect(clippy::option_option, reason = "the outer one ends the search")]
 pub(crate) fn scope_filter(
     connection: &Connection,

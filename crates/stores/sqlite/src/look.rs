@@ -13,20 +13,20 @@ use crate::config::Options;
 use crate::error::undone;
 use crate::{open, preflight, statements};
 
-/// What a file is, seen without opening it as a store.
+/// State of a file, seen without opening it as a store.
 #[derive(Debug)]
 pub struct Looked {
-    /// Whether it holds a store; if not, opening it makes one beside what it holds.
+    /// Set if it holds a store; if not, opening it creates one beside its contents.
     pub is_store: bool,
     /// The format of that store; opening it brings an older one forward to [`FORMAT`](crate::FORMAT).
     pub format: Option<i64>,
-    /// What the store promises there.
+    /// Promises of a store there.
     pub capabilities: Capabilities,
-    /// Why the database refuses each of the statements; `None` where it takes them.
+    /// Reasons why the database refuses the statements; `None` for one that it takes.
     pub refused: Vec<Option<Error>>,
 }
 
-/// Looks at the file at `path`; nothing where there is none, or an empty one.
+/// Looks at the file at `path`; returns `None` if there is none, or an empty one.
 ///
 /// # Errors
 ///
@@ -65,8 +65,8 @@ pub fn look(path: &Path, statements: &[Statements]) -> Result<Option<Looked>> {
     }))
 }
 
-/// The path for SQLite. Where no journal lies beside it nobody is at it, and SQLite need not leave
-/// files of its own there either.
+/// Returns the path for SQLite. Without a journal beside it no process is using it, and SQLite need not leave files of
+/// its own there either.
 fn uri(path: &Path) -> OsString {
     let beside = |suffix: &str| {
         let mut name = path.as_os_str().to_owned();

@@ -1,4 +1,4 @@
-//! Finding what is stored of one operation, scope or entity.
+//! Finds the stored row of one operation, scope or entity.
 
 use rusqlite::{CachedStatement, Connection, OptionalExtension, Row};
 use semel_core::{ClaimId, EntityRecord, OpId, Record, Result, Scope};
@@ -7,7 +7,7 @@ use crate::error::{corrupt, undone};
 use crate::row;
 use crate::sql;
 
-/// The number of a scope, if it is stored.
+/// Returns the number of a scope, if it is stored.
 pub(crate) fn find_scope(connection: &Connection, scope: &Scope) -> Result<Option<i64>> {
     let mut get = connection.prepare_cached(sql::SCOPE_GET).map_err(undone)?;
     get.query_row([scope.tenant(), scope.operation()], |row| row.get(0))
@@ -15,7 +15,7 @@ pub(crate) fn find_scope(connection: &Connection, scope: &Scope) -> Result<Optio
         .map_err(undone)
 }
 
-/// A stored record with its row number; one that does not check out fails alone.
+/// Loads a stored record with its row number; one that does not check out fails alone.
 pub(crate) fn load(
     statement: &mut CachedStatement<'_>,
     id: OpId,
@@ -36,7 +36,7 @@ pub(crate) fn load(
     Ok(None)
 }
 
-/// A stored entity.
+/// Loads a stored entity.
 pub(crate) fn load_entity(connection: &Connection, id: OpId) -> Result<Option<EntityRecord>> {
     let mut get = connection.prepare_cached(sql::ENTITY_GET).map_err(undone)?;
     let entity = get.query_row([&id.as_bytes()[..]], |row| entity_record(row, 0));
@@ -49,7 +49,7 @@ pub(crate) fn load_entity(connection: &Connection, id: OpId) -> Result<Option<En
     }
 }
 
-/// An entity from three columns of a row, from `first` on.
+/// Reads an entity from three columns of a row, from `first` on.
 pub(crate) fn entity_record(row: &Row<'_>, first: usize) -> rusqlite::Result<EntityRecord> {
     let applied: Option<i64> = row.get(first)?;
     let holder: Option<[u8; 16]> = row.get(first + 1)?;
@@ -62,14 +62,14 @@ pub(crate) fn entity_record(row: &Row<'_>, first: usize) -> rusqlite::Result<Ent
     })
 }
 
-/// The indexed and the compared part of an operation id.
+/// Returns the indexed and the compared part of an operation id.
 pub(crate) fn halves(id: &OpId) -> (&[u8; 8], &[u8]) {
     id.as_bytes()
         .split_first_chunk()
         .expect("an operation id has 32 bytes")
 }
 
-/// The indexed part of an operation id, as it is stored.
+/// Returns the indexed part of an operation id, as it is stored.
 pub(crate) fn tag(id: OpId) -> i64 {
     let (tag, _) = halves(&id);
     i64::from_be_bytes(*tag)

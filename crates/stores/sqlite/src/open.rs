@@ -1,4 +1,4 @@
-//! Opening a file: is it ours, may it be written, which format has it.
+//! Opens a file, and checks whether it is ours, may be written, and has a known format.
 
 use std::fs;
 use std::io::Read;
@@ -19,7 +19,7 @@ use crate::sql;
 /// The newest format that this code reads, and the one that it writes.
 pub(crate) const FORMAT: i64 = 3;
 
-/// Opens the file for writing, and makes our tables in it if it has none.
+/// Opens the file for writing, and creates our tables in it if it has none.
 pub(crate) fn writer(path: &Path, options: &Options) -> Result<Connection> {
     look_at(path)?;
     make_private(path);
@@ -53,7 +53,7 @@ pub(crate) fn reader(path: &Path, options: &Options) -> Result<Connection> {
     Ok(connection)
 }
 
-/// The path as SQLite takes it for a plain file, whatever its name begins with.
+/// Returns the path as SQLite takes it for a plain file, whatever its name begins with.
 pub(crate) fn absolute(path: &Path) -> Result<PathBuf> {
     std::path::absolute(path).map_err(|error| {
         Error::new(
@@ -64,8 +64,7 @@ pub(crate) fn absolute(path: &Path) -> Result<PathBuf> {
     })
 }
 
-/// Makes our tables where there are none, brings older ones forward, and refuses what this code
-/// cannot keep to.
+/// Creates our tables where there are none, brings older ones forward, and refuses those that this code cannot keep to.
 pub(crate) fn prepare_tables(connection: &Connection) -> Result<()> {
     if has_tables(connection)? && check_format(connection)? == FORMAT {
         return Ok(());
@@ -108,7 +107,7 @@ pub(crate) fn has_tables(connection: &Connection) -> Result<bool> {
     Ok(meta > 0)
 }
 
-/// The format of our tables, which this code reads, though perhaps not before it was brought forward.
+/// Returns the format of our tables, which this code reads, though perhaps only after it was brought forward.
 pub(crate) fn check_format(connection: &Connection) -> Result<i64> {
     let format = connection.prepare(sql::META_GET).and_then(|mut get| {
         get.query_row(["format"], |row| row.get::<_, Value>(0))
@@ -158,7 +157,8 @@ fn connect(path: &Path, options: &Options) -> Result<Connection> {
     Ok(connection)
 }
 
-/// Two processes that open a new file at once meet here, and SQLite does not wait for this lock.
+/// Switches the file to a write-ahead log. Two processes that open a new file at once meet here, and SQLite does not
+/// wait for this lock.
 fn use_write_ahead_log(connection: &Connection, patience: Duration) -> rusqlite::Result<()> {
     let mut tries = patience.as_millis() / PAUSE.as_millis();
     loop {
@@ -177,8 +177,7 @@ fn use_write_ahead_log(connection: &Connection, patience: Duration) -> rusqlite:
     }
 }
 
-/// Makes the file for its owner alone where there is none; SQLite gives its log the same rights. What cannot
-/// be made SQLite tells of.
+/// Creates a missing file for its owner alone; SQLite gives its log the same rights. If this fails, SQLite reports why.
 fn make_private(path: &Path) {
     let _ = fs::OpenOptions::new()
         .write(true)
@@ -187,7 +186,7 @@ fn make_private(path: &Path) {
         .open(path);
 }
 
-/// What can be said without SQLite, in plainer words than its own.
+/// Reports the faults that can be found without SQLite, in plainer words than its own.
 pub(crate) fn look_at(path: &Path) -> Result<()> {
     let folder = path.parent().unwrap_or(path);
     if !folder.is_dir() {
@@ -221,7 +220,7 @@ pub(crate) fn look_at(path: &Path) -> Result<()> {
     }
 }
 
-/// SQLite does not say why it cannot open a file; the system does.
+/// Returns the error for a file that SQLite cannot open, with the system's reason, since SQLite gives none.
 fn not_opened(error: rusqlite::Error, path: &Path) -> Error {
     let tried = fs::OpenOptions::new()
         .write(true)
@@ -239,8 +238,8 @@ fn not_opened(error: rusqlite::Error, path: &Path) -> Error {
     }
 }
 
-/// Whether a full disk is behind a failure of SQLite, which calls it one of the disk where the index of
-/// the log cannot grow, and a file that cannot be opened where none can be made beside the database.
+/// Returns whether a full disk is behind a failure of SQLite, which reports a disk failure where the index of the log
+/// cannot grow, and a file that cannot be opened where none can be created beside the database.
 fn is_for_want_of_room(failed: Option<ErrorCode>, room: impl FnOnce() -> Option<Room>) -> bool {
     matches!(
         failed,
@@ -248,10 +247,10 @@ fn is_for_want_of_room(failed: Option<ErrorCode>, room: impl FnOnce() -> Option<
     ) && room().is_some_and(|room| room.bytes < LEAST_BYTES || room.files == Some(0))
 }
 
-/// What is left of a file system.
+/// Free room of a file system.
 struct Room {
     bytes: u64,
-    /// Files that can still be made, where they are counted.
+    /// Files that can still be created, where they are counted.
     files: Option<u64>,
 }
 
@@ -275,7 +274,7 @@ fn read_only(path: &Path) -> Error {
         .not_applied()
 }
 
-/// The same error, naming the file.
+/// Returns the same error, naming the file.
 pub(crate) fn at_path(error: Error, path: &Path) -> Error {
     let folder = path.parent().unwrap_or(path);
     let source = std::error::Error::source(&error);
@@ -304,7 +303,7 @@ pub(crate) fn at_path(error: Error, path: &Path) -> Error {
 
 /// Room for the index of a log, which grows by half of that.
 const LEAST_BYTES: u64 = 64 << 10;
-/// Between two tries to switch the journal.
+/// Pause between two tries to switch the journal.
 const PAUSE: Duration = Duration::from_millis(5);
 const MAGIC: &[u8; 16] = b"SQLite format 3\0";
 /// `PRAGMA synchronous`: every commit reaches the disk before its answer.

@@ -1,4 +1,4 @@
-//! Messages that were set aside: kept and dropped within a transaction.
+//! Parked messages: kept and dropped within a transaction.
 
 use rusqlite::params;
 use semel_core::parked::headers_to_bytes;
@@ -8,7 +8,7 @@ use crate::error::undone;
 use crate::ledger::Ledger;
 use crate::{audit, listing, row, sql};
 
-/// Keeps a message as of `since`; whether it is new.
+/// Keeps a message as of `since`; returns whether it is new.
 pub(crate) fn park(
     ledger: &mut Ledger<'_>,
     id: ParkedId,
@@ -36,7 +36,7 @@ pub(crate) fn park(
     Ok(added.map_err(undone)? > 0)
 }
 
-/// Drops a message, and enters that where there is a note; whether it was there.
+/// Drops a message, and adds an audit entry where there is a note; returns whether it was there.
 pub(crate) fn drop_parked(
     ledger: &mut Ledger<'_>,
     id: ParkedId,

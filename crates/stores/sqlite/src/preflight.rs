@@ -1,4 +1,4 @@
-//! What the file can promise as it is set up now.
+//! Promises of the store as the file is set up now.
 
 use std::path::Path;
 
@@ -36,7 +36,7 @@ pub(crate) fn preflight(connection: &Connection, path: &Path) -> Result<Capabili
     Ok(found)
 }
 
-/// What the place of the file alone says.
+/// Returns the promises that follow from the place of the file alone.
 pub(crate) fn of_path(path: &Path) -> Capabilities {
     let mut found = Capabilities {
         kind: "sqlite",
@@ -75,7 +75,7 @@ fn pragma<T: rusqlite::types::FromSql>(connection: &Connection, name: &str) -> R
         .map_err(undone)
 }
 
-/// A file system that changes what a flush means.
+/// A file system that changes the meaning of a flush.
 enum FileSystem {
     Network,
     Memory,

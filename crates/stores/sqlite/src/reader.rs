@@ -1,5 +1,5 @@
-//! The one thread that reads, on a connection of its own: it waits for no writer, and sees what is
-//! committed.
+//! The one thread that reads, on a connection of its own: it waits for no writer, and sees
+//! committed changes only.
 
 use std::thread::JoinHandle;
 
@@ -43,7 +43,7 @@ impl Reader {
         let (reply, answer) = oneshot::channel();
         let questions = self.questions.as_ref().ok_or_else(gone)?;
         let question: Question = Box::new(move |connection| {
-            // Whoever has given up the wait does not want to know.
+            // The caller may have stopped waiting.
             let _ = reply.send(question(connection));
         });
         questions.send(question).await.map_err(|_| gone())?;

@@ -1,4 +1,4 @@
-//! Records as rows: what `schema/record_*.sql` name, in their order.
+//! Records as rows: the columns that `schema/record_*.sql` name, in their order.
 
 use std::borrow::Cow;
 use std::time::Duration;
@@ -15,10 +15,10 @@ use semel_core::{
 use crate::error::{corrupt, undone};
 use crate::lookup::{halves, tag};
 
-/// Columns of a record that come first in every query; what follows is the query's own.
+/// Columns of a record, which come first in every query; the rest are the query's own.
 pub(crate) const COLUMNS: usize = 24;
 
-/// Parameters that [`bind`] fills; what follows is the statement's own.
+/// Parameters that [`bind`] fills; the rest are the statement's own.
 pub(crate) const PARAMETERS: usize = 25;
 
 /// Binds a record to the first [`PARAMETERS`] parameters.
@@ -89,7 +89,7 @@ pub(crate) fn insert(
     add.raw_execute().map(drop)
 }
 
-/// Writes a row anew.
+/// Rewrites a row.
 pub(crate) fn update(set: &mut Statement<'_>, seq: i64, record: &Record) -> rusqlite::Result<()> {
     bind(set, record)?;
     set.raw_bind_parameter(PARAMETERS + 1, seq)?;
@@ -175,7 +175,7 @@ fn members(value: ValueRef<'_>) -> Result<Option<Members>, Fault> {
     Members::from_bytes(&bytes).map(Some).ok_or(Fault::Lie)
 }
 
-/// Why a row cannot be read: the query failed, or the row lies.
+/// Reason why a row cannot be read: the query failed, or the row is wrong.
 enum Fault {
     Sql(rusqlite::Error),
     Lie,
@@ -187,7 +187,8 @@ impl From<rusqlite::Error> for Fault {
     }
 }
 
-/// When a sweep has something to do with a record, on the scale of SQLite's integers.
+/// Returns the time from which a sweep has something to do with a record, on the scale of SQLite's
+/// integers.
 fn due(record: &Record) -> Option<i64> {
     let due = match record.state {
         State::Started {
@@ -204,22 +205,22 @@ fn due(record: &Record) -> Option<i64> {
     due.map(ordered_millis)
 }
 
-/// A time that compares in SQL: what lies beyond SQLite's integers is their last.
+/// Returns a time that compares in SQL: one beyond SQLite's integers is their last.
 pub(crate) fn ordered_millis(time: Timestamp) -> i64 {
     i64::try_from(time.as_millis()).unwrap_or(i64::MAX)
 }
 
-/// A time that is only ever read back.
+/// Returns a time that is only ever read back.
 pub(crate) const fn millis(time: Timestamp) -> i64 {
     time.as_millis().cast_signed()
 }
 
-/// The time that [`millis`] wrote.
+/// Returns the time that [`millis`] wrote.
 pub(crate) const fn timestamp(millis: i64) -> Timestamp {
     Timestamp::from_millis(millis.cast_unsigned())
 }
 
-/// The column of a state.
+/// Returns the column of a state.
 pub(crate) const fn state_column(kind: StateKind) -> i64 {
     match kind {
         StateKind::Claimed => 0,
@@ -231,12 +232,12 @@ pub(crate) const fn state_column(kind: StateKind) -> i64 {
     }
 }
 
-/// A key that was stored as text.
+/// Reads a key that was stored as text.
 pub(crate) fn key(value: ValueRef<'_>) -> Result<Option<Key>, Error> {
     text_key(value).map_err(|_: Fault| corrupt("key"))
 }
 
-/// Bytes of a row, in memory of their own.
+/// Reads bytes of a row, in memory of their own.
 pub(crate) fn bytes(value: ValueRef<'_>) -> Result<Option<Bytes>, Error> {
     blob(value).map_err(|_: Fault| corrupt("value"))
 }

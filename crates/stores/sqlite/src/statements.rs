@@ -1,4 +1,4 @@
-//! Statements of users' will: checked, prepared, bound to values.
+//! Statements of users: checked, prepared, bound to values.
 
 use bytes::Bytes;
 use rusqlite::types::{ToSqlOutput, ValueRef};
@@ -12,7 +12,7 @@ use crate::error::undone;
 /// A statement ready to run.
 pub(crate) struct Prepared<'c> {
     statement: CachedStatement<'c>,
-    /// Which value each parameter takes.
+    /// Index of the value that each parameter takes.
     values: Vec<usize>,
 }
 
@@ -80,8 +80,8 @@ impl From<&Value> for Bound {
 }
 
 impl Bound {
-    /// An integer where it fits, a double where that says the same decimal, else the text: no digit
-    /// is ever lost.
+    /// Returns an integer where it fits, a double where that is the same decimal, else the text: no
+    /// digit is ever lost.
     fn of_number(text: &str) -> Self {
         if let Ok(integer) = text.parse() {
             return Self::Integer(integer);
@@ -105,7 +105,7 @@ impl ToSql for Bound {
     }
 }
 
-/// What a failed statement means for its message.
+/// Meaning of a failed statement for its message.
 pub(crate) enum Verdict {
     /// It will never succeed with these values.
     Hopeless(Box<str>),
@@ -145,7 +145,7 @@ pub(crate) fn judge(
     }
 }
 
-/// The database's own words, one line.
+/// Returns the database's own words as one line.
 pub(crate) fn words(error: &rusqlite::Error) -> Box<str> {
     let text = match error {
         rusqlite::Error::SqliteFailure(_, Some(message)) => message.clone(),
@@ -204,7 +204,7 @@ fn prepare_one<'c>(
     Ok(Prepared { statement, values })
 }
 
-/// Whether the statements still fit the tables.
+/// Returns an error unless the statements still fit the tables.
 fn prepare_afresh(connection: &Connection, statements: &Statements) -> Result<()> {
     for (index, text) in statements.sql.iter().enumerate() {
         connection.prepare(text).map_err(|error| {
@@ -218,7 +218,7 @@ fn invalid(message: &str) -> Error {
     Error::new(ErrorKind::InvalidConfig, message)
 }
 
-/// What would end the transaction, or cannot run inside one.
+/// First words of statements that would end the transaction, or cannot run inside one.
 const FORBIDDEN: &[&str] = &[
     "BEGIN",
     "COMMIT",

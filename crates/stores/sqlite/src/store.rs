@@ -67,7 +67,7 @@ impl SqliteStore {
         })
     }
 
-    /// The inbox of this store's file, for transactions on connections of your own.
+    /// Returns the inbox of this store's file, for transactions on connections of your own.
     pub fn inbox(&self) -> Inbox {
         Inbox::new(Arc::clone(&self.clock))
     }
@@ -245,7 +245,7 @@ impl TransferStore for SqliteStore {
             | Item::Parked(_)
             | Item::Audited(_) => None,
         });
-        // Kept here until the end: the thread that writes has better to do than to let go of it.
+        // Kept here until the end, so that the writing thread does not spend time on freeing it.
         let (ids, items): (Vec<_>, Arc<[Item]>) = (ids.collect(), batch.into());
         let given = Arc::clone(&items);
         let answer = self
@@ -303,7 +303,7 @@ impl TransactionalStore for SqliteStore {
     }
 }
 
-/// Visits what is due, the longest due first.
+/// Visits due records, the longest due first.
 fn sweep(ledger: &mut Ledger<'_>, limit: usize) -> Result<Swept> {
     let (connection, now) = (ledger.connection, ledger.now);
     let limit = i64::try_from(limit.max(1)).unwrap_or(i64::MAX);
@@ -316,7 +316,7 @@ fn sweep(ledger: &mut Ledger<'_>, limit: usize) -> Result<Swept> {
         let seq: i64 = row.get(row::COLUMNS).map_err(undone)?;
         match row::read(row) {
             Ok(record) => visited.push((seq, record)),
-            // Left for whoever asks for it; the others go on.
+            // Left to the caller that asks for it; the others go on.
             Err(error) if error.kind() == ErrorKind::Corrupt => {}
             Err(error) => return Err(error),
         }

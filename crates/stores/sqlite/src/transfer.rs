@@ -18,7 +18,7 @@ use crate::lookup::{entity_record, load, tag};
 use crate::parked::park;
 use crate::{audit, listing, row, sql};
 
-/// A page of everything. Each page is one snapshot of the file.
+/// Returns a page of everything. Each page is one snapshot of the file.
 pub(crate) fn export(
     connection: &Connection,
     after: Option<&[u8]>,
@@ -56,7 +56,7 @@ pub(crate) fn export(
     })
 }
 
-/// Adds items; per item, whether it is new. XFR-2.
+/// Adds items; returns for each whether it is new. XFR-2.
 pub(crate) fn import(ledger: &mut Ledger<'_>, items: &[Item], ids: &[OpId]) -> Result<Vec<bool>> {
     let mut new = vec![false; items.len()];
     let records = items
@@ -127,14 +127,15 @@ fn add_records(ledger: &mut Ledger<'_>, records: &[Incoming<'_>], new: &mut [boo
                 row::update(&mut set, seq, record).map_err(undone)?;
                 true
             }
-            // One that does not check out is there, too.
+            // A record that does not check out is there, too.
             Some(_) => false,
         };
     }
     Ok(())
 }
 
-/// The tags that are stored already, in their order. Another operation may have the same.
+/// Returns those of the tags that are stored already, in their order. Another operation may have
+/// the same tag.
 fn known_tags(connection: &Connection, records: &[Incoming<'_>]) -> Result<Vec<i64>> {
     let mut wanted = String::with_capacity(records.len() * 21 + 2);
     for (tag, _, _) in records {
@@ -171,7 +172,8 @@ impl Exported<'_> {
         self.limit - self.items.len()
     }
 
-    /// Adds what follows `place`, of its kind; where to go on, if there may be more of it.
+    /// Adds the items behind `place`, of its kind; returns where to continue, if there may be more
+    /// of it.
     fn fill(&mut self, place: &Place) -> Result<Option<Place>> {
         let room = i64::try_from(self.room()).unwrap_or(i64::MAX);
         let mut visited = 0;
@@ -241,7 +243,7 @@ impl Exported<'_> {
     }
 }
 
-/// What a cursor says: what comes next is of this kind and behind this one.
+/// Contents of a cursor: the next item is of this kind and behind this one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Place {
     Records(i64),

@@ -1,9 +1,8 @@
 //! The one thread that writes: calls queue up while a transaction commits, and the next one takes
 //! them all.
 //!
-//! An answer is given after the commit. A job that fails undoes no other: a group with a failed job
-//! is undone, and its jobs are done again one by one. A job that was accepted is done whether or not
-//! anybody waits for its answer.
+//! An answer is given after the commit. A job that fails undoes no other: a group with a failed job is undone, and its
+//! jobs are repeated one by one. An accepted job is done even if its caller stops waiting.
 
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -16,7 +15,7 @@ use crate::error::{self, of_commit, undone};
 use crate::ledger::{Ledger, Scopes};
 use crate::sql;
 
-/// Accepts jobs for the thread that writes. Dropping it waits until what was accepted is done.
+/// Accepts jobs for the thread that writes. Dropping it waits until all accepted jobs are done.
 pub(crate) struct Writer {
     jobs: Option<mpsc::Sender<Box<dyn Job>>>,
     thread: Option<JoinHandle<()>>,
@@ -84,17 +83,17 @@ pub(crate) trait Job: Send {
     /// Does the work. Called again from the start after an undone transaction.
     fn run(&mut self, ledger: &mut Ledger<'_>, memory: &mut Memory) -> Result<(), Stop>;
 
-    /// The transaction is committed. Whether nothing is left to do.
+    /// Notes that the transaction is committed. Returns whether nothing is left to do.
     fn committed(&mut self) -> bool {
         true
     }
 
-    /// The commit was refused for what this job alone did. Whether another try makes sense.
+    /// Notes that the commit was refused because of this job alone. Returns whether another try makes sense.
     fn refused(&mut self, _why: &rusqlite::Error) -> bool {
         false
     }
 
-    /// Whether it must not share a transaction, because it cannot be done twice.
+    /// Returns whether it must not share a transaction, because it cannot be done twice.
     fn is_alone(&self) -> bool {
         false
     }
@@ -103,11 +102,11 @@ pub(crate) trait Job: Send {
     fn answer(self: Box<Self>, done: Result<()>);
 }
 
-/// Why a job stops.
+/// Reason why a job stops.
 pub(crate) enum Stop {
     /// It failed.
     Failed(Error),
-    /// It wants the transaction undone and everything done again: it has learned something.
+    /// It wants the transaction undone and repeated: it has learned something.
     Again,
 }
 
@@ -117,11 +116,11 @@ impl From<Error> for Stop {
     }
 }
 
-/// What the thread remembers between jobs.
+/// State that the thread keeps between jobs.
 #[derive(Default)]
 pub(crate) struct Memory {
-    /// How many jobs with statements of users' will guard each message with a savepoint, because
-    /// one of them failed a short while ago.
+    /// Number of jobs with users' statements that guard each message with a savepoint, because one of them failed a
+    /// short while ago.
     pub(crate) careful: u32,
 }
 
@@ -143,7 +142,7 @@ where
 
     fn answer(self: Box<Self>, done: Result<()>) {
         let Self { answer, reply, .. } = *self;
-        // Whoever has given up the wait does not want to know.
+        // The caller may have stopped waiting.
         let _ = reply.send(done.and_then(|()| answer.ok_or_else(error::gone)));
     }
 }
@@ -194,7 +193,7 @@ impl Desk {
                     }
                     return;
                 }
-                // Whether it is on the disk or not: nobody tries again but the callers.
+                // On the disk or not: only the callers try again.
                 Err(Failure::Unknown(error) | Failure::Unavailable(error)) => {
                     for job in group {
                         job.answer(Err(error.clone()));
@@ -234,7 +233,7 @@ impl Desk {
         if done.is_err() {
             scopes.clear();
             if !self.connection.is_autocommit() {
-                // Where even this fails, the next BEGIN does as well and says why.
+                // If even this fails, the next BEGIN does as well and says why.
                 let _ = execute(&self.connection, sql::ROLLBACK);
             }
         }
@@ -270,13 +269,13 @@ impl Desk {
     }
 }
 
-/// How a transaction fails.
+/// Ways in which a transaction fails.
 enum Failure {
     /// It did not begin.
     Unavailable(Error),
     /// A job failed; surely nothing was applied.
     Undone(Error),
-    /// A job wants everything done again.
+    /// A job wants the transaction repeated.
     Again,
     /// The commit was refused for a constraint that is checked there; nothing was applied.
     Refused(rusqlite::Error),

@@ -67,7 +67,7 @@ fn a_tag_that_was_never_seen_is_never_settled_along() {
     assert_eq!(tags.settle(&ids), [one(1), one(2), one(4), one(5)]);
 }
 
-/// Against a broker that does what it is told.
+/// Checks against a broker that does exactly what the acknowledgements say.
 #[test]
 fn the_broker_settles_what_was_named_and_nothing_else() {
     let mut state = 7_u64;

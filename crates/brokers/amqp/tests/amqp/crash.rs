@@ -18,7 +18,7 @@ async fn a_killed_server_loses_nothing_and_the_source_goes_on_by_itself() {
     let queue = Queue::make(own.url(), &[]).await;
     queue.put(0..20).await;
     written_down().await;
-    // What was told before a close counts, whatever happens then.
+    // Reports before a close count, whatever happens then.
     let mut first = queue.source();
     let held = take(&mut first, 20).await;
     let done: Vec<_> = held
@@ -114,8 +114,8 @@ async fn what_a_sink_has_confirmed_is_there_after_a_kill() {
     source.close().await.expect("an end");
 }
 
-/// The server syncs its list of queues a little late: one that is killed right after a declaration was seen
-/// to know nothing of the queue any more.
+/// Waits for the server to sync its list of queues, which it does a little late: one that is killed right after a
+/// declaration was seen to know nothing of the queue any more.
 async fn written_down() {
     tokio::time::sleep(Duration::from_secs(4)).await;
 }

@@ -24,7 +24,8 @@ async fn what_a_cut_takes_away_comes_again_under_other_ids() {
     queue.put(0..10).await;
     let first = take(&mut source, 10).await;
     source.acknowledge(&ids(&first[..5])).await.expect("told");
-    // The broker has heard of those five when the rest is asked for on the same channel.
+    // The broker has received those five acknowledgements when the rest is requested on the same
+    // channel.
     queue.put(10..11).await;
     let eleventh = some(&mut source, 1).await;
     queue.until_ready(0).await;
@@ -62,11 +63,11 @@ async fn an_acknowledgement_into_a_cut_connection_loses_nothing() {
     let mut held = take(&mut source, 50).await;
     let heard = ids(&held.drain(..5).collect::<Vec<_>>());
     source.acknowledge(&heard).await.expect("told");
-    // They come once the broker has heard of those five.
+    // They come once the broker has received those five acknowledgements.
     held.extend(take(&mut source, 5).await);
     proxy.cut_after_client_bytes(100);
     for id in ids(&held) {
-        // Some may be heard, most are not; whoever is told of an error tries nothing.
+        // Some may be received, most are not; a caller that gets an error tries nothing.
         let _ = source.acknowledge(&[id]).await;
     }
     proxy.until(|seen| seen.cuts == 1).await;

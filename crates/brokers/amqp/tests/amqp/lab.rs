@@ -1,4 +1,4 @@
-//! Queues of a test's own, and what tests do with them.
+//! Queues of a test's own, and short words for common steps.
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
@@ -14,29 +14,29 @@ use semel_core::port::sink::{Publication, Sink};
 use semel_core::port::source::{Delivery, DeliveryId, Fetched, Source};
 use tokio::time::timeout;
 
-/// How long anything may take.
+/// The longest time that any step may take.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
-/// The server of all tests.
+/// Returns the url of the server of all tests.
 pub(crate) fn url() -> String {
     std::env::var("SEMEL_TEST_AMQP_URL").expect(
         "SEMEL_TEST_AMQP_URL is not set: `cargo xtask services up rabbitmq`, then `. target/services/env`",
     )
 }
 
-/// What is between `@` and `/`.
+/// Returns the address between `@` and `/`.
 pub(crate) fn address(url: &str) -> SocketAddr {
     let (_, rest) = url.split_once('@').expect("a login");
     let (address, _) = rest.split_once('/').expect("a virtual host");
     address.parse().expect("an address")
 }
 
-/// The same url, by way of `address`.
+/// Returns the same url, by way of `address`.
 pub(crate) fn by_way_of(url: &str, address: SocketAddr) -> String {
     url.replace(&self::address(url).to_string(), &address.to_string())
 }
 
-/// A queue that nobody else uses; it goes by itself when it was not used for a while.
+/// A queue that only this test uses; it goes by itself when it was not used for a while.
 pub(crate) struct Queue {
     pub(crate) url: String,
     pub(crate) name: String,
@@ -109,7 +109,7 @@ impl Queue {
         }
     }
 
-    /// Publishes one as somebody else would.
+    /// Publishes one as another program would.
     pub(crate) async fn put_raw(&self, payload: &[u8], properties: BasicProperties) {
         let sent = self.channel.basic_publish(
             "".into(),
@@ -122,7 +122,7 @@ impl Queue {
         assert!(confirm.await.expect("a confirm").is_ack());
     }
 
-    /// How many wait, with nobody at work on them.
+    /// Counts the messages that wait, with nobody at work on them.
     pub(crate) async fn ready(&self) -> u32 {
         let (_connection, channel) = admin(&self.url).await;
         let look = QueueDeclareOptions {
@@ -133,7 +133,7 @@ impl Queue {
         looked.await.expect("the queue").message_count()
     }
 
-    /// Waits until so many wait.
+    /// Waits until so many messages wait.
     pub(crate) async fn until_ready(&self, count: u32) {
         let waited = timeout(PATIENCE, async {
             while self.ready().await != count {
@@ -144,7 +144,7 @@ impl Queue {
     }
 }
 
-/// Of a queue.
+/// Argument of a queue.
 pub(crate) enum Argument {
     Text(&'static str),
     Number(i32),
@@ -162,7 +162,7 @@ impl From<i32> for Argument {
     }
 }
 
-/// A connection and channel of the test itself.
+/// Opens a connection and channel of the test itself.
 pub(crate) async fn admin(url: &str) -> (Connection, Channel) {
     let connection = Connection::connect(url, ConnectionProperties::default());
     let connection = connection.await.expect("the server is up");
@@ -179,7 +179,7 @@ pub(crate) fn publication(text: &str) -> Publication {
     }
 }
 
-/// The next deliveries; what else is told meanwhile is left aside.
+/// Returns the next deliveries; other reports meanwhile are left aside.
 pub(crate) async fn some(source: &mut AmqpSource, max: usize) -> Vec<Delivery> {
     let fetched = async {
         loop {
@@ -224,7 +224,7 @@ pub(crate) fn header<'a>(delivery: &'a Delivery, name: &str) -> Option<&'a [u8]>
     found.map(|(_, value)| &**value)
 }
 
-/// The whole chain.
+/// Returns the text of the whole error chain.
 pub(crate) fn words(error: &semel_core::Error) -> String {
     format!("{error} {error:?}")
 }

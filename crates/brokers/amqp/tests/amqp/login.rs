@@ -10,7 +10,7 @@ use semel_core::{Code, Error, ErrorKind};
 
 use crate::lab::{Queue, publication, take, url, words};
 
-/// Asks the management plugin; it says nothing of use.
+/// Calls the management plugin, whose answer is of no use.
 fn manage(method: &str, path: &str, body: &str) {
     let url = url();
     let (_, port) = url
@@ -28,7 +28,7 @@ fn manage(method: &str, path: &str, body: &str) {
     assert!(answer.starts_with("HTTP/1.1 20"), "{answer}");
 }
 
-/// A user `name` with the password `geheim`, who may read what `read` says and write what `write` says.
+/// Creates a user `name` with the password `geheim`, who may read what `read` says and write what `write` says.
 fn user(name: &str, read: &str, write: &str) {
     manage(
         "PUT",
@@ -43,7 +43,7 @@ fn as_user(login: &str) -> String {
     url().replace("guest:guest", login)
 }
 
-/// For good, and told so by the first fetch too.
+/// Returns the error of a permanent refusal, which the first fetch returns too.
 async fn refused(options: Options) -> Error {
     let error = AmqpSource::connect(options.clone())
         .await

@@ -1,4 +1,4 @@
-//! What a real broker tells of its queues, which over AMQP is little.
+//! Horizons of queues of a real broker, which over AMQP are few.
 
 use semel_broker_amqp::{Options, look};
 use semel_core::ErrorKind;
@@ -26,7 +26,7 @@ async fn what_cannot_be_looked_at_is_an_error() {
     let error = look(&absent).await.expect_err("no queue");
     assert_eq!(error.kind(), ErrorKind::InvalidConfig, "{error:?}");
     assert!(error.to_string().contains("no-such-queue"), "{error}");
-    // It was not made by looking.
+    // The look did not create it.
     look(&absent).await.expect_err("still none");
     let nobody = free_port::take().expect("a free port");
     let away = Options::new(format!("amqp://127.0.0.1:{nobody}"), &queue.name);

@@ -1,4 +1,4 @@
-//! The source and the sink over a real RabbitMQ: the laws, and what this broker can do to them.
+//! The source and the sink over a real RabbitMQ: the laws, and the failures of this broker.
 //!
 //! `SEMEL_TEST_AMQP_URL` names the server of all tests (`cargo xtask services up rabbitmq`). Tests that kill
 //! one, or want it short-tempered, share a server of their own.

@@ -1,4 +1,4 @@
-//! What a message brings along, and what stays the same when it comes again.
+//! Contents of a message, and the parts that stay the same when it comes again.
 
 use lapin::BasicProperties;
 use lapin::types::{AMQPValue, FieldTable};
@@ -65,7 +65,7 @@ async fn a_long_message_is_handed_over_by_its_beginning() {
     assert_eq!(got[1].oversize_bytes, None);
     source.acknowledge(&ids(&got)).await.expect("told");
     source.close().await.expect("an end");
-    // What it is a hash of is the whole message.
+    // The hash covers the whole message.
     let other = queue.name.clone();
     let mut hash = blake3::Hasher::new();
     hash.update(&(other.len() as u64).to_le_bytes());

@@ -1,4 +1,4 @@
-//! What a sink answers, and what is there afterwards.
+//! Answers of a sink, and the messages that are there afterwards.
 
 use std::time::Duration;
 
@@ -165,7 +165,7 @@ async fn a_confirm_that_is_lost_leaves_it_open_and_a_second_try_is_known_again()
         );
         assert_eq!(error.certainty(), Certainty::MaybeApplied);
     }
-    // The first at least is with the broker all the same, which had confirmed it.
+    // The first one at least is with the broker all the same, which had confirmed it.
     assert!(sink.publish(&batch(0..3)).await.iter().all(Result::is_ok));
     let mut source = queue.source();
     let mut got = Vec::new();

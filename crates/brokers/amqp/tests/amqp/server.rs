@@ -1,4 +1,4 @@
-//! A server of the tests' own, to be killed: one for all of them, one test at a time. It takes back what is
+//! A server of the tests' own, to be killed: one for all of them, one test at a time. It takes back deliveries that are
 //! not acknowledged for a few seconds, and takes no large messages.
 
 use std::fs;
@@ -14,7 +14,7 @@ use std::time::Duration;
 use semel_conformance::certificates::{Authority, Issued};
 use tokio::sync::{Mutex, MutexGuard};
 
-/// What the server waits for an acknowledgement.
+/// Time that the server waits for an acknowledgement.
 pub(crate) const CONSUMER_TIMEOUT: Duration = Duration::from_secs(8);
 /// The longest message that the server takes.
 pub(crate) const MAX_MESSAGE_BYTES: usize = 300_000;
@@ -33,7 +33,7 @@ pub(crate) struct Server {
 
 static OWN: Mutex<Option<Server>> = Mutex::const_new(None);
 
-/// The one server, for one test.
+/// The one server, lent to one test.
 pub(crate) struct Own(MutexGuard<'static, Option<Server>>);
 
 impl Own {
@@ -92,8 +92,7 @@ impl Server {
         Self::start_in(folder, "semel-own", &settings)
     }
 
-    /// One that also listens at the port that is given back, encrypted, to whoever has a certificate of
-    /// `authority`.
+    /// Starts one that also listens, encrypted, at the returned port, for clients with a certificate of `authority`.
     pub(crate) fn encrypted(
         authority: &Authority,
         issued: &Issued,
@@ -114,7 +113,7 @@ impl Server {
         (Self::start_in(folder, name, &settings), port)
     }
 
-    /// Another certificate, from the next start on.
+    /// Sets another certificate, from the next start on.
     pub(crate) fn has(&self, issued: &Issued) {
         put(&issued.cert, &self.folder.join("server.pem"));
         put(&issued.key, &self.folder.join("server.key"));
@@ -126,7 +125,7 @@ impl Server {
 
     fn start_in(folder: PathBuf, name: &'static str, settings: &str) -> Self {
         fs::write(folder.join("rabbitmq.conf"), settings).expect("written");
-        // How often it looks for deliveries that are too old.
+        // Interval at which it looks for deliveries that are too old.
         let tick = "[{rabbit, [{channel_tick_interval, 1000}]}].\n";
         fs::write(folder.join("advanced.config"), tick).expect("written");
         fs::write(folder.join("enabled_plugins"), "[].\n").expect("written");
@@ -156,7 +155,7 @@ impl Server {
     }
 
     fn node(folder: &PathBuf, name: &str, port: u16, distribution: u16, epmd: u16) -> Child {
-        // Whoever says so keeps the files.
+        // A test that says so keeps the files.
         let mut node = guarded(
             "read -r word; kill -9 $pid; wait $pid; [ \"$word\" = keep ] || { cd /; rm -rf \"$HOME\"; }",
             "pid",
@@ -201,7 +200,7 @@ impl Server {
     }
 }
 
-/// A copy for the server's eyes.
+/// Makes a copy that only the server may read.
 fn put(from: &Path, to: &Path) {
     fs::copy(from, to).expect("a copy");
     if let Some((user, group)) = owner() {
@@ -209,8 +208,8 @@ fn put(from: &Path, to: &Path) {
     }
 }
 
-/// A shell that runs what its arguments say, writes its id to the file `name`, and does `then` when its input
-/// says something or ends: with this process.
+/// Returns a shell that runs the command in its arguments, writes its id to the file `name`, and does `then` when its
+/// input says something or ends: with this process.
 fn guarded(then: &str, name: &str) -> Command {
     let mut shell = Command::new("sh");
     let script = format!("\"$@\" </dev/null >>log.txt 2>&1 & pid=$!; echo $pid >{name}; {then}");
@@ -226,7 +225,7 @@ fn guarded(then: &str, name: &str) -> Command {
     shell
 }
 
-/// The user to run as: RabbitMQ's, where this process is root.
+/// Returns the user to run as: RabbitMQ's, where this process is root.
 fn owner() -> Option<(u32, u32)> {
     let me = fs::metadata("/proc/self").expect("a process").uid();
     if me != 0 {

@@ -29,7 +29,7 @@ async fn a_consumer_that_the_broker_cancels_is_made_again() {
     assert_eq!(error.kind(), ErrorKind::InvalidConfig);
     assert!(error.to_string().contains("does not exist"), "{error}");
     source.acknowledge(&ids(&held)).await.expect("ignored");
-    // Whoever asks again finds it when it is there.
+    // A caller that asks again finds it when it is there.
     let durable = lapin::options::QueueDeclareOptions {
         durable: true,
         ..lapin::options::QueueDeclareOptions::default()
@@ -108,7 +108,7 @@ async fn what_one_gives_back_another_gets() {
     let held = take(&mut one, 4).await;
     let mut other = AmqpSource::connect(queue.options()).await.expect("up");
     one.requeue(&ids(&held[..2])).await.expect("given back");
-    // Later than the first, and told by the close.
+    // Later than the first; the close reports it.
     one.requeue(&ids(&held[2..3])).await.expect("given back");
     one.acknowledge(&ids(&held[2..])).await.expect("told");
     one.close().await.expect("an end");

@@ -1,4 +1,4 @@
-//! Encrypted connections: who is trusted, who we are, and what is said when none comes about.
+//! Encrypted connections: trust, our certificate, and the errors when none comes about.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use tokio::time::timeout;
 use crate::lab::{Queue, ids, numbers, publication, some, take, words};
 use crate::server::Server;
 
-/// A server that encrypts and wants to know us, for all tests but one.
+/// A server that encrypts and asks for our certificate, for all tests but one.
 struct Secure {
     server: Server,
     port: u16,
@@ -87,14 +87,14 @@ fn shown(error: &Error) -> String {
     shown
 }
 
-/// How often a broker that drops the connection instead of saying why is asked again.
+/// Tries against a broker that drops the connection instead of giving a reason.
 const ASKED: usize = 20;
 
-/// For good, by the source and by the sink.
+/// Returns the error of a permanent refusal, the same by the source and by the sink.
 ///
-/// In TLS 1.3 a client is through with its handshake before the broker has looked at its certificate: the
-/// broker's alert (RFC 8446, section 4.4.2.4) may be lost to the reset that follows it. Such an attempt is
-/// told as one that may be made again, and making it again is what a worker does.
+/// In TLS 1.3 a client is through with its handshake before the broker has looked at its certificate: the broker's
+/// alert (RFC 8446, section 4.4.2.4) may be lost to the reset that follows it. The error of such an attempt says that
+/// it may be repeated, and a worker repeats it.
 async fn refused(url: &str, tls: Tls) -> String {
     let error = until_told_for_good(async || {
         let mut options = Options::new(url, "q");
@@ -259,6 +259,6 @@ async fn a_certificate_whose_time_is_over_is_told_until_it_is_renewed() {
         .publish(&[publication("7")])
         .await;
     assert!(sent.iter().all(Result::is_ok), "{sent:?}");
-    // The same source, which nobody has started anew.
+    // The same source, which was not restarted.
     assert_eq!(numbers(&some(&mut source, 1).await), [7].into());
 }

@@ -1,6 +1,6 @@
 use super::*;
 
-/// The lines of `text`, read in pieces of `piece` bytes: length or text, and number.
+/// Returns the lines of `text`, read in pieces of `piece` bytes: length or text, and number.
 fn split(text: &[u8], format: Format, max_message_bytes: usize, piece: usize) -> Vec<Line> {
     let mut splitter = Splitter::new(Options {
         format,

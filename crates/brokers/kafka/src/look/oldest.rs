@@ -13,12 +13,12 @@ use tokio::time::Instant;
 
 use super::Asker;
 
-/// Adds it: as evidence where the broker has stamped it, else as a fact alone, since a producer may stamp
-/// what it wants.
+/// Adds the oldest record: as evidence where the broker has stamped it, else as a fact alone, since a producer may
+/// stamp anything.
 pub(super) fn add(reach: &mut Reach, consumer: &Asker, topic: &str, partitions: &[i32]) {
     let looked_at = &partitions[..partitions.len().min(MOST_PARTITIONS)];
     let found = first_records(consumer, topic, looked_at);
-    // Whoever looks on reads nothing more.
+    // The later steps of the look read nothing more.
     let _ = consumer.unassign();
     let (oldest, unseen) = match found {
         Ok(found) => found,
@@ -51,7 +51,8 @@ pub(super) fn add(reach: &mut Reach, consumer: &Asker, topic: &str, partitions: 
     }
 }
 
-/// The earliest time of the first record of each partition, and how many partitions said nothing in time.
+/// Returns the earliest time of the first record of each partition, and the number of partitions that gave none in
+/// time.
 fn first_records(
     consumer: &Asker,
     topic: &str,
@@ -87,18 +88,18 @@ fn first_records(
                     oldest = Some(oldest.map_or(at, |oldest| oldest.min(at)));
                 }
             }
-            // What lies there are the marks of transactions.
+            // Only the marks of transactions are there.
             Some(Err(KafkaError::PartitionEOF(partition))) => {
                 waiting.remove(&partition);
             }
-            // A broker that stumbles is asked again by the driver, until the time is over.
+            // The driver asks a broker that stumbles again, until the time is over.
             Some(Err(_)) | None => {}
         }
     }
     Ok((oldest, waiting.len()))
 }
 
-/// As a fact is called that is none of a setting.
+/// Name of a fact that comes from no setting.
 const OLDEST: &str = "oldest record";
 /// More would take long, and the first tell enough.
 const MOST_PARTITIONS: usize = 64;

@@ -1,5 +1,5 @@
-//! What the brokers say of records, told once per batch: a record is a number, and whoever published the batch
-//! is woken when the last of it is known.
+//! Delivery reports of the brokers, passed on once per batch: a record is a number, and the publishing task is woken
+//! when the last of its batch is known.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -14,7 +14,7 @@ use crate::trouble::Watch;
 /// The records of a batch that the brokers have not taken, by their places in it, and why.
 pub(super) type Failed = Vec<(usize, KafkaError)>;
 
-/// What librdkafka calls back.
+/// Callbacks of librdkafka.
 pub(super) struct Reports {
     watch: Watch,
     open: Mutex<Open>,
@@ -22,9 +22,9 @@ pub(super) struct Reports {
 
 #[derive(Default)]
 struct Open {
-    /// Of the next record.
+    /// Number of the next record.
     number: usize,
-    /// By the numbers of their first records.
+    /// Batches by the numbers of their first records.
     batches: BTreeMap<usize, Batch>,
 }
 
@@ -46,7 +46,7 @@ impl Reports {
     pub(super) fn begin(&self, len: usize) -> (Begun<'_>, oneshot::Receiver<Failed>) {
         let (whole, known) = oneshot::channel();
         let mut open = self.lock();
-        // Whoever has used up all numbers begins again; nothing that old is under way.
+        // Numbers that are used up begin again; nothing that old is in flight.
         let first = open.number.checked_add(len).map_or(0, |_| open.number);
         open.number = first + len;
         let batch = Batch {
@@ -65,7 +65,7 @@ impl Reports {
         (begun, known)
     }
 
-    /// Notes what became of a record.
+    /// Notes the fate of a record.
     fn note(&self, number: usize, failure: Option<KafkaError>) {
         let mut open = self.lock();
         let Some((&first, batch)) = open.batches.range_mut(..=number).next_back() else {
@@ -81,13 +81,13 @@ impl Reports {
         let whole = open.batches.remove(&first);
         drop(open);
         if let Some(Batch { failed, whole, .. }) = whole {
-            // Nobody may be left to hear it.
+            // The receiver may be gone.
             let _ = whole.send(failed);
         }
     }
 
     fn lock(&self) -> MutexGuard<'_, Open> {
-        // Nothing panics with the lock in hand.
+        // Nothing panics while holding the lock.
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -108,30 +108,32 @@ impl ProducerContext for Reports {
     }
 }
 
-/// A batch whose records are handed over, in their order. Those that are not count as known when this is dropped.
+/// A batch whose records are handed over, in their order. Records that are not handed over count as known when this is
+/// dropped.
 pub(super) struct Begun<'r> {
     reports: &'r Reports,
     first: usize,
     end: usize,
-    /// What librdkafka said of each so far.
+    /// librdkafka's answers so far.
     answers: Vec<Taken>,
 }
 
-/// Whether librdkafka took a record.
+/// Answer of librdkafka to a record that it was given.
 pub(super) type Taken = Result<(), KafkaError>;
 
 impl Begun<'_> {
-    /// How many were handed over, or not taken.
+    /// Returns the number of records that were handed over, or not taken.
     pub(super) const fn count(&self) -> usize {
         self.answers.len()
     }
 
-    /// The number of the next record.
+    /// Returns the number of the next record.
     pub(super) const fn number(&self) -> usize {
         self.first + self.count()
     }
 
-    /// The next record was handed over, so that something will be heard of it; or was not taken, so that nothing will.
+    /// Notes that the next record was handed over, so that a report on it will come; or was not taken, so that none
+    /// will.
     pub(super) fn heard(&mut self, taken: Taken) {
         if taken.is_err() {
             self.reports.note(self.number(), None);
@@ -139,14 +141,14 @@ impl Begun<'_> {
         self.answers.push(taken);
     }
 
-    /// The same of all up to one of this number.
+    /// Notes the same for all records up to one of this number.
     pub(super) fn heard_up_to(&mut self, number: usize, taken: &Taken) {
         while self.number() < number {
             self.heard(taken.clone());
         }
     }
 
-    /// What was heard of each.
+    /// Returns the answers.
     pub(super) fn answers(mut self) -> Vec<Taken> {
         self.first = self.number();
         std::mem::take(&mut self.answers)

@@ -12,7 +12,7 @@ use super::{KafkaSink, Out, Unpublished};
 use crate::record::parts;
 
 impl KafkaSink {
-    /// Hands these over to librdkafka, and waits until the brokers have said of each what became of it.
+    /// Hands these over to librdkafka, and waits until the brokers have reported on each.
     pub(super) async fn sent(
         &self,
         producer: &Out,
@@ -79,7 +79,7 @@ impl KafkaSink {
         }
     }
 
-    /// The first of these that have neither headers nor a partition of their own.
+    /// Returns the first of these that have neither headers nor a partition of their own.
     fn bare<'b>(&self, batch: &'b [Publication]) -> &'b [Publication] {
         let is_bare = |it: &&Publication| {
             self.partition.is_none() && parts(self.id(it), &it.headers).1.is_none()
@@ -88,12 +88,12 @@ impl KafkaSink {
         &batch[..count]
     }
 
-    /// The id of a message that goes out.
+    /// Returns the id of a message that goes out.
     fn id<'m>(&self, message: &'m Publication) -> Option<&'m str> {
         self.has_id_header.then_some(&*message.id)
     }
 
-    /// Hands bare ones over to librdkafka, as far as there is room; whether there was for all of them.
+    /// Hands bare ones over to librdkafka, as far as there is room; returns whether there was for all of them.
     fn hand_over_many(&self, producer: &Out, batch: &[Publication], begun: &mut Begun<'_>) -> bool {
         let end = begun.number() + batch.len();
         let topic = match Topic::new(producer.client(), &self.topic) {
@@ -128,8 +128,8 @@ impl KafkaSink {
     }
 }
 
-/// How many go to librdkafka with one call.
+/// Messages that go to librdkafka with one call.
 const AT_ONCE: usize = 1_000;
 
-/// How long to wait for room in librdkafka's queue.
+/// Pause before the next look for room in librdkafka's queue.
 const FULL: Duration = Duration::from_millis(5);

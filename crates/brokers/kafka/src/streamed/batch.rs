@@ -1,5 +1,5 @@
-//! A batch that is to be committed: what of it is still this member's, and what was committed before. Not for
-//! committing it.
+//! A batch that is to be committed: finds the part that is still this member's, and the part that was committed before.
+//! Not for committing it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,46 +11,47 @@ use super::{AT_HAND, Images};
 use crate::record::KEY;
 use crate::shared::{AssignmentId, Place, Shared};
 
-/// One thing to commit, and where its record was read.
+/// One finished delivery to commit, with the position of its record.
 pub(super) struct Item<'f> {
     pub(super) place: Place,
     pub(super) finished: &'f Finished,
 }
 
-/// The key of the record that it was made of.
+/// Returns the key of the record that it was made of.
 pub(super) fn record_key(finished: &Finished) -> Option<&[u8]> {
     let headers = finished.output.as_ref().map(|it| &it.headers)?;
     let key = headers.iter().find(|(name, _)| &**name == KEY);
     key.map(|(_, value)| &value[..])
 }
 
-/// What is to be committed, by assignment.
+/// Items to commit, by assignment.
 pub(super) type Batch<'f> = BTreeMap<AssignmentId, Vec<Item<'f>>>;
 
-/// Deliveries of the batch that is to be committed whose transaction's end nobody told. The batch may be tried
-/// again after the window of what was committed: it must be known then, too.
+/// Deliveries of the batch that is to be committed for which it is unknown how their transaction ended. The batch may
+/// be tried again after the window of those commits: they must be known then, too.
 #[derive(Default)]
 pub(super) struct Doubts {
-    /// When each was tried last.
+    /// Time of the last try of each.
     pub(super) tried: BTreeMap<DeliveryId, Timestamp>,
-    /// Those that were found committed.
+    /// Deliveries that were found committed.
     found: BTreeSet<DeliveryId>,
 }
 
 impl Doubts {
-    /// Whether there are none.
+    /// Returns whether there are none.
     pub(super) fn is_empty(&self) -> bool {
         self.tried.is_empty()
     }
 }
 
-/// Where each was read. `None`: not by this member, or not any more.
+/// Returns the position at which each was read; `None` for one that was not read by this member, or is no longer its
+/// own.
 pub(super) fn places(shared: &Shared, finished: &[Finished]) -> Vec<Option<Place>> {
     let ids: Vec<_> = finished.iter().map(|it| it.delivery).collect();
     shared.lock().places(&ids)
 }
 
-/// Sorts by assignment what is to be committed, and answers for it. What is in no assignment is gone.
+/// Sorts the items to commit by assignment, and answers for them. An item without an assignment is gone.
 pub(super) fn sort<'f>(
     images: &Images,
     finished: &'f [Finished],
@@ -79,7 +80,7 @@ pub(super) fn sort<'f>(
     Ok(batch)
 }
 
-/// Leaves out what was committed before. Whether something was.
+/// Leaves out items that were committed before; returns whether there were any.
 pub(super) fn leave_out_committed(
     images: &Images,
     batch: &mut Batch<'_>,
@@ -93,7 +94,7 @@ pub(super) fn leave_out_committed(
             continue;
         };
         known.is_known()?;
-        // Each was granted, so whatever is known of it was committed since: by us.
+        // Each was granted, so if the image has it, it was committed since: by us.
         let mut is_committed = |finished: &Finished| {
             let tried = doubts.tried.get(&finished.delivery).copied();
             let is_committed = doubts.found.contains(&finished.delivery)
@@ -118,7 +119,7 @@ pub(super) fn leave_out_committed(
     Ok(were_some)
 }
 
-/// One thing of a batch.
+/// Returns one item of a batch.
 pub(super) fn first(batch: Batch<'_>) -> Batch<'_> {
     let first = batch.into_iter().next();
     let first = first.map(|(id, mut items)| {
@@ -128,8 +129,9 @@ pub(super) fn first(batch: Batch<'_>) -> Batch<'_> {
     first.into_iter().collect()
 }
 
-/// All of it, some of each assignment in turn, each in its order. So every partition of an output that keys spread as
-/// they do the input has its first record early: librdkafka adds to the transaction what it has been given by then.
+/// Returns all items, some of each assignment in turn, each in its order. So every partition of an output that keys
+/// spread as they do the input has its first record early: librdkafka adds to the transaction the partitions that it
+/// has been given by then.
 pub(super) fn in_turns<'b>(batch: &'b Batch<'_>) -> impl Iterator<Item = &'b Finished> {
     let turns = batch.values().map(|items| items.len().div_ceil(TURN)).max();
     let turn = move |turn| {
@@ -141,14 +143,14 @@ pub(super) fn in_turns<'b>(batch: &'b Batch<'_>) -> impl Iterator<Item = &'b Fin
     (0..turns.unwrap_or_default()).flat_map(turn)
 }
 
-/// Their offsets, in order.
+/// Returns their offsets, in order.
 pub(super) fn sorted(items: &[Item<'_>]) -> Vec<i64> {
     let mut offsets: Vec<_> = items.iter().map(|item| item.place.offset).collect();
     offsets.sort_unstable();
     offsets
 }
 
-/// How many things of an assignment go out in a turn.
+/// Items of an assignment that go out in a turn.
 const TURN: usize = 250;
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
 //! A record of the changelog: the operations that one transaction committed in one partition.
 //!
-//! Version 1, big-endian: the bytes `SEM1`, the time in milliseconds (u64), how many follow (u32), and for
-//! each of them the first half of the operation's id (16 bytes), the scheme of its fingerprint (u32, zero
-//! where there is none), half of its digest (u64) and a digest of the transport id (u64).
+//! Version 1, big-endian: the bytes `SEM1`, the time in milliseconds (u64), the number of operations (u32), and for
+//! each of them the first half of the operation's id (16 bytes), the scheme of its fingerprint (u32, zero where there
+//! is none), half of its digest (u64) and a digest of the transport id (u64).
 
 use bytes::{Buf, BufMut};
 use semel_core::Timestamp;
@@ -26,7 +26,7 @@ pub(crate) fn write(at: Timestamp, entries: &[Entry]) -> impl Iterator<Item = Ve
     })
 }
 
-/// Reads a block. `None`: this is none, or one of a version that is not known.
+/// Reads a block. `None`: this is none, or one of an unknown version.
 pub(crate) fn read(mut block: &[u8]) -> Option<(Timestamp, impl Iterator<Item = Entry>)> {
     if block.len() < HEAD || !block.starts_with(MAGIC) {
         return None;
@@ -52,7 +52,7 @@ pub(crate) fn read(mut block: &[u8]) -> Option<(Timestamp, impl Iterator<Item = 
 const MAGIC: &[u8] = b"SEM1";
 const HEAD: usize = 16;
 const LEN: usize = 36;
-/// The most operations of a block: 576 KiB, well inside what a topic takes.
+/// The most operations of a block: 576 KiB, well inside the limit of a topic.
 const MOST: usize = 16_384;
 
 #[cfg(test)]

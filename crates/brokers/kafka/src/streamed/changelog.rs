@@ -1,4 +1,4 @@
-//! The changelog as a topic: made where it is not there, and refused where it would forget too early.
+//! The changelog as a topic: created where it is not there, and refused where it would forget too early.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use super::StreamOptions;
 use crate::options::{Options, client};
 use crate::unawaited::Admin;
 
-/// Why the changelog is not fit for use.
+/// Reason why the changelog is not fit for use.
 pub(super) enum Unfit {
     /// The cluster is away.
     Away(KafkaError),
@@ -25,8 +25,8 @@ impl From<KafkaError> for Unfit {
     }
 }
 
-/// Makes the changelog where it is not there, and looks whether it keeps what it is given. Answers with the
-/// number of its partitions, which is that of the input.
+/// Creates the changelog where it is not there, and checks that it keeps its records. Returns the number of its
+/// partitions, which is that of the input.
 pub(super) async fn fit(
     source: &Options,
     options: &StreamOptions,
@@ -44,7 +44,7 @@ pub(super) async fn fit(
         make(&admin, options, partitions).await?;
     }
     let found = loop {
-        // What was made a moment ago is not known to every broker.
+        // A topic that was created a moment ago is not known to every broker.
         if let Some(found) = count(asker, changelog)? {
             break found;
         }
@@ -61,7 +61,7 @@ pub(super) async fn fit(
     Ok(partitions)
 }
 
-/// How many partitions a topic has; `None` where there is none.
+/// Returns the number of partitions of a topic; `None` where there is none.
 fn count(asker: &BaseConsumer, topic: &str) -> Result<Option<usize>, KafkaError> {
     let metadata = asker.fetch_metadata(Some(topic), ASK)?;
     let found = metadata.topics().iter().find(|it| it.name() == topic);
@@ -73,7 +73,7 @@ fn count(asker: &BaseConsumer, topic: &str) -> Result<Option<usize>, KafkaError>
 
 async fn make(admin: &Admin, options: &StreamOptions, partitions: usize) -> Result<(), Unfit> {
     let retention = needed(options).as_millis().to_string();
-    // As often as the brokers' own default says.
+    // As many as the brokers' own default says.
     let replication = TopicReplication::Fixed(-1);
     let partitions = i32::try_from(partitions).unwrap_or(i32::MAX);
     let topic = NewTopic::new(&options.changelog, partitions, replication)
@@ -101,7 +101,7 @@ async fn keeps(admin: &Admin, options: &StreamOptions) -> Result<(), Unfit> {
     let asked = [ResourceSpecifier::Topic(changelog)];
     let told = admin.describe_configs(&asked, &AdminOptions::new()).await?;
     let Some(Ok(config)) = told.into_iter().next() else {
-        // Whoever may not read the settings has made them; `check` says what it could not read.
+        // A user who may not read the settings has made them; `check` names those it could not read.
         return Ok(());
     };
     let read = |name| config.get(name).and_then(|entry| entry.value.as_deref());
@@ -126,7 +126,7 @@ async fn keeps(admin: &Admin, options: &StreamOptions) -> Result<(), Unfit> {
     Ok(())
 }
 
-/// How long the changelog must keep a record.
+/// Returns the time for which the changelog must keep a record.
 fn needed(options: &StreamOptions) -> Duration {
     let window = options.window.duration();
     window + window / 8 + Duration::from_secs(600)
@@ -136,5 +136,5 @@ fn never(message: String) -> Unfit {
     Unfit::Never(Error::new(ErrorKind::InvalidConfig, message))
 }
 
-/// How long a question to the cluster may take.
+/// The longest wait for an answer of the cluster.
 const ASK: Duration = Duration::from_secs(5);

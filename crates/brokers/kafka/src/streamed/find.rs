@@ -1,4 +1,4 @@
-//! What the changelog has of some operations, for whoever looks without being a worker.
+//! Look-up of operations in the changelog, for a caller that is no worker.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -15,22 +15,22 @@ use crate::error::{away, not_made};
 use crate::options::{Options, client};
 use crate::trouble::Trouble;
 
-/// What a changelog says of one operation.
+/// Entry of a changelog for one operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Remembered {
-    /// When it was committed, by the clock of its worker.
+    /// Time of its commit, by the clock of its worker.
     pub at: Timestamp,
     /// The partition of the changelog, which is that of the input.
     pub partition: i32,
     /// The record of the changelog.
     pub offset: i64,
-    /// What it keeps.
+    /// The operation, as the changelog keeps it.
     pub entry: Entry,
 }
 
-/// Reads the changelog of a pipeline, whose source has these options, up to its last stable offset: what is
-/// committed, and nothing of a transaction that is open. Answers for each operation with its latest commit. No
-/// group is joined and nothing is written. Blocks for as long as it reads.
+/// Reads the changelog of a pipeline, whose source has these options, up to its last stable offset: committed
+/// transactions, and nothing of an open one. Returns for each operation its latest commit. No group is joined and
+/// nothing is written. Blocks for as long as it reads.
 ///
 /// # Shape    one answer per operation, in the same order; `None` for one that is not there, or past its window
 /// # Cost     reads the window of all partitions
@@ -48,7 +48,7 @@ pub fn find(
         Error::new(error.kind(), format!("changelog {changelog}: {error}")).with_code(error.code())
     };
     let mut config: ClientConfig = client(&options.brokers, &options.properties, &[])?;
-    // Never joined: it only reads what it names.
+    // Never joined: it only reads the partitions that it names.
     config.set("group.id", &*options.group);
     config.remove("group.instance.id");
     config.set("enable.auto.commit", "false");
@@ -84,7 +84,7 @@ pub fn find(
     Ok(found.collect())
 }
 
-/// Where each partition is read from.
+/// Returns the offset from which each partition is read.
 fn places(
     consumer: &BaseConsumer,
     changelog: &str,
@@ -146,16 +146,16 @@ impl Search<'_> {
     }
 }
 
-/// As blocks name an operation.
+/// Returns the part of an id that blocks hold.
 fn leading(id: OpId) -> u128 {
     let mut bytes = [0; 16];
     bytes.copy_from_slice(&id.as_bytes()[..16]);
     u128::from_be_bytes(bytes)
 }
 
-/// How long a question to the cluster may take.
+/// The longest wait for an answer of the cluster.
 const ASK: Duration = Duration::from_secs(5);
-/// How long nothing may come.
+/// The longest time without a record.
 const PATIENCE: Duration = Duration::from_secs(30);
 /// Longer than any clock is off.
 const SLACK: Duration = Duration::from_secs(600);

@@ -1,4 +1,4 @@
-//! Where a batch stands in line, for whoever commits it on a thread of its own. Not for deciding what is committed.
+//! Position of a batch in line, for the thread that commits it. Not for deciding what is committed.
 
 use std::future::{Future, ready};
 use std::sync::Weak;
@@ -11,16 +11,16 @@ use tokio::time::sleep;
 
 use super::unavailable;
 
-/// Whoever leaves it uncommitted has unwritten what it wrote.
+/// A batch's place in line. Dropped without a commit, it counts as unwritten.
 pub(super) struct Line<T: Turn> {
     turn: T,
     runtime: Handle,
-    /// Whether somebody waits for what comes of it.
+    /// Dead once no caller waits for the result.
     asked: Weak<()>,
 }
 
 impl<T: Turn> Line<T> {
-    /// Within a Tokio runtime.
+    /// Creates it within a Tokio runtime.
     pub(super) fn new(turn: T, asked: Weak<()>) -> Self {
         Self {
             turn,
@@ -29,19 +29,19 @@ impl<T: Turn> Line<T> {
         }
     }
 
-    /// Waits until the batch before is so far.
+    /// Waits until the batch before has come so far.
     pub(super) fn come(&self, progress: CommitProgress) -> Result<()> {
         self.runtime.block_on(self.turn.come(progress))?;
         self.is_asked()
     }
 
-    /// Whether what is written may be committed now.
+    /// Returns whether the batch may be committed now.
     pub(super) fn may_commit(&self) -> Result<bool> {
         self.may_commit_until(ready(()))
     }
 
-    /// Waits until what is written may be committed. If not within this time, or if the batch before is to be written
-    /// again, it may not.
+    /// Waits until the batch may be committed. Returns `false` if it may not within this time, or if the batch before
+    /// is to be written again.
     pub(super) fn may_commit_within(&self, patience: Duration) -> Result<bool> {
         self.may_commit_until(async move { sleep(patience).await })
     }
@@ -58,7 +58,7 @@ impl<T: Turn> Line<T> {
         self.is_asked().map(|()| may_commit)
     }
 
-    /// This batch is so far.
+    /// Notes that this batch has come so far.
     pub(super) fn pass(&self, progress: CommitProgress) {
         self.turn.pass(progress);
     }

@@ -1,12 +1,12 @@
-//! Whether records of one key are in one partition, as far as the records themselves tell.
+//! Check that records of one key are in one partition, as far as the records themselves tell.
 //!
-//! A record tells by its own key: that is to be the key of its operation, and its partition the one where a
-//! partitioner puts that key. A second partitioner, or partitions that were added, put a key in two places,
-//! of which neither changelog knows what the other one has.
+//! A record tells by its own key: that must be the key of its operation, and its partition the one where a partitioner
+//! puts that key. A second partitioner, or added partitions, put a key in two places, and neither changelog has the
+//! operations of the other one.
 
 use std::fmt;
 
-/// What the records that were seen have in common.
+/// Common properties of the records seen so far.
 #[derive(Clone, Debug)]
 pub(crate) struct Placement {
     /// Partitioners that would have put all of them where they are.
@@ -16,13 +16,13 @@ pub(crate) struct Placement {
 /// A function from a key to a partition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Partitioner {
-    /// Of Kafka's own clients: murmur2.
+    /// The one of Kafka's own clients: murmur2.
     Murmur2,
-    /// Of librdkafka unless it is told otherwise: CRC-32.
+    /// The one of librdkafka unless it is configured otherwise: CRC-32.
     Crc32,
 }
 
-/// Why records of one key may be in several partitions.
+/// Reason why records of one key may be in several partitions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Misplaced {
     NoKey,
@@ -53,8 +53,7 @@ impl Placement {
         }
     }
 
-    /// Takes a record into account that has this key, for an operation of this key, in a topic of so many
-    /// partitions.
+    /// Takes a record into account that has this key, for an operation of this key, in a topic of so many partitions.
     pub(crate) fn see(
         &mut self,
         record_key: Option<&[u8]>,
@@ -92,7 +91,7 @@ impl Partitioner {
     }
 }
 
-/// As Kafka's own clients compute it.
+/// Computes the hash of Kafka's own clients.
 fn murmur2(key: &[u8]) -> u32 {
     const M: u32 = 0x5bd1_e995;
     let length = u32::try_from(key.len()).unwrap_or(u32::MAX);

@@ -14,11 +14,11 @@ use super::{StreamOptions, lock, unavailable};
 use crate::error::{NO_RIGHT, NO_TOPIC, no_thread, not_made};
 use crate::options::{AUTO_CREATE, Options, client};
 
-/// The producers that are at nobody's disposal yet, or not any more.
+/// The producers that are free.
 pub(super) struct Producers {
     idle: Mutex<Vec<Named>>,
     freed: Condvar,
-    /// Why all goes without the spare one.
+    /// Reason why Semel works without the spare one.
     hindrance: Mutex<Option<Error>>,
 }
 
@@ -27,9 +27,9 @@ struct Named {
     transactional_id: Box<str>,
     output: Box<str>,
     config: ClientConfig,
-    /// Whether all can go without it, one transaction after the other.
+    /// Set if Semel can work without it, one transaction after the other.
     is_spare: bool,
-    /// When it was refused last, if it was.
+    /// Time of the last refusal, if it was refused.
     refused_at: Option<Instant>,
     made: Option<Made>,
 }
@@ -37,14 +37,14 @@ struct Named {
 /// A producer whose transactions may begin.
 pub(super) struct Made {
     pub(super) producer: BaseProducer<Reports>,
-    /// Whether it has looked the changelog up, which may be made after it.
+    /// Set once it has looked the changelog up, which may be created after it.
     has_changelog: bool,
 }
 
-/// A producer that somebody has, until this is dropped.
+/// A producer in use, until this is dropped.
 pub(super) struct Taken<'p> {
     producers: &'p Producers,
-    /// Until it is given back.
+    /// Set until it is given back.
     named: Option<Named>,
 }
 
@@ -57,10 +57,10 @@ impl Producers {
         );
         for (name, value) in [
             ("linger.ms", "5"),
-            // What was taken needs no word of its own.
+            // A record that was taken needs no report of its own.
             ("delivery.report.only.error", "true"),
             ("queue.buffering.max.messages", "200000"),
-            // A look makes nothing, and a name that is misspelt is no topic.
+            // A look creates nothing, and a name that is misspelt is no topic.
             (AUTO_CREATE, "false"),
         ] {
             if config.get(name).is_none() {
@@ -89,8 +89,8 @@ impl Producers {
         })
     }
 
-    /// Makes them ahead of their first transactions, which ends what their predecessors left open. What fails now is
-    /// met again then.
+    /// Creates them ahead of their first transactions, which ends those that their predecessors left open. A failure
+    /// now comes again at the first transaction.
     pub(super) fn begin(self: &Arc<Self>) -> Result<()> {
         let idle = std::mem::take(&mut *lock(&self.idle));
         for mut named in idle {
@@ -105,7 +105,7 @@ impl Producers {
         Ok(())
     }
 
-    /// Waits for one that is at nobody's disposal; made, and its former transaction has ended.
+    /// Waits for a free one that is created and whose former transaction has ended.
     pub(super) fn take(&self) -> Result<Taken<'_>> {
         loop {
             let mut named = self.wait();
@@ -126,12 +126,12 @@ impl Producers {
         }
     }
 
-    /// Why one transaction is written after the other, if that is so.
+    /// Returns the reason why one transaction is written after the other, if that is so.
     pub(super) fn hindrance(&self) -> Option<Error> {
         lock(&self.hindrance).clone()
     }
 
-    /// Makes it where it is not made. `false`: all goes without it for a while.
+    /// Creates it if it is not there. Returns `false` if Semel works without it for a while.
     fn make(&self, named: &mut Named) -> std::result::Result<bool, KafkaError> {
         let made = named.make();
         if !named.is_spare {
@@ -173,12 +173,12 @@ impl Producers {
 }
 
 impl Taken<'_> {
-    /// The producer, if it was not lost.
+    /// Returns the producer, if it was not lost.
     pub(super) fn made(&self) -> Option<&Made> {
         self.named.as_ref()?.made.as_ref()
     }
 
-    /// The producer, which knows the changelog.
+    /// Returns the producer, which knows the changelog.
     pub(super) fn producer(&mut self, changelog: &str) -> Result<&BaseProducer<Reports>> {
         let made = self.named.as_mut().and_then(|named| named.made.as_mut());
         let made = made.ok_or_else(|| unavailable("no producer").not_applied())?;
@@ -188,15 +188,15 @@ impl Taken<'_> {
         Ok(&made.producer)
     }
 
-    /// Its next transaction is another producer's.
+    /// Drops the producer: its next transaction is another producer's.
     pub(super) fn lose(&mut self) {
         if let Some(named) = &mut self.named {
             named.made = None;
         }
     }
 
-    /// Another producer of the same name, which makes the coordinator end the transaction, one way or the other.
-    /// Without one, the coordinator does so by itself when the transaction's time is over.
+    /// Creates another producer of the same name, which makes the coordinator end the transaction, one way or the
+    /// other. Without one, the coordinator does so by itself when the transaction's time is over.
     pub(super) fn replace(&mut self) {
         if let Some(named) = &mut self.named {
             named.made = None;
@@ -204,7 +204,7 @@ impl Taken<'_> {
         }
     }
 
-    /// Ends the open transaction; without success, a new producer does.
+    /// Ends the open transaction; if that fails, a new producer does.
     pub(super) fn abort(&mut self, timeout: Duration) {
         if let Some(Made { producer, .. }) = self.made()
             && retried(timeout, || producer.abort_transaction(timeout)).is_err()
@@ -213,7 +213,7 @@ impl Taken<'_> {
         }
     }
 
-    /// What to say where the brokers refused something.
+    /// Returns the error for a refusal of the brokers.
     pub(super) fn refused(&self, error: KafkaError) -> Error {
         match &self.named {
             Some(named) => named.told(error),
@@ -231,14 +231,14 @@ impl Drop for Taken<'_> {
 }
 
 impl Named {
-    /// Makes the producer where there is none; its former transaction has ended then.
+    /// Creates the producer where there is none; its former transaction has ended then.
     fn make(&mut self) -> std::result::Result<(), KafkaError> {
         if self.made.is_some() {
             return Ok(());
         }
         let producer: BaseProducer<Reports> = self.config.create_with_context(Reports::default())?;
-        // Whoever begins before a broker is connected begins again half a second later. What answers a look is the
-        // connection that the client began with, which counts as none of a broker.
+        // A producer that begins before a broker is connected begins again half a second later. A look is answered by
+        // the connection that the client began with, which does not count as one of a broker.
         let output = &self.output;
         if look_up(&producer, output) {
             let _ = producer.client().fetch_watermarks(output, 0, LOOK_UP);
@@ -251,13 +251,13 @@ impl Named {
         Ok(())
     }
 
-    /// Not while it was refused a moment ago.
+    /// Returns `false` if it was refused a moment ago.
     fn is_worth_a_try(&self) -> bool {
         let refused_at = self.refused_at;
         refused_at.is_none_or(|refused_at| refused_at.elapsed() >= REFUSED_FOR)
     }
 
-    /// What to say of an error.
+    /// Returns the error for a failure.
     fn told(&self, error: KafkaError) -> Error {
         let Self {
             output,
@@ -290,22 +290,22 @@ impl Named {
     }
 }
 
-/// Looks up a topic, so that the first record need not wait for that. Whether the brokers say that it is there.
+/// Looks up a topic, so that the first record need not wait for that. Returns whether the brokers say that it is there.
 fn look_up(producer: &BaseProducer<Reports>, topic: &str) -> bool {
     let found = producer.client().fetch_metadata(Some(topic), LOOK_UP);
     found.is_ok_and(|it| it.topics().iter().any(|topic| topic.error().is_none()))
 }
 
-/// What the name of the second producer has behind that of the first.
+/// Suffix of the second producer's name behind that of the first.
 const ALTERNATE: &str = ".alternate";
 
-/// How long a producer may take to begin, which ends what its predecessor left open.
+/// The longest time in which a producer begins, which ends the transaction that its predecessor left open.
 const INIT: Duration = Duration::from_secs(30);
 
-/// How long all goes without the second producer until it is tried again whether the name may be used.
+/// Time for which Semel works without the second producer before it tries again whether the name may be used.
 const REFUSED_FOR: Duration = Duration::from_secs(10);
 
-/// How long a producer may take to look a topic up before anything is sent there.
+/// The longest time for which a producer looks a topic up before anything is sent there.
 const LOOK_UP: Duration = Duration::from_secs(1);
 
 /// Settings of the producer that the user cannot have.

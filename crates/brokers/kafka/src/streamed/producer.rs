@@ -1,4 +1,4 @@
-//! The producer of transactions: what it is given, what it hears, and what may be asked again.
+//! The producer of transactions: its records, its reports, and the calls that may be repeated.
 
 use std::sync::Mutex;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use tokio::time::Instant;
 use super::lock;
 use crate::record::parts;
 
-/// What is heard of the records of a transaction.
+/// Reports on the records of a transaction.
 #[derive(Default)]
 pub(super) struct Reports {
     /// The first record that was refused for good, and why.
@@ -24,7 +24,7 @@ pub(super) struct Reports {
 impl ClientContext for Reports {}
 
 impl ProducerContext for Reports {
-    /// The delivery that a record was made for, and one more; zero for none.
+    /// The delivery that a record was made for, plus one; zero for none.
     type DeliveryOpaque = usize;
 
     fn delivery(&self, result: &DeliveryResult<'_>, made_for: usize) {
@@ -55,8 +55,8 @@ fn made_for(delivery: DeliveryId) -> usize {
     usize::try_from(delivery.0).map_or(0, |delivery| delivery.saturating_add(1))
 }
 
-/// Hands over the outputs of deliveries, with the ids of their operations where that is wanted. Those that have
-/// headers go one by one, all others many at a time; their order stays.
+/// Hands over the outputs of deliveries, with the ids of their operations where that is wanted. Outputs with headers go
+/// one by one, all others many at a time; their order stays.
 pub(super) fn publish<'f>(
     producer: &BaseProducer<Reports>,
     topic: &str,
@@ -137,7 +137,7 @@ pub(super) fn drain(
 ) -> std::result::Result<(), KafkaError> {
     let begun = Instant::now();
     while !flush(producer.client(), HEAR) {
-        // What was refused is under way until that is heard.
+        // A refused record is in flight until the refusal is heard.
         producer.poll(Duration::ZERO);
         if begun.elapsed() >= timeout {
             return Err(KafkaError::Flush(RDKafkaErrorCode::OperationTimedOut));
@@ -146,7 +146,7 @@ pub(super) fn drain(
     Ok(())
 }
 
-/// Hears what the brokers have said, or gives them time to say it.
+/// Hears the brokers' reports, or gives them time to come.
 fn look(producer: &BaseProducer<Reports>) {
     let before = producer.in_flight_count();
     producer.poll(Duration::ZERO);
@@ -155,7 +155,7 @@ fn look(producer: &BaseProducer<Reports>) {
     }
 }
 
-/// Asks again what librdkafka says may be asked again.
+/// Repeats a call while librdkafka says that it may be repeated.
 pub(super) fn retried(
     timeout: Duration,
     ask: impl Fn() -> std::result::Result<(), KafkaError>,
@@ -170,10 +170,10 @@ pub(super) fn retried(
     }
 }
 
-/// How often to look for what the brokers say.
+/// Pause between two looks for the brokers' reports.
 const LOOK: Duration = Duration::from_micros(300);
 
-/// How long to wait for the brokers before what they refused is heard.
+/// Time for which it waits for the brokers before their refusals are heard.
 const HEAR: Duration = Duration::from_millis(10);
 
 /// Outputs that are handed over with one call.

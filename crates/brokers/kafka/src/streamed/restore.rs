@@ -1,4 +1,4 @@
-//! The thread that restores images from the changelog: those of all partitions that wait for it at once.
+//! The thread that restores images from the changelog: those of all waiting partitions at once.
 
 mod read;
 
@@ -49,10 +49,10 @@ pub(super) fn spawn(
     thread.map(drop).map_err(no_thread)
 }
 
-/// A consumer that is no member of the group, and only asks and reads.
+/// Creates a consumer that is no member of the group, and only asks and reads.
 fn reader(source: &Options, isolation: &str) -> Result<BaseConsumer> {
     let mut config: ClientConfig = client(&source.brokers, &source.properties, &[])?;
-    // Whose committed offsets are asked for.
+    // The group whose committed offsets are read.
     config.set("group.id", &*source.group);
     config.set("enable.auto.commit", "false");
     config.set("enable.partition.eof", "true");
@@ -69,22 +69,22 @@ struct Restorer {
     source: Options,
     images: Arc<Images>,
     shared: Arc<Shared>,
-    /// Sees what is committed, and the end of that.
+    /// Sees committed records, and the end of those.
     committed: BaseConsumer,
     /// Sees the end of everything.
     uncommitted: BaseConsumer,
     runtime: Handle,
-    /// Whether the changelog was looked at.
+    /// Set once the changelog was checked.
     is_fit: bool,
 }
 
-/// Why an image is not restored yet.
+/// Reason why an image is not restored yet.
 enum Failed {
     /// The cluster, or a part of it, is away.
     Away(KafkaError),
-    /// This can never be.
+    /// The changelog can never be used.
     Unfit(Error),
-    /// Nobody wants it any more.
+    /// The partition is no longer wanted.
     Unwanted,
 }
 
@@ -98,16 +98,16 @@ impl From<KafkaError> for Failed {
 #[derive(Clone, Copy, Debug)]
 struct Wanted {
     id: AssignmentId,
-    /// The offset of the changelog behind what the image holds, once something was read.
+    /// The offset of the changelog behind the image's last record, once something was read.
     next: Option<i64>,
 }
 
-/// What is to be restored, by partition.
+/// Images to restore, by partition.
 type Batch = BTreeMap<i32, Wanted>;
 
 impl Restorer {
     fn run(mut self) {
-        // The group is joined meanwhile. What fails now is met again once a partition is assigned.
+        // The group is joined meanwhile. A failure now comes again once a partition is assigned.
         let _ = self.look_at_changelog();
         while let Some(batch) = self.wanted() {
             match self.restore(batch) {
@@ -153,7 +153,7 @@ impl Restorer {
         }
     }
 
-    /// Leaves out what nobody wants any more.
+    /// Leaves out images that are no longer wanted.
     fn keep_wanted(&self, batch: &mut Batch) -> std::result::Result<(), Failed> {
         // One lock at a time: the consumer takes the other one first.
         let known = self.images.lock();
@@ -165,7 +165,7 @@ impl Restorer {
         Ok(())
     }
 
-    /// Sees to it that the changelog is there and fit for use, once.
+    /// Makes sure that the changelog is there and fit for use, once.
     fn look_at_changelog(&mut self) -> std::result::Result<(), Failed> {
         if self.is_fit {
             return Ok(());
@@ -195,9 +195,9 @@ impl Restorer {
         self.read(places.collect())
     }
 
-    /// Waits until no transaction of a former owner is open over a partition: the offsets of one that is, are
-    /// not answered. Whoever begins one later is not of the group's generation any more. Where some are, the
-    /// others need not wait for them.
+    /// Waits until no transaction of a former owner is open over a partition: the broker does not answer the offsets of
+    /// a partition with an open one. A former owner that begins one later is no longer of the group's generation. Where
+    /// some partitions have one, the others need not wait for them.
     fn await_former_owners(&self, batch: &mut Batch) -> std::result::Result<(), Failed> {
         let is_settled = |partitions: &[i32], patience| {
             let mut asked = TopicPartitionList::new();
@@ -225,8 +225,8 @@ impl Restorer {
         }
     }
 
-    /// Where the changelogs end now, once everything before that is committed or aborted: whatever a former
-    /// owner wrote is before it.
+    /// Returns the present ends of the changelogs, once everything before them is committed or aborted: all writes of
+    /// former owners are before them.
     fn ends(&self, batch: &mut Batch) -> std::result::Result<BTreeMap<i32, i64>, Failed> {
         let changelog = &*self.options.changelog;
         let end_of = |reader: &BaseConsumer, partition| {
@@ -246,8 +246,8 @@ impl Restorer {
         Ok(ends)
     }
 
-    /// Where to begin: behind what is known, or where what is still inside its window begins. Nothing where
-    /// there is nothing so young.
+    /// Returns the offsets to begin at: behind the records already in an image, or at the first one still inside its
+    /// window. A partition without any so young has none.
     fn begins(&self, batch: &Batch) -> std::result::Result<BTreeMap<i32, i64>, Failed> {
         let changelog = &self.options.changelog;
         let window = self.options.window.duration();
@@ -277,7 +277,7 @@ impl Restorer {
     }
 }
 
-/// What is to be restored.
+/// Collects the images to restore.
 fn batch(known: &Known) -> Batch {
     let all = known.iter().filter(|(_, known)| !known.is_restored);
     let wanted = |(id, known): (&AssignmentId, &super::Partition)| {
@@ -288,11 +288,11 @@ fn batch(known: &Known) -> Batch {
     all.map(wanted).collect()
 }
 
-/// How long a question to the cluster may take.
+/// The longest wait for an answer of the cluster.
 const ASK: Duration = Duration::from_secs(5);
-/// How long to wait after a failure.
+/// Pause after a failure.
 const AGAIN: Duration = Duration::from_millis(200);
-/// How often to look whether a restoration is still wanted.
+/// Pause between two checks whether a restoration is still wanted.
 const LOOK: Duration = Duration::from_millis(200);
 /// Longer than any clock is off.
 const SLACK: Duration = Duration::from_secs(600);

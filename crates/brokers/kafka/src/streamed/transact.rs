@@ -1,7 +1,8 @@
-//! Everything of a batch at once, or nothing: it is written behind the batch before, and committed when that one is.
+//! Commits everything of a batch at once, or nothing: a batch is written behind the batch before, and committed when
+//! that one is.
 //!
-//! What was decided may be out of date when it is committed: the same batch may have been committed for whoever asked
-//! before, or its partition may have gone. So one transaction at a time is committed, and looked through before.
+//! A decision may be out of date when it is committed: an earlier caller may have committed the same batch, or its
+//! partition may have gone. So one transaction at a time is committed, and checked before.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, OnceLock, Weak};
@@ -26,7 +27,7 @@ use crate::error::TOO_LARGE;
 use crate::options::Options;
 use crate::shared::{AssignmentId, Place, Shared};
 
-/// Whoever commits what a member has done.
+/// Commits the finished deliveries of a member.
 pub(super) struct Transactor {
     options: StreamOptions,
     pub(super) producers: Arc<Producers>,
@@ -37,17 +38,17 @@ pub(super) struct Transactor {
     doubts: Mutex<Doubts>,
 }
 
-/// Why a transaction did not come about.
+/// Reason why a transaction did not come about.
 enum Failed {
     /// It was aborted, or never begun.
     Aborted(Error),
-    /// Its commit was asked for, and nobody knows what came of it.
+    /// Its commit was asked for, and the result is unknown.
     Unknown(Error),
-    /// Some of it belongs to somebody else by now; aborted.
+    /// Some of it belongs to another member by now; aborted.
     Gone,
     /// The batch before is to be written first, or some of it is committed by now; aborted.
     Again,
-    /// The brokers never take what this delivery puts out; aborted.
+    /// The brokers never take the output of this delivery; aborted.
     Refused(DeliveryId, Error),
 }
 
@@ -68,7 +69,8 @@ impl Transactor {
         })
     }
 
-    /// Commits what is still this member's. `places` are those of all of them, as far as they were known.
+    /// Commits the deliveries that are still this member's. `places` are those of all of them, as far as they were
+    /// known.
     pub(super) fn commit(
         &self,
         finished: &[Finished],
@@ -78,7 +80,7 @@ impl Transactor {
         let mut places = Some(places);
         let mut refused = BTreeMap::new();
         let mut is_alone = false;
-        // What was granted was not committed then, so only whoever asks again need look before it writes.
+        // A granted delivery was not committed at that time, so only a repeated call need look before it writes.
         let mut looks = !lock(&self.doubts).is_empty();
         loop {
             line.come(if is_alone {
@@ -105,9 +107,9 @@ impl Transactor {
                 Ok(()) if is_alone => {}
                 Ok(()) => return Ok(self.is_known(answers)),
                 Err(Failed::Again) => {}
-                // Until the consumer has told what it lost.
+                // Until the consumer has reported the partitions that it lost.
                 Err(Failed::Gone) => std::thread::sleep(AGAIN),
-                // The broker refuses the records that came with it, too. One by one, it tells which it is.
+                // The broker refuses the records that came with it, too. Sent one by one, they show which it is.
                 Err(Failed::Refused(..)) if count > 1 && !is_alone => is_alone = true,
                 Err(Failed::Refused(delivery, error)) => {
                     refused.insert(delivery, error);
@@ -118,14 +120,14 @@ impl Transactor {
         }
     }
 
-    /// The end of every transaction over the batch is known.
+    /// Clears the doubts: the end of every transaction over the batch is known.
     fn is_known(&self, answers: Vec<Committed>) -> Vec<Committed> {
         *lock(&self.doubts) = Doubts::default();
         self.shared.lock().is_in_doubt = false;
         answers
     }
 
-    /// The batch is what was committed then.
+    /// Runs one transaction over the batch. Afterwards `batch` holds the part that was committed.
     fn transact(
         &self,
         batch: &mut Batch<'_>,
@@ -158,7 +160,7 @@ impl Transactor {
             (Ended::Again, _) => Failed::Again,
             (Ended::Ours(error), _) => Failed::Aborted(error),
             (Ended::Abort(_), Some((delivery, error))) => {
-                // The record that is missing leaves a gap in the sequence numbers of this one.
+                // The record that is missing leaves a gap in the sequence numbers of this producer.
                 taken.lose();
                 Failed::Refused(delivery, self.too_large(error))
             }
@@ -182,7 +184,7 @@ impl Transactor {
             ..
         } = &self.options;
         producer.begin_transaction()?;
-        // The changelog first: librdkafka adds to the transaction what partitions it was given meanwhile, one
+        // The changelog first: librdkafka adds to the transaction the partitions that it was given meanwhile, one
         // request behind the other, and sends nothing to a partition before.
         for items in batch.values() {
             let entries: Vec<_> = items.iter().map(|item| item.finished.entry).collect();
@@ -206,7 +208,7 @@ impl Transactor {
     ) -> std::result::Result<(), Ended> {
         let timeout = self.options.transaction_timeout;
         // Records of one key are never in two batches, so they stay in order. Where keys of records are not those of
-        // operations, the brokers have to have them before.
+        // operations, the brokers must have them first.
         if !self.options.is_copartitioned || semel_core::planted("K10") {
             line.pass(CommitProgress::Written);
         }
@@ -222,7 +224,7 @@ impl Transactor {
         Err(Ended::Again)
     }
 
-    /// Commits what was written, after a last look.
+    /// Commits the written records, after a last check.
     fn finish(
         &self,
         producer: &BaseProducer<Reports>,
@@ -243,7 +245,7 @@ impl Transactor {
         for (topic, partition, behind) in positions.values() {
             offsets.add_partition_offset(topic, *partition, Offset::Offset(*behind))?;
         }
-        // While the brokers take what was handed over.
+        // While the brokers take the records that were handed over.
         let told = if semel_core::planted("K03") {
             Ok(())
         } else {
@@ -256,14 +258,14 @@ impl Transactor {
         if !is_alone {
             line.pass(CommitProgress::Written);
         }
-        // Whatever this says but for an abort, the coordinator may have heard it.
+        // Whatever this returns, except for an abort, the coordinator may have heard the commit.
         match retried(timeout, || producer.commit_transaction(timeout)) {
             Ok(()) => {}
             Err(KafkaError::Transaction(error)) if error.txn_requires_abort() => {
                 return Err(Ended::Abort(KafkaError::Transaction(error)));
             }
             Err(error) => {
-                // Before anybody else looks.
+                // Before any other commit looks.
                 let mut doubts = lock(&self.doubts);
                 for item in batch.values().flatten() {
                     doubts.tried.insert(item.finished.delivery, at);
@@ -291,15 +293,15 @@ impl Transactor {
         Ok(())
     }
 
-    /// How far the input is read with this batch, and the group's metadata that prove it ours.
+    /// Returns how far the input is read with this batch, and the group's metadata that prove it ours.
     fn positions(
         &self,
         batch: &Batch<'_>,
     ) -> std::result::Result<(Positions, ConsumerGroupMetadata), Ended> {
         let consumer = self.consumer.get().and_then(Weak::upgrade);
         let consumer = consumer.ok_or(Ended::Gone)?;
-        // First the metadata, then the look: a partition that is ours after it was ours in its generation. A
-        // member that was thrown out has metadata of no generation, and knows that its assignment is lost.
+        // First the metadata, then the check: a partition that is ours after it was ours in its generation. A member
+        // that was thrown out has metadata of no generation, and knows that its assignment is lost.
         let metadata = consumer.group_metadata().ok_or(Ended::Gone)?;
         if consumer.assignment_lost() {
             return Err(Ended::Gone);
@@ -321,25 +323,25 @@ impl Transactor {
     }
 }
 
-/// How far the input is read with a batch, by assignment.
+/// Positions up to which the input is read with a batch, by assignment.
 type Positions = BTreeMap<AssignmentId, (Box<str>, i32, i64)>;
 
-/// How a transaction ended that did not succeed.
+/// Ways in which a transaction ends without success.
 enum Ended {
     /// It is to be aborted: nothing of it can have been committed.
     Abort(KafkaError),
-    /// Nobody knows.
+    /// The result is unknown.
     Unknown(KafkaError),
     /// It is to be aborted: not all of it is ours.
     Gone,
     /// It is to be aborted, and written again.
     Again,
-    /// It is to be aborted, and not for anything that Kafka says.
+    /// It is to be aborted, and not because of any error of Kafka's.
     Ours(Error),
 }
 
 impl From<KafkaError> for Ended {
-    /// Before its commit was asked for.
+    /// Converts a failure before the commit was asked for.
     fn from(error: KafkaError) -> Self {
         Self::Abort(error)
     }

@@ -18,14 +18,14 @@ use semel_conformance::source::{Message, SourceSubject};
 use semel_core::port::source::{Delivery, DeliveryId, Fetched, Source};
 use tokio::time::{Instant, timeout};
 
-/// Where the tests' broker is.
+/// Returns the address of the tests' broker.
 pub(crate) fn brokers() -> String {
     std::env::var("SEMEL_TEST_KAFKA_URL").expect(
         "SEMEL_TEST_KAFKA_URL: `cargo xtask services up kafka`, then `source target/services/env`",
     )
 }
 
-/// A topic that nobody else uses, and a group of the same name.
+/// A topic that only this test uses, and a group of the same name.
 pub(crate) struct Topic {
     pub(crate) name: String,
     pub(crate) brokers: String,
@@ -43,7 +43,7 @@ impl Topic {
         topic
     }
 
-    /// The name of a topic that is not made yet.
+    /// Returns the name of a topic that is not created yet.
     pub(crate) fn absent(brokers: &str) -> Self {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
@@ -114,7 +114,7 @@ impl Topic {
         sent.expect("a record with the broker");
     }
 
-    /// Numbers, evenly over the partitions.
+    /// Publishes numbers, evenly over the partitions.
     pub(crate) async fn number(&self, range: std::ops::Range<u32>, partitions: i32) {
         let puts = range.map(|n| {
             let partition = i32::try_from(n).expect("few") % partitions;
@@ -125,7 +125,7 @@ impl Topic {
         }
     }
 
-    /// The offset that the group would begin at, for each partition.
+    /// Returns the offset that the group would begin at, for each partition.
     pub(crate) fn committed(&self, partitions: i32) -> Vec<i64> {
         let mut config = ClientConfig::new();
         config.set("bootstrap.servers", &self.brokers);
@@ -143,7 +143,7 @@ impl Topic {
         committed.elements().into_iter().map(offset).collect()
     }
 
-    /// Every record of the topic, from the first on, as payloads.
+    /// Returns every record of the topic, from the first on, as payloads.
     pub(crate) fn all(&self, count: usize) -> Vec<Bytes> {
         let mut config = ClientConfig::new();
         config.set("bootstrap.servers", &self.brokers);

@@ -1,4 +1,4 @@
-//! What a cluster does to its consumers.
+//! Failures of a cluster, as its consumers meet them.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use tokio::time::timeout;
 
 use crate::cluster::{Topic, brokers, ids, numbers, take};
 
-/// The first reason for being away that is told.
+/// Returns the first reported reason for being away.
 async fn away(source: &mut KafkaSource) -> Error {
     let fetched = timeout(Duration::from_secs(20), source.fetch(10)).await;
     match fetched.expect("a word within twenty seconds") {
@@ -51,14 +51,14 @@ async fn a_cluster_that_is_absent_is_told_and_not_once_a_try() {
         told += 1;
         assert!(told < 3, "again and again");
     }
-    // The end is not held up by it.
+    // The outage does not hold up the end.
     timeout(Duration::from_secs(20), source.close())
         .await
         .expect("an end")
         .expect("nothing was left to tell");
 }
 
-/// What librdkafka knows at once is not waited for.
+/// A cause that librdkafka knows at once is reported without waiting.
 #[tokio::test]
 async fn a_cluster_that_is_not_there_is_told_within_two_seconds() {
     let closed = format!("127.0.0.1:{}", free_port::take().expect("a free port"));

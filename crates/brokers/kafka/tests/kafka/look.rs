@@ -1,4 +1,4 @@
-//! What a real cluster tells of its topics.
+//! Horizons of topics of a real cluster.
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
-//! A broker of the tests' own that asks who one is and what one may: encrypted and not, by password and by
-//! certificate. One for all of them; it ends with the process that runs the tests, however that ends.
+//! A broker of the tests' own that checks identities and rights: encrypted and not, by password and by certificate. One
+//! for all of them; it ends with the process that runs the tests, however that ends.
 
 use std::net::{Ipv4Addr, TcpStream};
 use std::path::PathBuf;
@@ -12,14 +12,14 @@ use rdkafka::consumer::{BaseConsumer, Consumer};
 use semel_conformance::certificates::{Authority, Issued};
 use tokio::sync::OnceCell;
 
-/// The broker, and how it is reached.
+/// The broker, and the addresses of its listeners.
 pub(crate) struct Own {
     #[cfg_attr(
         not(feature = "tls"),
         expect(dead_code, reason = "of encrypted connections")
     )]
     pub(crate) authority: Authority,
-    /// What the encrypted listener wants to see.
+    /// Certificates that the encrypted listener accepts.
     #[cfg_attr(
         not(feature = "tls"),
         expect(dead_code, reason = "of encrypted connections")
@@ -30,7 +30,7 @@ pub(crate) struct Own {
     _process: Child,
 }
 
-/// Who may do nothing that was not granted, and the password.
+/// A user with granted rights only, and the password.
 pub(crate) const USER: &str = "ada";
 pub(crate) const PASSWORD: &str = "geheim-4711";
 
@@ -44,29 +44,29 @@ impl Own {
         OWN.get_or_init(start).await
     }
 
-    /// Where whoever comes may do everything.
+    /// Returns the listener where every client may do everything.
     pub(crate) fn open(&self) -> String {
         self.at(0)
     }
 
-    /// Where a password is asked for.
+    /// Returns the listener that asks for a password.
     pub(crate) fn guarded(&self) -> String {
         self.at(1)
     }
 
-    /// Encrypted, where a certificate is asked for.
+    /// Returns the encrypted listener that asks for a certificate.
     #[cfg(feature = "tls")]
     pub(crate) fn certified(&self) -> String {
         self.at(2)
     }
 
-    /// Encrypted, where a password is asked for.
+    /// Returns the encrypted listener that asks for a password.
     #[cfg(feature = "tls")]
     pub(crate) fn encrypted(&self) -> String {
         self.at(3)
     }
 
-    /// Encrypted, with a certificate whose time is over.
+    /// Returns the encrypted listener with an expired certificate.
     #[cfg(feature = "tls")]
     pub(crate) fn expired(&self) -> String {
         self.at(4)
@@ -76,7 +76,7 @@ impl Own {
         format!("127.0.0.1:{}", self.ports[listener])
     }
 
-    /// Grants the user what `what` says in the words of Kafka's own command, or takes it away.
+    /// Grants the user the rights that `what` names in the words of Kafka's own command, or takes them away.
     pub(crate) async fn rights(&self, order: &'static str, what: &[&str]) {
         let mut command = java("org.apache.kafka.tools.AclCommand");
         command
@@ -144,7 +144,7 @@ impl Own {
         own
     }
 
-    /// Until it serves.
+    /// Waits until it serves.
     fn wait(&self, folder: &std::path::Path) {
         for _ in 0..1_200 {
             if TcpStream::connect((Ipv4Addr::LOCALHOST, self.ports[0])).is_ok() {

@@ -1,4 +1,4 @@
-//! Partitions come and go: drained first, committed, let go then.
+//! Partitions come and go: drained first, committed, then let go.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ async fn a_partition_that_leaves_is_drained_and_comes_again_only_where_it_was_no
     let mut first = topic.source();
     let held = take(&mut first, 40).await;
     let mut second = topic.source();
-    // The second one joins; half of what the first one holds is to leave.
+    // The second one joins; half of the first one's partitions are to leave.
     let joining = tokio::spawn(async move {
         let got = take(&mut second, 10).await;
         (second, got)
@@ -62,7 +62,7 @@ async fn nobody_waits_longer_than_the_drain_for_what_does_not_end() {
         begun.elapsed()
     );
     assert!(numbers(&got).is_subset(&numbers(&held)));
-    // It ends late: that is no word of the new owner's, and settles nothing.
+    // It ends late: that is no report of the new owner's, and settles nothing.
     first.acknowledge(&ids(&held)).await.expect("it is ignored");
     first.close().await.expect("an end");
     drop(second);
@@ -110,7 +110,7 @@ async fn finished_prefixes_are_committed_as_time_passes() {
     drop(source);
 }
 
-/// There is no later record whose commit would make it good.
+/// No later record follows whose commit would make it good.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_commit_that_is_refused_is_asked_again() {
     let cluster = MockCluster::new(1).expect("a cluster of librdkafka's own");
@@ -145,7 +145,7 @@ async fn no_more_is_read_over_one_record_than_the_span() {
     let mut finished = ids(&got);
     let oldest = finished.remove(0);
     source.acknowledge(&finished).await.expect("a word");
-    // Everything but the oldest is finished at once, and it is not read on for ever.
+    // Everything but the oldest is finished at once, and reading does not go on for ever.
     while let Ok(Ok(fetched)) = timeout(Duration::from_secs(2), source.fetch(50)).await {
         let Fetched::Deliveries(some) = fetched else {
             continue;
@@ -170,14 +170,14 @@ async fn no_more_is_read_over_one_record_than_the_span() {
     assert_eq!(topic.committed(1), [400]);
 }
 
-/// In batches of a few records: a batch is read whole.
+/// Publishes in batches of a few records: a batch is read whole.
 async fn number_in_parts(topic: &Topic, count: u32, partitions: i32) {
     for first in (0..count).step_by(50) {
         topic.number(first..first + 50, partitions).await;
     }
 }
 
-/// Hardly anything is read ahead, so that the span is seen early however late the thread is that looks.
+/// Limits reading ahead to hardly anything, so that the span is seen early however late the thread looks.
 fn little_at_a_time(options: &mut semel_broker_kafka::Options) {
     for (name, value) in [
         ("fetch.message.max.bytes", "1000"),
@@ -188,7 +188,7 @@ fn little_at_a_time(options: &mut semel_broker_kafka::Options) {
     }
 }
 
-/// librdkafka keeps it paused over the time that somebody else has it.
+/// librdkafka keeps the partition paused over the time that another member has it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_partition_that_left_while_it_was_full_is_read_when_it_comes_back() {
     let topic = Topic::with(2, &[]).await;

@@ -1,4 +1,4 @@
-//! A long changelog: all of it is known before anything is worked on, and how far it is read can be seen.
+//! A long changelog: all of it is known before any record is worked on, and progress can be seen.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -14,13 +14,13 @@ use crate::cluster::ADMIN;
 use crate::streamed::{Flow, operation};
 
 const PARTITIONS: i32 = 2;
-/// Records of the changelog, each with a few operations, and how many a transaction has.
+/// Records of the changelog, each with a few operations, and the number that a transaction has.
 const RECORDS: u32 = 200_000;
 const OPERATIONS: u32 = 4;
 const BATCH: u32 = 20_000;
 
-/// Writes it as transactions of workers that are gone would have: operation N is in partition N % 2, and each
-/// seventh transaction is aborted.
+/// Writes it as transactions of past workers would have: operation N is in partition N % 2, and each seventh
+/// transaction is aborted.
 async fn write_changelog(flow: &Flow) -> BTreeSet<u32> {
     let changelog = flow.changelog();
     let topic = NewTopic::new(&changelog, PARTITIONS, TopicReplication::Fixed(1))
@@ -110,7 +110,7 @@ async fn a_long_changelog_is_known_before_anything_is_worked_on_and_its_progress
     member.handle(6).await;
     ended.send(()).expect("somebody watches");
     let seen = watching.await.expect("what was seen");
-    // What was committed is a duplicate, and nothing else is.
+    // Committed operations are duplicates, and no others are.
     let replayed: Vec<_> = member.replays.keys().copied().collect();
     assert_eq!(replayed, [0, 1, other, last]);
     assert_eq!(member.stream.remembered(), known.len() + 2);
@@ -128,7 +128,7 @@ async fn a_long_changelog_is_known_before_anything_is_worked_on_and_its_progress
         let counted = records + 1..records + 20;
         assert!(counted.contains(&restored.read), "{restored:?}");
     }
-    // It was told on the way, and never went back.
+    // Progress was published on the way, and never went back.
     let of = |partition: i32| {
         let all = seen.iter().flatten();
         all.filter(move |it| it.partition == partition && it.records.is_some())

@@ -1,4 +1,5 @@
-//! A user who lacks a right: told, and gone on with as soon as it is granted, with nothing lost and nothing twice.
+//! A user who lacks a right: the error names it, and work goes on as soon as it is granted, with nothing lost and
+//! nothing twice.
 
 use std::time::Duration;
 
@@ -13,7 +14,7 @@ use crate::own::{Own, PASSWORD, USER};
 
 pub(crate) type Properties = Vec<(Box<str>, Box<str>)>;
 
-/// As the user who may do nothing that was not granted.
+/// Returns the login of the user without rights.
 pub(crate) fn login(password: &str) -> Properties {
     [
         ("security.protocol", "SASL_PLAINTEXT"),
@@ -32,7 +33,7 @@ fn options(own: &Own, topic: &Topic) -> Options {
     options
 }
 
-/// What is said instead of records, until it is about `words`; how often something was.
+/// Returns the error that a source reports instead of records, once it is about `words`, and the number of reports.
 pub(crate) async fn told(source: &mut KafkaSource, words: &str) -> (Error, u32) {
     let (mut count, begun, mut last) = (0, Instant::now(), String::new());
     loop {
@@ -100,7 +101,7 @@ async fn a_commit_that_lacks_a_right_is_made_as_soon_as_it_is_granted() {
     own.rights("--add", &["--operation", "Read", "--group", &topic.name])
         .await;
     topic.number(3..4, 1).await;
-    // What was not committed may come again; that is for the store.
+    // Uncommitted records may come again; that is for the store.
     let begun = Instant::now();
     while topic.committed(1) != [4] {
         assert!(

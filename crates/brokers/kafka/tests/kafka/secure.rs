@@ -1,4 +1,4 @@
-//! Encrypted connections: who is trusted, who we are, and what is said when none comes about.
+//! Encrypted connections: trust, our certificate, and the errors when none comes about.
 #![cfg(feature = "tls")]
 
 use semel_broker_kafka::{KafkaSink, KafkaSource, Options, SinkOptions};
@@ -15,7 +15,7 @@ fn properties(all: &[(&str, &str)]) -> Properties {
         .collect()
 }
 
-/// Known by our certificate.
+/// Returns properties with our certificate.
 fn certified(own: &Own) -> Properties {
     let text = |path: &std::path::Path| path.display().to_string();
     properties(&[
@@ -26,7 +26,7 @@ fn certified(own: &Own) -> Properties {
     ])
 }
 
-/// Without one of the properties, or with another value.
+/// Returns properties without one of them, or with another value.
 fn but(mut from: Properties, name: &str, value: Option<&str>) -> Properties {
     from.retain(|(it, _)| &**it != name);
     from.extend(value.map(|value| (name.into(), value.into())));
@@ -55,7 +55,7 @@ async fn goes_through(topic: &Topic, brokers: &str, properties: &Properties) {
     assert_eq!(numbers(&take(&mut source, 1).await), [7].into());
 }
 
-/// By the source, the sink and a look, each in the same words.
+/// Checks that source, sink and look refuse, each in the same words.
 async fn refused(topic: &Topic, brokers: &str, properties: &Properties, words: &str) {
     let options = options(topic, brokers, properties);
     let mut source = KafkaSource::new(options.clone()).expect("a source");
@@ -139,7 +139,7 @@ async fn the_wrong_port_is_told_either_way() {
     let own = Own::get().await;
     let topic = Topic::on(&own.open(), 1, &[]).await;
     refused(&topic, &own.open(), &certified(own), "does not speak TLS").await;
-    // librdkafka tells of some as if nobody were there.
+    // librdkafka reports some as if nobody were there.
     let words = "security.protocol";
     refused(&topic, &own.encrypted(), &login(PASSWORD), words).await;
     refused(&topic, &own.encrypted(), &Vec::new(), words).await;

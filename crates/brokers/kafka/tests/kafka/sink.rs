@@ -58,7 +58,7 @@ async fn without_ids_all_are_there_in_order_whatever_else_they_have() {
     let topic = Topic::with(1, &[]).await;
     let mut options = SinkOptions::new(&topic.brokers, &topic.name);
     options.has_id_header = false;
-    // Less than are handed over at once.
+    // Fewer than are handed over at once.
     let room = ("queue.buffering.max.messages".into(), "300".into());
     options.properties = vec![room];
     let sink = KafkaSink::new(options).expect("a sink");
@@ -176,7 +176,7 @@ async fn a_message_waits_for_a_topic_that_is_on_its_way() {
 
 #[tokio::test]
 async fn a_cluster_that_makes_what_it_is_asked_for_makes_no_misspelt_topic() {
-    // It makes topics unless it is told not to.
+    // It creates topics unless it is configured not to.
     let cluster = MockCluster::new(1).expect("a cluster");
     let options = SinkOptions::new(&cluster.bootstrap_servers(), "paymnets");
     let sink = KafkaSink::new(options.clone()).expect("a sink");

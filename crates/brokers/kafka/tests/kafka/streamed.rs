@@ -1,4 +1,4 @@
-//! Class E against the real broker: what is in the output, read as committed from its first record on.
+//! Class E against the real broker: the output, read as committed from its first record on.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -58,7 +58,7 @@ impl Flow {
         let id = format!("{}-{name}", self.input.name);
         let window = Window::new(WINDOW);
         let mut options = StreamOptions::new(&self.output.name, &self.changelog(), &id, window);
-        // These tests put a record where they want it.
+        // These tests choose the partition of a record.
         options.is_copartitioned = true;
         options
     }
@@ -78,14 +78,14 @@ impl Flow {
         }
     }
 
-    /// The key's messages go to the partition of its last digit.
+    /// Publishes a message of the key; it goes to the partition of its last digit.
     pub(crate) async fn put(&self, key: u32) {
         let partition = i32::try_from(key).expect("few") % self.partitions;
         let message = Message::new(key.to_string());
         self.input.put(partition, &message).await;
     }
 
-    /// How often each key is in the output.
+    /// Counts each key in the output.
     pub(crate) fn output(&self, count: usize) -> BTreeMap<u32, usize> {
         let mut times = BTreeMap::new();
         for payload in self.output.all(count) {
@@ -121,7 +121,7 @@ impl Member {
         }
     }
 
-    /// Handles deliveries until at least so many have met their fate: done, or replayed.
+    /// Handles deliveries until at least so many are done or replayed.
     pub(crate) async fn handle(&mut self, count: usize) {
         let mut fates = 0;
         while fates < count {
@@ -157,7 +157,7 @@ impl Member {
         done.len()
     }
 
-    /// Whether it may be worked on, and else why not. `None`: it is somebody else's.
+    /// Returns whether it may be worked on, and else why not. `None`: it is another member's.
     pub(crate) async fn admit(&self, delivery: &Delivery) -> Option<Result<(), Admission>> {
         let (id, request) = request(delivery);
         loop {
@@ -196,7 +196,7 @@ impl Member {
     }
 }
 
-/// What is to be committed of a delivery.
+/// Returns the item to commit for a delivery.
 pub(crate) fn finished(
     delivery: &Delivery,
     (id, request): &(OpId, ClaimRequest),
@@ -271,7 +271,7 @@ async fn an_output_has_the_key_of_its_operation_and_its_id_where_that_is_wanted(
     assert_eq!(headers, expected);
 }
 
-/// What a record has besides its payload and its time.
+/// Returns the key and headers of a record, all but its payload and its time.
 fn sent_along(delivery: &Delivery) -> Vec<(String, String)> {
     let headers = delivery.headers.iter();
     let headers = headers.filter(|(name, _)| *name != "kafka-create-time");
@@ -403,16 +403,16 @@ async fn partitions_move_between_members_without_a_repeat() {
 async fn an_open_transaction_of_a_worker_that_is_gone_is_waited_for() {
     let flow = Flow::with(1).await;
     flow.put(1).await;
-    // Somebody who died between its offsets and its commit: they are pending, and hold the partition up.
+    // A worker died between its offsets and its commit: they are pending, and hold the partition up.
     let producer = semi_transaction(&flow).await;
     let mut member = flow.member("b");
     member.handle(1).await;
-    // It was aborted when its time was over, so the key was put out by the second one.
+    // It was aborted when its time was over, so the second one put the key out.
     assert_eq!(flow.output(1), once(1..2));
     drop(producer);
 }
 
-/// A transaction with an output and the group's offset, never ended by its producer.
+/// Begins a transaction with an output and the group's offset, never ended by its producer.
 async fn semi_transaction(flow: &Flow) -> rdkafka::producer::BaseProducer {
     use rdkafka::consumer::{BaseConsumer, Consumer};
     use rdkafka::producer::{BaseRecord, Producer};
@@ -484,7 +484,7 @@ async fn an_output_that_no_topic_takes_is_refused_and_the_rest_is_committed() {
         other => panic!("{other:?}"),
     }
     assert_eq!(flow.output(2), [(0, 1), (2, 1)].into());
-    // Nothing over what was not done.
+    // No offset is committed over undone work.
     assert_eq!(flow.input.committed(1), [1]);
     assert_eq!(member.stream.remembered(), 2);
 }
@@ -507,7 +507,7 @@ async fn another_producer_of_the_same_name_is_no_harm() {
     thrown_out.await.expect("it runs").expect("a producer");
     flow.put(1).await;
     flow.put(2).await;
-    // It makes itself a producer anew, and looks what became of its last transaction.
+    // It creates a new producer, and checks how its last transaction ended.
     member.handle(2).await;
     assert_eq!(flow.output(2), once(1..3));
 }

@@ -16,12 +16,12 @@ use tokio::time::{Instant, timeout};
 use crate::cluster::Topic;
 use crate::streamed::{Flow, Member, finished, once, request};
 
-/// A turn behind a batch of which the test tells how far it is.
+/// A turn behind a batch whose progress the test sets.
 #[derive(Clone)]
 struct OnWord {
     before: watch::Receiver<CommitProgress>,
     own: watch::Sender<CommitProgress>,
-    /// How far this batch was, and the output then.
+    /// Progress of this batch, and the output at that time.
     passed: Arc<Mutex<Vec<(CommitProgress, i64)>>>,
     output: Arc<End>,
 }
@@ -79,7 +79,7 @@ impl Turn for OnWord {
     }
 }
 
-/// Where the first partition of a topic ends, whatever is committed of it. A mark of a transaction's end counts, too.
+/// End of the first partition of a topic, whether or not it is committed. A mark of a transaction's end counts, too.
 struct End {
     reader: BaseConsumer,
     topic: String,
@@ -110,7 +110,7 @@ impl End {
     }
 }
 
-/// Deliveries of the keys from 1 on, each granted, and a batch of its own.
+/// Returns deliveries of the keys from 1 on, each granted, and a batch of its own.
 async fn granted(flow: &Flow, member: &mut Member, keys: u32) -> Vec<Arc<Vec<Finished>>> {
     for key in 1..=keys {
         flow.put(key).await;
@@ -156,7 +156,7 @@ async fn a_batch_is_committed_in_its_turn_while_somebody_waits_for_it() {
 async fn a_batch_is_written_behind_the_one_before_and_again_when_that_falls_back() {
     let flow = Flow::with(1).await;
     let mut options = flow.options("a");
-    // Nothing is taken back for its age.
+    // No transaction is taken back for its age.
     options.transaction_timeout = 4 * PATIENCE;
     let mut member = flow.member_with(options);
     let batches = granted(&flow, &mut member, 2).await;
@@ -178,7 +178,7 @@ async fn a_batch_is_written_behind_the_one_before_and_again_when_that_falls_back
 
     before.send_replace(CommitProgress::Unwritten);
     turn.is(CommitProgress::Unwritten).await;
-    // The mark of what was aborted.
+    // The mark of the aborted transaction.
     output.is(2).await;
     before.send_replace(CommitProgress::Written);
     output.is(3).await;
@@ -211,7 +211,7 @@ async fn where_a_record_may_have_a_key_of_its_own_the_next_batch_is_written_once
 {
     let flow = Flow::with(1).await;
     let mut options = flow.options("a");
-    // Whoever does not wait until it is there finds nothing.
+    // A batch that does not wait until this one is there finds nothing.
     options.properties = vec![("linger.ms".into(), "5000".into())];
     let mut member = flow.member_with(options);
     let batches = granted(&flow, &mut member, 1).await;

@@ -1,4 +1,5 @@
-//! A stream that is read again: all that it has, once, and then the end; nobody else notices.
+//! A stream that is read again: all its messages, once, and then the end; the workers do not
+//! notice.
 
 use std::time::Duration;
 
@@ -17,7 +18,7 @@ fn again(options: Options, since: Option<Timestamp>) -> Again {
     semel_broker_nats::again(options, since).expect("good options")
 }
 
-/// All that comes until the end, whatever is away meanwhile.
+/// Returns all messages until the end, whatever is away meanwhile.
 async fn rest(source: &mut Again) -> Result<Vec<Delivery>, Error> {
     let mut all = Vec::new();
     loop {
@@ -54,7 +55,7 @@ async fn it_is_read_to_the_end_that_it_had_and_its_consumer_stays_where_it_is() 
     let Ok(Fetched::Deliveries(mut all)) = source.fetch(100).await else {
         panic!("nothing came");
     };
-    // What comes once it has begun is for the workers.
+    // Messages that come once it has begun are for the workers.
     place.put_numbers(5).await;
     all.extend(rest(&mut source).await.expect("the end"));
     assert_eq!(read(&all), in_order(2_500));
@@ -65,7 +66,7 @@ async fn it_is_read_to_the_end_that_it_had_and_its_consumer_stays_where_it_is() 
     let info = place.stream().await.consumer_info(CONSUMER).await;
     let info = info.expect("the consumer");
     assert_eq!(info.ack_floor.stream_sequence, 5);
-    // What it holds is still its own.
+    // The deliveries it holds are still its own.
     live.acknowledge(&ids(&held[5..])).await.expect("heard");
     assert_eq!(numbers(&take(&mut live, 1).await).len(), 1);
 }

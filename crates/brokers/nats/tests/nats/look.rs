@@ -1,4 +1,4 @@
-//! What a real server tells of its streams.
+//! Horizons of streams of a real server.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! The laws, and what NATS does to a source and a sink that other brokers do not, on the server of
+//! The laws, and the failures of NATS that other brokers do not have, on the server of
 //! `SEMEL_TEST_NATS_URL`.
 
 mod again;
@@ -22,7 +22,7 @@ use semel_core::Error;
 use semel_core::port::source::{Delivery, DeliveryId, Fetched, Source};
 use tokio::time::timeout;
 
-/// The next deliveries, however often the broker is away before.
+/// Returns the next deliveries, however often the broker is away before.
 pub(crate) async fn some(source: &mut NatsSource, max: usize) -> Vec<Delivery> {
     let fetched = timeout(Duration::from_secs(40), async {
         loop {
@@ -36,7 +36,7 @@ pub(crate) async fn some(source: &mut NatsSource, max: usize) -> Vec<Delivery> {
     fetched.await.expect("something comes")
 }
 
-/// Deliveries until there are those of `count` messages.
+/// Returns deliveries, once there are those of `count` messages.
 pub(crate) async fn take(source: &mut NatsSource, count: usize) -> Vec<Delivery> {
     let mut all = Vec::new();
     while numbers(&all).len() < count {
@@ -45,12 +45,12 @@ pub(crate) async fn take(source: &mut NatsSource, count: usize) -> Vec<Delivery>
     all
 }
 
-/// Nothing comes for as long.
+/// Checks that nothing comes for so long.
 pub(crate) async fn nothing(source: &mut NatsSource, time: Duration) {
     let fetched = timeout(time, async {
         loop {
             match source.fetch(100).await {
-                // What others have in hand is not for this one.
+                // Deliveries in the hands of others are not for this one.
                 Ok(Fetched::Elsewhere { .. }) => {}
                 other => return other,
             }
@@ -60,7 +60,7 @@ pub(crate) async fn nothing(source: &mut NatsSource, time: Duration) {
     assert!(fetched.is_err(), "{fetched:?}");
 }
 
-/// That the broker is away, which is told within `time`.
+/// Returns the report that the broker is away, which must come within `time`.
 pub(crate) async fn is_away(source: &mut NatsSource, time: Duration) -> Error {
     let fetched = async {
         loop {
@@ -88,7 +88,7 @@ pub(crate) fn numbers(deliveries: &[Delivery]) -> BTreeSet<u32> {
     deliveries.iter().map(number).collect()
 }
 
-/// In front of the server at `url`; the other part is the URL that leads through it.
+/// Starts a proxy in front of the server at `url`; also returns the URL that leads through it.
 pub(crate) fn in_front_of(url: &str) -> (Proxy, String) {
     let address: SocketAddr = url
         .trim_start_matches("nats://")

@@ -108,7 +108,7 @@ async fn an_acknowledgement_whose_answer_is_lost_is_repeated() {
     };
     let mut source = NatsSource::new(options).expect("good options");
     let held = take(&mut source, 10).await;
-    // The server hears nothing of it.
+    // The server receives nothing of it.
     proxy.cut_after_client_bytes(0);
     let error = source
         .acknowledge(&ids(&held))

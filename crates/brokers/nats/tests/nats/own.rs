@@ -15,7 +15,7 @@ use crate::place::variable;
 pub(crate) struct Own {
     pub(crate) address: SocketAddr,
     folder: TempDir,
-    /// What it is started with besides.
+    /// Further arguments that it is started with.
     pub(crate) more: Vec<String>,
     child: Option<Child>,
 }
@@ -43,7 +43,7 @@ impl Own {
         format!("nats://{}", self.address)
     }
 
-    /// As `kill -9` does it.
+    /// Kills it as `kill -9` does.
     pub(crate) fn kill(&mut self) {
         if let Some(mut child) = self.child.take() {
             let _ = child.kill();

@@ -42,7 +42,7 @@ impl Place {
         place
     }
 
-    /// The stream, changed or made.
+    /// Creates the stream, or changes it.
     pub(crate) async fn make(&self, change: impl FnOnce(&mut stream::Config)) -> Stream {
         let mut config = stream::Config {
             name: self.name.clone(),
@@ -98,7 +98,7 @@ impl Place {
         }
     }
 
-    /// As many messages, each with its number.
+    /// Publishes as many messages, each with its number.
     pub(crate) async fn put_numbers(&self, count: u32) {
         let number = |n: u32| Message::new(Bytes::from(n.to_string()));
         let all: Vec<_> = (0..count).map(number).collect();

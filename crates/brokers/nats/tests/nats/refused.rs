@@ -1,4 +1,4 @@
-//! What no trying again can help against, and what an operator should know.
+//! Failures that trying again cannot help against, and findings for the operator.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use tokio::time::timeout;
 use crate::place::{CONSUMER, Place};
 use crate::{ids, take};
 
-/// What a fetch says at once and for good.
+/// Returns the permanent error that a fetch returns at once.
 async fn refusal(options: Options) -> Error {
     let mut source = NatsSource::new(options).expect("good options");
     let fetched = timeout(Duration::from_secs(20), source.fetch(1)).await;

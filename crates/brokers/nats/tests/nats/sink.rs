@@ -1,4 +1,4 @@
-//! What is confirmed is in the stream, and what is not is told honestly.
+//! Confirmed messages are in the stream, and the errors of the others are honest.
 
 use std::time::Duration;
 
@@ -177,7 +177,7 @@ async fn a_server_that_is_not_there_got_nothing() {
     let sink = sink(&own.url(), &place);
     assert_eq!(errors(&sink.publish(&publications(0..1)).await), []);
     own.kill();
-    // The first may still go to a connection that nobody has seen break.
+    // The first may still go to a connection that is not yet seen to be broken.
     let _ = sink.publish(&publications(1..2)).await;
     let answers = sink.publish(&publications(1..3)).await;
     let gone = |at| (at, ErrorKind::Unavailable, Certainty::NotApplied);

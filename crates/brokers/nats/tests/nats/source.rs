@@ -1,4 +1,4 @@
-//! Redelivery, leases, limits, and what others do to the consumer.
+//! Redelivery, leases, limits, and the effects of others on the consumer.
 
 use std::time::Duration;
 
@@ -242,7 +242,7 @@ async fn a_consumer_that_somebody_deletes_is_made_anew() {
     let mut source = place.source();
     let held = take(&mut source, 3).await;
     source.acknowledge(&ids(&held)).await.expect("heard");
-    // One that waits is told, one that asks later finds nobody.
+    // One that waits gets an error, one that asks later finds nobody.
     for _ in 0..2 {
         let deleting = async {
             sleep(SECOND / 2).await;
@@ -287,7 +287,7 @@ async fn a_batch_is_no_larger_than_the_consumer_allows() {
     nothing(&mut source, 2 * SECOND).await;
 }
 
-/// Of one that was killed, and of one that lives, nobody can tell which.
+/// The other source was killed or lives; nobody can tell which.
 #[tokio::test]
 async fn what_another_source_has_in_hand_is_told_while_nothing_comes() {
     let place = Place::open().await;
@@ -310,7 +310,7 @@ async fn what_another_source_has_in_hand_is_told_while_nothing_comes() {
     assert!(matches!(again, Fetched::Deliveries(_)), "{again:?}");
 }
 
-/// What this one has in hand itself is no news.
+/// Deliveries in its own hand are not reported.
 #[tokio::test]
 async fn nothing_is_told_of_deliveries_of_its_own() {
     let place = Place::open().await;

@@ -1,4 +1,4 @@
-//! Encrypted connections: who is trusted, who we are, and what is said when none comes about.
+//! Encrypted connections: trust, our certificate, and the errors when none comes about.
 
 use std::path::Path;
 use std::time::Duration;
@@ -17,7 +17,7 @@ use crate::own::Own;
 use crate::place::Place;
 use crate::{ids, is_away, numbers, some, take};
 
-/// A server with a certificate of `authority`, which asks for a password and, where it is told to, for a
+/// A server with a certificate of `authority`, which asks for a password and, where it is configured so, for a
 /// certificate of ours.
 struct Secure {
     own: Own,
@@ -93,7 +93,7 @@ impl Secure {
         NatsSink::new(options).expect("good options")
     }
 
-    /// With the driver's own means.
+    /// Creates a stream with the driver's own means.
     async fn make_stream(&self, tls: Tls) {
         let client = async_nats::ConnectOptions::new()
             .tls_client_config(tls.config().expect("good files"))
@@ -119,7 +119,7 @@ fn shown(error: &Error) -> String {
     shown
 }
 
-/// For good, by the source and by the sink.
+/// Returns the error of a permanent refusal, the same by the source and by the sink.
 async fn refused(secure: &Secure, options: Options) -> String {
     let tls = options.tls.clone();
     assert!(!format!("{options:?}").contains("geheim"));
@@ -233,7 +233,7 @@ async fn a_certificate_whose_time_is_over_is_told_until_it_is_renewed() {
         headers: Vec::new(),
     };
     more.publish(&[one]).await.remove(0).expect("published");
-    // The same source, which nobody has started anew.
+    // The same source, which was not restarted.
     assert_eq!(numbers(&some(&mut source, 1).await), [7].into());
 }
 

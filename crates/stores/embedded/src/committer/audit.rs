@@ -12,7 +12,7 @@ use crate::ledger::foreign_cursor;
 use crate::place::Placing;
 use crate::trail::Spot;
 
-/// Which of the logs an entry is in.
+/// The log that an entry is in.
 #[derive(Clone, Copy, Debug)]
 enum Side {
     Records,
@@ -20,7 +20,7 @@ enum Side {
 }
 
 impl Committer {
-    /// A page of the audit trail, oldest first.
+    /// Returns a page of the audit trail, oldest first.
     pub(super) fn list_audit(&mut self, query: &ListQuery) -> Result<Page<Audited>> {
         let from = match query.after.as_deref() {
             None => 0,
@@ -49,8 +49,8 @@ impl Committer {
         Ok(Page { items, next })
     }
 
-    /// Shows entries of `order` and after to `take`, which answers `false` if it has no room for one.
-    /// Answers where to go on, after a bounded number of entries at the latest.
+    /// Shows the entries from `order` on to `take`, which returns `false` if it has no room for one. Returns where to
+    /// continue, after a bounded number of entries at the latest.
     pub(super) fn read_audit(
         &mut self,
         order: u64,
@@ -67,7 +67,7 @@ impl Committer {
         Ok(beyond.flatten().map(|(spot, _)| spot.order))
     }
 
-    /// The first entries of `order` and after, over both logs.
+    /// Returns the first entries from `order` on, over both logs.
     fn spots(&self, order: u64, limit: usize) -> Vec<(Spot, Side)> {
         let mut records = self.ledger.trail(order).peekable();
         let mut parked = self.shelf.trail(order).peekable();
@@ -96,7 +96,7 @@ impl Committer {
         }
     }
 
-    /// Adds an entry unless there is one that says the same; answers whether it is new.
+    /// Adds an entry unless there is an identical one; returns whether it is new.
     pub(super) fn import_audited(&mut self, audited: &Audited) -> Result<bool> {
         let mut set = match self.audit_set.take() {
             Some(set) => set,
@@ -121,7 +121,7 @@ impl Committer {
         Ok(is_new)
     }
 
-    /// What the audit trail says now.
+    /// Reads the present contents of the audit trail.
     fn audit_set(&mut self) -> Result<AuditSet> {
         let mut set = AuditSet {
             placing: Placing::new(&self.superblock.hash_key),
@@ -139,8 +139,8 @@ impl Committer {
     }
 }
 
-/// The entries of the audit trail by what they say: to tell what is imported twice. Where two share
-/// a hash, the second is under the next number.
+/// The entries of the audit trail by their contents, to recognize an entry that is imported twice. Where two share a
+/// hash, the second is under the next number.
 pub(crate) struct AuditSet {
     placing: Placing,
     orders: HashMap<u64, u64>,
@@ -154,5 +154,5 @@ impl AuditSet {
     }
 }
 
-/// How many entries one page looks at.
+/// Entries that one page looks at, at most.
 const READ_AT_ONCE: usize = 16_384;

@@ -13,9 +13,9 @@ use tokio::sync::oneshot;
 use crate::import::Import;
 use crate::place::Addresses;
 
-/// A call: what is asked, and where the answer goes.
+/// A call: the request, and where its answer goes.
 pub(crate) enum Job {
-    /// And whether it is another process that claims.
+    /// A claim; the flag says that another process claims.
     Claim(Vec<ClaimRequest>, Addresses, bool, Reply<Vec<Admission>>),
     Settle(Vec<Settlement>, Addresses, Reply<Vec<Settled>>),
     SettleWith(Vec<Settlement>, Addresses, Mark, Reply<Together>),
@@ -35,20 +35,21 @@ pub(crate) enum Job {
     Stats(Reply<Stats>),
 }
 
-/// Admissions, and what was asked: it is large, and the caller has time to let go of it.
+/// Admissions with the requests they answer. The requests are large, and the caller has time to
+/// free them.
 pub(crate) type Admitted = (Vec<Admission>, Vec<ClaimRequest>, Addresses);
 
-/// Where an answer goes. Nobody may be waiting any more.
+/// Channel for an answer. The caller may no longer be waiting.
 pub(crate) type Reply<T> = oneshot::Sender<Result<T>>;
 
-/// An answer with where it goes; it is given the failure of its group, if the group failed.
+/// An answer with its recipient; if its group failed, it is given that failure.
 pub(crate) type Answer = Box<dyn FnOnce(Option<&Error>) + Send>;
 
 impl Job {
     /// Answers with an error without having looked at the job.
     pub(super) fn refuse(self, error: &Error) {
         fn with<T>(reply: Reply<T>, error: &Error) {
-            // Whoever asked may have stopped waiting.
+            // The caller may have stopped waiting.
             let _ = reply.send(Err(error.clone()));
         }
         match self {
@@ -75,12 +76,12 @@ impl Job {
 
 pub(super) fn answer<T: Send + 'static>(reply: Reply<T>, result: Result<T>) -> Answer {
     Box::new(move |failure| {
-        // Whoever asked may have stopped waiting.
+        // The caller may have stopped waiting.
         let _ = reply.send(failure.map_or(result, |error| Err(error.clone())));
     })
 }
 
-/// The failure of one part of a batch, of which earlier parts may have been written.
+/// Describes the failure of one part of a batch, of which earlier parts may have been written.
 pub(super) fn in_part(why: &Error) -> Error {
     Error::new(why.kind(), why.to_string())
         .with_code(why.code())

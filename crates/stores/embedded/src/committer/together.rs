@@ -1,4 +1,4 @@
-//! What is admitted together with a mark.
+//! Batches that are admitted together with a mark.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -11,7 +11,7 @@ use crate::limits::{MAX_TAIL, check_len};
 use crate::place::Addresses;
 
 impl Committer {
-    /// Admits a batch, has its output written, and adds the mark of that; or leaves all as it was.
+    /// Admits a batch, writes its output, and adds the resulting mark; on failure nothing changes.
     /// One frame holds it all.
     pub(super) fn admit_with(
         &mut self,
@@ -43,7 +43,8 @@ impl Committer {
     }
 }
 
-/// Runs what the caller brought. It must not take the committer down, nor leave half a batch.
+/// Runs the caller's `write`. A panic in it must not take the committer down, nor leave half a
+/// batch.
 fn write_output(write: Write, admissions: &[Admission]) -> Result<Mark> {
     let written = catch_unwind(AssertUnwindSafe(|| write(admissions)));
     let mark = written.unwrap_or_else(|_| {

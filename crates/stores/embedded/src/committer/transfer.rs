@@ -1,4 +1,4 @@
-//! Everything out and in.
+//! Export and import of everything.
 
 use semel_core::port::store::Page;
 use semel_core::port::transfer::Item;
@@ -14,7 +14,7 @@ use crate::place::Addresses;
 use crate::superblock::{Superblock, epoch_of};
 
 impl Committer {
-    /// A page of everything.
+    /// Returns a page of everything.
     pub(super) fn export(
         &mut self,
         after: Option<&[u8]>,
@@ -54,7 +54,7 @@ impl Committer {
         Ok(Page { items, next })
     }
 
-    /// Adds a batch. Items stand alone, so a large batch may be written in parts.
+    /// Adds a batch. Items are independent, so a large batch may be written in parts.
     pub(super) fn import(&mut self, import: Import, now: Timestamp) -> Result<Vec<bool>> {
         let Import {
             addresses,
@@ -115,9 +115,8 @@ impl Committer {
         }
     }
 
-    /// Sees to it that no token up to this one is given out again, whatever happens. The epoch behind
-    /// it is durable before anything else is done, and the next opening begins beyond that one, so
-    /// that tokens may go on from here.
+    /// Makes sure that no token up to this one is ever given out again. The epoch behind it is durable before anything
+    /// else is done, and the next opening begins beyond that epoch, so that tokens may go on from here.
     fn raise_tokens(&mut self, token: FencingToken) -> Result<()> {
         if token <= self.ledger.token() {
             return Ok(());

@@ -1,4 +1,4 @@
-//! How an entry of the audit trail is written.
+//! Encoding of the audit trail's entries.
 
 use bytes::Bytes;
 use semel_core::{Audited, Key, Note, Scope};
@@ -8,7 +8,7 @@ use crate::wire::{Put, Take};
 /// An entry of the audit trail.
 #[derive(Debug)]
 pub(crate) struct AuditedBody {
-    /// Rises with every entry over both logs; lists go by it.
+    /// Number that rises with every entry over both logs; lists are in this order.
     pub(crate) order: u64,
     pub(crate) audited: Audited,
 }
@@ -44,7 +44,7 @@ impl AuditedBody {
         (take.is_empty() && flags & !(SCOPE | KEY) == 0).then_some(Self { order, audited })
     }
 
-    /// The order alone.
+    /// Reads the order alone.
     pub(crate) fn order_of(meta: &[u8]) -> Option<u64> {
         Take::new(meta).number()
     }
@@ -55,7 +55,7 @@ pub(crate) fn put_audited(buffer: &mut Vec<u8>, order: u64, audited: &Audited) {
     put_contents(buffer, audited);
 }
 
-/// Everything but the order, which is what makes two entries the same.
+/// Writes everything but the order: two entries with equal contents are the same.
 pub(crate) fn put_contents(buffer: &mut Vec<u8>, audited: &Audited) {
     let Audited {
         at,

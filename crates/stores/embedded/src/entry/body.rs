@@ -1,4 +1,4 @@
-//! How everything but records is written.
+//! Encoding of everything but records.
 
 use bytes::Bytes;
 use semel_core::parked::{headers_from_bytes, headers_to_bytes};
@@ -7,15 +7,15 @@ use semel_core::{ClaimId, EntityRecord, Key, Mark, Parked, ParkedId, Scope, Time
 use super::identity::put_identity;
 use crate::wire::{Put, Take};
 
-/// What the first entry of a segment says.
+/// Contents of a segment's first entry.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct SegmentBody {
-    /// Which store it belongs to.
+    /// Id of the store that it belongs to.
     pub(crate) store_id: [u8; 16],
-    /// When it was begun, on the store's clock.
+    /// Time at which the segment was begun, on the store's clock.
     pub(crate) created_at: Timestamp,
-    /// How many entries of the segment before took the place of a finished record; unknown in
-    /// segments that do not say. Where it is 0, a reader of older segments need not look there.
+    /// Number of entries in the segment before that replaced a finished record; unknown in segments
+    /// that do not say. Where it is 0, a reader of older segments need not look there.
     pub(crate) revised_before: Option<u64>,
 }
 
@@ -44,13 +44,13 @@ pub(crate) fn put_segment(buffer: &mut Vec<u8>, body: &SegmentBody) {
     }
 }
 
-/// An entity record with what it is about.
+/// An entity record with its identity.
 #[derive(Debug)]
 pub(crate) struct EntityBody {
     pub(crate) scope: Scope,
     pub(crate) entity: Key,
     pub(crate) record: EntityRecord,
-    /// The lease of its holder was given out by another store.
+    /// Set if another store gave out the lease of its holder.
     pub(crate) has_foreign_lease: bool,
 }
 
@@ -126,7 +126,7 @@ pub(crate) fn put_mark(buffer: &mut Vec<u8>, mark: &Mark) {
 #[derive(Debug)]
 pub(crate) struct ParkedBody {
     pub(crate) id: ParkedId,
-    /// Rises with every message that is parked; lists go by it.
+    /// Number that rises with every message that is parked; lists are in this order.
     pub(crate) order: u64,
     /// The message; its payload is empty.
     pub(crate) message: Parked,
@@ -207,7 +207,7 @@ pub(crate) fn put_parked(
     buffer.put_number(since.as_millis());
 }
 
-/// The id of a parked message alone.
+/// Reads the id of a parked message alone.
 pub(crate) fn take_parked_id(meta: &[u8]) -> Option<ParkedId> {
     Take::new(meta).array().map(ParkedId::from_bytes)
 }

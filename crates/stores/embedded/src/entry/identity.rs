@@ -1,30 +1,30 @@
-//! Who an operation is, as it is written.
+//! Encoding of an operation's identity.
 
 use bytes::Bytes;
 use semel_core::{Key, Operation, Scope};
 
 use crate::wire::{Put, Take};
 
-/// Tenant, operation name and key, each with its length: what places an operation, what begins its
-/// entries, and what is compared byte for byte.
+/// Tenant, operation name and key, each with its length. These bytes place an operation, begin its entries, and are
+/// compared byte for byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Identity<'a>(pub(crate) &'a [u8]);
 
 impl<'a> Identity<'a> {
-    /// The three parts.
+    /// Splits it into its three parts.
     pub(crate) fn parts(self) -> Option<(&'a str, &'a str, &'a [u8])> {
         let mut take = Take::new(self.0);
         Some((take.text()?, take.text()?, take.bytes()?))
     }
 
-    /// Whether this is the identity of `operation`.
+    /// Returns whether this is the identity of `operation`.
     pub(crate) fn is_of(self, operation: &Operation) -> bool {
         let scope = &operation.scope;
         let operation = (scope.tenant(), scope.operation(), operation.key.as_bytes());
         self.parts() == Some(operation)
     }
 
-    /// The operation, in memory of its own.
+    /// Builds the operation, in memory of its own.
     pub(crate) fn operation(self, scopes: &mut Scopes) -> Option<Operation> {
         let (tenant, operation, key) = self.parts()?;
         let scope = scopes.scope(tenant, operation)?;
@@ -33,12 +33,12 @@ impl<'a> Identity<'a> {
     }
 }
 
-/// Scopes that were met lately. Making one costs more than all else about reading a record, and most
-/// logs have few.
+/// Scopes that were read lately. Creating one costs more than everything else about reading a record, and most logs
+/// have few.
 #[derive(Debug, Default)]
 pub(crate) struct Scopes {
     known: Vec<Scope>,
-    /// The one that was asked for last.
+    /// Index of the scope that was asked for last.
     last: usize,
 }
 
@@ -71,5 +71,5 @@ pub(crate) fn put_identity(buffer: &mut Vec<u8>, scope: &Scope, key: &Key) {
     buffer.put_bytes(key.as_bytes());
 }
 
-/// How many scopes are remembered.
+/// Scopes that are remembered at most.
 const MOST_SCOPES: usize = 16;

@@ -1,4 +1,4 @@
-//! How a record is written.
+//! Encoding of records.
 
 use bytes::Bytes;
 use semel_core::attempt::{past_from_bytes, past_to_bytes};
@@ -10,8 +10,9 @@ use semel_core::{
 use super::identity::Identity;
 use crate::wire::{Put, Take};
 
-/// Writes the meta part of a record; answers what belongs into the tail. `has_foreign_lease`: its
-/// lease was given out by another store, so no lock here proves that its holder is gone.
+/// Writes the meta part of a record; returns the bytes that belong into the tail.
+/// `has_foreign_lease`: another store gave out its lease, so no lock here proves that its holder is
+/// gone.
 #[inline]
 pub(crate) fn put_record<'r>(
     buffer: &mut Vec<u8>,
@@ -23,7 +24,7 @@ pub(crate) fn put_record<'r>(
     put_record_body(buffer, record, has_foreign_lease)
 }
 
-/// Writes what follows the identity; answers what belongs into the tail.
+/// Writes the part behind the identity; returns the bytes that belong into the tail.
 #[inline]
 pub(crate) fn put_record_body<'r>(
     buffer: &mut Vec<u8>,
@@ -104,7 +105,7 @@ pub(crate) fn put_record_body<'r>(
     }
 }
 
-/// A record as it was read: everything but the bytes of a kept outcome, which are the tail.
+/// A record as read from disk: everything but the bytes of a kept outcome, which are the tail.
 #[derive(Debug)]
 pub(crate) struct RecordBody<'a> {
     pub(crate) identity: Identity<'a>,
@@ -112,7 +113,7 @@ pub(crate) struct RecordBody<'a> {
 }
 
 impl<'a> RecordBody<'a> {
-    /// Splits the identity off, which is all that a comparison needs.
+    /// Splits off the identity, which is all that a comparison needs.
     pub(crate) fn new(meta: &'a [u8]) -> Option<Self> {
         let mut take = Take::new(meta);
         for _ in 0..3 {
@@ -125,14 +126,14 @@ impl<'a> RecordBody<'a> {
         })
     }
 
-    /// Whether there is an outcome, read or not.
+    /// Returns whether there is an outcome, read or not.
     pub(crate) fn has_outcome(&self) -> bool {
         let mut take = self.rest;
         take.u16()
             .is_some_and(|flags| (flags >> OUTCOME_SHIFT) & 3 != 0)
     }
 
-    /// Whether this version may have taken the place of a finished one.
+    /// Returns whether this version may have replaced a finished one.
     pub(crate) fn may_revise(&self) -> bool {
         let mut take = self.rest;
         take.u16().is_none_or(|flags| {
@@ -141,7 +142,7 @@ impl<'a> RecordBody<'a> {
         })
     }
 
-    /// Whether its lease was given out by another store.
+    /// Returns whether another store gave out its lease.
     pub(crate) fn has_foreign_lease(&self) -> bool {
         let mut take = self.rest;
         take.u16()
@@ -149,7 +150,7 @@ impl<'a> RecordBody<'a> {
             .is_some_and(|more| more & FOREIGN_LEASE != 0)
     }
 
-    /// The state alone, and whether the record is held.
+    /// Returns the state alone, and whether the record is held.
     #[inline]
     pub(crate) fn state(&self) -> Option<(State, bool)> {
         let mut take = self.rest;
@@ -158,7 +159,8 @@ impl<'a> RecordBody<'a> {
         Some((take_state(&mut take, flags)?, flags & HELD != 0))
     }
 
-    /// The record; its outcome has the bytes of `tail`, or is left out where no tail was read.
+    /// Returns the record. Its outcome has the bytes of `tail`, or is left out where no tail was
+    /// read.
     pub(crate) fn record(&self, tail: Option<&[u8]>) -> Option<Record> {
         let mut take = self.rest;
         let flags = take.u16()?;
@@ -236,7 +238,7 @@ impl<'a> RecordBody<'a> {
     }
 }
 
-/// Takes what is there only with its flag.
+/// Takes a field that is there only with its flag.
 fn take_if<T>(flag: u16, take: impl FnOnce() -> Option<T>) -> Result<Option<T>, Cut> {
     if flag == 0 {
         Ok(None)
@@ -245,10 +247,10 @@ fn take_if<T>(flag: u16, take: impl FnOnce() -> Option<T>) -> Result<Option<T>, 
     }
 }
 
-/// What should be there is not.
+/// Error of a meta part that ends too early.
 struct Cut;
 
-/// The further flags; those that nobody knows yet are refused.
+/// Takes the further flags; unknown ones are refused.
 fn take_more(take: &mut Take<'_>, flags: u16) -> Option<u8> {
     if flags & MORE == 0 {
         return Some(0);

@@ -37,12 +37,12 @@ impl RealFiles {
     }
 }
 
-/// Opens a file of `dir` for reading alone.
+/// Opens a file of `dir` read-only.
 pub(crate) fn open_to_read(dir: &Path, name: &str) -> io::Result<Box<dyn File>> {
     Ok(Box::new(RealFile(fs::File::open(dir.join(name))?)))
 }
 
-/// Whether `dir` is on a file system in memory.
+/// Returns whether `dir` is on a file system in memory.
 pub(crate) fn is_volatile(dir: &Path) -> bool {
     statfs(dir).is_ok_and(|stat| matches!(i128::from(stat.f_type), TMPFS | RAMFS))
 }
@@ -62,7 +62,7 @@ impl Files for RealFiles {
                 Ok(()) => break,
                 Err(Errno::WOULDBLOCK) => {
                     let pid = pid_in(&mut file);
-                    // A process that was killed while it started another leaves its lock to that one, until it
+                    // A process that was killed while it started a child leaves its lock to that child, until the child
                     // runs its own program.
                     if tried == MOST_TRIES || pid.is_none_or(is_alive) {
                         return Err(LockError::Held { pid });
@@ -153,15 +153,15 @@ impl File for RealFile {
     }
 }
 
-/// The lock lives as long as the open file: the system gives it back when the process dies.
+/// A lock that lives as long as the open file: the system releases it when the process dies.
 struct RealLock {
     _file: fs::File,
 }
 
 impl Lock for RealLock {}
 
-/// Creates `dir`, for its owner alone, and what is missing above it. As long as nothing is in it, its way from the root of
-/// the file system is synced: whoever created it may have died, or failed, before that.
+/// Creates `dir`, for its owner alone, and any missing parents. While it is empty, the path from the root of the file
+/// system is synced: an earlier process may have created it and died, or failed, before that.
 fn create_dir(dir: &Path) -> io::Result<()> {
     if let Some(above) = dir.parent() {
         fs::create_dir_all(above)?;
@@ -181,7 +181,7 @@ fn create_dir(dir: &Path) -> io::Result<()> {
         }
         match fs::File::open(above) {
             Ok(above) => above.sync_all()?,
-            // A folder that may be passed but not read was hardly made a moment ago, by us.
+            // A folder that may be passed but not read was hardly created a moment ago by us.
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {}
             Err(error) => return Err(error),
         }
@@ -189,7 +189,7 @@ fn create_dir(dir: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// The process that a lock file names. It is a courtesy: a file that cannot be read names nobody.
+/// Reads the process id from a lock file. The id is a courtesy: a file that cannot be read names nobody.
 fn pid_in(file: &mut fs::File) -> Option<u32> {
     let mut text = String::new();
     file.seek(SeekFrom::Start(0)).ok()?;
@@ -197,16 +197,16 @@ fn pid_in(file: &mut fs::File) -> Option<u32> {
     text.trim().parse().ok()
 }
 
-/// Whether there is a process of this id, as far as this one may know.
+/// Returns whether a process with this id exists, as far as this one may know.
 fn is_alive(pid: u32) -> bool {
     let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
     pid.is_some_and(|pid| test_kill_process(pid) != Err(Errno::SRCH))
 }
 
-/// How often a lock is tried whose holder is gone.
+/// Tries for a lock whose holder is gone.
 const MOST_TRIES: u32 = 50;
 const BETWEEN_TRIES: Duration = Duration::from_millis(20);
-/// Records name keys, and messages that were set aside are kept whole: nobody else's to read.
+/// Permissions of the folder. Records name keys, and parked messages are kept whole: only the owner may read them.
 const PRIVATE_DIR: u32 = 0o700;
 const PRIVATE_FILE: u32 = 0o600;
 const TMPFS: i128 = 0x0102_1994;

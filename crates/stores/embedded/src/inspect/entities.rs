@@ -1,32 +1,32 @@
-//! Counting the entities of a log that names each of them many times, without keeping their names.
+//! Counts the entities of a log that names each of them many times, without keeping their names.
 
 use std::collections::BTreeSet;
 
 use crate::entry::{EntityBody, Identity, put_identity};
 use crate::place::{Place, Placing};
 
-/// The entities that were met, each by its place.
+/// The entities seen so far, each by its place.
 ///
-/// Two entities at one place count as one: of n entities some two meet with a chance of n² / 2^129, of a billion with one
-/// in 10^20. Whoever names entities cannot make them meet, since the hash has a random key per store.
+/// Two entities at one place count as one: of n entities some two meet with a chance of n² / 2^129, of a billion with
+/// one in 10^20. A client that chooses entity names cannot make them meet, since the hash has a random key per store.
 ///
 /// # Cost   16 bytes an entity, about 25 with the nodes of the tree, however long its name is
 #[derive(Default)]
 pub(super) struct Entities {
     places: BTreeSet<Place>,
-    /// Memory for an identity, used again and again.
+    /// Reused memory for an identity.
     identity: Vec<u8>,
 }
 
 impl Entities {
-    /// Adds the entity that `body` is about, unless it was met before.
+    /// Adds the entity of `body`, unless it was seen before.
     pub(super) fn add(&mut self, body: &EntityBody, placing: &Placing) {
         self.identity.clear();
         put_identity(&mut self.identity, &body.scope, &body.entity);
         self.places.insert(placing.place(Identity(&self.identity)));
     }
 
-    /// How many were met.
+    /// Returns the number of entities seen.
     pub(super) fn count(&self) -> u64 {
         self.places.len() as u64
     }

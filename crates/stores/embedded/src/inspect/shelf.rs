@@ -11,11 +11,11 @@ use crate::entry::{Kind, ParkedBody, take_dropped};
 use crate::frame;
 use crate::log::Location;
 
-/// A list of parked messages that is under way.
+/// A list of parked messages in progress.
 pub(super) struct ShelfWalk {
     snapshot: Snapshot,
     query: ListQuery,
-    /// Where messages were dropped, or written again so that an older segment may go.
+    /// Locations at which messages were dropped, or written again so that an older segment may go.
     moved: HashMap<ParkedId, Location>,
     ready: VecDeque<Parked>,
     at: (usize, u32),
@@ -32,7 +32,7 @@ impl ShelfWalk {
         })
     }
 
-    /// The next message.
+    /// Returns the next message.
     pub(super) fn next(&mut self) -> Result<Option<Parked>> {
         loop {
             if let Some(message) = self.ready.pop_front() {
@@ -44,7 +44,7 @@ impl ShelfWalk {
         }
     }
 
-    /// Takes in the next frames; `false` at the end of the log.
+    /// Takes in the next frames; returns `false` at the end of the log.
     fn read_on(&mut self) -> Result<bool> {
         let (index, offset) = self.at;
         let Some(segment) = self.snapshot.parked.get(index) else {
@@ -79,7 +79,8 @@ impl ShelfWalk {
     }
 }
 
-/// Where messages were dropped or written again: in memory, sixteen bytes of id and a location each.
+/// Collects the locations at which messages were dropped or written again: in memory, sixteen bytes of id and a
+/// location each.
 fn moves(snapshot: &Snapshot) -> Result<HashMap<ParkedId, Location>> {
     let mut moved = HashMap::new();
     for segment in &snapshot.parked {
@@ -120,5 +121,5 @@ fn is_wanted(query: &ListQuery, message: &Parked) -> bool {
     has_scope && (query.reasons.is_empty() || query.reasons.contains(&message.reason))
 }
 
-/// How much of the log is taken in before what it holds is handed out.
+/// Bytes of the log that are read before their messages are handed out.
 const AT_ONCE_BYTES: u32 = 1 << 20;

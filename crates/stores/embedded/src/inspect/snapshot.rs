@@ -12,7 +12,7 @@ use crate::place::Placing;
 use crate::store::refuse_foreign;
 use crate::superblock::{self, Position, Superblock};
 
-/// Both logs, with every file open, so that what is removed later can still be read.
+/// Both logs, with every file open, so that files that are removed later can still be read.
 pub(super) struct Snapshot {
     pub(super) placing: Placing,
     pub(super) records: Vec<Segment>,
@@ -25,8 +25,8 @@ pub(super) struct Segment {
     name: String,
     file: Box<dyn File>,
     len: u32,
-    /// Up to where a walk must come: its end, or in the last segment, which may be half written
-    /// right now, as far as it was proven durable.
+    /// Offset that a walk must reach: the end, or in the last segment, which may be half written
+    /// right now, the point up to which it was proven durable.
     must_reach: u32,
 }
 
@@ -36,7 +36,7 @@ impl Segment {
         Scan::new(&*self.file, self.name.clone(), self.id, offset, self.len)
     }
 
-    /// What its first entry says, if it is whole.
+    /// Reads the segment's first entry, if it is whole.
     pub(super) fn start(&self) -> Result<Option<SegmentBody>> {
         let mut scan = self.scan(0);
         let Some(frame) = scan.next()? else {
@@ -48,7 +48,7 @@ impl Segment {
         Ok(meta.and_then(SegmentBody::decode))
     }
 
-    /// Whether a walk that found no further frame has come as far as it must.
+    /// Returns an error unless a walk that found no further frame has come as far as it must.
     pub(super) fn check_end(&self, scan: &Scan<'_>) -> Result<()> {
         if scan.offset() >= self.must_reach {
             return Ok(());
@@ -62,7 +62,7 @@ impl Segment {
 }
 
 impl Snapshot {
-    /// Opens all that is there.
+    /// Opens all files.
     pub(super) fn take(dir: &Path) -> Result<Self> {
         if !dir.is_dir() {
             return Err(absent());
@@ -126,7 +126,7 @@ impl Segment {
     }
 }
 
-/// The segments of a log, none missing, each knowing how much of it must be there.
+/// Checks that no segment of a log is missing, and notes how much of each must be there.
 fn checked(mut segments: Vec<Segment>, proven: Position) -> Result<Vec<Segment>> {
     let gap = segments
         .windows(2)
@@ -145,5 +145,5 @@ fn absent() -> Error {
     Error::new(ErrorKind::Unavailable, "there is no store here").not_applied()
 }
 
-/// How often the folder is looked at again while it changes.
+/// Tries at listing the folder while it changes.
 const TRIES: u32 = 5;

@@ -9,11 +9,11 @@ use super::snapshot::Snapshot;
 use super::walk::Entries;
 use crate::entry::{AuditedBody, Kind};
 
-/// A list of the audit trail that is under way.
+/// A list of the audit trail in progress.
 pub(super) struct Trail(std::collections::btree_map::IntoValues<u64, Audited>);
 
 impl Trail {
-    /// Reads all of it: orders are given by people.
+    /// Reads all of it; it stays small, since people give the orders.
     pub(super) fn begin(snapshot: &Snapshot, query: &ListQuery) -> Result<Self> {
         let mut trail = BTreeMap::new();
         for segment in snapshot.records.iter().chain(&snapshot.parked) {
@@ -28,7 +28,8 @@ impl Trail {
                     let damaged = || segment.damaged(location.offset, "an audit entry");
                     let AuditedBody { order, audited } = body.ok_or_else(damaged)?;
                     if query.scope.is_none() || audited.scope == query.scope {
-                        // What was written again to let a segment go has the same order.
+                        // An entry that was carried forward so that its segment could go has the
+                        // same order.
                         trail.insert(order, audited);
                     }
                 }

@@ -1,9 +1,9 @@
 //! Records in the order of the log, without an index.
 //!
-//! A finished record stays where it was written until its window has passed, but for the rare ones
-//! that an order changed. Each segment says how many of its entries did so (`revised_before` of the
-//! next), so those are found without reading the rest, and everything else can be told at once.
-//! What is unresolved may be followed by a later version at any time: it comes last.
+//! A finished record stays where it was written until its window has passed, except for the rare
+//! ones that an order changed. Each segment says how many of its entries did so (`revised_before`
+//! of the next), so those are found without reading the rest, and everything else can be listed at
+//! once. An unresolved record may be followed by a later version at any time: it comes last.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
@@ -17,25 +17,25 @@ use crate::entry::{self, EntityBody, Header, Kind, RecordBody, put_identity};
 use crate::log::{Frame, Location};
 use crate::place::{Place, Placing};
 
-/// A list of records that is under way.
+/// A list of records in progress.
 pub(super) struct Walk {
     snapshot: Snapshot,
     met: Met,
-    /// Index of the segment that is read, and how far.
+    /// Index of the current segment, and the offset in it.
     at: (usize, u32),
     is_drained: bool,
 }
 
-/// What has been met so far.
+/// State of a walk.
 struct Met {
     query: ListQuery,
-    /// Where finished records were changed or removed after they were written.
+    /// Locations at which finished records were changed or removed after they were written.
     revised: HashMap<Place, Location>,
-    /// What is unresolved or held, as far as the log has been read.
+    /// Records that are unresolved or held, as far as the log has been read.
     pending: BTreeMap<Place, Listed>,
-    /// What has been read and not been handed out yet.
+    /// Records that were read and not handed out yet.
     ready: VecDeque<Listed>,
-    /// The scope that was met last: most records have the same.
+    /// The last scope read: most records have the same.
     scope: Option<Scope>,
     /// Entities, where they are counted.
     entities: Option<Entities>,
@@ -59,19 +59,19 @@ impl Walk {
         })
     }
 
-    /// The same, counting entities on the way.
+    /// Counts entities on the way, too.
     pub(super) fn with_entities(mut self) -> Self {
         self.met.entities = Some(Entities::default());
         self
     }
 
-    /// How many entities were met so far.
+    /// Returns the number of entities seen so far.
     pub(super) fn entities(&self) -> u64 {
         let entities = self.met.entities.as_ref();
         entities.map_or(0, Entities::count)
     }
 
-    /// The next record.
+    /// Returns the next record.
     pub(super) fn next(&mut self, now: Timestamp) -> Result<Option<Listed>> {
         loop {
             if let Some(listed) = self.met.ready.pop_front() {
@@ -89,7 +89,7 @@ impl Walk {
         }
     }
 
-    /// Takes in the next frames; `false` at the end of the log.
+    /// Takes in the next frames; returns `false` at the end of the log.
     fn read_on(&mut self, now: Timestamp) -> Result<bool> {
         let (index, offset) = self.at;
         let Some(segment) = self.snapshot.records.get(index) else {
@@ -161,7 +161,7 @@ impl Met {
         }
     }
 
-    /// The operation of a record. Making a scope costs a hash, so the last one is used again.
+    /// Returns the operation of a record. Creating a scope costs a hash, so the last one is reused.
     fn operation_of(&mut self, body: &RecordBody<'_>) -> Option<Operation> {
         let (tenant, name, key) = body.identity.parts()?;
         let is_last = |scope: &&Scope| scope.tenant() == tenant && scope.operation() == name;
@@ -174,7 +174,7 @@ impl Met {
     }
 }
 
-/// The latest version of each operation, with its outcome.
+/// Finds the latest version of each operation, with its outcome.
 pub(super) fn find(snapshot: &Snapshot, batch: &[Operation]) -> Result<Vec<Option<Record>>> {
     let mut wanted: HashMap<Vec<u8>, Vec<usize>> = HashMap::new();
     for (index, operation) in batch.iter().enumerate() {
@@ -182,7 +182,7 @@ pub(super) fn find(snapshot: &Snapshot, batch: &[Operation]) -> Result<Vec<Optio
         put_identity(&mut identity, &operation.scope, &operation.key);
         wanted.entry(identity).or_default().push(index);
     }
-    // One is looked for most often, and comparing is quicker than hashing.
+    // Mostly one operation is looked for, and comparing is quicker than hashing.
     let only = wanted.keys().next().filter(|_| wanted.len() == 1);
     let mut found = vec![None; batch.len()];
     for segment in &snapshot.records {
@@ -219,8 +219,8 @@ pub(super) fn find(snapshot: &Snapshot, batch: &[Operation]) -> Result<Vec<Optio
     Ok(found)
 }
 
-/// Where finished records were changed or removed: looks into the last segment, and into those
-/// whose successor says that there is something, or does not say.
+/// Collects the locations at which finished records were changed or removed: reads the last
+/// segment, and those whose successor counts some or does not say.
 fn revisions(snapshot: &Snapshot) -> Result<HashMap<Place, Location>> {
     let mut revised = HashMap::new();
     for (index, segment) in snapshot.records.iter().enumerate() {
@@ -293,7 +293,8 @@ impl<'f, 's> Entries<'f, 's> {
     }
 }
 
-/// Whether the record stays where it is until its window has passed, unless an order changes it.
+/// Returns whether the record stays where it is until its window has passed, unless an order
+/// changes it.
 fn is_at_rest(record: &Record) -> bool {
     let is_finished = matches!(record.state.kind(), StateKind::Completed | StateKind::Dead);
     is_finished && !record.held
@@ -310,5 +311,5 @@ fn is_wanted(query: &ListQuery, listed: &Listed, now: Timestamp) -> bool {
         && !record.is_forgotten(now)
 }
 
-/// How much of the log is taken in before what it holds is handed out.
+/// Bytes of the log that are read before their records are handed out.
 const AT_ONCE_BYTES: u32 = 1 << 20;

@@ -1,4 +1,4 @@
-//! Claiming and completing in one step: for what is done by the time that it is answered.
+//! Claiming and completing in one step, for work that is done when the answer arrives.
 
 use semel_core::{
     Admission, Change, Claim, ClaimRequest, Decision, Outcome, Result, Settled, Settlement, Step,
@@ -10,7 +10,7 @@ use crate::limits::{check_key, check_transport};
 use crate::place::{Address, Addresses};
 
 impl Ledger {
-    /// Decides each request and completes what is granted. No claim is written or kept.
+    /// Decides each request and completes the granted ones. No claim is written or kept.
     pub(crate) fn admit(
         &mut self,
         batch: &[ClaimRequest],
@@ -60,7 +60,7 @@ impl Ledger {
         };
         let claimed = match &change {
             Change::Put(record) => Some(record),
-            // Granted before, and its answer was lost.
+            // Granted before, and the answer was lost.
             Change::Keep | Change::Remove => record,
         };
         let completion = Settlement {
@@ -95,7 +95,7 @@ impl Ledger {
     }
 }
 
-/// A claim that was granted is settled by its own id, so it cannot be fenced.
+/// Error for a granted claim that is fenced when it is settled by its own id, which cannot happen.
 fn not_its_own() -> semel_core::Error {
     let message = "what was granted a moment ago is somebody else's";
     semel_core::Error::new(semel_core::ErrorKind::Internal, message).not_applied()

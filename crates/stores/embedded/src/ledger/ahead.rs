@@ -1,38 +1,38 @@
-//! Reading ahead: what the next items of a batch will compare is brought close before the first of
-//! them is decided, in the order of the disk, neighbours at once.
+//! Reading ahead: loads the entries that the next items of a batch will be compared with before the first of them is
+//! decided, in the order of the disk, neighbours at once.
 //!
-//! A duplicate is told by its whole key, which is on disk. To wait for each alone takes longer than
-//! all else that is done about it. Not a cache: it is forgotten with the batch.
+//! A duplicate is recognized by its whole key, which is on disk. Waiting for each read alone takes longer than
+//! everything else about the item. Not a cache: it is forgotten with the batch.
 
 use crate::entry::Header;
 use crate::log::{Location, Log};
 use crate::place::Addresses;
 use crate::table::Table;
 
-/// What was read ahead.
+/// The entries that were read ahead.
 #[derive(Debug, Default)]
 pub(super) struct Ahead {
     /// The number of the first item that was read ahead for.
     first: usize,
-    /// For each of them, where its entry is, and where that was read to.
+    /// For each of these items, the location of its entry, and the position in `bytes` that it was read to.
     items: Vec<Option<(Location, usize)>>,
     /// The wanted locations in the order of the disk, each with the item that wants it.
     wanted: Vec<(Location, usize)>,
-    /// What was read, group by group.
+    /// The bytes read, group by group.
     bytes: Vec<u8>,
-    /// How much of an entry is read at first: as much as the longest took the last time.
+    /// Bytes of an entry that are read at first: as many as the longest took the last time.
     lead_len: usize,
     longest: usize,
 }
 
 impl Ahead {
-    /// How many items are read ahead for at once: few enough to stay in the cache.
+    /// Items that are read ahead for at once: few enough to stay in the cache.
     pub(super) const ITEMS: usize = 256;
 
-    /// Reads what the table places for the items from `first` on. What cannot be read is left to
-    /// whoever wants it.
+    /// Reads the entries that the table places for the items from `first` on. An entry that cannot be read is left to
+    /// the later look-up.
     ///
-    /// Answers whether so much of it was written a moment ago that it is better kept.
+    /// Returns whether so many of them were written a moment ago that recent writes are better kept in memory.
     pub(super) fn read(
         &mut self,
         log: &Log,
@@ -98,7 +98,7 @@ impl Ahead {
         count_recent * RECENT >= count
     }
 
-    /// What was read for this item at `location`.
+    /// Returns the bytes that were read for this item at `location`.
     #[inline]
     pub(super) fn get(&self, number: usize, location: Location) -> Option<&[u8]> {
         let (at, start) = (*self.items.get(number.wrapping_sub(self.first))?)?;
@@ -108,7 +108,7 @@ impl Ahead {
         self.bytes.get(start..)
     }
 
-    /// Forgets what was read.
+    /// Forgets the entries that were read.
     pub(super) fn forget(&mut self) {
         self.items.clear();
         self.wanted.clear();
@@ -134,7 +134,7 @@ impl Ahead {
     }
 }
 
-/// Touches the memory that comparisons will want, all at once instead of one after the other.
+/// Touches the memory that comparisons will need, all at once instead of one after the other.
 fn touch(entries: &[&[u8]]) {
     let mut seen = 0;
     for bytes in entries {
@@ -145,13 +145,12 @@ fn touch(entries: &[&[u8]]) {
     std::hint::black_box(seen);
 }
 
-/// For fewer it is not worth it.
+/// Fewer items than this are not worth it.
 const LEAST_ITEMS: usize = 8;
 const LEAST_LEAD: usize = 128;
 const MOST_LEAD: usize = 4_096;
-/// Where one item in so many was written a moment ago, reading them back costs more than keeping all that is
-/// written.
+/// Share of recent items (one in so many) from which keeping all recent writes costs less than reading them back.
 const RECENT: usize = 16;
-/// A gap that is read over rather than read around: what a read costs by itself.
+/// A gap that is read over rather than read around: the fixed cost of a read, in bytes.
 const NEAR: usize = 4_096;
 const MOST_AT_ONCE: u32 = 1 << 16;

@@ -1,4 +1,4 @@
-//! Loads what a request names, lets [`semel_core::decide`] decide, and carries the decision out.
+//! Loads the records that a request names, lets [`semel_core::decide`] decide, and carries the decision out.
 
 use semel_core::decide::{self, Directed, Directive, Order, Verdict};
 use semel_core::port::checkpoint::Together;
@@ -15,7 +15,7 @@ use crate::limits::{MAX_TAIL, check_key, check_len, check_note, check_outcome, c
 use crate::place::{Address, Addresses};
 
 impl Ledger {
-    /// Decides a claim; `is_lent`: it is another process's.
+    /// Decides a claim; `is_lent` says that another process claims.
     pub(crate) fn claim(
         &mut self,
         request: &ClaimRequest,
@@ -133,8 +133,8 @@ impl Ledger {
         if let Admission::Granted(claim) = &answer {
             self.token = self.token.max(claim.token.get());
         }
-        // A claim that vanishes without a start leaves no doubt: it stays in memory, unless whoever has it may outlive
-        // this process.
+        // A claim that vanishes without a start leaves no doubt: it stays in memory, unless its holder may outlive this
+        // process.
         let is_durable = match &change {
             Change::Put(record) => is_lent || !matches!(record.state, State::Claimed { .. }),
             Change::Keep | Change::Remove => true,
@@ -163,10 +163,9 @@ impl Ledger {
                 check_len(error.len(), "error")?;
             }
         }
-        // Most reports finish what they are about: it is taken out of memory first, and put back
-        // where it stays.
+        // Most reports finish their record: it is taken out of memory first, and put back where it stays.
         let Some(kept) = self.take_kept(address, operation)? else {
-            // What is finished or absent is not changed by any report.
+            // No report changes a record that is finished or absent.
             let before = self.before(address, operation, false)?;
             let record = self.record(address.place, &before);
             let decision = decide::settle(record, None, settlement, now);
@@ -220,7 +219,7 @@ impl Ledger {
             change,
             entity,
         } = decide::renew(record, entity.as_ref(), renewal, now);
-        // One that a reopening does not end must not be shorter then than whoever has it was told.
+        // A lease that a reopening does not end must not be shorter then than its holder was promised.
         let known = self.kept.get(address.place);
         let is_durable = known.is_some_and(|kept| kept.has_foreign_lease);
         self.apply(address, operation, &before, change, is_durable);
@@ -271,7 +270,7 @@ impl Ledger {
         if let (Some(gate), Some(record)) = (gate, entity) {
             self.apply_entity(&operation.scope, &gate.entity, record, true);
         }
-        // Nothing ends the frame in between: the entry is there with the change, or neither is.
+        // Nothing ends the frame in between: either both the entry and the change are there, or neither is.
         if let Some(audited) = audited {
             self.append_audited(&audited);
         }
@@ -343,7 +342,7 @@ impl Ledger {
     }
 }
 
-/// The entry of the audit trail that tells of an order.
+/// Builds the audit entry for an order.
 fn audit(
     directive: &Directive,
     note: &Note,

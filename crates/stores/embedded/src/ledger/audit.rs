@@ -9,7 +9,7 @@ use crate::log::{Location, Log};
 use crate::trail::Spot;
 
 impl Ledger {
-    /// Writes an entry of the audit trail, into the frame that is open.
+    /// Writes an entry of the audit trail into the open frame.
     pub(super) fn append_audited(&mut self, audited: &Audited) {
         let order = self.orders.next();
         let stored = self.append(Kind::Audited, |buffer| {
@@ -19,7 +19,7 @@ impl Ledger {
         self.put_audited(order, stored);
     }
 
-    /// Where the entries of `order` and after are.
+    /// Returns the spots of the entries from `order` on.
     pub(crate) fn trail(&self, order: u64) -> impl Iterator<Item = Spot> {
         self.trail.from(order)
     }

@@ -1,17 +1,17 @@
-//! Values by their places: found at once, and gone through in the order of their places.
+//! Values by their places, found at once and iterated in the order of their places.
 
 use hashbrown::HashTable;
 use hashbrown::hash_table::Entry;
 
 use crate::place::Place;
 
-/// What lies somewhere else, and can be brought close.
+/// Data behind a pointer that can be brought into the cache.
 pub(super) trait Warm {
     /// Reads a little of it.
     fn touch(&self) -> u64;
 }
 
-/// A map over places. They are hashes themselves: the first bits of one tell its shard, so that shards are in order,
+/// A map over places. They are hashes themselves: the first bits of one select its shard, so that shards are in order,
 /// and the other half finds it there.
 pub(super) struct ByPlace<T> {
     shards: Box<[HashTable<(Place, T)>]>,
@@ -41,7 +41,7 @@ impl<T> ByPlace<T> {
         std::hint::black_box(seen.fold(0, |seen, value| seen ^ value.touch()));
     }
 
-    /// Puts a value there; answers the one that was.
+    /// Puts a value there; returns the previous one.
     pub(super) fn insert(&mut self, place: Place, value: T) -> Option<T> {
         let shard = &mut self.shards[shard(place)];
         let is_it = |(it, _): &(Place, T)| *it == place;
@@ -54,7 +54,7 @@ impl<T> ByPlace<T> {
         }
     }
 
-    /// Takes the value out that is there.
+    /// Takes out the value there.
     pub(super) fn remove(&mut self, place: Place) -> Option<T> {
         let shard = &mut self.shards[shard(place)];
         let found = shard.find_entry(place.hash(), |(it, _)| *it == place);
@@ -65,19 +65,20 @@ impl<T> ByPlace<T> {
         Some(value)
     }
 
-    /// All of them, in no order.
+    /// Returns all values, in no order.
     pub(super) fn values(&self) -> impl Iterator<Item = &T> {
         let all = self.shards.iter().flat_map(|shard| shard.iter());
         all.map(|(_, value)| value)
     }
 
-    /// All of them, in no order.
+    /// Returns all values, in no order.
     pub(super) fn values_mut(&mut self) -> impl Iterator<Item = &mut T> {
         let all = self.shards.iter_mut().flat_map(|shard| shard.iter_mut());
         all.map(|(_, value)| value)
     }
 
-    /// Those from `from` on, in the order of their places. A shard is sorted when it is come to.
+    /// Returns the values from `from` on, in the order of their places. A shard is sorted when the iteration reaches
+    /// it.
     pub(super) fn range(&self, from: Place) -> impl Iterator<Item = (Place, &T)> {
         self.shards[shard(from)..].iter().flat_map(move |shard| {
             let mut found: Vec<_> = shard
@@ -91,13 +92,13 @@ impl<T> ByPlace<T> {
     }
 }
 
-/// By the first byte.
+/// Selects the shard by the first byte.
 const fn shard(place: Place) -> usize {
     place.tag.to_be_bytes()[0] as usize
 }
 
 const SHARDS: usize = 256;
-/// A shard does not give back room for so many.
+/// Room that a shard does not give back.
 const KEPT_ROOM: usize = 64;
 
 #[cfg(test)]
@@ -106,7 +107,7 @@ mod tests {
 
     use super::*;
 
-    /// The `number`th of places that are all over.
+    /// Returns the `number`th of evenly spread places.
     fn place(number: u64) -> Place {
         let half = |salt: u64| {
             let mut bits = number

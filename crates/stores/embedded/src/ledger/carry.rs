@@ -1,5 +1,5 @@
-//! Upkeep: rotating the active segment, carrying forward what still lives in the oldest, and
-//! giving the oldest back. In slices, so that no caller waits long.
+//! Upkeep: rotating the active segment, carrying forward the live entries of the oldest, and
+//! removing the oldest. In slices, so that no caller waits long.
 
 use semel_core::decide;
 use semel_core::port::store::Swept;
@@ -14,21 +14,21 @@ use crate::frame;
 use crate::log::Location;
 use crate::place::{Address, Place};
 
-/// How far upkeep has come.
+/// Progress of upkeep.
 #[derive(Debug, Default)]
 pub(super) struct Upkeep {
     /// The oldest segment and how far it has been carried forward.
     carried: Option<(u32, u32)>,
-    /// Records removed since the last sweep said so.
+    /// Records removed since the last sweep reported them.
     removed: u64,
-    /// The record that the next sweep goes on from.
+    /// The record at which the next sweep continues.
     sweep_from: Option<Place>,
     /// The shard of the table that is purged next, while slots of dropped segments may be left.
     purge_next: Option<usize>,
 }
 
 impl Ledger {
-    /// One step of upkeep; nothing may be pending. Answers whether there is more to do now.
+    /// Does one step of upkeep; nothing may be pending. Returns whether there is more to do now.
     pub(crate) fn keep_up(&mut self, now: Timestamp) -> Result<bool, WriteFailure> {
         if self.is_rotation_due(now) {
             self.log.rotate(now)?;
@@ -56,7 +56,8 @@ impl Ledger {
         Ok(self.expired_oldest(now).is_some())
     }
 
-    /// A bounded part of a sweep over what is in memory; its changes are pending afterwards.
+    /// Does a bounded part of a sweep over the records in memory; its changes are pending
+    /// afterwards.
     pub(crate) fn sweep(&mut self, limit: usize, now: Timestamp) -> Swept {
         let mut swept = Swept::default();
         let limit = limit.max(1);
@@ -93,7 +94,8 @@ impl Ledger {
         swept
     }
 
-    /// Lets a sweep reach what is in the active segment, if all finished records there are over.
+    /// Ends the active segment if all finished records in it are past their windows, so that a
+    /// sweep reaches them.
     pub(crate) fn retire_active(&mut self, now: Timestamp) -> Result<(), WriteFailure> {
         let is_over = self.log.active().is_some_and(|active| {
             active.tally.finished != [0, 0] && active.tally.expires_at <= now
@@ -104,7 +106,7 @@ impl Ledger {
         Ok(())
     }
 
-    /// How many records were removed since this was last asked.
+    /// Returns the number of records removed since the last call.
     pub(crate) fn take_removed(&mut self) -> u64 {
         std::mem::take(&mut self.upkeep.removed)
     }
@@ -122,15 +124,16 @@ impl Ledger {
             .is_some_and(|window| now.since(active.created_at) >= (window / 8).max(SHORTEST_TURN))
     }
 
-    /// The oldest segment, if it is not the active one and all finished records in it are over.
+    /// Returns the oldest segment, if it is not the active one and all finished records in it are
+    /// past their windows.
     fn expired_oldest(&self, now: Timestamp) -> Option<(u32, crate::log::Tally, u32)> {
         let segments = self.log.segments();
         let oldest = segments.front().filter(|_| segments.len() > 1)?;
         (oldest.tally.expires_at <= now).then_some((oldest.id, oldest.tally, oldest.len))
     }
 
-    /// Whether carrying frees at least what it writes: so that what lives long and fills whole
-    /// segments is not copied round and round.
+    /// Returns whether carrying frees at least as much as it writes, so that long-lived entries
+    /// which fill whole segments are not copied round and round.
     fn is_worth_carrying(&self, now: Timestamp, cost: u64) -> bool {
         let mut segments = self.log.segments().iter();
         segments.next_back();
@@ -152,7 +155,7 @@ impl Ledger {
         Ok(())
     }
 
-    /// Writes again what lives in the next slice of the oldest segment, as a group of its own.
+    /// Rewrites the live entries in the next slice of the oldest segment, as a group of their own.
     fn carry_slice(&mut self, oldest: u32) -> Result<(), WriteFailure> {
         let from = match self.upkeep.carried {
             Some((segment, offset)) if segment == oldest => offset,
@@ -163,7 +166,7 @@ impl Ledger {
             Err(why) => return Err(WriteFailure::Unknown(why)),
         };
         for living in found {
-            // What cannot be read is not counted as carried, so its segment stays.
+            // An entry that cannot be read is not counted as carried, so its segment stays.
             let _ = self.carry(living);
         }
         self.log.end_frame(frame::CARRIED);
@@ -172,7 +175,8 @@ impl Ledger {
         Ok(())
     }
 
-    /// What lives in a slice of a segment, and where the next slice begins.
+    /// Reads the live entries in a slice of a segment; returns them with the start of the next
+    /// slice.
     fn living(&self, segment: u32, from: u32) -> Result<(Vec<Living>, u32)> {
         let mut found = Vec::new();
         let Some(mut scan) = self.log.scan(segment, from..u32::MAX) else {
@@ -285,7 +289,7 @@ impl Ledger {
         Ok(())
     }
 
-    /// Gives back the slots of dropped segments, in about `limit` visits.
+    /// Frees the slots of dropped segments, in about `limit` visits.
     fn purge(&mut self, limit: usize) {
         let mut visits = limit.max(PURGED_AT_LEAST);
         while let Some(shard) = self.upkeep.purge_next {
@@ -301,20 +305,20 @@ impl Ledger {
     }
 }
 
-/// Something that lives in the segment that is being carried forward.
+/// An entry that lives in the segment that is being carried forward.
 enum Living {
     Record(Place),
     Entity((semel_core::Scope, semel_core::Key)),
     Mark(std::sync::Arc<str>),
-    /// Its order, where it is, and what it says.
+    /// Its order, location and contents.
     Audited(u64, Location, Box<[u8]>),
 }
 
-/// A segment takes at least this long, however short the windows in it.
+/// Shortest time for which a segment is active, however short the windows in it.
 const SHORTEST_TURN: Duration = Duration::from_secs(1);
-/// How much of the oldest segment is gone through at once.
+/// Bytes of the oldest segment that are processed at once.
 const SLICE_BYTES: u32 = 1 << 18;
-/// How many slots of the table a sweep goes through, however small its limit.
+/// Slots of the table that a sweep visits, however small its limit.
 const PURGED_AT_LEAST: usize = 4_096;
-/// How many segments are dropped at once.
+/// Segments that are dropped at once.
 const DROPS_AT_ONCE: usize = 4;

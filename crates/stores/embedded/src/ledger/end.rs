@@ -1,20 +1,20 @@
-//! When finished records end.
+//! Expiry of finished records.
 
 use std::time::Duration;
 
 use semel_core::{State, Timestamp, Window};
 
-/// When records end. Remembers the last window, since computing with durations takes longer than all
-/// else that is done about a record, and a store mostly sees one window.
+/// Computes the times at which records end. Remembers the last window, since computing with durations takes longer than
+/// everything else about a record, and a store mostly sees one window.
 #[derive(Debug, Default)]
 pub(super) struct Ends {
-    /// With the milliseconds until expiry and until it is forgotten.
+    /// The last window, with the milliseconds until its records expire and until they are forgotten.
     last: Option<(Window, u64, u64)>,
 }
 
 impl Ends {
-    /// When a record in this state may be removed and when it is forgotten; `None` for what is kept
-    /// in memory.
+    /// Returns when a record in this state may be removed and when it is forgotten; `None` for a record that is kept in
+    /// memory.
     #[inline]
     pub(super) fn of(&mut self, state: State, is_held: bool) -> Option<End> {
         let (at, window) = match state {
@@ -49,7 +49,7 @@ impl Ends {
     }
 }
 
-/// The ends of a finished record.
+/// The end times of a finished record.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct End {
     pub(super) expires_at: Timestamp,

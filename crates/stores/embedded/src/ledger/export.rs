@@ -1,4 +1,4 @@
-//! Handing over everything that the ledger holds, a part at a time.
+//! Hands over everything that the ledger holds, a part at a time.
 
 use bytes::Bytes;
 use semel_core::port::store::Listed;
@@ -12,20 +12,20 @@ use crate::error;
 use crate::export::Basket;
 use crate::place::Place;
 
-/// Which part of the ledger comes next.
+/// The next part of the ledger.
 #[derive(Clone, Debug)]
 pub(crate) enum Part {
-    /// What is in memory, from this place on.
+    /// Records in memory, from this place on.
     Kept(Place),
     /// Entities behind this one.
     Entities(Option<(semel_core::Scope, semel_core::Key)>),
     /// Marks behind this one.
     Marks(Option<Box<str>>),
-    /// What is on disk, from here on.
+    /// Records on disk, from here on.
     Finished(DiskPart),
 }
 
-/// Where in the log to go on.
+/// Position in the log at which to continue.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct DiskPart(DiskAt);
 
@@ -83,7 +83,7 @@ impl Part {
 }
 
 impl Ledger {
-    /// Puts what comes at `part` into `basket`; answers where to go on.
+    /// Puts the items at `part` into `basket`; returns where to continue.
     pub(crate) fn export(
         &mut self,
         part: Part,
@@ -197,7 +197,7 @@ impl Ledger {
     }
 }
 
-/// A finished record with its outcome, and how long that is.
+/// Reads a finished record with its outcome, and the length of that.
 fn listed(on_disk: &OnDisk<'_>, scopes: &mut Scopes) -> Option<(Listed, usize)> {
     let tail = on_disk.tail()?;
     let record = on_disk.body.record(Some(tail))?;
@@ -212,5 +212,5 @@ fn outcome_len(outcome: Option<&Outcome>) -> usize {
     }
 }
 
-/// How many records in memory are gone through at once.
+/// Records in memory that are visited at once.
 const KEPT_AT_ONCE: usize = 1_024;

@@ -1,4 +1,4 @@
-//! Adding what another store held, as it is.
+//! Adds what another store held, unchanged.
 
 use semel_core::port::store::Listed;
 use semel_core::{EntityRecord, FencingToken, Key, Mark, Record, Result, Scope, State, Timestamp};
@@ -19,7 +19,8 @@ impl Ledger {
         self.token = token.get();
     }
 
-    /// Adds a finished record; answers whether it is new. What would count as absent is left out.
+    /// Adds a finished record; returns whether it is new. A record that would count as absent is
+    /// left out.
     pub(crate) fn import_finished(
         &mut self,
         new: &FinishedRecord,
@@ -43,7 +44,7 @@ impl Ledger {
         Ok(true)
     }
 
-    /// Adds a record that is unresolved or held; answers whether it is new. Its lease goes on also
+    /// Adds a record that is unresolved or held; returns whether it is new. Its lease goes on even
     /// over a reopening: no lock proves that its holder is gone.
     pub(crate) fn import_kept(
         &mut self,
@@ -71,7 +72,7 @@ impl Ledger {
         Ok(true)
     }
 
-    /// Adds what is remembered of an entity; answers whether it is new.
+    /// Adds the record of an entity; returns whether it is new.
     pub(crate) fn import_entity(
         &mut self,
         scope: Scope,
@@ -95,7 +96,7 @@ impl Ledger {
         true
     }
 
-    /// Adds a mark; answers whether it is new.
+    /// Adds a mark; returns whether it is new.
     pub(crate) fn import_mark(&mut self, mark: &Mark) -> bool {
         let is_new = !self.marks.contains_key(&mark.name);
         if is_new {
@@ -104,7 +105,8 @@ impl Ledger {
         is_new
     }
 
-    /// Whether nothing is there of an operation, once what counts as absent has made room.
+    /// Returns whether nothing is there of an operation, after a record that counts as absent has
+    /// been removed.
     fn is_free(&mut self, address: Address<'_>, now: Timestamp) -> Result<bool> {
         if let Some(kept) = self.kept.get(address.place) {
             return if address.identity.is_of(&kept.operation) {

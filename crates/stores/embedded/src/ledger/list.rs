@@ -1,5 +1,5 @@
-//! Listing and counting: first what is in memory, in the order of places, then what is on disk, in
-//! the order of the log. A cursor names where to go on in either.
+//! Listing and counting: first the records in memory, in the order of places, then those on disk, in the order of the
+//! log. A cursor names where to continue in either.
 
 use bytes::Bytes;
 use semel_core::port::store::{ListQuery, Listed, Page, Stats};
@@ -10,7 +10,7 @@ use super::walk::DiskAt;
 use crate::entry::Scopes;
 use crate::place::Place;
 
-/// Where a list goes on.
+/// Position at which a list continues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Cursor {
     /// In memory, at this place.
@@ -72,7 +72,7 @@ impl Ledger {
         Ok(page)
     }
 
-    /// Counts entities, and records by state. Segments in which some records are forgotten are read through.
+    /// Counts entities, and records by state. Segments that hold forgotten records are read through.
     pub(crate) fn stats(&self, now: Timestamp) -> Result<Stats> {
         let mut stats = Stats {
             entities: self.entities.len() as u64,
@@ -159,5 +159,5 @@ fn count(stats: &mut Stats, kind: StateKind, more: u64) {
     }
 }
 
-/// How much of the memory one page goes through at most.
+/// Records in memory that one page visits at most.
 const MEMORY_AT_ONCE: usize = 1 << 16;

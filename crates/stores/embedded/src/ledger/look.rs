@@ -1,4 +1,4 @@
-//! Looking for what is there of an operation: in memory, in what was read ahead, on disk.
+//! Looks up an operation: in memory, in the entries read ahead, on disk.
 
 use semel_core::{Operation, Outcome, Record, Result, State};
 
@@ -9,7 +9,7 @@ use crate::error;
 use crate::place::{Address, Addresses, Place};
 
 impl Ledger {
-    /// Brings close what the next items of a batch will look up; to be called for each.
+    /// Loads the entries that the next items of a batch will look up; to be called for each item.
     #[inline]
     pub(crate) fn look_ahead(&mut self, addresses: &Addresses, number: usize) {
         if number.is_multiple_of(Ahead::ITEMS)
@@ -19,8 +19,8 @@ impl Ledger {
         }
     }
 
-    /// Brings close what the next items of a batch of reports will take out of memory, and where the table will place
-    /// it; to be called for each.
+    /// Loads the records in memory that the next items of a batch of reports will take out, and the slots of the table
+    /// that they will get; to be called for each item.
     #[inline]
     pub(crate) fn warm_ahead(&self, addresses: &Addresses, number: usize) {
         if number.is_multiple_of(Ahead::ITEMS) {
@@ -29,12 +29,12 @@ impl Ledger {
         }
     }
 
-    /// Gives back what was read ahead.
+    /// Frees the entries that were read ahead.
     pub(crate) fn forget_ahead(&mut self) {
         self.ahead.forget();
     }
 
-    /// What is there of an operation; its outcome only where it is wanted.
+    /// Returns the state of an operation; its outcome only where it is wanted.
     pub(super) fn before(
         &mut self,
         address: Address<'_>,
@@ -63,7 +63,7 @@ impl Ledger {
         })
     }
 
-    /// The record that a decision starts from.
+    /// Returns the record that a decision starts from.
     pub(super) fn record<'a>(&'a self, place: Place, before: &'a Before) -> Option<&'a Record> {
         match before {
             Before::Absent => None,
@@ -95,7 +95,7 @@ impl Ledger {
                 let name = log.name_of(location.segment);
                 error::corrupt(&name, u64::from(location.offset), what)
             };
-            // What is in memory was put there by this process, and needs no checksum.
+            // Bytes in memory were put there by this process, and need no checksum.
             let in_memory = log.in_memory(location);
             let in_memory = in_memory.and_then(|bytes| whole(bytes, wants_outcome));
             let (header, bytes, meta) = if let Some((header, bytes)) = in_memory {
@@ -139,7 +139,7 @@ impl Ledger {
         Ok(None)
     }
 
-    /// The outcome of a held record.
+    /// Reads the outcome of a held record.
     pub(super) fn stored_outcome(&mut self, place: Place) -> Result<Option<Outcome>> {
         let stored = self.kept.get(place).and_then(|kept| kept.stored);
         let Some(Stored { location, .. }) = stored else {
@@ -159,7 +159,7 @@ impl Ledger {
         })
     }
 
-    /// Takes back what a look-up needed memory for.
+    /// Takes back the memory that a look-up used.
     pub(super) fn give_back(&mut self, before: Before) {
         match before {
             Before::Held(mut record) | Before::Finished(mut record, _) => {
@@ -172,7 +172,7 @@ impl Ledger {
     }
 }
 
-/// The entry that begins `bytes`, if as much of it is there as is wanted.
+/// Returns the entry that begins `bytes`, if as much of it is there as is wanted.
 #[inline]
 fn whole(bytes: &[u8], wants_tail: bool) -> Option<(Header, &[u8])> {
     let header = Header::decode(bytes)?;

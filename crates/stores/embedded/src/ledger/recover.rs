@@ -21,8 +21,8 @@ use crate::table::Table;
 use crate::trail::{Met, Orders, Spot, Trail};
 
 impl Ledger {
-    /// Opens the log and rebuilds what memory holds of it. The exclusive lock proves that whoever
-    /// held a lease here is gone, so every lease is over now.
+    /// Opens the log and rebuilds the state in memory from it. The exclusive lock proves that every process that held a
+    /// lease here is gone, so every such lease is over now.
     pub(crate) fn open(
         files: Arc<dyn Files>,
         superblock: &Superblock,
@@ -77,18 +77,18 @@ impl Ledger {
 /// A ledger that is being read back.
 struct Replay {
     ledger: Ledger,
-    /// What is unresolved or held so far. Most of it is followed by a later version, so it is left as
-    /// it was read until the end.
+    /// Records that are unresolved or held so far. Most of them are followed by a later version, so they stay as read
+    /// until the end.
     open: HashMap<Place, Open>,
     /// Entries of the audit trail.
     met: Vec<Met>,
 }
 
-/// A record that is unresolved or held, as far as has been read.
+/// A record that is unresolved or held, as far as the log has been read.
 struct Open {
     stored: Stored,
     meta: Box<[u8]>,
-    /// Its length within the meta part.
+    /// Length of its identity within the meta part.
     identity_len: usize,
 }
 
@@ -243,7 +243,7 @@ impl Recover for Replay {
 }
 
 impl Kept {
-    /// The record in an entry.
+    /// Reads the record in an entry.
     fn read(stored: Stored, meta: &[u8], scopes: &mut Scopes) -> Option<Self> {
         let body = RecordBody::new(meta)?;
         Some(Self {
@@ -256,7 +256,7 @@ impl Kept {
     }
 }
 
-/// What an entry says cannot be read, or does not belong here.
+/// Error for an entry whose contents cannot be read, or do not belong here.
 fn contents(log: &Log, location: Location) -> Error {
     let name = log.name_of(location.segment);
     error::corrupt(&name, u64::from(location.offset), "an entry's contents")

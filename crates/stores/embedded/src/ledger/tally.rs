@@ -1,4 +1,4 @@
-//! Changes of what is in memory, each with its count per segment and the way back.
+//! Changes of the state in memory, each with its count per segment and the way back.
 
 use std::sync::Arc;
 
@@ -51,14 +51,15 @@ impl Ledger {
         self.undo.push(Undo::Audited(stored));
     }
 
-    /// Notes where an entry of the audit trail is now.
+    /// Notes the new location of an entry of the audit trail.
     pub(super) fn move_audited(&mut self, order: u64, from: Stored, to: Stored) {
         self.trail.relocate(order, to.location);
         self.exchange_stored(Some(from), Some(to));
         self.undo.push(Undo::AuditMoved(order, from, to));
     }
 
-    /// Notes when a finished record in a segment ends. Not taken back: it only delays.
+    /// Notes when a finished record in a segment ends. Never taken back, since a wrong value only
+    /// delays the segment's removal.
     pub(super) fn tally_window(&mut self, segment: u32, end: End) {
         if let Some(tally) = self.log.tally(segment) {
             tally.expires_at = tally.expires_at.max(end.expires_at);
@@ -104,7 +105,7 @@ impl Ledger {
         self.tally_finished(finished, is_there);
     }
 
-    /// Counts a finished record where it is, or is no longer.
+    /// Counts a finished record in its segment, or no longer counts it.
     #[inline]
     pub(super) fn tally_finished(&mut self, finished: Finished, is_there: bool) {
         let Finished { location, is_dead } = finished;
@@ -156,7 +157,7 @@ impl Ledger {
         previous
     }
 
-    /// Counts what a segment must still be kept for.
+    /// Counts the entries for which a segment must still be kept.
     pub(super) fn exchange_stored(&mut self, old: Option<Stored>, new: Option<Stored>) {
         if old == new {
             return;

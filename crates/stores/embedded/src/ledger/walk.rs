@@ -1,4 +1,4 @@
-//! Going through the finished records on disk, in the order of the log.
+//! Iterates over the finished records on disk, in the order of the log.
 
 use semel_core::Result;
 
@@ -6,7 +6,7 @@ use super::Ledger;
 use crate::entry::{self, Header, Kind, RecordBody};
 use crate::log::{Frame, Location};
 
-/// Where a walk goes on: in the frame at this location, at its entry of this number.
+/// Position at which a walk continues: the frame at this location, and the number of the entry in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct DiskAt {
     pub(super) location: Location,
@@ -64,8 +64,8 @@ impl DiskAt {
 }
 
 impl Ledger {
-    /// Shows finished records to `visit`, which answers `false` if it has no room for one. Answers
-    /// where to go on, after a bounded part of the log at the latest.
+    /// Shows finished records to `visit`, which returns `false` if it has no room for one. Returns where to continue,
+    /// after a bounded part of the log at the latest.
     pub(super) fn walk_finished(
         &self,
         from: DiskAt,
@@ -109,8 +109,8 @@ impl Ledger {
         Ok(None)
     }
 
-    /// Shows the records of a frame that the table places there, from its entry of number `first` on.
-    /// Answers the number of the one that there was no room for.
+    /// Shows the records of a frame that the table places there, from its entry of number `first` on. Returns the
+    /// number of the one for which there was no room.
     pub(super) fn walk_frame(
         &self,
         segment: u32,
@@ -162,7 +162,7 @@ impl Ledger {
     }
 }
 
-/// How much of the log one walk goes through at most.
+/// Bytes of the log that one walk reads at most.
 const DISK_AT_ONCE: u64 = 16 << 20;
-/// How many records are looked up together, so that memory is waited for once.
+/// Records that are looked up together, so that memory is waited for once.
 const LOOKED_UP_AT_ONCE: usize = 64;

@@ -1,4 +1,4 @@
-//! Reading entries back: from what is pending, what was written a moment ago, or the files.
+//! Reads entries back: from the pending bytes, the recent writes, or the files.
 
 use semel_core::Result;
 
@@ -43,12 +43,13 @@ impl Log {
         Ok((header, entry))
     }
 
-    /// Keeps what is written from here on in memory, within bounds and for a while.
+    /// Keeps the writes from here on in memory, within bounds and for a while.
     pub(crate) const fn want_recent(&mut self) {
         self.recent.want();
     }
 
-    /// The bytes from `location` on, if they are in memory: pending, or written a moment ago.
+    /// Returns the bytes from `location` on, if they are in memory: pending, or written a moment
+    /// ago.
     #[inline]
     pub(crate) fn in_memory(&self, location: Location) -> Option<&[u8]> {
         let segment = self.segment(location.segment)?;
@@ -59,7 +60,7 @@ impl Log {
         self.recent.get(position)
     }
 
-    /// Whether the entry at `location` would be in memory if what is written were kept.
+    /// Returns whether the entry at `location` would be in memory if recent writes were kept.
     pub(crate) fn is_recent(&self, location: Location) -> bool {
         let (Some(segment), Some(last)) = (self.segment(location.segment), self.segments.back())
         else {
@@ -69,13 +70,13 @@ impl Log {
         Recent::reaches(position, last.begins_at + u64::from(last.len))
     }
 
-    /// Whether an entry is in a file already, as opposed to pending or gone.
+    /// Returns whether an entry is in a file already, as opposed to pending or gone.
     pub(crate) fn is_written(&self, location: Location) -> bool {
         self.segment(location.segment)
             .is_some_and(|segment| location.offset < segment.len)
     }
 
-    /// Appends up to `len` bytes of a file to `buffer`; answers how many there were.
+    /// Appends up to `len` bytes of a file to `buffer`; returns how many there were.
     pub(crate) fn read_into(
         &self,
         from: Location,
@@ -94,7 +95,7 @@ impl Log {
         Some(read)
     }
 
-    /// Reads up to `wanted` bytes, from what is pending or from the file.
+    /// Reads up to `wanted` bytes, from the pending ones or from the file.
     fn fill(
         &self,
         segment: &Segment,
@@ -123,5 +124,5 @@ impl Log {
     }
 }
 
-/// What is read at first; most entries are shorter.
+/// Bytes that are read at first; most entries are shorter.
 const READ_BYTES: usize = 256;

@@ -1,28 +1,28 @@
-//! The end of the log, kept in memory: what was written last, within bounds.
+//! The end of the log, kept in memory: the most recent writes, within bounds.
 //!
-//! For whoever reads back much of what it has just written, in many small pieces: a read of the file
-//! costs more than the comparison that it is for. Holds nothing unless it is wanted.
+//! Serves a caller that reads back much of its recent writes, in many small pieces: a read of the file costs more than
+//! the comparison that it is for. Holds nothing unless a caller wants it.
 
 use std::ops::Range;
 
-/// What was written last, in a ring. Positions are those of the whole log: a segment begins where the
-/// one before ended.
+/// The most recent writes, in a ring. Positions are those of the whole log: a segment begins where the one before
+/// ended.
 #[derive(Debug, Default)]
 pub(super) struct Recent {
     ring: Vec<u8>,
-    /// What is here.
+    /// Positions that are held.
     held: Range<u64>,
-    /// For how many more groups it is wanted.
+    /// Number of further groups for which it is wanted.
     wanted_for: u32,
 }
 
 impl Recent {
-    /// Keeps what is written from here on, until nobody has wanted it for a while.
+    /// Keeps the writes from here on, until nobody has wanted them for a while.
     pub(super) const fn want(&mut self) {
         self.wanted_for = WANTED_GROUPS;
     }
 
-    /// Whether what is at `position` would be here, had it been kept, in a log that ends at `end`.
+    /// Returns whether the bytes at `position` would be here, had they been kept, in a log that ends at `end`.
     pub(super) const fn reaches(position: u64, end: u64) -> bool {
         end.saturating_sub(position) <= RING_BYTES as u64
     }
@@ -55,7 +55,7 @@ impl Recent {
         self.held = self.held.start.max(first)..end;
     }
 
-    /// The bytes from `position` on, as far as they are here in one piece.
+    /// Returns the bytes from `position` on, as far as they are here in one piece.
     #[inline]
     pub(super) fn get(&self, position: u64) -> Option<&[u8]> {
         if !self.held.contains(&position) {
@@ -68,13 +68,13 @@ impl Recent {
     }
 }
 
-/// Where in the ring a position is.
+/// Returns the index of a position in the ring.
 #[inline]
 fn within(position: u64) -> usize {
     usize::try_from(position % RING_BYTES as u64).unwrap_or(0)
 }
 
-/// After so many groups without being wanted, it is given back.
+/// Number of groups after which a ring that nobody wanted is freed.
 const WANTED_GROUPS: u32 = 64;
 const RING_BYTES: usize = 64 << 20;
 

@@ -1,7 +1,7 @@
-//! Opening a log: what is whole is replayed, a torn tail is cut off, damage is refused.
+//! Opens a log: whole frames are replayed, a torn tail is cut off, damage is refused.
 //!
 //! The cases are argued in `docs/spec/embedded.md`, *Recovery*. A long segment is read, checked and
-//! taken apart by a thread of its own, while its owner takes in what came before.
+//! taken apart by a thread of its own, while the owner takes in the earlier entries.
 
 mod apart;
 
@@ -32,12 +32,12 @@ pub(crate) struct Replayed<'b> {
     pub(crate) place: Place,
 }
 
-/// Who owns a log and rebuilds itself from it.
+/// Owner of a log, who rebuilds its state from it.
 pub(crate) trait Recover {
-    /// The log, as far as it has been read.
+    /// Returns the log, as far as it has been read.
     fn log(&mut self) -> &mut Log;
 
-    /// What places the operations in this log.
+    /// Returns the hash that places the operations in this log.
     fn placing(&self) -> Option<Placing>;
 
     /// Takes in the next entries, all of one frame.
@@ -151,7 +151,7 @@ fn replay_segment(
     owner.log().remove_last()
 }
 
-/// Replays the frames of a segment while they are read by another thread; gives the scan back.
+/// Replays the frames of a segment while another thread reads them; returns the scan.
 fn replay_piped<'f>(
     owner: &mut impl Recover,
     mut scan: Scan<'f>,
@@ -182,7 +182,7 @@ fn replay_piped<'f>(
         for apart in frames {
             let apart = apart?;
             replay_frame(owner, id, &apart, apart.payload(), is_first_ever)?;
-            // Its memory is used again, if there is still use for it.
+            // The reader reuses its memory, if it still needs any.
             let _ = back.try_send(apart);
         }
         reader
@@ -263,7 +263,7 @@ fn replay_frame(
 }
 
 impl Log {
-    /// A log of which nothing has been read yet.
+    /// Returns a log of which nothing has been read yet.
     pub(crate) fn unread(files: Arc<dyn Files>, kind: LogKind, store_id: [u8; 16]) -> Self {
         Self {
             files,
@@ -278,7 +278,7 @@ impl Log {
         }
     }
 
-    /// The segments in the folder, which follow each other without a gap.
+    /// Returns the segments in the folder, which follow each other without a gap.
     fn segment_ids(&self, proven: Position) -> Result<Vec<u32>> {
         let names = self
             .files
@@ -324,12 +324,12 @@ impl Log {
         self.files.sync_dir().map_err(failed)
     }
 
-    /// Makes what was read of the last segment durable, and what is torn behind it go away, before
-    /// anybody is answered from it.
+    /// Makes the readable part of the last segment durable, and removes the torn part behind it,
+    /// before any caller is answered from it.
     ///
-    /// By way of a copy: what was read may be in the page cache only, and after a failed sync the
-    /// system may take it for clean, so that syncing it again does nothing. Overwriting it in place
-    /// could tear what was durable.
+    /// Works by way of a copy: the bytes read may be in the page cache only, and after a failed
+    /// sync the system may take them for clean, so that syncing them again does nothing.
+    /// Overwriting the segment in place could tear what was durable.
     fn renew_last(&mut self) -> Result<()> {
         let Some(segment) = self.segments.back() else {
             return Ok(());
@@ -377,12 +377,12 @@ impl Log {
     }
 }
 
-/// What the copy of a segment is called until it takes its place.
+/// Suffix of the copy of a segment until it takes its place.
 pub(crate) const COPY_SUFFIX: &str = ".copy";
 const COPY_BYTES: usize = 1 << 20;
-/// Segments from this length on are read by a thread of their own.
+/// Length from which a thread of its own reads a segment.
 const LEAST_PIPED: u32 = 4 << 20;
-/// How many frames it may be ahead.
+/// Frames by which that thread may be ahead.
 const FRAMES_BETWEEN: usize = 3;
-/// How many entries are replayed together, so that memory is waited for once.
+/// Entries that are replayed together, so that memory is waited for once.
 const REPLAYED_AT_ONCE: usize = 256;

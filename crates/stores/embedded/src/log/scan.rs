@@ -11,12 +11,12 @@ pub(crate) struct Scan<'f> {
     file: &'f dyn File,
     name: String,
     segment: u32,
-    /// Where the next frame begins.
+    /// Offset of the next frame.
     offset: u32,
-    /// Where the segment ends.
+    /// End of the segment.
     end: u32,
     buffer: Vec<u8>,
-    /// Where the buffer begins in the file, and how much of it is filled.
+    /// The buffer's offset in the file, and the number of bytes in it.
     buffered: (u32, usize),
 }
 
@@ -24,14 +24,14 @@ pub(crate) struct Scan<'f> {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Frame<'b> {
     pub(crate) header: Header,
-    /// Where it begins in the segment.
+    /// Its offset in the segment.
     pub(crate) offset: u32,
     /// Its entries.
     pub(crate) payload: &'b [u8],
 }
 
 impl Frame<'_> {
-    /// Where its payload begins in the segment.
+    /// Returns the offset of its payload in the segment.
     pub(crate) const fn payload_offset(&self) -> u32 {
         self.offset + frame::HEADER_END
     }
@@ -56,12 +56,12 @@ impl<'f> Scan<'f> {
         }
     }
 
-    /// The number of the segment.
+    /// Returns the number of the segment.
     pub(crate) const fn segment(&self) -> u32 {
         self.segment
     }
 
-    /// Where the next frame begins.
+    /// Returns the offset of the next frame.
     pub(crate) const fn offset(&self) -> u32 {
         self.offset
     }
@@ -70,7 +70,8 @@ impl<'f> Scan<'f> {
         self.offset >= self.end
     }
 
-    /// The next frame; `None` at the end, and where what follows is no frame of this segment.
+    /// Returns the next frame; `None` at the end, and where the bytes that follow are no frame of
+    /// this segment.
     pub(crate) fn next(&mut self) -> Result<Option<Frame<'_>>> {
         let offset = self.offset;
         let Some(header) = Header::decode(self.bytes(offset, frame::HEADER_LEN)?) else {
@@ -102,7 +103,7 @@ impl<'f> Scan<'f> {
         }))
     }
 
-    /// The first frame of this segment that begins behind the current offset, wherever it is.
+    /// Finds the first frame of this segment that begins behind the current offset, wherever it is.
     pub(crate) fn seek_frame(&mut self) -> Result<Option<Header>> {
         let mut at = self.offset + frame::STEP;
         while at < self.end {
@@ -119,7 +120,7 @@ impl<'f> Scan<'f> {
         Ok(None)
     }
 
-    /// Up to `len` bytes at `offset`; fewer only at the end.
+    /// Reads up to `len` bytes at `offset`; fewer only at the end.
     fn bytes(&mut self, offset: u32, len: usize) -> Result<&[u8]> {
         let len = len.min(self.end.saturating_sub(offset) as usize);
         let (start, filled) = self.buffered;
@@ -143,5 +144,5 @@ impl<'f> Scan<'f> {
     }
 }
 
-/// How much is read at once.
+/// Bytes that are read at once.
 const CHUNK_BYTES: usize = 1 << 20;

@@ -1,4 +1,4 @@
-//! Carrying forward what still lives in the oldest segment of the shelf, in slices.
+//! Carries forward the live entries of the shelf's oldest segment, in slices.
 
 use semel_core::{ParkedId, Result};
 
@@ -9,8 +9,8 @@ use crate::frame;
 use crate::log::Location;
 
 impl Shelf {
-    /// Writes again what lives in the next slice of the oldest segment, as a group of its own.
-    /// Answers whether there is more to do now.
+    /// Rewrites the live entries in the next slice of the oldest segment, as a group of their own.
+    /// Returns whether there is more to do now.
     pub(super) fn carry_slice(&mut self, oldest: u32) -> Result<bool, WriteFailure> {
         let (segment, offset) = self.carried;
         let from = if segment == oldest { offset } else { 0 };
@@ -28,7 +28,8 @@ impl Shelf {
         Ok(true)
     }
 
-    /// What lives in a slice of a segment, and where the next slice begins.
+    /// Reads the live entries in a slice of a segment; returns them with the start of the next
+    /// slice.
     fn living(&self, segment: u32, from: u32) -> Result<(Vec<Living>, u32)> {
         let mut found = Vec::new();
         let Some(mut scan) = self.log.scan(segment, from..u32::MAX) else {
@@ -121,5 +122,5 @@ enum What {
     Audited(u64),
 }
 
-/// How much of the oldest segment is gone through at once.
+/// Bytes of the oldest segment that are processed at once.
 const SLICE_BYTES: u32 = 1 << 18;

@@ -16,7 +16,7 @@ use crate::superblock::Superblock;
 use crate::trail::{Met, Orders, Spot, Trail};
 
 impl Shelf {
-    /// Opens the log and rebuilds what memory holds of it.
+    /// Opens the log and rebuilds the state in memory from it.
     pub(crate) fn open(
         files: Arc<dyn Files>,
         superblock: &Superblock,

@@ -1,6 +1,6 @@
-//! A life of a store, cut off after every single file operation, in every way that a file system
-//! may forget what was not synced; and with every single operation failing. T9 of the proof plays all of it with every
-//! merge; here, where it takes many times as long, every third operation.
+//! A life of a store, cut off after every single file operation, in every way in which a file system may forget
+//! unsynced writes; and with every single operation failing. T9 of the proof plays all of it with every merge; here,
+//! where it takes many times as long, every third operation.
 
 #![expect(clippy::print_stdout, reason = "a test says how much it tried")]
 

@@ -1,5 +1,5 @@
-//! The stored format: what every version wrote is read for ever, what a newer version wrote is
-//! refused, and no flipped bit goes unnoticed or does harm.
+//! The stored format: files of every version stay readable, files of a newer version are refused,
+//! and no flipped bit goes unnoticed or does harm.
 
 #![expect(clippy::print_stdout, reason = "a test says how much it tried")]
 
@@ -213,7 +213,7 @@ fn every_flipped_bit_is_detected_or_harmless() {
         }
     }
     println!("{refused} refused, {damaged} damaged items, {harmless} harmless");
-    // Padding, and the word of how far all is durable, may say less.
+    // Padding, and the note on how far all is durable, may say less.
     assert!(harmless < 100, "{harmless} flips went unnoticed");
 }
 
@@ -324,7 +324,7 @@ fn a_number_at_its_end_is_damage_even_where_checksums_fit() {
     open(dir.path()).expect("it opens as it was");
 }
 
-/// What a flipped bit may be taken for.
+/// Errors that a flipped bit may cause.
 const DETECTED: &[Code] = &[Code::RecordCorrupt, Code::StoreForeign, Code::StoreNewer];
 
 pub(crate) fn open(dir: &Path) -> Result<EmbeddedStore> {
@@ -340,7 +340,7 @@ fn golden(version: &str) -> PathBuf {
     tests.join(version)
 }
 
-/// A folder in memory where there is such a place, since nothing here is about syncs.
+/// Returns a folder in memory where there is such a place, since nothing here is about syncs.
 pub(crate) fn folder() -> TempDir {
     TempDir::new_in("/dev/shm")
         .or_else(|_| TempDir::new())

@@ -250,7 +250,7 @@ impl Site {
         Ok(())
     }
 
-    /// Something that may happen to one of a few keys, or twenty fresh ones.
+    /// Does something to one of a few keys, or twenty fresh ones.
     async fn act(&self, store: &EmbeddedStore, random: &mut Random) -> Result<()> {
         let number = random.below(30);
         let claim = random.next();
@@ -326,8 +326,8 @@ async fn settle(store: &EmbeddedStore, request: &ClaimRequest, step: Step) -> Re
     Ok(())
 }
 
-/// Everything that both show, by id. Unmarked claims live in the store's memory alone: on disk their
-/// keys are absent or as they were before.
+/// Compares everything that both show, by id. Unmarked claims live in the store's memory alone: on disk their keys are
+/// absent or as they were before.
 async fn compare(store: &EmbeddedStore, inspector: &Inspector, when: &str) -> Result<()> {
     for state in [None, Some(StateKind::Dead), Some(StateKind::InDoubt)] {
         let query = ListQuery {
@@ -339,7 +339,7 @@ async fn compare(store: &EmbeddedStore, inspector: &Inspector, when: &str) -> Re
         let is_claimed = |listed: &Listed| listed.record.state.kind() == StateKind::Claimed;
         theirs.retain(|id, _| !ours.get(id).is_some_and(is_claimed));
         ours.retain(|_, listed| !is_claimed(listed));
-        // An opened store takes every lease for over; the files say what was written.
+        // An opened store takes every lease for over; the files show what was written.
         for listed in theirs.values_mut().chain(ours.values_mut()) {
             if let State::Started { lease_until, .. } = &mut listed.record.state {
                 *lease_until = Timestamp::EPOCH;

@@ -1,4 +1,4 @@
-//! Leases that were given to other processes, over a reopening: whoever has one may still be at work.
+//! Leases that were given to other processes, over a reopening: their holders may still be at work.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -31,7 +31,7 @@ impl Site {
         EmbeddedStore::open(self.dir.path(), clock, Options::default()).map(Arc::new)
     }
 
-    /// When a claim with this id may be had of the key; `None` where it was granted.
+    /// Returns the time until a claim with this id may be had of the key; `None` where it was granted.
     async fn busy_for(
         &self,
         store: &impl Store,
@@ -81,7 +81,7 @@ async fn a_lease_of_another_process_outlives_the_one_that_gave_it() -> Result<()
     let store = site.open()?;
     let wait = site.busy_for(&*store, &request("verb", 4)).await?;
     assert_eq!(wait, Some(Duration::from_secs(6)));
-    // It reports to whoever has the store open by then.
+    // The holder reports to the process that has the store open by then.
     let settlement = Settlement {
         operation: request("verb", 1).operation,
         claim_id: ClaimId::from_u128(1),

@@ -1,4 +1,4 @@
-//! The laws over this store, and what the laws do not say: power cuts, the stored format, reads, and what is lent.
+//! The laws over this store, and tests beyond the laws: power cuts, the stored format, reads, and lent leases.
 
 mod conformance;
 mod crash;

@@ -1,4 +1,4 @@
-//! How often the files are read for repeats: not at all for what was written a moment ago, once that is asked for.
+//! Counts the file reads for repeats: none for recent writes, once those are wanted in memory.
 
 use std::io;
 use std::sync::Arc;
@@ -63,7 +63,7 @@ async fn a_few_repeats_keep_nothing_in_memory() {
     );
 }
 
-/// How often the files are read while what was finished is claimed once more.
+/// Counts the file reads while finished keys are claimed once more.
 async fn repeated(store: &EmbeddedStore, reads: &AtomicU64, name: &str) -> u64 {
     let before = reads.load(Ordering::Relaxed);
     let batch: Vec<_> = (0..NUMBER).map(|number| request(name, number)).collect();
@@ -129,7 +129,7 @@ fn opened() -> (TempDir, EmbeddedStore, Arc<AtomicU64>) {
     (dir, store.expect("the store opens"), reads)
 }
 
-/// Files of which each read is counted.
+/// Files that count each read.
 struct Counted<T>(T, Arc<AtomicU64>);
 
 impl Counted<RealFiles> {
@@ -196,5 +196,5 @@ impl File for Counted<Box<dyn File>> {
 }
 
 const NUMBER: u32 = 2_000;
-/// How much of the log is kept at most.
+/// Bytes of the log that are kept in memory at most.
 const KEPT_BYTES: usize = 64 << 20;

@@ -1,5 +1,5 @@
-//! What is admitted together with a mark, beyond the laws: many shapes of batches, and a writer that
-//! panics. What was imported, over reopenings; and what is under way, page by page.
+//! Batches admitted together with a mark, beyond the laws: many shapes of batches, and a writer that panics. Also
+//! imports over reopenings, and unfinished work page by page.
 
 use std::collections::HashSet;
 use std::path::Path;
@@ -151,7 +151,7 @@ async fn a_lease_of_another_store_goes_on_over_a_reopening() {
         Item::Entity(scope(), cart.clone(), entity),
     ];
     let store = open(dir.path(), &clock);
-    // One of its own, to compare with.
+    // A request of its own, to compare with.
     let own = ClaimRequest {
         start: semel_core::Start::Marked(Recovery::Rerun),
         lease: LEASE,
@@ -280,7 +280,7 @@ fn listed(key: &str, state: State) -> Item {
     Item::Record(Box::new(Listed { operation, record }))
 }
 
-/// A key of its number, and of many lengths.
+/// Returns a key of this number, of one of many lengths.
 fn key_of(name: usize) -> String {
     let len = match name % 97 {
         0 => 6_000,
@@ -309,7 +309,7 @@ fn open(dir: &Path, clock: &TestClock) -> EmbeddedStore {
     EmbeddedStore::open(dir, Arc::new(clock.clone()), options).expect("the store opens")
 }
 
-/// A folder in memory where there is such a place, since nothing here is about syncs.
+/// Returns a folder in memory where there is such a place, since nothing here is about syncs.
 fn folder() -> TempDir {
     TempDir::new_in("/dev/shm")
         .or_else(|_| TempDir::new())
@@ -320,7 +320,7 @@ fn below(random: &mut impl FnMut() -> u64, bound: u64) -> usize {
     usize::try_from(random() % bound).expect("small")
 }
 
-/// A small generator, so that the test is the same each time.
+/// Returns a small generator, so that the test is the same each time.
 fn numbers(mut state: u64) -> impl FnMut() -> u64 {
     move || {
         state = state

@@ -1,5 +1,5 @@
-//! What a transaction writes at its end: statements in scripts that fit into packets, each with what must
-//! be true of its result.
+//! Writes at the end of a transaction: statements in scripts that fit into packets, each with a condition on its
+//! result.
 
 use semel_core::ledger::{EntityEntry, Ledger};
 use semel_core::{Audited, Error, ErrorKind, OpId, Scope};
@@ -14,18 +14,18 @@ use crate::session::Session;
 use crate::sql::Text;
 use crate::transaction::{Stop, commit, committed_or};
 
-/// Statements that write, cut into scripts that fit into packets, with what must be true of each.
+/// Statements that write, cut into scripts that fit into packets, each with a condition on its result.
 pub(crate) struct Writes<'s> {
     session: &'s Session,
     most_bytes: usize,
     scripts: Vec<(Script, Vec<Check>)>,
 }
 
-/// What must be true of a result, or the transaction begins anew.
+/// A condition on a result; where it fails, the transaction begins anew.
 enum Check {
     /// The statement at this place has changed so many rows.
     Changed(usize, u64),
-    /// The one at this place has found nothing.
+    /// The statement at this place has found nothing.
     Nothing(usize),
     /// The number found at this place is below this token.
     Below(usize, u64),
@@ -77,7 +77,7 @@ impl<'s> Writes<'s> {
             self.add(&texts.floor, &[&token, &token]);
         }
         if least < u64::MAX {
-            // Read after the insertion: whoever was there before is gone, and its token is told here.
+            // Read after the insertion: any record that was there before is gone, and its token shows here.
             let floor = Literal::bytes(b"floor");
             let place = self.add(&texts.meta_get, &[&floor]);
             self.check(Check::Below(place, least));
@@ -124,8 +124,8 @@ impl<'s> Writes<'s> {
         });
     }
 
-    /// What was decided on an absent record without writing it rests on its being absent still: there
-    /// was no row to lock, and others may have come while this one waited for its locks.
+    /// Adds checks that records decided on as absent are still absent. There was no row to lock, and others may have
+    /// come while this transaction waited for its locks.
     pub(super) fn add_probes(&mut self, ledger: &Ledger) {
         let session = self.session;
         let absent: Vec<_> = ledger.absent().collect();
@@ -136,14 +136,14 @@ impl<'s> Writes<'s> {
         }
     }
 
-    /// Adds a statement; answers with its place in the last script.
+    /// Adds a statement; returns its place in the last script.
     pub(crate) fn add(&mut self, text: &Text, values: &[&Literal]) -> usize {
         let mut script = Script::default();
         script.add(text, values);
         self.add_script(&script)
     }
 
-    /// Adds the statements of a script; answers with the place of the first in the last script.
+    /// Adds the statements of a script; returns the place of the first in the last script.
     pub(crate) fn add_script(&mut self, some: &Script) -> usize {
         let is_full = |(script, _): &(Script, Vec<Check>)| {
             script.text.len() + some.text.len() > self.most_bytes / 2
@@ -165,12 +165,12 @@ impl<'s> Writes<'s> {
         }
     }
 
-    /// How many scripts there are; the last statement that was added is in the last of them.
+    /// Returns the number of scripts; the last statement that was added is in the last of them.
     pub(crate) fn scripts(&self) -> usize {
         self.scripts.len()
     }
 
-    /// Runs everything and compares; answers with the results of each script.
+    /// Runs everything and compares; returns the results of each script.
     pub(crate) async fn run(self, lease: &mut Lease) -> Result<Vec<Vec<Set>>, Stop> {
         let mut results = Vec::with_capacity(self.scripts.len());
         for (script, checks) in self.scripts {
@@ -251,7 +251,7 @@ impl Rows {
     }
 }
 
-/// What somebody else inserted since it was found absent has the transaction done again.
+/// Repeats the transaction where another session inserted a row that had been found absent.
 fn again_if_duplicate(failure: Failure) -> Stop {
     match failure.refusal() {
         Some(error) if error.code == DUPLICATE => Stop::Again,
@@ -283,5 +283,5 @@ fn push_audited(out: &mut Literal, entry: &Audited) {
     out.push_code(")");
 }
 
-/// How much of rows a statement has before the next one begins.
+/// Bytes of rows in a statement before the next one begins.
 const ROWS_BYTES: usize = 1 << 20;

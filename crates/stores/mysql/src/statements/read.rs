@@ -1,5 +1,5 @@
-//! Reading a statement: its placeholders, its first word, and whether it is one. No grammar: what it
-//! means, the server says.
+//! Reads a statement: its placeholders, its first word, and whether it is one statement. No grammar: the server knows
+//! what it means.
 
 use semel_core::sql::{Dialect, Token};
 use semel_core::{Error, Result};
@@ -10,9 +10,9 @@ use super::invalid;
 #[derive(Debug, PartialEq)]
 pub(super) struct Read {
     pub(super) text: String,
-    /// Which value each placeholder takes.
+    /// Index of the value that each placeholder takes.
     pub(super) values: Vec<usize>,
-    /// Every word outside of strings and comments, in which the names of its tables are.
+    /// Every word outside of strings and comments; the names of its tables are among them.
     pub(super) words: Vec<Word>,
 }
 
@@ -32,7 +32,7 @@ pub(super) fn read(number: usize, text: &str, params: &[Box<str>]) -> Result<Rea
         words: Vec::new(),
     };
     let mut is_over = false;
-    // Words that only a point, white space and comments lie between belong together.
+    // Words with only a point, white space and comments between them belong together.
     let mut joined = Joined::default();
     for token in Dialect::Mysql.tokens(text.trim_start_matches('\u{feff}')) {
         let is_blank = matches!(token, Token::Blank(_) | Token::Comment(_));
@@ -76,7 +76,7 @@ pub(super) fn read(number: usize, text: &str, params: &[Box<str>]) -> Result<Rea
     Ok(read)
 }
 
-/// What the next word may be joined to.
+/// The word that the next one may be joined to.
 #[derive(Default)]
 struct Joined {
     last: Option<String>,
@@ -84,15 +84,15 @@ struct Joined {
 }
 
 impl Joined {
-    /// A word comes; answers with the one that it is joined to.
+    /// Takes in a word; returns the one that it is joined to.
     fn next_to(&mut self, word: &str) -> Option<String> {
         let before = self.last.replace(word.to_owned());
         before.filter(|_| std::mem::take(&mut self.by_point))
     }
 
-    /// Something else comes.
+    /// Takes in a piece that is no word.
     fn meet(&mut self, piece: &str) {
-        // A point that no name stands before: the database is the session's.
+        // A point without a name before it: the database is the session's.
         let is_name = |word: &String| !BEFORE_TABLES.iter().any(|it| it.eq_ignore_ascii_case(word));
         self.by_point = piece == "." && self.last.as_ref().is_some_and(is_name);
         if !self.by_point {
@@ -101,7 +101,7 @@ impl Joined {
     }
 }
 
-/// A word as it is, or the name in quotes, each of which stands twice in it where it is part of it.
+/// Returns a word as it is, or the name inside the quotes; a quote that is part of the name is doubled there.
 fn unquoted(piece: &str) -> String {
     let Some(name) = piece.strip_prefix('`') else {
         return piece.to_owned();
@@ -109,7 +109,7 @@ fn unquoted(piece: &str) -> String {
     name.strip_suffix('`').unwrap_or(name).replace("``", "`")
 }
 
-/// Only what surely leaves the transaction open: a definition of tables commits by itself, and a
+/// Accepts only statements that surely leave the transaction open: a definition of tables commits by itself, and a
 /// procedure may.
 fn check_first(number: usize, read: &Read) -> Result<()> {
     let Some(first) = read

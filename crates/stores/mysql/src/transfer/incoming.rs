@@ -1,4 +1,4 @@
-//! Adding items of another store, one importer at a time.
+//! Adds items of another store, one importer at a time.
 
 use std::collections::{HashMap, HashSet};
 
@@ -20,7 +20,7 @@ use crate::{parked, tokens};
 /// One call of `import`, in one transaction. XFR-2.
 pub(crate) struct Import<'b>(pub(crate) &'b [Item]);
 
-/// What is there already.
+/// Rows that are there already.
 struct There {
     now: Timestamp,
     records: HashMap<OpId, Found>,
@@ -28,7 +28,7 @@ struct There {
     audited: Vec<Audited>,
 }
 
-/// Where it shows whether an item is new: a statement of a script that changes a row if it is.
+/// The statement that shows whether an item is new: it changes a row if the item is.
 struct Shown {
     item: usize,
     script: usize,
@@ -107,7 +107,7 @@ impl Job for Import<'_> {
 }
 
 impl Import<'_> {
-    /// Locks out other importers, and reads what is there of these items.
+    /// Locks out other importers, and reads the rows that are there of these items.
     async fn look(&self, session: &Session, lease: &mut Lease) -> Result<There, Stop> {
         let texts = &session.texts;
         let mut script = Script::default();
@@ -187,7 +187,7 @@ impl Import<'_> {
                         &[&set, &id, &Literal::number(*revision)],
                     );
                 }
-                // One that does not check out is there, too.
+                // A record that does not check out is there, too.
                 Some(Found::Record(..) | Found::Damaged(_)) => {}
             }
         }

@@ -1,4 +1,4 @@
-//! Statements of users' will, and the ways in which they fail.
+//! Statements of users, and the ways in which they fail.
 
 use std::sync::Arc;
 
@@ -28,7 +28,7 @@ async fn ids(lab: &Lab, table: &str) -> Vec<String> {
     connection.query(select).await.expect("ids")
 }
 
-/// Each message as one letter: completed, dead, released or not granted.
+/// Shows each message as one letter: completed, dead, released or not granted.
 fn fates(applied: &[Applied]) -> String {
     let fate = |applied: &Applied| match applied {
         Applied::Completed { .. } => 'c',
@@ -92,7 +92,7 @@ async fn a_key_or_an_entity_repeated_in_a_batch_is_decided_as_if_asked_in_a_row(
         });
         message
     };
-    // The first of each fails: what follows sees that, and goes on where it may.
+    // The first of each fails: the later ones see that, and go on where they may.
     let batch = [
         message("a", 1, vec![text("a"), number(-1)]),
         message("a", 2, vec![text("a"), number(1)]),
@@ -330,7 +330,7 @@ async fn what_is_larger_than_a_packet_fails_alone() {
     assert_eq!(ids(&lab, "payments").await.len(), 2);
 }
 
-/// Whatever database it is in, and however that is written.
+/// The check covers every database, however its name is written.
 #[tokio::test]
 async fn tables_of_other_databases_need_transactions_too() {
     let plain = "CREATE TABLE plain (id VARCHAR(40)) ENGINE=MyISAM";

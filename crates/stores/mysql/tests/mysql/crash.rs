@@ -1,5 +1,5 @@
-//! `kill -9` of the server, and of a session while it commits: nothing that was answered is lost, and
-//! nobody is told more than is known.
+//! `kill -9` of the server, and of a session while it commits: no answered call is lost, and no error claims more than
+//! is known.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -41,7 +41,7 @@ fn complete(request: &ClaimRequest) -> Settlement {
     }
 }
 
-/// What was answered before the server died.
+/// Calls that were answered before the server died.
 #[derive(Default)]
 struct Answered {
     granted: BTreeMap<String, FencingToken>,
@@ -196,7 +196,7 @@ async fn check(store: &MysqlStore, database: &Database, answered: &Mutex<Answere
             "round {round}: {key}"
         );
     }
-    // Effect and record are of the same age, also of what nobody was told of.
+    // Effect and record are of the same age, also those of unanswered calls.
     let operations: Vec<_> = paid.iter().map(|key| request(key, 1).operation).collect();
     let records = store.get(&operations).await.expect("answers");
     let is_completed = |it: &Option<semel_core::Record>| {
@@ -251,7 +251,7 @@ async fn a_session_killed_while_it_commits_is_maybe_applied() {
     let (calling, batch) = (Arc::clone(&store), [gated.clone()]);
     let call = tokio::spawn(async move { calling.claim(&batch).await });
     tokio::task::block_in_place(|| arrival.recv()).expect("a commit is on its way");
-    // Nobody commits while everything is locked; then the session is ended that tries to.
+    // No session commits while everything is locked; then the session that tries to is ended.
     let mut other = database.connect().await;
     other
         .query_drop("FLUSH TABLES WITH READ LOCK")
@@ -276,7 +276,7 @@ async fn a_session_killed_while_it_commits_is_maybe_applied() {
         .query_drop("UNLOCK TABLES")
         .await
         .expect("the lock back");
-    // Asking again finds out, whichever it was.
+    // Asking again finds out which of the two it was.
     let answer = store.claim(&[gated]).await.expect("answers").remove(0);
     assert!(matches!(answer, Admission::Granted(_)), "{answer:?}");
 }

@@ -12,7 +12,7 @@ pub(crate) struct Database {
 }
 
 impl Database {
-    /// Makes one on the server of this url.
+    /// Creates one on the server of this url.
     pub(crate) async fn on(server: &str) -> Self {
         static NUMBER: AtomicU64 = AtomicU64::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
@@ -27,13 +27,13 @@ impl Database {
         database
     }
 
-    /// The url of the server, with this database in place of the one it names.
+    /// Returns the url of the server, with this database in place of the one it names.
     pub(crate) fn url(&self) -> String {
         let (server, _) = self.server.rsplit_once('/').expect("a url with a database");
         format!("{server}/{}", self.name)
     }
 
-    /// A connection as a user has one.
+    /// Opens a connection as a user has one.
     pub(crate) async fn connect(&self) -> Conn {
         connect(&self.server, Some(&self.name)).await
     }
@@ -67,7 +67,7 @@ impl Drop for Database {
     }
 }
 
-/// The server of the tests.
+/// Returns the url of the server of the tests.
 pub(crate) fn server_url() -> String {
     std::env::var("SEMEL_TEST_MYSQL_URL").expect(
         "SEMEL_TEST_MYSQL_URL names the server: run `cargo xtask services up mariadb` and \

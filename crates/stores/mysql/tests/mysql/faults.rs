@@ -13,7 +13,7 @@ use semel_store_mysql::MysqlStore;
 use crate::lab::{Lab, complete, grant, id_of, in_lock_order, record, request};
 use crate::proxy::address;
 
-/// A store whose connections go through a proxy. It has one, which is idle.
+/// Returns a store whose connections go through a proxy. It has one, which is idle.
 async fn behind(lab: &Lab) -> (MysqlStore, Proxy) {
     let url = lab.database.url();
     let proxy = Proxy::start(address(&url).parse().expect("an address"));
@@ -21,7 +21,8 @@ async fn behind(lab: &Lab) -> (MysqlStore, Proxy) {
     (lab.store_at(&near).await, proxy)
 }
 
-/// What a call is told that is carried out, for which `done` waits, and whose answer is lost.
+/// Returns the error of a call that is carried out, for which `done` waits, and whose answer is
+/// lost.
 async fn unanswered<T: Debug + Send>(
     proxy: &Proxy,
     call: impl Future<Output = Result<T>> + Send,
@@ -44,7 +45,7 @@ async fn until(store: &MysqlStore, key: &str, state: StateKind) {
     }
 }
 
-/// What a call is told that the server never heard of.
+/// Returns the error of a call that never reached the server.
 async fn unheard<T: Debug + Send>(
     proxy: &Proxy,
     call: impl Future<Output = Result<T>> + Send,
@@ -115,7 +116,8 @@ async fn a_transaction_that_breaks_before_its_commit_is_surely_not_applied() {
         version: 1,
     });
     let batch = [gated.clone()];
-    // What locks and reads goes before what writes and commits, and is answered first.
+    // The script that locks and reads goes before the one that writes and commits, and is answered
+    // first.
     let answered = async {
         proxy.until(|seen| seen.held > 0).await;
     };
@@ -206,7 +208,7 @@ async fn an_abandoned_call_goes_on() {
     let claimed = until(&store, "b", StateKind::Claimed);
     let claimed = tokio::time::timeout(Duration::from_secs(60), claimed).await;
     claimed.expect("the abandoned call was given up");
-    // Asking again with the same claim id finds out what became of it.
+    // Asking again with the same claim id finds out whether it was applied.
     assert!(grant(&store, &request("b", 1)).await.resumed);
 }
 

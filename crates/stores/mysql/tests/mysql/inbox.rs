@@ -1,4 +1,4 @@
-//! The inbox: effect and record in the user's own transaction, whatever their session is set to.
+//! The inbox: effect and record in the user's own transaction, with any settings of their session.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -165,7 +165,7 @@ async fn an_old_snapshot_decides_nothing() {
             .await
             .expect("a snapshot");
         assert!(seen.is_some());
-        // Done by somebody else since.
+        // Another worker has done it since.
         let _ = grant(&store, &request(&key, 9)).await;
         let settled = store
             .settle(&[crate::lab::complete(&key, 9)])

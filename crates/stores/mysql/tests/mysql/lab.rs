@@ -44,8 +44,8 @@ impl Lab {
             .expect("a store")
     }
 
-    /// Waits until somebody in this database waits for a lock, and says which session. The table of
-    /// transactions is a copy that is not renewed while it is often read; the report of the engine is not.
+    /// Waits until a session in this database waits for a lock, and returns its id. The table of transactions is a copy
+    /// that is not renewed while it is often read; the report of the engine is not.
     pub(crate) async fn waiting_session(&self) -> u64 {
         let mut connection = self.database.connect().await;
         let select = format!(
@@ -73,7 +73,7 @@ impl Lab {
     }
 }
 
-/// A database without tables on the server that the environment names.
+/// Creates a database without tables on the server that the environment names.
 pub(crate) async fn fresh_database() -> Database {
     Database::on(&server_url()).await
 }
@@ -102,14 +102,14 @@ pub(crate) fn complete(key: &str, claim_id: u128) -> Settlement {
     }
 }
 
-/// The keys in the order in which the store locks them.
+/// Returns the keys in the order in which the store locks them.
 pub(crate) fn in_lock_order<'k>(keys: &[&'k str]) -> Vec<&'k str> {
     let mut keys = keys.to_vec();
     keys.sort_by_key(|key| operation(key).id());
     keys
 }
 
-/// The literal of an operation id.
+/// Returns the literal of an operation id.
 pub(crate) fn id_of(key: &str) -> String {
     let hex = operation(key).id().to_string();
     format!("X'{hex}'")

@@ -1,4 +1,4 @@
-//! Databases that one case after the other uses, since making the tables takes longer than most cases.
+//! Databases that one case after the other uses, since creating the tables takes longer than most cases.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -14,7 +14,7 @@ use crate::database::Database;
 pub(crate) struct Lent(Option<Database>);
 
 impl Lent {
-    /// One that nobody uses on this server, or a new one.
+    /// Returns one that nobody uses on this server, or a new one.
     pub(crate) async fn on(server: &str) -> Self {
         let kept = {
             let mut kept = kept();
@@ -41,7 +41,7 @@ impl Drop for Lent {
     }
 }
 
-/// Ends whoever is still at work there, and empties the tables. Tokens begin anew; numbers of rows go on.
+/// Ends the sessions that are still at work there, and empties the tables. Tokens begin anew; numbers of rows go on.
 async fn clear(database: &Database) {
     let mut connection = database.connect().await;
     let sessions = format!(
@@ -64,7 +64,7 @@ async fn clear(database: &Database) {
     connection.disconnect().await.expect("an end");
 }
 
-/// Nothing runs at the end of a test program, so databases that were lent stay until the next one.
+/// Drops databases of ended test programs: nothing runs at the end of a program, so lent ones stay until the next one.
 async fn remove_what_the_dead_left(connection: &mut Conn) {
     let select = r"SHOW DATABASES LIKE 'semel\_test\_%'";
     let names: Vec<String> = connection.query(select).await.expect("databases");

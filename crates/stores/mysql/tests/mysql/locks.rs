@@ -1,4 +1,4 @@
-//! Locks that users' own transactions hold, and what becomes of calls that meet them.
+//! Locks that users' own transactions hold, and calls that meet them.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -135,7 +135,7 @@ async fn two_hundred_claimants_of_ten_keys_get_an_answer_each_and_ten_a_grant() 
     for claimant in 0..CLAIMANTS {
         let store = Arc::clone(&store);
         claimants.spawn(async move {
-            // Everybody in an order of their own.
+            // Each claimant in an order of its own.
             let key = |at: u32| format!("k{}", (at * 7 + claimant) % 10);
             let batch: Vec<_> = (0..10)
                 .map(|at| request(&key(at), claimant.into()))

@@ -1,4 +1,4 @@
-//! Looking at a database that is or may become a store.
+//! A look at a database that is or may become a store.
 
 use mysql_async::prelude::Queryable;
 use semel_core::port::store::Durability;
@@ -68,7 +68,8 @@ async fn statements_are_tried_on_a_database_that_is_no_store_yet() {
     assert_eq!(rows, Some(0), "nothing is run");
 }
 
-/// What the code of format 1 has made: the same but for the column. A migration may break off behind its column.
+/// Tables as the code of format 1 created them: the same but for the column. A migration may break off behind its
+/// column.
 #[tokio::test]
 async fn tables_of_format_1_are_brought_forward_by_the_verb_alone() {
     let lab = Lab::new().await;
@@ -117,7 +118,7 @@ async fn tables_of_format_1_are_brought_forward_by_the_verb_alone() {
     ));
 }
 
-/// What the code of format 1 leaves when it dies while it makes a store, whose format it tells last.
+/// Creates the tables that the code of format 1 leaves when it dies while it creates a store; the format comes last.
 async fn half_made_of_format_1() -> Lab {
     let lab = Lab::new().await;
     drop(lab.store().await);
@@ -152,7 +153,7 @@ async fn a_making_of_format_1_that_broke_off_is_gone_on_with() {
     assert_takes_claims(&lab).await;
 }
 
-/// Builds of format 2 went on with such a making without the column, and refused what they had made.
+/// Builds of format 2 continued such a creation without the column, and refused the result.
 #[tokio::test]
 async fn tables_that_say_format_2_without_its_column_are_brought_forward() {
     let lab = Lab::new().await;

@@ -1,4 +1,4 @@
-//! A mark is read when everybody who was about to set it has, or has not.
+//! A mark is read only after every session that was about to set it has done so, or has not.
 
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
@@ -35,7 +35,7 @@ async fn whoever_reads_a_mark_waits_for_a_commit_that_is_under_way() {
     }
 }
 
-/// A worker that is killed may have asked for its commit already, and the server not have heard of it.
+/// A worker that is killed may have sent its commit already, without the server having received it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn whoever_reads_a_mark_waits_for_a_commit_that_has_not_arrived() {
     let lab = Lab::new().await;
@@ -72,7 +72,7 @@ async fn whoever_reads_a_mark_waits_for_a_commit_that_has_not_arrived() {
     }
 }
 
-/// Where a proxy stops commits.
+/// Gate at which a proxy stops commits.
 #[derive(Default)]
 struct Commits {
     road: Mutex<Road>,
@@ -84,7 +84,7 @@ enum Road {
     #[default]
     Free,
     Closed,
-    /// Somebody stands before it.
+    /// A commit waits before it.
     Wanted,
 }
 

@@ -17,7 +17,7 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// Makes one, with these arguments beside those that every test wants.
+    /// Creates one, with these arguments beside those that every test wants.
     pub(crate) async fn with(arguments: &[&str]) -> Self {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
@@ -64,7 +64,7 @@ impl Server {
             ])
             .args(as_root())
             .args(&self.arguments)
-            // A server that starts removes what it takes for temporary tables of a crashed one: another's.
+            // A starting server removes the files that it takes for temporary tables of a crashed one: another's.
             .env("TMPDIR", &self.folder)
             .stdout(Stdio::null())
             .stderr(std::fs::File::create(self.folder.join("log")).expect("a log"))
@@ -93,7 +93,7 @@ impl Server {
         panic!("the server did not come up in a minute");
     }
 
-    /// SIGKILL: nothing of it runs after this.
+    /// Sends SIGKILL: nothing of it runs after this.
     pub(crate) fn kill(&mut self) {
         if let Some(mut child) = self.running.take() {
             child.kill().expect("a kill");
@@ -110,7 +110,7 @@ impl Drop for Server {
     #[expect(clippy::print_stderr, reason = "beside the panic that it explains")]
     fn drop(&mut self) {
         if std::thread::panicking() {
-            // A server that ended by itself says why, and nobody else can.
+            // A server that ended by itself says why, and only its log does.
             let ended = self.running.as_mut().map(Child::try_wait);
             let log = std::fs::read_to_string(self.folder.join("log")).unwrap_or_default();
             let last: Vec<_> = log.lines().rev().take(60).collect();
@@ -120,7 +120,7 @@ impl Drop for Server {
             }
         }
         self.kill();
-        // What is left of a failed test is in the way of nobody.
+        // The remains of a failed test are in nobody's way.
         let _ = std::fs::remove_dir_all(&self.folder);
     }
 }
@@ -135,7 +135,7 @@ fn program(name: &str) -> PathBuf {
     found.unwrap_or_else(|| panic!("no {name}: `cargo xtask services up mariadb` installs MariaDB"))
 }
 
-/// The server refuses to be root unless it is told to.
+/// Returns the argument that lets the server run as root, which it refuses otherwise.
 fn as_root() -> Option<&'static str> {
     let is_root = std::fs::metadata("/proc/self").is_ok_and(|me| {
         use std::os::unix::fs::MetadataExt;

@@ -1,5 +1,5 @@
-//! Bugs of the store, as they would look from the server: what a store that had them would send. Each
-//! is caught by the test that is named beside it; without a bug, the same tests pass.
+//! Bugs of the store, as seen from the server: the packets of a store that had them. Each is caught by the test that is
+//! named beside it; without a bug, the same tests pass.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -23,20 +23,20 @@ enum Bug {
     None,
     /// A record is written whatever its revision is.
     CompareNothing,
-    /// Every record begins at the same revision, whoever remembers another life of its key.
+    /// Every record begins at the same revision, so that one may be mistaken for another life of its key.
     RevisionsRepeat,
-    /// A claim of somebody else is overwritten by an insertion.
+    /// An insertion overwrites a claim of another worker.
     StealsClaims,
-    /// A completion is not asked whose it is.
+    /// A completion is accepted from any worker.
     CompletesForAnybody,
-    /// The age gate of an insertion never closes, neither before it nor behind it. Each of the two alone is
-    /// made good by the other.
+    /// The age gate of an insertion never closes, neither before it nor behind it. Each of the two alone makes up for
+    /// the other.
     GateOpen,
-    /// A removal does not tell the token that it removes.
+    /// A removal does not note the token that it removes.
     FloorForgotten,
     /// A message that failed is not undone.
     SavepointIgnored,
-    /// What is answered as done is not committed.
+    /// Calls that are answered as done are not committed.
     NeverCommits,
     /// Tokens are not drawn.
     TokensRepeat,
@@ -70,7 +70,7 @@ impl Bug {
         }
     }
 
-    /// A store that has this bug.
+    /// Opens a store that has this bug.
     async fn store(self, lab: &Lab) -> (Arc<MysqlStore>, Proxy) {
         let url = lab.database.url();
         drop(lab.store().await);
@@ -139,7 +139,7 @@ async fn takeovers_at_once_grant_one(lab: Lab, store: Arc<MysqlStore>) {
     }
 }
 
-/// Else a write that stands on the revision of a record that was removed meanwhile overwrites another one.
+/// Otherwise a write that depends on the revision of a record that was removed meanwhile overwrites another one.
 async fn no_two_lives_of_a_key_share_a_revision(lab: Lab, store: Arc<MysqlStore>) {
     let mut user = lab.database.connect().await;
     let mut last = 0;

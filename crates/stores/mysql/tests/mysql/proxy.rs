@@ -1,4 +1,4 @@
-//! What stands between a store and its server, and reads along: changes or holds what passes, which
+//! Proxy between a store and its server that reads along and changes or holds packets, which
 //! `semel_conformance::proxy` does not, since it knows no packets.
 //!
 //! A packet is three bytes of length, a number, and so many bytes.
@@ -24,7 +24,7 @@ struct Heard {
 }
 
 impl Proxy {
-    /// Stands before the server of `url`.
+    /// Starts one before the server of `url`.
     pub(crate) fn before(url: &str, rule: impl Fn(&mut [u8]) + Send + Sync + 'static) -> Self {
         let server = address(url).to_owned();
         let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
@@ -42,7 +42,7 @@ impl Proxy {
         Self { port, heard }
     }
 
-    /// `url` with this proxy in place of its server.
+    /// Returns `url` with this proxy in place of its server.
     pub(crate) fn url(&self, url: &str) -> String {
         url.replacen(address(url), &format!("127.0.0.1:{}", self.port), 1)
     }
@@ -114,7 +114,7 @@ fn read(stream: &mut &TcpStream) -> io::Result<Vec<u8>> {
     Ok(packet)
 }
 
-/// Where the server of a url is.
+/// Returns the address of the server of a url.
 pub(crate) fn address(url: &str) -> &str {
     let (_, rest) = url.split_once("://").expect("a url");
     let (authority, _) = rest.split_once('/').expect("a url with a database");
@@ -123,7 +123,7 @@ pub(crate) fn address(url: &str) -> &str {
         .map_or(authority, |(_, address)| address)
 }
 
-/// Whether a packet holds this text.
+/// Returns whether a packet holds this text.
 pub(crate) fn holds(packet: &[u8], text: &str) -> bool {
     packet
         .windows(text.len())

@@ -1,4 +1,4 @@
-//! Servers, users and tables that a store does not take: each with a clear error, none with a secret.
+//! Servers, users and tables that a store refuses: each with a clear error, none with a secret.
 
 use std::error::Error as _;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use crate::lab::{Lab, fresh_database, grant, request};
 
 const PASSWORD: &str = "geheim-4711";
 
-/// A user with some rights in a database, who goes with the test.
+/// A user with some rights in a database; removed with the test.
 struct User {
     database: Arc<Database>,
     name: String,
@@ -98,7 +98,7 @@ async fn a_user_who_may_not_make_tables_is_told_so() {
     let user = User::with(&database, "SELECT, INSERT, UPDATE, DELETE").await;
     let error = refused(&user.url(PASSWORD)).await;
     says(&error, Code::StoreUnavailable, "CREATE command denied");
-    // Somebody else makes them; then the rights suffice.
+    // Another user creates them; then the rights suffice.
     let made = MysqlStore::connect(&database.url(), Options::default()).await;
     drop(made.expect("tables"));
     let store = MysqlStore::connect(&user.url(PASSWORD), Options::default()).await;
@@ -301,7 +301,7 @@ async fn a_table_that_has_gone_is_named() {
 async fn a_making_that_broke_off_is_gone_on_with() {
     let lab = Lab::new().await;
     drop(lab.store().await);
-    // As it stands when the server dies between two tables.
+    // The state of the tables when the server dies between two of them.
     lab.database.run("DELETE FROM semel_meta").await;
     lab.database
         .run("DROP TABLE semel_marks, semel_audit")

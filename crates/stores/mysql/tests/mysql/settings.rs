@@ -12,7 +12,7 @@ use crate::database::Database;
 use crate::lent::Lent;
 use crate::own::Server;
 
-/// As MySQL 8 comes, and every default that a store could be caught by.
+/// Settings as MySQL 8 comes, and every default that could catch a store out.
 const HOSTILE: &[&str] = &[
     "--log-bin=binlog",
     "--binlog-format=ROW",
@@ -81,7 +81,7 @@ fn a_server_whose_defaults_are_all_against_us_keeps_the_laws() {
     let cases = store_cases::<Hostile>();
     assert!(cases.len() > 200, "{} cases", cases.len());
     for case in cases {
-        // What goes wrong is a panic that names the law.
+        // A failure is a panic that names the law.
         case.run();
     }
 }

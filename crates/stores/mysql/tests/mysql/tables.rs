@@ -1,4 +1,4 @@
-//! What is stored is what was said, byte for byte, whatever the server makes of text and time.
+//! Stored values are the given ones, byte for byte, whatever the server makes of text and time.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -279,7 +279,7 @@ async fn batches_of_duplicates_are_read_and_new_ones_inserted() {
                 .all(|it| matches!(it, Admission::Busy { .. }))
         );
     }
-    // Expected to be duplicates, and half of them are.
+    // The store expects duplicates, and half of them are.
     assert_eq!(
         granted(&store.claim(&batch(50, 2)).await.expect("answers")),
         50

@@ -1,4 +1,4 @@
-//! Fencing tokens: drawn before the lock, and never given out below one that was.
+//! Fencing tokens: drawn before the lock, and never given out below an earlier one.
 
 use std::sync::Arc;
 use std::time::Duration;

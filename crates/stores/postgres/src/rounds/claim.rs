@@ -1,4 +1,4 @@
-//! A round of claims: what is absent is inserted, the rest decided and written.
+//! A round of claims: absent records are inserted, the rest decided and written.
 
 use std::collections::HashSet;
 
@@ -103,8 +103,8 @@ impl Rounds<'_, Admission> {
         self.write(&ledger, again).await
     }
 
-    /// Where all keys have been new for long, inserts without looking them up first. Nothing, if that is not
-    /// so, or if one is there all the same: then the server has undone the whole statement.
+    /// Inserts without looking the keys up first, if all keys have been new for long. Returns `None` if they have not,
+    /// or if one key is there all the same: then the server has undone the whole statement.
     async fn insert_new(
         &self,
         keys: usize,
@@ -126,7 +126,7 @@ impl Rounds<'_, Admission> {
         }
     }
 
-    /// Takes in what was inserted so. What was not, being too old, is asked for as usual.
+    /// Takes in the records inserted so. Those not inserted, being too old, are asked for as usual.
     async fn take_new(
         &mut self,
         batch: &[ClaimRequest],
@@ -155,7 +155,7 @@ impl Rounds<'_, Admission> {
         self.write(&ledger, again).await
     }
 
-    /// Takes in what was inserted: the ledger decides as the statement did.
+    /// Takes in the inserted records: the ledger decides as the statement did.
     fn take_granted(
         &mut self,
         batch: &[ClaimRequest],

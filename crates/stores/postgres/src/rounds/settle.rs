@@ -1,5 +1,5 @@
-//! A round of settlements or renewals: what belongs to the one who reports is written at once, the rest
-//! decided and written.
+//! A round of settlements or renewals: records that belong to the caller are written at once, the rest decided and
+//! written.
 
 use semel_core::ledger::Ledger;
 use semel_core::{Renewal, Renewed, Result, Settled, Settlement, StateKind, Step};
@@ -33,7 +33,7 @@ impl Rounds<'_, Settled> {
         self.write(&ledger, Vec::new()).await
     }
 
-    /// Completes in one statement; what it could not complete, it has read.
+    /// Completes in one statement, which also reads the records that it could not complete.
     async fn complete(
         &mut self,
         batch: &[Settlement],
@@ -134,7 +134,7 @@ impl Rounds<'_, Renewed> {
     }
 }
 
-/// Completions in parts that one message to the server can hold, with the memory of both in mind.
+/// Splits completions into parts that one message to the server can hold, with the memory of both in mind.
 fn sendable<'k>(batch: &[Settlement], keys: &'k [usize]) -> Vec<&'k [usize]> {
     let (mut parts, mut begin, mut bytes) = (Vec::new(), 0, 0);
     for (at, item) in keys.iter().enumerate() {
@@ -156,6 +156,6 @@ fn sendable<'k>(batch: &[Settlement], keys: &'k [usize]) -> Vec<&'k [usize]> {
     parts
 }
 
-/// Outcomes in one statement. PostgreSQL takes a message of 1 GiB at most, and drops the connection
-/// over a longer one.
+/// Bytes of outcomes in one statement. PostgreSQL takes a message of 1 GiB at most, and drops the connection over a
+/// longer one.
 const MOST_BYTES: usize = 64 << 20;

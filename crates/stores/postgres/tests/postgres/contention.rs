@@ -1,4 +1,4 @@
-//! Many at the same keys, in every order: nobody is told of a deadlock, and each effect happens once.
+//! Many workers at the same keys, in every order: no deadlock reaches them, and each effect happens once.
 
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;
@@ -46,7 +46,7 @@ async fn batches_in_opposite_orders_are_never_told_of_a_deadlock() {
         .query_one("SELECT sum(wares) FROM shelves", &[])
         .await
         .expect("a sum");
-    // In each round each of ten keys was applied once, by whoever came first.
+    // In each round each of ten keys was applied once, by the worker that came first.
     assert_eq!(row.get::<_, i64>(0), i64::from(ROUNDS) * 10);
 }
 
@@ -84,7 +84,7 @@ async fn one_round(store: &PostgresStore, worker: u128, round: u32) {
     for renewed in store.renew(&renewals).await.expect("renewals") {
         assert!(matches!(renewed, Renewed::Until(_)), "{renewed:?}");
     }
-    // What belongs to others is reported too, so that everybody is at every row.
+    // Claims of others are reported too, so that every worker is at every row.
     let reports: Vec<_> = keys("plain")
         .iter()
         .map(|key| completion(key, worker + 1, b"paid"))
@@ -306,7 +306,7 @@ impl Crowd {
         &self.stores[own % self.stores.len()]
     }
 
-    /// Notes how many calls were answered while this one waited.
+    /// Records how many calls were answered while this one waited.
     async fn timed<A>(&self, call: impl Future<Output = Result<A, Error>>) -> A {
         let before = self.answered.load(Ordering::Relaxed);
         let answer = call.await.expect("no error reaches a worker");
@@ -315,7 +315,7 @@ impl Crowd {
         answer
     }
 
-    /// Latency, counted in calls: nobody is passed by again and again.
+    /// Checks the latency, counted in calls: no call is passed by again and again.
     fn waited_for_few_others(&self) {
         let longest = self.longest.load(Ordering::Relaxed);
         let all = self.answered.load(Ordering::Relaxed);
@@ -394,7 +394,7 @@ async fn a_worker_that_stops_reading_an_answer_holds_nobody_for_long() {
     options.statement_timeout = Duration::from_millis(700);
     let still = Arc::new(lab.store_through(&proxy, options).await);
     let others = lab.store().await;
-    // An answer far larger than what lies in the buffers between the two.
+    // An answer far larger than the buffers between the two.
     let claim = claim(&others, &gated("cart-1", 1, "cart", 1)).await;
     let outcome = Outcome::raw(vec![7; 40 << 20].into(), usize::MAX);
     let step = Step::Complete {
@@ -417,8 +417,8 @@ async fn a_worker_that_stops_reading_an_answer_holds_nobody_for_long() {
         .until(|seen| seen.server_bytes > before + (1 << 20))
         .await;
     proxy.hold_answers();
-    // The server is active and no statement of it runs too long: it waits for a reader. Whoever wants
-    // to change the record waits for it.
+    // The server is active and no statement of it runs too long: it waits for a reader. A caller that wants to change
+    // the record waits for it.
     let order = Directive {
         operation: operation("cart-1"),
         order: Order::Hold(true),
@@ -442,9 +442,9 @@ async fn a_worker_that_stops_reading_an_answer_holds_nobody_for_long() {
 
 const ROUNDS: u32 = 200;
 const WORKERS: u64 = 200;
-/// How often each of them comes to each key.
+/// Visits of each worker to each key.
 const TURNS: u64 = 2;
-/// How often everybody else may be answered while one waits.
+/// Answers that each other worker may get while one waits.
 const MOST_PASSED: u64 = 10;
 /// Far more than anything here takes.
 const PATIENCE: Duration = Duration::from_secs(15);

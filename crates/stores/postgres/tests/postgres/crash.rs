@@ -1,4 +1,4 @@
-//! A server that is killed under load: what it answered is still true once it is up again.
+//! A server that is killed under load: its answers are still true once it is up again.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -87,7 +87,7 @@ async fn a_store_goes_on_by_itself_once_its_server_is_up_again() {
     }
 }
 
-/// What a server has answered.
+/// An answer of the server.
 #[derive(Clone, Debug)]
 struct Told {
     key: String,
@@ -122,7 +122,7 @@ impl Load {
         }
     }
 
-    /// Claims, completes and applies until it is told to stop or the server is gone.
+    /// Claims, completes and applies until `stop` is set or the server is gone.
     async fn go(&self, store: &PostgresStore, worker: usize) -> Vec<Told> {
         let mut told = Vec::new();
         for number in 0.. {

@@ -1,8 +1,8 @@
 //! Connections that are cut at random bytes while claims, completions and effects are under way.
 //!
-//! Two workers share each key. A worker believes what an error says: what was surely not applied it
-//! does by hand, since nobody else will; of what may have been applied it asks again. So a store that
-//! says "not applied" of a commit that broke is found out by a row too many.
+//! Two workers share each key. A worker believes an error: work that surely was not applied it does by hand, since no
+//! one else will; about work that may have been applied it asks again. So a store that says "not applied" of a commit
+//! that broke is found out by a row too many.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -41,7 +41,7 @@ async fn wherever_a_connection_is_cut_each_effect_happens_once() {
     assert!(!reached.contains(&0), "proves too little: {seen:?}");
 }
 
-/// The negative control: if nobody is found out here, the rig tests nothing.
+/// Negative control: if no worker is found out here, the rig tests nothing.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn whoever_takes_a_broken_commit_for_not_applied_is_found_out() {
     let rig = Rig::new().await;
@@ -57,7 +57,7 @@ async fn whoever_takes_a_broken_commit_for_not_applied_is_found_out() {
     panic!("{SEEDS} cuts, and nobody applied anything twice");
 }
 
-/// What an error is taken to mean.
+/// A worker's reading of an error.
 type Belief = fn(&Error) -> Certainty;
 
 fn trusting(error: &Error) -> Certainty {
@@ -68,7 +68,7 @@ fn naive(_: &Error) -> Certainty {
     Certainty::NotApplied
 }
 
-/// How often workers were told what.
+/// Counts of the answers that workers got.
 #[derive(Clone, Copy, Debug, Default)]
 struct Seen {
     not_applied: u64,
@@ -124,8 +124,8 @@ impl Rig {
         }
     }
 
-    /// How much the workload sends and is sent at least, once its connections and statements are
-    /// there. Whoever waits for another asks often, so that one run says little.
+    /// Returns the fewest bytes that the workload sends and receives, once its connections and statements are there. A
+    /// worker that waits for another asks often, so that one run says little.
     async fn bytes(&self) -> [u64; 2] {
         self.workload(SEEDS + 1, trusting).await;
         let mut least = [u64::MAX; 2];
@@ -142,7 +142,7 @@ impl Rig {
         least
     }
 
-    /// Plans the cut of this seed, somewhere in what the workload sends or is sent.
+    /// Plans the cut of this seed, somewhere in the bytes that the workload sends or receives.
     fn cut(&self, seed: u64, bytes: [u64; 2]) {
         let mut dice = Dice(seed);
         self.proxy.reset(dice.below(2) == 0);
@@ -154,8 +154,8 @@ impl Rig {
         }
     }
 
-    /// Two batches of effects in the store's transaction, and meanwhile effects under claims that two
-    /// workers want.
+    /// Runs two batches of effects in the store's transaction, and meanwhile effects under claims that two workers
+    /// want.
     async fn workload(&self, seed: u64, belief: Belief) -> Seen {
         let (apply, one, other) = tokio::join!(
             self.apply(seed, belief),
@@ -168,7 +168,7 @@ impl Rig {
         told
     }
 
-    /// Applies batches; what is believed to be undone for good is done by hand.
+    /// Applies batches; an effect that is believed to be undone for good is done by hand.
     async fn apply(&self, seed: u64, belief: Belief) -> Seen {
         let mut told = Seen::default();
         for keys in [["a", "b"], ["c", "d"]].map(|names| names.map(|it| format!("{it}-{seed}"))) {
@@ -194,7 +194,7 @@ impl Rig {
         told
     }
 
-    /// Claims, pays and completes, asking again whatever is not answered.
+    /// Claims, pays and completes, asking again after every failure.
     async fn attempt(&self, seed: u64, worker: u128) -> Seen {
         let mut told = Seen::default();
         for key in ["x", "y"].map(|name| format!("{name}-{seed}")) {
@@ -236,13 +236,13 @@ impl Rig {
         }
     }
 
-    /// The effect, on a connection that nobody cuts.
+    /// Does the effect, on a connection that is never cut.
     async fn pay(&self, key: &str) {
         let insert = "INSERT INTO payments VALUES ($1)";
         self.user.execute(insert, &[&key]).await.expect("a payment");
     }
 
-    /// Keys of this seed that were not paid exactly once, or that are claimed and not completed.
+    /// Returns the keys of this seed that were not paid exactly once, or that are claimed and not completed.
     async fn wrong(&self, seed: u64) -> Vec<String> {
         let select = "SELECT key FROM payments WHERE key LIKE '%-' || $1";
         let rows = self.user.query(select, &[&seed.to_string()]).await;
@@ -255,7 +255,7 @@ impl Rig {
             let key = format!("{name}-{seed}");
             let times = paid.remove(&key).unwrap_or(0);
             let found = state(&self.direct, &key).await;
-            // What was done by hand has no record.
+            // An effect that was done by hand has no record.
             let is_settled = match found {
                 Some(found) => found == StateKind::Completed,
                 None => ["a", "b", "c", "d"].contains(&name),
@@ -282,7 +282,7 @@ impl Dice {
     }
 }
 
-/// Two thirds of them cut at a random byte.
+/// Seeds; two thirds of them cut at a random byte.
 const SEEDS: u64 = 300;
-/// How many answers a workload has at least.
+/// Answers that a workload has at least.
 const ANSWERS: u64 = 20;

@@ -1,4 +1,4 @@
-//! What preflight says of a server's settings, and a disk that is full.
+//! Preflight's report on a server's settings, and a disk that is full.
 
 use std::process::Command;
 
@@ -169,12 +169,12 @@ impl Small {
         small
     }
 
-    /// The folder that the server may use.
+    /// Returns the folder that the server may use.
     fn path(&self) -> std::path::PathBuf {
         self.0.path().join("place")
     }
 
-    /// Bytes that are left.
+    /// Returns the bytes that are left.
     fn free(&self) -> usize {
         let stat = rustix::fs::statvfs(self.0.path()).expect("a file system");
         usize::try_from(stat.f_bavail * stat.f_frsize).expect("a small disk")

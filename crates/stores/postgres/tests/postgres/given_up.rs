@@ -1,4 +1,4 @@
-//! Calls that somebody stops waiting for: they go on, and leave their connection as they found it.
+//! Calls whose caller stops waiting: they go on, and leave their connection as they found it.
 
 use std::time::Duration;
 
@@ -36,7 +36,7 @@ async fn a_call_that_is_given_up_leaves_no_transaction_to_the_next() {
         } => {}
     }
     rig.proxy.delay(Duration::ZERO);
-    // On the only connection there is. What is answered is on record, for everybody to see.
+    // On the only connection there is. An answer is on record, for every process to see.
     take(&rig.through, &request("next", 1)).await;
     let claimed = Some(StateKind::Claimed);
     assert_eq!(state(&rig.direct, "next").await, claimed);

@@ -59,7 +59,8 @@ async fn rolling_back_leaves_neither() {
     for _ in 0..2 {
         let tx = user.transaction().await.expect("a transaction");
         effect(&inbox, &tx, "pay-1").await;
-        // A crash comes to the same: the server rolls back what it has heard no COMMIT of.
+        // A crash has the same result: the server rolls back a transaction of which it received no
+        // COMMIT.
         drop(tx);
         assert_eq!(count(&user, "payments").await, 0);
         assert_eq!(record(&store, "pay-1").await, None);
@@ -197,7 +198,7 @@ async fn a_stricter_transaction_that_was_overtaken_is_told_to_begin_again() {
             );
             tx.commit().await.expect("a commit");
         }
-        // In nobody's way, it is as good as any.
+        // With no other transaction in its way, it is as good as any.
         let tx = begin(&mut user, level).await;
         effect(&inbox, &tx, &format!("{name}-alone")).await;
         tx.commit().await.expect("a commit");
@@ -418,7 +419,7 @@ impl Bank {
         user.batch_execute("CREATE TABLE payments (id text)")
             .await
             .expect("a table");
-        // Nobody has to wait for somebody else's first use of the scope.
+        // No test has to wait for another's first use of the scope.
         take(&store, &request("first", 1)).await;
         let row = user.query_one("SELECT pg_backend_pid()", &[]).await;
         Self {

@@ -30,19 +30,19 @@ impl Lab {
         connect(&self.site.url(), Options::default()).await
     }
 
-    /// A store whose connections go through a proxy.
+    /// Returns a store whose connections go through a proxy.
     pub(crate) async fn store_through(&self, proxy: &Proxy, options: Options) -> PostgresStore {
         connect(&at(&self.site.url(), proxy.address()), options).await
     }
 
-    /// The name of the schema.
+    /// Returns the name of the schema.
     pub(crate) fn schema(&self) -> String {
         let url = self.site.url();
         let (_, rest) = url.split_once("schema=").expect("a schema");
         rest.split('&').next().expect("a name").to_owned()
     }
 
-    /// A connection as a user has one.
+    /// Returns a connection as a user has one.
     pub(crate) async fn client(&self) -> Client {
         self.site.client().await
     }
@@ -53,19 +53,19 @@ pub(crate) async fn connect(url: &str, options: Options) -> PostgresStore {
     store.expect("a store")
 }
 
-/// A proxy in front of the server that all tests share.
+/// Returns a proxy in front of the server that all tests share.
 pub(crate) fn proxy() -> Proxy {
     Proxy::start(address(&server()))
 }
 
-/// Where a url leads.
+/// Returns the address in a url.
 pub(crate) fn address(url: &str) -> SocketAddr {
     let (_, rest) = url.split_once('@').expect("a user");
     let end = rest.find('/').expect("a database");
     rest[..end].parse().expect("an address in numbers")
 }
 
-/// The url with another address.
+/// Returns the url with another address.
 pub(crate) fn at(url: &str, address: SocketAddr) -> String {
     let (user, rest) = url.split_once('@').expect("a user");
     let end = rest.find('/').expect("a database");
@@ -85,7 +85,7 @@ pub(crate) fn request(key: &str, claim_id: u128) -> ClaimRequest {
     ClaimRequest::new(scope(), key, ClaimId::from_u128(claim_id))
 }
 
-/// A request that is gated by a version of an entity.
+/// Returns a request that is gated by a version of an entity.
 pub(crate) fn gated(key: &str, claim_id: u128, entity: &str, version: u64) -> ClaimRequest {
     let entity = Key::parse(entity).expect("an entity");
     ClaimRequest {
@@ -148,13 +148,13 @@ pub(crate) fn granted(admission: Admission) -> Claim {
     }
 }
 
-/// The claim that a batch of one was granted.
+/// Returns the claim that a batch of one was granted.
 pub(crate) async fn claim(store: &PostgresStore, request: &ClaimRequest) -> Claim {
     let answers = store.claim(std::slice::from_ref(request)).await;
     granted(answers.expect("an answer").remove(0))
 }
 
-/// Claims where nothing depends on what the claim says.
+/// Claims, for tests that do not use the claim.
 pub(crate) async fn take(store: &PostgresStore, request: &ClaimRequest) {
     let _ = claim(store, request).await;
 }
@@ -177,7 +177,7 @@ pub(crate) async fn state(store: &PostgresStore, key: &str) -> Option<StateKind>
     record(store, key).await.map(|record| record.state.kind())
 }
 
-/// Whether a message is applied, by this call or an earlier one.
+/// Returns whether a message is applied, by this call or an earlier one.
 pub(crate) fn is_done(answer: &Applied) -> bool {
     match answer {
         Applied::Completed { .. } | Applied::NotGranted(Admission::Replay { .. }) => true,
@@ -185,7 +185,7 @@ pub(crate) fn is_done(answer: &Applied) -> bool {
     }
 }
 
-/// Everything that an error can be made to say, with all its sources.
+/// Returns everything that an error can be made to say, with all its sources.
 pub(crate) fn chain(error: &Error) -> String {
     let mut said = format!("{error}\n{error:?}\n{error:#?}");
     let mut next = error.source();
@@ -197,7 +197,7 @@ pub(crate) fn chain(error: &Error) -> String {
     said
 }
 
-/// How many rows a table of the user has.
+/// Counts the rows of a table of the user.
 pub(crate) async fn count(client: &Client, table: &str) -> i64 {
     let row = client
         .query_one(&format!("SELECT count(*) FROM {table}"), &[])

@@ -29,7 +29,7 @@ async fn outcomes_of_every_size_come_back_byte_for_byte() {
             assert!(*found == outcome, "{key} of {size} bytes");
             let kept = record(&store, &key).await.expect("a record").outcome;
             assert!(kept == Some(outcome), "{key} of {size} bytes");
-            // Who does not want it does not have it sent.
+            // A caller that does not want it does not have it sent.
             let mut unwanted = request(&key, 3);
             unwanted.wants_outcome = false;
             let answers = store.claim(&[unwanted]).await.expect("answers");
@@ -100,7 +100,7 @@ fn plain(size: usize) -> Outcome {
     Outcome::raw(vec![b'a'; size].into(), usize::MAX)
 }
 
-/// Bytes that cannot be compressed, all values among them.
+/// Returns bytes that cannot be compressed, all values among them.
 fn random(size: usize) -> Outcome {
     let mut state = 1_u64;
     let bytes = (0..size).map(|_| {

@@ -1,7 +1,7 @@
-//! Answers that are lost, one by one: what the error says is true, and asking again tells the rest.
+//! Answers that are lost, one by one: the error is true, and asking again tells the rest.
 //!
-//! Each call is made again and again on keys of its own, with the connection cut before its first
-//! answer, then before its second, and so on, until there is none left to cut.
+//! Each call is repeated on keys of its own, with the connection cut before its first answer, then
+//! before its second, and so on, until there is none left to cut.
 
 pub(crate) mod rig;
 
@@ -92,7 +92,7 @@ async fn a_gated_claim_is_undone_or_whole_wherever_it_is_cut() {
         )
         .await;
     only_the_commit_is_in_doubt(&cuts);
-    // Record and entity are of one mind: who is told so later is busy, and is not let past.
+    // Record and entity agree: a later claim of the entity is busy, and is not let past.
     for nth in 1..=cuts.len() {
         let key = format!("key-{nth}");
         let entity = format!("cart-{key}");
@@ -431,7 +431,7 @@ async fn a_request_that_never_arrived_whole_changed_nothing() {
         .await
         .expect("a table");
     let statements = statements(&["INSERT INTO payments VALUES (:key)"], &["key"]);
-    // Far less than a claim, and far less than what follows a transaction's BEGIN.
+    // Far less than a claim, and far less than the statements behind a transaction's BEGIN.
     for cut in [0, 1, 4, 5, 60, 150] {
         let key = format!("claimed-{cut}");
         rig.warm().await;

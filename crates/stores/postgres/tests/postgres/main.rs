@@ -1,8 +1,7 @@
-//! What the laws do not say: lost answers, crashes, locks, users' transactions, values, servers that are
-//! set up wrongly.
+//! Tests beyond the laws: lost answers, crashes, locks, users' transactions, values, servers that are set up wrongly.
 //!
-//! Most of it runs on the server that `SEMEL_TEST_POSTGRES_URL` names. What needs a server to die or
-//! to be misconfigured starts its own.
+//! Most of them run on the server that `SEMEL_TEST_POSTGRES_URL` names. A test that needs a server to die or to be
+//! misconfigured starts its own.
 
 mod contention;
 mod crash;

@@ -1,4 +1,4 @@
-//! A mark is read when everybody who was about to set it has, or has not.
+//! A mark is read only after every session that was about to set it has done so, or has not.
 
 use semel_core::port::checkpoint::CheckpointStore;
 

@@ -1,7 +1,6 @@
 //! Batches of which a part cannot be written: the error is the part's own, since it is not true of the rest.
 //!
-//! A role that may write some columns and not others stands for whatever strikes between two
-//! statements of one call.
+//! A role that may write some columns and not others stands for any failure between two statements of one call.
 
 use std::time::Duration;
 
@@ -102,7 +101,7 @@ async fn gated_items_that_cannot_be_written_fail_beside_the_others() {
         claim_id: ClaimId::from_u128(1),
         lease: Duration::from_secs(60),
     };
-    // Whatever is gated in a batch is decided with the rest of it that is still open.
+    // The gated items of a batch are decided with the rest of it that is still open.
     let answers = part
         .store
         .renew(&[renewal("plain"), renewal("gated")])
@@ -187,6 +186,6 @@ impl Part {
     }
 }
 
-/// What `complete.sql` and `renew.sql` write.
+/// Columns that `complete.sql` and `renew.sql` write.
 const COMPLETING: &str =
     "state, at, kept, margin, recovery, due, codec, outcome, error, doubt, revision";

@@ -1,4 +1,5 @@
-//! Servers, users and tables that are not as they should be: each is told clearly, and no password.
+//! Servers, users and tables that are not as they should be: the error names the fault clearly, and
+//! no password.
 
 use std::time::Duration;
 
@@ -42,7 +43,7 @@ async fn a_user_that_the_server_refuses_is_told_so() {
     let error = refused(&nameless).await;
     to_be_fixed(&error, &["host"]);
 
-    // What may log in may still lack rights.
+    // A user that may log in may still lack rights.
     let error = refused(&server.url_of(&format!("ada:{SECRET}"), "postgres")).await;
     to_be_fixed(&error, &["lacks a right", "permission denied for database"]);
 }
@@ -97,7 +98,7 @@ async fn encryption_is_used_where_it_is_asked_for_and_checked() {
     let row = watcher.query_one(encrypted, &[]).await.expect("a count");
     assert_eq!(row.get::<_, i64>(0), 1);
 
-    // Nobody vouches for it, whether it is asked for or only preferred.
+    // No authority vouches for it, whether encryption is asked for or only preferred.
     for url in [format!("{plain}?sslmode=require"), plain.clone()] {
         let error = refused(&url).await;
         to_be_fixed(
@@ -211,7 +212,7 @@ async fn a_user_without_rights_is_told_which() {
         .expect("no role");
 }
 
-/// What the code of format 1 has made: the same but for the column.
+/// Tables as the code of format 1 created them: the same but for the column.
 #[tokio::test]
 async fn tables_of_format_1_are_brought_forward_by_the_verb_alone() {
     let lab = Lab::new();
@@ -388,7 +389,7 @@ async fn a_store_without_a_free_connection_says_so_in_time() {
     options.patience = Duration::from_millis(200);
     let url = with_secret(&lab.site.url()).replace("connections=8&", "");
     let small = std::sync::Arc::new(connect(&url, options).await);
-    // Somebody holds the row that its one connection waits for.
+    // Another session holds the row that its one connection waits for.
     let mut user = lab.client().await;
     let held = user.transaction().await.expect("a transaction");
     held.batch_execute(
@@ -455,7 +456,7 @@ async fn a_server_without_a_free_connection_is_told_so() {
     }
 }
 
-/// What a store says to this url.
+/// Returns the store's error for this url.
 async fn refused(url: &str) -> Error {
     let mut options = Options::default();
     options.patience = Duration::from_millis(1_500);
@@ -463,7 +464,7 @@ async fn refused(url: &str) -> Error {
     refused.err().unwrap_or_else(|| panic!("{url} is taken"))
 }
 
-/// A person has to change something.
+/// Checks an error that a person has to fix.
 fn to_be_fixed(error: &Error, words: &[&str]) {
     assert_eq!(
         (
@@ -483,7 +484,7 @@ fn to_be_fixed(error: &Error, words: &[&str]) {
     says(error, words);
 }
 
-/// It may pass by itself, or be passed by somebody.
+/// Checks an error that may pass by itself, or that a person may remove.
 fn to_be_retried(error: &Error, code: Code, words: &[&str]) {
     assert_eq!(
         (error.kind(), error.code(), error.certainty()),
@@ -504,7 +505,7 @@ fn says(error: &Error, words: &[&str]) {
     assert!(!all.contains(SECRET), "{all}");
 }
 
-/// The url with a password, which a server that trusts everybody does not look at.
+/// Returns the url with a password, which a server that trusts everybody does not look at.
 fn with_secret(url: &str) -> String {
     url.replace("semel@", &format!("semel:{SECRET}@"))
 }

@@ -22,14 +22,14 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// A fresh server with these settings.
+    /// Starts a fresh server with these settings.
     pub(crate) fn start(settings: &[&str]) -> Self {
         let folder = folder();
         let data = folder.path().join("data");
         Self::start_in(folder, data, settings)
     }
 
-    /// A fresh server whose files are in `data`.
+    /// Starts a fresh server whose files are in `data`.
     pub(crate) fn start_in(folder: TempDir, data: PathBuf, settings: &[&str]) -> Self {
         let mut initdb = command("initdb", folder.path());
         initdb.arg("--pgdata").arg(&data).args([
@@ -43,7 +43,7 @@ impl Server {
         Self::over(folder, data, settings)
     }
 
-    /// A second server that follows the first one.
+    /// Starts a second server that follows the first one.
     pub(crate) fn standby_of(primary: &Self) -> Self {
         let folder = folder();
         let data = folder.path().join("data");
@@ -98,7 +98,7 @@ impl Server {
         postgres.spawn().expect("postgres starts")
     }
 
-    /// Kills it with all its processes, as a machine that loses its power does to them.
+    /// Kills it with all its processes, as a power cut does.
     pub(crate) fn kill(&mut self) {
         let Some(mut postgres) = self.process.take() else {
             return;
@@ -156,12 +156,12 @@ impl Server {
         SocketAddr::from(([127, 0, 0, 1], self.port))
     }
 
-    /// The url of a store on it, without parameters.
+    /// Returns the url of a store on it, without parameters.
     pub(crate) fn url(&self) -> String {
         self.url_of("semel", "postgres")
     }
 
-    /// The url of a store for `user`, who may have a password behind a colon.
+    /// Returns the url of a store for `user`, who may have a password behind a colon.
     pub(crate) fn url_of(&self, user: &str, database: &str) -> String {
         format!("postgres://{user}@{}/{database}", self.address())
     }
@@ -170,7 +170,7 @@ impl Server {
         client(&self.url()).await
     }
 
-    /// What it said.
+    /// Returns its log.
     pub(crate) fn log(&self) -> String {
         fs::read_to_string(self.folder.path().join("log")).unwrap_or_default()
     }
@@ -189,7 +189,7 @@ impl Drop for Server {
     }
 }
 
-/// A connection without encryption.
+/// Opens a connection without encryption.
 pub(crate) async fn client(url: &str) -> Client {
     let (client, connection) = tokio_postgres::connect(url, NoTls)
         .await
@@ -198,7 +198,7 @@ pub(crate) async fn client(url: &str) -> Client {
     client
 }
 
-/// A folder that the server's user may use.
+/// Creates a folder that the server's user may use.
 pub(crate) fn folder() -> TempDir {
     let folder = tempfile::tempdir().expect("a temporary folder");
     give(folder.path());
@@ -212,7 +212,7 @@ pub(crate) fn give(path: &Path) {
     }
 }
 
-/// A program of the newest PostgreSQL here, as the user that it wants.
+/// Returns a program of the newest PostgreSQL here, as the user that it wants.
 fn command(program: &str, folder: &Path) -> Command {
     let mut command = Command::new(find(program));
     command.current_dir(folder).stdin(Stdio::null());
@@ -231,7 +231,7 @@ fn run(command: &mut Command) {
     );
 }
 
-/// As `cargo xtask services` finds them: where Debian puts every version's, else on the path.
+/// Finds a program as `cargo xtask services` does: where Debian puts every version's, else on the path.
 fn find(program: &str) -> PathBuf {
     let versions = fs::read_dir("/usr/lib/postgresql").into_iter().flatten();
     versions
@@ -245,7 +245,7 @@ fn find(program: &str) -> PathBuf {
         .map_or_else(|| program.into(), |(_, path)| path)
 }
 
-/// The user and group to run as, when this process is root: PostgreSQL refuses that one.
+/// Returns the user and group to run as, when this process is root: PostgreSQL refuses that one.
 fn owner() -> Option<(u32, u32)> {
     if fs::metadata("/proc/self").ok()?.uid() != 0 {
         return None;
@@ -260,7 +260,7 @@ fn owner() -> Option<(u32, u32)> {
     Some((number(2), number(3)))
 }
 
-/// The processes that this one has started and that still run.
+/// Returns the processes that this one has started and that still run.
 fn children(parent: Pid) -> Vec<Pid> {
     let processes = fs::read_dir("/proc").expect("a list of processes");
     processes
@@ -268,7 +268,7 @@ fn children(parent: Pid) -> Vec<Pid> {
             let path = entry.ok()?.path();
             let pid: i32 = path.file_name()?.to_str()?.parse().ok()?;
             let stat = fs::read_to_string(path.join("stat")).ok()?;
-            // The name may hold anything, so what follows is found from behind.
+            // The name may hold anything, so the fields behind it are found from the end.
             let of: i32 = stat.rsplit_once(") ")?.1.split(' ').nth(1)?.parse().ok()?;
             (of == parent.as_raw_nonzero().get()).then(|| Pid::from_raw(pid))?
         })

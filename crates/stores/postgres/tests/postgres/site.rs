@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use tokio_postgres::{Client, NoTls};
 
-/// A schema that nobody else uses.
+/// A schema that only this test uses.
 pub(crate) struct Site {
     schema: String,
 }
@@ -18,7 +18,7 @@ impl Site {
         }
     }
 
-    /// The url of the store.
+    /// Returns the url of the store.
     pub(crate) fn url(&self) -> String {
         format!(
             "{}?schema={}&connections=8&{}",
@@ -28,7 +28,7 @@ impl Site {
         )
     }
 
-    /// A connection of its own, with the schema as the place for tables.
+    /// Opens a connection, with the schema as the place for tables.
     pub(crate) async fn client(&self) -> Client {
         let url = format!("{}?{}", server(), self.session());
         let (client, connection) = tokio_postgres::connect(&url, NoTls)
@@ -43,7 +43,7 @@ impl Site {
     }
 }
 
-/// The url of the server.
+/// Returns the url of the server.
 pub(crate) fn server() -> String {
     std::env::var("SEMEL_TEST_POSTGRES_URL").expect(
         "SEMEL_TEST_POSTGRES_URL names no server: run `cargo xtask services up postgres` and \

@@ -53,7 +53,7 @@ async fn two_who_hope_for_the_same_keys_share_them() {
     }
 }
 
-/// A store that has seen enough new keys to hope for more.
+/// Opens a store that has seen enough new keys to hope for more.
 async fn hoping(lab: &Lab) -> PostgresStore {
     let mut options = Options::default();
     options.new_keys = 1 << 20;
@@ -75,7 +75,7 @@ async fn claim_around_a_repeat(store: &PostgresStore, batch: &[ClaimRequest]) {
     );
 }
 
-/// The latest token that was drawn.
+/// Returns the latest token that was drawn.
 async fn drawn(lab: &Lab) -> i64 {
     let latest = format!("SELECT last_value FROM {}.token", lab.schema());
     let row = lab.client().await.query_one(&latest, &[]).await;

@@ -28,11 +28,11 @@ async fn a_sweep_removes_no_more_than_it_is_told_and_says_whether_there_is_more(
     }
     let swept = store.sweep(10).await.expect("a sweep");
     assert_eq!((swept.removed, swept.more), (0, false), "{swept:?}");
-    // What is claimed, and what is held, is not the sweep's.
+    // The sweep does not touch claimed and held records.
     assert_eq!(state(&store, "claimed-0").await, Some(StateKind::Claimed));
 }
 
-/// Else a write that stands on the revision of a record that was removed meanwhile overwrites another one.
+/// Otherwise a write that depends on the revision of a record that was removed meanwhile overwrites another one.
 #[tokio::test]
 async fn no_two_lives_of_a_key_share_a_revision() {
     let (lab, clock, store) = aged(0, 0).await;
@@ -202,7 +202,7 @@ async fn a_row_that_somebody_holds_is_left_to_the_next_sweep() {
     assert_eq!(swept.removed, 1, "{swept:?}");
 }
 
-/// A store with so many completed and so many claimed records, under a clock that stands still.
+/// Opens a store with so many completed and so many claimed records, under a clock that stands still.
 async fn aged(completed: usize, claimed: usize) -> (Lab, TestClock, PostgresStore) {
     let (lab, clock) = (Lab::new(), TestClock::new());
     let store = reopen(&lab, &clock).await;

@@ -1,4 +1,4 @@
-//! Whose time it is: the server's, as it is when something is decided. In a transaction `now()` stands still.
+//! Decisions take the server's time, as it is when they are made. In a transaction `now()` stands still.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ async fn a_lease_in_a_users_transaction_begins_when_it_is_granted() {
     let mut late = request("late", 1);
     late.lease = Duration::from_millis(200);
     let claim = granted(store.inbox().admit(&tx, &late).await.expect("an answer"));
-    // First, for a test that fails waits for whoever is in its schema.
+    // First, for a test that fails waits for the sessions that are in its schema.
     tx.commit().await.expect("a commit");
     assert!(claim.lease_until >= before.plus(late.lease));
 }
@@ -69,7 +69,7 @@ async fn whoever_waited_for_a_lock_longer_than_its_lease_has_all_of_it() {
     assert!(claim.lease_until >= before.plus(second.lease));
 }
 
-/// The server's time.
+/// Returns the server's time.
 async fn time(client: &(impl GenericClient + Sync)) -> Timestamp {
     let now = "SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint";
     let row = client.query_one(now, &[]).await.expect("the time");

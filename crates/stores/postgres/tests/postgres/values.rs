@@ -403,7 +403,7 @@ fn json(value: &str) -> Value {
     Value::Json(value.into())
 }
 
-/// As PostgreSQL shows bytes.
+/// Returns bytes as PostgreSQL shows them.
 fn hex(bytes: &[u8]) -> String {
     let mut digits = "\\x".to_owned();
     for byte in bytes {
@@ -413,7 +413,7 @@ fn hex(bytes: &[u8]) -> String {
     digits
 }
 
-/// A text that is too long for an index, however it is compressed.
+/// Returns a text that is too long for an index, however it is compressed.
 fn incompressible() -> Value {
     let digits = (0..20_000_u32).map(|at| at.wrapping_mul(0x9e37_79b9).to_string());
     Value::Text(digits.collect::<String>().into())

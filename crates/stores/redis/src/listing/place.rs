@@ -1,11 +1,11 @@
-//! Where a list goes on, as callers keep it.
+//! Position at which a list continues, as callers keep it.
 
 use bytes::Bytes;
 use semel_core::OpId;
 
 use crate::wire::{In, Out};
 
-/// How a list finds its records.
+/// Index by which a list finds its records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum By {
     Journal,
@@ -13,15 +13,16 @@ pub(super) enum By {
     Index,
 }
 
-/// Where a list goes on: behind this bucket, stamp, and what was seen under it.
+/// Position at which a list continues: behind this bucket, this stamp, and the ids already seen
+/// under it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Place {
     pub(super) by: By,
     pub(super) bucket: usize,
     pub(super) stamp: u64,
-    /// How many ids of the entry of this stamp were seen.
+    /// Number of ids of the entry of this stamp that were seen.
     pub(super) seen: usize,
-    /// Which id of this stamp was seen last, in the index.
+    /// The last id of this stamp that was seen, in the index.
     pub(super) id: Option<OpId>,
 }
 

@@ -1,4 +1,4 @@
-//! Reading a stored record.
+//! Decodes a stored record.
 
 use semel_core::attempt::past_from_bytes;
 use semel_core::{
@@ -113,7 +113,7 @@ fn take_state(head: &mut In<'_>, kind: StateKind, time: Timestamp) -> Option<Sta
     })
 }
 
-/// The outcome, and whether its bytes were left out.
+/// Reads the outcome, and whether its bytes were left out.
 fn take_outcome(head: &mut In<'_>, rest: &[u8]) -> Option<(Option<Outcome>, bool)> {
     let outcome = match head.u8()? {
         0 => None,

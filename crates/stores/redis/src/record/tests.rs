@@ -13,7 +13,7 @@ fn operation() -> Operation {
     Operation::new(scope, Key::parse("json:[\"ä\",1]").expect("a key"))
 }
 
-/// A record with something in every field.
+/// Returns a record with something in every field.
 fn full(state: State, held: bool) -> Record {
     Record {
         state,
@@ -86,7 +86,7 @@ fn states() -> Vec<State> {
     ]
 }
 
-/// What `commit.lua` makes of a value.
+/// Returns the value that `commit.lua` makes of one.
 fn committed(value: &[u8], revision: u64, created: u64) -> Vec<u8> {
     let (times, rest) = value.split_at(26);
     [
@@ -195,7 +195,7 @@ fn no_beginning_of_a_record_is_taken_for_one() {
     assert!(decode(&newer).is_err());
 }
 
-/// What a claim makes ready before it knows the time is what `decide` makes of it afterwards.
+/// A claim that is made ready before the time is known is the one that `decide` makes afterwards.
 #[test]
 fn a_claim_that_was_made_ready_is_the_one_that_is_granted() {
     for start in [
@@ -245,7 +245,7 @@ fn a_claim_that_was_made_ready_is_the_one_that_is_granted() {
     }
 }
 
-/// What `complete.lua` makes of a claim is what `decide` makes of it.
+/// The completion that `complete.lua` makes of a claim is the one that `decide` makes of it.
 #[test]
 fn a_completion_is_the_one_that_is_decided() {
     let window = Window::new(Duration::from_secs(60)).with_margin(Duration::from_secs(3));

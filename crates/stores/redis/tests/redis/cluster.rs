@@ -1,4 +1,5 @@
-//! A cluster of three primaries: the laws of the store, and what a cluster does to its clients.
+//! A cluster of three primaries: the laws of the store, and the effects of a cluster on its
+//! clients.
 
 use std::collections::BTreeSet;
 use std::panic::catch_unwind;
@@ -60,7 +61,7 @@ impl Cluster {
         cluster
     }
 
-    /// Until all nodes agree that all is well.
+    /// Waits until all nodes agree that all is well.
     fn wait(&self) {
         for _ in 0..500 {
             let is_well = |node: &Server| {
@@ -149,7 +150,7 @@ fn the_laws_hold_on_a_cluster() {
     );
 }
 
-/// Runs cases on so many threads; the names of those that are broken, with their words.
+/// Runs cases on so many threads; returns the names of those that are broken, with their messages.
 pub(crate) fn run_all(cases: Vec<Case>, threads: usize) -> Vec<(&'static str, String)> {
     let (cases, next, broken) = (
         Arc::new(cases),
@@ -279,7 +280,7 @@ async fn a_slot_that_moves_is_followed() {
 #[tokio::test]
 async fn a_dead_node_fails_its_own_keys_alone() {
     let mut cluster = Cluster::start();
-    // Others go on where one is away.
+    // The other buckets go on while one is away.
     for node in &cluster.nodes {
         node.ask(&["CONFIG", "SET", "cluster-require-full-coverage", "no"]);
     }
@@ -351,7 +352,7 @@ async fn a_cluster_refuses_versions_one_by_one() {
     );
 }
 
-/// What moves to a cluster and back is what it was.
+/// Records that move to a cluster and back are unchanged.
 #[tokio::test]
 async fn a_store_moves_to_a_cluster_and_back() {
     let (single, cluster, other) = (Server::durable(), Cluster::start(), Server::durable());

@@ -11,7 +11,7 @@ use semel_store_redis::RedisStore;
 use crate::lab::{completion, connect, request};
 use crate::server::Server;
 
-/// Two hundred workers at ten keys: one effect each, and no race is told to anybody.
+/// Two hundred workers at ten keys: one effect each, and no race reaches a worker as an error.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn two_hundred_workers_at_ten_keys_have_one_effect_each() {
     assert_eq!(effects_of(200, false).await, 10);
@@ -24,7 +24,8 @@ async fn fifty_workers_at_ten_versions_apply_none_twice() {
     assert!((1..=10).contains(&effects), "{effects}");
 }
 
-/// Of sixteen who drop the same message at once, one has dropped it and one entry says so.
+/// Of sixteen sessions that drop the same message at once, one has dropped it and one entry says
+/// so.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_message_that_sixteen_drop_at_once_is_dropped_once() {
     let server = Server::durable();

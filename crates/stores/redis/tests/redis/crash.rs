@@ -10,7 +10,7 @@ use semel_store_redis::RedisStore;
 use crate::lab::{completion, connect, grant, request, until};
 use crate::server::Server;
 
-/// What was answered before the kill is there after it, and tokens rise over it.
+/// Calls answered before the kill are there after it, and tokens rise over it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_was_answered_survives_a_kill_where_the_log_is_synced() {
     let (lost, answered) =
@@ -26,8 +26,8 @@ async fn without_a_log_a_kill_loses_answers() {
     assert!(lost > 0, "of {answered} answers");
 }
 
-/// Works in four tasks while the server is killed and started six times; how many answers are lost, of how
-/// many.
+/// Works in four tasks while the server is killed and started six times; returns the number of lost answers, and of
+/// all.
 async fn killed_over_and_over(arguments: &[&str]) -> (usize, usize) {
     let mut server = Server::start(arguments);
     let store = Arc::new(connect(&server).await);
@@ -58,7 +58,7 @@ async fn killed_over_and_over(arguments: &[&str]) -> (usize, usize) {
     (records.iter().filter(is_lost).count(), done.len())
 }
 
-/// Claims and completes in batches; what was answered as completed.
+/// Claims and completes in batches; returns the requests that were answered as completed.
 async fn work(store: &RedisStore, worker: u128, is_over: &AtomicBool) -> Vec<ClaimRequest> {
     let (mut done, mut last) = (Vec::new(), FencingToken::new(0));
     let mut round = 0_u32;
@@ -91,7 +91,7 @@ async fn work(store: &RedisStore, worker: u128, is_over: &AtomicBool) -> Vec<Cla
     done
 }
 
-/// A server that is away is waited for by nobody, told as unavailable, and used again when it is back.
+/// While a server is away, no call waits for it: calls report it as unavailable, and use it again when it is back.
 #[tokio::test]
 async fn a_server_that_comes_back_is_used_again() {
     let mut server = Server::durable();

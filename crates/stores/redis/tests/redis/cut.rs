@@ -12,7 +12,7 @@ async fn a_cut_claim_may_be_applied_and_is_resumed() {
     let server = Server::durable();
     let proxy = Proxy::before(server.port).await;
     let store = connect_to(&format!("{}?connections=1", proxy.url())).await;
-    // Sent whole once, so that every later call is one command.
+    // The script is sent whole once, so that every later call is one command.
     let _ = grant(&store, &request("first", 1)).await;
     for (number, (when, was_applied)) in [
         (Cut::BeforeServer, false),
@@ -71,7 +71,8 @@ async fn a_cut_completion_may_be_applied_and_is_repeated() {
     proxy.cut(Cut::Not);
 }
 
-/// Wherever a command or its answer is cut, this is a connection that broke, and asking again tells what became of it.
+/// A command or its answer that is cut at any byte is a broken connection, and asking again tells whether it was
+/// applied.
 #[tokio::test]
 async fn a_connection_that_is_cut_at_any_byte_broke() {
     let server = Server::durable();

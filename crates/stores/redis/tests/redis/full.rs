@@ -75,7 +75,7 @@ async fn a_full_server_takes_nothing_and_keeps_everything() {
             "{failed:?}"
         );
     }
-    // Nothing of what failed is there, and what is there can be read.
+    // Nothing of the failed calls is there, and everything that is there can be read.
     let operations: Vec<_> = batch
         .iter()
         .map(|request| request.operation.clone())

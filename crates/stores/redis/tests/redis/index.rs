@@ -1,4 +1,4 @@
-//! The indexes beside the records say what the records say.
+//! The indexes beside the records agree with the records.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -38,7 +38,7 @@ async fn the_indexes_agree_with_the_records_after_every_kind_of_change() {
     );
 }
 
-/// Records in every state, by every way that leads there.
+/// Brings records into every state, by every way that leads there.
 pub(crate) async fn work(store: &RedisStore) {
     let many: Vec<_> = (0..300)
         .map(|number| request(&format!("many-{number}"), 1))
@@ -147,7 +147,7 @@ async fn orders(store: &RedisStore) {
         .expect("held");
 }
 
-/// What else a store does: messages, versions, marks, lists.
+/// Uses the rest of a store: messages, versions, marks, lists.
 pub(crate) async fn everything_else(store: &RedisStore) {
     let message = Parked {
         scope: request("x", 1).operation.scope,

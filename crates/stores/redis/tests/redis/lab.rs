@@ -1,4 +1,4 @@
-//! What the tests ask of a store.
+//! Short words for common steps of the tests.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ pub(crate) async fn connect_to(url: &str) -> RedisStore {
     store.unwrap_or_else(|error| panic!("{url}: {error:?}"))
 }
 
-/// Why there is no store.
+/// Returns the error of a store that cannot be opened.
 pub(crate) async fn refused(url: &str) -> Error {
     match RedisStore::connect(url, Options::default()).await {
         Ok(_) => panic!("{url} was taken"),
@@ -82,7 +82,7 @@ pub(crate) async fn record(store: &RedisStore, operation: &Operation) -> Option<
     records.remove(0)
 }
 
-/// Everything that an error says, and its sources, and what a log may show of it.
+/// Returns everything that an error says, with its sources, and the part of it that a log may show.
 pub(crate) fn words(error: &Error) -> String {
     let mut words = format!("{error} {error:?} {error:#?}");
     let mut source = std::error::Error::source(error);
@@ -93,12 +93,12 @@ pub(crate) fn words(error: &Error) -> String {
     words
 }
 
-/// Lets the tasks behind a store notice what became of their connections.
+/// Lets the tasks behind a store notice that their connections ended.
 pub(crate) async fn rest() {
     tokio::time::sleep(Duration::from_millis(20)).await;
 }
 
-/// Tries again until it is so.
+/// Tries again until `is_so` holds.
 pub(crate) async fn until<F: Future<Output = bool>>(what: &str, mut is_so: impl FnMut() -> F) {
     for _ in 0..1_000 {
         if is_so().await {

@@ -1,4 +1,4 @@
-//! Where a store is: its prefix, its format, its neighbours.
+//! Place of a store: its prefix, its format, its neighbours.
 
 use semel_core::{Code, ErrorKind, Store};
 use semel_store_redis::{FORMAT, Options, RedisStore, look, migrate};
@@ -44,7 +44,7 @@ async fn a_newer_store_is_refused() {
     );
 }
 
-/// Whatever was written under format 1 means the same under format 2.
+/// Records of format 1 mean the same under format 2.
 #[tokio::test]
 async fn a_store_of_format_1_is_brought_forward_by_the_verb_alone() {
     let server = Server::durable();

@@ -1,4 +1,4 @@
-//! The tests are tested, too: a defect that is planted in a script must be caught by the test that is named.
+//! Tests of the tests: a defect that is planted in a script must be caught by the named test.
 
 use std::panic::catch_unwind;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,7 +11,7 @@ use crate::lab::connect_to;
 use crate::proxy::Proxy;
 use crate::server::Server;
 
-/// A script, what of it is replaced by what, and the case of the laws that must see it.
+/// A script, the text in it to replace, the replacement, and the case of the laws that must see it.
 type Bug = (&'static str, &'static str, &'static str, &'static str);
 
 const BUGS: &[Bug] = &[
@@ -214,7 +214,7 @@ async fn a_bug_in_the_expiry_is_caught_by_the_check_of_the_indexes() {
     }
 }
 
-/// A bug that only a race shows: a drop that enters what another has dropped.
+/// A bug that only a race shows: a drop that adds an entry for a message that another has dropped.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_bug_in_the_dropping_of_messages_is_caught_by_drops_at_once() {
     let server = Server::durable();
@@ -260,7 +260,7 @@ async fn a_bug_in_the_counting_of_runs_is_caught_over_a_restart() {
     assert!(token <= given_out, "the bug is not there");
 }
 
-/// The text that a store sends for a script.
+/// Returns the text that a store sends for a script.
 fn whole(script: &str) -> String {
     let read = |name: &str| {
         let path = format!("{}/schema/{name}.lua", env!("CARGO_MANIFEST_DIR"));

@@ -1,4 +1,4 @@
-//! Between a store and its server: cuts connections at a chosen moment, and writes scripts anew.
+//! Proxy between a store and its server: cuts connections at a chosen moment, and rewrites scripts.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
@@ -18,14 +18,14 @@ pub(crate) struct Proxy {
     scripts: Arc<Mutex<HashMap<Vec<u8>, Vec<u8>>>>,
 }
 
-/// When the next connection that says something is cut.
+/// Moment at which the next active connection is cut.
 #[derive(Clone, Copy)]
 #[repr(u8)]
 pub(crate) enum Cut {
     Not = 0,
     /// Before the server has seen the command.
     BeforeServer = 1,
-    /// When the server has seen half of it.
+    /// After the server has seen half of it.
     WithinCommand = 2,
     /// After the server has answered, before the client sees it.
     BeforeAnswer = 3,
@@ -138,7 +138,7 @@ async fn answers(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, is_mute: Arc<A
     }
 }
 
-/// The first command of these bytes, if it is all there, and how long it is.
+/// Returns the first command of these bytes, if it is all there, and its length.
 fn command(bytes: &[u8]) -> Option<(Vec<&[u8]>, usize)> {
     let (count, mut at) = number(bytes, b'*', 0)?;
     let mut parts = Vec::with_capacity(count);
@@ -151,7 +151,7 @@ fn command(bytes: &[u8]) -> Option<(Vec<&[u8]>, usize)> {
     Some((parts, at))
 }
 
-/// The number behind a mark, and where its line ends.
+/// Returns the number behind a mark, and where its line ends.
 fn number(bytes: &[u8], mark: u8, at: usize) -> Option<(usize, usize)> {
     let rest = bytes.get(at..)?;
     let end = rest.iter().position(|byte| *byte == b'\n')?;

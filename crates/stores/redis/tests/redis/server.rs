@@ -19,12 +19,12 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// A server that syncs its log at every write and evicts nothing.
+    /// Starts a server that syncs its log at every write and evicts nothing.
     pub(crate) fn durable() -> Self {
         Self::start(&["--appendonly", "yes", "--appendfsync", "always"])
     }
 
-    /// A server with these arguments.
+    /// Starts a server with these arguments.
     pub(crate) fn start(arguments: &[&str]) -> Self {
         let mut server = Self {
             port: free_port::take().expect("a free port"),
@@ -88,7 +88,7 @@ impl Server {
         format!("redis://127.0.0.1:{}", self.port)
     }
 
-    /// What the server answers to a command, flattened.
+    /// Returns the server's answer to a command, flattened.
     pub(crate) fn ask(&self, parts: &[&str]) -> Vec<String> {
         let parts: Vec<&[u8]> = parts.iter().map(|part| part.as_bytes()).collect();
         let answer = self.ask_bytes(&parts);
@@ -135,7 +135,7 @@ impl Drop for Server {
     }
 }
 
-/// A command as it goes over the wire.
+/// Returns a command as it goes over the wire.
 pub(crate) fn packed(parts: &[&[u8]]) -> Vec<u8> {
     let mut command = format!("*{}\r\n", parts.len()).into_bytes();
     for part in parts {
@@ -146,7 +146,7 @@ pub(crate) fn packed(parts: &[&[u8]]) -> Vec<u8> {
     command
 }
 
-/// Reads one answer, with what is nested in it one after the other.
+/// Reads one answer; nested values follow one after the other.
 fn read_answer(from: &mut impl BufRead, answer: &mut Vec<Vec<u8>>) -> std::io::Result<()> {
     let mut line = Vec::new();
     from.read_until(b'\n', &mut line)?;

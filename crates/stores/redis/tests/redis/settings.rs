@@ -1,4 +1,4 @@
-//! Settings of servers that weaken what a store promises.
+//! Settings of servers that weaken the promises of a store.
 
 use semel_core::port::store::Durability;
 use semel_core::{Code, ErrorKind, Store};
@@ -63,7 +63,7 @@ async fn durability_is_what_the_log_is_set_to() {
     }
 }
 
-/// Where `CONFIG` is blocked, `INFO` says the rest, and what it does not say is not claimed.
+/// If `CONFIG` is blocked, `INFO` gives the rest, and the store claims nothing that neither shows.
 #[tokio::test]
 async fn a_server_that_hides_its_settings_is_read_by_other_means() {
     let hidden = |more: &[&'static str]| {

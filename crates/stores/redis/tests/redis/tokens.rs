@@ -6,12 +6,12 @@ use crate::cluster::Cluster;
 use crate::lab::{connect, connect_to, grant, request, rest};
 use crate::server::Server;
 
-/// The stamp behind a token, in microseconds.
+/// Returns the stamp behind a token, in microseconds.
 fn stamp(token: FencingToken) -> u64 {
     token.get() >> 10
 }
 
-/// Sets what the server remembers of the last stamp and the last token.
+/// Sets the last stamp and the last token that the server remembers.
 fn rewind(server: &Server, stamp: u64) {
     set_counter(server, b"semel:{0}:c", stamp);
 }
@@ -23,7 +23,7 @@ fn set_counter(server: &Server, key: &[u8], stamp: u64) {
     server.ask_bytes(&[b"SET", key, &counter]);
 }
 
-/// Where the clock of the server stands behind the last token, tokens go on counting.
+/// Tokens go on counting while the clock of the server stands behind the last token.
 #[tokio::test]
 async fn tokens_rise_while_the_clock_stands_still_behind_them() {
     let server = Server::durable();
@@ -86,7 +86,7 @@ async fn tokens_of_batches_follow_each_other() {
     }
 }
 
-/// Where all buckets of a cluster count on from the same stamp, they still give out no token twice.
+/// Buckets of a cluster that count on from the same stamp still give out no token twice.
 #[tokio::test]
 async fn tokens_of_buckets_that_stand_at_the_same_stamp_differ() {
     let cluster = Cluster::start();

@@ -1,4 +1,4 @@
-//! Admitting together with an output: what the laws do not say.
+//! Admitting together with an output, beyond the laws.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File, OpenOptions};
@@ -146,7 +146,7 @@ fn kill_9_leaves_records_and_the_output_up_to_its_mark_together() {
     assert!(last > 0, "no child came to admit anything");
 }
 
-/// What the output holds up to its mark; the rest is cut off.
+/// Cuts the output back to its mark and returns it.
 fn cut_back(path: &Path) -> String {
     let select = "SELECT value FROM semel_marks WHERE name = 'out'";
     let length: i64 = connection(path)
@@ -170,7 +170,7 @@ fn output_of(path: &Path) -> PathBuf {
     path.with_extension("out")
 }
 
-/// This binary again, as a process that admits messages and is killed.
+/// Starts this binary again, as a process that admits messages and is killed.
 fn child(path: &Path) -> Child {
     Command::new(std::env::current_exe().expect("this binary"))
         .args(["--exact", KILLED, "--nocapture"])
@@ -180,7 +180,7 @@ fn child(path: &Path) -> Child {
         .expect("a child")
 }
 
-/// Admits batches that overlap with those before, and appends what is granted to the output.
+/// Admits batches that overlap with those before, and appends the granted messages to the output.
 #[tokio::main(flavor = "current_thread")]
 async fn be_the_child() {
     let path = PathBuf::from(std::env::var_os("SEMEL_ADMIT_PATH").expect("a path"));

@@ -1,4 +1,4 @@
-//! Statements of users' will, and the ways in which they fail.
+//! Statements of users, and the ways in which they fail.
 
 use rusqlite::Connection;
 use semel_core::port::transactional::{Applied, TransactionalStore, Value};
@@ -26,7 +26,7 @@ fn ids(connection: &Connection, table: &str) -> Vec<String> {
     rows.collect::<Result<_, _>>().expect("ids")
 }
 
-/// Each message as one letter: completed, dead, released or not granted.
+/// Shows each message as one letter: completed, dead, released or not granted.
 fn fates(applied: &[Applied]) -> String {
     let fate = |applied: &Applied| match applied {
         Applied::Completed { .. } => 'c',

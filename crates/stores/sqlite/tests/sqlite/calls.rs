@@ -20,7 +20,7 @@ async fn an_abandoned_call_goes_on() {
     let call = tokio::time::timeout(Duration::from_millis(20), store.claim(&batch));
     assert!(call.await.is_err(), "the write lock is held");
     other.execute_batch("ROLLBACK").expect("the lock back");
-    // Asking again with the same claim id finds out what became of it.
+    // Asking again with the same claim id finds out whether it was applied.
     let answers = store.claim(&batch).await.expect("answers");
     assert!(matches!(&answers[..], [Admission::Granted(claim)] if claim.resumed));
 }

@@ -143,7 +143,7 @@ async fn a_deferred_transaction_writes_before_it_reads() {
     assert!(matches!(settled, Ok(Settled::Now(_))));
     tx.commit().expect("a commit");
 
-    // One that has read before another wrote can only roll back, and is told so.
+    // A transaction that read before another wrote can only roll back, and gets an error.
     let tx = connection.transaction().expect("a transaction");
     assert_eq!(payments(&tx), 1);
     let answers = store.claim(&[request("pay-2", 2)]).await.expect("answers");

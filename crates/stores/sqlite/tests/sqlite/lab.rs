@@ -59,12 +59,12 @@ impl Lab {
         open(&self.path(), &self.clock, options).expect("a store")
     }
 
-    /// A connection as a user has one.
+    /// Opens a connection as a user has one.
     pub(crate) fn connection(&self) -> Connection {
         connection(&self.path())
     }
 
-    /// Whether the file says that it is whole.
+    /// Returns whether SQLite finds the file whole.
     pub(crate) fn is_sound(&self) -> bool {
         let check = self
             .connection()

@@ -1,4 +1,4 @@
-//! Looking at a file that is or may become a store.
+//! A look at a file that is or may become a store.
 
 use std::fs;
 

@@ -1,4 +1,4 @@
-//! The laws over this store, and what the laws do not say: files, processes, crashes, and statements that fail.
+//! The laws over this store, and tests beyond the laws: files, processes, crashes, and statements that fail.
 
 mod admit;
 mod apply;

@@ -221,7 +221,7 @@ fn a_look_at_an_old_file_leaves_it_as_it_is() {
     assert_eq!(format(&lab.connection()), 1);
 }
 
-/// A file of format 1, a minute after it was written.
+/// Returns a file of format 1, a minute after it was written.
 fn of_format_1() -> Lab {
     let lab = Lab::new();
     let golden = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/v1.db");
@@ -230,7 +230,7 @@ fn of_format_1() -> Lab {
     lab
 }
 
-/// Tables with their columns in any order, and the text of everything else.
+/// Returns the tables with their columns in any order, and the text of everything else.
 fn shape(connection: &Connection) -> (BTreeSet<String>, BTreeSet<String>) {
     let texts = |query: &str| {
         let mut select = connection.prepare(query).expect("a query");

@@ -108,7 +108,7 @@ fn kill_9_leaves_effect_and_record_together_and_keeps_what_was_answered() {
     );
 }
 
-/// Payments, different payments, and completed records.
+/// Counts payments, different payments, and completed records.
 fn counts(path: &Path) -> (usize, usize, usize) {
     let count = "SELECT (SELECT count(*) FROM payments), (SELECT count(DISTINCT id) FROM payments),
                         (SELECT count(*) FROM semel_operations WHERE state = 'completed')";
@@ -123,7 +123,7 @@ fn counts(path: &Path) -> (usize, usize, usize) {
     (paid as usize, distinct as usize, completed as usize)
 }
 
-/// This binary again, as a process that applies messages.
+/// Starts this binary again, as a process that applies messages.
 fn child(path: &Path, first: usize, count: usize) -> Child {
     Command::new(std::env::current_exe().expect("this binary"))
         .args(["--exact", KILLED, "--nocapture"])

@@ -1,7 +1,7 @@
-//! Reading the changelog into images, all partitions beside each other.
+//! Reads the changelog into images, all partitions beside each other.
 //!
-//! While it is read, an image is this thread's own, so that whoever asks for another partition waits for
-//! nothing. How far it is, and what comes of it, is told a batch at a time.
+//! While it is read, an image is this thread's own, so that a caller that asks for another partition waits for nothing.
+//! Progress and results are published a batch at a time.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -17,12 +17,12 @@ use super::{Failed, LOOK, Restorer};
 use crate::shared::AssignmentId;
 use crate::streamed::block;
 
-/// What is to be read of one partition.
+/// Range to read of one partition.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Place {
     pub(super) id: AssignmentId,
     pub(super) from: i64,
-    /// Behind the last record that counts.
+    /// Offset behind the last record that counts.
     pub(super) end: i64,
 }
 
@@ -36,12 +36,12 @@ struct Reading {
 type Readings = BTreeMap<i32, Reading>;
 
 impl Restorer {
-    /// Reads what is committed, each partition to its end. Comes back early when more is to be restored.
+    /// Reads committed records, each partition to its end. Returns early when more is to be restored.
     pub(super) fn read(&self, places: BTreeMap<i32, Place>) -> Result<(), Failed> {
         let mut readings = self.begin(places);
         let read = self.read_all(&mut readings);
         let left = self.committed.unassign();
-        // Nothing that was read is read again.
+        // No record that was read is read again.
         let mut known = self.images.lock();
         for reading in readings.into_values() {
             if let Some(known) = known.get_mut(&reading.place.id) {
@@ -54,7 +54,7 @@ impl Restorer {
         Ok(left?)
     }
 
-    /// Takes the images in hand, and says how far there is to go.
+    /// Takes the images out, and publishes how far there is to go.
     fn begin(&self, places: BTreeMap<i32, Place>) -> Readings {
         let mut known = self.images.lock();
         let mut readings = Readings::new();
@@ -64,7 +64,7 @@ impl Restorer {
             };
             let empty = Image::new(self.options.window);
             let image = std::mem::replace(&mut known.image, empty);
-            // Where it was broken off, it goes on.
+            // A reading that was broken off goes on where it stopped.
             let from = known.reach.map_or(place.from, |(from, _)| from);
             known.reach = Some((from, place.end));
             let next = place.from;
@@ -109,7 +109,8 @@ impl Restorer {
         }
     }
 
-    /// Says how far it is, and leaves out what nobody wants any more; whether something else is wanted.
+    /// Publishes progress, and leaves out partitions that are no longer wanted; returns whether something else is
+    /// wanted.
     fn tell(&self, readings: &mut Readings) -> bool {
         let mut known = self.images.lock();
         readings.retain(|_, reading| match known.get_mut(&reading.place.id) {
@@ -124,7 +125,7 @@ impl Restorer {
         open.any(|known| !readings.contains_key(&known.number))
     }
 
-    /// These partitions are read to their end: their records may be fetched.
+    /// Finishes partitions that are read to their end: their records may be fetched.
     fn finish(&self, readings: &mut Readings, partitions: &[i32]) {
         let mut restored = Vec::new();
         let mut known = self.images.lock();
@@ -155,7 +156,7 @@ impl Restorer {
     }
 }
 
-/// What a look at the consumer brought.
+/// Records and ends of one look at the consumer.
 #[derive(Default)]
 struct Polled<'c> {
     messages: Vec<BorrowedMessage<'c>>,
@@ -163,7 +164,7 @@ struct Polled<'c> {
     ended: Vec<i32>,
 }
 
-/// Waits a little for the first record, and takes what is there besides.
+/// Waits a little for the first record, and takes the others that are there.
 fn poll(consumer: &BaseConsumer) -> Result<Polled<'_>, Failed> {
     let mut polled = Polled::default();
     let mut bytes = 0;
@@ -171,7 +172,7 @@ fn poll(consumer: &BaseConsumer) -> Result<Polled<'_>, Failed> {
     while polled.messages.len() < MOST && bytes < MOST_BYTES {
         match consumer.poll(patience) {
             None => break,
-            // What stands behind the end was not read before it.
+            // A record that is behind the end was not read before it.
             Some(Err(KafkaError::PartitionEOF(partition))) => polled.ended.push(partition),
             Some(Err(error)) => return Err(error.into()),
             Some(Ok(message)) => {
@@ -190,7 +191,7 @@ fn take_in(
     changelog: &str,
 ) -> Result<(), Failed> {
     let (partition, offset) = (message.partition(), message.offset());
-    // One that is restored has a worker, who writes what is read here.
+    // A restored partition has a worker, which itself writes the records read here.
     let Some(reading) = readings.get_mut(&partition) else {
         return Ok(());
     };
@@ -207,6 +208,6 @@ fn take_in(
     Ok(())
 }
 
-/// Records and bytes that are taken in before it is told.
+/// Records and bytes that are taken in before progress is published.
 const MOST: usize = 1_000;
 const MOST_BYTES: usize = 1 << 20;

@@ -1,4 +1,4 @@
-//! A frame taken apart: where its entries are, what they are, and where its operations are placed.
+//! A frame taken apart: the positions and kinds of its entries, and the places of its operations.
 
 use crate::entry::{self, HEADER_LEN, Identity, Kind, RecordBody};
 use crate::frame::Header;
@@ -8,12 +8,12 @@ use crate::place::{Place, Placing};
 /// A frame whose checksums fit.
 pub(super) struct Apart {
     pub(super) header: Header,
-    /// Where it begins in the segment.
+    /// Its offset in the segment.
     pub(super) offset: u32,
     pub(super) entries: Vec<Spotted>,
-    /// Whether all of it could be taken apart.
+    /// Set if all of it could be taken apart.
     pub(super) is_whole: bool,
-    /// Its entries, if they were taken along.
+    /// Its payload, if that was taken along.
     payload: Vec<u8>,
 }
 
@@ -21,11 +21,11 @@ pub(super) struct Apart {
 #[derive(Clone, Copy)]
 pub(super) struct Spotted {
     pub(super) kind: Kind,
-    /// Where it begins in the payload, and its length.
+    /// Its offset in the payload, and its length.
     pub(super) at: u32,
     pub(super) len: u32,
     meta_len: u32,
-    /// Of records and removals, where there is a hash.
+    /// Place of a record or a removal, where there is a hash.
     pub(super) place: Place,
 }
 
@@ -76,7 +76,7 @@ impl Apart {
 }
 
 impl Spotted {
-    /// The meta part of this entry of `payload`. The checksum of the frame covers it, too.
+    /// Returns the meta part of this entry of `payload`. The checksum of the frame covers it, too.
     pub(super) fn meta<'b>(&self, payload: &'b [u8]) -> &'b [u8] {
         let start = self.at as usize + HEADER_LEN;
         &payload[start..start + self.meta_len as usize]
@@ -98,7 +98,7 @@ fn place(kind: Kind, meta: &[u8], placing: &Placing) -> Option<Place> {
     Some(placing.place(identity))
 }
 
-/// Payloads are shorter than 4 GiB.
+/// Converts a length: payloads are shorter than 4 GiB.
 fn short(len: usize) -> u32 {
     u32::try_from(len).unwrap_or(u32::MAX)
 }

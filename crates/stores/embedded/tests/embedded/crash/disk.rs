@@ -1,5 +1,5 @@
-//! A model of a directory that forgets: what is written is durable only when synced, what is
-//! created, renamed or removed only when the directory is.
+//! A model of a directory that forgets: a write is durable only when the file is synced; a file
+//! created, renamed or removed is so only when the directory is synced.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -22,7 +22,7 @@ struct State {
     operations: u64,
     plan: Plan,
     planted: Planted,
-    /// What a planted bug holds back from a file until it has been synced.
+    /// Changes that a planted bug holds back from a file until it has been synced.
     held_back: BTreeMap<usize, Change>,
     is_locked: bool,
 }
@@ -47,7 +47,7 @@ enum NameChange {
     Unlink(String),
 }
 
-/// What goes wrong.
+/// The planned failure.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) enum Plan {
     #[default]
@@ -58,7 +58,7 @@ pub(crate) enum Plan {
     Fail(u64, io::ErrorKind),
 }
 
-/// What becomes of what was not synced when the power goes.
+/// Fate of unsynced writes when the power goes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Survival {
     pub(crate) names: Names,
@@ -77,7 +77,7 @@ pub(crate) enum Names {
 pub(crate) enum Data {
     Lost,
     Kept,
-    /// The last write of each file is there by half.
+    /// Half of each file's last write is there.
     Torn,
     /// The length of the last write is there, but not its bytes.
     Garbage,
@@ -150,7 +150,7 @@ impl Disk {
         self.state().planted
     }
 
-    /// The directory after the power came back.
+    /// Returns the directory after the power came back.
     pub(crate) fn survivor(&self, survival: Survival) -> Self {
         let state = self.state();
         let mut names = state.durable_names.clone();
@@ -190,12 +190,13 @@ impl State {
         matches!(self.plan, Plan::CrashAfter(last) if self.operations > last)
     }
 
-    /// Whether the store is still being set up, when a skipped sync would be noticed all too soon.
+    /// Returns whether the store is still being set up, when a skipped sync would be noticed too
+    /// soon.
     fn is_young(&self) -> bool {
         self.operations < 40
     }
 
-    /// Counts an operation; answers the error that it half fails with, if it does.
+    /// Counts an operation; returns the error that it half fails with, if it does.
     fn operate(&mut self) -> io::Result<Option<io::Error>> {
         let number = self.operations;
         if self.is_off() {

@@ -11,10 +11,10 @@ use super::life::{self, Life, Wrong, script};
 use super::model::Model;
 use super::planted::Planted;
 
-/// What a run of the life came to.
+/// Result of a run of the life.
 struct Run {
     life: Life,
-    /// What may be found: everything acknowledged, and with or without the step under way.
+    /// States that may be found: everything acknowledged, with or without the current step.
     models: Vec<Model>,
 }
 
@@ -82,7 +82,7 @@ fn unless_broken(wrong: Wrong) -> Result<semel_core::Error, String> {
     }
 }
 
-/// Reopens what survived, compares, goes on, and reopens again.
+/// Reopens the store that survived, compares, goes on, and reopens again.
 async fn survive(disk: &Disk, run: &Run) -> Result<(), String> {
     let mut life = Life::begin(disk, run.life.clock.clone());
     life.token = run.life.token;
@@ -160,8 +160,8 @@ pub(crate) fn fail_everywhere(
     (points, undone, broken)
 }
 
-/// Lives with one failure: what was surely not applied is tried again in place; after anything else
-/// the store is opened anew. Answers whether something was tried again.
+/// Lives with one failure: a step that surely was not applied is tried again in place; after any
+/// other failure the store is reopened. Returns whether something was tried again.
 async fn live_with_failure(disk: &Disk) -> Result<bool, String> {
     let mut life = Life::begin(disk, TestClock::new());
     let mut retried = false;
@@ -205,7 +205,7 @@ async fn live_with_failure(disk: &Disk) -> Result<bool, String> {
             return Err(differences.join("; or "));
         }
         models.retain(|model| found.differs_from(model).is_none());
-        // What was just read has been answered: the power may go now.
+        // The read state has been answered: the power may go now.
         life.close();
         let lost = Survival {
             names: Names::Lost,

@@ -1,4 +1,4 @@
-//! What a store, opened, remembers, and how that differs from what it must.
+//! State of a reopened store, and its differences from the model.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,7 +13,7 @@ use super::life::{Life, Wrong};
 use super::made::{WINDOW, all_keys, gated, operation, parked, request, told};
 use super::model::Model;
 
-/// What one of several models must match.
+/// State that one of several models must match.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Found {
     records: BTreeMap<String, (StateKind, Option<Bytes>, bool)>,
@@ -27,7 +27,7 @@ pub(crate) struct Found {
 }
 
 impl Life {
-    /// What the store, opened, remembers; every key of the script is asked for.
+    /// Reads the state of the opened store; asks for every key of the script.
     pub(crate) async fn find(&mut self) -> Result<Found, Wrong> {
         let keys: Vec<String> = all_keys();
         let operations: Vec<_> = keys.iter().map(|key| operation(key)).collect();
@@ -64,7 +64,7 @@ impl Life {
         })
     }
 
-    /// The version that was applied, and the token of a fresh claim.
+    /// Returns the version that was applied, and the token of a fresh claim.
     async fn probe(&self) -> Result<(Option<u64>, u64), Wrong> {
         let probe = ClaimRequest {
             claim_id: ClaimId::from_u128(u128::from(self.token) + 77),
@@ -147,7 +147,7 @@ impl Life {
 }
 
 impl Found {
-    /// Why this is not what the model says, if it is not.
+    /// Returns the first difference from the model, if there is one.
     pub(crate) fn differs_from(&self, model: &Model) -> Option<String> {
         let differs = |what: &str, found: &dyn std::fmt::Debug, expected: &dyn std::fmt::Debug| {
             let (found, expected) = (format!("{found:?}"), format!("{expected:?}"));

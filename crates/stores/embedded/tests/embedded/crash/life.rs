@@ -64,12 +64,12 @@ pub(crate) struct Life {
     pub(crate) token: u64,
 }
 
-/// Why a step went wrong.
+/// Reason why a step went wrong.
 #[derive(Debug)]
 pub(crate) enum Wrong {
     /// The store answered with an error.
     Failed(Error),
-    /// The store answered what it must not.
+    /// The store gave an answer that it must not.
     Broken(String),
 }
 
@@ -172,7 +172,7 @@ impl Life {
         self.store.as_ref().expect("the store is open")
     }
 
-    /// The model after a step.
+    /// Returns the model after a step.
     pub(crate) fn after(&self, act: &Act) -> Model {
         self.model.after(act, self.clock.now())
     }
@@ -241,7 +241,7 @@ impl Life {
                 };
                 for directed in self.store().operate(&[directive]).await? {
                     match directed {
-                        // Refused where it is asked a second time.
+                        // Refused when it is asked a second time.
                         Directed::Now(_) | Directed::Refused(_) => {}
                         Directed::Failed(error) => return Err(Wrong::Failed(error)),
                     }
@@ -362,8 +362,8 @@ impl Life {
         Err(Wrong::Broken(what))
     }
 
-    /// Cuts the output back to its mark, appends what is granted, and answers with the new length. And
-    /// where a failure is put that a bug of the store's would hide.
+    /// Cuts the output back to its mark, appends the granted keys, and returns the new length. Also returns a slot for
+    /// a failure that a bug of the store's would hide.
     fn write_output(&self, mark: u64) -> (Write, Arc<std::sync::Mutex<Option<Error>>>) {
         let disk = self.disk.clone();
         let failed = Arc::new(std::sync::Mutex::new(None));
@@ -394,7 +394,7 @@ impl Life {
         (write, failed)
     }
 
-    /// The first `len` bytes of the output.
+    /// Returns the first `len` bytes of the output.
     pub(crate) fn output(&self, len: u64) -> Result<String, Wrong> {
         let mut bytes = vec![0; usize::try_from(len).expect("short")];
         if len == 0 {
@@ -409,7 +409,7 @@ impl Life {
         }
     }
 
-    /// Finishes a key that nobody used, to see that the store can still be written.
+    /// Finishes a fresh key, to see that the store can still be written.
     pub(crate) async fn go_on(&mut self) -> Result<(), Wrong> {
         let key = "later".to_owned();
         self.act(&Act::Claim(vec![key.clone()], true)).await?;

@@ -1,4 +1,4 @@
-//! What the life is made of: keys, claims, messages, all from short names.
+//! Values of the life: keys, claims, messages, all from short names.
 
 use std::time::Duration;
 
@@ -88,7 +88,7 @@ pub(crate) fn note() -> Note {
     }
 }
 
-/// What another store would hand over: something finished, something started, a mark.
+/// Returns items that another store would hand over: one finished, one started, a mark.
 pub(crate) fn moved_records(round: u64, at: Timestamp) -> Vec<Item> {
     let listed = |key: String, state, outcome| {
         let record = Record {
@@ -145,7 +145,7 @@ pub(crate) fn moved_audit(round: u64, at: Timestamp) -> Item {
     }))
 }
 
-/// An entry of the audit trail as the model puts it.
+/// Returns an entry of the audit trail as the model puts it.
 pub(crate) fn told(action: &str, key: Option<&str>, after: &str) -> String {
     format!("{action} {} -> {after}", key.unwrap_or("-"))
 }

@@ -1,4 +1,4 @@
-//! What must be on disk after each step.
+//! Model of what must be on disk after each step.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,7 +9,7 @@ use semel_core::{StateKind, Timestamp};
 use super::life::Act;
 use super::made::told;
 
-/// What must be on disk.
+/// State that must be on disk.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Model {
     pub(crate) records: BTreeMap<String, Kept>,
@@ -17,7 +17,7 @@ pub(crate) struct Model {
     pub(crate) marks: BTreeMap<&'static str, u64>,
     pub(crate) parked: BTreeSet<u64>,
     pub(crate) audit: Vec<String>,
-    /// What the output holds, up to its mark.
+    /// Contents of the output, up to its mark.
     pub(crate) output: String,
 }
 
@@ -30,7 +30,7 @@ pub(crate) struct Kept {
 }
 
 impl Model {
-    /// The model after a step at this time.
+    /// Returns the model after a step at this time.
     pub(crate) fn after(&self, act: &Act, at: Timestamp) -> Self {
         let mut model = self.clone();
         match act {
@@ -93,7 +93,7 @@ impl Model {
         model
     }
 
-    /// Those of `keys` that are new, each once.
+    /// Returns those of `keys` that are new, each once.
     pub(crate) fn admitted(&self, keys: &[String]) -> Vec<String> {
         let mut new: Vec<String> = Vec::new();
         for key in keys {

@@ -1,4 +1,4 @@
-//! Bugs of the store, as they would look from below: what would be written by a store that had them.
+//! Bugs of the store, as seen from below: the writes of a store that had them.
 
 /// A bug.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -9,17 +9,17 @@ pub(crate) enum Planted {
     NoSync,
     /// The directory is never synced.
     NoDirSync,
-    /// Of what is carried forward, these kinds of entries are not written.
+    /// Entries of these kinds are not written when they are carried forward.
     NoCarrying(Carried),
-    /// What recovery reads is not copied before it is taken for durable.
+    /// Recovery takes the bytes it read for durable without copying them first.
     NoRenewal,
     /// The audit trail is written, and synced, after the orders in the log of records.
     OrdersToldLater,
     /// The audit trail is written, and synced, after the drops in the log of parked messages.
     DropsToldLater,
-    /// Tokens begin where they would have begun without what was imported.
+    /// Tokens begin where they would have begun without the import.
     TokensNotRaised,
-    /// What was admitted is kept although its output could not be written.
+    /// An admitted batch is kept although its output could not be written.
     KeptThoughFailed,
 }
 
@@ -34,12 +34,12 @@ pub(crate) enum Carried {
 }
 
 impl Planted {
-    /// Whether what [`Planted::change`] leaves out is written later.
+    /// Returns whether the bytes that [`Planted::change`] leaves out are written later.
     pub(crate) fn is_apart(self) -> bool {
         matches!(self, Self::OrdersToldLater | Self::DropsToldLater)
     }
 
-    /// Makes of a write to the file `name` what the bug makes of it.
+    /// Turns a write to the file `name` into the write that the bug would do.
     pub(crate) fn change(self, name: &str, bytes: &mut [u8]) {
         match self {
             Self::NoCarrying(Carried::Records) => {
@@ -69,8 +69,7 @@ impl Planted {
     }
 }
 
-/// Makes padding of the entries that `is_lost` picks by the flags of their frame and their kind, with
-/// checksums that fit.
+/// Turns entries that `is_lost` picks by the flags of their frame and their kind into padding, with checksums that fit.
 fn erase(bytes: &mut [u8], is_lost: impl Fn(usize, u8) -> bool) {
     const HEADER: usize = 40;
     let mut at = 0;
@@ -98,8 +97,7 @@ fn erase(bytes: &mut [u8], is_lost: impl Fn(usize, u8) -> bool) {
     }
 }
 
-/// Takes the bits that an import may have raised out of the epoch of a superblock: openings alone do
-/// not get there.
+/// Takes the bits that an import may have raised out of the epoch of a superblock: openings alone do not get there.
 fn lower_epoch(bytes: &mut [u8]) {
     const LEN: usize = 72;
     if bytes.len() != LEN {
@@ -122,5 +120,5 @@ fn number(bytes: &[u8], at: usize) -> usize {
 const CARRIED: usize = 1;
 /// The kind of the entries of the audit trail.
 const AUDITED: u8 = 8;
-/// How often a store is opened here at most.
+/// Most openings of a store in these tests.
 const MOST_OPENINGS: usize = 30;

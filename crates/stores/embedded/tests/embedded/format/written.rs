@@ -1,4 +1,4 @@
-//! Everything that there is, written to a store and read back.
+//! One of everything, written to a store and read back.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -29,7 +29,7 @@ pub(crate) struct Everything {
 }
 
 impl Everything {
-    /// Whether what differs from `whole` is known to be damaged.
+    /// Returns whether every difference from `whole` is known to be damaged.
     pub(crate) fn is_damage_of(&self, whole: &Self) -> bool {
         let records = self
             .records
@@ -44,7 +44,7 @@ impl Everything {
             && self.mark == whole.mark
     }
 
-    /// Without what version 1 did not keep.
+    /// Removes the parts that version 1 did not keep.
     pub(crate) fn without_what_version_1_lacked(self) -> Self {
         let records = self.records.into_iter().map(|(key, record)| {
             let record = record.map(|record| Record {
@@ -61,7 +61,7 @@ impl Everything {
     }
 }
 
-/// One of everything that there is, closed in good order.
+/// Writes one of everything, and closes the store in good order.
 pub(crate) fn write_everything(dir: &Path) {
     let store = open(dir).expect("an empty folder becomes a store");
     let limits = AttemptLimits::default();
@@ -153,7 +153,7 @@ pub(crate) fn write_everything(dir: &Path) {
     let _ = block_on(store.drop_parked(&[dropped.id()], Some(&note()))).expect("dropped");
 }
 
-/// What came with version 2: a second attempt, an admission, what another store held.
+/// Writes the parts that came with version 2: a second attempt, an admission, an import.
 pub(crate) fn write_more(dir: &Path) {
     let clock = TestClock::new();
     clock.advance(Duration::from_secs(10));
@@ -239,7 +239,7 @@ pub(crate) fn write_more(dir: &Path) {
     let _ = block_on(store.operate(&[hold])).expect("an order");
 }
 
-/// What came with version 3.
+/// Writes the parts that came with version 3.
 pub(crate) fn write_members(dir: &Path) {
     let store = open(dir).expect("it opens");
     let request = ClaimRequest {
@@ -322,7 +322,7 @@ pub(crate) fn read_everything(dir: &Path) -> Result<Everything> {
     })
 }
 
-/// Tokens depend on how often the store was opened before.
+/// Removes the token, which depends on how often the store was opened before.
 fn without_token(record: Record) -> Record {
     Record {
         token: semel_core::FencingToken::new(0),

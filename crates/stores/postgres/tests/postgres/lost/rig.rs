@@ -43,8 +43,8 @@ impl Rig {
         answers.expect("a connection");
     }
 
-    /// Cuts before each answer of a call in turn; for each, what the error said and whether the call
-    /// was applied. Then the call is made again, and must say that it is done.
+    /// Cuts before each answer of a call in turn; returns for each the certainty of the error and whether the call was
+    /// applied. Then the call is repeated, and must say that it is done.
     #[expect(
         clippy::future_not_send,
         reason = "closures of one test, on one thread"
@@ -103,7 +103,7 @@ impl Rig {
     }
 }
 
-/// What every broken connection is told as.
+/// Checks the error of a broken connection.
 pub(crate) fn broken(error: &Error) {
     assert_eq!(
         (error.kind(), error.code()),
@@ -117,7 +117,7 @@ pub(crate) fn broken(error: &Error) {
     assert!(is_told, "{:?} of {error:?}", error.advice());
 }
 
-/// In a transaction, everything before the answer to COMMIT is surely undone.
+/// Checks that in a transaction everything before the answer to COMMIT is surely undone.
 pub(crate) fn only_the_commit_is_in_doubt(cuts: &[(Certainty, bool)]) {
     let (commit, before) = cuts.split_last().expect("at least the commit");
     assert_eq!(*commit, (Certainty::MaybeApplied, true), "{cuts:?}");
@@ -166,7 +166,7 @@ pub(crate) fn parked(name: &str) -> Parked {
     }
 }
 
-/// A record under another key; everything else as it is.
+/// Returns a record under another key; everything else as it is.
 pub(crate) fn named(item: &Item, key: &str) -> Item {
     match item {
         Item::Record(listed) => {

@@ -50,7 +50,7 @@ impl Shop {
         .await;
     }
 
-    /// Checks what a value is once it is in such a column.
+    /// Checks the stored form of a value in such a column.
     pub(crate) async fn keeps(&self, column: &str, value: Value, expected: &str) {
         let said = format!("{value:?} into {column}");
         assert_eq!(self.roundtrip(column, value).await, expected, "{said}");
@@ -77,7 +77,7 @@ impl Shop {
             .get(0)
     }
 
-    /// How such a column refuses a value.
+    /// Returns the refusal of a value by such a column.
     pub(crate) async fn refused(
         &self,
         column: &str,
@@ -90,7 +90,8 @@ impl Shop {
         self.insert(value).await
     }
 
-    /// Inserts a value between two that fit; how it was refused, if it was. The two are there.
+    /// Inserts a value between two that fit; returns the refusal, if it was refused. The two are
+    /// there.
     pub(crate) async fn insert(&self, value: Value) -> Option<(StateKind, Box<str>)> {
         self.execute("DELETE FROM wares WHERE key <> 'there'").await;
         let number = self.inserted.fetch_add(1, Ordering::Relaxed);
