@@ -3,8 +3,8 @@
 
 /// Implements the methods of [`Store`](crate::Store) by those of another store, all but the named ones.
 ///
-/// It stands in the body of an `impl Store`, beside the methods that it leaves out. The store is an expression, evaluated
-/// anew by each call; with a `?` in it, its error is the answer.
+/// It stands in the body of an `impl Store`, beside the methods that it leaves out. The store is an expression,
+/// evaluated anew by each call; with a `?` in it, its error is the answer.
 ///
 /// ```
 /// use semel_core::{Admission, ClaimRequest, Result, Store, forward_store};
