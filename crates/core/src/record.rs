@@ -53,7 +53,7 @@ pub enum State {
     },
     /// Failed for good or out of attempts.
     Dead {
-        /// The time of death.
+        /// The time at which it became dead.
         at: Timestamp,
         /// The time for which the record is kept.
         window: Window,

@@ -9,10 +9,11 @@ use crate::time::Timestamp;
 /// nothing there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reach {
-    /// The time after the broker took it in during which a message can be delivered again unasked: after
-    /// a crash, a rebalance, or an absence of all consumers.
+    /// The time, after the broker took a message in, during which it can be delivered again unasked:
+    /// after a crash, a rebalance, or an absence of all consumers.
     pub redelivery: Horizon,
-    /// The time after that during which an operator can set the source back so that it is.
+    /// The time, after the broker took a message in, during which an operator can set the source back so
+    /// that it is delivered again.
     pub replay: Horizon,
     /// True if the broker says of every message when it took it in; the age gate then uses that time.
     pub is_stamped: bool,

@@ -44,7 +44,7 @@ pub trait Store: Send + Sync + 'static {
     /// Reports on claims: start, complete, release, fail.
     ///
     /// # Guarantee   CLM-3, OUT-1, DBT-2, ATT-1; durable before the answer (DUR-1)
-    /// # Shape       mine → the new state; anybody else's → fenced
+    /// # Shape       mine → the new state; another claim's → fenced
     /// # Cost        one round trip, one durable write
     /// # Errors      as [`Store::claim`]
     fn settle(&self, batch: &[Settlement]) -> impl Future<Output = Result<Vec<Settled>>> + Send;
@@ -103,8 +103,9 @@ pub trait Store: Send + Sync + 'static {
     /// # Errors      as [`Store::list`]
     fn list_audit(&self, query: &ListQuery) -> impl Future<Output = Result<Page<Audited>>> + Send;
 
-    /// Removes records that have passed their window and marks vanished attempts as in doubt whose class is
-    /// to park, in bounded work: it visits at most about `limit` records. Call again while `more`.
+    /// Removes records that have passed their window, and marks as in doubt the vanished attempts whose
+    /// class is to park. The work is bounded: it visits at most about `limit` records. Call again while
+    /// `more`.
     ///
     /// # Guarantee   WIN-1, WIN-3, WIN-4
     /// # Errors      as [`Store::claim`]

@@ -18,7 +18,6 @@ use crate::port::source::DeliveryId;
 /// A streamed store belongs to one source, whose deliveries it names. Only the consumer to which the broker delivers
 /// its messages ever claims an operation, so no claim is stored: a worker that is gone has committed its
 /// transaction, or has not.
-/// transaction, or has not.
 pub trait StreamedStore: Send + Sync + 'static {
     /// Answers which of these may be worked on. Writes nothing.
     ///

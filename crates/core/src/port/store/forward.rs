@@ -28,8 +28,8 @@ macro_rules! forward_store {
     };
 }
 
-/// Hands the signatures of all methods of [`Store`](crate::Store) to the macro `$each`, each as `name(input: type, …)
-/// -> answer;`. For macros that do the same around each of them.
+/// Hands the signatures of all methods of [`Store`](crate::Store) to the macro `$each`, each as
+/// `name(input: type, …) -> answer;`. For macros that do the same around each of them.
 #[macro_export]
 macro_rules! store_methods {
     ($each:ident) => {
