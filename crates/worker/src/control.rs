@@ -4,7 +4,6 @@
 //! The worker [`serve`]s its store at [`SOCKET`] in the store's folder. A verb [`connect`]s there and gets a
 //! store like any other; the worker makes all of its calls. The messages are in [`wire`](self) and know nothing
 //! of sockets, so that another transport can carry them too.
-//! nothing of sockets, so that something else can carry them too.
 
 mod client;
 mod frame;

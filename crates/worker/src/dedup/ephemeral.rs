@@ -40,9 +40,9 @@ pub struct Ephemeral {
 /// The lines that are printed, one of each key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shown {
-    /// The first, at its place.
+    /// The first, where it comes.
     First,
-    /// One that is repeated, at its second place.
+    /// One that is repeated, where it comes the second time.
     Repeated,
     /// At the end, the first line of each key with a count in this range.
     AtEnd {
