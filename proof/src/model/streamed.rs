@@ -5,7 +5,6 @@
 //! on them: the group gives the partition to one member at a time and refuses offsets of another generation;
 //! transactions are open, committed or aborted, and the markers that show this to readers come later, one by one.
 //! Members crash, are thrown out without noticing, stand still at any step, and do not learn the result of a commit.
-//! what became of a commit.
 
 mod broker;
 mod happen;
