@@ -21,7 +21,7 @@ pub struct RedisCluster {
 struct Master {
     folder: TempDir,
     port: u16,
-    /// The first port of the bus between the masters.
+    /// The port of the bus between the masters.
     bus: u16,
     process: Child,
 }
