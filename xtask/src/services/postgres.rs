@@ -1,6 +1,5 @@
 //! PostgreSQL, durable, with connections for many tests at once. It refuses to run as root, so a root process runs it
 //! as the user that its package made.
-//! that its package made.
 
 use std::fs;
 use std::net::Ipv4Addr;

@@ -1,6 +1,6 @@
 //! Lists of exceptions to the rules that the workspace still has. A list may only shrink: a finding that it does
-//! not name is an error, and so is an entry that no longer holds, with its [`Repair`], which `cargo xtask tidy
-//! --shrink` makes.
+//! not name is an error, and so is an entry that no longer holds, with its [`Repair`], which
+//! `cargo xtask tidy --shrink` makes.
 //!
 //! A list is a text file. Lines that begin with `#` are comments; every other line is an entry, and indented lines
 //! below it are its members.
