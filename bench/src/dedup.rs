@@ -1,4 +1,5 @@
-//! `semel dedup`, durable and `--ephemeral`, beside `mawk '!seen[$0]++'`, which keeps all it has seen in memory.
+//! `semel dedup`, durable and `--ephemeral`, beside `mawk '!seen[$0]++'`, which keeps every line it has seen in
+//! memory.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -52,13 +53,13 @@ pub(crate) fn time() -> crate::Outcome {
     Ok(())
 }
 
-/// Who does it.
+/// The program under test.
 #[derive(Clone, Copy)]
 enum Side {
     Mawk,
     /// By this key; into a file with `--to`, or to standard output.
     Semel(&'static str, bool),
-    /// By this key, and nothing of it is kept.
+    /// By this key, in memory only.
     Ephemeral(&'static str),
 }
 
@@ -109,14 +110,14 @@ impl Site {
         input.flush()
     }
 
-    /// Runs one side over the input; answers with the seconds it took and its peak memory in bytes.
+    /// Runs one side over the input; returns the seconds it took and its peak memory in bytes.
     fn run(&self, side: Side) -> Result<(f64, u64), Box<dyn std::error::Error>> {
         for name in ["out", "store"] {
             let path = self.path(name);
             let _ = std::fs::remove_file(&path);
             let _ = std::fs::remove_dir_all(&path);
         }
-        // Nobody pays for what another has left to be written.
+        // Syncs, so that no side pays for writes that another has left.
         Command::new("sync").status()?;
         let mut command = match side {
             Side::Mawk => {

@@ -55,7 +55,7 @@ pub(crate) fn memory() -> crate::Outcome {
     let store = open(&folder.path().join("semel"))?;
     let mut keys = Keys::seeded(8);
     let mut claims = 0;
-    // The first keys pay for buffers and code.
+    // The first keys include the cost of buffers and code.
     let warm = requests(&mut keys, 1_000, 50, &mut claims)?;
     let mut fresh = runtime.block_on(async { decide(&store, &warm).await })?;
     drop(warm);
@@ -118,7 +118,7 @@ fn requests(
         .collect()
 }
 
-/// Claims and completes batch by batch; answers with how many keys were new.
+/// Claims and completes batch by batch; returns how many keys were new.
 async fn decide(store: &EmbeddedStore, input: &[Batch]) -> Result<u64, Box<dyn std::error::Error>> {
     let mut fresh = 0;
     for batch in input {

@@ -18,7 +18,7 @@ impl Figures {
         self.0[self.0.len() / 2]
     }
 
-    /// Slice by slice, this over `other`.
+    /// The ratios to `other`, slice by slice.
     pub(crate) fn ratios(ours: &[f64], theirs: &[f64]) -> Self {
         Self::of(ours.iter().zip(theirs).map(|(ours, theirs)| ours / theirs))
     }
@@ -42,7 +42,7 @@ impl fmt::Display for Figures {
     }
 }
 
-/// A clock that runs from when it was made.
+/// A clock that runs from the moment it was made.
 pub(crate) struct Stopwatch(Instant);
 
 impl Stopwatch {
@@ -56,7 +56,7 @@ impl Stopwatch {
     }
 }
 
-/// How long `work` takes.
+/// The time that `work` takes.
 #[expect(clippy::disallowed_methods, reason = "a benchmark measures real time")]
 pub(crate) fn timed<T>(work: impl FnOnce() -> T) -> (Duration, T) {
     let start = Instant::now();
@@ -64,7 +64,7 @@ pub(crate) fn timed<T>(work: impl FnOnce() -> T) -> (Duration, T) {
     (start.elapsed(), value)
 }
 
-/// What one durable write costs here, to be read beside every other figure.
+/// The cost of one durable write on this machine, to be read beside every other figure.
 pub(crate) fn sync_micros() -> f64 {
     let mut file = tempfile::tempfile_in(".").expect("a file in the current folder");
     let micros = (0..200).map(|_| {

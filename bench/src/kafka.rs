@@ -1,8 +1,9 @@
 //! `semel run` from one Kafka topic to another, in transactions and without, beside bare loops over librdkafka
 //! that copy the same records and know of no key, and beside one that does no more than it has to.
 //!
-//! A backlog is copied by a fresh group into a fresh topic each time, which is deleted then. What is timed is from
-//! the start of the process until its group has committed everything, and apart from that from its first commit.
+//! A backlog is copied by a fresh group into a fresh topic each time, which is deleted afterwards. The time is
+//! measured from the start of the process until its group has committed everything, and separately from its first
+//! commit.
 
 mod backlog;
 mod least;
@@ -63,13 +64,13 @@ pub(crate) fn rate() -> crate::Outcome {
     Ok(())
 }
 
-/// How the backlog was copied.
+/// The measurements of one copy of the backlog.
 struct Copied {
-    /// From the start of the process to its last commit.
+    /// The time from the start of the process to its last commit.
     taken: Duration,
-    /// When its first commit was seen, and how many records that was.
+    /// The time at which its first commit was seen, and its number of records.
     first: (Duration, i64),
-    /// What a million messages cost of a processor, in seconds, beside the broker's.
+    /// The processor seconds of a million messages, without the broker's.
     processor: f64,
 }
 
@@ -79,7 +80,7 @@ impl Copied {
         f64::from(RECORDS) / self.taken.as_secs_f64()
     }
 
-    /// The same of those behind the first commit.
+    /// The rate behind the first commit.
     fn rate_behind_start(&self) -> f64 {
         let (at, records) = self.first;
         let left = i32::try_from(i64::from(RECORDS) - records).unwrap_or_default();
@@ -93,7 +94,7 @@ enum Side {
     Bare { in_transactions: bool },
     /// The loop of [`least`].
     Least,
-    /// The binary with so many messages a batch and these settings of its effect and store.
+    /// The binary with this many messages a batch and these settings of its effect and store.
     Semel {
         batch: u32,
         effect: &'static str,
@@ -189,7 +190,7 @@ impl Site {
         Ok(copied)
     }
 
-    /// How a worker copies it; the processor's seconds are all of them.
+    /// Copies it with a worker; the processor's seconds are all of them.
     fn semel(&self, folder: &Path, group: &str) -> Result<Copied, Failure> {
         let reader = self.consumer(group)?;
         let watch = Stopwatch::start();
@@ -212,7 +213,7 @@ impl Site {
         })
     }
 
-    /// Waits until everything is committed. When something was seen to be at first, and how much.
+    /// Waits until everything is committed. Returns the time at which the first commit was seen, and its size.
     fn until_copied(
         &self,
         folder: &Path,
@@ -237,7 +238,7 @@ impl Site {
         }
     }
 
-    /// The bare loop. When it first committed something, and how much.
+    /// Copies with the bare loop. Returns the time of its first commit, and its size.
     fn copy(
         &self,
         output: &str,
@@ -282,7 +283,7 @@ impl Site {
     }
 }
 
-/// What is copied by this process.
+/// Copies in this process.
 fn here(
     copy: impl FnOnce(&Stopwatch) -> Result<(Duration, i64), Failure>,
 ) -> Result<Copied, Failure> {
@@ -295,7 +296,7 @@ fn here(
     })
 }
 
-/// Waits for the commits that are under way, by one more behind them.
+/// Waits for the commits that are under way, by sending one more behind them.
 fn await_commits(consumer: &BaseConsumer) -> Result<(), KafkaError> {
     match consumer.commit_consumer_state(CommitMode::Sync) {
         // All of them have ended, and nothing is left.
@@ -304,7 +305,7 @@ fn await_commits(consumer: &BaseConsumer) -> Result<(), KafkaError> {
     }
 }
 
-/// These places, to be committed.
+/// The list of these places, for a commit.
 fn offsets(topic: &str, places: BTreeMap<i32, i64>) -> Result<TopicPartitionList, KafkaError> {
     let mut offsets = TopicPartitionList::new();
     for (partition, offset) in places {
@@ -314,7 +315,8 @@ fn offsets(topic: &str, places: BTreeMap<i32, i64>) -> Result<TopicPartitionList
 }
 
 pub(crate) const BATCH: u32 = 10_000;
-/// Where no transaction has to be worth its end: four of them are in hand, and stay closer to the processor.
+/// The batch for runs without transactions, which need not be worth the end of one: four of them are in hand, and
+/// fit the processor's cache better.
 const SMALL_BATCH: u32 = 2_000;
 const ROUNDS: usize = 3;
 

@@ -1,5 +1,5 @@
-//! `cargo xtask bench [NAME…]`: Semel beside what people run today, both sides in one run, taking
-//! turns. Figures of one machine; what counts is the ratio and its spread.
+//! `cargo xtask bench [NAME…]`: Semel beside the solutions that people use today, both sides in one
+//! run, taking turns. The figures are those of one machine; the ratio and its spread count.
 #![expect(
     clippy::print_stdout,
     clippy::print_stderr,

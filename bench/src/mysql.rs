@@ -1,5 +1,5 @@
-//! The MySQL store on one connection, beside what people run today on the same server: a SELECT and an
-//! INSERT per message, and a transaction per message with its effect.
+//! The MySQL store on one connection, beside the solutions that people use today on the same server: a
+//! SELECT and an INSERT per message, and a transaction per message with its effect.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -113,7 +113,7 @@ impl Site {
             connection,
             next: AtomicU64::new(0),
         };
-        // The table is of some size before anything is measured.
+        // The table has a realistic size before the first measurement.
         site.claims(PRELOADED).await?;
         Ok(site)
     }
@@ -223,7 +223,7 @@ impl Site {
         (0..BATCH).map(request).collect()
     }
 
-    /// A key that nobody had before, in random order.
+    /// A new key, in random order.
     fn key(&self) -> String {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         let mut mixed = number.wrapping_add(0x9E37_79B9_7F4A_7C15);
@@ -244,8 +244,8 @@ const DROP: &str = "DROP DATABASE IF EXISTS semel_bench";
 const BATCH: u64 = 1_000;
 /// Messages of a slice.
 const MESSAGES: u64 = 40_000;
-/// Messages of a slice that does them one by one.
+/// Messages of a slice that handles them one by one.
 const FEW: u64 = 3_000;
-/// Records that are there before.
+/// Records that exist before the first measurement.
 const PRELOADED: u64 = 200_000;
 const ROUNDS: usize = 5;

@@ -2,8 +2,8 @@
 //! that do the same with the same confirmations and know of no key.
 //!
 //! The backlog stays in its stream, and each run reads it through a durable consumer of its own: pulled in
-//! batches, four thousand deliveries unconfirmed at the most, each acknowledgement confirmed by the server. What
-//! is timed is from the start until the server has all of them.
+//! batches, four thousand deliveries unconfirmed at the most, each acknowledgement confirmed by the server. The
+//! time is measured from the start until the server has all of them.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -184,7 +184,7 @@ impl Site {
         Ok(input.create_consumer(config).await?)
     }
 
-    /// Publishes each message, or writes it, and acknowledges it then.
+    /// Publishes each message, or writes it, and then acknowledges it.
     async fn copy(&self, name: &str, output: Option<&str>) -> crate::Outcome {
         let consumer = self.consumer(name).await?;
         let messages = consumer.stream().max_messages_per_batch(1_000);
@@ -219,13 +219,13 @@ impl Site {
         Ok(())
     }
 
-    /// As the client's own `double_ack`, which subscribes anew for each message.
+    /// Acknowledges as the client's own `double_ack`, which subscribes anew for each message.
     async fn acknowledge(&self, reply: Subject) -> Result<(), RequestError> {
         let request = Request::new().payload(AckKind::Ack.into());
         self.client.send_request(reply, request).await.map(drop)
     }
 }
 
-/// Of a consumer, which is made for both sides alike.
+/// The limit of a consumer, which is made in the same way for both sides.
 const UNCONFIRMED: i64 = 4_000;
 const RECORDS: u32 = 100_000;

@@ -1,5 +1,5 @@
-//! `semel run` on the embedded store while two people resolve doubts beside it, who have the worker carry their
-//! orders out, beside the same run alone: as fast as it goes, and at a pace of 50,000 messages/s.
+//! `semel run` on the embedded store while two people resolve doubts beside it through the worker, beside the
+//! same run alone: as fast as it goes, and at a pace of 50,000 messages/s.
 
 use std::ffi::OsString;
 use std::fmt::Write as _;
@@ -70,7 +70,7 @@ impl Site {
             let said = String::from_utf8_lossy(&made.stderr).into_owned();
             return Err(format!("the doubts are not made: {said}").into());
         }
-        // Nobody pays for what another has left to be written.
+        // Syncs, so that no side pays for writes that another has left.
         Command::new("sync").status()?;
         Ok(site)
     }
@@ -85,7 +85,7 @@ impl Site {
         command
     }
 
-    /// Messages per second, and how many orders were carried out meanwhile by so many people.
+    /// Messages per second, and the number of orders that this many people had carried out meanwhile.
     fn run(&self, pace: Option<usize>, people: usize) -> Result<(f64, usize), Failure> {
         let mut worker = self
             .command(&["run"])
@@ -130,7 +130,7 @@ impl Site {
         while !is_over.load(Ordering::Relaxed) {
             sleep(PAUSE);
             if std::fs::metadata(self.path("data/control.sock")).is_err() {
-                // Before it has opened its store, and once it is about to end.
+                // Before the worker has opened its store, and once it is about to end.
                 continue;
             }
             let key = format!("doubt-{}", next.fetch_add(1, Ordering::Relaxed));
@@ -145,7 +145,7 @@ impl Site {
         Ok(count)
     }
 
-    /// How many doubts the store has.
+    /// The number of doubts that the store has.
     fn doubts(&self) -> Result<usize, Failure> {
         let args = ["in-doubt", "list", "--output", "json", "--limit", "100000"];
         let listed = self.command(&args).output()?;
@@ -157,7 +157,7 @@ impl Site {
     }
 }
 
-/// Writes the messages, all at once or so many a second; the time runs from the first.
+/// Writes the messages, all at once or this many a second; the time runs from the first.
 fn feed(worker: &mut Child, pace: Option<usize>) -> Result<Stopwatch, Failure> {
     let stdin = worker.stdin.take().ok_or("no standard input")?;
     let mut stdin = BufWriter::with_capacity(1 << 16, stdin);
@@ -189,9 +189,9 @@ const ROUNDS: usize = 5;
 const MESSAGES: usize = 500_000;
 const KEYS: usize = 300;
 const PEOPLE: usize = 2;
-/// What somebody who types takes between two orders, at the quickest.
+/// The least time that a person who types takes between two orders.
 const PAUSE: Duration = Duration::from_millis(500);
-/// How many pieces a second has, at a pace.
+/// The number of pieces of a second, at a pace.
 const TICKS: usize = 100;
 const TICK: Duration = Duration::from_millis(10);
 

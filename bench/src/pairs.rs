@@ -12,14 +12,14 @@ type Failure = Box<dyn std::error::Error>;
 
 /// One of the runs.
 pub(crate) struct Run {
-    /// Of its own.
+    /// The name of the run.
     pub(crate) name: String,
     pub(crate) is_bare: bool,
-    /// Where to; a place of the broker otherwise.
+    /// True for standard output; false for a place of the broker.
     pub(crate) is_stdout: bool,
 }
 
-/// Runs each, round by round, and prints how long it took and what it cost of a processor.
+/// Runs each, round by round, and prints the time it took and its processor time.
 pub(crate) fn compare(
     what: &str,
     records: u32,
@@ -63,7 +63,7 @@ pub(crate) fn compare(
     Ok(())
 }
 
-/// One in twenty comes again, at some distance.
+/// The payload with this number. One in twenty comes again, at some distance.
 pub(crate) fn payload(number: u32) -> String {
     let id = if number % 20 == 19 {
         number / 20 * 10
@@ -77,7 +77,7 @@ pub(crate) fn payload(number: u32) -> String {
     )
 }
 
-/// How many keys so many payloads have.
+/// The number of keys of this many payloads.
 pub(crate) const fn distinct(records: u32) -> u32 {
     records - records / 20
 }
@@ -96,13 +96,13 @@ pub(crate) fn semel(
     Ok(command)
 }
 
-/// Where standard output goes of a loop that nobody reads.
+/// The standard output of a loop, which no process reads.
 pub(crate) fn null() -> Result<BufWriter<File>, Failure> {
     let null = File::options().write(true).open("/dev/null")?;
     Ok(BufWriter::new(null))
 }
 
-/// A line of it.
+/// Writes a payload as a line.
 pub(crate) fn write(to: &mut impl Write, payload: &[u8]) -> Result<(), Failure> {
     to.write_all(payload)?;
     Ok(to.write_all(b"\n")?)

@@ -1,4 +1,4 @@
-//! Parts of the worker by themselves: reading a file, calling a child line by line.
+//! Parts of the worker on their own: reading a file, calling a child line by line.
 
 use std::sync::Arc;
 use std::time::Duration;

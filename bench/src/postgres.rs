@@ -1,5 +1,6 @@
-//! The PostgreSQL store on one connection, beside what people run today on the same server: a SELECT
-//! and an INSERT per message, a transaction per message with its effect, and COPY into the same table.
+//! The PostgreSQL store on one connection, beside the solutions that people use today on the same
+//! server: a SELECT and an INSERT per message, a transaction per message with its effect, and COPY
+//! into the same table.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -90,7 +91,7 @@ enum Side {
 
 struct Site {
     store: Arc<PostgresStore>,
-    /// Has records that are over, which a sweep of its own removes.
+    /// A store with expired records, which a sweep of its own removes.
     sweeper: Arc<PostgresStore>,
     client: Client,
     next: std::sync::atomic::AtomicU64,
@@ -123,7 +124,7 @@ impl Site {
             client,
             next: std::sync::atomic::AtomicU64::new(0),
         };
-        // The tables are of some size before anything is measured.
+        // The tables have a realistic size before the first measurement.
         for _ in 0..PRELOADED / MESSAGES {
             site.claims(MESSAGES).await?;
             site.copy(MESSAGES).await?;
@@ -200,7 +201,7 @@ impl Site {
 
     async fn copy(&self, count: u64) -> Result<(), Failure> {
         use futures_util::SinkExt as _;
-        // The very table of the claims, so that its indexes are as large and as worn for both.
+        // The claims' own table, so that its indexes are equally large and worn for both.
         let text = "COPY semel_bench.records (at, token, created_at, scope, attempts, state, id, claim, key, revision) FROM STDIN";
         let clock = SystemClock::new();
         for batch in 0..count / BATCH {
@@ -302,7 +303,7 @@ impl Site {
             .collect()
     }
 
-    /// A key that nobody had before, in random order.
+    /// A new key, in random order.
     fn key(&self) -> String {
         let number = self.next.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         let mut mixed = number.wrapping_add(0x9E37_79B9_7F4A_7C15);
@@ -326,9 +327,9 @@ impl Site {
 const BATCH: u64 = 1_000;
 /// Messages of a slice.
 const MESSAGES: u64 = 100_000;
-/// Messages of a slice that does them one by one.
+/// Messages of a slice that handles them one by one.
 const FEW: u64 = 5_000;
-/// Records that are there before.
+/// Records that exist before the first measurement.
 const PRELOADED: u64 = 1_000_000;
 /// Records of a sweep's call.
 const SWEPT: usize = 5_000;

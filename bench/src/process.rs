@@ -1,4 +1,4 @@
-//! A program of its own that is measured from outside.
+//! A separate program that is measured from outside.
 
 use std::fs::File;
 use std::io::Read;
@@ -17,14 +17,14 @@ type Failure = Box<dyn std::error::Error>;
 pub(crate) struct Process {
     child: Child,
     log: PathBuf,
-    /// How many lines it has printed.
+    /// The number of lines that it has printed.
     lines: Arc<AtomicUsize>,
-    /// Who counts them, until there will be no more.
+    /// The thread that counts them, until there will be no more.
     counting: Option<JoinHandle<std::io::Result<()>>>,
 }
 
 impl Process {
-    /// Starts it; what it says to people goes to `log`.
+    /// Starts it; its messages for people go to `log`.
     pub(crate) fn start(mut command: Command, log: &Path) -> Result<Self, Failure> {
         let mut child = command
             .stdin(Stdio::null())
@@ -68,7 +68,7 @@ impl Process {
         Ok(())
     }
 
-    /// How many lines it has printed by now.
+    /// The number of lines that it has printed by now.
     pub(crate) fn lines(&self) -> usize {
         self.lines.load(Ordering::Relaxed)
     }
@@ -87,7 +87,7 @@ impl Process {
         Ok(f64::from(kilobytes) / 1e3)
     }
 
-    /// Asks it to end in order, and waits until it has.
+    /// Asks it to end in an orderly way, and waits until it has.
     pub(crate) fn stop(mut self) -> Result<(), Failure> {
         let asked = Command::new("kill")
             .arg(self.child.id().to_string())
@@ -108,7 +108,7 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // After `stop` there is nobody any more.
+        // After `stop` the process is gone already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -126,19 +126,20 @@ fn count(mut output: ChildStdout, lines: &AtomicUsize) -> std::io::Result<()> {
     }
 }
 
-/// What a process has had of the processors, all its threads together.
+/// The processor time of a process, all its threads together.
 pub(crate) fn processor_seconds(process: &str) -> Result<f64, Failure> {
     let stat = std::fs::read_to_string(format!("/proc/{process}/stat"))?;
-    // Behind the name, which may hold anything; then state and ten more before user and system time.
+    // The fields behind the name, which may hold anything; then state and ten more before user and
+    // system time.
     let (_, fields) = stat.rsplit_once(')').ok_or("no stat")?;
     let fields = fields.split_whitespace().skip(11).take(2);
     let ticks: Result<Vec<u32>, _> = fields.map(str::parse).collect();
     Ok(f64::from(ticks?.into_iter().sum::<u32>()) / TICKS)
 }
 
-/// Of Linux's processor times, in a second.
+/// The units of Linux's processor times, per second.
 const TICKS: f64 = 100.0;
-/// Between two looks.
+/// The pause between two looks.
 const LOOK: Duration = Duration::from_millis(10);
-/// For all of it.
+/// The time limit for all of it.
 const PATIENCE: Duration = Duration::from_secs(300);

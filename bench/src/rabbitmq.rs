@@ -2,8 +2,8 @@
 //! client that do the same with the same confirms and know of no key.
 //!
 //! The queues are quorum queues, and messages persistent. A message is acknowledged once it was confirmed, a
-//! thousand ahead. Each run has a queue of its own, filled before. What is timed is from the start until
-//! everything came out; whether everything was acknowledged is looked at afterwards.
+//! thousand ahead. Each run has a queue of its own, filled before. The time is measured from the start until
+//! everything came out; the acknowledgements are checked afterwards.
 
 use std::path::PathBuf;
 use std::thread::sleep;
@@ -44,7 +44,7 @@ struct Site {
     _connection: Connection,
     /// Confirms what it publishes.
     channel: Channel,
-    /// What the names of queues begin with.
+    /// The beginning of the names of queues.
     name: String,
 }
 
@@ -86,7 +86,7 @@ impl Site {
         Ok(())
     }
 
-    /// How many messages nobody was given yet.
+    /// The number of messages that were not delivered yet.
     async fn ready(&self, queue: &str) -> Result<u32, Failure> {
         let options = QueueDeclareOptions {
             passive: true,
@@ -176,7 +176,7 @@ impl Site {
         });
         done?;
         let process = process.ok_or("it did not start")?;
-        // The last that came out are acknowledged now, and the last repeats.
+        // The last messages that came out are acknowledged now, and so are the last repeats.
         sleep(Duration::from_millis(500));
         let seconds = process.processor_seconds()?;
         // A summary follows.
@@ -188,7 +188,7 @@ impl Site {
         Ok((taken, seconds))
     }
 
-    /// Publishes each message, or writes it, and acknowledges it then.
+    /// Publishes each message, or writes it, and then acknowledges it.
     async fn copy(&self, input: &str, output: Option<&str>) -> crate::Outcome {
         let (_connection, channel) = connect(&self.url).await?;
         let confirms = ConfirmSelectOptions::default();
@@ -226,7 +226,7 @@ impl Site {
             channel.basic_ack(last, together).await?;
             copied += batch.len();
         }
-        // Its answer comes behind all that was acknowledged.
+        // Its answer comes behind all acknowledgements.
         channel.basic_qos(PREFETCH, qos).await?;
         Ok(())
     }

@@ -1,6 +1,6 @@
-//! The Redis store on one connection, beside what people run today on the same server: a GET and a SETEX per
-//! message, through the client that the store uses, and through one that blocks, which has less to do between two
-//! calls. Each way of keeping the log is a server of its own.
+//! The Redis store on one connection, beside the solutions that people use today on the same server: a GET and a
+//! SETEX per message, through the client that the store uses, and through one that blocks, which has less to do
+//! between two calls. Each way of keeping the log has a server of its own.
 
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -56,7 +56,7 @@ enum Side {
     ByHand,
     /// The same through a client that blocks.
     Blocking,
-    /// So many claims a call.
+    /// This many claims a call.
     Claims(u64),
     /// The same, each batch completed by a second call.
     Completions(u64),
@@ -174,7 +174,7 @@ impl Site {
             .collect()
     }
 
-    /// A key that nobody had before, in random order.
+    /// A new key, in random order.
     fn key(&mut self) -> String {
         self.next += 1;
         let mut mixed = self.next.wrapping_mul(0x9E37_79B9_7F4A_7C15);
@@ -192,7 +192,7 @@ struct Server {
 }
 
 impl Server {
-    /// One that keeps its log in the current folder, and does not write it anew meanwhile.
+    /// Starts a server that keeps its log in the current folder, and does not rewrite it meanwhile.
     fn start(appendfsync: &str) -> Result<Self, Failure> {
         let folder = tempfile::tempdir_in(Path::new("."))?;
         let port = free_port::take()?;
@@ -237,7 +237,7 @@ impl Drop for Server {
     }
 }
 
-/// What else the machine does, in processes of the last minute.
+/// The other load of the machine, in processes of the last minute.
 fn load() -> String {
     let load = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
     load.split(' ').next().unwrap_or_default().to_owned()
@@ -254,10 +254,10 @@ const SIDES: [(&str, Side); 6] = [
         Side::Completions(1_000),
     ),
 ];
-/// How long both sides remember a message.
+/// The time for which both sides remember a message.
 const WINDOW: Duration = Duration::from_secs(600);
 /// Messages of a slice in batches.
 const MESSAGES: u64 = 50_000;
-/// Records that are there before.
+/// Records that exist before the first measurement.
 const PRELOADED: u64 = 200_000;
 const ROUNDS: usize = 5;

@@ -1,5 +1,5 @@
-//! How fast a worker of class `streamed` knows what was done: a changelog is restored, beside a loop that only
-//! reads it.
+//! The time until a worker of class `streamed` knows which operations are completed: a changelog is restored,
+//! beside a loop that only reads it.
 
 use std::sync::Arc;
 use std::thread::sleep;
@@ -22,7 +22,7 @@ use crate::kafka::send;
 
 type Failure = Box<dyn std::error::Error>;
 
-/// A changelog: its name here, how many records, and operations in each.
+/// A changelog: its name here, the number of records, and of operations in each.
 const SHAPES: [(&str, u32, u32); 2] = [
     ("200,000 records of 16 operations", 200_000, 16),
     ("480 records of 10,000 operations", 480, 10_000),
@@ -52,7 +52,7 @@ pub(crate) fn rate() -> crate::Outcome {
     Ok(())
 }
 
-/// A changelog on a broker, and the input that it is of.
+/// A changelog on a broker, and the input that it belongs to.
 struct Site {
     brokers: String,
     input: String,
@@ -77,7 +77,7 @@ impl Site {
         Ok(site)
     }
 
-    /// Writes it as workers would have: the format is that of the specification.
+    /// Writes it as workers would have: in the format of the specification.
     fn fill(&self, records: u32, operations: u32) -> crate::Outcome {
         let mut config = self.config();
         config.set("transactional.id", &self.changelog);
@@ -112,7 +112,7 @@ impl Site {
         Ok(())
     }
 
-    /// How long it takes to read all of it.
+    /// The time it takes to read all of it.
     fn read(&self) -> Result<Duration, Failure> {
         let mut config = self.config();
         config.set("group.id", &self.changelog);
@@ -149,7 +149,7 @@ impl Site {
         Ok(taken)
     }
 
-    /// How long it takes until all of it is known, from when it is known how much there is.
+    /// The time until all of it is known, from the moment at which its length is known.
     fn restore(&self, round: usize) -> Result<Duration, Failure> {
         let _within = self.runtime.enter();
         let group = format!("{}-{round}", self.input);
@@ -207,6 +207,6 @@ impl Site {
 
 const PARTITIONS: i32 = 6;
 const ROUNDS: usize = 5;
-/// Of one transaction.
+/// The bytes of one transaction.
 const BYTES: usize = 8 << 20;
 const PATIENCE: Duration = Duration::from_secs(30);

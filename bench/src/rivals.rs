@@ -12,7 +12,7 @@ pub(crate) struct Rival {
 }
 
 impl Rival {
-    /// Builds and starts it. Wants a C++ compiler and `RocksDB`'s headers (Debian: librocksdb-dev).
+    /// Builds and starts it. Needs a C++ compiler and `RocksDB`'s headers (Debian: librocksdb-dev).
     pub(crate) fn rocksdb(
         folder: &Path,
         batch: usize,
@@ -32,7 +32,7 @@ impl Rival {
         Ok(Self { child, go, figures })
     }
 
-    /// Lets it run one slice; answers with decisions per second.
+    /// Lets it run one slice; returns decisions per second.
     pub(crate) fn slice(&mut self) -> Result<f64, Box<dyn std::error::Error>> {
         writeln!(self.go, "go")?;
         self.go.flush()?;

@@ -14,7 +14,7 @@ use crate::keys::Keys;
 pub(crate) fn rate() -> crate::Outcome {
     let semel = semel()?;
     let folder = tempfile::tempdir_in(".")?;
-    // The Python loop gets a tenth of the messages: its rate does not depend on how many.
+    // The Python loop gets a tenth of the messages: its rate does not depend on their number.
     let (messages, few) = (200_000, 20_000);
     let all = folder.path().join("payments.ndjson");
     let first = folder.path().join("first.ndjson");

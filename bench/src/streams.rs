@@ -1,9 +1,9 @@
 //! `semel run` in Kafka transactions beside Kafka Streams with `exactly_once_v2` and its state in `RocksDB`:
-//! the same records, partitions and keys. How the rival is tuned is in decision 0051.
+//! the same records, partitions and keys. Decision 0051 has the rival's settings.
 //!
-//! Each copies a backlog into a fresh topic, as a fresh group, whose committed offsets say how far it is. What
-//! is timed begins when a fifth of the backlog is committed, so that starting, and a virtual machine that warms
-//! up, cost nobody anything.
+//! Each copies a backlog into a fresh topic, as a fresh group, whose committed offsets show its progress. The
+//! time begins when a fifth of the backlog is committed, so that the start, and a virtual machine that warms
+//! up, cost neither side anything.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -55,7 +55,7 @@ pub(crate) fn rate() -> crate::Outcome {
 #[derive(Clone, Copy)]
 enum Side {
     Semel,
-    /// What the state is, threads, the commit interval in milliseconds.
+    /// The kind of state, threads, the commit interval in milliseconds.
     Streams([&'static str; 3]),
 }
 
@@ -71,7 +71,7 @@ const SIDES: [(&str, Side); 3] = [
     ),
 ];
 
-/// Round by round.
+/// The measurements, round by round.
 #[derive(Default)]
 struct Measured {
     rates: Vec<f64>,
@@ -133,12 +133,12 @@ fn run(
     site.delete(&[&output])
 }
 
-/// How far the group is. A broker whose coordinator is not ready yet says that it is nowhere.
+/// The position of the group. A broker whose coordinator is not ready yet answers with none.
 fn committed(site: &Site, reader: &BaseConsumer) -> i64 {
     site.committed(reader).unwrap_or_default()
 }
 
-/// Every key is in the output, once, for whoever reads what is committed.
+/// Checks that every key is in the committed output once.
 fn check(site: &Site, output: &str) -> crate::Outcome {
     let mut config = site.config();
     config.set("group.id", format!("{output}-check"));
@@ -181,7 +181,8 @@ struct Rival {
 }
 
 impl Rival {
-    /// Wants Java's compiler (Debian: default-jdk-headless) and Maven, which knows where jars come from.
+    /// Builds it. Needs Java's compiler (Debian: default-jdk-headless) and Maven, which knows where jars come
+    /// from.
     fn build() -> Result<Self, Failure> {
         let bench = Path::new(env!("CARGO_MANIFEST_DIR"));
         let home = std::env::var_os("CARGO_TARGET_DIR");
@@ -192,7 +193,7 @@ impl Rival {
             std::fs::create_dir_all(&home)?;
             let pom = home.join("pom.xml");
             std::fs::write(&pom, POM.replace("VERSION", VERSION))?;
-            // A folder that was left half full would be taken for a whole one.
+            // A half-filled folder would be taken for a complete one.
             let fresh = home.join("fresh");
             let _ = std::fs::remove_dir_all(&fresh);
             let mut fetch = Command::new("mvn");

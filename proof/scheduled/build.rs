@@ -1,4 +1,4 @@
-//! Has the same source built once more, with the locks and threads of a scheduler that chooses every order.
+//! Builds the same source once more, with the locks and threads of a scheduler that chooses every order.
 
 fn main() {
     println!("cargo::rustc-cfg=semel_scheduled");

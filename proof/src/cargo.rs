@@ -2,10 +2,10 @@
 
 use std::process::{Command, Stdio};
 
-/// How it ended, and what it said.
+/// The exit status and the output of a run.
 #[derive(Debug)]
 pub(crate) struct Ran {
-    /// Standard output; what cargo tells of its progress goes to the terminal.
+    /// Standard output; cargo's progress goes to the terminal.
     pub(crate) stdout: String,
     pub(crate) succeeded: bool,
 }
@@ -31,7 +31,7 @@ pub(crate) fn cargo(args: &[&str], variables: &[(&str, String)]) -> Ran {
 }
 
 impl Ran {
-    /// How many tests passed, over all programs that it ran.
+    /// The number of tests that passed, over all programs that it ran.
     pub(crate) fn passed(&self) -> u64 {
         let results = self.stdout.lines();
         let results = results.filter_map(|line| line.strip_prefix("test result: "));
@@ -42,7 +42,7 @@ impl Ran {
         passed.sum()
     }
 
-    /// What speaks against it: each test that failed with what it said, or the end of what was said.
+    /// The failures: each test that failed with its output, or the end of the output.
     pub(crate) fn failures(&self) -> Vec<String> {
         if self.succeeded {
             return Vec::new();

@@ -2,8 +2,8 @@
 //! a real store, and has to end as the page says; pairs of faults have to keep the promise of the
 //! class. The page is parsed, so it cannot say one thing and the test another.
 //!
-//! On a server every cell has a place of its own, and the store the clock of the cell: a pause beyond the
-//! lease takes no time there either.
+//! On a server every cell has a place of its own, and the store has the clock of the cell: a pause beyond
+//! the lease takes no time there either.
 
 mod cells;
 mod deal;
@@ -48,7 +48,7 @@ pub(crate) fn run(effort: Effort) -> Vec<Row> {
     let mut rows = Vec::new();
     for shelf in stores {
         rows.push(cells(*shelf, &said));
-        // A bug that is planted is seen: no more is asked of this run.
+        // A planted bug is seen, and this run needs no more than that.
         if cfg!(semel_planted) && rows.iter().any(|row: &Row| !row.violations.is_empty()) {
             return rows;
         }
@@ -59,7 +59,7 @@ pub(crate) fn run(effort: Effort) -> Vec<Row> {
     rows
 }
 
-/// Whether the page names those stores for each class on which it is played.
+/// Checks that the page names those stores for each class on which it is played.
 fn stores() -> Result<(), String> {
     let said = page::stores();
     for (class, kind) in CLASSES {
@@ -77,7 +77,7 @@ fn stores() -> Result<(), String> {
 fn cells(shelf: Shelf, said: &BTreeMap<Place, Said>) -> Row {
     let since = Stopwatch::start();
     let mut row = Row::new(format!("cells, {}", shelf.name()), "cells");
-    // Once, and not for every cell.
+    // Checked once, and not for every cell.
     if let Err(why) = shelf.open(PausedClock::new()) {
         row.violations.push(format!("there is no store: {why}"));
         return row;
@@ -128,7 +128,7 @@ fn share<'a>(shelf: Shelf, said: impl Iterator<Item = (&'a Place, &'a Said)>) ->
             Err(panicked) => row.violations.push(format!("{name}: {panicked}")),
             Ok(played) => {
                 count(&mut row, &played);
-                // The page has it, so it is explained.
+                // The page predicts it, so it is explained.
                 row.doubts_explained += u64::from(is_in_doubt(&played));
                 if played.dealt[0] > 0 {
                     *row.faults.entry(cell.fault.to_owned()).or_default() += played.dealt[0];
@@ -162,11 +162,11 @@ fn pairs(class: &str, kind: Kind) -> Row {
     let since = Stopwatch::start();
     let mut row = Row::new(format!("pairs, {class}"), "pairs");
     let hard: &[&str] = match kind {
-        // Nothing is left to take over where all is one step.
+        // Where everything is one step, nothing is left to take over.
         Kind::Transaction => &[],
         Kind::Output | Kind::Keyed | Kind::Gated => &["takeover", "fenced"],
         Kind::Repeat | Kind::Stream => &["takeover", "fenced", "possible repeat", "twice"],
-        // Nor may anybody where a doubt parks; the late evidence of whoever had it counts.
+        // Nor where a doubt parks; the late evidence of the claim in doubt counts.
         Kind::Park => &["in doubt", "late evidence"],
     };
     expect_hard_cases(&mut row, hard);
@@ -205,7 +205,7 @@ fn pairs(class: &str, kind: Kind) -> Row {
     row
 }
 
-/// The faults that bring a doubt or a repeat about by themselves.
+/// The faults that cause a doubt or a repeat by themselves.
 fn causes(kind: Kind) -> BTreeSet<String> {
     let mut causes = BTreeSet::new();
     for deal in pairs::deals() {
@@ -220,7 +220,7 @@ fn causes(kind: Kind) -> BTreeSet<String> {
     causes
 }
 
-/// Whether it was listed for an operator that the effect may not have happened just once.
+/// Returns whether an operator can see in a list that the effect may not have happened just once.
 fn is_uncertain(played: &Played) -> bool {
     played.outcome.is("in-doubt") || played.outcome.is("possible-repeat")
 }
@@ -229,7 +229,7 @@ fn is_in_doubt(played: &Played) -> bool {
     played.outcome.state == Some(StateKind::InDoubt)
 }
 
-/// What the cells of every store have to show.
+/// The hard cases that the cells of every store have to show.
 const CASES: &[&str] = &[
     "takeover",
     "fenced",
@@ -270,7 +270,7 @@ fn count(row: &mut Row, played: &Played) {
     row.fenced += played.fenced;
 }
 
-/// Plays a scene in a world of its own; what panics in there is the answer.
+/// Plays a scene in a world of its own; a panic in there is returned as an error.
 fn played(shelf: Shelf, kind: Kind, scene: Scene) -> Result<Played, String> {
     let playing = || {
         let runtime = tokio::runtime::Builder::new_current_thread()
@@ -302,7 +302,7 @@ fn kind(class: &str) -> Kind {
 mod tests {
     use super::*;
 
-    /// A wrong page is told with the cell, what it says and what was seen.
+    /// A wrong page is reported with the cell, its words and the observed outcome.
     #[test]
     fn a_page_that_says_something_else_is_a_violation() {
         let mut said = page::read().expect("the page is whole");
@@ -320,7 +320,7 @@ mod tests {
         assert_eq!(violations, [wrong]);
     }
 
-    /// Word by word; what is printed is the line that the page lacks.
+    /// Compares word by word, and prints the line that the page lacks.
     #[test]
     fn the_page_is_what_happens_over_memory() {
         assert_eq!(stores(), Ok(()));

@@ -1,24 +1,24 @@
-//! How hard to try: what a merge affords, a number of seeds, or a length of time.
+//! The effort of a tier: what a merge affords, a number of seeds, or a length of time.
 
 use std::time::Duration;
 
 use crate::stopwatch::Stopwatch;
 
-/// What was asked for.
+/// The effort that was asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Size {
-    /// What every merge runs; each tier knows what that is.
+    /// The effort of every merge; each tier knows its own.
     Merge,
-    /// This many seeds, or whatever the tier counts in.
+    /// This many seeds, or other units that the tier counts in.
     Seeds(u64),
-    /// As many as fit.
+    /// As many as fit into this many minutes.
     Minutes(u64),
 }
 
-/// How hard a tier tries, and where its chance begins.
+/// The effort of a tier, and its first seed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Effort {
-    /// How much.
+    /// The amount.
     pub(crate) size: Size,
     /// The first seed. The same seed plays the same story.
     pub(crate) seed: u64,
@@ -27,17 +27,18 @@ pub(crate) struct Effort {
 }
 
 impl Effort {
-    /// Whether this part of the tier is to be tried.
+    /// Returns whether this part of the tier is to be tried.
     pub(crate) fn has(self, part: &str) -> bool {
         self.only.is_none_or(|only| only == part)
     }
 
-    /// Ends a loop over tries: by number, `merge` of them where nothing was asked for, or by time.
+    /// Ends a loop over tries: by number, `merge` of them if nothing was asked for, or by time.
     pub(crate) fn budget(self, merge: u64) -> Budget {
         self.share(merge, 1)
     }
 
-    /// The same for one of `parts` loops that run one after the other, each of so many tries: they share the time.
+    /// The same for one of `parts` loops that run one after the other, each of this many tries: they share the
+    /// time.
     pub(crate) fn share(self, merge: u64, parts: usize) -> Budget {
         let parts = parts.max(1) as u64;
         let (most, time) = match self.size {
@@ -56,7 +57,7 @@ impl Effort {
     }
 }
 
-/// What is left to spend.
+/// The effort that is left.
 #[derive(Debug)]
 pub(crate) struct Budget {
     most: u64,
@@ -70,13 +71,13 @@ impl Budget {
         self.most
     }
 
-    /// The time that is left, where time is what ends it.
+    /// The time that is left, if time is what ends it.
     pub(crate) fn left(&self) -> Option<Duration> {
         self.time
             .map(|time| time.saturating_sub(self.since.elapsed()))
     }
 
-    /// Whether one more may begin after `tried`; one always may.
+    /// Returns whether one more may begin after `tried`; one always may.
     pub(crate) fn allows(&self, tried: u64) -> bool {
         let in_time = self.time.is_none_or(|time| self.since.elapsed() < time);
         tried == 0 || (tried < self.most && in_time)

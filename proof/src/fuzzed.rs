@@ -1,8 +1,8 @@
 //! T11: the inputs of T6, made by a fuzzer that watches which code they reach. It is built apart, in `proof/fuzz`,
 //! with a nightly compiler; both are fetched when they are missing.
 //!
-//! What it learns about a target stays in `target/fuzz`, where the next run goes on from. Nothing is put into the
-//! corpus of the proof: a find is told with the command that keeps it.
+//! The inputs that it learned for a target stay in `target/fuzz`, where the next run continues from them. Nothing
+//! is put into the corpus of the proof: a find is reported with the command that keeps it.
 
 mod said;
 mod tools;
@@ -22,7 +22,7 @@ use crate::inputs::CORPUS;
 use crate::report::Row;
 use crate::stopwatch::Stopwatch;
 
-/// Builds the fuzzer and lets it loose on one target after the other, each for its share of the time.
+/// Builds the fuzzer and runs it on one target after the other, each for its share of the time.
 pub(crate) fn run(effort: Effort) -> Vec<Row> {
     let tools = match Tools::ready() {
         Ok(tools) => tools,
@@ -47,7 +47,7 @@ pub(crate) fn run(effort: Effort) -> Vec<Row> {
     rows
 }
 
-/// A fuzzer that does not find what was put there for it proves nothing about the rest.
+/// The control: a fuzzer that does not find a planted bug proves nothing about the rest.
 fn control(tools: &Tools, effort: Effort) -> Row {
     let work = Work::of(tools, CONTROL);
     let mut row = row(&work, &[], Limit::Inputs(CONTROL_INPUTS), effort.seed);
@@ -58,7 +58,7 @@ fn control(tools: &Tools, effort: Effort) -> Row {
     row
 }
 
-/// When a target has been tried enough.
+/// The limit after which a target has been tried enough.
 #[derive(Clone, Copy, Debug)]
 enum Limit {
     Inputs(u64),
@@ -69,9 +69,9 @@ enum Limit {
 struct Work {
     name: &'static str,
     program: PathBuf,
-    /// All that was learned so far.
+    /// Inputs that were learned so far.
     learned: PathBuf,
-    /// What broke a promise.
+    /// Inputs that broke a promise.
     finds: PathBuf,
     dictionary: PathBuf,
     log: PathBuf,
@@ -90,10 +90,10 @@ impl Work {
         }
     }
 
-    /// Runs the fuzzer to its end, and reads what it said.
+    /// Runs the fuzzer to its end, and reads its output.
     fn ended(&self, words: &[&[u8]], limit: Limit, seed: u64) -> io::Result<Said> {
         if self.name == CONTROL && self.learned.exists() {
-            // It is to be found each time anew.
+            // The bug is to be found anew each time.
             fs::remove_dir_all(&self.learned)?;
         }
         fs::create_dir_all(&self.learned)?;
@@ -101,7 +101,7 @@ impl Work {
         let mut command = Command::new(&self.program);
         command
             .arg(format!("-artifact_prefix={}/", self.finds.display()))
-            // It takes 0 for a wish to be surprised.
+            // It takes 0 for a request for a random seed.
             .arg(format!("-seed={}", seed % u64::from(u32::MAX) + 1))
             .args(["-print_final_stats=1", "-report_slow_units=3600"])
             .args(["-timeout=30", "-rss_limit_mb=2048"]);
@@ -146,7 +146,7 @@ fn row(work: &Work, words: &[&[u8]], limit: Limit, seed: u64) -> Row {
     row
 }
 
-/// What was found, and how to keep it.
+/// The find, and the command that keeps it.
 fn violation(work: &Work, why: &str, find: Option<PathBuf>) -> String {
     match find {
         Some(find) => format!(
@@ -159,19 +159,19 @@ fn violation(work: &Work, why: &str, find: Option<PathBuf>) -> String {
     }
 }
 
-/// Words as libFuzzer wants them.
+/// The words in the form that libFuzzer reads.
 fn dictionary(words: &[&[u8]]) -> String {
     let escaped = |byte: &u8| format!("\\x{byte:02x}");
     let line = |word: &&[u8]| format!("\"{}\"\n", word.iter().map(escaped).collect::<String>());
     words.iter().filter(|it| !it.is_empty()).map(line).collect()
 }
 
-/// Inputs per target where nothing else was asked for.
+/// Inputs per target if nothing else was asked for.
 const MERGE: u64 = 20_000;
-/// The target with a bug in it, and what it says.
+/// The target with a bug in it, and the message of the bug.
 const CONTROL: &str = "control";
 const PLANTED: &str = "the planted bug";
-/// A hundred times what it took.
+/// A hundred times the inputs that it took.
 const CONTROL_INPUTS: u64 = 5_000_000;
 
 #[cfg(test)]

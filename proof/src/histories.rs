@@ -1,14 +1,14 @@
-//! Random histories against every store that is there, each explained by the decisions or not: the
-//! stores' own tests, `history_laws!`, with more of them than a merge has.
+//! Random histories against every available store, each explained by the decisions or not: the stores' own tests,
+//! `history_laws!`, with more of them than a merge has.
 //!
-//! A plain test of a store plays 200 of each kind already, or 100 on a server.
+//! A plain test of a store already plays 200 of each kind, or 100 on a server.
 
 use crate::cargo::{Ran, cargo};
 use crate::effort::{Effort, Size};
 use crate::report::Row;
 use crate::stopwatch::Stopwatch;
 
-/// The stores, and where those that need a server are told of it.
+/// The stores, and the variables with the addresses of those that need a server.
 const STORES: &[(&str, Option<&str>)] = &[
     ("memory", None),
     ("sqlite", None),
@@ -18,14 +18,14 @@ const STORES: &[(&str, Option<&str>)] = &[
     ("redis", Some("SEMEL_TEST_REDIS_URL")),
 ];
 
-/// What a history is, and what the names of its tests contain. A store may have several tests of a kind: as it is,
-/// and in other forms.
+/// The kinds of histories, and the words in the names of their tests. A store may have several tests of a kind: as
+/// it is, and in other forms.
 const KINDS: [(&str, &str); 2] = [
     ("races", "history_laws::races"),
     ("sequences", "history_laws::sequences"),
 ];
 
-/// Histories of each kind for each store; one whose server is not lent is a failure.
+/// Runs histories of each kind for each store; one whose server is missing is a failure.
 pub(crate) fn run(effort: Effort) -> Vec<Row> {
     let all = STORES
         .iter()
@@ -43,7 +43,7 @@ pub(crate) fn run(effort: Effort) -> Vec<Row> {
         let variable = variable.filter(|it| std::env::var_os(it).is_none())?;
         Some(format!("{variable} names no server for {store}"))
     };
-    // Apart, so that the times are those of the histories.
+    // Built apart, so that the times are those of the histories.
     for (row, ((store, _), _)) in rows.iter_mut().zip(&stores) {
         row.violations
             .extend(tests(store, &["--no-run"], &[]).failures());
@@ -56,7 +56,7 @@ pub(crate) fn run(effort: Effort) -> Vec<Row> {
     }
     let budget = effort.budget(MERGE);
     let (mut tried, mut is_broken) = (0, false);
-    // In turns, so that a length of time is enough for each.
+    // In turns, so that any length of time is enough for each.
     while !is_broken && budget.allows(tried) {
         let count = TURN.min(budget.most().saturating_sub(tried)).max(1);
         for (((store, _), (_, filter)), row) in stores.iter().zip(&mut rows) {
@@ -80,7 +80,7 @@ fn turn(store: &str, filter: &str, effort: Effort, tried: u64, count: u64) -> Ro
     }
     let ran = tests(store, &[filter], &variables);
     let mut row = Row {
-        // Each of the tests plays as many.
+        // Each of the tests plays this many.
         tried: ran.passed() * count,
         violations: ran.failures(),
         ..Row::default()
@@ -89,7 +89,7 @@ fn turn(store: &str, filter: &str, effort: Effort, tried: u64, count: u64) -> Ro
     row
 }
 
-/// The tests of a store in which its histories are.
+/// Runs the tests of a store that play its histories.
 fn tests(store: &str, words: &[&str], variables: &[(&str, String)]) -> Ran {
     let package = format!("semel-store-{store}");
     let test = [
@@ -103,8 +103,8 @@ fn tests(store: &str, words: &[&str], variables: &[(&str, String)]) -> Ran {
     cargo(&[&test, words].concat(), variables)
 }
 
-/// The test program that holds a store to its laws: one of its own, unless they are quickly built and run beside the
-/// rest.
+/// The test program that checks the laws of a store: one of its own, unless its laws are quickly built and run with
+/// the others.
 fn program(store: &str) -> &str {
     match store {
         "embedded" | "sqlite" => store,
@@ -112,7 +112,7 @@ fn program(store: &str) -> &str {
     }
 }
 
-/// Histories of each kind where nothing was asked for.
+/// Histories of each kind if nothing was asked for.
 const MERGE: u64 = 300;
 /// Histories of each kind in one turn of a store.
 const TURN: u64 = 1_000;
@@ -125,7 +125,7 @@ mod tests {
 
     use super::*;
 
-    /// One that is gone would be noticed by a campaign alone.
+    /// Only a campaign would notice that a test is gone.
     #[test]
     fn the_program_with_the_laws_of_each_store_is_there() {
         for (store, _) in STORES {

@@ -1,4 +1,4 @@
-//! T6: what is promised of any input, tried on inputs made from a corpus by a seeded mutator.
+//! T6: the promises about any input, tested on inputs that a seeded mutator makes from a corpus.
 //!
 //! The promises are those of `proof/inputs`.
 
@@ -16,7 +16,7 @@ use crate::stopwatch::Stopwatch;
 use mutator::Mutator;
 
 pub(crate) fn run(effort: Effort) -> Vec<Row> {
-    // What is caught below is told with its input; a backtrace of each would bury that.
+    // A panic that is caught below is reported with its input; a backtrace of each would hide that.
     let hook = std::panic::take_hook();
     std::panic::set_hook(Box::new(|_| {}));
     let rows = TARGETS
@@ -27,7 +27,7 @@ pub(crate) fn run(effort: Effort) -> Vec<Row> {
     rows
 }
 
-/// The corpus as it is, and then what the mutator makes of it: so many cases, or for its share of the time.
+/// Tests the corpus as it is, and then the mutator's inputs: this many cases, or for its share of the time.
 fn row(target: &Target, effort: Effort, cases: u64, targets: usize) -> Row {
     let since = Stopwatch::start();
     let mut row = Row::new(target.name, "inputs");
@@ -66,7 +66,7 @@ fn row(target: &Target, effort: Effort, cases: u64, targets: usize) -> Row {
     row
 }
 
-/// What the target makes of an input; a panic is an answer like any other.
+/// The target's judgement of an input; a panic is an answer like any other.
 fn judged(target: &Target, input: &[u8]) -> Result<Fate, String> {
     catch_unwind(AssertUnwindSafe(|| (target.check)(input))).unwrap_or_else(|panic| {
         let said = panic
@@ -77,7 +77,7 @@ fn judged(target: &Target, input: &[u8]) -> Result<Fate, String> {
     })
 }
 
-/// The smallest input found that still breaks a promise, and what it breaks.
+/// The smallest input found that still breaks a promise, and the promise.
 fn violation(target: &Target, seed: u64, mut input: Vec<u8>) -> String {
     let mut tries = 0;
     let mut piece = input.len() / 2;
@@ -118,11 +118,11 @@ fn corpus(name: &str) -> Result<Vec<Vec<u8>>, String> {
     inputs.collect::<Result<_, _>>().map_err(broken)
 }
 
-/// Where the inputs are that somebody has thought of, or found.
+/// The folder of the inputs that people thought of, or found.
 pub(crate) const CORPUS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/corpus");
 /// Inputs per target that every merge tries.
 const CASES: u64 = 20_000;
-/// One bug fails many inputs; a few of them tell all.
+/// The most violations to report: one bug fails many inputs, and a few of them show all.
 const MOST_VIOLATIONS: usize = 5;
 const MOST_SHRINKS: usize = 2_000;
 

@@ -1,5 +1,5 @@
-//! The tiers of proof, behind one door: `cargo xtask prove`. What each has found is on the book's page
-//! `proof.md`.
+//! The tiers of proof, behind one command: `cargo xtask prove`. The book's page `proof.md` has what each
+//! has found.
 #![expect(
     clippy::print_stdout,
     clippy::print_stderr,
@@ -32,7 +32,7 @@ use crate::stopwatch::Stopwatch;
 struct Tier {
     /// `T1`.
     id: &'static str,
-    /// What it does, in a few words.
+    /// Its work, in a few words.
     what: &'static str,
     run: fn(Effort) -> Vec<Row>,
 }
@@ -107,7 +107,7 @@ usage: proof [TIER…] [--seeds N | --minutes M] [--seed S] [--only PART] [--jso
                  of T14 bugs, as M07,K01
   --json FOLDER  where to write what was found, a file a tier";
 
-/// What the command line asks for.
+/// The request of the command line.
 #[derive(Debug, PartialEq, Eq)]
 struct Asked {
     tiers: Vec<String>,
@@ -159,7 +159,7 @@ fn asked(words: &[String]) -> Result<Asked, String> {
             "--seeds" => asked.effort.size = Size::Seeds(number(value()?)?),
             "--minutes" => asked.effort.size = Size::Minutes(number(value()?)?),
             "--seed" => asked.effort.seed = number(value()?)?,
-            // It lasts as long as the program, once.
+            // It lasts as long as the program, and is leaked once.
             "--only" => asked.effort.only = Some(value()?.clone().leak()),
             "--json" => asked.json = Some(value()?.clone()),
             tier if TIERS.iter().any(|known| known.id == tier) => {
@@ -190,10 +190,10 @@ fn asked(words: &[String]) -> Result<Asked, String> {
 /// The tiers that have parts.
 const PARTED: &[&str] = &["T5", "T7", "T8", "T14"];
 
-/// Runs the tiers and says what they found; whether all of it stands.
+/// Runs the tiers and prints what they found. Returns whether all of it stands.
 fn run(asked: &Asked, words: &[String]) -> Result<bool, String> {
     let mut stands = true;
-    // Of the beginning: what is changed during hours of proof was not tried.
+    // The commit at the beginning: changes during hours of proof were not tried.
     let commit = commit();
     for tier in TIERS {
         if !asked.tiers.is_empty() && !asked.tiers.iter().any(|id| id == tier.id) {
@@ -234,7 +234,7 @@ fn write(folder: &str, report: &Report) -> Result<(), String> {
         .map_err(|error| format!("cannot write {}: {error}", path.display()))
 }
 
-/// What to type for one tier of this run again.
+/// The command that runs one tier of this run again.
 fn command(tier: &str, words: &[String]) -> String {
     let mut typed = vec!["cargo xtask prove", tier];
     let mut words = words.iter().map(String::as_str);
@@ -249,7 +249,7 @@ fn command(tier: &str, words: &[String]) -> String {
     typed.join(" ")
 }
 
-/// The commit, with `-dirty` if something else is tried. What is kept of earlier runs is no part of that.
+/// The commit, with `-dirty` if something else is tried. The kept results of earlier runs do not count.
 fn commit() -> String {
     let changed = [
         "status",

@@ -1,16 +1,15 @@
 //! T1: the protocol as a model, every interleaving of it within bounds.
 //!
-//! Stores decide here by `semel_core::decide` itself. Around it are workers that crash, stop and go on as
-//! zombies, requests and answers that are lost or late, a broker that hands a message to two at once, a
-//! provider that forgets keys, operators, and time. Each configuration (`setup`) is searched breadth first
-//! and to its end: what breaks a law is told by a shortest way to it.
+//! Stores decide here by `semel_core::decide` itself. Around it are workers that crash, stop and go on as zombies,
+//! requests and answers that are lost or late, a broker that delivers a message to two at once, a provider that forgets
+//! keys, operators, and time. Each configuration (`setup`) is searched breadth first and to its end: a broken law is
+//! reported with a shortest way to it.
 //!
-//! Files that are cut back to what was recorded have a model of their own (`output`): their store decides batches, and
-//! marks with them. Class E, whose claims are not stored, has a model of its own (`streamed`): there the broker's transactions
-//! decide, and what a worker may know of them.
+//! Files that are cut back to their recorded length have a model of their own (`output`): their store decides batches,
+//! and marks with them. Class E, whose claims are not stored, has a model of its own (`streamed`): there the broker's
+//! transactions decide, and what a worker may know of them.
 //!
-//! Not here: stores that forget what they answered where the class does not survive that, which is shown to
-//! break in the tests.
+//! Not here: stores that forget their answers where the class does not survive that; the tests show that it breaks.
 
 mod broker;
 mod configurations;
@@ -52,7 +51,7 @@ use self::world::World;
 use crate::effort::{Effort, Size};
 use crate::report::Row;
 
-/// How often a campaign adds to each configuration at most.
+/// The most times that a campaign adds to each configuration.
 const DEEPEST: u8 = 12;
 
 /// One configuration of the protocol.
@@ -65,12 +64,12 @@ pub(crate) struct Protocol {
 }
 
 impl Protocol {
-    /// A hard case was met.
+    /// Notes that a hard case was met.
     fn meets(&self, case: Case) {
         self.tally.meets(case as usize);
     }
 
-    /// A fault was dealt.
+    /// Notes that a fault was dealt.
     fn deals(&self, fault: Fault) {
         self.tally.deals(fault as usize);
     }
@@ -129,14 +128,14 @@ impl Subject for Protocol {
     }
 }
 
-/// The hard cases are counted over all configurations, since each has those that it can have.
+/// Counts the hard cases over all configurations, since each has only those that it can have.
 fn gathered(mut rows: Vec<Row>) -> Vec<Row> {
     let mut all = Row::new("together", "states");
     for row in &mut rows {
         all.add(row);
         row.seen.retain(|_, times| *times > 0);
     }
-    // What is broken is said where it is.
+    // A violation is reported in its own row.
     all.violations.clear();
     (all.duplicates, all.lost, all.doubts_unexplained) = (0, 0, 0);
     rows.push(all);
@@ -176,13 +175,13 @@ impl Configuration {
     }
 }
 
-/// Every configuration; in a campaign each with more and more of everything, until there are states enough.
+/// Searches every configuration; in a campaign each with more and more of everything, until there are states enough.
 pub(crate) fn run(effort: Effort) -> Vec<Row> {
     let setups = Configuration::all();
     let mut rows = Vec::new();
     for setup in &setups {
         rows.push(setup.check(None));
-        // A bug that is planted is seen: no more is asked of this run.
+        // A planted bug is seen, and this run needs no more than that.
         if cfg!(semel_planted) && rows.iter().any(|row| !row.violations.is_empty()) {
             return gathered(rows);
         }
@@ -193,7 +192,7 @@ pub(crate) fn run(effort: Effort) -> Vec<Row> {
     gathered(rows)
 }
 
-/// The states of a deeper configuration are those of the one before and more, so its row takes that one's place.
+/// Deepens the configurations. A deeper one has all states of the one before and more, so its row replaces that one's.
 fn deepen(setups: &[Configuration], rows: &mut [Row], effort: Effort) {
     let budget = effort.budget(0);
     for by in 1..=DEEPEST {

@@ -1,7 +1,7 @@
-//! T14: bugs that are known, one at a time. The tests that must see each have to be red with it, and green without.
+//! T14: known bugs, one at a time. The tests that must see a bug have to be red with it, and green without.
 //!
-//! What must see them is built once, with all of them in it, and every run of it has one or none
-//! (`semel_core::planted`). No other build has any.
+//! Those tests are built once, with all bugs in them, and every run has one bug or none (`semel_core::planted`). No
+//! other build has any.
 
 mod build;
 mod compiler;
@@ -18,7 +18,7 @@ use crate::effort::Effort;
 use crate::report::Row;
 use crate::stopwatch::Stopwatch;
 
-/// Plants as many bugs as are asked for, those first that every merge plants; or those that `--only` names.
+/// Plants as many bugs as are asked for, first those that every merge plants; or those that `--only` names.
 pub(crate) fn run(effort: Effort) -> Vec<Row> {
     let only: BTreeSet<&str> = effort.only.into_iter().flat_map(named).collect();
     let budget = effort.budget(if only.is_empty() { MERGE } else { u64::MAX });
@@ -31,7 +31,7 @@ pub(crate) fn run(effort: Effort) -> Vec<Row> {
         if !budget.allows(number) {
             break;
         }
-        // What is red without the bug proves nothing about it.
+        // A test that is red without the bug proves nothing about it.
         if controlled.insert(suite) {
             rows.push(control(suite, is_chosen, &mut builds));
         }
@@ -51,12 +51,12 @@ fn named(list: &str) -> impl Iterator<Item = &'static str> {
     list.split(',').filter_map(of).map(|bug| bug.name)
 }
 
-/// Whether all of a list are bugs that can be planted.
+/// Returns whether all of a list are bugs that can be planted.
 pub(crate) fn are_known(list: &str) -> bool {
     named(list).count() == list.split(',').count()
 }
 
-/// Each bug with each that must see it.
+/// Each bug with each suite that must see it.
 fn in_order() -> impl Iterator<Item = (&'static Bug, Suite)> {
     let is_fast = |bug: &&'static Bug| FAST.contains(&bug.name);
     let slow = bugs().filter(move |bug| !is_fast(bug));
@@ -70,7 +70,7 @@ fn planted(bug: &'static Bug, suite: Suite, builds: &mut Builds) -> Row {
     row(name, Some(bug.name), suite, bug.seen_by, builds)
 }
 
-/// What must see a bug there, without any.
+/// Runs the suite that must see bugs there, without any.
 fn control(suite: Suite, is_chosen: impl Fn(&Bug) -> bool, builds: &mut Builds) -> Row {
     let see = bugs().filter(|bug| bug.suite == suite && is_chosen(bug));
     let see: Vec<&str> = see.flat_map(|bug| bug.seen_by).copied().collect();
@@ -102,7 +102,7 @@ fn row(
 }
 
 const MERGE: u64 = FAST.len() as u64;
-/// What every merge plants: what two programs see that are quickly built.
+/// The bugs that every merge plants: those that two quickly built programs see.
 const FAST: [&str; 12] = [
     "O02", "O07", "U03", "A01", "A02", "A03", "T01", "T02", "T03", "T04", "T05", "T06",
 ];

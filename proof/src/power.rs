@@ -1,21 +1,21 @@
 //! Power cuts, and disks that fail, fill up or turn read-only.
 //!
-//! Stores and servers run as they are, their files on a file system in user space that forgets what was
-//! not synced. Each acknowledgement is noted outside; the power goes at some operation of the file system,
-//! and what is left is drawn: of each file and each sector any moment since the last sync, of names that
-//! were not synced any. Then the store is opened again and asked for all that it ever acknowledged. One
-//! store lives through ten cuts, some while it is opened.
+//! Stores and servers run as they are, with their files on a file system in user space that forgets
+//! unsynced writes. Each acknowledgement is noted outside; the power goes at some operation of the file
+//! system, and the remaining contents are drawn: of each file and each sector any moment since the last
+//! sync, of unsynced names any. Then the store is opened again and asked for everything that it ever
+//! acknowledged. One store lives through ten cuts, some while it is opened.
 //!
-//! What is modelled: writes that are lost, torn at sectors or out of order; lengths that are there
-//! without bytes; files without names and names without bytes; a failed sync whose pages count as clean
-//! from then on. What is not: a sector torn within itself, bits that rot, a disk that says `synced` and
-//! is not, metadata that is torn (that is the file system's own to prevent), owners and modes (durable at
-//! once), and writes through memory maps between the moments that the kernel writes them back. Ways of one
-//! kind of file system only: changes of length stay in order. Redis has no sums in its log; it is cut
-//! short, and never holed.
+//! Modelled are: writes that are lost, torn at sectors or out of order; lengths that are there without
+//! bytes; files without names and names without bytes; a failed sync whose pages count as clean from then
+//! on. Not modelled are: a sector torn within itself, bits that rot, a disk that says `synced` and is not,
+//! metadata that is torn (the file system itself has to prevent that), owners and modes (durable at once),
+//! and writes through memory maps between the moments at which the kernel writes them back. Only one kind
+//! of file system is modelled: changes of length stay in order. Redis has no checksums in its log; it is
+//! cut short, and never has holes.
 //!
-//! The disk is a process of its own: the kernel waits for the file system while it holds what a page fault
-//! of the process waits for that maps a file of it, and SQLite maps one.
+//! The disk is a process of its own: while the kernel waits for the file system, it holds what a page
+//! fault of a process needs that maps a file of it, and SQLite maps one.
 
 mod cuts;
 mod dice;
@@ -44,7 +44,7 @@ pub(crate) fn disk() -> ExitCode {
     }
 }
 
-/// Every kind of cut on what needs no server; the rest in campaigns.
+/// Runs every kind of cut on the stores that need no server; the rest in campaigns.
 pub(crate) fn run(effort: Effort) -> Vec<Row> {
     let mut rows = vec![
         script::cut_row(),
@@ -72,7 +72,7 @@ pub(crate) fn run(effort: Effort) -> Vec<Row> {
     rows
 }
 
-/// A campaign without one of its servers has failed.
+/// The row of a missing server: a campaign without one of its servers has failed.
 fn absent(kind: Kind) -> Row {
     let mut row = Row::new(kind.name(), "cuts");
     let missing = "its server is not installed; `cargo xtask services up` installs it";
@@ -80,5 +80,5 @@ fn absent(kind: Kind) -> Row {
     row
 }
 
-/// Cuts that a control is given.
+/// Cuts of a control.
 const CONTROL: u64 = 50;

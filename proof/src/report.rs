@@ -1,19 +1,19 @@
-//! What a tier has to say: one row for each thing it tried, and what it found.
+//! The report of a tier: one row for each thing that it tried, and its finds.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-/// What one tier found.
+/// The finds of one tier.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Report {
     /// `T1`, as in the table of tiers.
     pub(crate) tier: String,
     /// The commit that was tried.
     pub(crate) commit: String,
-    /// What to type for the same again.
+    /// The command that does the same again.
     pub(crate) command: String,
-    /// What was tried.
+    /// The things that were tried.
     pub(crate) rows: Vec<Row>,
     /// Wall time of the whole, in seconds.
     pub(crate) seconds: f64,
@@ -22,25 +22,26 @@ pub(crate) struct Report {
 /// One thing that was tried: a class, a store, a planted bug.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Row {
-    /// What.
+    /// Its name.
     pub(crate) name: String,
-    /// How many seeds, states, operations, cuts.
+    /// The number of seeds, states, operations or cuts.
     pub(crate) tried: u64,
-    /// What `tried` counts.
+    /// The unit of `tried`.
     pub(crate) unit: String,
     /// Faults that were dealt, by kind.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) faults: BTreeMap<String, u64>,
-    /// Hard cases that were seen, by name. One that was not seen makes the run a failure: it did not try.
+    /// Hard cases that were met, by name. One that was not met makes the run a failure: it did not try
+    /// hard enough.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) seen: BTreeMap<String, u64>,
     /// Effects that happened more often than the class allows.
     pub(crate) duplicates: u64,
-    /// Effects, or acknowledged records, that are missing and of which nothing tells.
+    /// Effects, or acknowledged records, that are missing without a trace.
     pub(crate) lost: u64,
     /// Operations in doubt, whose effect did happen or might have: rightly listed.
     pub(crate) doubts_explained: u64,
-    /// Operations in doubt without anything that could have brought that about.
+    /// Operations in doubt without a possible cause.
     pub(crate) doubts_unexplained: u64,
     /// Late reports that were refused.
     pub(crate) fenced: u64,
@@ -48,7 +49,7 @@ pub(crate) struct Row {
     pub(crate) takeovers: u64,
     /// Wall time, in seconds.
     pub(crate) seconds: f64,
-    /// What broke a promise, each with what plays it again.
+    /// The broken promises, each with the command that plays it again.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) violations: Vec<String>,
 }
@@ -62,7 +63,7 @@ impl Row {
         }
     }
 
-    /// Everything of `other` on top of this.
+    /// Adds the numbers of `other` to this.
     pub(crate) fn add(&mut self, other: &Self) {
         self.tried += other.tried;
         for (kind, count) in &other.faults {
@@ -81,7 +82,7 @@ impl Row {
         self.violations.extend(other.violations.iter().cloned());
     }
 
-    /// What speaks against this row, in words; nothing if it stands.
+    /// The faults of this row, in words; nothing if it stands.
     pub(crate) fn faults_found(&self) -> Vec<String> {
         let mut found = self.violations.clone();
         if self.tried == 0 {
@@ -106,7 +107,7 @@ impl Row {
 }
 
 impl Report {
-    /// What speaks against the report, each with the name of its row.
+    /// The faults of the report, each with the name of its row.
     pub(crate) fn faults_found(&self) -> Vec<String> {
         let none = self.rows.is_empty().then(|| "has no row".to_owned());
         let rows = self.rows.iter().flat_map(|row| {

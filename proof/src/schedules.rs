@@ -1,15 +1,14 @@
-//! T4: what several threads of one process share, under a scheduler that chooses every order (`shuttle`): at
+//! T4: state that several threads of one process share, under a scheduler that chooses every order (`shuttle`): at
 //! random, and by priorities that change at few places (PCT), block by block in turns.
 //!
 //! The code under test is the product's own source, built once more with the scheduler's locks and threads
-//! (`proof/scheduled`). A thread may be stopped wherever it takes a lock, starts or joins a thread, waits, reads
-//! the clock, or touches a file. Not tried here: what the processor reorders (everything is sequentially
-//! consistent; decision 0060 says why nothing rests on it), and what goes on inside tokio's channels, whose every
-//! step counts as one.
+//! (`proof/scheduled`). A thread may be stopped wherever it takes a lock, starts or joins a thread, waits, reads the
+//! clock, or touches a file. Not tested here: reordering by the processor (everything is sequentially consistent;
+//! decision 0060 says why nothing rests on it), and the inside of tokio's channels, whose every step counts as one.
 //!
-//! `awaits` is of another kind, and says so: tasks on one thread.
+//! `awaits` is of another kind, as it says: tasks on one thread.
 //!
-//! Each scenario states a law, and has a break of its own that its test shows it sees.
+//! Each scenario states a law, and has a break of its own; its test shows that it sees that break.
 
 mod awaits;
 mod cache;
@@ -31,17 +30,17 @@ use crate::effort::Effort;
 use crate::report::Row;
 use crate::stopwatch::Stopwatch;
 
-/// A few threads, and what must hold whatever their order.
+/// A few threads, and the law that must hold whatever their order.
 struct Scenario {
     /// The law, in a few words.
     law: &'static str,
-    /// What has to come about in some of the orders.
+    /// The cases that have to occur in some of the orders.
     seen: &'static [&'static str],
-    /// Plays it once; with the break that belongs to it, if that is `true`.
+    /// Plays it once; with its own break, if that is `true`.
     play: fn(&Tally, bool),
 }
 
-/// What chooses the order.
+/// The choice of the order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Way {
     /// The scheduler, over threads.
@@ -50,7 +49,7 @@ enum Way {
     Awaits,
 }
 
-/// Plays every scenario as often as is asked for, once it has shown that it sees the break that belongs to it.
+/// Plays every scenario as often as is asked for, once it has shown that it sees its own break.
 pub(crate) fn run(effort: Effort) -> Vec<Row> {
     let budget = effort.budget(MERGE);
     let mut tried: Vec<_> = scenarios()
@@ -107,7 +106,7 @@ fn scenarios() -> impl Iterator<Item = (&'static Scenario, Way)> {
     .chain(awaits::SCENARIOS.iter().map(|it| (it, Way::Awaits)))
 }
 
-/// Runs what provokes panics, whose words come back as answers, without printing them.
+/// Runs controls, whose panics come back as answers, without printing the panics.
 fn quietly(provoke: impl FnOnce()) {
     // Shuttle puts its hook in the way with its first run; afterwards it would stay in place of ours.
     let nothing = RandomScheduler::new_from_seed(1, 1);
@@ -126,8 +125,7 @@ fn config() -> Config {
     config
 }
 
-/// Says what is wrong with a scenario that does not see the break that belongs to it, or that plays other orders when
-/// it is played again.
+/// The fault of a scenario that does not see its own break, or that plays other orders when it is played again.
 fn blind(scenario: (&Scenario, Way)) -> Option<String> {
     let Some(seen) = broken(scenario, true, CONTROLS) else {
         return Some("does not see the break that belongs to it".to_owned());
@@ -136,14 +134,14 @@ fn blind(scenario: (&Scenario, Way)) -> Option<String> {
     (again != seen).then(|| format!("not the same again: {seen}, then {again}"))
 }
 
-/// The first order in which the law is broken, in so many blocks of a few hundred.
+/// The first order in which the law is broken, in this many blocks of a few hundred.
 fn broken(scenario: (&Scenario, Way), with_break: bool, blocks: u64) -> Option<String> {
     let tally = Tally::new(scenario.0.seen);
     let mut seeds = 1..=blocks;
     seeds.find_map(|seed| played(scenario, &tally, with_break, seed, BLOCK / 2))
 }
 
-/// Plays `count` orders, which `seed` fixes; what broke the law.
+/// Plays `count` orders, which `seed` fixes; returns what broke the law.
 fn played(
     (scenario, way): (&Scenario, Way),
     tally: &Arc<Tally>,
@@ -173,7 +171,7 @@ fn played(
     let (number, what) = match (tally.broken(), ran) {
         (Some((number, what)), _) => (number, what),
         (None, Ok(())) => return None,
-        // Threads that all wait for each other, or a panic in what is tried.
+        // Threads that all wait for each other, or a panic in the code under test.
         (None, Err(payload)) => (tally.played(), said(&*payload)),
     };
     Some(format!(
@@ -192,9 +190,9 @@ fn said(payload: &(dyn std::any::Any + Send)) -> String {
 const MERGE: u64 = 5_000;
 /// Orders in one block, which has one seed and one way to choose.
 const BLOCK: u64 = 500;
-/// Within how many blocks of half as many a scenario sees its break.
+/// The number of blocks, of half the length, within which a scenario sees its break.
 const CONTROLS: u64 = 4;
-/// At how many places priorities change.
+/// The number of places at which priorities change.
 const PCT_DEPTH: usize = 3;
 const STACK_BYTES: usize = 256 << 10;
 

@@ -40,13 +40,13 @@ fn stories(effort: Effort, clocks: Clocks, merge: u64) -> Vec<Row> {
             row.seconds += since.elapsed().as_secs_f64();
         }
         tried += seeds;
-        // A bug that is planted is seen: no more is asked of this run.
+        // A planted bug is seen, and this run needs no more than that.
         if cfg!(semel_planted) && rows.iter().any(|(_, row)| !row.violations.is_empty()) {
             break;
         }
     }
     for (kind, row) in &mut rows {
-        // A few stories cannot meet everything.
+        // A few stories cannot meet every hard case.
         if row.tried >= merge / 2 {
             let story = Story {
                 kind: *kind,
@@ -61,7 +61,7 @@ fn stories(effort: Effort, clocks: Clocks, merge: u64) -> Vec<Row> {
     rows.map(|(_, row)| row).into()
 }
 
-/// Plays so many stories from `first` on, on all processors.
+/// Plays this many stories from `first` on, on all processors.
 fn round(first: Story, seeds: u64, always_twice: bool, row: &mut Row) {
     let next = AtomicU64::new(first.seed);
     let shared = Mutex::new(row);
@@ -105,7 +105,7 @@ fn one(story: Story, is_twice: bool, row: &mut Row) {
     }
     if !told.violations.is_empty() {
         let what = told.violations.join("; ");
-        // Nobody reads the story of a bug that is known.
+        // No one reads the story of a known bug.
         let words = if row.violations.is_empty() && !cfg!(semel_planted) {
             format!("\n{}", minimised(story))
         } else {
@@ -145,5 +145,5 @@ const MERGE: u64 = 2_000;
 const MERGE_OF_CLOCKS: u64 = 300;
 /// Seeds of one kind before the next one has its turn.
 const ROUND: u64 = if cfg!(semel_planted) { 50 } else { 2_000 };
-/// Of so many seeds one is played twice.
+/// One of this many seeds is played twice.
 const TWICE: u64 = 16;

@@ -1,4 +1,4 @@
-//! Wall time, shown and never decided on, but for how long to go on.
+//! Wall time, shown and never decided on, except to end a run.
 
 use std::time::{Duration, Instant};
 

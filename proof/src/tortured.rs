@@ -1,4 +1,4 @@
-//! Real processes and servers, killed: the tests of the package `torture`, and what they counted.
+//! Real processes and servers, killed: the tests of the package `torture`, and their counts.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -11,8 +11,8 @@ use crate::effort::{Effort, Size};
 use crate::report::Row;
 use crate::stopwatch::Stopwatch;
 
-/// Runs them all: as large as a merge affords, or as campaigns, one after the other, as many as seeds are asked
-/// for. The first has the seeds that the tests have of themselves.
+/// Runs them all: as large as a merge affords, or as campaigns, one after the other, as many as the seeds that are
+/// asked for. The first has the seeds of the tests themselves.
 pub(crate) fn run(effort: Effort) -> Vec<Row> {
     let mut tests = Row::new("tests", "tests");
     let names = match Part::of(effort.only).names(&listed()) {
@@ -30,7 +30,7 @@ pub(crate) fn run(effort: Effort) -> Vec<Row> {
             tests.add(&round(effort, rounds, &names, &path));
             rounds += 1;
         }
-        // Where there is no file, nobody told anything: the sum is a failure then.
+        // Without a file, no test reported anything: the sum is a failure then.
         fs::read_to_string(path).unwrap_or_default()
     });
     let told = match told {
@@ -55,12 +55,12 @@ pub(crate) fn run(effort: Effort) -> Vec<Row> {
     }
 }
 
-/// What is asked for of all that is there.
+/// The requested part of the tests.
 #[derive(Debug, PartialEq, Eq)]
 struct Part {
-    /// The module of tests, by the store or the broker that they torture; all where none is named.
+    /// The module of tests, by the store or the broker that they torture; all if none is named.
     module: Option<&'static str>,
-    /// What the names of its tests have in them.
+    /// The words in the names of its tests.
     tests: Option<&'static str>,
 }
 
@@ -96,7 +96,7 @@ impl Part {
         Ok(names)
     }
 
-    /// Why it chooses none of these, and what could be named instead.
+    /// The reason why it chooses none of these, and the names to use instead.
     fn none_of(&self, all: &[&str]) -> String {
         let modules = all.iter().filter_map(|name| Some(name.split_once("::")?.0));
         let modules = Vec::from_iter(modules.collect::<BTreeSet<_>>()).join(", ");
@@ -115,7 +115,7 @@ fn listed() -> String {
     cargo(&args, &[]).stdout
 }
 
-/// One run of these tests, which tell their figures to `path`.
+/// Plays one round of these tests, which report their figures to `path`.
 fn round(effort: Effort, round: u64, names: &[String], path: &Path) -> Row {
     let since = Stopwatch::start();
     let mut variables = vec![("SEMEL_TORTURE_FIGURES", path.display().to_string())];
@@ -137,8 +137,8 @@ fn round(effort: Effort, round: u64, names: &[String], path: &Path) -> Row {
     }
 }
 
-/// As `cargo xtask prove` has built them, with the features of the binary: for another list of packages cargo
-/// would compile what they share once more.
+/// The packages that `cargo xtask prove` has built, with the features of the binary: for another list cargo would
+/// compile the shared ones once more.
 const BUILT: &[&str] = &[
     "test",
     "--release",
@@ -152,8 +152,8 @@ const BUILT: &[&str] = &[
     "torture",
 ];
 
-/// A row for each source and store, or whatever else a test goes by, in the order of their names; and the hard cases
-/// that these tests are about: they tell how often each was seen, or that it was not.
+/// A row for each source and store, or other name of a test, in the order of their names; and the hard cases that
+/// these tests are about: they report how often each was met, or that it was not.
 fn rows(told: &str) -> Result<(Vec<Row>, BTreeSet<&'static str>), String> {
     let mut rows = BTreeMap::<String, Row>::new();
     let mut about = BTreeSet::new();
@@ -175,7 +175,7 @@ fn rows(told: &str) -> Result<(Vec<Row>, BTreeSet<&'static str>), String> {
                 "operations" => row.tried += count,
                 "takeovers" => row.takeovers += count,
                 "fenced" => row.fenced += count,
-                // A test has held each of them against what did not happen.
+                // The test has compared each of them with what did not happen.
                 "doubts" => row.doubts_explained += count,
                 fault => *row.faults.entry(fault.to_owned()).or_default() += count,
             }
@@ -184,13 +184,13 @@ fn rows(told: &str) -> Result<(Vec<Row>, BTreeSet<&'static str>), String> {
     Ok((rows.into_values().collect(), about))
 }
 
-/// All of it, which must have met whatever is hard; of a part, what its tests are `about`.
+/// The sum of all rows, which must have met every hard case; for a part, those that its tests are `about`.
 fn sum(rows: &[Row], about: Option<&BTreeSet<&'static str>>) -> Row {
     let mut all = Row::new("all", "operations");
     for row in rows {
         all.add(row);
     }
-    // One that is about nothing of that has not tried anything.
+    // A part without any of them has not tried anything.
     let about = about.filter(|cases| !cases.is_empty());
     for (figure, case) in CASES {
         let count = match figure {
@@ -206,12 +206,12 @@ fn sum(rows: &[Row], about: Option<&BTreeSet<&'static str>>) -> Row {
     all
 }
 
-/// The hard cases: as tests tell of them, and as the report does.
+/// The hard cases: by the name in the tests, and in the report.
 const CASES: [(&str, &str); 5] = [
     ("takeovers", "takeover"),
     ("fenced", "fenced"),
     ("doubts", "in doubt, and held against what happened"),
-    // After it nobody can know whether the transaction was committed.
+    // After such a cut, nobody can know whether the transaction was committed.
     ("cut during COMMIT", "cut during COMMIT"),
     ("workers killed", "killed at work"),
 ];
@@ -237,7 +237,7 @@ mod tests {
         assert_eq!(all.tried, 26);
         let never = "never seen, so never tried: cut during COMMIT";
         assert_eq!(all.faults_found(), [never]);
-        // What these tests are not about is for the others.
+        // Cases that these tests are not about are for the others.
         assert_eq!(sum(&rows, Some(&about)).faults_found(), [""; 0]);
         assert_eq!(about.len(), 4);
     }

@@ -1,4 +1,4 @@
-//! What a storm wants of a broker.
+//! The interface of a broker for a storm.
 
 use std::thread::sleep;
 use std::time::Duration;
@@ -6,48 +6,48 @@ use std::time::Duration;
 use crate::scaled;
 use crate::worker::Site;
 
-/// A broker that can be killed. Readers are told apart by their names, and each gets every message.
+/// A broker that can be killed. Each reader has a name of its own, and gets every message.
 pub trait Broker {
-    /// What it is called.
+    /// The name of the broker.
     fn name(&self) -> &'static str;
 
-    /// Whether it tells a worker of deliveries that it takes away.
+    /// Returns whether it tells a worker about deliveries that it takes away.
     fn is_revoking(&self) -> bool;
 
-    /// Makes a reader of that name, where the broker wants to know it beforehand, and says what its pipeline of
-    /// the same name has for a source.
+    /// Makes a reader of that name, if the broker has to know it beforehand, and returns the source of the pipeline
+    /// of the same name.
     fn reader(&mut self, name: &str) -> String;
 
-    /// Whoever publishes, by means of its own.
+    /// A publisher with a client of its own.
     fn publisher(&self) -> Box<dyn Publish>;
 
-    /// Kills it as `kill -9` does, and starts it again on what it has written.
+    /// Kills it as `kill -9` does, and starts it again on the data it has written.
     fn kill_and_restart(&mut self);
 
-    /// How long a worker stands still until others have come to what it had in hand: longer than every lease and
-    /// session timeout, and in a campaign so much longer that they are at work on it.
+    /// The time for which a worker stands still until others have taken over its work: longer than every lease and
+    /// session timeout, and in a campaign so much longer that they have begun with it.
     fn stopped_for(&self) -> Duration {
         scaled(Duration::from_millis(4_500), Duration::from_secs(7))
     }
 
-    /// Has it close every connection, and says whether it can: one that speaks of deliveries taken away by no other
-    /// means than that is seldom killed often enough.
+    /// Closes every connection, and returns whether the broker can: one that takes deliveries away only by that
+    /// means is seldom killed often enough.
     fn close_connections(&self) -> bool {
         false
     }
 
-    /// How many messages a reader has still to acknowledge, by the word of the broker; `None` while it does not
-    /// know.
+    /// The number of messages that a reader has still to acknowledge, as the broker counts them; `None` while it
+    /// does not know.
     fn left(&self, reader: &str) -> Option<u64>;
 
-    /// How a reader stands, in the words of the broker.
+    /// The state of a reader, in the words of the broker.
     fn stands(&self, reader: &str) -> String;
 
     /// Waits until a reader has acknowledged everything.
     ///
     /// # Panics
     ///
-    /// If it gets no further for a minute, with what the workers at `site` said.
+    /// If it makes no progress for a minute, with the workers' output at `site`.
     fn wait_until_acknowledged(&self, reader: &str, site: &Site) {
         let (mut least, mut patience) = (u64::MAX, PATIENCE);
         while patience > 0 {
@@ -65,12 +65,12 @@ pub trait Broker {
 
 /// Publishes while the broker comes and goes.
 pub trait Publish: Send {
-    /// Has each line published at least once, sooner or later.
+    /// Publishes each line at least once, sooner or later.
     fn publish(&mut self, lines: &[&str]);
 
     /// Waits until everything is confirmed.
     fn finish(self: Box<Self>);
 }
 
-/// How often a reader is asked that gets no further.
+/// The number of looks at a reader that makes no progress.
 const PATIENCE: u32 = 30;

@@ -22,7 +22,7 @@ impl Disk {
         disk
     }
 
-    /// Where it is mounted.
+    /// The folder where it is mounted.
     pub fn folder(&self) -> &Path {
         self.0.path()
     }
@@ -47,7 +47,7 @@ impl Disk {
         std::fs::write(self.path(FILLER), vec![0; filler]).expect("room for it");
     }
 
-    /// Takes away what it was filled with.
+    /// Removes the file that filled it.
     ///
     /// # Panics
     ///
@@ -60,7 +60,7 @@ impl Disk {
     ///
     /// # Panics
     ///
-    /// If somebody still writes to it.
+    /// If a process still writes to it.
     pub fn make_read_only(&self) {
         self.run("mount", &["-o", "remount,ro"]);
     }

@@ -14,7 +14,7 @@ use tempfile::TempDir;
 use crate::broker::{Broker, Publish};
 use crate::scaled;
 
-/// A broker on ports of its own; gone when dropped. Everything about it is asked with Kafka's own tools.
+/// A broker on ports of its own; removed when dropped. All questions go through Kafka's own tools.
 #[derive(Debug)]
 pub struct Kafka {
     folder: TempDir,
@@ -57,16 +57,16 @@ impl Kafka {
         this
     }
 
-    /// The same, with small batches to write and to read: else whoever has several partitions has messages of one of
-    /// them in hand, as many as come in one piece, and any other can be taken away without anybody's noticing.
+    /// The same, with small batches to write and to read: otherwise a worker with several partitions has messages of
+    /// only one of them in hand, as many as come in one piece, and any other can be taken away unnoticed.
     #[must_use]
     fn in_small_pieces(mut self) -> Self {
         self.is_in_pieces = true;
         self
     }
 
-    /// A broker for a storm: one in small pieces, with the topic `payments`, which has as many partitions as let
-    /// whoever joins take one from each of three.
+    /// A broker for a storm: one in small pieces, with the topic `payments`, which has enough partitions for a new
+    /// worker to take one from each of three.
     ///
     /// # Panics
     ///
@@ -99,20 +99,20 @@ impl Kafka {
         succeeded(&made.expect("java"));
     }
 
-    /// Everything that a topic has for whoever reads what is committed, from its first record on.
+    /// The committed records of a topic, from its first record on.
     ///
     /// # Panics
     ///
     /// If it cannot be read.
     pub fn read_committed(&self, topic: &str) -> Vec<String> {
-        // Nothing may mean no more than that the machine is busy.
+        // No output may only mean that the machine is busy.
         let mut waits = ["10000", "60000"]
             .into_iter()
             .map(|wait| self.read_for(topic, wait));
         waits.find(|read| !read.is_empty()).unwrap_or_default()
     }
 
-    /// Reads until nothing more comes for so many milliseconds.
+    /// Reads until nothing more comes for this many milliseconds.
     fn read_for(&self, topic: &str, wait: &str) -> Vec<String> {
         let brokers = self.brokers();
         let tool = "org.apache.kafka.tools.consumer.ConsoleConsumer";
@@ -161,7 +161,7 @@ impl Broker for Kafka {
             .replace(" }", &format!("{properties} }}"))
     }
 
-    /// A producer of Kafka's own that is at work all the time.
+    /// A producer of Kafka's own that runs all the time.
     fn publisher(&self) -> Box<dyn Publish> {
         let brokers = self.brokers();
         let tool = "org.apache.kafka.tools.ConsoleProducer";
@@ -176,7 +176,7 @@ impl Broker for Kafka {
         if self.is_in_pieces {
             command.args(["--max-partition-memory-bytes", "2048"]);
         }
-        // Not a pipe: nobody reads while messages are published, and each death of the broker has it say much.
+        // Not a pipe: no process reads while messages are published, and each death of the broker makes it print much.
         let log = self.folder.path().join("producer.log");
         command.stderr(File::create(&log).expect("a log"));
         let process = command.spawn().expect("java");
@@ -186,20 +186,20 @@ impl Broker for Kafka {
     fn kill_and_restart(&mut self) {
         self.process.kill().expect("a process");
         self.process.wait().expect("a process");
-        // Until its controller has missed it. One that comes back sooner loads its groups twice, and may forget to expire
-        // their members: a group of which one was killed never finishes its rebalance then (4.1.0).
+        // Waits until its controller has missed it. A broker that comes back sooner loads its groups twice, and may
+        // forget to expire their members: a group with a killed member never finishes its rebalance then (4.1.0).
         sleep(BROKER_SESSION + Duration::from_secs(1));
         self.process = broker(&self.folder);
         self.wait_until_up();
     }
 
-    /// A group that others join and leave has a rebalance before it already, and whoever takes over has up to 4,000
-    /// records of its own to do first.
+    /// A group that others join and leave rebalances already before, and the worker that takes over has up to 4,000
+    /// records of its own to handle first.
     fn stopped_for(&self) -> Duration {
         scaled(Duration::from_millis(4_500), Duration::from_secs(40))
     }
 
-    /// `None` also while the group rebalances.
+    /// The rest to acknowledge; `None` also while the group rebalances.
     fn left(&self, reader: &str) -> Option<u64> {
         let text = self.stands(reader);
         let rows = text.lines().filter(|line| line.starts_with(reader));
@@ -276,7 +276,7 @@ fn broker(folder: &TempDir) -> Child {
     command.spawn().expect("java")
 }
 
-/// A program of Kafka's jars; quick to start, since most of them end at once.
+/// A program of Kafka's jars, with settings for a quick start, since most of them end at once.
 fn java(what: &[&str]) -> Command {
     let jars = std::env::var_os("SEMEL_TEST_KAFKA_JARS")
         .expect("SEMEL_TEST_KAFKA_JARS: `cargo xtask services up kafka` fetches them");
@@ -324,7 +324,7 @@ broker.session.timeout.ms=3000
 broker.heartbeat.interval.ms=500
 ";
 
-/// The reader is a group; whoever joins it or is killed is noticed soon.
+/// The reader is a group; a worker that joins it or is killed is noticed soon.
 const SOURCE: &str = r#"kind = "kafka"
 brokers = "BROKERS"
 topic = "payments"
@@ -332,5 +332,5 @@ group = "NAME"
 drain = "2s"
 properties = { "session.timeout.ms" = "3000", "heartbeat.interval.ms" = "300" }
 "#;
-/// At most so much of a partition at once, if it is more than one batch of its producer.
+/// The most bytes of a partition at once, if it is more than one batch of its producer.
 const PIECES: &str = ", \"max.partition.fetch.bytes\" = \"2048\"";

@@ -1,8 +1,8 @@
-//! Workers that share one store, stopped beyond their leases and continued, and killed: what they have in hand is
-//! taken over, and what they say of it later is refused.
+//! Workers that share one store, stopped beyond their leases and continued, and killed: others take their work over,
+//! and their late reports are refused.
 //!
-//! The effects are calls of the outside, of which the store holds a lease while they are under way, and the oracle is
-//! outside of the store: the books of a provider, or the log of a child.
+//! The effects are calls to the outside, for which the store holds a lease while they are under way, and the oracle
+//! is outside of the store: the books of a provider, or the log of a child.
 
 use std::thread::sleep;
 use std::time::Duration;
@@ -16,30 +16,30 @@ use crate::storm::Told;
 use crate::worker::{Run, Site};
 use crate::{Moments, Mysql, Payments, Postgres, Provider, Redis, RedisCluster, scaled, tell};
 
-/// A server that remembers operations, and what a worker must be told to use it.
+/// A server that remembers operations, and the configuration with which a worker uses it.
 pub trait Server {
-    /// As people call it.
+    /// Its name for people.
     fn name(&self) -> &'static str;
 
     /// The table `[store]` of a configuration.
     fn store(&self) -> String;
 
-    /// Kills it, and starts it again on what it has kept.
+    /// Kills it, and starts it again on the data it has kept.
     fn kill(&mut self);
 }
 
-/// What is done about a payment under a lease.
+/// The effect of a payment under a lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Under {
-    /// A request to a provider that honours keys: whoever takes it over sends it again, and it counts once.
+    /// A request to a provider that honours keys: the worker that takes it over sends it again, and it counts once.
     Keyed,
-    /// A line to a child that knows nothing of keys: whoever takes it over leaves it in doubt.
+    /// A line to a child that knows nothing of keys: the worker that takes it over leaves it in doubt.
     Unkeyed,
 }
 
 /// Has three workers carry out payments over one store while two of them at a time stand still beyond their leases,
-/// some are killed, and the server is; and sees to it that each payment had its effect once, or is in doubt where
-/// nobody can know, and that work was taken over and late completions were refused.
+/// some are killed, and the server is; and checks that each payment had its effect once, or is in doubt where nobody
+/// can know, and that work was taken over and late completions were refused.
 ///
 /// # Panics
 ///
@@ -68,7 +68,7 @@ pub fn held_once(server: &mut dyn Server, under: Under, seed: u64) {
     );
     let is_enough = match under {
         Under::Keyed => under.has_enough(*told),
-        // Whoever comes to what must not be begun again leaves it in doubt.
+        // A worker that takes over an effect that must not begin again leaves it in doubt.
         Under::Unkeyed => doubts >= taken_over() as u64,
     };
     assert!(is_enough, "{name}: too little was taken over or fenced");
@@ -124,7 +124,7 @@ impl Trial {
         }
     }
 
-    /// Everything bad, round after round until enough was taken over and fenced, but not for ever.
+    /// Deals all faults, round after round until enough was taken over and fenced, but not for ever.
     fn befall(&mut self, server: &mut dyn Server) {
         let mut workers: Vec<Run> = (0..WORKERS).map(|_| self.site.start(RUN)).collect();
         for round in 0..LONGEST * rounds() {
@@ -133,7 +133,7 @@ impl Trial {
                 break;
             }
             self.wait_for_work();
-            // The third goes on, and finds their leases run out.
+            // The third goes on, and finds that their leases have run out.
             let still = round % WORKERS;
             let others = (0..WORKERS).filter(|number| *number != still);
             for number in others.clone() {
@@ -155,7 +155,7 @@ impl Trial {
                 let next = self.site.start(RUN);
                 let run = std::mem::replace(&mut workers[number], next);
                 if !run.kill_after(Duration::ZERO) {
-                    // Everything is done.
+                    // All payments are carried out.
                     break;
                 }
                 self.killed += 1;
@@ -166,8 +166,8 @@ impl Trial {
         }
     }
 
-    /// Waits until something was carried out: whoever is stopped before that has nothing in hand. Not for ever, since
-    /// everything may be done.
+    /// Waits until something was carried out: a worker that is stopped before that has nothing in hand. Not for ever,
+    /// since everything may be carried out.
     fn wait_for_work(&self) {
         let (begun, said) = (now(), self.site.said());
         while begun.elapsed() < MS(10_000) {
@@ -179,7 +179,7 @@ impl Trial {
         }
     }
 
-    /// What was begun is ended without a pause, and nothing that nobody has come to.
+    /// Ends without pauses the work that was begun, and drops everything that no worker has begun.
     fn end_in_peace(&mut self) {
         let said = self.site.text("stderr.log");
         let keys = said.split("\"key\":\"").skip(1);
@@ -198,7 +198,7 @@ impl Trial {
         self.told.listen(&self.site);
     }
 
-    /// Compares what was done with what was asked for; answers with how many are in doubt.
+    /// Compares the effects with the payments; returns how many are in doubt.
     fn judged(&self) -> u64 {
         let doubts = in_doubt(&self.site);
         let wrong = match self.under {
@@ -218,7 +218,7 @@ impl Trial {
     }
 }
 
-/// The keys that the store calls in doubt.
+/// The keys that the store lists in doubt.
 fn in_doubt(site: &Site) -> std::collections::BTreeSet<String> {
     let list = ["keys", "list", "--state", "in-doubt", "--output", "jsonl"];
     let (status, listed) = site.start(&list).wait();
@@ -246,14 +246,14 @@ impl Under {
         }
     }
 
-    /// Whether enough was taken over, and enough refused that came late.
+    /// Returns whether enough was taken over, and enough late reports were refused.
     fn has_enough(self, told: Told) -> bool {
         let fenced = scaled(5, 100);
         self == Self::Unkeyed || (told.takeovers >= taken_over() && told.fenced >= fenced)
     }
 }
 
-/// So much at least was in the hands of a worker that was killed or stood still, and somebody else came to it.
+/// The least number of operations that a killed or stopped worker had in hand and another one took over.
 fn taken_over() -> usize {
     scaled(20, 1_000)
 }
@@ -324,14 +324,14 @@ fn rounds() -> usize {
 
 const MS: fn(u64) -> Duration = Duration::from_millis;
 const WORKERS: usize = 3;
-/// How many times as many rounds as it is meant to have it may have until enough has happened.
+/// The most rounds until enough has happened, as a multiple of the intended number.
 const LONGEST: usize = 5;
 const LEASE: Duration = Duration::from_millis(500);
-/// How long the provider takes for a request, so that a worker has its hands full.
+/// The time that the provider takes for a request, so that a worker always has work in hand.
 const CALL: Duration = Duration::from_millis(300);
-/// How long the child takes for a line, in seconds.
+/// The time that the child takes for a line, in seconds.
 const NOTICE: &str = "0.003";
-/// Every decision with its key, so that the log tells all that happened to one.
+/// Logs every decision with its key, so that the log has the whole history of a key.
 const RUN: &[&str] = &[
     "run",
     "--output",
@@ -342,11 +342,11 @@ const RUN: &[&str] = &[
     "decisions",
 ];
 
-/// That Redis may forget is accepted, which changes nothing where it does not.
+/// Accepts that Redis may forget, which changes nothing if it does not.
 const ACCEPT: &str = "accept = [\"durability\"]\n";
 
-/// All workers read the same, so that each finds what another one holds and waits for it, or goes on with what is
-/// behind it: so much is in its hands at most that each holds something.
+/// All workers read the same, so that each finds keys that another one holds and waits for them, or goes on with
+/// those behind them: each has only so much in hand that all hold something.
 const PIPELINE: &str = r#"
 [pipelines.payments]
 source = { kind = "file", path = "payments.ndjson" }

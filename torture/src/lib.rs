@@ -1,8 +1,8 @@
 //! Real processes, `kill -9`, real stores: the harness that tries to break Semel.
 //!
 //! The oracle is the outside world (a table, a file, a child's own log), read with plain means and
-//! never through Semel. What is printed with a failure includes the seed, which fixes the input and
-//! the moments of the kills, though not what the machine makes of them.
+//! never through Semel. The output of a failure includes the seed, which fixes the input and the
+//! moments of the kills, though not the machine's own timing.
 
 mod broker;
 mod disk;

@@ -1,4 +1,4 @@
-//! Input: lines of all kinds, half of them repeats, and which come first.
+//! Input: lines of all kinds, half of them repeats, and the first line of each key.
 
 use std::collections::BTreeSet;
 
@@ -17,7 +17,7 @@ pub struct Lines {
     pub deliveries: u64,
 }
 
-/// What the key of a line is.
+/// The key of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LineKey {
     /// The line itself.
@@ -27,7 +27,7 @@ pub enum LineKey {
 }
 
 impl LineKey {
-    /// As `--key` takes it.
+    /// The form that `--key` takes.
     pub const fn selector(self) -> &'static str {
         match self {
             Self::Line => "line",
@@ -76,7 +76,7 @@ impl Lines {
         all
     }
 
-    /// The first lines, each with its LF: what a file must hold.
+    /// The first lines, each with its LF: the content that a file must have.
     pub fn file(&self) -> Vec<u8> {
         let mut file = self.once.concat();
         if !file.is_empty() && !file.ends_with(b"\n") {
@@ -86,7 +86,7 @@ impl Lines {
     }
 }
 
-/// The same for each `id`: short and long ones, and such as are no text.
+/// A text that is the same for each `id`: short and long ones, and some that are no text.
 fn text(salt: u64, id: u64) -> Vec<u8> {
     let plain = format!("{salt:08x} line {id}");
     match id % 97 {

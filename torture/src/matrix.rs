@@ -13,8 +13,8 @@ pub enum Keep {
     Embedded,
 }
 
-/// Has a storm over workers of `broker`'s with a store of that kind, and sees to it that each payment had each of
-/// its effects once, that each dead letter and each doubt is listed, and that it was a storm.
+/// Runs a storm over workers of `broker` with a store of that kind, and checks that each payment had each of its
+/// effects once, that each dead letter and each doubt is listed, and that it was a storm.
 ///
 /// # Panics
 ///
@@ -26,7 +26,7 @@ pub fn happens_once(broker: &mut dyn Broker, keep: Keep, seed: u64) {
         Keep::Redis => (Shop::in_redis(), Crew::Three, "Redis"),
         Keep::Embedded => (Shop::embedded(), Crew::One, "embedded"),
     };
-    // Nobody is there to fence the only worker, and nobody to give its deliveries to.
+    // No other worker can fence the only one, or get its deliveries.
     let mut happened = vec![Kind::Takeover];
     if crew == Crew::Three {
         happened.push(Kind::Fenced);

@@ -1,4 +1,4 @@
-//! Seeded chance.
+//! Seeded random numbers.
 
 use std::time::{Duration, Instant};
 

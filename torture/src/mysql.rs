@@ -12,7 +12,7 @@ use rustix::process::geteuid;
 use tempfile::TempDir;
 
 /// A server on a port of its own, with its durable defaults and an empty database `semel`; killed and
-/// gone when dropped.
+/// removed when dropped.
 #[derive(Debug)]
 pub struct Mysql {
     folder: TempDir,
@@ -55,12 +55,12 @@ impl Mysql {
         this
     }
 
-    /// Where it listens.
+    /// The address at which it listens.
     pub fn address(&self) -> SocketAddr {
         (Ipv4Addr::LOCALHOST, self.port).into()
     }
 
-    /// Kills it, and starts it again on what it has kept.
+    /// Kills it, and starts it again on the data it has kept.
     ///
     /// # Panics
     ///
@@ -72,7 +72,7 @@ impl Mysql {
         self.wait_until_up();
     }
 
-    /// What statements answer, one line a row, fields apart by tabs.
+    /// The answers to statements, one line a row, fields separated by tabs.
     ///
     /// # Panics
     ///
@@ -133,7 +133,8 @@ fn server(folder: &Path, port: u16) -> Child {
         .arg(format!("--port={port}"))
         // In the data folder, where the server goes first: a longer path could be too long.
         .args(["--socket=mariadb.sock", "--pid-file=mariadb.pid"])
-        // A server that starts removes what it takes for temporary tables of a crashed one: another's.
+        // A server that starts removes files that it takes for temporary tables of a crashed one:
+        // another server's.
         .env("TMPDIR", folder)
         .stdout(Stdio::null())
         .stderr(log)
@@ -145,7 +146,7 @@ fn data(folder: &Path) -> String {
     folder.join("data").display().to_string()
 }
 
-/// A program of MariaDB, some of which Debian keeps off the path of users.
+/// A program of MariaDB; Debian keeps some off the path of users.
 fn program(name: &str) -> PathBuf {
     let path = env::var_os("PATH").unwrap_or_default();
     let folders = env::split_paths(&path).chain([PathBuf::from("/usr/sbin")]);
@@ -154,7 +155,7 @@ fn program(name: &str) -> PathBuf {
     found.unwrap_or_else(|| panic!("no {name}: MariaDB is not installed"))
 }
 
-/// The server refuses to be root unless it is told to.
+/// The option that allows it to run as root, which it refuses otherwise.
 fn as_root() -> Option<&'static str> {
     geteuid().is_root().then_some("--user=root")
 }

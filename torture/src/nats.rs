@@ -1,4 +1,4 @@
-//! A NATS server of a test's own, to be killed. It is spoken to in plain NATS, over a socket.
+//! A NATS server of a test's own, to be killed. The tests speak plain NATS to it, over a socket.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{Ipv4Addr, TcpStream};
@@ -13,7 +13,8 @@ use tempfile::TempDir;
 use crate::broker::{Broker, Publish};
 use crate::moments::now;
 
-/// A server with one stream, `payments`, that is on the disk before a publication is confirmed; gone when dropped.
+/// A server with one stream, `payments`, that is on the disk before a publication is confirmed; removed when
+/// dropped.
 #[derive(Debug)]
 pub struct Nats {
     folder: TempDir,
@@ -49,7 +50,7 @@ impl Nats {
         this
     }
 
-    /// What the server answers to a request of its management.
+    /// The server's answer to a request of its management.
     fn ask(&self, what: &str, body: &str) -> io::Result<Value> {
         let mut line = Line::open(self.port)?;
         line.send(&format!("$JS.API.{what}"), "0", body)?;
@@ -79,7 +80,7 @@ impl Broker for Nats {
     }
 
     fn reader(&mut self, name: &str) -> String {
-        // The consumer is made by whoever comes first.
+        // The first worker makes the consumer.
         format!(
             "kind = \"nats\"\nurl = \"nats://127.0.0.1:{}\"\nstream = \"payments\"\nconsumer = \"{name}\"\n",
             self.port
@@ -125,13 +126,13 @@ impl Drop for Nats {
 struct Publisher {
     port: u16,
     line: Option<Line>,
-    /// A late answer to an earlier one, which comes on every connection, confirms nothing: the same place is another
-    /// line by then.
+    /// A late answer to an earlier attempt, which comes on every connection, confirms nothing: the same place is
+    /// another line by then.
     attempts: u64,
 }
 
 impl Publisher {
-    /// Publishes those lines whose place is in `open`, and takes out those that are confirmed.
+    /// Publishes those lines whose place is in `open`, and removes the confirmed ones from it.
     fn attempt(&mut self, lines: &[&str], open: &mut Vec<usize>) -> io::Result<()> {
         let line = match &mut self.line {
             Some(line) => line,
@@ -165,7 +166,7 @@ impl Publish for Publisher {
             let mut open: Vec<usize> = (0..lines.len()).collect();
             let begun = now();
             while let Err(error) = self.attempt(lines, &mut open) {
-                // The next connection knows nothing of this one's answers.
+                // The next connection does not get this one's answers.
                 self.line = None;
                 assert!(
                     begun.elapsed() < Duration::from_secs(60),
@@ -262,7 +263,7 @@ mod tests {
 
     use super::*;
 
-    /// The line of a later attempt was never stored; a test took it for lost by Semel.
+    /// The line of a later attempt was never stored, and a test thought that Semel had lost it.
     #[test]
     fn a_late_answer_to_an_earlier_attempt_confirms_nothing() {
         let server = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");

@@ -19,7 +19,7 @@ pub struct Payment {
 pub struct Payments {
     /// The stream, one JSON message per line.
     pub ndjson: String,
-    /// What it comes to.
+    /// The distinct payments in it.
     pub distinct: BTreeSet<Payment>,
     /// Lines in the stream.
     pub deliveries: u64,
@@ -39,7 +39,7 @@ impl Stream for Payments {
 }
 
 impl Payment {
-    /// Whether whoever looks at what it carries out refuses this one for good.
+    /// Returns whether a provider that checks payments refuses this one for good.
     pub fn is_refused(&self) -> bool {
         self.amount <= REFUSED
     }
@@ -88,7 +88,7 @@ impl Payments {
         }
     }
 
-    /// Leaves out whatever comes behind the payment with this number.
+    /// Removes everything behind the payment with this number.
     pub fn end_behind(&mut self, last: u64) {
         let is_asked = |id: &str| number(id).is_some_and(|number| number <= last);
         let lines = self.ndjson.lines();
@@ -99,7 +99,7 @@ impl Payments {
         self.distinct.retain(|payment| is_asked(&payment.id));
     }
 
-    /// Sees to it that each payment was charged once and nothing else was: a charge is `ID AMOUNT`.
+    /// Checks that each payment was charged once and nothing else was: a charge is `ID AMOUNT`.
     ///
     /// # Panics
     ///
@@ -116,11 +116,11 @@ impl Payments {
         refused.map(|it| &*it.id).collect()
     }
 
-    /// What was not charged once, by its id, and how often it was.
+    /// The payments that were not charged once, by id, with the number of their charges.
     ///
     /// # Panics
     ///
-    /// If a charge is something else than `ID AMOUNT`.
+    /// If a charge is not of the form `ID AMOUNT`.
     pub fn wrong(&self, charges: &[String]) -> Vec<(String, String)> {
         let mut times: BTreeMap<Payment, u32> = BTreeMap::new();
         for charge in charges {

@@ -11,7 +11,7 @@ use std::time::Duration;
 use rustix::process::geteuid;
 use tempfile::TempDir;
 
-/// A server on a port of its own, with its durable defaults; stopped and gone when dropped.
+/// A server on a port of its own, with its durable defaults; stopped and removed when dropped.
 #[derive(Debug)]
 pub struct Postgres {
     folder: TempDir,
@@ -78,7 +78,7 @@ impl Postgres {
         self.wait_until_up();
     }
 
-    /// What a query answers, one line a row, fields apart by `|`.
+    /// The answer to a query, one line a row, fields separated by `|`.
     ///
     /// # Panics
     ///
@@ -108,7 +108,7 @@ impl Postgres {
 
     fn wait_until_up(&mut self) {
         for _ in 0..6_000 {
-            // It refuses to start beside what is left of the one before.
+            // It refuses to start beside processes of the one before.
             if self.process.try_wait().expect("a process").is_some() {
                 self.process = self.server();
             }
@@ -175,7 +175,7 @@ fn programs() -> PathBuf {
         .join("bin")
 }
 
-/// The user to run as where this process is root, which the server refuses to be.
+/// The user to run as if this process is root, which the server refuses.
 fn owner() -> Option<(u32, u32)> {
     if !geteuid().is_root() {
         return None;

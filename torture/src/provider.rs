@@ -17,28 +17,28 @@ pub struct Provider {
     address: SocketAddr,
     books: Arc<Mutex<Books>>,
     manners: Manners,
-    /// Whether it takes no time any more.
+    /// True if it answers without a pause from now on.
     is_hurrying: Arc<AtomicBool>,
 }
 
-/// How it deals with who comes.
+/// The behaviour towards requests.
 #[derive(Clone, Copy, Debug)]
 struct Manners {
-    /// Each request takes so long at least.
+    /// The least time of each request.
     pause: Duration,
-    /// Whether it refuses payments for good that are to be refused.
+    /// True if it refuses for good the payments that are to be refused.
     is_choosy: bool,
 }
 
-/// What arrived, and what was done about it.
+/// The requests that arrived, and their results.
 #[derive(Debug, Default)]
 struct Books {
     arrivals: u64,
     /// The idempotency keys of each payment.
     keys: BTreeMap<String, BTreeSet<String>>,
-    /// How often each payment was carried out.
+    /// The number of times that each payment was carried out.
     effects: BTreeMap<String, u32>,
-    /// What was carried out, one after the other.
+    /// The payments that were carried out, one after the other.
     order: Vec<String>,
     /// Idempotency keys that were honoured.
     done: BTreeSet<String>,
@@ -54,7 +54,7 @@ impl Provider {
         Self::slow(Duration::ZERO)
     }
 
-    /// The same, and each request takes so long at least.
+    /// The same, and each request takes at least this long.
     ///
     /// # Panics
     ///
@@ -88,19 +88,19 @@ impl Provider {
         thread::spawn(move || {
             for stream in listener.incoming().flatten() {
                 let (books, is_hurrying) = (Arc::clone(&books), Arc::clone(&is_hurrying));
-                // Whoever hangs up was killed.
+                // A client that hangs up was killed.
                 thread::spawn(move || serve(&stream, &books, manners, &is_hurrying));
             }
         });
         provider
     }
 
-    /// Where to send payments.
+    /// The URL for payments.
     pub fn url(&self) -> String {
         format!("http://{}/charge", self.address)
     }
 
-    /// From now on it answers at once.
+    /// Answers at once from now on.
     pub fn hurry(&self) {
         self.is_hurrying.store(true, Ordering::Relaxed);
     }
@@ -110,18 +110,18 @@ impl Provider {
         self.books().arrivals
     }
 
-    /// The ids of all that was carried out, in the order in which it was.
+    /// The ids of all payments that were carried out, in their order.
     pub fn carried_out(&self) -> Vec<String> {
         self.books().order.clone()
     }
 
-    /// How much was carried out.
+    /// The number of payments that were carried out.
     pub fn effects(&self) -> usize {
         self.books().order.len()
     }
 
-    /// What was not carried out once, or was though it is to be refused, and what was not asked for under
-    /// idempotency key; by its id, and what was done instead.
+    /// The payments that were not carried out once, or were although they are to be refused, and those
+    /// that were requested under several idempotency keys; by id, with the actual history.
     pub fn wrong(&self, payments: &Payments) -> Vec<(String, String)> {
         let books = self.books();
         let asked: BTreeSet<&str> = payments.distinct.iter().map(|it| &*it.id).collect();
@@ -152,8 +152,8 @@ fn locked(books: &Mutex<Books>) -> MutexGuard<'_, Books> {
     books.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Answers what comes on one connection. One request in nine is turned away, one in eleven is
-/// carried out and answered with an error, and after one in thirteen the line breaks.
+/// Answers the requests of one connection. One request in nine is turned away, one in eleven is carried
+/// out and answered with an error, and after one in thirteen the line breaks.
 fn serve(
     stream: &TcpStream,
     books: &Mutex<Books>,

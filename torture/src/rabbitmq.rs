@@ -26,14 +26,15 @@ use tokio::time::timeout;
 use crate::broker::{Broker, Publish};
 use crate::moments::now;
 
-/// A server with one exchange, `payments`, and a queue of the same messages for each reader; gone when dropped.
+/// A server with one exchange, `payments`, and a queue of the same messages for each reader; removed when
+/// dropped.
 ///
 /// The queues are classic: a quorum queue of 3.10 whose only node was killed may find no leader any more.
 #[derive(Debug)]
 pub struct RabbitMq {
     folder: TempDir,
     ports: Ports,
-    /// They find the node for `rabbitmqctl`.
+    /// The process with which `rabbitmqctl` finds the node.
     names: Child,
     node: Child,
     declared: Instant,
@@ -119,7 +120,7 @@ impl RabbitMq {
         }
     }
 
-    /// Each queue with its messages, and how many of them are in somebody's hand.
+    /// Each queue with its messages, and how many of them are unacknowledged.
     fn queues(&self) -> Output {
         let columns = ["name", "messages", "messages_unacknowledged"];
         self.control(&[&["--no-table-headers", "list_queues"][..], &columns].concat())
@@ -158,7 +159,7 @@ impl Broker for RabbitMq {
                 .queue_bind(name.into(), from, key, bind, none())
                 .await
         });
-        // A worker that stands still is missed in three seconds.
+        // The server misses a worker that stands still within three seconds.
         let url = format!("{}?heartbeat=1", self.url());
         format!(
             "kind = \"amqp\"\nurl = \"{url}\"\nqueue = \"{name}\"\nretention = \"1d\"\nprefetch = 500\n"
@@ -218,7 +219,7 @@ struct Publisher {
 }
 
 impl Publisher {
-    /// Publishes those lines whose place is in `open`, and takes out those that are confirmed.
+    /// Publishes those lines whose place is in `open`, and removes the confirmed ones from it.
     fn attempt(&mut self, lines: &[&str], open: &mut Vec<usize>) -> lapin::Result<()> {
         let Self { url, runtime, line } = self;
         runtime.block_on(async {
@@ -238,7 +239,7 @@ impl Publisher {
                 confirms.push((place, sent.await?));
             }
             for (place, confirm) in confirms {
-                // One that came back unroutable is not in any queue.
+                // A message that came back as unroutable is not in any queue.
                 if let Confirmation::Ack(None) = confirm.await? {
                     open.retain(|it| *it != place);
                 }
@@ -301,7 +302,7 @@ fn node(folder: &Path, ports: Ports) -> Child {
             folder.join("enabled_plugins"),
         )
         .env("RABBITMQ_CONFIG_FILE", folder.join("rabbitmq.conf"))
-        // With it the script becomes the node, so that its id is the node's.
+        // With this setting the script becomes the node, so that its id is the node's.
         .env("RABBITMQ_ALLOW_INPUT", "1")
         .env(
             "RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS",
@@ -316,7 +317,7 @@ fn node(folder: &Path, ports: Ports) -> Child {
     node.spawn().expect("rabbitmq-server is installed")
 }
 
-/// What a node and whoever asks it share.
+/// Sets the variables that a node and its clients share.
 fn settle_in(command: &mut Command, folder: &Path, ports: Ports) {
     command
         .env("HOME", folder)
@@ -338,7 +339,7 @@ fn run_as_owner(program: &str, folder: &Path) -> Command {
     command
 }
 
-/// The user to run as where this process is root: RabbitMQ's.
+/// The user to run as if this process is root: RabbitMQ's.
 fn owner() -> Option<(u32, u32)> {
     if !geteuid().is_root() {
         return None;

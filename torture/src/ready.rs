@@ -3,7 +3,7 @@
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpStream};
 
-/// What a worker answers at `/readyz`, with its head; empty where nobody answers.
+/// A worker's answer at `/readyz`, with its head; empty if no worker answers.
 pub fn readiness(port: u16) -> String {
     let mut answer = String::new();
     if let Ok(mut stream) = TcpStream::connect((Ipv4Addr::LOCALHOST, port)) {

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use tempfile::TempDir;
 
-/// A server on a port of its own that takes no snapshots; killed and gone when dropped.
+/// A server on a port of its own that takes no snapshots; killed and removed when dropped.
 #[derive(Debug)]
 pub struct Redis {
     folder: TempDir,
@@ -18,12 +18,12 @@ pub struct Redis {
     process: Child,
 }
 
-/// What a server keeps of what it was told.
+/// The writes that a server keeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Log {
     /// Everything, on the disk before it answers.
     Synced,
-    /// Nothing beyond its own end.
+    /// None beyond its own end.
     Off,
 }
 
@@ -47,12 +47,12 @@ impl Redis {
         this
     }
 
-    /// Where it listens.
+    /// The address at which it listens.
     pub fn address(&self) -> SocketAddr {
         (Ipv4Addr::LOCALHOST, self.port).into()
     }
 
-    /// Kills it, and starts it again on what it has kept.
+    /// Kills it, and starts it again on the data it has kept.
     ///
     /// # Panics
     ///
@@ -64,7 +64,7 @@ impl Redis {
         self.wait_until_up();
     }
 
-    /// It answers, and has read its log.
+    /// Waits until it answers, and has read its log.
     fn wait_until_up(&self) {
         for _ in 0..30_000 {
             if self.is_up().unwrap_or(false) {

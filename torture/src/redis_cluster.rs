@@ -9,11 +9,11 @@ use std::time::Duration;
 use tempfile::TempDir;
 
 /// Three masters without replicas, each on a port of its own, which have everything on their disks before they
-/// answer; killed and gone when dropped.
+/// answer; killed and removed when dropped.
 #[derive(Debug)]
 pub struct RedisCluster {
     masters: Vec<Master>,
-    /// How often one was killed: they take turns.
+    /// The number of kills: the masters take turns.
     kills: usize,
 }
 
@@ -21,7 +21,7 @@ pub struct RedisCluster {
 struct Master {
     folder: TempDir,
     port: u16,
-    /// For what the masters say to one another.
+    /// The port of the bus between the masters.
     bus: u16,
     process: Child,
 }
@@ -31,7 +31,7 @@ impl RedisCluster {
     ///
     /// # Panics
     ///
-    /// If Redis is not installed, or the masters do not come to an agreement.
+    /// If Redis is not installed, or the masters do not agree.
     pub fn start() -> Self {
         let masters = (0..MASTERS).map(|_| Master::start()).collect();
         let this = Self { masters, kills: 0 };
@@ -49,7 +49,7 @@ impl RedisCluster {
         this
     }
 
-    /// Where its masters listen.
+    /// The addresses at which its masters listen.
     pub fn addresses(&self) -> Vec<SocketAddr> {
         let ports = self.masters.iter().map(|master| master.port);
         ports
@@ -57,7 +57,7 @@ impl RedisCluster {
             .collect()
     }
 
-    /// Kills one of its masters, and starts that one again on what it has kept. Meanwhile no slot is served.
+    /// Kills one of its masters, and starts it again on the data it has kept. Meanwhile no slot is served.
     ///
     /// # Panics
     ///
@@ -72,7 +72,7 @@ impl RedisCluster {
         self.wait_until_whole();
     }
 
-    /// Every master sees every slot served.
+    /// Waits until every master sees every slot served.
     fn wait_until_whole(&self) {
         self.wait_until("cluster_state:ok", &["cluster", "info"]);
     }

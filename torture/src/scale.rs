@@ -1,10 +1,10 @@
-//! How much a run does.
+//! The size of a run.
 
-/// As much as every merge can wait for, or as much as a published figure takes: `SEMEL_TORTURE=campaign`.
+/// The size that every merge can wait for, or that of a published figure: `SEMEL_TORTURE=campaign`.
 ///
 /// # Panics
 ///
-/// If `SEMEL_TORTURE` is something else, so that nobody takes a small run for a campaign.
+/// If `SEMEL_TORTURE` has another value, so that a small run is not mistaken for a campaign.
 pub fn scaled<T>(merge: T, campaign: T) -> T {
     match std::env::var("SEMEL_TORTURE").as_deref() {
         Err(_) => merge,

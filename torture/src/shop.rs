@@ -1,4 +1,4 @@
-//! What is done about payments, in a class or two, and the books of whoever does it.
+//! The effects of payments, in a class or two, and the books of their providers.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -13,7 +13,7 @@ use crate::{Log, Payments, Postgres, Provider, Redis, Site, scaled};
 pub struct Shop {
     store: Store,
     provider: Provider,
-    /// How long a notice takes, and a charge, in seconds.
+    /// The time that a notice takes, and a charge, in seconds.
     notice: String,
     charge: String,
 }
@@ -25,12 +25,12 @@ enum Store {
     Embedded,
 }
 
-/// What semel lists for somebody to look at, each of it for a reason.
+/// The entries of Semel's lists for an operator, each of them for a reason.
 #[derive(Clone, Copy, Debug)]
 pub struct Listed {
     /// Payments that the provider refused for good: dead letters.
     pub dead: u64,
-    /// Notices of which nobody knows whether they were sent.
+    /// Notices that may or may not have been sent.
     pub doubts: u64,
 }
 
@@ -43,18 +43,18 @@ impl Shop {
         Self::of(Store::Postgres(server))
     }
 
-    /// A Redis server that has everything on its disk before it answers, and what happens outside of it.
+    /// A Redis server that has everything on its disk before it answers, and effects outside of it.
     pub fn in_redis() -> Self {
         Self::of(Store::Redis(Redis::start(Log::Synced)))
     }
 
-    /// Lines in a file, as of the class *transactional*, and the rest; for one worker at a time.
+    /// Lines in a file, as of the class *transactional*, and the other effects; for one worker at a time.
     pub fn embedded() -> Self {
         Self::of(Store::Embedded)
     }
 
     fn of(store: Store) -> Self {
-        // So slow that something is under way all through a storm: in a campaign three workers share the work.
+        // Slow enough that something is under way all through a storm: in a campaign three workers share the work.
         let (call, notice, charge) = match store {
             Store::Embedded => scaled((30, 1, 0.3), (250, 1, 0.3)),
             Store::Postgres(_) | Store::Redis(_) => scaled((30, 1, 0.3), (900, 3, 2.0)),
@@ -67,7 +67,7 @@ impl Shop {
         }
     }
 
-    /// Kills the server of the store, and starts it again; whether there is one.
+    /// Kills the server of the store, and starts it again. Returns whether there is one.
     pub fn kill_store(&mut self) -> bool {
         match &mut self.store {
             Store::Postgres(server) => server.kill_and_restart(),
@@ -86,7 +86,7 @@ impl Shop {
         }
     }
 
-    /// Where workers are at work on what `broker` has for them.
+    /// The folder in which workers handle the messages of `broker`.
     pub fn site(&self, broker: &mut dyn Broker) -> Site {
         let mut config = match &self.store {
             Store::Postgres(server) => {
@@ -117,12 +117,12 @@ impl Shop {
         Site::with(&[("semel.toml", &config), ("child.py", &child)])
     }
 
-    /// Sees to it that each payment had each of its effects once, or is listed as a dead letter or a doubt, and
-    /// nothing else had any or is.
+    /// Checks that each payment had each of its effects once, or is listed as a dead letter or a doubt, and that no
+    /// other effect or entry exists.
     ///
     /// # Panics
     ///
-    /// If it is not so, with all that the workers said of some of them.
+    /// If not, with all output of the workers about some of them.
     pub fn assert_once(&self, payments: &Payments, site: &Site) -> Listed {
         let mut wrong = self.provider.wrong(payments);
         match &self.store {
@@ -153,8 +153,8 @@ impl Shop {
     }
 }
 
-/// The keys of a list of semel's, all of which are of `pipeline`, and each once; but for notices which were kept while
-/// they were in doubt, and had been sent after all.
+/// The keys of one of Semel's lists, all of which belong to `pipeline`, and each once; except for notices that were
+/// kept while they were in doubt, and had been sent after all.
 fn listed(site: &Site, list: &str, pipeline: &str) -> (BTreeSet<String>, BTreeSet<String>) {
     let (status, stdout) = site.start(&[list, "list", "--output", "jsonl"]).wait();
     assert!(status.success(), "{status}: {}", site.last_words());
@@ -172,7 +172,7 @@ fn listed(site: &Site, list: &str, pipeline: &str) -> (BTreeSet<String>, BTreeSe
     (keys, late)
 }
 
-/// What of `these` is not among the others.
+/// The items of `these` that are not among the others.
 pub(crate) fn apart<T: AsRef<str> + Ord, U: AsRef<str> + Ord>(
     these: &BTreeSet<T>,
     others: &BTreeSet<U>,
@@ -184,7 +184,8 @@ pub(crate) fn apart<T: AsRef<str> + Ord, U: AsRef<str> + Ord>(
     apart.map(|id| (id.to_owned(), what.to_owned())).collect()
 }
 
-/// What was sent twice, or unasked, or neither sent nor is in doubt. What is in doubt may have been sent once.
+/// The notices that were sent twice, or unasked, or that neither were sent nor are in doubt. A notice in doubt may
+/// have been sent once.
 pub(crate) fn notices_wrong(
     payments: &Payments,
     sent: &str,
@@ -216,10 +217,10 @@ fn receipts(site: &Site) -> Vec<String> {
     text.lines().map(charge).collect()
 }
 
-/// That Redis may forget is accepted, which changes nothing where it does not.
+/// Accepts that Redis may forget, which changes nothing if it does not.
 const ACCEPT: &str = "accept = [\"durability\"]\n";
 
-/// Sources keep messages for a day at most, but for Kafka: for a week, and a segment for another.
+/// Sources keep messages for a day at most, except Kafka: for a week, and a segment for another.
 const PIPELINE: &str = r#"key = "json:/id"
 transport = "json:/event"
 fingerprint = ["json:/amount"]
@@ -241,7 +242,7 @@ provider_window = "60d"
 decisive = "422"
 "#;
 
-/// Whoever is told knows nothing of keys: what a worker had begun when it ended is in doubt, and stays so.
+/// The receiver knows nothing of keys: a notice that a worker had begun when it ended is in doubt, and stays so.
 const NOTICES: &str = r#"batch = 200
 concurrency = 64
 

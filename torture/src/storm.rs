@@ -1,4 +1,4 @@
-//! Workers that come and go, by `kill -9` too, and servers that are killed: the broker's and the store's.
+//! Workers that come and go, also by `kill -9`, and servers that are killed: the broker's and the store's.
 
 mod feed;
 
@@ -15,7 +15,7 @@ use crate::worker::{Run, Site, Summary};
 use crate::{Moments, Payments, scaled, tell};
 use feed::Feed;
 
-/// What befalls the workers of a site, and the messages they get meanwhile.
+/// The faults of the workers of a site, and the messages they get meanwhile.
 #[derive(Debug)]
 pub struct Storm<S> {
     /// The messages.
@@ -26,14 +26,14 @@ pub struct Storm<S> {
 
 /// Messages, as many as a storm takes.
 pub trait Stream {
-    /// All of them so far, and what they come to.
+    /// All of them so far, with the expected result.
     fn payments(&self) -> &Payments;
 
-    /// So many new ones behind them, with repeats.
+    /// Adds this many new ones, with repeats.
     fn extend(&mut self, count: usize, moments: &mut Moments);
 }
 
-/// Who is at work.
+/// The workers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Crew {
     /// Three workers, and a fourth that joins them until one of the four is killed.
@@ -62,8 +62,8 @@ impl<S: Stream> Storm<S> {
     }
 
     /// Publishes the payments bit by bit to workers that are killed, stopped and joined by others while they have
-    /// something in hand, kills the broker in between and has `kill_store` kill the server of the store, which says
-    /// whether there is one; returns when every reader has acknowledged everything and the last workers have ended.
+    /// work in hand, kills the broker in between and has `kill_store` kill the server of the store, which returns
+    /// whether there is one. Returns when every reader has acknowledged everything and the last workers have ended.
     /// It goes on until it has met these kinds often enough, and publishes more, but not for ever.
     ///
     /// # Panics
@@ -97,7 +97,7 @@ impl<S: Stream> Storm<S> {
                 if is_longer && told.is_enough(kinds) {
                     break;
                 }
-                // One more joins those that are at work, which takes partitions from them.
+                // One more worker joins the others, and takes partitions from them.
                 while workers.len() < self.crew.most() {
                     workers.push(site.start(RUN));
                 }
@@ -127,7 +127,7 @@ impl<S: Stream> Storm<S> {
                 if round % 8 == 2 {
                     stores += u32::from(kill_store());
                 }
-                // A fast worker may be through with the first bit.
+                // A fast worker may have finished the first bit.
                 feed.next(self, is_longer, site);
                 let place = self.moments.below(workers.len() as u64);
                 let run = workers.swap_remove(usize::try_from(place).expect("few"));
@@ -163,8 +163,8 @@ impl<S: Stream> Storm<S> {
 }
 
 impl Crew {
-    /// How long one of them stands still. Nobody comes to what the only worker has in hand, and nobody has to where
-    /// no completion comes too late.
+    /// The time for which one of them stands still. No other worker takes over from the only one, and none has to
+    /// where no completion comes too late.
     fn stopped_for(self, broker: &dyn Broker, kinds: &[Kind]) -> Duration {
         match self {
             Self::Three if kinds.contains(&Kind::Fenced) => broker.stopped_for(),
@@ -187,7 +187,7 @@ impl Crew {
     }
 }
 
-/// What happened in a storm, to all of its workers: those that were killed have logged it, too.
+/// The events of a storm, over all of its workers: the killed ones have logged theirs, too.
 #[derive(Clone, Copy, Debug)]
 pub struct Figures {
     messages: u64,
@@ -195,7 +195,7 @@ pub struct Figures {
     left: u32,
     stopped: u32,
     restarts: u32,
-    /// How often it closed all connections.
+    /// The number of times that it closed all connections.
     closings: u32,
     stores: u32,
     told: Told,
@@ -203,8 +203,8 @@ pub struct Figures {
 }
 
 impl Figures {
-    /// Sees to it that it was one: a run in which nothing happened proves nothing. `kinds` are those that this
-    /// broker and these effects must have had.
+    /// Checks that it was a storm: a run in which nothing happened proves nothing. `kinds` are those that this broker
+    /// and these effects must have had.
     ///
     /// # Panics
     ///
@@ -216,8 +216,8 @@ impl Figures {
 }
 
 impl Figures {
-    /// Tells them and `more`: the effects of `name` were held against what was asked for, and each was there once. Of
-    /// what may happen to work in hand it tells the `kinds` that it was about, seen or not.
+    /// Reports them and `more`: the effects of `name` were compared with the expected ones, and each was there once.
+    /// Of the events of work in hand it reports the `kinds` that it was about, met or not.
     pub fn tell(&self, name: &str, kinds: &[Kind], more: &[(&str, u64)]) {
         let mut figures = vec![
             ("operations", self.messages),
@@ -243,12 +243,12 @@ impl Figures {
     }
 }
 
-/// What workers have told of themselves, in whole lines.
+/// The workers' reports of themselves, in whole lines.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Told {
-    /// So many bytes of it were heard.
+    /// The number of bytes that were read.
     heard: u64,
-    /// Each was a takeover, of what must not be begun again.
+    /// Each was a takeover of an effect that must not begin again.
     doubts: usize,
     pub(crate) takeovers: usize,
     pub(crate) fenced: usize,
@@ -269,7 +269,8 @@ impl Told {
         }
     }
 
-    /// Whether enough happened: each of these kinds in a campaign; in a small run, where not every one comes, any.
+    /// Returns whether enough happened: each of these kinds in a campaign; in a small run, which does not meet every
+    /// one, any.
     fn is_enough(self, kinds: &[Kind]) -> bool {
         let mut of_kinds = kinds.iter().map(|kind| self.of(*kind));
         // Revocations alone are rare in a small run.
@@ -289,10 +290,10 @@ impl Told {
     }
 }
 
-/// What may happen to work in hand.
+/// An event of work in hand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// A worker went on with what another one had claimed.
+    /// A worker went on with an operation that another one had claimed.
     Takeover,
     /// A worker that came back from beyond its lease was refused.
     Fenced,
@@ -322,8 +323,8 @@ impl fmt::Display for Figures {
     }
 }
 
-/// Asks a worker to end, and looks at what it says of its work: some of it may be a dead letter or in doubt, where
-/// that can be.
+/// Asks a worker to end, and checks its summary: some of its work may be a dead letter or in doubt, where that can
+/// be.
 fn leave(worker: Run, site: &Site) {
     worker.signal(Signal::TERM);
     let (status, stdout) = worker.wait_at_most(Duration::from_secs(60));
@@ -343,11 +344,11 @@ fn leave(worker: Run, site: &Site) {
     }
 }
 
-/// Of each kind, in a campaign.
+/// The least number of each kind, in a campaign.
 const LEAST: usize = 100;
-/// Of all kinds together, in a small run.
+/// The least number of all kinds together, in a small run.
 const LEAST_OF_ALL: usize = 5;
-/// How many times as many rounds as it is meant to have a storm may have until then.
+/// The most rounds of a storm until then, as a multiple of the intended number.
 const LONGEST: usize = 5;
 
 fn rounds() -> usize {
@@ -355,7 +356,7 @@ fn rounds() -> usize {
 }
 
 const MS: fn(u64) -> Duration = Duration::from_millis;
-/// Every decision with its key, so that the log tells all that happened to one.
+/// Logs every decision with its key, so that the log has the whole history of a key.
 const RUN: &[&str] = &[
     "run",
     "--output",

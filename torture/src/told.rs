@@ -1,12 +1,12 @@
-//! The figures of a test, for whoever counts over all of them.
+//! The figures of a test, for a program that counts over all of them.
 
 use std::fs::File;
 use std::io::Write;
 
 use serde_json::Map;
 
-/// Appends a line of JSON to the file that `SEMEL_TORTURE_FIGURES` names, if it names one. It is for tests that
-/// have held the outside world against what was asked for: a figure of a test that failed counts for nothing.
+/// Appends a line of JSON to the file that `SEMEL_TORTURE_FIGURES` names, if it names one. For tests that have
+/// compared the outside world with the expected effects: a figure of a failed test counts for nothing.
 ///
 /// # Panics
 ///

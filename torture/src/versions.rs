@@ -8,10 +8,10 @@ use crate::{Moments, Payment, Payments, Stream};
 /// A seeded stream in which each account's versions rise, with older ones and repeats in between.
 #[derive(Clone, Debug)]
 pub struct Versions {
-    /// The stream; those of its payments are to be carried out that were the newest of their account in it, and no
+    /// The stream; of its payments, those are to be carried out that were the newest of their account in it, and no
     /// others.
     pub payments: Payments,
-    /// The ids that came behind a newer version, or one as new.
+    /// The ids that came behind a newer or equal version.
     pub stale: BTreeSet<String>,
     /// Account and version of each id.
     of: BTreeMap<String, (u64, u64)>,
@@ -23,7 +23,7 @@ pub struct Versions {
 }
 
 impl Versions {
-    /// `count` moves of so many accounts: one of twenty is older than what came before it, and behind one of twenty
+    /// `count` moves of this many accounts: one of twenty is older than the one before it, and behind one of twenty
     /// an earlier one is repeated byte for byte, any distance back.
     pub fn generate(accounts: u64, count: usize, moments: &mut Moments) -> Self {
         let mut this = Self {
@@ -47,7 +47,7 @@ impl Versions {
         self.payments.deliveries += 1;
     }
 
-    /// What was carried out behind a newer version of its account, or one as new.
+    /// The payments that were carried out behind a newer or equal version of their account.
     pub fn out_of_order(&self, carried_out: &[String]) -> Vec<String> {
         let mut newest: BTreeMap<u64, u64> = BTreeMap::new();
         let mut late = Vec::new();

@@ -10,7 +10,7 @@ use std::time::Duration;
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
-/// A folder with input and configuration, gone when dropped.
+/// A folder with input and configuration, removed when dropped.
 #[derive(Debug)]
 pub struct Site(TempDir);
 
@@ -19,7 +19,7 @@ impl Site {
     ///
     /// # Panics
     ///
-    /// If the file system does not play along.
+    /// If the file system fails.
     pub fn with(files: &[(&str, &str)]) -> Self {
         let folder = tempfile::tempdir().expect("a temporary folder");
         for (name, text) in files {
@@ -45,8 +45,8 @@ impl Site {
         }
     }
 
-    /// Starts `semel` with `arguments` here. Its standard error goes to `stderr.log`, behind what
-    /// earlier runs said.
+    /// Starts `semel` with `arguments` here. Its standard error goes to `stderr.log`, behind the
+    /// output of earlier runs.
     ///
     /// # Panics
     ///
@@ -55,7 +55,7 @@ impl Site {
         self.spawn(arguments, Stdio::piped())
     }
 
-    /// The same with its standard output behind what the file `name` holds.
+    /// The same with its standard output appended to the file `name`.
     ///
     /// # Panics
     ///
@@ -82,34 +82,34 @@ impl Site {
         Run(child)
     }
 
-    /// Runs `semel run --output json` to its end and answers with its one summary.
+    /// Runs `semel run --output json` to its end and returns its one summary.
     ///
     /// # Panics
     ///
-    /// If it fails or says no summary.
+    /// If it fails or prints no summary.
     pub fn run_to_the_end(&self) -> Summary {
         let (status, stdout) = self.start(&["run", "--output", "json"]).wait();
         assert!(status.success(), "{status}: {}", self.text("stderr.log"));
         Summary::parse(&stdout)
     }
 
-    /// The last forty lines that workers said here.
+    /// The last forty lines that workers printed here.
     pub fn last_words(&self) -> String {
         let said = self.text("stderr.log");
         let lines: Vec<_> = said.lines().collect();
         lines[lines.len().saturating_sub(40)..].join("\n")
     }
 
-    /// How many bytes workers have said on their standard errors.
+    /// The number of bytes that workers have printed on their standard errors.
     pub fn said(&self) -> u64 {
         std::fs::metadata(self.path("stderr.log")).map_or(0, |it| it.len())
     }
 
-    /// What they said behind so many bytes.
+    /// The bytes that they printed behind this many.
     ///
     /// # Panics
     ///
-    /// If the file system does not play along.
+    /// If the file system fails.
     pub fn said_behind(&self, bytes: u64) -> String {
         let mut said = Vec::new();
         if let Ok(mut file) = File::open(self.path("stderr.log")) {
@@ -119,7 +119,7 @@ impl Site {
         String::from_utf8_lossy(&said).into_owned()
     }
 
-    /// Every line that workers said of a key, where they log every decision.
+    /// Every line that workers printed about a key, if they log every decision.
     pub fn told_of(&self, key: &str) -> String {
         let said = self.text("stderr.log");
         let lines: Vec<_> = said.lines().filter(|line| line.contains(key)).collect();
@@ -137,7 +137,7 @@ impl Site {
 pub struct Run(Child);
 
 impl Run {
-    /// Kills it after `moment`, as `kill -9` does. Whether it still ran.
+    /// Kills it after `moment`, as `kill -9` does. Returns whether it still ran.
     ///
     /// # Panics
     ///
@@ -151,7 +151,7 @@ impl Run {
         still_ran
     }
 
-    /// Kills it as soon as `is_time`. Whether it still ran.
+    /// Kills it as soon as `is_time`. Returns whether it still ran.
     ///
     /// # Panics
     ///
@@ -166,8 +166,8 @@ impl Run {
         self.kill_after(Duration::ZERO)
     }
 
-    /// Kills it once `bytes` of what it prints were read, and answers with all that it printed.
-    /// Whether it still ran.
+    /// Kills it once `bytes` of its output were read. Returns whether it still ran, and all of its
+    /// output.
     ///
     /// # Panics
     ///
@@ -183,7 +183,7 @@ impl Run {
         (still_ran && !is_over, printed)
     }
 
-    /// The most memory it ever had in the machine, in bytes, by the word of the kernel.
+    /// The most memory that it ever had in the machine, in bytes, as the kernel reports it.
     ///
     /// # Panics
     ///
@@ -209,7 +209,8 @@ impl Run {
         kill_process(pid, signal).expect("the process is there");
     }
 
-    /// Asks it to stop after `moment` and kills it `grace` later. Whether it still ran then.
+    /// Asks it to stop after `moment` and kills it `grace` later. Returns whether it still ran
+    /// then.
     ///
     /// # Panics
     ///
@@ -222,8 +223,8 @@ impl Run {
         self.kill_after(grace)
     }
 
-    /// Waits for its end, at most so long, and answers with what it printed. For one that prints
-    /// little: nobody reads meanwhile.
+    /// Waits for its end, at most this long, and returns its output. For a process that prints
+    /// little: its output is not read meanwhile.
     ///
     /// # Panics
     ///
@@ -240,7 +241,7 @@ impl Run {
         panic!("semel did not end within {patience:?}");
     }
 
-    /// Waits for its end and answers with what it printed.
+    /// Waits for its end and returns its output.
     ///
     /// # Panics
     ///
@@ -255,29 +256,29 @@ impl Run {
 }
 
 impl Drop for Run {
-    /// A test that fails leaves nobody at work.
+    /// Kills the process, so that a test that fails leaves no worker behind.
     fn drop(&mut self) {
-        // Without effect on one that was waited for.
+        // Without effect on a process that was waited for.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
 }
 
-/// What a run said at its end.
+/// The summary that a run printed at its end.
 #[derive(Clone, Debug)]
 pub struct Summary(serde_json::Value);
 
 impl Summary {
-    /// Reads what `--output json` printed for the one pipeline.
+    /// Reads the output of `--output json` for the one pipeline.
     ///
     /// # Panics
     ///
-    /// If it is something else.
+    /// If it has another form.
     pub fn parse(stdout: &str) -> Self {
         Self(serde_json::from_str(stdout).expect("one summary on one line"))
     }
 
-    /// Whose it is.
+    /// The pipeline that it is about.
     ///
     /// # Panics
     ///

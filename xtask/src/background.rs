@@ -1,4 +1,4 @@
-//! A command that runs beside others at the lowest priority, on the time that they leave, and is waited for
+//! A command that runs beside others at the lowest priority, in the time that they leave, and is waited for
 //! in the end.
 
 use std::fs::{self, File};
@@ -8,7 +8,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use crate::failure::{Failure, Result};
 use crate::process;
 
-/// The command under way; it ends with this.
+/// The running command; dropping this ends it.
 pub(crate) struct Background {
     child: Child,
     log: PathBuf,
@@ -30,7 +30,7 @@ impl Background {
         Ok(Self { child, log })
     }
 
-    /// Waits for its end; gives back what it said.
+    /// Waits for its end; returns its output.
     pub(crate) fn wait(mut self) -> Result<(ExitStatus, String)> {
         let status = self.child.wait()?;
         let said = fs::read(&self.log)?;
@@ -40,7 +40,7 @@ impl Background {
 
 impl Drop for Background {
     fn drop(&mut self) {
-        // Of one that has ended, both say so and do nothing.
+        // For a process that has ended, both return an error and do nothing.
         let ended = self.child.kill().and_then(|()| self.child.wait());
         if let Err(error) = ended {
             eprintln!("xtask: cannot stop what runs beside the tests: {error}");

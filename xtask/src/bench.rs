@@ -49,7 +49,7 @@ const OF_THE_BINARY: [&str; 7] = [
     "nats",
     "rabbitmq",
 ];
-/// Benchmarks that want servers.
+/// Benchmarks that need servers.
 const ON_SERVERS: [&str; 8] = [
     "postgres",
     "redis",

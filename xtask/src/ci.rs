@@ -1,4 +1,4 @@
-//! `cargo xtask ci`: a fresh machine first gets what the tests need.
+//! `cargo xtask ci`: installs on a fresh machine first what the tests need.
 
 use std::path::Path;
 use std::process::Command;
@@ -7,22 +7,22 @@ use crate::failure::{Failure, Result};
 use crate::workspace::Workspace;
 use crate::{examples, process, services, test};
 
-/// A program, and the Debian package that brings it.
+/// A program, and the Debian package that contains it.
 const NEEDED: [(&str, &str); 9] = [
     ("sqlite3", "sqlite3"),
     ("python3", "python3"),
     ("node", "nodejs"),
     ("npm", "npm"),
     ("git", "git"),
-    // What checks completions and manual pages.
+    // The shell that checks completions and manual pages.
     ("zsh", "zsh"),
     ("fish", "fish"),
     ("groff", "groff"),
-    // What finds the headers below.
+    // The program that finds the headers below.
     ("pkg-config", "pkg-config"),
 ];
 
-/// A header, and the Debian package that brings it: librdkafka's TLS is the system's.
+/// A header, and the Debian package that contains it: librdkafka uses the system's TLS.
 const HEADERS: [(&str, &str); 1] = [("/usr/include/openssl/ssl.h", "libssl-dev")];
 
 /// Installs, fetches, tests.
@@ -35,7 +35,7 @@ pub(crate) fn run(workspace: &Workspace) -> Result {
     test::run(workspace, test::Extent::Whole)
 }
 
-/// Installs Debian packages, if there are any to install and somebody who may.
+/// Installs Debian packages, if there are any to install and this process may do so.
 pub(crate) fn install(workspace: &Workspace, packages: &[&str]) -> Result {
     if packages.is_empty() {
         return Ok(());
@@ -62,7 +62,7 @@ pub(crate) fn install(workspace: &Workspace, packages: &[&str]) -> Result {
     process::log(&mut install, &workspace.scratch().join("apt-install.log"))
 }
 
-/// The packages of what is not there.
+/// The packages of the missing programs.
 fn missing<'a>(needed: &[(&str, &'a str)], there: impl Fn(&str) -> bool) -> Vec<&'a str> {
     needed
         .iter()
@@ -71,7 +71,7 @@ fn missing<'a>(needed: &[(&str, &'a str)], there: impl Fn(&str) -> bool) -> Vec<
         .collect()
 }
 
-/// Whether this process may install packages and change users.
+/// Returns whether this process may install packages and change users.
 pub(crate) fn is_root() -> bool {
     process::capture(Command::new("id").arg("-u")).is_ok_and(|uid| uid.trim() == "0")
 }

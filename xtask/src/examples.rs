@@ -1,5 +1,5 @@
-//! `cargo xtask examples`: real webhook bodies, published as an npm package, for tests and
-//! examples that want input which nobody here made up.
+//! `cargo xtask examples`: real webhook bodies, published as an npm package, for tests and examples
+//! that need input from the outside world.
 
 use std::path::PathBuf;
 use std::process::Command;

@@ -1,9 +1,9 @@
-//! How an automation ends badly, and with which exit code.
+//! The failures of an automation, and their exit codes.
 
 use std::fmt;
 use std::process::ExitCode;
 
-/// What every verb returns.
+/// The result of every verb.
 pub(crate) type Result<T = ()> = std::result::Result<T, Failure>;
 
 /// A message for people and an exit code for programs: 1 answered "no", 2 usage, 3 environment.

@@ -8,17 +8,17 @@ use std::time::{Duration, Instant};
 use crate::failure::Result;
 use crate::suites::{Load, Suite};
 
-/// How a suite ended.
+/// The end of a suite.
 #[derive(Debug)]
 pub(crate) struct Ended {
     pub(crate) suite: Suite,
-    /// Its status and all that it said, or why it could not be run.
+    /// Its status and its output, or the reason why it could not be run.
     pub(crate) ran: Result<(ExitStatus, String)>,
     pub(crate) time: Duration,
 }
 
 /// Has each lane run one suite after the other until there are no more: those of its own load first, then any, and
-/// of those the ones of the lowest rank. Hands each to `ended` when it has ended.
+/// of those the ones of the lowest rank. Passes each to `ended` when it has ended.
 pub(crate) fn run(
     mut suites: Vec<Suite>,
     lanes: &[Load],

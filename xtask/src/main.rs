@@ -61,7 +61,7 @@ fn main() -> ExitCode {
 
 fn dispatch(args: &[String]) -> Result {
     let words: Vec<&str> = args.iter().map(String::as_str).collect();
-    // Before a verb builds for minutes what then knows no such word.
+    // Checked here, before a verb builds for minutes and then rejects the word.
     let is_asked = |word: &&str| matches!(*word, "--help" | "-h");
     if words == ["help"] || words.iter().any(is_asked) {
         println!("{USAGE}");

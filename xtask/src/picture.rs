@@ -7,10 +7,10 @@ use std::fmt::Write;
 use crate::failure::Result;
 use crate::workspace::Workspace;
 
-/// Where the picture is.
+/// The path of the picture.
 pub(crate) const FILE: &str = "docs/picture.svg";
 
-/// Writes it.
+/// Writes the picture.
 pub(crate) fn run(workspace: &Workspace) -> Result {
     std::fs::write(workspace.root.join(FILE), drawn())?;
     println!("{FILE}");
@@ -90,7 +90,7 @@ impl Picture {
     }
 
     fn line(&mut self, line: &str) {
-        // A string takes what is written.
+        // Writing to a string cannot fail.
         let _ = writeln!(self.0, "  {line}");
     }
 

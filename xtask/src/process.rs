@@ -8,7 +8,7 @@ use std::process::{Command, ExitStatus, Stdio};
 use crate::failure::{Failure, Result};
 
 /// Runs `command` with its stdout and stderr as one stream, in the order in which they were
-/// written; every line is passed on at once and shown to `each`.
+/// written; every line is printed at once and passed to `each`.
 pub(crate) fn stream(command: Command, mut each: impl FnMut(&str)) -> Result<ExitStatus> {
     stream_some(command, |line| {
         each(line);
@@ -16,7 +16,7 @@ pub(crate) fn stream(command: Command, mut each: impl FnMut(&str)) -> Result<Exi
     })
 }
 
-/// The same, passing on those lines alone of which `each` says so.
+/// The same, but prints only the lines for which `each` returns true.
 pub(crate) fn stream_some(
     mut command: Command,
     mut each: impl FnMut(&str) -> bool,
@@ -27,7 +27,7 @@ pub(crate) fn stream_some(
     lines(command, |line| {
         let text = String::from_utf8_lossy(line);
         if each(text.trim_end()) {
-            // Not past the test harness: what a test streams is not the output of the test run.
+            // Not past the test harness: the stream of a test is not the output of the test run.
             print!("{text}");
             io::stdout().flush()?;
         }
@@ -35,7 +35,7 @@ pub(crate) fn stream_some(
     })
 }
 
-/// Runs `command` and gives back how it ended and all that it said, both streams as one.
+/// Runs `command` and returns its status and all of its output, both streams as one.
 pub(crate) fn gather(command: Command) -> Result<(ExitStatus, String)> {
     let mut said = Vec::new();
     let status = lines(command, |line| {
@@ -45,7 +45,7 @@ pub(crate) fn gather(command: Command) -> Result<(ExitStatus, String)> {
     Ok((status, String::from_utf8_lossy(&said).into_owned()))
 }
 
-/// Runs `command` and hands over each line of its stdout and stderr as it comes.
+/// Runs `command` and passes on each line of its stdout and stderr as it comes.
 fn lines(
     mut command: Command,
     mut each: impl FnMut(&[u8]) -> io::Result<()>,
@@ -69,7 +69,7 @@ fn lines(
     Ok(child.wait()?)
 }
 
-/// Runs `command` and gives back its stdout; a failure carries its stderr.
+/// Runs `command` and returns its stdout; a failure carries its stderr.
 pub(crate) fn capture(command: &mut Command) -> Result<String> {
     let output = command
         .stdin(Stdio::null())
@@ -128,7 +128,7 @@ pub(crate) fn by(program: &str, args: &[&str], command: &Command) -> Command {
     by
 }
 
-/// Whether a program of this name is on the path.
+/// Returns whether a program of this name is on the path.
 pub(crate) fn on_path(program: &str) -> bool {
     std::env::var_os("PATH").is_some_and(|path| {
         std::env::split_paths(&path).any(|folder| folder.join(program).is_file())

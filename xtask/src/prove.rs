@@ -1,4 +1,4 @@
-//! `cargo xtask prove`: runs the tiers of proof, and keeps what they found for the book.
+//! `cargo xtask prove`: runs the tiers of proof, and keeps their results for the book.
 
 pub(crate) mod page;
 
@@ -13,14 +13,15 @@ use crate::{process, release};
 
 use self::page::Kept;
 
-/// Runs what `words` ask for, which but for two of them is for the package `proof` to understand.
+/// Runs the tiers that `words` ask for; except for two of them, the package `proof` interprets the
+/// words.
 pub(crate) fn run(workspace: &Workspace, words: &[&str]) -> Result {
     if words == ["--page"] {
         return write_page(workspace);
     }
     let keep = words.contains(&"--keep");
     let words: Vec<&str> = words.iter().copied().filter(|it| *it != "--keep").collect();
-    // Now, and not after hours.
+    // Checked now, and not after hours.
     if keep && let Some(changed) = changed(workspace)? {
         return Err(Failure::no(format!(
             "what is kept belongs to a commit, and {changed} is not committed"
@@ -50,7 +51,7 @@ pub(crate) fn run(workspace: &Workspace, words: &[&str]) -> Result {
     Ok(())
 }
 
-/// The proof, ready to run with `words`; what an earlier run wrote is gone.
+/// The proof, ready to run with `words`; removes the reports of an earlier run.
 pub(crate) fn proof(workspace: &Workspace, servers: &Borrowed, words: &[&str]) -> Result<Command> {
     for report in reports(workspace)? {
         fs::remove_file(report)?;
@@ -75,7 +76,7 @@ fn tried(command: &mut Command) -> Result {
     ended(command.status()?)
 }
 
-/// What the exit code of the proof says.
+/// The meaning of the proof's exit code.
 fn ended(status: ExitStatus) -> Result {
     match status.code() {
         Some(0) => Ok(()),
@@ -84,12 +85,12 @@ fn ended(status: ExitStatus) -> Result {
     }
 }
 
-/// Whether `tier` is asked for; without a name, all are.
+/// Returns whether `tier` is asked for; without a name, all are.
 fn wants(words: &[&str], tier: &str) -> bool {
     words.contains(&tier) || !words.iter().any(|word| word.starts_with('T'))
 }
 
-/// The servers that a tier that is asked for tries, all of them if none is named; `None` if none does.
+/// The servers that a requested tier uses, all of them if none is named; `None` if none does.
 fn servers(words: &[&str]) -> Option<&'static [&'static str]> {
     let is_more = words.contains(&"--seeds") || words.contains(&"--minutes") || {
         let only = words.windows(2).find(|pair| pair[0] == "--only");
@@ -108,7 +109,7 @@ fn servers(words: &[&str]) -> Option<&'static [&'static str]> {
     }
 }
 
-/// What is not committed, but for what is kept: tier after tier may be kept before one commit.
+/// The uncommitted changes, except for kept results: tier after tier may be kept before one commit.
 fn changed(workspace: &Workspace) -> Result<Option<String>> {
     let mut git = Command::new("git");
     git.current_dir(&workspace.root)
@@ -120,7 +121,7 @@ fn changed(workspace: &Workspace) -> Result<Option<String>> {
     Ok(first.map(|line| line.get(3..).unwrap_or(line).to_owned()))
 }
 
-/// Copies one report to the kept ones, unless something speaks against it.
+/// Copies one report to the kept ones, unless it has faults.
 fn keep(workspace: &Workspace, path: &Path) -> Result {
     let text = fs::read_to_string(path)?;
     let kept = Kept::read(&text).map_err(|why| refused(path, &why))?;
@@ -139,7 +140,7 @@ fn refused(path: &Path, why: &str) -> Failure {
     Failure::no(format!("{} is not kept: {why}", path.display()))
 }
 
-/// Writes the book's page of all that is kept.
+/// Writes the book's page from all kept results.
 fn write_page(workspace: &Workspace) -> Result {
     let mut kept = Vec::new();
     for path in json(&workspace.root.join(page::KEPT))? {
@@ -153,12 +154,12 @@ fn write_page(workspace: &Workspace) -> Result {
     Ok(())
 }
 
-/// Where the proof writes its reports.
+/// The folder in which the proof writes its reports.
 fn written(workspace: &Workspace) -> PathBuf {
     workspace.target.join("proof")
 }
 
-/// The reports in `folder`, which need not be there.
+/// The reports in `folder`, which may be missing.
 fn json(folder: &Path) -> Result<Vec<PathBuf>> {
     let entries = match fs::read_dir(folder) {
         Ok(entries) => entries,
@@ -179,12 +180,12 @@ fn json(folder: &Path) -> Result<Vec<PathBuf>> {
     Ok(found)
 }
 
-/// The tier that tries the binary.
+/// The tier that tests the binary.
 const ON_THE_BINARY: &str = "T8";
-/// A tier that tries what runs on servers.
+/// A tier that tests code that runs on servers.
 struct On {
     tier: &'static str,
-    /// Only when it is asked for more than a merge tries.
+    /// True if it needs them only for more effort than that of a merge.
     later: bool,
 }
 
@@ -192,7 +193,7 @@ const fn on(tier: &'static str, later: bool) -> On {
     On { tier, later }
 }
 
-/// Those that try stores alone, which need no broker.
+/// Those that test stores alone, which need no broker.
 const ON_STORES: &[On] = &[on("T5", false), on("T7", true)];
 const ON_ALL: &[On] = &[on("T8", false)];
 const ON_SOME: &[On] = &[on("T14", true)];
@@ -200,7 +201,7 @@ const ON_SOME: &[On] = &[on("T14", true)];
 const STORES: &[&str] = &["postgres", "mariadb", "redis"];
 /// Those whose tests see bugs of T14.
 const SOME: &[&str] = &["postgres", "kafka", "rabbitmq"];
-/// With what the names of those bugs begin.
+/// The beginnings of the names of those bugs.
 const BUGS_ON_SERVERS: &[&str] = &["K", "M28", "M31", "M36"];
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
-//! `cargo xtask readme`: what the README, the book and the examples show on a console is what the
-//! release binary prints.
+//! `cargo xtask readme`: checks that the release binary prints what the README, the book and the
+//! examples show on a console.
 //!
 //! A block counts when `<!-- check -->` stands on the line before its ```` ```console ````. The
 //! blocks of a page run in order, in one fresh folder that holds a copy of `examples/`, with
@@ -20,11 +20,12 @@ use crate::tree::Tree;
 use crate::workspace::Workspace;
 use crate::{examples, process, readme::block::Block, readme::session::Session, release, test};
 
-/// Runs every checked block, told where `servers` are; gives back how many blocks there are.
+/// Runs every checked block, with the addresses of `servers`; returns the number of blocks.
 pub(crate) fn run(workspace: &Workspace, servers: &Borrowed) -> Result<usize> {
     let tree = Tree::read(&workspace.root)?;
     let pages = pages(&tree)?;
-    // As the tests have it: for release, the features of the library would be compiled for it alone.
+    // With the features of the tests: for release, those of the library would be compiled for it
+    // alone.
     let mut example = workspace.cargo(["build", "--example", LIBRARY_EXAMPLE]);
     example.args(test::tested(workspace));
     for mut build in [release::build(workspace), example] {
@@ -117,7 +118,8 @@ impl Drop for Folder {
 /// The example of the library that pages show and run.
 const LIBRARY_EXAMPLE: &str = "first";
 
-/// The tracked files below `examples/` and of the library's examples: what a reader's clone has too.
+/// The tracked files below `examples/` and of the library's examples, which a reader's clone has
+/// too.
 fn example_files(workspace: &Workspace) -> Result<Vec<PathBuf>> {
     let mut git = Command::new("git");
     git.current_dir(&workspace.root).args([

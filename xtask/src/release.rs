@@ -1,7 +1,7 @@
-//! The release builds: the binary with the tests of `torture`, and the proof. Features are unified over the packages
-//! of a command, so that every command that wants one of the two names both; cargo would compile what they
-//! share once for each other list. The proof is built apart from them: it stops the clocks of its runtimes, and
-//! the binary that is tortured must be the one that people get.
+//! The release builds: the binary with the tests of `torture`, and the proof. Cargo unifies features over the
+//! packages of a command, so every command that needs one of the two names both; for each other list cargo would
+//! compile their shared packages once more. The proof is built separately: it stops the clocks of its runtimes, and
+//! the tortured binary must be the one that people get.
 
 use std::process::Command;
 
@@ -14,7 +14,7 @@ pub(crate) fn build(workspace: &Workspace) -> Command {
     command
 }
 
-/// Builds the proof, with what T4 tries.
+/// Builds the proof, with the scenarios of T4.
 pub(crate) fn proof(workspace: &Workspace) -> Command {
     workspace.cargo(["build", "--release", "--package", "proof", SCHEDULED])
 }
@@ -28,9 +28,9 @@ pub(crate) fn torture(workspace: &Workspace) -> Command {
 
 pub(crate) const TORTURE: &str = "torture";
 pub(crate) const CLI: &str = "semel-cli";
-/// With the binary as people get it for every kind of server.
+/// The features of the binary as people get it, for every kind of server.
 pub(crate) const EVERYTHING: &str = "--features=semel-cli/full";
-/// The same without its allocator, which takes a minute to build: for what is not run at full speed.
+/// The same without its allocator, which takes a minute to build: for programs that need not run at full speed.
 pub(crate) const SERVERS: &str = "--features=semel-cli/servers";
 const SCHEDULED: &str = "--features=proof/scheduled";
 const PACKAGES: [&str; 6] = [
@@ -61,7 +61,7 @@ mod tests {
             assert!(PACKAGES.iter().all(|it| args.contains(&(*it).to_owned())));
             assert!(args.windows(2).any(|pair| pair == tests), "{args:?}");
         }
-        // Not the tests of the binary, which its name would be.
+        // Not the tests of the binary, which has the same name.
         let semel = ["--test".to_owned(), "semel".to_owned()];
         assert!(!torture.windows(2).any(|pair| pair == semel), "{torture:?}");
     }

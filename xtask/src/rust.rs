@@ -43,7 +43,7 @@ impl<'a> Source<'a> {
         line(self.text, at)
     }
 
-    /// The inside of every string literal within `range`, with where it begins.
+    /// The inside of every string literal within `range`, with its offset.
     pub(crate) fn strings(&self, range: Range<usize>) -> impl Iterator<Item = (usize, &'a str)> {
         self.strings
             .iter()
@@ -74,7 +74,7 @@ impl<'a> Source<'a> {
         found
     }
 
-    /// Where the bracket at `open` closes.
+    /// The place where the bracket at `open` closes.
     pub(crate) fn closing(&self, open: usize) -> Option<usize> {
         let bytes = self.code.as_bytes();
         let (opener, closer) = match bytes.get(open)? {
@@ -103,7 +103,7 @@ pub(crate) fn line(text: &str, at: usize) -> usize {
     text.as_bytes()[..at].split(|byte| *byte == b'\n').count()
 }
 
-/// Whether `byte` may be part of an identifier.
+/// Returns whether `byte` may be part of an identifier.
 pub(crate) fn is_word(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || byte == b'_' || byte >= 0x80
 }

@@ -1,5 +1,5 @@
-//! `cargo xtask services`: real servers for tests, on free ports of this machine alone, with
-//! their data below `target/services/`. Only what was started here is ever stopped.
+//! `cargo xtask services`: real servers for tests, on free ports of this machine alone, with their
+//! data below `target/services/`. Only servers that were started here are ever stopped.
 
 mod kafka;
 mod mariadb;
@@ -22,7 +22,7 @@ use crate::{ci, process};
 
 use self::server::{Running, Server};
 
-/// Every server that can be had; the tests need them all.
+/// Every server that can be started; the tests need them all.
 const BUILT: [&Server; 7] = [
     &postgres::SERVER,
     &redis::SERVER,
@@ -33,16 +33,16 @@ const BUILT: [&Server; 7] = [
     &nats::SERVER,
 ];
 
-/// What a test needs besides, to start a server of its own.
+/// The other things that a test needs to start a server of its own.
 const PARTS: [Part; 2] = [
     (&kafka::SERVER, kafka::JARS, kafka::jars),
     (&nats::SERVER, nats::PROGRAM, nats::program),
 ];
 
-/// The server, the variable, and where the part is, beside the data.
+/// The server, the variable, and the place of the part, beside the data.
 type Part = (&'static Server, &'static str, fn(&Path) -> PathBuf);
 
-/// Servers that tests will need, and that nobody can start yet.
+/// Servers that tests will need, and that cannot be started yet.
 const PLANNED: [&str; 8] = [
     "mosquitto",
     "cassandra",
@@ -54,7 +54,7 @@ const PLANNED: [&str; 8] = [
     "nginx",
 ];
 
-/// Starts, stops or lists the servers of these names, or all that can be had.
+/// Starts, stops or lists the servers of these names, or all.
 pub(crate) fn run(workspace: &Workspace, verb: &str, names: &[&str]) -> Result {
     let servers = choose(names)?;
     let home = Home::of(workspace);
@@ -80,7 +80,7 @@ pub(crate) fn run(workspace: &Workspace, verb: &str, names: &[&str]) -> Result {
             )));
         }
     };
-    // Of those that came up, even if another did not.
+    // The file lists those that came up, even if another did not.
     home.write_env()?;
     done?;
     println!(
@@ -100,7 +100,7 @@ pub(crate) fn packages() -> Vec<&'static str> {
 pub(crate) struct Borrowed {
     home: Home,
     started: Vec<&'static Server>,
-    /// How many are up.
+    /// The number of servers that are up.
     up: usize,
     /// The variables with their addresses and parts.
     variables: Vec<(&'static str, String)>,
@@ -117,7 +117,7 @@ impl Borrowed {
         }
     }
 
-    /// Does `work` beside the servers of these names, or all, and fails where one cannot be had.
+    /// Does `work` beside the servers of these names, or all, and fails if one cannot be started.
     pub(crate) fn beside<T>(
         workspace: &Workspace,
         names: &[&str],
@@ -134,7 +134,7 @@ impl Borrowed {
         stopped.map(|()| done)
     }
 
-    /// Starts every server that is not up; says why those are missing that cannot be had.
+    /// Starts every server that is not up; returns why the missing ones cannot be started.
     pub(crate) fn all(&mut self, workspace: &Workspace) -> Vec<Failure> {
         self.these(workspace, &BUILT)
     }
@@ -169,8 +169,8 @@ impl Borrowed {
         faults
     }
 
-    /// Tells `command` where they are, and takes away what it may have been told before: an old
-    /// address must not stand for a server that cannot be had.
+    /// Passes their addresses to `command`, and removes all others that it may have: an old address
+    /// must not stand for a server that cannot be started.
     pub(crate) fn lend(&self, command: &mut Command) {
         for server in BUILT {
             command.env_remove(server.variable);
@@ -186,12 +186,12 @@ impl Borrowed {
         &self.variables
     }
 
-    /// How many of them are up.
+    /// The number of them that are up.
     pub(crate) fn count(&self) -> usize {
         self.up
     }
 
-    /// Stops what was started, all of it even if some of it does not stop.
+    /// Stops the servers that were started, all of them even if some do not stop.
     pub(crate) fn stop(&mut self) -> Result {
         self.variables.clear();
         self.up = 0;
@@ -257,7 +257,7 @@ struct Home(PathBuf);
 /// A server that is up.
 struct Up {
     url: String,
-    /// Whether it was not up before.
+    /// True if it was not up before.
     fresh: bool,
 }
 
@@ -266,7 +266,7 @@ impl Home {
         Self(workspace.target.join("services"))
     }
 
-    /// Waits until nobody else starts or stops servers here; nobody does while the lock lives.
+    /// Waits until no other process starts or stops servers here; none does while the lock lives.
     fn lock(&self) -> Result<File> {
         fs::create_dir_all(&self.0)?;
         let lock = File::create(self.0.join("lock"))?;
@@ -314,12 +314,12 @@ impl Home {
         }
     }
 
-    /// What was started here and still lives, all of it.
+    /// The processes of this server that were started here, if all of them still live.
     fn running(&self, server: &Server) -> Result<Option<Running>> {
         Ok(self.recorded(server)?.filter(Running::is_whole))
     }
 
-    /// What was started here last.
+    /// The processes of this server that were started here last.
     fn recorded(&self, server: &Server) -> Result<Option<Running>> {
         match fs::read_to_string(self.record(server)) {
             Ok(text) => Ok(Running::from_json(&text)),
@@ -342,7 +342,7 @@ impl Home {
             .collect()
     }
 
-    /// A file for `source`, with the address and parts of every server that is up.
+    /// Writes a file for `source`, with the address and parts of every server that is up.
     fn write_env(&self) -> Result {
         let mut text = String::new();
         for server in BUILT {

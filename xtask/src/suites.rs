@@ -1,4 +1,4 @@
-//! The test programs that cargo has built, each run by itself as `cargo test` would run it.
+//! The test programs that cargo has built, each run on its own as `cargo test` would run it.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -8,12 +8,12 @@ use serde_json::Value;
 
 use crate::workspace::Workspace;
 
-/// One test program, or whatever else is run beside such.
+/// One test program, or another command that runs beside such programs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Suite {
     /// The package and the source of its root, as in `semel-cli tests/semel/main.rs`.
     pub(crate) name: String,
-    /// What keeps it busy.
+    /// The load that it puts on the machine.
     pub(crate) load: Load,
     /// Suites of a lower rank are started first.
     pub(crate) rank: usize,
@@ -23,7 +23,7 @@ pub(crate) struct Suite {
     variables: Vec<(&'static str, OsString)>,
 }
 
-/// What a suite spends its time on.
+/// The kind of work on which a suite spends its time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Load {
     /// Servers, child processes and clocks.
@@ -75,7 +75,7 @@ impl Suite {
         }
     }
 
-    /// One for tests of whoever runs suites.
+    /// A suite for the tests of the code that runs suites.
     #[cfg(test)]
     pub(crate) fn named(name: &str) -> Self {
         Self {
@@ -89,7 +89,8 @@ impl Suite {
         }
     }
 
-    /// Runs it where its package is, told what cargo tells a test.
+    /// The command that runs it in the folder of its package, with the variables that cargo sets
+    /// for a test.
     pub(crate) fn command(&self) -> Command {
         let mut command = Command::new(&self.program);
         command.args(&self.args).current_dir(&self.folder);
@@ -97,13 +98,14 @@ impl Suite {
         command
     }
 
-    /// Where the program is, from the root of the workspace.
+    /// The path of the program, from the root of the workspace.
     pub(crate) fn place(&self, workspace: &Workspace) -> String {
         workspace.relative(&self.program)
     }
 }
 
-/// Tests inside a library compute; those of these packages ask servers and start programs.
+/// The load of a suite. Tests inside a library compute; those of these packages call servers and
+/// start programs.
 fn load(package: &str, is_inside: bool) -> Load {
     if !is_inside && WAITING.contains(&package) {
         Load::Waits
@@ -205,7 +207,7 @@ mod tests {
         }
     }
 
-    /// One that was moved would begin last, and nobody would notice.
+    /// A suite that moves would begin last, and no one would notice.
     #[test]
     fn the_suites_that_take_longest_are_there() {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");

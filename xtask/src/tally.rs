@@ -1,4 +1,4 @@
-//! What a run of `cargo test` did, read from what it printed.
+//! The result of a run of `cargo test`, read from its output.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::process::ExitStatus;
@@ -12,7 +12,7 @@ pub(crate) struct Tally {
     pub(crate) passed: usize,
     /// Tests that failed.
     pub(crate) failed: usize,
-    /// What failed, in the order of the run.
+    /// The failed tests, in the order of the run.
     pub(crate) failures: Vec<Failed>,
     /// Tests that were not run, by name.
     ignored: Vec<String>,
@@ -21,11 +21,11 @@ pub(crate) struct Tally {
     slow: BTreeSet<String>,
     /// The test binary that is running, as cargo names it.
     suite: String,
-    /// Whether the lines belong to the output of the last of `failures`.
+    /// True if the lines belong to the output of the last of `failures`.
     telling: bool,
 }
 
-/// A test that failed, with the end of what it said.
+/// A test that failed, with the end of its output.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Failed {
     /// The test, and the binary that it is in.
@@ -33,7 +33,7 @@ pub(crate) struct Failed {
     pub(crate) said: Tail,
 }
 
-/// The last lines of something.
+/// The last lines of a text.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Tail(VecDeque<String>);
 
@@ -53,8 +53,8 @@ impl Tail {
 }
 
 impl Tally {
-    /// Takes a suite into account that was run by itself, with all that it said: one that ended badly, or without
-    /// a result, has failed whatever it counted.
+    /// Counts a suite that was run on its own, with all of its output: one that ended badly, or without a result,
+    /// has failed whatever it counted.
     pub(crate) fn suite(&mut self, name: &str, status: ExitStatus, said: &str) {
         let (suites, failed) = (self.suites, self.failed);
         self.slow.clear();
@@ -75,14 +75,14 @@ impl Tally {
         self.died(format!("{name}: {why}"), tail);
     }
 
-    /// Takes into account what ended before it could count.
+    /// Counts a suite that ended before it could count.
     pub(crate) fn died(&mut self, name: String, said: Tail) {
         self.failed += 1;
         self.failures.push(Failed { name, said });
         self.telling = false;
     }
 
-    /// Takes one line of output into account.
+    /// Counts one line of output.
     pub(crate) fn read(&mut self, line: &str) {
         let line = plain(line);
         self.tell(&line);
@@ -102,8 +102,8 @@ impl Tally {
         }
     }
 
-    /// Keeps what failed tests said: libtest repeats it under `---- NAME stdout ----`, before it lists
-    /// their names.
+    /// Keeps the output of failed tests: libtest repeats it under `---- NAME stdout ----`, before it lists their
+    /// names.
     fn tell(&mut self, line: &str) {
         let heading = line
             .strip_prefix("---- ")
@@ -131,7 +131,7 @@ impl Tally {
         }
     }
 
-    /// Why this run proves nothing, if it does not: a failure, nothing run, or something skipped.
+    /// The reason why this run proves nothing, if it does not: a failure, nothing run, or something skipped.
     pub(crate) fn fault(&self, status: ExitStatus) -> Option<String> {
         if self.failed > 0 {
             let names: Vec<&str> = self.failures.iter().map(|f| f.name.as_str()).collect();
@@ -162,7 +162,7 @@ impl Tally {
     }
 }
 
-/// Whether a line is a frame of a backtrace, of which a panic has more than anybody reads.
+/// Returns whether a line is a frame of a backtrace, of which a panic has more than anyone reads.
 fn is_of_backtrace(line: &str) -> bool {
     let Some(rest) = line.strip_prefix("  ") else {
         return line == "stack backtrace:";

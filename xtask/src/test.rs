@@ -1,4 +1,4 @@
-//! `cargo xtask test`: everything that must hold, in one command and one table.
+//! `cargo xtask test`: all checks, in one command and one table.
 
 mod proof;
 mod run;
@@ -16,16 +16,16 @@ use crate::tally::{Failed, Tail, Tally};
 use crate::workspace::Workspace;
 use crate::{examples, process, readme, release, tidy};
 
-/// How much to run.
+/// The extent of a run.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Extent {
     /// Everything.
     Whole,
-    /// Without what needs the release binary.
+    /// Everything that does not need the release binary.
     Quick,
 }
 
-/// How one step ended.
+/// The result of one step.
 #[derive(Debug, PartialEq, Eq)]
 enum Verdict {
     Passed(String),
@@ -33,21 +33,21 @@ enum Verdict {
     NotRun(&'static str),
 }
 
-/// What a step says of itself: how many checks passed and failed, and its verdict.
+/// A step with its numbers of passed and failed checks, and its verdict.
 struct Step {
     name: &'static str,
     time: Duration,
     passed: usize,
     failed: usize,
     verdict: Verdict,
-    /// What failed, with its last words: a reader sees the end of the output first, or only that.
+    /// The failures with their last words: a reader sees the end of the output first, or only that.
     failures: Vec<Failed>,
 }
 
 /// Runs the steps in order, all of them even after a failure, and prints the table.
 pub(crate) fn run(workspace: &Workspace, extent: Extent) -> Result {
     let mut steps = checks(workspace);
-    // Until now everything kept all cores busy; tests on servers wait a lot.
+    // Until now all cores were busy; tests on servers wait a lot.
     let background = (extent == Extent::Whole).then(|| build_in_background(workspace));
     let mut servers = Borrowed::none(workspace);
     steps.push(step("servers", || {
@@ -76,7 +76,7 @@ pub(crate) fn run(workspace: &Workspace, extent: Extent) -> Result {
     verdict(&steps, extent)
 }
 
-/// What can be said without running anything of Semel.
+/// The checks that run nothing of Semel.
 fn checks(workspace: &Workspace) -> Vec<Step> {
     vec![
         step("format", || {
@@ -112,9 +112,9 @@ fn lints(workspace: &Workspace, what: &[&str]) -> Report {
     plain(workspace.cargo(args.copied()))
 }
 
-/// The documentation of all but `bench` and what is built once more for T4. With an example, since what is compiled
-/// for one has the features of the lints, which have tests and examples: without, lapin, sqlx and more would be
-/// compiled for this alone. Binaries by name: that of the CLI has the one of the library.
+/// Documents all packages except `bench` and those that are built once more for T4. With an example, since the
+/// packages compiled for one have the features of the lints, which have tests and examples: without, lapin, sqlx and
+/// more would be compiled for this alone. Binaries by name: that of the CLI has the library's.
 fn docs(workspace: &Workspace) -> Command {
     let all = [
         "doc",
@@ -143,7 +143,7 @@ fn build_in_background(workspace: &Workspace) -> [Result<Background>; 2] {
     ]
 }
 
-/// How the release builds ended: as the first that failed.
+/// The result of the release builds: that of the first that failed.
 fn built(background: [Result<Background>; 2]) -> Report {
     let reports = background.map(|background| match background.and_then(Background::wait) {
         Ok((status, said)) => {
@@ -158,7 +158,7 @@ fn built(background: [Result<Background>; 2]) -> Report {
     if binary.failed > 0 { binary } else { proof }
 }
 
-/// What needs the release builds, which are under way.
+/// The steps that need the release builds, which are under way.
 fn released(
     workspace: &Workspace,
     servers: &Borrowed,
@@ -181,7 +181,8 @@ fn released(
     ]
 }
 
-/// A server that cannot be had is a failure; the tests that need it will be others.
+/// The result of starting the servers. A server that cannot be started is a failure; the tests that need it will be
+/// others.
 fn had(up: usize, faults: &[Failure]) -> Report {
     for fault in faults {
         println!("{fault}");
@@ -192,18 +193,18 @@ fn had(up: usize, faults: &[Failure]) -> Report {
     }
 }
 
-/// The command, told where the servers are.
+/// The command, with the addresses of the servers.
 fn with(servers: &Borrowed, mut command: Command) -> Command {
     servers.lend(&mut command);
     command
 }
 
-/// How many processors there are.
+/// The number of processors.
 fn processors() -> usize {
     std::thread::available_parallelism().map_or(1, NonZero::get)
 }
 
-/// What to say to cargo to have the packages that the tests have, as the tests have them.
+/// The arguments with which cargo takes the packages that the tests have, with the same features.
 pub(crate) fn tested(workspace: &Workspace) -> Vec<&str> {
     let mut args = vec![SERVERS];
     for name in workspace.default_members().into_iter().chain(HEAVY) {
@@ -214,7 +215,7 @@ pub(crate) fn tested(workspace: &Workspace) -> Vec<&str> {
     args
 }
 
-/// The torture tests, the ignored ones too; without such, nothing was tortured.
+/// Runs the torture tests, the ignored ones too; without them, nothing was tortured.
 fn torture(workspace: &Workspace, servers: &Borrowed) -> Report {
     let mut all = with(servers, release::torture(workspace));
     all.args(["--", "--include-ignored"])
@@ -232,7 +233,7 @@ fn torture(workspace: &Workspace, servers: &Borrowed) -> Report {
     }
 }
 
-/// What came of one step.
+/// The result of one step.
 struct Report {
     passed: usize,
     failed: usize,
@@ -250,7 +251,7 @@ impl Report {
         }
     }
 
-    /// One failure: whatever fails without a count of its own.
+    /// One failure, for steps that fail without a count of their own.
     fn failed(words: impl Into<String>) -> Self {
         Self {
             passed: 0,
@@ -261,7 +262,7 @@ impl Report {
     }
 }
 
-/// A command that either succeeds or does not.
+/// Runs a command that either succeeds or does not.
 fn plain(command: Command) -> Report {
     let mut said = Tail::default();
     match process::stream(command, |line| said.push(line)) {
@@ -270,7 +271,7 @@ fn plain(command: Command) -> Report {
     }
 }
 
-/// How a command ended that has only its status to say so.
+/// The result of a command that has nothing but its status.
 fn succeeded(status: ExitStatus, said: Tail) -> Report {
     if status.success() {
         return Report::passed(0, "ok");
@@ -284,10 +285,10 @@ fn succeeded(status: ExitStatus, said: Tail) -> Report {
     }
 }
 
-/// A run of `cargo test`, with two tests at once for each processor, since those on servers wait more than they work.
+/// Runs `cargo test`, with two tests at once for each processor, since those on servers wait more than they work.
 fn tests(mut command: Command) -> Report {
     let mut tally = Tally::default();
-    // Whoever says how many at once has a reason.
+    // A user who sets the number of threads has a reason.
     if std::env::var_os(THREADS).is_none() {
         command.env(THREADS, (2 * processors()).to_string());
     }
@@ -300,7 +301,7 @@ fn tests(mut command: Command) -> Report {
     summed(tally, status)
 }
 
-/// What a run of tests comes to that ended with this status.
+/// The result of a run of tests that ended with this status.
 fn summed(tally: Tally, status: ExitStatus) -> Report {
     match tally.fault(status) {
         None => {
@@ -350,7 +351,7 @@ fn not_run(name: &'static str, reason: &'static str) -> Step {
     }
 }
 
-/// What every failure said at its end; nothing if all is well.
+/// The last words of every failure; nothing if all is well.
 fn last_words(steps: &[Step]) -> String {
     let mut lines = Vec::new();
     for step in steps {
@@ -363,8 +364,8 @@ fn last_words(steps: &[Step]) -> String {
     lines.join("\n")
 }
 
-/// The steps, and as the last line `N passed, N failed`: tests and checked blocks that passed;
-/// those that failed, a step that failed otherwise counting as one.
+/// The steps, and as the last line `N passed, N failed`: tests and checked blocks that passed; those that failed,
+/// where a step that failed otherwise counts as one.
 fn table(steps: &[Step]) -> String {
     let mut lines = vec![format!("{:<10}{:>9}  result", "step", "time")];
     for step in steps {
@@ -404,15 +405,15 @@ fn verdict(steps: &[Step], extent: Extent) -> Result {
     Err(Failure::no(format!("not green: {}", bad.join(", "))))
 }
 
-/// Three crates that are linted where they are at home, built once more for T4: its release build compiles them.
+/// Three crates that are linted under their own names, built once more for T4: its release build compiles them.
 const SCHEDULED: &str = "semel-scheduled-*";
-/// By which a run of tests is told how many run at once.
+/// The variable that sets how many tests run at once.
 const THREADS: &str = "RUST_TEST_THREADS";
-/// How long one run of tests may take: twice what the slowest takes.
+/// The time that one run of tests may take: twice that of the slowest.
 const LONGEST: &str = "45m";
 /// The steps that need the release builds, which are the first of them.
 const RELEASED: [&str; 4] = ["release", "proof", "torture", "readme"];
-/// No default members, since librdkafka takes a minute to build, and tested all the same.
+/// Packages that are no default members, since librdkafka takes a minute to build, and are tested all the same.
 const HEAVY: [&str; 2] = ["semel-broker-kafka", "semel-rdkafka-batch"];
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
-//! `cargo xtask tidy`: the rules of the house that no compiler knows. Each rule is a module with
-//! a function from what it reads to what it found, and tests that show it finding something.
+//! `cargo xtask tidy`: the rules of the house that no compiler knows. Each rule is a module with a
+//! function from its input to its findings, and tests that show it finding something.
 
 mod arrows;
 mod book;
@@ -32,14 +32,14 @@ use crate::rust::Source;
 use crate::tree::Tree;
 use crate::workspace::Workspace;
 
-/// One thing that a check found.
+/// One finding of a check.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Finding {
     fatal: bool,
     path: String,
     line: usize,
     message: String,
-    /// The lines that make an error of a list right.
+    /// The lines that correct an error of a list.
     repair: Option<Repair>,
 }
 
@@ -55,7 +55,7 @@ impl Finding {
         }
     }
 
-    /// Something to look at that fails nothing.
+    /// A finding to look at that fails nothing.
     fn warning(path: &str, line: usize, message: impl Into<String>) -> Self {
         Self {
             fatal: false,
@@ -79,17 +79,17 @@ impl fmt::Display for Finding {
     }
 }
 
-/// Runs every check, prints what was found, and says in a few words how it went.
+/// Runs every check, prints the findings, and returns a short summary.
 pub(crate) fn run(workspace: &Workspace) -> Result<String> {
     report(&find(workspace)?)
 }
 
-/// Removes from the lists of exceptions what holds no longer, and reports the rest.
+/// Removes entries from the lists of exceptions that no longer hold, and reports the rest.
 pub(crate) fn shrink(workspace: &Workspace) -> Result {
     let (mut repaired, rest): (Vec<_>, Vec<_>) = find(workspace)?
         .into_iter()
         .partition(|finding| finding.repair.is_some());
-    // From the end, so that the lines in front stay where they are.
+    // From the end, so that the lines in front stay in place.
     repaired.sort_by_key(|finding| std::cmp::Reverse(finding.line));
     let mut texts: BTreeMap<&str, Vec<String>> = BTreeMap::new();
     for finding in &repaired {

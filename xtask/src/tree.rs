@@ -15,7 +15,7 @@ pub(crate) struct Tree {
 }
 
 impl Tree {
-    /// Reads the workspace below `root`, without what is built, fetched or hidden.
+    /// Reads the workspace below `root`, without built, fetched or hidden files.
     pub(crate) fn read(root: &Path) -> Result<Self> {
         let mut tree = Self::default();
         tree.read_folder(root, "")?;
@@ -59,7 +59,7 @@ impl Tree {
         self.texts("", ".md")
     }
 
-    /// Whether there is a file or folder at `path`.
+    /// Returns whether there is a file or folder at `path`.
     pub(crate) fn exists(&self, path: &str) -> bool {
         path.is_empty() || self.paths.contains(path)
     }

@@ -1,4 +1,4 @@
-//! Where the workspace is, and how its parts are run.
+//! The places of the workspace, and the commands that run its parts.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -12,7 +12,7 @@ use crate::process;
 pub(crate) struct Workspace {
     /// Its root folder.
     pub(crate) root: PathBuf,
-    /// Where cargo builds, which `CARGO_TARGET_DIR` may have moved.
+    /// The folder in which cargo builds, which `CARGO_TARGET_DIR` may have moved.
     pub(crate) target: PathBuf,
     /// `cargo metadata`, packages of the workspace only.
     pub(crate) metadata: Value,
@@ -75,7 +75,7 @@ impl Workspace {
         package["name"].as_str()
     }
 
-    /// The folder for what automations leave behind.
+    /// The folder for files that automations leave behind.
     pub(crate) fn scratch(&self) -> PathBuf {
         self.target.join("xtask")
     }

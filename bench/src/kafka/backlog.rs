@@ -1,4 +1,4 @@
-//! A backlog on a broker, and what copies of it are made with.
+//! A backlog on a broker, and the tools that copy it.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -57,7 +57,7 @@ impl Site {
         Ok(site)
     }
 
-    /// How far the group is.
+    /// The position of the group.
     pub(crate) fn committed(&self, reader: &BaseConsumer) -> Result<i64, Failure> {
         let mut places = TopicPartitionList::new();
         places.add_partition_range(&self.input, 0, PARTITIONS - 1);
@@ -103,7 +103,7 @@ impl Site {
         config.set("group.id", group);
         config.set("enable.auto.commit", "false");
         config.set("auto.offset.reset", "earliest");
-        // A second as it comes, which starves a backlog.
+        // The default is a second, which starves a backlog.
         config.set("fetch.queue.backoff.ms", "5");
         config.create()
     }
@@ -131,7 +131,7 @@ pub(super) fn next(consumer: &BaseConsumer) -> Result<BorrowedMessage<'_>, Kafka
     tries.find_map(|polled| polled).unwrap_or(Err(none))
 }
 
-/// Waits where there is no room for it.
+/// Sends a record; waits if there is no room for it.
 pub(crate) fn send(
     producer: &BaseProducer,
     mut record: BaseRecord<'_, [u8], [u8]>,
@@ -148,14 +148,14 @@ pub(crate) fn send(
     }
 }
 
-/// Not by the crate's own flush, which sleeps for a tenth of a second.
+/// Waits for the confirmations, without the crate's own flush, which sleeps for a tenth of a second.
 pub(super) fn drain(producer: &BaseProducer) {
     while producer.in_flight_count() > 0 {
         producer.poll(Duration::from_millis(1));
     }
 }
 
-/// Numbers as if by chance, the same each time.
+/// Pseudo-random numbers, the same each time.
 fn chances() -> impl Iterator<Item = usize> {
     let mut state = 0x9E37_79B9_7F4A_7C15_u64;
     std::iter::repeat_with(move || {
@@ -167,7 +167,8 @@ fn chances() -> impl Iterator<Item = usize> {
 }
 
 impl Drop for Site {
-    /// Deletes what is left of the benchmark: the input, and changelogs, whose names have that of a group.
+    /// Deletes what is left of the benchmark: the input, and changelogs, whose names contain that of a
+    /// group.
     fn drop(&mut self) {
         let names = self.consumer(&self.input).and_then(|reader| {
             let metadata = reader.fetch_metadata(None, PATIENCE)?;
@@ -175,14 +176,14 @@ impl Drop for Site {
             let ours = names.filter(|name| name.contains(&self.input));
             Ok(ours.collect::<Vec<_>>())
         });
-        // A topic that stays is only in the way.
+        // A topic that stays does no harm.
         let names = names.unwrap_or_default();
         let _ = self.delete(&names.iter().map(String::as_str).collect::<Vec<_>>());
     }
 }
 
 pub(crate) const RECORDS: u32 = 2_000_000;
-/// One in so many repeats another, at most so many before it.
+/// One in this many repeats another, at most this many before it.
 const REPEATED: u32 = 5;
 const FARTHEST: usize = 100_000;
 pub(crate) const DISTINCT: u32 = RECORDS - RECORDS / REPEATED;

@@ -1,8 +1,8 @@
 //! The least that a worker without transactions has to do: a loop that is written for this alone.
 //!
-//! It copies what has an id that it has not met, and keeps a log of that in two steps, synced before it is sent and once
-//! it is confirmed. Nobody could list, resolve or expire what is in that log, and it is not read again; there are no
-//! leases, attempts or order. One thread reads and decides, the other sends and commits.
+//! It copies every record whose id it has not met, and logs that in two steps, synced before it is sent and once it is
+//! confirmed. No tool could list, resolve or expire the entries of that log, and it is never read; there are no leases,
+//! attempts or order. One thread reads and decides, the other sends and commits.
 
 use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::fs::{File, OpenOptions};
@@ -19,21 +19,21 @@ use super::backlog::{PATIENCE, RECORDS, Site, next, send};
 use super::{BATCH, await_commits, offsets};
 use crate::figures::Stopwatch;
 
-/// What a thread can hand over.
+/// An error that a thread can hand over.
 type Failure = Box<dyn std::error::Error + Send + Sync>;
 
-/// What was read and is to be sent.
+/// The records that were read and are to be sent.
 struct Batch<'c> {
     records: Vec<BorrowedMessage<'c>>,
     /// The hashes of their ids.
     hashes: Vec<u128>,
-    /// Where the next one is, by partition.
+    /// The offset of the next record, by partition.
     places: BTreeMap<i32, i64>,
-    /// How many were read, with the batches before.
+    /// The number of records that were read, with the batches before.
     copied: u32,
 }
 
-/// What was sent: how many in all, and what is to be said of it once it is confirmed.
+/// The records that were sent: the number of all of them, and the log entries to write once they are confirmed.
 struct Sent {
     count: usize,
     log: Vec<u8>,
@@ -41,7 +41,7 @@ struct Sent {
     copied: u32,
 }
 
-/// Copies the backlog. When it first committed something, and how much.
+/// Copies the backlog. Returns the time of its first commit, and its size.
 pub(super) fn copy(
     site: &Site,
     output: &str,
@@ -70,7 +70,7 @@ pub(super) fn copy(
         let sending = scope.spawn(move || sender.run(from));
         let read = read(&consumer, &log, &batches);
         drop(batches);
-        // Where it failed, there is nobody to read for.
+        // If sending failed, reading has no purpose.
         let first = sending.join().map_err(|_| "the sender panicked")??;
         read.map(|()| first)
     })?;
@@ -78,7 +78,7 @@ pub(super) fn copy(
     Ok(first)
 }
 
-/// Reads, and writes down what is new before it is sent.
+/// Reads, and logs new records before they are sent.
 fn read<'c>(
     consumer: &'c BaseConsumer,
     mut log: &File,
@@ -170,11 +170,11 @@ impl Sender<'_> {
         self.first.ok_or_else(|| "nothing was committed".into())
     }
 
-    /// Writes down what is confirmed and commits it, until no more than so many batches wait.
+    /// Logs confirmed records and commits them, until no more than this many batches wait.
     fn settle(&mut self, most: usize) -> Result<(), Failure> {
         loop {
             self.producer.poll(Duration::ZERO);
-            // As many as are confirmed are so in the order in which they were sent, or nearly.
+            // Records are confirmed in the order in which they were sent, or nearly.
             let under_way = usize::try_from(self.producer.in_flight_count())?;
             let confirmed = self.sent - under_way;
             let count = self
@@ -210,5 +210,5 @@ impl Sender<'_> {
     }
 }
 
-/// How many batches may wait for their confirmation before the next one is sent.
+/// The number of batches that may wait for their confirmation before the next one is sent.
 const MOST_WAITING: usize = 3;

@@ -25,7 +25,7 @@ pub struct Ports<S> {
     ledger: Option<Ledger<S>>,
 }
 
-/// How an instance of `S` is closed and opened again.
+/// A function that closes an instance of `S` and opens it again.
 type Reopen<S> = fn(S) -> Boxed<'static, S>;
 
 /// The transactional port, and the table of its cases.
@@ -39,7 +39,7 @@ struct Ledger<S> {
 type Rows = Vec<(String, i64)>;
 
 impl<S: Subject> Ports<S> {
-    /// The store port, which every backend has.
+    /// The ports of a backend that has only the store port, which every backend has.
     pub const fn new() -> Self {
         Self {
             reopen: None,
@@ -49,7 +49,7 @@ impl<S: Subject> Ports<S> {
         }
     }
 
-    /// With answers that survive reopening.
+    /// Adds answers that survive reopening.
     #[must_use]
     pub fn durable(mut self) -> Self
     where
@@ -59,7 +59,7 @@ impl<S: Subject> Ports<S> {
         self
     }
 
-    /// With the checkpoint port.
+    /// Adds the checkpoint port.
     #[must_use]
     pub fn checkpoint(mut self) -> Self
     where
@@ -69,7 +69,7 @@ impl<S: Subject> Ports<S> {
         self
     }
 
-    /// With the transfer port.
+    /// Adds the transfer port.
     #[must_use]
     pub fn transfer(mut self) -> Self
     where
@@ -79,7 +79,7 @@ impl<S: Subject> Ports<S> {
         self
     }
 
-    /// With the transactional port.
+    /// Adds the transactional port.
     #[must_use]
     pub fn transactional(mut self) -> Self
     where
@@ -93,7 +93,7 @@ impl<S: Subject> Ports<S> {
         self
     }
 
-    /// The backend that offers them.
+    /// Erases the type, and returns the backend that offers these ports.
     pub fn erase(self) -> Backend {
         Backend(Arc::new(self))
     }
@@ -132,7 +132,7 @@ impl<S> fmt::Debug for Ports<S> {
     }
 }
 
-/// A backend of whatever type, of which cases open instances: made by [`Ports::erase`].
+/// A backend of any type, of which cases open instances: made by [`Ports::erase`].
 #[derive(Clone, Debug)]
 pub struct Backend(Arc<dyn Opens>);
 
@@ -142,13 +142,13 @@ impl Backend {
         self.0.open()
     }
 
-    /// How many random histories it wants: [`Subject::HISTORIES`].
+    /// The number of random histories that it asks for: [`Subject::HISTORIES`].
     pub fn histories(&self) -> u64 {
         self.0.histories()
     }
 }
 
-/// What a [`Backend`] erases.
+/// The operations that a [`Backend`] erases.
 trait Opens: fmt::Debug + Send + Sync + UnwindSafe + RefUnwindSafe {
     fn open(&self) -> Boxed<'static, AnySubject>;
     fn histories(&self) -> u64;

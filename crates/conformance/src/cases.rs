@@ -1,4 +1,5 @@
-//! A plain function per case, by the port whose catalogue lists it: what the tests of a backend call.
+//! A plain function per case, by the port whose catalogue lists it. The tests of a backend call
+//! these.
 
 macro_rules! ports {
     ($($port:ident of $each:ident,)+) => {

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 /// An authority of a test's own, with a folder that goes with it.
 pub struct Authority {
-    /// What a client trusts: its certificate, in PEM.
+    /// The certificate that a client trusts, in PEM.
     pub path: PathBuf,
     folder: PathBuf,
 }
@@ -21,10 +21,10 @@ pub struct Issued {
 }
 
 impl Authority {
-    /// Makes one.
+    /// Makes an authority.
     ///
     /// # Panics
-    /// Where there is no program `openssl`
+    /// If there is no program `openssl`
     #[must_use]
     pub fn new() -> Self {
         static NEXT: AtomicU32 = AtomicU32::new(0);
@@ -61,7 +61,7 @@ impl Authority {
     }
 
     /// A certificate for `127.0.0.1`, `localhost` and `name`, with these further options of `openssl x509`,
-    /// such as `-days -1` for one whose time is over.
+    /// such as `-days -1` for one that has expired.
     ///
     /// # Panics
     /// As [`Authority::new`]

@@ -33,7 +33,7 @@ pub struct Case {
     backend: Backend,
 }
 
-/// One of a catalogue.
+/// A case of a catalogue.
 pub(crate) fn case(
     (topic, name, law): (&'static str, &'static str, LawId),
     check: fn(&Backend),
@@ -59,7 +59,7 @@ impl Case {
     }
 }
 
-/// Every case of the laws of the store port, for whoever runs them other than by `store_laws!`.
+/// Every case of the laws of the store port, for callers that run them without `store_laws!`.
 pub fn store_cases<S: Subject>() -> Vec<Case> {
     cases::store::all(&Ports::<S>::new().erase())
 }
@@ -74,7 +74,7 @@ pub fn transfer_cases<S: TransferSubject>() -> Vec<Case> {
     cases::transfer::all(&Ports::<S>::new().transfer().erase())
 }
 
-/// Runs one future to its end, and says of a panic which law it broke.
+/// Runs one future to its end. If it panics, names the law that it broke.
 pub(crate) fn run(law: LawId, case: Boxed<'static, ()>) {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)

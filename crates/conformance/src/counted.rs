@@ -1,4 +1,4 @@
-//! A subject through the smallest layer there is, so that layers are proven to be transparent.
+//! A subject behind the smallest layer there is, which proves that layers are transparent.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -29,7 +29,7 @@ impl<T> Counted<T> {
         }
     }
 
-    /// How many calls went through.
+    /// The number of calls that went through.
     pub fn calls(&self) -> u64 {
         self.calls.load(Ordering::Relaxed)
     }

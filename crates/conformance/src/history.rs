@@ -20,7 +20,8 @@ use semel_core::LawId;
 use crate::backend::{AnySubject, Backend, Boxed, Ports};
 use crate::subject::{Subject, TransferSubject};
 
-/// Races on empty instances of `S`, one per seed from `first`; the first one that is broken.
+/// Runs races on empty instances of `S`, one per seed from `first`; the first one that is broken is
+/// the error.
 ///
 /// # Errors
 ///
@@ -29,16 +30,18 @@ pub async fn race<S: Subject>(first: u64, count: u64) -> Result<(), Broken> {
     races(Ports::<S>::new().erase(), first, count).await
 }
 
-/// Sequences on fresh instances of `S`, one per seed from `first`; the first one that is broken.
+/// Runs sequences on fresh instances of `S`, one per seed from `first`; the first one that is broken
+/// is the error.
 ///
 /// # Errors
 ///
-/// The seed and the shortest sequence that was found to be answered otherwise than by `decide`.
+/// The seed and the shortest sequence found whose answers differ from those of `decide`.
 pub async fn sequence<S: Subject>(first: u64, count: u64) -> Result<(), Broken> {
     sequences(Ports::<S>::new().erase(), first, count, false).await
 }
 
-/// Sequences that move, now and then, to a fresh instance of `S`; the first one that is broken.
+/// Runs sequences that move, now and then, to a fresh instance of `S`; the first one that is broken
+/// is the error.
 ///
 /// # Errors
 ///
@@ -77,9 +80,9 @@ type Histories = Boxed<'static, Result<(), Broken>>;
 /// A history that breaks a law.
 #[derive(Clone, Debug)]
 pub struct Broken {
-    /// What to try again.
+    /// The seed to try again.
     pub seed: u64,
-    /// What happened, one call a line.
+    /// The calls and their answers, one call a line.
     pub history: String,
 }
 
@@ -93,21 +96,22 @@ impl std::fmt::Display for Broken {
     }
 }
 
-/// What `history_laws!` runs: as many races as the backend wants, or the environment.
+/// Runs the races of `history_laws!`: as many as the backend or the environment asks for.
 #[doc(hidden)]
 pub fn check_races(backend: &Backend) {
     let races = races(backend.clone(), first_seed(), count(backend));
     check(LawId::OneClaim, races);
 }
 
-/// What `history_laws!` runs: as many sequences as the backend wants, or the environment.
+/// Runs the sequences of `history_laws!`: as many as the backend or the environment asks for.
 #[doc(hidden)]
 pub fn check_sequences(backend: &Backend) {
     let sequences = sequences(backend.clone(), first_seed(), count(backend), false);
     check(LawId::StaleClaimFenced, sequences);
 }
 
-/// What `transfer_laws!` runs: as many sequences that move as the backend wants, or the environment.
+/// Runs the sequences of `transfer_laws!`, which move: as many as the backend or the environment
+/// asks for.
 #[doc(hidden)]
 pub fn check_moves(backend: &Backend) {
     let sequences = sequences(backend.clone(), first_seed(), count(backend), true);

@@ -20,7 +20,7 @@ use tokio::task::JoinSet;
 
 use crate::backend::{AnySubject, Backend};
 
-/// A fresh instance of a backend, and what a case asks it.
+/// A fresh instance of a backend, and the calls that cases make.
 #[derive(Debug)]
 pub struct Lab {
     subject: AnySubject,
@@ -54,7 +54,7 @@ impl Lab {
         Window::new(WINDOW.saturating_mul(self.subject.scale()))
     }
 
-    /// Runs `task` once per number below `count`, all at the same time, and gives their answers.
+    /// Runs `task` once per number below `count`, all at the same time, and returns their answers.
     pub async fn race<T, F>(
         self: &Arc<Self>,
         count: u32,
@@ -134,7 +134,7 @@ impl Lab {
         self.settle_as(&claim.operation, claim.claim_id, step).await
     }
 
-    /// Settles as whichever claim.
+    /// Settles with the claim id of any claim.
     pub async fn settle_as(&self, of: &Operation, claim_id: ClaimId, step: Step) -> Settled {
         let settlement = Settlement {
             operation: of.clone(),
@@ -212,7 +212,7 @@ impl Lab {
         }
     }
 
-    /// Parks a message; whether it is new.
+    /// Parks a message. Returns whether it is new.
     pub async fn park(&self, message: &Parked) -> bool {
         one(
             self.store().park(std::slice::from_ref(message)).await,
@@ -220,12 +220,12 @@ impl Lab {
         )
     }
 
-    /// Drops a parked message; whether it was there.
+    /// Drops a parked message. Returns whether it was there.
     pub async fn drop_parked(&self, id: ParkedId) -> bool {
         one(self.store().drop_parked(&[id], None).await, "drop_parked")
     }
 
-    /// Sweeps until nothing is left to do; what it did in all.
+    /// Sweeps until nothing is left to do. Returns the sum of the results.
     pub async fn sweep(&self) -> Swept {
         let mut all = Swept::default();
         for _ in 0..MOST_PAGES {

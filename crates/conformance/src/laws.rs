@@ -1,4 +1,4 @@
-//! The cases, by topic. Each takes a fresh instance and panics where its law is broken.
+//! The cases, by topic. Each takes a fresh instance and panics if its law is broken.
 
 pub mod admit;
 pub mod attempts;

@@ -56,8 +56,8 @@
 //! assert_eq!(clock.now(), before.plus(Duration::from_secs(7 * 86_400)));
 //! ```
 //!
-//! The macros name the subject as an identifier of the module that they stand in. Not for the
-//! engine's promises over a store: those are the simulation's.
+//! The macros name the subject as an identifier of the module that they stand in. Not for the engine's promises
+//! over a store: the simulation proves those.
 
 mod backend;
 #[doc(hidden)]

@@ -1,5 +1,5 @@
-//! A TCP proxy that breaks connections at chosen places, for the tests of stores and brokers that
-//! are servers. It knows nothing of any protocol, and it is not for slowing a link down realistically.
+//! A TCP proxy that breaks connections at chosen places, for the tests of stores and brokers that are
+//! servers. It knows no protocol, and it is not for slowing a link down realistically.
 
 mod door;
 mod plan;
@@ -20,15 +20,16 @@ use self::door::Door;
 use self::plan::Plan;
 use self::wire::Gate;
 
-/// Stands on the loopback in front of a server, and passes everything on until it is told otherwise.
+/// Stands on the loopback in front of a server, and passes everything on until a test orders
+/// otherwise.
 ///
-/// What it is told holds for every connection, and counts from the moment of the call: *the next*
-/// bytes and answers, over all connections together. A cut ends one connection, the one that
-/// carries the byte or the answer in question, and is then spent; connections that are made later
-/// pass. Bytes are counted as they come, so a cut falls in the middle of a message as well as
-/// between two, and TLS makes no difference.
+/// An order holds for every connection, and counts from the moment of the call: *the next* bytes and
+/// answers, over all connections together. A cut ends one connection, the one that carries the byte or
+/// the answer in question, and is then spent; connections that are made later pass. Bytes are counted
+/// as they come, so a cut falls in the middle of a message as well as between two, and TLS makes no
+/// difference.
 ///
-/// With a proxy dropped, its connections end and its port is free again.
+/// Dropping a proxy ends its connections and frees its port.
 ///
 /// ```
 /// use semel_conformance::proxy::Proxy;
@@ -59,7 +60,7 @@ pub struct Proxy {
     runtime: Handle,
 }
 
-/// What a [`Proxy`] has seen.
+/// The counts that a [`Proxy`] keeps.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Seen {
@@ -78,8 +79,8 @@ pub struct Seen {
 }
 
 impl Proxy {
-    /// Listens on a free port of the loopback, and carries every connection on to `upstream`; while
-    /// nobody listens there, connections are accepted and closed.
+    /// Listens on a free port of the loopback, and carries every connection on to `upstream`. While no
+    /// server listens there, connections are accepted and closed.
     ///
     /// Its tasks belong to the runtime of the caller.
     ///
@@ -104,7 +105,7 @@ impl Proxy {
         }
     }
 
-    /// Where clients find the proxy, for as long as it lives.
+    /// The address at which clients find the proxy, for as long as it lives.
     pub fn address(&self) -> SocketAddr {
         self.shared.door.address()
     }
@@ -123,7 +124,7 @@ impl Proxy {
 
     /// Cuts a connection when servers have sent `count` more bytes; with 0, when the next one comes.
     ///
-    /// The client gets those bytes, and none after them; whatever it asked for has happened.
+    /// The client gets those bytes, and none after them; its requests have been carried out.
     pub fn cut_after_server_bytes(&self, count: u64) {
         self.plan().server = Some(count);
     }
@@ -146,7 +147,7 @@ impl Proxy {
 
     /// Cuts every connection that is open, as [`Seen::connections`] counts them.
     ///
-    /// They are gone when [`until`](Self::until) has seen so.
+    /// Wait with [`until`](Self::until) to know that they are gone.
     pub fn cut_now(&self) {
         self.shared.cut.send_replace(());
     }
@@ -159,10 +160,10 @@ impl Proxy {
         self.plan().reset = reset;
     }
 
-    /// Cuts again and again, until healed: each time after fewer than `within` bytes, how many, in
-    /// which direction, and whether by a reset drawn from `seed`.
+    /// Cuts again and again, until healed: each time after fewer than `within` bytes. The number of
+    /// bytes, the direction, and whether the cut is a reset are drawn from `seed`.
     ///
-    /// The draws are the same for the same seed. Which connection one of them strikes is not.
+    /// The draws are the same for the same seed. The connection that one of them hits is not.
     ///
     /// # Panics
     ///
@@ -172,13 +173,13 @@ impl Proxy {
         self.plan().storm(seed, within);
     }
 
-    /// Passes on what servers send `by` later from now on, a piece at a time.
+    /// From now on passes on everything that servers send later by `by`, a piece at a time.
     pub fn delay(&self, by: Duration) {
         self.plan().delay = by;
     }
 
-    /// Holds back all that is sent from now on, by either side: connections are accepted, requests
-    /// never arrive, and nothing is ever answered.
+    /// Holds back everything that either side sends from now on: connections are accepted, requests
+    /// never arrive, and no answer comes.
     pub fn hold(&self) {
         self.shared.gate.send_replace(Gate {
             client: true,
@@ -186,7 +187,8 @@ impl Proxy {
         });
     }
 
-    /// Holds back what servers send from now on: requests arrive and are carried out, unanswered.
+    /// Holds back everything that servers send from now on: requests arrive and are carried out,
+    /// unanswered.
     pub fn hold_answers(&self) {
         self.shared.gate.send_replace(Gate {
             client: false,
@@ -194,7 +196,7 @@ impl Proxy {
         });
     }
 
-    /// Passes on what was held back, in order, and no longer holds anything.
+    /// Passes on the bytes that were held back, in order, and no longer holds anything.
     pub fn release(&self) {
         self.shared.gate.send_replace(Gate::default());
     }
@@ -215,7 +217,7 @@ impl Proxy {
         }
     }
 
-    /// Passes everything on again: no cut that is still to come, no delay, nothing held, nobody
+    /// Passes everything on again: no cut that is still to come, no delay, nothing held, no connection
     /// refused. Connections that were cut stay so.
     ///
     /// # Panics
@@ -227,17 +229,17 @@ impl Proxy {
         self.refuse(false);
     }
 
-    /// How many connections are open.
+    /// The number of open connections.
     pub fn connections(&self) -> usize {
         self.seen().connections
     }
 
-    /// What the proxy has seen up to now.
+    /// The counts up to now.
     pub fn seen(&self) -> Seen {
         *self.shared.seen.borrow()
     }
 
-    /// Waits until what the proxy has seen is so, and says what it is then.
+    /// Waits until the counts satisfy `so`, and returns them.
     ///
     /// For waiting without a sleep: `proxy.until(|seen| seen.held > 0).await`.
     ///
@@ -247,7 +249,7 @@ impl Proxy {
     pub async fn until(&self, mut so: impl FnMut(&Seen) -> bool) -> Seen {
         let mut seen = self.shared.seen.subscribe();
         let reached = seen.wait_for(|seen| so(seen)).await.map(|seen| *seen);
-        // The sender lives as long as the proxy, so there is always more to see.
+        // The sender lives as long as the proxy, so there is always another change to wait for.
         reached.unwrap_or_else(|_| self.seen())
     }
 
@@ -259,12 +261,12 @@ impl Proxy {
 impl Drop for Proxy {
     fn drop(&mut self) {
         self.shared.door.shut();
-        // With the task go all the connections that it carries.
+        // The task takes all the connections that it carries with it.
         self.accepting.abort();
     }
 }
 
-/// What the handle, the accepting task and the connections share.
+/// The state that the handle, the accepting task and the connections share.
 #[derive(Debug)]
 struct Shared {
     upstream: Mutex<SocketAddr>,
@@ -293,7 +295,7 @@ async fn accept(shared: Arc<Shared>) {
     }
 }
 
-/// Nothing here is half done when a panic strikes.
+/// A panic leaves nothing here half done.
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -24,7 +24,7 @@ pub trait SinkSubject: Sized + Send + Sync + 'static {
     fn read(&self, count: usize) -> impl Future<Output = Vec<Message>> + Send;
 }
 
-/// Every law of a sink, as a test each.
+/// Expands to every law of a sink, a test each.
 #[macro_export]
 macro_rules! sink_laws {
     ($subject:ident) => {
@@ -88,7 +88,7 @@ pub async fn what_is_confirmed_is_there_whole_and_in_order<S: SinkSubject>(place
     }
 }
 
-/// Nothing to publish is no error.
+/// Publishing nothing is no error.
 pub async fn publishing_nothing_is_answered_with_nothing<S: SinkSubject>(place: S) {
     let sink = place.sink().await;
     assert!(sink.publish(&[]).await.is_empty());

@@ -25,36 +25,36 @@ pub trait SourceSubject: Sized + Send + Sync + 'static {
     /// The source.
     type Source: Source;
 
-    /// How long at most until what a vanished consumer held is handed to the next one.
+    /// The longest time until the deliveries of a vanished consumer are handed to the next one.
     const PATIENCE: Duration = Duration::from_secs(30);
 
     /// Makes an empty place.
     fn open() -> impl Future<Output = Self> + Send;
 
-    /// Publishes these in their order, and returns when the broker has them.
+    /// Publishes these in their order, and returns once the broker has them.
     fn put(&self, messages: &[Message]) -> impl Future<Output = ()> + Send;
 
-    /// One more consumer of the group.
+    /// Adds a consumer to the group.
     fn source(&self) -> impl Future<Output = Self::Source> + Send;
 }
 
 /// A broker that takes back what is neither acknowledged nor extended.
 pub trait HeldSubject: SourceSubject {
-    /// How long a delivery is held without an extension.
+    /// The time for which a delivery is held without an extension.
     const HOLD: Duration;
 }
 
 /// A message as it is published.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Message {
-    /// Byte for byte.
+    /// The payload, byte for byte.
     pub payload: Bytes,
-    /// In this order.
+    /// The headers, in this order.
     pub headers: Vec<(ByteString, Bytes)>,
 }
 
 impl Message {
-    /// One without headers.
+    /// A message without headers.
     pub fn new(payload: impl Into<Bytes>) -> Self {
         Self {
             payload: payload.into(),
@@ -102,7 +102,7 @@ where
     run(law, Box::pin(async move { case(S::open().await).await }));
 }
 
-/// Every law of a source, as a test each.
+/// Expands to every law of a source, a test each.
 #[macro_export]
 macro_rules! source_laws {
     ($subject:ident) => {
@@ -127,7 +127,7 @@ macro_rules! source_laws {
     };
 }
 
-/// Every law of a source whose broker takes deliveries back, as a test each.
+/// Expands to every law of a source whose broker takes deliveries back, a test each.
 #[macro_export]
 macro_rules! held_laws {
     ($subject:ident) => {

@@ -1,4 +1,4 @@
-//! What a claim may report, with the settings that most cases share.
+//! The reports of a claim, with the settings that most cases share.
 
 use std::num::NonZeroU32;
 use std::time::Duration;
@@ -91,7 +91,7 @@ pub fn fail_decisively() -> Step {
     }
 }
 
-/// A failure for good, to be kept for `window`. It speaks for its own attempt alone.
+/// A failure for good, to be kept for `window`. It speaks only for its own attempt.
 pub fn fail_for(window: Window) -> Step {
     Step::Fail {
         error: "400 from the provider".into(),

@@ -1,4 +1,4 @@
-//! How a backend describes itself to the laws.
+//! The description that a backend gives of itself to the laws.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use semel_core::port::transfer::TransferStore;
 
 use crate::clock::TestClock;
 
-/// A backend under test: one fresh instance of it, and how time passes for it.
+/// A backend under test: one fresh instance of it, and the way in which time passes for it.
 ///
 /// Cases run at the same time, each on an instance of its own, so instances share nothing: a
 /// server's subject opens each in a schema, database or key prefix of its own.
@@ -23,14 +23,14 @@ pub trait Subject: Sized + Send + Sync + 'static {
     /// are a quarter of a second and windows two seconds.
     const SCALE: u32 = 1;
 
-    /// How many random histories `history_laws!` tries, unless `SEMEL_HISTORIES` says otherwise.
+    /// The number of random histories that `history_laws!` tries, unless `SEMEL_HISTORIES` sets another.
     const HISTORIES: u64 = 200;
 
     /// Makes an empty instance.
     fn open() -> impl Future<Output = Self> + Send;
 
-    /// An empty instance after this one, which nobody uses any more: another, or the same without what is in it,
-    /// where to open one takes longer than what is done with it.
+    /// An empty instance after this one, which is no longer used: another one, or this one emptied, for backends
+    /// where opening takes longer than the case itself.
     fn renew(self) -> impl Future<Output = Self> + Send {
         async move {
             drop(self);
@@ -41,8 +41,7 @@ pub trait Subject: Sized + Send + Sync + 'static {
     /// The store of this instance.
     fn store(&self) -> &Arc<Self::Store>;
 
-    /// The clock that the store was handed; `None` where it uses one of its own, which makes the
-    /// laws really wait.
+    /// The clock that the store was given; `None` if it uses one of its own, which makes the laws really wait.
     fn clock(&self) -> Option<&TestClock> {
         None
     }
@@ -88,7 +87,7 @@ pub trait TransferSubject: Subject {
 /// The laws use the table `semel_laws_ledger`, with `account`, a text that is never null, and
 /// `amount`, a 64-bit integer that is never null, and no constraint besides.
 pub trait TransactionalSubject: Subject {
-    /// What makes the table in most databases.
+    /// The statement that makes the table in most databases.
     const CREATE_TABLE: &'static str = "CREATE TABLE semel_laws_ledger \
                                         (account VARCHAR(200) NOT NULL, amount BIGINT NOT NULL)";
 

@@ -1,4 +1,4 @@
-//! The laws are tested, too: each planted defect must be caught, and by the law it breaks.
+//! Tests of the laws: each planted defect must be caught, and by the law it breaks.
 
 #[path = "planted/decisions.rs"]
 mod decisions;
@@ -21,7 +21,7 @@ use store::Fixture;
 /// Declares the bugs, each with a law that must catch it, and a test per bug.
 macro_rules! bugs {
     ($($(#[doc = $what:literal])+ $bug:ident $test:ident $law:ident,)+) => {
-        /// What is wrong with a planted store.
+        /// The defect of a planted store.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub(crate) enum Bug {
             /// Nothing: the control.
@@ -47,9 +47,9 @@ bugs! {
     SettleNotAtomic settlements_that_are_not_atomic_are_caught OutcomeOnce,
     /// A full store lets its records go.
     Forgets a_store_that_forgets_is_caught SameOutcome,
-    /// A completion is not asked whose it is.
+    /// A completion is accepted from any claim.
     StaleClaimCompletes a_stale_completion_is_caught StaleClaimFenced,
-    /// A release is not asked whose it is.
+    /// A release is accepted from any claim.
     StaleClaimReleases a_stale_release_is_caught StaleClaimFenced,
     /// A second completion replaces the outcome.
     OutcomeOverwritten an_overwritten_outcome_is_caught OutcomeOnce,
@@ -63,11 +63,11 @@ bugs! {
     SupersededResumed a_superseded_claim_that_is_resumed_is_caught ClaimResumed,
     /// A resumption takes the lease back to the one that was granted.
     ResumptionCutsLease a_resumption_that_cuts_the_lease_is_caught ClaimResumed,
-    /// A lease means nothing.
+    /// Leases are ignored.
     LeasesIgnored an_ignored_lease_is_caught Takeover,
-    /// A backoff means nothing.
+    /// Backoffs are ignored.
     BackoffIgnored an_ignored_backoff_is_caught ReleasedAgain,
-    /// A renewal is not asked whose it is.
+    /// A renewal is accepted from any claim.
     AnybodyRenews a_renewal_by_anybody_is_caught LeaseOwned,
     /// A lease that ended cannot be renewed though nobody took over.
     NoRevival a_lease_that_is_not_revived_is_caught LeaseOwned,
@@ -85,13 +85,13 @@ bugs! {
     FingerprintsIgnored ignored_fingerprints_are_caught Reuse,
     /// Fingerprints of two schemes are compared.
     SchemesCompared compared_schemes_are_caught Incomparable,
-    /// A conflict says nothing of the first request.
+    /// A conflict does not hand out the members of the first request.
     MembersUntold untold_members_are_caught MembersKept,
     /// A settlement drops the members.
     MembersDropped dropped_members_are_caught MembersKept,
     /// A later claim replaces the members of the first request.
     MembersReplaced replaced_members_are_caught MembersKept,
-    /// How a duplicate came about is not said.
+    /// The origin of a duplicate is not reported.
     DuplicatesUnnamed unnamed_duplicates_are_caught SameOutcome,
     /// Long outcomes are cut.
     OutcomeCut a_cut_outcome_is_caught SameOutcome,
@@ -127,7 +127,7 @@ bugs! {
     RepeatsUncounted uncounted_repeats_are_caught RepeatsCounted,
     /// "Not applied" is believed at once.
     QuietIgnored an_ignored_quiet_time_is_caught Resolved,
-    /// "Not applied" is believed however long ago it was looked for.
+    /// "Not applied" is believed however old its evidence is.
     EvidenceAgeIgnored evidence_whose_age_is_ignored_is_caught Resolved,
     /// Attempts are not capped when claimed.
     NoAttemptCap a_missing_cap_is_caught AttemptsCapped,
@@ -161,7 +161,7 @@ bugs! {
     ParkAlwaysNew a_message_that_is_always_new_is_caught ParkedOnce,
     /// A payload is kept as text.
     PayloadAsText a_payload_as_text_is_caught ParkedOnce,
-    /// The caller says when it was parked.
+    /// The caller sets the time at which it was parked.
     SinceFromCaller a_time_from_the_caller_is_caught ParkedOnce,
     /// A page begins one too late.
     PagesSkip a_skipped_item_is_caught ListComplete,
@@ -175,19 +175,19 @@ bugs! {
     PastForgotten a_forgotten_past_is_caught PastKept,
     /// A past attempt does not say why it ended.
     PastWithoutReason a_past_without_reason_is_caught PastKept,
-    /// A claim that vanished is not told.
+    /// A vanished claim is not recorded.
     VanishedUntold an_untold_vanished_claim_is_caught PastKept,
-    /// A sweep does not tell what it found.
+    /// A sweep does not record the attempt that it found.
     SweepUntold an_untold_sweep_is_caught PastKept,
-    /// A full past lets its oldest end go, whatever was given back.
+    /// From a full past, the oldest attempt is dropped, even if two in a row were given back.
     PastDropsOldest a_past_without_its_oldest_is_caught PastKept,
-    /// Of two in a row that were given back, the later goes.
+    /// Of two in a row that were given back, the later one is dropped.
     PastDropsLater a_past_without_the_later_is_caught PastKept,
-    /// When the latest claim was granted is when the first one was.
+    /// The time of the latest claim's grant is that of the first one.
     ClaimedAtFrozen a_frozen_time_of_claim_is_caught PastKept,
     /// An order to release is answered, not carried out.
     ReleaseOrderIgnored an_ignored_release_order_is_caught ReleaseOrdered,
-    /// An order to release fences the claimant before anybody else has claimed.
+    /// An order to release fences the claimant before another has claimed.
     ReleaseOrderFences a_fencing_release_order_is_caught ReleaseOrdered,
     /// An order to release leaves the entity held.
     ReleaseOrderKeepsEntity a_release_order_without_entity_is_caught ReleaseOrdered,
@@ -201,27 +201,27 @@ bugs! {
     AuditsRefusals an_audited_refusal_is_caught AuditedOnce,
     /// Orders without a note are entered.
     AuditsProbes an_audited_probe_is_caught AuditedOnce,
-    /// An entry says how things stand now where it should say how they stood.
+    /// An entry has the state after the order in place of the state before.
     AuditedAfter an_entry_without_before_is_caught AuditedOnce,
-    /// What was admitted stays although the write failed.
+    /// An admission stays although its write failed.
     AdmitKeepsFailed an_admission_kept_after_failure_is_caught AdmittedTogether,
     /// The version gate stays where a write that failed moved it.
     AdmitKeepsVersion a_version_kept_after_failure_is_caught AdmittedTogether,
-    /// What was admitted is claimed and no more.
+    /// An admitted operation is only claimed.
     AdmitClaimsOnly an_incomplete_admission_is_caught AdmittedTogether,
     /// The mark of an admission is lost.
     AdmitWithoutMark an_admission_without_mark_is_caught AdmittedTogether,
-    /// What marks its effect as started is admitted.
+    /// A request that marks its effect as started is admitted.
     AdmitTakesMarked a_marked_admission_is_caught AdmittedTogether,
-    /// Others are served while an admission is written.
+    /// Other calls are served while an admission is written.
     AdmitUnlocked an_unlocked_admission_is_caught AdmittedTogether,
     /// Outcomes are left out of an export.
     ExportWithoutOutcomes an_export_without_outcomes_is_caught Transferred,
     /// Entities are left out of an export.
     ExportWithoutEntities an_export_without_entities_is_caught Transferred,
-    /// An export says nothing of tokens.
+    /// An export leaves out the token.
     ExportWithoutToken an_export_without_token_is_caught Transferred,
-    /// An export holds what counts as absent.
+    /// An export includes records that count as absent.
     ExportsForgotten an_export_of_the_forgotten_is_caught Transferred,
     /// A page of an export begins one too late.
     ExportSkips an_export_that_skips_is_caught Transferred,
@@ -239,7 +239,7 @@ bugs! {
     ImportLowersToken an_import_that_lowers_the_token_is_caught ImportAdds,
     /// An imported mark replaces the one that is there.
     ImportReplacesMarks an_import_that_replaces_marks_is_caught ImportAdds,
-    /// What counts as absent is in the way of an import.
+    /// A record that counts as absent is in the way of an import.
     ImportSeesForgotten an_import_that_sees_the_forgotten_is_caught ImportAdds,
 }
 
@@ -351,7 +351,7 @@ fn races_find_defects_of_every_kind() {
     }
 }
 
-/// A planted bug fails some case of the law that it breaks.
+/// Checks that a planted bug fails some case of the law that it breaks.
 fn caught_by_a_case(bug: Bug, law: LawId) {
     assert!(
         !failures(bug, |other| other == law).is_empty(),
@@ -359,7 +359,7 @@ fn caught_by_a_case(bug: Bug, law: LawId) {
     );
 }
 
-/// The cases of some laws that fail.
+/// The failing cases of some laws.
 fn failures(bug: Bug, wanted: impl Fn(LawId) -> bool) -> Vec<&'static str> {
     let _planting = Planting::of(bug);
     let cases = store_cases::<Fixture>()
@@ -398,7 +398,7 @@ fn runtime() -> tokio::runtime::Runtime {
     runtime.expect("a runtime starts")
 }
 
-/// The bug that stores opened now have.
+/// The bug of the stores that are opened now.
 pub(crate) fn planted() -> Bug {
     Bug::ALL[PLANTED.load(Ordering::SeqCst)]
 }
@@ -417,7 +417,7 @@ impl Planting {
 
 impl Drop for Planting {
     fn drop(&mut self) {
-        // Back to the hook that prints.
+        // Restores the hook that prints.
         drop(std::panic::take_hook());
     }
 }

@@ -1,4 +1,4 @@
-//! Attempts that are over: what a record tells of them, and how stores keep that.
+//! Past attempts: what a record keeps of them, and the form in which stores keep it.
 
 use std::fmt;
 
@@ -9,23 +9,23 @@ use crate::time::Timestamp;
 /// An attempt that ended without completing its operation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PastAttempt {
-    /// Its number, from 1. Work given back is no attempt, so that its number comes again.
+    /// Its number, from 1. Work given back is no attempt, so its number is used again.
     pub attempt: u32,
-    /// Its claim, which says whose it was.
+    /// Its claim id, which names its claimant.
     pub claim_id: ClaimId,
     /// Its fencing token.
     pub token: FencingToken,
-    /// When it was granted.
+    /// The time of the grant.
     pub claimed_at: Timestamp,
-    /// When it was reported over, or when its lease ended.
+    /// The time at which its end was reported, or at which its lease ended.
     pub ended_at: Timestamp,
-    /// How it ended.
+    /// The way in which it ended.
     pub end: AttemptEnd,
-    /// Why, one line; the beginning of it where it is long.
+    /// The reason, one line; only the beginning of a long one.
     pub error: Option<Box<str>>,
 }
 
-/// How an attempt ended, other than in completion.
+/// The end of an attempt that did not complete its operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum AttemptEnd {
     /// The effect surely did not happen.
@@ -34,7 +34,7 @@ pub enum AttemptEnd {
     MaybeApplied,
     /// This attempt surely did not apply the effect, and no other would.
     Failed,
-    /// Given back: at a shutdown, or while its pipeline waited for its target.
+    /// The worker gave it back: at a shutdown, or while its pipeline waited for its target.
     GivenBack,
     /// The lease ended without a report.
     Vanished,
@@ -72,7 +72,7 @@ impl Record {
     /// Adds the latest claim to the past attempts: it ended at `ended_at`. ATT-3.
     pub(crate) fn remember(&mut self, ended_at: Timestamp, end: AttemptEnd, error: Option<&str>) {
         while self.past.len() >= Self::MAX_PAST {
-            // Of two in a row that were given back, the earlier has the least to tell.
+            // Of two in a row that were given back, the earlier one says the least.
             let is_given_back = |end| end == AttemptEnd::GivenBack;
             let followers = self.past.iter().skip(1).map(|it| it.end).chain([end]);
             let mut pairs = self.past.iter().zip(followers);
@@ -159,7 +159,7 @@ fn beginning(error: &str) -> &str {
     &error[..boundaries.next().unwrap_or(0)]
 }
 
-/// How much of an error a past attempt keeps; the record has the last one whole.
+/// The most bytes of an error that a past attempt keeps; the record has the last error whole.
 const MAX_ERROR_BYTES: usize = 200;
 
 #[cfg(test)]

@@ -5,32 +5,32 @@ use crate::key::{Key, Scope};
 use crate::record::Record;
 use crate::time::Timestamp;
 
-/// Who gives an order, and why: what the audit trail keeps of it.
+/// The author of an order and the reason for it, as the audit trail keeps them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Note {
-    /// Who, as they call themselves. Not authenticated: whoever can open a store can write to it.
+    /// The name that the author gives. It is not authenticated: anyone who can open a store can write to it.
     pub by: Box<str>,
-    /// Why, one line.
+    /// The reason, one line.
     pub reason: Box<str>,
 }
 
 /// One entry of the audit trail. It is kept until the store is gone. AUD-1.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Audited {
-    /// When, on the store's clock.
+    /// The time, on the store's clock.
     pub at: Timestamp,
-    /// Who and why.
+    /// The author and the reason.
     pub note: Note,
-    /// What was done: `release`, `requeue`, `retry`, `forget`, `hold`, `let-go`, `extend`, `resolve-applied`,
-    /// `resolve-not-applied`, `abandon`, `drop`, `import`, `sweep`.
+    /// The name of the action: `release`, `requeue`, `retry`, `forget`, `hold`, `let-go`, `extend`,
+    /// `resolve-applied`, `resolve-not-applied`, `abandon`, `drop`, `import`, `sweep`.
     pub action: Box<str>,
-    /// Where it belongs; none where it concerns the store as a whole.
+    /// The scope of the operation; none where the action concerns the store as a whole.
     pub scope: Option<Scope>,
     /// The key, if it concerns one.
     pub key: Option<Key>,
-    /// How things stood before, in a word or two.
+    /// The state before, in a word or two.
     pub before: Box<str>,
-    /// How things stand now.
+    /// The state now.
     pub after: Box<str>,
 }
 
@@ -53,7 +53,7 @@ impl Order {
     }
 }
 
-/// How a record stands, as the audit trail puts it: `absent`, `dead`, `completed, held`.
+/// The state of a record, as the audit trail puts it: `absent`, `dead`, `completed, held`.
 pub fn standing(record: Option<&Record>) -> Box<str> {
     match record {
         None => "absent".into(),

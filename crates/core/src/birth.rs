@@ -1,4 +1,4 @@
-//! When a message was born, as its payload or headers say: what the age gate goes by where the
+//! The birth of a message, as its payload or headers state it. The age gate uses it where the
 //! broker has no append time.
 
 mod calendar;
@@ -13,7 +13,7 @@ use crate::select::{Selected, Selector, View};
 /// milliseconds, below 10^17 of microseconds, below 10^20 of nanoseconds
 ///
 /// # Errors
-/// `birth-missing`, `birth-invalid`, and what selecting may come upon.
+/// `birth-missing`, `birth-invalid`, and the errors of selecting.
 pub fn of(view: &View<'_>, selector: &Selector) -> Result<u64, Unusable> {
     let at = || Box::from(selector.to_string());
     let found = match view.select(selector)? {

@@ -1,4 +1,4 @@
-//! Claims: the exclusive right to attempt an effect, how it is asked for and what is answered.
+//! Claims: the exclusive right to attempt an effect, the request for it and the answer.
 
 use std::fmt;
 use std::num::NonZeroU32;
@@ -17,13 +17,13 @@ use crate::settle::{Settlement, Step};
 use crate::time::{Entropy, Timestamp};
 use crate::window::Window;
 
-/// 128 random bits, 48 of them its [`Claimant`]'s, made *before* it asks, so that a claim whose answer was lost
-/// can be asked for again. CLM-4.
+/// 128 random bits, the first 48 of them its [`Claimant`]'s. The claimant makes it *before* it asks, so that it
+/// can ask again when the answer was lost. CLM-4.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ClaimId(u128);
 
-/// Who claims: 48 random bits that a process draws once, so that all its claims can be told from
-/// those of others. Shown as twelve hexadecimal digits; never a secret, never a proof.
+/// The identity of a claimant: 48 random bits that a process draws once, which tell its claims from those of
+/// others. Shown as twelve hexadecimal digits; never a secret, never a proof.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Claimant([u8; 6]);
 
@@ -75,7 +75,7 @@ impl ClaimId {
         Self(u128::from_be_bytes(bytes))
     }
 
-    /// Whose claim it is.
+    /// The claimant that made it.
     pub fn claimant(self) -> Claimant {
         let mut bytes = [0; 6];
         bytes.copy_from_slice(&self.to_bytes()[..6]);
@@ -100,8 +100,8 @@ impl fmt::Debug for ClaimId {
     }
 }
 
-/// A number that rises with every claim over the whole life of a store and never restarts. It goes
-/// out to effects that can refuse a smaller one. CLM-2.
+/// A number that rises with every claim over the whole life of a store and never restarts. It is passed to
+/// effects that can refuse a smaller one. CLM-2.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FencingToken(u64);
 
@@ -123,23 +123,24 @@ impl fmt::Display for FencingToken {
     }
 }
 
-/// How the effect will begin, which decides what a crash can leave behind.
+/// The way in which the effect will begin, which decides what a crash can leave behind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Start {
     /// The effect commits together with the record or is gated by version (classes A and D): a
     /// claim that vanishes leaves no doubt, so a store need not make it durable.
     Unmarked,
-    /// The effect may be sent as soon as the claim is granted (classes B and C): the record goes
-    /// straight to started, durably, before the answer. A lease that ends finds this recovery.
+    /// The effect may be sent as soon as the claim is granted (classes B and C): the store writes the record as
+    /// started, durably, before it answers. A claim whose lease ends is then treated according to this
+    /// recovery.
     Marked(Recovery),
 }
 
-/// How often an operation is attempted before it is given up.
+/// The number of attempts after which an operation is given up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AttemptLimits {
     /// Attempts that end with a failure; with 5, the effect is called five times.
     pub failed: NonZeroU32,
-    /// Attempts that vanish with their worker; ends crash loops.
+    /// Attempts that vanish with their worker; this limit ends crash loops.
     pub vanished: NonZeroU32,
 }
 
@@ -154,12 +155,12 @@ impl Default for AttemptLimits {
     }
 }
 
-/// One wish to attempt an operation.
+/// A request for the right to attempt one operation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClaimRequest {
     /// The operation to attempt.
     pub operation: Operation,
-    /// Made by the claimant; asking again with the same one resumes its own claim.
+    /// Made by the claimant; a second request with the same id resumes its own claim.
     pub claim_id: ClaimId,
     /// Digest of the request bound to the key; `None` switches the check off.
     pub fingerprint: Option<Fingerprint>,
@@ -167,19 +168,19 @@ pub struct ClaimRequest {
     pub members: Option<Members>,
     /// Identity of the delivery at its broker, to tell a redelivery from a republish.
     pub transport: Option<Bytes>,
-    /// When the message was first published; `None` switches the age gate off.
+    /// The time at which the message was first published; `None` switches the age gate off.
     pub birth: Option<Timestamp>,
-    /// Window that the age gate keeps.
+    /// The window that the age gate enforces.
     pub window: Window,
-    /// How long the claim lasts unless it is renewed.
+    /// The time for which the claim lasts unless it is renewed.
     pub lease: Duration,
     /// Caps on attempts.
     pub limits: AttemptLimits,
-    /// How the effect begins.
+    /// The way in which the effect begins.
     pub start: Start,
     /// Entity and version, if the operation is gated by version.
     pub gate: Option<VersionGate>,
-    /// Whether a replay should carry the outcome. Reading it back costs some stores a disk read.
+    /// True if a replay should carry the outcome. Some stores need a disk read for it.
     pub wants_outcome: bool,
 }
 
@@ -213,49 +214,49 @@ impl ClaimRequest {
 pub struct Claim {
     /// The operation.
     pub operation: Operation,
-    /// The claimant's id, which settles and renews.
+    /// The claim id, with which the claimant settles and renews.
     pub claim_id: ClaimId,
-    /// To be passed to effects that can refuse a smaller one.
+    /// The fencing token, for effects that can refuse a smaller one.
     pub token: FencingToken,
     /// End of the lease on the store's clock.
     pub lease_until: Timestamp,
     /// Number of this attempt, from 1.
     pub attempt: u32,
-    /// The lease of an earlier claim ran out and this one took its place.
+    /// True if this claim replaced an earlier one whose lease ran out.
     pub takeover: bool,
-    /// This very claim had been granted before; its answer was lost.
+    /// True if this very claim had been granted before and its answer was lost.
     pub resumed: bool,
-    /// A finished record of this key was found past its window.
+    /// True if a finished record of this key was found past its window.
     pub formerly_expired: bool,
-    /// An earlier attempt may have applied the effect and the policy is to repeat it.
+    /// True if an earlier attempt may have applied the effect and the policy is to repeat it.
     pub possible_repeat: bool,
-    /// When the effect was first started, over all attempts.
+    /// The first start of the effect, over all attempts.
     pub first_started_at: Option<Timestamp>,
 }
 
-/// What a claim says besides whose it is and how long it lasts.
+/// The part of a claim that does not depend on its claimant or on its lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(
     clippy::struct_excessive_bools,
     reason = "four independent facts about one grant"
 )]
 pub struct Grant {
-    /// To be passed to effects that can refuse a smaller one.
+    /// The fencing token, for effects that can refuse a smaller one.
     pub token: FencingToken,
     /// Number of this attempt, from 1.
     pub attempt: u32,
-    /// The lease of an earlier claim ran out and this one took its place.
+    /// True if this claim replaced an earlier one whose lease ran out.
     pub takeover: bool,
-    /// This very claim had been granted before; its answer was lost.
+    /// True if this very claim had been granted before and its answer was lost.
     pub resumed: bool,
-    /// A finished record of this key was found past its window.
+    /// True if a finished record of this key was found past its window.
     pub formerly_expired: bool,
-    /// An earlier attempt may have applied the effect and the policy is to repeat it.
+    /// True if an earlier attempt may have applied the effect and the policy is to repeat it.
     pub possible_repeat: bool,
 }
 
 impl Grant {
-    /// That of an operation of which nothing is known.
+    /// The grant of an operation of which the store knows nothing.
     pub const fn first(token: FencingToken) -> Self {
         Self {
             token,
@@ -267,7 +268,7 @@ impl Grant {
         }
     }
 
-    /// The claim that `request` asked for at `now`, where nobody stores it.
+    /// The claim that `request` asked for at `now`, for operations whose claims no store keeps.
     pub fn claim(self, request: &ClaimRequest, now: Timestamp) -> Claim {
         Claim {
             operation: request.operation.clone(),
@@ -285,7 +286,7 @@ impl Grant {
 }
 
 impl Claim {
-    /// The report that its effect happened.
+    /// The settlement that reports that its effect happened.
     pub fn completion(&self, outcome: Outcome, window: Window) -> Settlement {
         Settlement {
             operation: self.operation.clone(),
@@ -294,7 +295,7 @@ impl Claim {
         }
     }
 
-    /// What it says besides whose it is and how long it lasts.
+    /// The part of it that does not depend on its claimant or on its lease.
     pub const fn grant(&self) -> Grant {
         Grant {
             token: self.token,
@@ -307,12 +308,12 @@ impl Claim {
     }
 }
 
-/// How a duplicate came about, as far as transport ids tell.
+/// The origin of a duplicate, as far as transport ids tell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Duplicate {
-    /// No duplicate: this very claim brought the record where it is, and its answer was lost.
+    /// No duplicate: this very claim brought the record into its state, and its answer was lost.
     Own,
-    /// The same transport id: the broker handed the same message over again.
+    /// The same transport id: the broker delivered the same message again.
     Redelivery,
     /// Another transport id: the same intent was published again.
     Republish,
@@ -326,25 +327,25 @@ pub enum Duplicate {
 pub enum Admission {
     /// Run the effect.
     Granted(Claim),
-    /// It is done; this is its outcome. Acknowledge.
+    /// The operation is completed; this is its outcome. Acknowledge.
     Replay {
         /// The remembered outcome, if the request wanted it.
         outcome: Option<Outcome>,
-        /// How this duplicate came about.
+        /// The origin of this duplicate.
         duplicate: Duplicate,
     },
-    /// Somebody is at it, or a retry is due later. Hold back; never acknowledge.
+    /// Another claim holds the operation, or a retry is due later. Hold the message back; never acknowledge.
     Busy {
-        /// When to ask again, on the store's clock.
+        /// The time at which to ask again, on the store's clock.
         until: Timestamp,
         /// The store's clock now, so that the caller can compute how long to wait.
         now: Timestamp,
     },
     /// The key was used with another request. Quarantine the message.
     Conflict {
-        /// How this duplicate came about.
+        /// The origin of this duplicate.
         duplicate: Duplicate,
-        /// The members of the request that first claimed the key, where they were kept.
+        /// The members of the request that first claimed the key, if the store kept them.
         first: Option<Members>,
     },
     /// The entity has this version or a later one. Acknowledge; not counted as a duplicate.
@@ -352,17 +353,17 @@ pub enum Admission {
         /// The version that was applied.
         applied: u64,
     },
-    /// A durable record carries the case on: dead or in doubt. Acknowledge.
+    /// The operation is dead or in doubt, and its durable record says so. Acknowledge.
     Parked {
         /// [`StateKind::Dead`] or [`StateKind::InDoubt`].
         state: StateKind,
-        /// How this duplicate came about.
+        /// The origin of this duplicate.
         duplicate: Duplicate,
-        /// The store's clock now: what is found out about a doubt after this answer was not found out
-        /// before. DBT-5.
+        /// The store's clock now. Evidence about the doubt that is gathered after this answer is later than
+        /// this time. DBT-5.
         now: Timestamp,
     },
-    /// No record, and the message is older than the window. Quarantine it.
+    /// There is no record, and the message is older than the window. Quarantine it.
     TooOld,
     /// This item could not be decided, while others of its batch could.
     Failed(Error),
@@ -372,7 +373,7 @@ pub enum Admission {
 mod tests {
     use super::*;
 
-    /// Every byte is the one after the last.
+    /// Random bytes that count up, each by one.
     struct Counts(std::sync::atomic::AtomicU8);
 
     impl Entropy for Counts {

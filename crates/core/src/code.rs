@@ -1,4 +1,4 @@
-//! Stable codes of everything that an operator can meet. Each has a page in the book, shown by
+//! Stable codes of every condition that an operator can meet. Each has a page in the book, shown by
 //! `semel explain CODE`.
 
 use std::fmt;
@@ -60,7 +60,7 @@ pub enum Code {
     TargetShortened,
     /// An export is cut off or changed.
     ExportDamaged,
-    /// Somebody else is at the key.
+    /// Another claim holds the key.
     InProgress,
     /// The effect failed; another attempt may follow.
     EffectFailed,
@@ -68,7 +68,7 @@ pub enum Code {
     Stale,
     /// A completed operation has no outcome that can be given back.
     OutcomeUnreadable,
-    /// No answer in time.
+    /// No answer arrived in time.
     Timeout,
     /// A stored record does not check out.
     RecordCorrupt,

@@ -1,6 +1,6 @@
-//! Why a connection to a server was not made, in the words that people know from other tools.
+//! The reasons why a connection to a server failed, in the words that people know from other tools.
 //!
-//! Not for deciding anything: what may be tried again, a backend says of its own errors.
+//! Not for decisions: each backend says of its own errors which may be retried.
 
 use std::borrow::Cow;
 use std::error::Error;
@@ -32,7 +32,8 @@ pub fn of_io(error: &io::Error) -> Cow<'static, str> {
         | ErrorKind::BrokenPipe
         | ErrorKind::UnexpectedEof => "the other end closed the connection".into(),
         _ => {
-            // Resolving has no kind of its own; the words are those of the standard library and of tokio.
+            // Failed name resolution has no error kind of its own; these are the words of the standard
+            // library and of tokio.
             let said = error.to_string();
             if ["failed to lookup address", "could not resolve"]
                 .iter()

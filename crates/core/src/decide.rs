@@ -1,9 +1,9 @@
-//! What to do with a key: the whole protocol as pure functions of (record, request, now).
+//! The decisions about a key: the whole protocol as pure functions of (record, request, now).
 //!
 //! One function per port step, one branch per row of the guard table in `docs/spec/protocol.md`.
-//! A store loads what is named, calls the function, writes the change and gives the answer, all in
-//! one atomic step on *its* clock. A backend that decides in SQL or Lua must agree with these
-//! functions on every random history.
+//! A store loads the record and the entity, calls the function, writes the change and gives the
+//! answer, all in one atomic step on *its* clock. A backend that decides in SQL or Lua must agree
+//! with these functions on every random history.
 
 mod claim;
 mod operate;
@@ -18,7 +18,7 @@ pub use settle::{renew, settle};
 use crate::entity::EntityRecord;
 use crate::record::Record;
 
-/// What becomes of the record.
+/// The change to the record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[expect(
     clippy::large_enum_variant,
@@ -33,15 +33,15 @@ pub enum Change {
     Remove,
 }
 
-/// An answer and what has to be written before it is given.
+/// An answer, and the change to write before giving it.
 #[derive(Clone, Debug)]
 #[must_use = "an answer given without its change being written is a lie"]
 pub struct Decision<A> {
     /// The answer.
     pub answer: A,
-    /// What becomes of the record.
+    /// The change to the record.
     pub change: Change,
-    /// The new entity record, where it changes.
+    /// The new entity record, if it changes.
     pub entity: Option<EntityRecord>,
 }
 

@@ -1,5 +1,5 @@
-//! What can go wrong, and the two questions that every error answers: did it take effect, and what
-//! to do next.
+//! Errors, and the two questions that every error answers: did the operation take effect, and what
+//! should the caller do next?
 //!
 //! Expected answers are no errors: a duplicate, a busy key or a conflict is an
 //! [`Admission`](crate::Admission).
@@ -13,7 +13,7 @@ use crate::code::Code;
 /// The result of everything fallible here.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Whether the operation that failed took effect.
+/// The certainty about the effect of an operation that failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Certainty {
     /// It surely did not.
@@ -22,25 +22,25 @@ pub enum Certainty {
     MaybeApplied,
 }
 
-/// What the caller should do.
+/// The caller's next step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Advice {
     /// Change the input or the configuration; a retry will fail the same way.
     Fix,
     /// Try again, at the earliest after this long.
     Retry {
-        /// How long to wait.
+        /// The time to wait.
         after: Duration,
     },
-    /// Ask what became of it (with the same claim id) before trying again.
+    /// Find out what became of it (with the same claim id) before trying again.
     LookUpFirst,
-    /// Give this attempt up; somebody else owns the operation.
+    /// Give this attempt up; another claim owns the operation.
     Stop,
-    /// Wake a person: stored bytes lie or a promise is broken.
+    /// Wake a person: stored bytes are wrong or a promise is broken.
     Alarm,
 }
 
-/// What kind of failure it was. Every kind has a page, shown by `semel explain`.
+/// The kind of failure. Every kind has a page, shown by `semel explain`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ErrorKind {
     /// The caller must change its input.
@@ -49,26 +49,26 @@ pub enum ErrorKind {
     InvalidConfig,
     /// This backend cannot promise that.
     Unsupported,
-    /// Somebody holds a newer claim; the result is to be discarded.
+    /// Another claimant holds a newer claim; discard the result.
     ClaimLost,
     /// The record changed meanwhile.
     Conflict,
     /// Refused for load.
     Throttled,
-    /// No connection, no file, or it broke.
+    /// There is no connection or no file, or it broke.
     Unavailable,
-    /// No answer in time.
+    /// No answer arrived in time.
     Timeout,
-    /// Stored bytes lie.
+    /// Stored bytes are wrong.
     Corrupt,
     /// A flush failed; the store refuses further writes.
     Poisoned,
-    /// Our bug, or a driver error that nobody classified.
+    /// A bug of Semel, or a driver error that is not classified.
     Internal,
 }
 
 impl ErrorKind {
-    /// The code that stands for the kind where nothing more precise is known.
+    /// The code of the kind, for failures of which nothing more precise is known.
     pub const fn code(self) -> Code {
         match self {
             Self::InvalidInput => Code::InvalidInput,
@@ -93,7 +93,7 @@ impl ErrorKind {
             | Self::ClaimLost
             | Self::Conflict
             | Self::Throttled => Certainty::NotApplied,
-            // Optimism duplicates: whoever knows better says so with `not_applied`.
+            // Optimism duplicates; a caller that knows better says so with `not_applied`.
             Self::Unavailable | Self::Timeout | Self::Corrupt | Self::Poisoned | Self::Internal => {
                 Certainty::MaybeApplied
             }
@@ -155,7 +155,7 @@ impl Error {
         self.change(|inner| inner.source = Some(Arc::new(source)))
     }
 
-    /// What kind of failure it was.
+    /// The kind of failure.
     pub fn kind(&self) -> ErrorKind {
         self.0.kind
     }
@@ -165,12 +165,12 @@ impl Error {
         self.0.code
     }
 
-    /// Whether the failed operation took effect.
+    /// The certainty about the effect of the failed operation.
     pub fn certainty(&self) -> Certainty {
         self.0.certainty
     }
 
-    /// What to do next.
+    /// The caller's next step.
     pub fn advice(&self) -> Advice {
         let retry = Advice::Retry {
             after: self.0.retry_after,

@@ -1,4 +1,4 @@
-//! What exposes a reused key: a digest of the request that a key is bound to.
+//! The fingerprint, which exposes a reused key: a digest of the request that a key is bound to.
 //!
 //! Not for identity: two messages are the same operation because of their key, never because of
 //! their fingerprint.
@@ -13,23 +13,23 @@ pub use selector::{Fields, FingerprintSelector};
 
 use std::fmt;
 
-/// The digest of one request, and the scheme that it was made by.
+/// The digest of one request, and the scheme that made it.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Fingerprint {
-    /// Which selectors and which canonical form were used.
+    /// The scheme: the selectors and the canonical form that were used.
     pub scheme: u32,
     /// The first half of the BLAKE3 digest.
     pub digest: [u8; 16],
 }
 
-/// What two fingerprints say about two requests.
+/// The result of comparing the fingerprints of two requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Comparison {
-    /// The requests say the same.
+    /// The requests are the same.
     Same,
     /// The requests differ: the key was reused.
     Different,
-    /// The schemes differ, so nothing can be said.
+    /// The schemes differ, so the fingerprints cannot be compared.
     Incomparable,
 }
 

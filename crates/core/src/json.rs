@@ -1,7 +1,7 @@
 //! Strict JSON (RFC 8259) over borrowed bytes: one flat tape of nodes, nothing copied.
 //!
-//! Not for building or printing values: only what keys, fingerprints and selectors need. A byte
-//! order mark is not white space here; whoever reads the source drops it.
+//! Not for building or printing values: it has only what keys, fingerprints and selectors need. A byte
+//! order mark is not white space here; the reader of the source drops it.
 
 mod canonical;
 mod error;
@@ -91,7 +91,7 @@ pub struct Node<'d> {
     index: u32,
 }
 
-/// What a value is.
+/// The kind of a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// `null`
@@ -109,7 +109,7 @@ pub enum Kind {
 }
 
 impl<'d> Node<'d> {
-    /// What the value is.
+    /// The kind of this value.
     pub fn kind(self) -> Kind {
         self.entry().kind
     }
@@ -120,7 +120,7 @@ impl<'d> Node<'d> {
         &self.document.text[start as usize..end as usize]
     }
 
-    /// What a string says, its escapes resolved; the [`raw`](Self::raw) text of any other value.
+    /// The text of a string, its escapes resolved; the [`raw`](Self::raw) text of any other value.
     ///
     /// # Cost
     /// Nothing is copied where there are no escapes
@@ -150,8 +150,8 @@ impl<'d> Node<'d> {
         canonical::write(self, out)
     }
 
-    /// As [`canonical`](Self::canonical), and notes where in `out` each member of this object is; nothing
-    /// of any other value.
+    /// As [`canonical`](Self::canonical), and notes where in `out` each member of this object is; of any
+    /// other value it notes nothing.
     pub(crate) fn canonical_with_members(
         self,
         out: &mut Vec<u8>,

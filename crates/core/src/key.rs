@@ -1,4 +1,4 @@
-//! Who an operation is: its scope, its key, and the id that both come to.
+//! The identity of an operation: its scope, its key, and the id that both give.
 //!
 //! A [`Key`] is text that people read and type; an [`OpId`] is the fixed binary name that stores
 //! compare. Not for finding values in a message: that is [`crate::select`].
@@ -34,7 +34,7 @@ impl Key {
     /// The longest key text, except of keys selected by `line`.
     pub const MAX_BYTES: usize = 1024;
 
-    /// The key that is the string `text`, whatever it begins with.
+    /// The key that is the string `text`, even if it begins with `json:`.
     ///
     /// # Errors
     /// `key-blank`, `key-too-long` and `key-control-character`.
@@ -42,7 +42,7 @@ impl Key {
         Self::shared(Bytes::copy_from_slice(text.as_bytes()))
     }
 
-    /// The key that is the string `text`, in memory that is there already.
+    /// The key that is the string `text`, which is already in memory.
     ///
     /// # Errors
     /// As [`new`](Self::new), and `key-not-scalar` where the bytes are not UTF-8.
@@ -56,14 +56,15 @@ impl Key {
         Self::of_text(text).within_limit(at)
     }
 
-    /// Reads a key as people see and type it: a text is a string, `json:` and JSON is typed.
+    /// Reads a key as people see and type it: plain text is a string, `json:` followed by JSON is
+    /// typed.
     ///
     /// # Shape
     /// `pay-1`, `json:1.0` (displayed as `json:1`), `json:["a",1]`, `json:"json:1"`
     ///
     /// # Errors
-    /// What follows `json:` is not JSON, or not the JSON of a key. No text is too long or blank
-    /// here, since any may be a line's.
+    /// The text after `json:` is not JSON, or not the JSON of a key. No text is too long or blank
+    /// here, since any may be a line's key.
     pub fn parse(text: &str) -> Result<Self, InvalidKey> {
         let Some(json) = text.strip_prefix(TYPED) else {
             return Ok(Self(Bytes::copy_from_slice(text.as_bytes())));
@@ -105,7 +106,8 @@ impl Key {
         self.0
     }
 
-    /// The same key in memory of its own, so that keeping it does not keep the message it came in.
+    /// A copy of the key in memory of its own, so that keeping it does not keep the message it came
+    /// in.
     #[must_use]
     pub fn detached(&self) -> Self {
         Self(Bytes::copy_from_slice(&self.0))
@@ -148,12 +150,12 @@ impl fmt::Debug for Key {
     }
 }
 
-/// Why a text is no [`Key`].
+/// The reason why a text is no [`Key`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum InvalidKey {
-    /// What follows `json:` is not JSON.
+    /// The text after `json:` is not JSON.
     NotJson(JsonError),
-    /// What follows `json:` is JSON, but neither a string nor a number nor a list of them.
+    /// The text after `json:` is JSON, but neither a string nor a number nor a list of them.
     NotAKey,
 }
 
@@ -168,7 +170,7 @@ impl fmt::Display for InvalidKey {
 
 impl std::error::Error for InvalidKey {}
 
-/// Whether a value can be a typed key, or a part of one.
+/// Returns whether a value can be a typed key, or a part of one.
 fn is_part(node: Node<'_>) -> bool {
     match node.kind() {
         Kind::Text | Kind::Number => true,
@@ -193,7 +195,7 @@ fn is_part(node: Node<'_>) -> bool {
     }
 }
 
-/// What every string that is a key, but not of `line`, must keep to.
+/// Checks the rules for every string that is a key, unless it is the key of a `line`.
 fn check_text(text: &str, at: impl FnOnce() -> Box<str>) -> Result<(), Unusable> {
     if text.trim_start().is_empty() {
         Err(Unusable::KeyBlank { at: at() })
@@ -206,7 +208,7 @@ fn check_text(text: &str, at: impl FnOnce() -> Box<str>) -> Result<(), Unusable>
     }
 }
 
-/// What a key begins with if it is not simply a string.
+/// The beginning of a key that is not simply a string.
 const TYPED: &str = "json:";
 /// The member that stands for a line by its hash.
 const DIGEST: &str = "blake3";

@@ -1,9 +1,8 @@
-//! A batch decided in memory: what a store found, what it answers, what it has to write.
+//! A batch decided in memory: the records that a store found, its answers, and the changes it has to write.
 //!
-//! For stores that read what a batch names, decide here, and write what changed on the condition
-//! that nobody else has written since. One item after the other sees what those before it decided
-//! (BAT-2); a record or entity is read once and written once. Not for reading and writing: that is
-//! each store's own.
+//! For stores that read what a batch names, decide here, and write the changes on the condition that nobody
+//! else has written since. Each item sees the decisions on the items before it (BAT-2); a record or entity is
+//! read once and written once. Not for reading and writing: each store does that itself.
 //!
 //! ```
 //! use semel_core::ledger::{Found, Ledger};
@@ -41,7 +40,7 @@ use crate::record::Record;
 use crate::settle::{Renewal, Renewed, Settled, Settlement};
 use crate::time::Timestamp;
 
-/// What a store found of one operation.
+/// The record that a store found of one operation.
 #[derive(Clone, Debug)]
 #[expect(
     clippy::large_enum_variant,
@@ -50,21 +49,21 @@ use crate::time::Timestamp;
 pub enum Found {
     /// No record.
     Absent,
-    /// A record, and what tells its writing from every other.
+    /// A record, and the revision that tells this writing of it from every other.
     Record(u64, Record),
     /// A record that does not check out: its items fail alone, with this error.
     Damaged(Error),
 }
 
-/// The revision that a record begins with whose first claim has `token`, for stores that count revisions up.
+/// The first revision of a record whose first claim has `token`, for stores that count revisions up.
 ///
-/// Tokens rise over the lives of a key, so no life of it has a revision of another one, whatever was forgotten
-/// or swept in between: as long as none is written more than a million times.
+/// Tokens rise over the lives of a key, so none of its lives shares a revision with another one, whatever was
+/// forgotten or swept in between: as long as none is written more than a million times.
 pub const fn first_revision(token: FencingToken) -> u64 {
     token.get() << 20
 }
 
-/// The decisions of one batch at one instant.
+/// The decisions on one batch at one instant.
 #[derive(Debug)]
 pub struct Ledger {
     now: Timestamp,
@@ -80,23 +79,23 @@ pub struct Ledger {
 #[expect(clippy::disallowed_types, reason = "its hasher has no seed")]
 type Places = HashMap<OpId, usize, BuildHasherDefault<OpIdHasher>>;
 
-/// One record as it was found and as it will be.
+/// One record as it was found and as it will be written.
 #[derive(Debug)]
 pub struct Entry {
     /// The identity of its operation.
     pub id: OpId,
     /// The operation.
     pub operation: Operation,
-    /// What told the writing of the record that was found; `None` where there was none.
+    /// The revision of the record that was found; `None` if there was none.
     pub revision: Option<u64>,
-    /// The record as decided; `None` is to be removed, or was never there.
+    /// The record as decided; `None` if it is to be removed, or was never there.
     pub record: Option<Record>,
     damage: Option<Error>,
     is_changed: bool,
     is_deferred: bool,
 }
 
-/// One entity as it will be.
+/// One entity as it will be written.
 #[derive(Debug)]
 pub struct EntityEntry {
     /// The identity of the entity in its scope.
@@ -105,15 +104,15 @@ pub struct EntityEntry {
     pub scope: Scope,
     /// The entity.
     pub entity: Entity,
-    /// Whether it was there.
+    /// True if the store has a record of it.
     pub is_stored: bool,
-    /// What is remembered of it, as decided.
+    /// The entity's record, as decided.
     pub record: EntityRecord,
     is_changed: bool,
 }
 
 impl Ledger {
-    /// Nothing found and nothing decided, at `now` on the store's clock.
+    /// A ledger with nothing found and nothing decided, at `now` on the store's clock.
     pub fn new(now: Timestamp) -> Self {
         Self {
             now,
@@ -137,7 +136,7 @@ impl Ledger {
         self.places.reserve(count);
     }
 
-    /// Takes over what was found of an operation, in place of anything found before.
+    /// Takes over the record that the store found of an operation, in place of anything found before.
     pub fn found(&mut self, id: OpId, operation: &Operation, found: Found) {
         let (revision, record, damage) = match found {
             Found::Absent => (None, None, None),
@@ -161,7 +160,7 @@ impl Ledger {
         }
     }
 
-    /// Takes over what was found of an entity: `None` is nothing.
+    /// Takes over the record that the store found of an entity; `None` if there is none.
     pub fn found_entity(&mut self, scope: &Scope, entity: &Entity, found: Option<EntityRecord>) {
         let id = OpId::of(scope, entity);
         let entry = EntityEntry {
@@ -180,7 +179,7 @@ impl Ledger {
         }
     }
 
-    /// Whether this operation's record was found, or found absent, already.
+    /// Returns whether this operation's record was already found, or found absent.
     pub fn knows(&self, id: OpId) -> bool {
         self.places.contains_key(&id)
     }
@@ -190,13 +189,13 @@ impl Ledger {
         self.entries[self.place(id)].record.as_ref()
     }
 
-    /// Whether the record that was found does not check out.
+    /// Returns whether the record that was found does not check out.
     pub fn is_damaged(&self, id: OpId) -> bool {
         self.entries[self.place(id)].damage.is_some()
     }
 
-    /// The entities that the records found so far are gated by, each once; their records are to be
-    /// found before anything is settled, renewed or ordered.
+    /// The entities that gate the records found so far, each once. The store has to find their records before
+    /// anything is settled, renewed or ordered.
     pub fn gating_entities(&self) -> Vec<(Scope, Entity)> {
         let mut gating: Vec<(Scope, Entity)> = Vec::new();
         let mut seen = Places::default();
@@ -215,8 +214,8 @@ impl Ledger {
         gating
     }
 
-    /// Decides a claim; see [`decide::claim`]. Draws on `tokens` if it is granted. Without a token
-    /// left, it and whatever follows for this operation is undecided: `None`, to be asked again.
+    /// Decides a claim; see [`decide::claim`]. Draws on `tokens` if it is granted. If no token is left, this
+    /// item and all that follow for its operation are undecided: `None`, to be asked again.
     pub fn claim(
         &mut self,
         id: OpId,
@@ -292,8 +291,8 @@ impl Ledger {
         self.take(place, entity, decision)
     }
 
-    /// Decides an operator's order; see [`decide::operate`]. What is to be told of it is in
-    /// [`Ledger::audited`].
+    /// Decides an operator's order; see [`decide::operate`]. [`Ledger::audited`] has its entry for the audit
+    /// trail.
     pub fn operate(&mut self, id: OpId, directive: &Directive) -> Directed {
         let place = self.place(id);
         if let Some(error) = &self.entries[place].damage {
@@ -322,16 +321,16 @@ impl Ledger {
         directed
     }
 
-    /// What is to be written, each on the condition that its revision still stands, in the order in
-    /// which it was found.
+    /// The records to write, each on the condition that its revision still stands, in the order in which they
+    /// were found.
     pub fn changes(&self) -> impl Iterator<Item = &Entry> {
         self.entries.iter().filter(|entry| {
             entry.is_changed && (entry.revision.is_some() || entry.record.is_some())
         })
     }
 
-    /// Operations that were found absent and stay so: there was nothing to lock, and there is nothing
-    /// to write.
+    /// The operations that were found absent and stay so: there was nothing to lock, and there is nothing to
+    /// write.
     pub fn absent(&self) -> impl Iterator<Item = OpId> {
         let is_absent = |entry: &&Entry| {
             entry.revision.is_none() && entry.record.is_none() && entry.damage.is_none()
@@ -339,17 +338,17 @@ impl Ledger {
         self.entries.iter().filter(is_absent).map(|entry| entry.id)
     }
 
-    /// The entities that are to be written together with the records.
+    /// The entities to write together with the records.
     pub fn entity_changes(&self) -> impl Iterator<Item = &EntityEntry> {
         self.entities.iter().filter(|entity| entity.is_changed)
     }
 
-    /// The entries of the audit trail that are to be written together with the records, in order.
+    /// The entries of the audit trail to write together with the records, in order.
     pub fn audited(&self) -> &[Audited] {
         &self.audited
     }
 
-    /// Notes that the record of this operation is stored as decided so far, under `revision`.
+    /// Notes that the store wrote the record of this operation as decided so far, under `revision`.
     pub fn wrote(&mut self, id: OpId, revision: u64) {
         let place = self.place(id);
         let entry = &mut self.entries[place];
@@ -357,8 +356,8 @@ impl Ledger {
         entry.is_changed = false;
     }
 
-    /// Notes that everything is stored as decided so far: each record under the revision after the one
-    /// that was found, under its [`first_revision`] where there was none.
+    /// Notes that the store wrote everything as decided so far: each record under the revision after the one
+    /// that was found, or under its [`first_revision`] if there was none.
     pub fn wrote_all(&mut self) {
         for entry in &mut self.entries {
             if entry.is_changed {
@@ -376,7 +375,7 @@ impl Ledger {
         self.audited.clear();
     }
 
-    /// # Panics   where nothing was said about the operation: a fault of the store
+    /// # Panics   if nothing was found of the operation: a fault of the store
     fn place(&self, id: OpId) -> usize {
         match self.places.get(&id) {
             Some(place) => *place,
@@ -396,7 +395,7 @@ impl Ledger {
         Some(OpId::of(&entry.operation.scope, &gate.entity))
     }
 
-    /// Takes over what was decided and hands on the answer.
+    /// Takes over a decision and returns its answer.
     fn take<A>(&mut self, place: usize, entity: Option<OpId>, decision: Decision<A>) -> A {
         let entry = &mut self.entries[place];
         match decision.change {

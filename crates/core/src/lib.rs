@@ -1,8 +1,8 @@
 //! Semel's vocabulary, decisions and ports.
 //!
-//! This crate says what a key, a claim, a record and an outcome are, decides what to do with a key
-//! ([`decide`]), and states the ports that stores and brokers implement ([`port`]). It is pure: no
-//! I/O, no async runtime, no clock and no die of its own.
+//! This crate defines keys, claims, records and outcomes, decides what to do with a key ([`decide`]), and
+//! states the ports that stores and brokers implement ([`port`]). It is pure: no I/O, no async runtime, no
+//! clock and no random numbers of its own.
 //!
 //! ```
 //! use semel_core::{decide, Admission, Change, ClaimId, ClaimRequest, FencingToken, Key, Scope, Timestamp};

@@ -17,7 +17,7 @@ impl Operation {
         Self { scope, key }
     }
 
-    /// The same in memory of its own; see [`Key::detached`].
+    /// A copy in memory of its own; see [`Key::detached`].
     #[must_use]
     pub fn detached(&self) -> Self {
         Self::new(self.scope.clone(), self.key.detached())

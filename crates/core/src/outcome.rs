@@ -28,7 +28,7 @@ pub enum Outcome {
 }
 
 impl Outcome {
-    /// The longest result that is kept unless a pipeline says otherwise: 1 MiB.
+    /// The longest result that is kept unless a pipeline sets another limit: 1 MiB.
     pub const DEFAULT_LIMIT_BYTES: usize = 1 << 20;
 
     /// An outcome without a result.
@@ -51,17 +51,17 @@ impl Outcome {
     }
 }
 
-/// A result that is still coming in: keeps it while it is short enough, and measures all of it.
+/// A result that is still arriving: keeps it while it is short enough, and measures all of it.
 #[derive(Clone, Debug)]
 pub struct Gathering {
     kept: Vec<u8>,
     most_bytes: usize,
-    /// Length and digest so far of a result that has grown too long.
+    /// The length and digest so far of a result that has grown too long.
     measured: Option<(u64, blake3::Hasher)>,
 }
 
 impl Gathering {
-    /// Keeps at most `most_bytes`.
+    /// A gathering that keeps at most `most_bytes`.
     pub const fn new(most_bytes: usize) -> Self {
         Self {
             kept: Vec::new(),
@@ -91,7 +91,7 @@ impl Gathering {
         &self.kept
     }
 
-    /// The whole result, or [`Outcome::TooLarge`].
+    /// Returns the whole result, or [`Outcome::TooLarge`].
     ///
     /// # Errors
     ///

@@ -1,6 +1,6 @@
 //! Messages set aside with their payload: quarantined, dead or in doubt.
 //!
-//! Whoever acknowledges such a message parks it first; parking twice is harmless, because the id
+//! The engine parks such a message before it acknowledges it. Parking twice is harmless, because the id
 //! follows from the message. Decision 0003.
 
 use std::fmt;
@@ -13,7 +13,7 @@ use crate::key::{Key, Scope, Unusable};
 use crate::operation::Operation;
 use crate::time::Timestamp;
 
-/// Why a message was set aside.
+/// The reason why a message was set aside.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reason {
     /// Quarantined: it yields no usable key.
@@ -22,7 +22,7 @@ pub enum Reason {
     Conflict,
     /// Quarantined: it has no record and is older than the window.
     TooOld,
-    /// Quarantined: somebody sends it again, it has no record, and its effect is for live messages alone.
+    /// Quarantined: it is sent again, it has no record, and its effect is for live messages alone.
     LiveOnly,
     /// Its operation is dead; this is the dead letter.
     Dead,
@@ -43,7 +43,7 @@ impl Reason {
         }
     }
 
-    /// Whether the message is quarantined, as opposed to dead or in doubt.
+    /// Returns whether the message is quarantined, as opposed to dead or in doubt.
     pub const fn is_quarantined(&self) -> bool {
         matches!(
             self,
@@ -94,29 +94,29 @@ pub type Headers = Vec<(ByteString, Bytes)>;
 /// A message set aside, whole.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Parked {
-    /// Where it belongs.
+    /// The scope of its operation.
     pub scope: Scope,
     /// Its key, if it has a usable one.
     pub key: Option<Key>,
-    /// [`Reason::code`] of why it was set aside.
+    /// The [`Reason::code`] of the reason why it was set aside.
     pub reason: Box<str>,
     /// One line for people: which selector, which error.
     pub detail: Box<str>,
     /// Identity of the delivery at its broker.
     pub transport: Option<Bytes>,
-    /// Where it was read: topic, partition and offset, or file and line.
+    /// The place from which it was read: topic, partition and offset, or file and line.
     pub coordinates: ByteString,
     /// Its headers, in the order of the broker.
     pub headers: Headers,
     /// The message, byte for byte.
     pub payload: Bytes,
-    /// When it was set aside, on the store's clock; a store sets it on the first put.
+    /// The time at which it was set aside, on the store's clock; a store sets it on the first put.
     pub since: Timestamp,
 }
 
 impl Parked {
-    /// The id of this message. One per operation where the operation is dead or in doubt, else one
-    /// per delivery, so that a redelivery of the same bad message is the same entry. PRK-1.
+    /// The id of this message: one per operation if the operation is dead or in doubt, else one per
+    /// delivery, so that a redelivery of the same bad message is the same entry. PRK-1.
     pub fn id(&self) -> ParkedId {
         let mut id = Identity::begin(&self.scope, &self.reason);
         match &self.key {
@@ -133,7 +133,7 @@ impl Parked {
         id.finish()
     }
 
-    /// The same in memory of its own; see [`Record::detached`](crate::Record::detached).
+    /// A copy in memory of its own; see [`Record::detached`](crate::Record::detached).
     #[must_use]
     pub fn detached(&self) -> Self {
         let headers = self.headers.iter();
@@ -148,7 +148,7 @@ impl Parked {
         }
     }
 
-    /// The entry of the audit trail that says that it was dropped. AUD-1.
+    /// The entry of the audit trail that records its drop. AUD-1.
     pub fn dropped(&self, note: &Note, at: Timestamp) -> Audited {
         Audited {
             at,
@@ -162,7 +162,7 @@ impl Parked {
     }
 }
 
-/// What a [`ParkedId`] is the digest of.
+/// The digest from which a [`ParkedId`] is made.
 struct Identity(blake3::Hasher);
 
 impl Identity {
@@ -282,7 +282,7 @@ mod tests {
         let of_delivery = parked("conflict", Some("a"), Some(b"1")).id();
         assert_eq!(of_delivery, parked("conflict", Some("b"), Some(b"1")).id());
         assert_ne!(of_delivery, parked("conflict", Some("a"), Some(b"2")).id());
-        // Without an id of the broker, its place is one; and the payload belongs to it.
+        // Without an id of the broker, the place identifies the message, together with its payload.
         let mut placed = parked("conflict", None, None);
         let of_place = placed.id();
         placed.payload = Bytes::from_static(b"[]");

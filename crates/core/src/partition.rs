@@ -1,9 +1,9 @@
-//! An input that is read partition by partition: which offset may be committed, and which operations were
-//! committed together with one.
+//! Decisions for an input that is read partition by partition: which offset may be committed, and which operations
+//! were committed together with one.
 //!
-//! For adapters of brokers that keep a log: they read, write and wait, and decide here, because an adapter decides
-//! nothing about duplicates, and the model of the proof plays these same decisions without a broker. Not for stores,
-//! which keep a record of each operation: those have [`ledger`](crate::ledger).
+//! For adapters of brokers that keep a log. The adapters read, write and wait, but decide here, because an adapter
+//! decides nothing about duplicates, and because the model of the proof plays these same decisions without a broker.
+//! Not for stores, which keep a record of each operation: those have [`ledger`](crate::ledger).
 
 mod image;
 mod prefix;

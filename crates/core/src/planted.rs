@@ -1,7 +1,7 @@
-//! Bugs that are known, for the suite to prove that it sees them.
+//! Known bugs, for the suite to prove that it sees them.
 
-/// Whether this process has the bug of that name. Only builds with `--cfg semel_planted` have any, and of
-/// those the one that `SEMEL_PLANTED` names.
+/// Returns whether this process has the bug of that name. Only builds with `--cfg semel_planted` have
+/// any, and of those the one that `SEMEL_PLANTED` names.
 #[cfg(semel_planted)]
 pub fn planted(bug: &str) -> bool {
     static PLANTED: std::sync::LazyLock<Option<String>> =
@@ -9,7 +9,7 @@ pub fn planted(bug: &str) -> bool {
     PLANTED.as_deref() == Some(bug)
 }
 
-/// Whether this process has the bug of that name: no build has, but for the proof.
+/// Returns whether this process has the bug of that name: no build has, but for the proof.
 #[cfg(not(semel_planted))]
 #[inline]
 pub const fn planted(_bug: &str) -> bool {

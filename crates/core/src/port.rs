@@ -1,7 +1,8 @@
-//! The ports: what a store and a broker owe the engine.
+//! The ports: the contracts that stores and brokers keep towards the engine.
 //!
 //! Implementors write plain `async fn`; callers get `Send` futures. Each store port has one erased
-//! form (`Any…`) for whoever picks the backend at run time, and the conformance suite runs over both.
+//! form (`Any…`) for callers that pick the backend at run time, and the conformance suite runs over
+//! both.
 
 pub mod again;
 pub mod checkpoint;

@@ -1,4 +1,4 @@
-//! What a store remembers of one key.
+//! The record that a store keeps of one key.
 
 use std::fmt;
 use std::time::Duration;
@@ -13,21 +13,21 @@ use crate::outcome::Outcome;
 use crate::time::Timestamp;
 use crate::window::Window;
 
-/// What is done about a started effect whose attempt vanished or ended in doubt.
+/// The treatment of a started effect whose attempt vanished or ended in doubt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Recovery {
     /// Run it again; every possible repeat is counted and listed (`on_doubt = "repeat"`).
     Rerun,
     /// Run it again while the provider still recognises the key: this long after the first start.
     RerunWithin(Duration),
-    /// Never run it again; it is in doubt until somebody resolves it (`on_doubt = "park"`).
+    /// Never run it again; it is in doubt until a person or a probe resolves it (`on_doubt = "park"`).
     Park,
 }
 
-/// The state of a record, with what each state needs. Absent is no record.
+/// The state of a record, with the data of each state. An absent operation has no record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
-    /// Somebody may attempt the effect; nothing was sent yet.
+    /// One claimant may attempt the effect; nothing was sent yet.
     Claimed {
         /// End of the lease.
         lease_until: Timestamp,
@@ -36,31 +36,31 @@ pub enum State {
     Started {
         /// End of the lease.
         lease_until: Timestamp,
-        /// What a takeover does.
+        /// The treatment that a takeover applies.
         recovery: Recovery,
     },
-    /// Nobody is at it; the next claim after `not_before` is granted.
+    /// No claimant works on it; the next claim after `not_before` is granted.
     Released {
         /// End of the backoff.
         not_before: Timestamp,
     },
     /// The effect happened and its outcome is remembered.
     Completed {
-        /// When.
+        /// The time of completion.
         at: Timestamp,
-        /// How long the record is kept.
+        /// The time for which the record is kept.
         window: Window,
     },
     /// Failed for good or out of attempts.
     Dead {
-        /// When.
+        /// The time at which it became dead.
         at: Timestamp,
-        /// How long the record is kept.
+        /// The time for which the record is kept.
         window: Window,
     },
     /// The effect may have happened; nobody may retry it on their own.
     InDoubt {
-        /// Since when.
+        /// The time at which the doubt began.
         since: Timestamp,
     },
 }
@@ -126,14 +126,14 @@ impl State {
     }
 }
 
-/// What a store remembers of one operation.
+/// The record that a store keeps of one operation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record {
-    /// Where the operation stands.
+    /// The state of the operation.
     pub state: State,
     /// Digest of the request that first claimed the key.
     pub fingerprint: Option<Fingerprint>,
-    /// The members of that request, where they were kept.
+    /// The members of that request, if the store kept them.
     pub members: Option<Members>,
     /// Transport id of the message that first claimed the key.
     pub transport: Option<Bytes>,
@@ -141,44 +141,44 @@ pub struct Record {
     pub claim_id: ClaimId,
     /// Its fencing token.
     pub token: FencingToken,
-    /// When it was granted.
+    /// The time of the grant.
     pub claimed_at: Timestamp,
     /// Claims granted so far, resumed ones not counted.
     pub attempts: u32,
-    /// How many of those vanished with their worker.
+    /// The number of those that vanished with their worker.
     pub vanished: u32,
-    /// How many attempts may have repeated the effect.
+    /// The number of attempts that may have repeated the effect.
     pub possible_repeats: u32,
-    /// An earlier attempt may have applied the effect; this is what its class does about it.
+    /// Set if an earlier attempt may have applied the effect: the treatment that its class asks for.
     pub doubt: Option<Recovery>,
-    /// Attempts that ended without completing the operation, the latest [`Record::MAX_PAST`], oldest
-    /// first; where there are more, of two in a row that were given back the earlier goes. ATT-3.
+    /// Attempts that ended without completing the operation, the latest [`Record::MAX_PAST`], oldest first;
+    /// of more, the earlier of two in a row that were given back is dropped first. ATT-3.
     pub past: Vec<PastAttempt>,
-    /// When the key was first claimed.
+    /// The time at which the key was first claimed.
     pub created_at: Timestamp,
-    /// When the effect was first started.
+    /// The time at which the effect was first started.
     pub first_started_at: Option<Timestamp>,
-    /// Why the last attempt failed.
+    /// The error of the last failed attempt.
     pub last_error: Option<Box<str>>,
     /// The version gate that the latest claim passed.
     pub gate: Option<VersionGate>,
-    /// An operator wants it kept beyond its window.
+    /// True if an operator wants the record kept beyond its window.
     pub held: bool,
-    /// The outcome of a completed operation; a store may leave it on disk until it is wanted.
+    /// The outcome of a completed operation; a store may leave it on disk until it is needed.
     pub outcome: Option<Outcome>,
 }
 
 impl Record {
-    /// How many past attempts a record keeps.
+    /// The number of past attempts that a record keeps.
     pub const MAX_PAST: usize = 16;
 
-    /// Attempts that ended with a failure, given that none is running.
+    /// The number of attempts that ended with a failure, given that none is running.
     pub const fn failed_attempts(&self) -> u32 {
         self.attempts.saturating_sub(self.vanished)
     }
 
-    /// The same in memory of its own. The transport id and the entity may be slices of a message, and a slice
-    /// keeps all that it was cut from, so whatever is kept for long is detached first.
+    /// A copy in memory of its own. The transport id and the entity may be slices of a message, and a slice
+    /// keeps alive all that it was cut from, so a record that is kept for long is detached first.
     #[must_use]
     pub fn detached(self) -> Self {
         let gate = self.gate.map(|gate| VersionGate {
@@ -192,7 +192,7 @@ impl Record {
         }
     }
 
-    /// When the record may be removed, if it ever may on its own. WIN-1, WIN-3.
+    /// The time from which the record may be removed, if it ever may on its own. WIN-1, WIN-3.
     pub fn expires_at(&self) -> Option<Timestamp> {
         match self.state {
             State::Completed { at, window } | State::Dead { at, window } if !self.held => {
@@ -207,7 +207,7 @@ impl Record {
         }
     }
 
-    /// Whether the record counts as absent at `now`, swept or not. WIN-4.
+    /// Returns whether the record counts as absent at `now`, swept or not. WIN-4.
     pub fn is_forgotten(&self, now: Timestamp) -> bool {
         match self.state {
             State::Completed { at, window } | State::Dead { at, window } => {

@@ -1,7 +1,7 @@
-//! Where in a message a value comes from, and what is found there.
+//! Selectors: the places in a message that a value comes from, and the values found there.
 //!
-//! Not for judging what is found: whether it will do as a key is [`crate::key`]'s to say, as a time
-//! [`crate::birth`]'s.
+//! Not for judging a value: [`crate::key`] says whether it can be a key, and [`crate::birth`] whether it
+//! can be a time.
 
 mod fields;
 mod parse;
@@ -17,7 +17,7 @@ use std::num::NonZeroUsize;
 
 use crate::json::{Kind, Node, Pointer};
 
-/// Where in a message a value comes from.
+/// A place in a message that a value comes from.
 ///
 /// # Shape
 /// Read from, and displayed as, `json:/POINTER`, `header:NAME`, `field:N`, `line`,
@@ -26,14 +26,14 @@ use crate::json::{Kind, Node, Pointer};
 pub enum Selector {
     /// The value that a JSON pointer leads to in the payload.
     Json(Pointer),
-    /// The header of that name, in whatever case.
+    /// The header of that name, in upper or lower case.
     Header(Box<str>),
     /// A field of the payload, counted from one; tabs stand between fields unless the view has [`Fields`]
     /// of another kind.
     Field(NonZeroUsize),
     /// The whole payload.
     Line,
-    /// Where the message lies in its source: topic, partition, offset.
+    /// The position of the message in its source: topic, partition, offset.
     Coordinates,
     /// The source and id of a `CloudEvent`, from its headers, else from its structured JSON.
     CloudEvents,
@@ -55,7 +55,7 @@ impl fmt::Display for Selector {
     }
 }
 
-/// What a selector finds, with its type.
+/// The value that a selector finds, with its type.
 #[derive(Debug, Clone)]
 pub enum Selected<'v> {
     /// `null`
@@ -75,7 +75,7 @@ pub enum Selected<'v> {
 }
 
 impl<'v> Selected<'v> {
-    /// Everything that [`noun`](Self::noun) may say.
+    /// Every noun that [`noun`](Self::noun) may return.
     pub(crate) const NOUNS: [&'static str; 8] = [
         "null",
         "a boolean",
@@ -87,7 +87,7 @@ impl<'v> Selected<'v> {
         "an object",
     ];
 
-    /// What it is, in a word or two.
+    /// A noun for the value, in a word or two.
     pub fn noun(&self) -> &'static str {
         let index = match self {
             Self::Null => 0,

@@ -1,4 +1,4 @@
-//! What a claimant reports: start, complete, release, fail, renew.
+//! The reports of a claimant: start, complete, release, fail, renew.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,57 +11,57 @@ use crate::record::{Recovery, StateKind};
 use crate::time::Timestamp;
 use crate::window::Window;
 
-/// One step of a claim. Asking again after a lost answer is harmless: OUT-1.
+/// One step of a claim. A repeat after a lost answer is harmless: OUT-1.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settlement {
     /// The operation.
     pub operation: Operation,
     /// The claim that reports. Any other is fenced: CLM-3.
     pub claim_id: ClaimId,
-    /// What it reports.
+    /// The step that it reports.
     pub step: Step,
 }
 
-/// What a claim reports.
+/// The steps that a claim reports.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
     /// The effect is about to be sent. Durable before the answer.
     Start {
-        /// What a takeover does from here on.
+        /// The treatment that a takeover applies from here on.
         recovery: Recovery,
     },
     /// The effect happened.
     Complete {
         /// Its result.
         outcome: Outcome,
-        /// How long to remember it.
+        /// The time for which to remember it.
         window: Window,
     },
     /// The attempt is over without a result; another may follow.
     Release {
-        /// Why, one line.
+        /// The reason, one line.
         error: Box<str>,
-        /// Whether the effect surely did not happen.
+        /// Says whether the effect surely did not happen.
         certainty: Certainty,
         /// Backoff before the next attempt.
         after: Duration,
-        /// Whether it counts as a failed attempt; giving work back at shutdown does not.
+        /// True if it counts as a failed attempt; work given back at shutdown does not.
         counted: bool,
-        /// Caps on attempts; at the cap the operation is dead, or in doubt where it may have
+        /// Caps on attempts; at the cap the operation is dead, or in doubt if the effect may have
         /// happened.
         limits: AttemptLimits,
-        /// How long a dead record is kept.
+        /// The time for which a dead record is kept.
         window: Window,
     },
     /// This attempt surely did not apply the effect, and no other will.
     Fail {
-        /// Why, one line.
+        /// The reason, one line.
         error: Box<str>,
-        /// Whether it speaks for the earlier attempts as well: only an answer from behind the
-        /// provider's own look-up of the key does. Any other leaves the operation in doubt where an
-        /// earlier attempt may have applied the effect. DBT-6.
+        /// True if the failure speaks for the earlier attempts as well, which only an answer from
+        /// behind the provider's own look-up of the key does. Any other failure leaves the
+        /// operation in doubt if an earlier attempt may have applied the effect. DBT-6.
         decisive: bool,
-        /// How long to keep the record.
+        /// The time for which to keep the record.
         window: Window,
     },
 }
@@ -74,21 +74,21 @@ pub enum Settled {
     Now(StateKind),
     /// Another claim owns the operation, or none does: discard the result, do not acknowledge.
     Fenced {
-        /// What was found; `None` is absent.
+        /// The state that the store found; `None` is absent.
         found: Option<StateKind>,
     },
     /// This item could not be settled, while others of its batch could.
     Failed(Error),
 }
 
-/// A wish for more time.
+/// A request for more time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Renewal {
     /// The operation.
     pub operation: Operation,
     /// The claim to extend.
     pub claim_id: ClaimId,
-    /// How long from now.
+    /// The new lease, counted from now.
     pub lease: Duration,
 }
 
@@ -96,22 +96,22 @@ pub struct Renewal {
 #[derive(Clone, Debug)]
 #[must_use = "a lost claim must stop its effect"]
 pub enum Renewed {
-    /// The lease runs until then.
+    /// The lease runs until this time.
     Until(Timestamp),
     /// The claim is lost; the effect should stop. CLM-5.
     Lost {
-        /// What was found; `None` is absent.
+        /// The state that the store found; `None` is absent.
         found: Option<StateKind>,
     },
     /// This item could not be renewed.
     Failed(Error),
 }
 
-/// A named number that is written together with a batch of settlements: how far an output file
-/// reaches, how far a source was read. MRK-1.
+/// A named number that is written together with a batch of settlements, such as the length of an
+/// output file or the position of a source. MRK-1.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mark {
-    /// Which number.
+    /// The name of the number.
     pub name: Arc<str>,
     /// Its new value.
     pub value: u64,

@@ -1,9 +1,9 @@
-//! The pieces of an SQL statement, as far as one has to know where a `:name` is a placeholder.
+//! The pieces of an SQL statement, as far as needed to tell whether a `:name` is a placeholder.
 //!
 //! Not a parser: it only knows what can *hide* a colon or a word, which is texts, quoted names and comments,
-//! and these differ from database to database. What a statement means, the database says.
+//! and these differ from database to database. The database knows what a statement means.
 
-/// Whose SQL it is.
+/// The SQL dialect of a database.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Dialect {
     /// `E'…'`, dollar quotes, comments within comments, casts with `::`.
@@ -11,7 +11,7 @@ pub enum Dialect {
     /// MySQL and `MariaDB`: a backslash escapes within `'…'` and `"…"`, `#` begins a comment, and `--` only
     /// before white space.
     Mysql,
-    /// Names in `[…]` and backticks too.
+    /// SQLite: names in `[…]` and backticks too.
     Sqlite,
 }
 
@@ -37,7 +37,7 @@ pub enum Token<'t> {
 }
 
 impl<'t> Token<'t> {
-    /// As it is written.
+    /// The text as written.
     pub const fn text(self) -> &'t str {
         match self {
             Self::Blank(text)
@@ -67,7 +67,7 @@ impl<'t> Token<'t> {
 }
 
 impl Dialect {
-    /// The pieces of a statement. What is opened and not closed ends with it.
+    /// The pieces of a statement. A quote or comment that is never closed ends with the statement.
     pub const fn tokens(self, statement: &str) -> Tokens<'_> {
         Tokens {
             dialect: self,
@@ -75,7 +75,7 @@ impl Dialect {
         }
     }
 
-    /// The first word of a statement, past white space, comments and whatever else; empty if there is none.
+    /// The first word of a statement, past white space, comments and anything else; empty if there is none.
     pub fn first_word(self, statement: &str) -> &str {
         let mut tokens = self.tokens(statement);
         let word = tokens.find_map(|token| match token {
@@ -85,7 +85,7 @@ impl Dialect {
         word.unwrap_or("")
     }
 
-    /// Whether there is nothing but white space, comments and semicolons.
+    /// Returns whether the statement has nothing but white space, comments and semicolons.
     pub fn is_blank(self, statement: &str) -> bool {
         self.tokens(statement).all(|token| {
             matches!(
@@ -95,7 +95,7 @@ impl Dialect {
         })
     }
 
-    /// What `rest`, which is not empty, begins with.
+    /// The piece that `rest`, which is not empty, begins with.
     fn first(self, rest: &str) -> Token<'_> {
         let bytes = rest.as_bytes();
         let next = bytes.get(1).copied();
@@ -141,7 +141,7 @@ impl Dialect {
         }
     }
 
-    /// Whether `--` begins a comment before this byte.
+    /// Returns whether `--` begins a comment before this byte.
     fn is_comment(self, next: Option<u8>) -> bool {
         match self {
             Self::Postgres | Self::Sqlite => true,
@@ -196,7 +196,7 @@ fn dollar(rest: &str) -> Token<'_> {
     Token::Text(&rest[..through(rest, tag.len(), tag)])
 }
 
-/// The length of what ends with the quote before `from`, where two of them stand for one.
+/// The length of a quoted text that ends with the quote before `from`; two quotes in a row stand for one.
 fn quoted(text: &[u8], from: usize, backslash_escapes: bool) -> usize {
     let quote = text[from - 1];
     let mut at = from;
@@ -214,7 +214,7 @@ fn quoted(text: &[u8], from: usize, backslash_escapes: bool) -> usize {
     text.len()
 }
 
-/// The length of a comment within which others may stand.
+/// The length of a comment that may contain others.
 fn nested(text: &[u8]) -> usize {
     let (mut depth, mut at) = (0_usize, 0);
     while at < text.len() {
@@ -230,7 +230,7 @@ fn nested(text: &[u8]) -> usize {
     text.len()
 }
 
-/// The length up to and with `end`, sought from `from` on, or of everything.
+/// The length up to and with `end`, searched from `from` on, or the length of everything.
 fn through(text: &str, from: usize, end: &str) -> usize {
     let found = text[from..].find(end);
     found.map_or(text.len(), |at| from + at + end.len())

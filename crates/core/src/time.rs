@@ -1,4 +1,4 @@
-//! Points in time, and the two impure inputs that everything else is handed: a clock and entropy.
+//! Points in time, and the two impure inputs that the rest of Semel receives: a clock and entropy.
 //!
 //! Nothing in this crate reads a clock. Stores stamp records with *their* clock; the engine measures
 //! leases with [`Clock::monotonic`].
@@ -14,7 +14,7 @@ impl Timestamp {
     /// The earliest timestamp, 1970-01-01T00:00:00Z.
     pub const EPOCH: Self = Self(0);
 
-    /// Makes a timestamp of milliseconds since the epoch.
+    /// The timestamp of this many milliseconds since the epoch.
     pub const fn from_millis(millis: u64) -> Self {
         Self(millis)
     }
@@ -43,7 +43,7 @@ impl Timestamp {
         )
     }
 
-    /// How long ago `earlier` was, zero when it lies ahead.
+    /// The time since `earlier`, zero if that lies ahead.
     pub fn since(self, earlier: Self) -> Duration {
         Duration::from_millis(self.0.saturating_sub(earlier.0))
     }
@@ -65,7 +65,7 @@ impl fmt::Display for Timestamp {
     }
 }
 
-/// Where time comes from. The engine and the stores read no other clock.
+/// A source of time. The engine and the stores read no other clock.
 pub trait Clock: Send + Sync + 'static {
     /// The wall clock, which may jump.
     fn now(&self) -> Timestamp;
@@ -75,9 +75,9 @@ pub trait Clock: Send + Sync + 'static {
     fn monotonic(&self) -> Duration;
 }
 
-/// Where chance comes from.
+/// A source of random bytes.
 pub trait Entropy: Send + Sync + 'static {
-    /// Fills `bytes` with random bytes that nobody can predict.
+    /// Fills `bytes` with unpredictable random bytes.
     fn fill(&self, bytes: &mut [u8]);
 }
 
@@ -118,7 +118,8 @@ mod tests {
         }
     }
 
-    /// Against a calendar that only counts on, from the first day to the last of the year 2800.
+    /// Compares with a calendar that counts day by day, from the first day to the last of the year
+    /// 2800.
     #[test]
     fn every_day_for_centuries_has_its_date() {
         let (mut year, mut month, mut day) = (1970, 1, 1);

@@ -51,7 +51,7 @@ pub fn window(text: &str) -> Result<Duration, String> {
     })
 }
 
-/// Windows that are usual for a kind of message, by their names.
+/// Windows that are usual for a kind of message, by name.
 pub const WINDOWS: [(&str, Duration); 5] = [
     ("business-events", Duration::from_secs(7 * 86_400)),
     ("webhooks", Duration::from_secs(86_400)),
@@ -85,8 +85,8 @@ pub fn size_bytes(text: &str) -> Result<u64, String> {
         .ok_or_else(|| format!("`{text}` is too large"))
 }
 
-/// A duration for people: every unit that it has some of, `14d 5m`, down to seconds; below one second
-/// in milliseconds.
+/// A duration for people, down to seconds, with every unit that it has some of, such as `14d 5m`;
+/// below one second in milliseconds.
 pub fn spelled(duration: Duration) -> String {
     let mut secs = duration.as_secs();
     if secs == 0 {
@@ -113,7 +113,7 @@ fn split(text: &str) -> (&str, &str) {
 fn not_a(text: &str, what: &str, forms: &str) -> String {
     let mut shown = String::new();
     for character in text.chars() {
-        // In whatever a person reads this, it is one line and moves no cursor.
+        // Wherever a person reads this, it is one line and moves no cursor.
         if character.is_control() {
             shown.extend(character.escape_default());
         } else {

@@ -1,4 +1,4 @@
-//! The deduplication window: how long a finished key is remembered, and the age gate behind it.
+//! The deduplication window: how long a finished key is remembered, and the age gate inside it.
 //!
 //! Time alone is not safe (a paused worker can hold a delivery past eviction), so a message that is
 //! older than the window and has no record is *not* new: it is too old. See WIN-1 and WIN-2.
@@ -8,7 +8,8 @@ use std::time::Duration;
 use crate::planted;
 use crate::time::Timestamp;
 
-/// How long a finished record is kept, and how far the age gate stays inside that.
+/// The time for which a finished record is kept, and the margin by which the age gate stays inside
+/// it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Window {
     duration: Duration,
@@ -43,7 +44,7 @@ impl Window {
         Self { margin, ..self }
     }
 
-    /// The window of another duration: a margin of its own is kept, a derived one derived anew.
+    /// The window of another duration: keeps a margin that was set, and derives a derived one anew.
     #[must_use]
     pub fn resized(self, duration: Duration) -> Self {
         let derived = Self::new(self.duration);
@@ -53,27 +54,28 @@ impl Window {
         Self { duration, ..self }
     }
 
-    /// How long a finished record is kept at least.
+    /// The time for which a finished record is kept at least.
     pub const fn duration(self) -> Duration {
         self.duration
     }
 
-    /// How far inside the window the age gate closes.
+    /// The margin by which the age gate closes inside the window.
     pub const fn margin(self) -> Duration {
         self.margin
     }
 
-    /// Whether a message born at `birth` is too old to be taken for new at `now`. WIN-2.
+    /// Returns whether a message born at `birth` is too old to be taken for new at `now`. WIN-2.
     pub fn is_too_old(self, birth: Timestamp, now: Timestamp) -> bool {
         now.since(birth) > self.duration.saturating_sub(self.margin)
     }
 
-    /// When a record that finished at `finished_at` may be forgotten. WIN-1.
+    /// The time from which a record that finished at `finished_at` may be forgotten. WIN-1.
     pub fn expires_at(self, finished_at: Timestamp) -> Timestamp {
         finished_at.plus(self.kept())
     }
 
-    /// When it must be forgotten: an eighth of the window plus one second after its expiry.
+    /// The time by which it must be forgotten: an eighth of the window plus one second after its
+    /// expiry.
     pub fn forgotten_at(self, finished_at: Timestamp) -> Timestamp {
         self.expires_at(finished_at)
             .plus(self.kept() / 8)

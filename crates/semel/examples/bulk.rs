@@ -1,4 +1,4 @@
-//! One effect for all that was granted: one request to a provider that takes many at once.
+//! One effect for all granted items: one request to a provider that takes many at once.
 #![expect(clippy::print_stdout, reason = "an example prints")]
 
 use semel::{Failure, Granted, Semel};

@@ -1,4 +1,4 @@
-//! A caller who goes away: what has begun runs on, and the next call is given its outcome.
+//! A caller that goes away: an effect that has begun runs on, and the next call gets its outcome.
 #![expect(clippy::print_stdout, reason = "an example prints")]
 
 use std::time::Duration;

@@ -1,4 +1,5 @@
-//! What failed for good, or is out of attempts, is dead: a duplicate is told why, and nothing runs.
+//! A dead operation, which failed for good or is out of attempts: a duplicate gets the reason, and
+//! nothing runs.
 #![expect(clippy::print_stdout, reason = "an example prints")]
 
 use std::error::Error;

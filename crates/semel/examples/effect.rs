@@ -1,5 +1,5 @@
-//! An effect of one's own for a consumer: besides running, it can be asked what became of a call in
-//! doubt, so that nobody else has to find out.
+//! An effect of your own for a consumer: besides running, it answers what became of a call in
+//! doubt, so that no person has to find out.
 #![expect(clippy::print_stdout, reason = "an example prints")]
 
 use std::time::Duration;

@@ -1,5 +1,5 @@
-//! Nobody knows whether the effect happened. It is never repeated on its own; whoever finds out
-//! says so, and duplicates get the outcome.
+//! An operation in doubt: nobody knows whether the effect happened. Semel never repeats it on its
+//! own. An operator resolves the doubt, and duplicates get the outcome.
 #![expect(clippy::print_stdout, reason = "an example prints")]
 
 use std::io;

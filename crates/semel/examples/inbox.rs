@@ -1,4 +1,4 @@
-//! Record and business change in one commit of your own transaction: exactly once, also where the
+//! Record and business change in one commit of your own transaction: exactly once, even if the
 //! process dies between any two lines.
 #![expect(clippy::print_stdout, reason = "an example prints")]
 

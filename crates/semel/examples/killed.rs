@@ -1,4 +1,4 @@
-//! A process that dies in the middle of two effects, and the one that comes after it.
+//! A process that dies in the middle of two effects, and the process that follows it.
 #![expect(clippy::print_stdout, reason = "an example prints")]
 
 use std::process::{Command, exit};

@@ -1,4 +1,4 @@
-//! Every decision can be watched: for metrics, traces or a log.
+//! An observer, which sees every decision: for metrics, traces or a log.
 #![expect(clippy::print_stdout, reason = "an example prints")]
 
 use std::sync::Arc;

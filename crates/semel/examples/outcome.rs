@@ -1,5 +1,5 @@
-//! A type changes over time, and records of the old one live on: what is on record is read as what it
-//! was, or not at all. The effect is not run again either way.
+//! A type that changes over time, while records of the old one live on. Semel reads an outcome as the
+//! type that it was written as, or not at all. It does not run the effect again either way.
 #![expect(clippy::print_stdout, reason = "an example prints")]
 
 use std::error::Error;

@@ -19,7 +19,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         println!("{error}; again: {again}");
     }
 
-    // As many as it takes.
+    // As many as necessary.
     let receipt = send
         .once_retrying("mail-1", |op: semel::Op| async move {
             println!("attempt {}", op.attempt());

@@ -1,5 +1,4 @@
-//! A source of one's own: anything that hands messages over at least once and can be told that they
-//! are done.
+//! A source of your own: anything that delivers messages at least once and takes acknowledgements.
 #![expect(clippy::print_stdout, reason = "an example prints")]
 
 use semel::{Delivery, DeliveryId, Fate, Fetched, Message, Progress, Result, Semel, Source};

@@ -1,5 +1,5 @@
-//! A consumer that is stopped: what runs is finished, nothing more is begun, and the next run goes
-//! on where this one stopped.
+//! A consumer that is stopped: it finishes what runs and begins nothing more, and the next run
+//! continues where it stopped.
 #![expect(clippy::print_stdout, reason = "an example prints")]
 
 use std::sync::Arc;
@@ -28,7 +28,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
                     if message.payload() == "3" {
                         // A signal handler would do this.
                         enough.notify_one();
-                        // It is asked to stop while this one still runs.
+                        // The consumer is asked to stop while this message still runs.
                         tokio::time::sleep(Duration::from_millis(50)).await;
                     }
                     Ok(())

@@ -1,4 +1,4 @@
-//! A store of one's own around another: this one counts round trips.
+//! A store of your own around another: this one counts round trips.
 #![expect(clippy::print_stdout, reason = "an example prints")]
 
 use std::sync::Arc;

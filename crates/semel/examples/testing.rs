@@ -6,7 +6,7 @@ use std::time::Duration;
 use semel::testing::{Fault, StoreCall, Testbed};
 use semel::{OnceError, Receipt, Semel};
 
-/// What is under test.
+/// The function under test.
 async fn charge(semel: &Semel, id: &str) -> Result<Receipt<u64>, OnceError> {
     semel.once("charge", id, async |_| Ok(4_200)).await
 }

@@ -1,4 +1,5 @@
-//! An effect that hangs is given up in time, and its class decides: parked, nobody repeats it.
+//! An effect that hangs is given up in time, and its class decides: parked, so that it is never
+//! repeated.
 #![expect(clippy::print_stdout, reason = "an example prints")]
 
 use std::time::Duration;
@@ -12,7 +13,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let charge = semel.operation("charge").timeout(Duration::from_millis(50));
     let (tell, told) = oneshot::channel();
     let hangs = async move |op: semel::Op| -> Result<(), Failure> {
-        // What the effect starts elsewhere hears that the attempt has no right to go on.
+        // Work that the effect starts elsewhere learns that the attempt has no right to go on.
         tokio::spawn(async move {
             op.cancelled().await;
             tell.send(op.attempt())

@@ -1,4 +1,4 @@
-//! Making a [`Semel`]: settings and inputs, then a store.
+//! Building a [`Semel`]: settings and inputs, then a store.
 
 use std::fmt;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use semel_engine::system::{SystemClock, SystemEntropy};
 
 use crate::{Semel, url};
 
-/// Settings, clock, entropy and observer of a [`Semel`] in the making.
+/// The settings, clock, entropy and observer of a [`Semel`] that is being built.
 ///
 /// ```
 /// use std::time::Duration;
@@ -46,29 +46,30 @@ impl Builder {
         self
     }
 
-    /// Who is told of every decision. Called on the engine's own tasks: be quick.
+    /// Sets the observer, which sees every decision. It is called on the engine's own tasks, so it
+    /// must be quick.
     pub fn observer(mut self, observer: Arc<dyn Observer>) -> Self {
         self.observer = observer;
         self
     }
 
-    /// Where time comes from; the store that [`Builder::open`] opens has the same. Without it, that
-    /// is the system's clock, and for a store on a server the server's. A clock for a store on a
+    /// Sets the clock, also of the store that [`Builder::open`] opens. Without it, time comes from
+    /// the system's clock, and for a store on a server from the server's. A clock for a store on a
     /// server is for tests: records of two clocks do not mix.
     pub fn clock(mut self, clock: impl Clock) -> Self {
         self.clock = Some(Arc::new(clock));
         self
     }
 
-    /// Where chance comes from. What it draws must be as good as unique over all processes that
-    /// share the store: claim ids are made of it.
+    /// Sets the source of random bytes. Its bytes must be practically unique over all processes
+    /// that share the store, because claim ids are made of them.
     pub fn entropy(mut self, entropy: impl Entropy) -> Self {
         self.entropy = Arc::new(entropy);
         self
     }
 
-    /// How often records past their window are removed; every minute. `None` leaves that to
-    /// somebody else, such as `semel run` over the same store.
+    /// Sets how often records past their window are removed; every minute by default. `None` leaves
+    /// the sweep to another process, such as `semel run` over the same store.
     pub fn sweep_every(mut self, every: impl Into<Option<Duration>>) -> Self {
         self.sweep_every = every.into();
         self
@@ -78,7 +79,7 @@ impl Builder {
     ///
     /// # Errors
     ///
-    /// those of [`Semel::open`], and `InvalidInput` for settings that cannot hold
+    /// those of [`Semel::open`], and `InvalidInput` for settings that are not valid
     ///
     /// # Cancel safety   safe; what was created is there next time
     pub async fn open(self, url: &str) -> Result<Semel> {
@@ -87,7 +88,7 @@ impl Builder {
         Ok(self.over(store))
     }
 
-    /// Takes a store that is open. Settings that cannot hold are refused at the first call.
+    /// Takes a store that is open. Settings that are not valid are refused at the first call.
     pub fn with_store(self, store: impl Store) -> Semel {
         self.over(AnyStore::new(store))
     }

@@ -1,4 +1,4 @@
-//! The handle that everything else is reached from.
+//! The handle through which callers reach everything else.
 
 use std::future::Future;
 
@@ -11,15 +11,15 @@ use semel_engine::{handler, once};
 use crate::Source;
 use crate::builder::Builder;
 
-/// An operation by name, and how its effects are run.
+/// An operation by name, with the settings of its effects.
 pub type Declared<S = AnyStore> = once::Declared<S>;
 /// Many keys in one call.
 pub type Batch<I, S = AnyStore> = once::Batch<S, I>;
-/// A consumer in the making.
+/// A consumer that is being built.
 pub type ConsumerBuilder<Src, S = AnyStore> = handler::Builder<S, Src>;
 
-/// Runs operations once over a store. Cheap to clone; all clones are one, and may be used from any
-/// task of a tokio runtime.
+/// Runs operations once over a store. Cheap to clone; all clones share one state, and may be used from
+/// any task of a tokio runtime.
 #[derive(Clone, Debug)]
 pub struct Semel(Once<AnyStore>);
 
@@ -27,25 +27,26 @@ impl Semel {
     /// Opens the store of `url` with the default settings: `embedded:DIR`, `sqlite:FILE`, with the
     /// features of their names `postgres://USER:PASSWORD@HOST/DATABASE`,
     /// `mysql://USER:PASSWORD@HOST/DATABASE` and `redis://:PASSWORD@HOST`, or `memory:`, which forgets
-    /// everything at exit. What is not there is made.
+    /// everything at exit. A folder, file or table that does not exist is created.
     ///
     /// # Errors
     ///
     /// `InvalidConfig`: that is no url; `Unsupported`: its kind needs a feature of this crate;
-    /// `store-in-use`, `store-foreign`, `store-unavailable` and the others that the store itself has
-    /// for being opened. None repeats a password.
+    /// `store-in-use`, `store-foreign`, `store-unavailable` and the other errors of the store itself.
+    /// None repeats a password.
     ///
     /// # Cancel safety   safe; what was created is there next time
     pub async fn open(url: &str) -> Result<Self> {
         Self::builder().open(url).await
     }
 
-    /// Over any store, with the default settings. A store in an [`Arc`](std::sync::Arc) is one too.
+    /// A handle over any store, with the default settings. A store in an [`Arc`](std::sync::Arc) is
+    /// one too.
     pub fn with_store(store: impl Store) -> Self {
         Self::builder().with_store(store)
     }
 
-    /// Settings, clock, entropy and observer of one's own.
+    /// A builder, for settings, clock, entropy and observer of your own.
     pub fn builder() -> Builder {
         Builder::default()
     }
@@ -54,16 +55,16 @@ impl Semel {
         Self(once)
     }
 
-    /// Runs `effect` for `key`, or gives back the outcome of the time when it was run: the shortest
-    /// form of [`Declared::once`], which says all that it promises. At most once: an effect of which
-    /// nobody knows whether it happened is in doubt and stays so until it is resolved.
+    /// Runs `effect` for `key`, or returns the outcome of the run that already happened. This is the
+    /// shortest form of [`Declared::once`], which documents all that it promises. At most once: an
+    /// effect that may or may not have happened is in doubt and stays so until it is resolved.
     ///
     /// # Errors
     ///
     /// see [`OnceError`]: each says whether the effect happened, and calling again is always safe
     ///
     /// # Cancel safety   dropped before the effect has begun, it is not begun; dropped later, it runs
-    /// on to its outcome, which the next call with the same key is given
+    /// on to its outcome, which the next call with the same key gets
     pub fn once<T, F, Fut>(
         &self,
         name: &str,
@@ -79,7 +80,7 @@ impl Semel {
     }
 
     /// Runs `effect` for each item, many keys in one round trip; the shortest form of
-    /// [`Declared::once_batch`]. Results in the order of the items.
+    /// [`Declared::once_batch`]. Returns the results in the order of the items.
     ///
     /// # Errors
     ///
@@ -102,7 +103,7 @@ impl Semel {
         self.operation(name).once_batch(items, effect)
     }
 
-    /// The operation of that name: to say how it is run, and to run it.
+    /// The operation of that name, to be configured and run.
     pub fn operation(&self, name: &str) -> Declared {
         self.0.operation(name)
     }
@@ -129,10 +130,10 @@ impl Semel {
         self.0.store()
     }
 
-    /// Takes no more calls on any clone, waits until those that run are settled, and lets the store
-    /// go. Consumers are to be stopped first.
+    /// Takes no more calls on any clone, waits until the running ones are settled, and closes the
+    /// store. Stop consumers first.
     ///
-    /// # Cancel safety   safe: what runs is left running, and no more calls are taken
+    /// # Cancel safety   safe: running calls go on, and no more calls are taken
     pub async fn close(&self) {
         self.0.close().await;
     }

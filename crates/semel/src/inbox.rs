@@ -1,5 +1,5 @@
-//! Inboxes over the drivers that the stores are written for: one operation in your own transaction.
-//! Those over sqlx are in [`crate::sqlx`].
+//! Inboxes over the drivers that the stores use: one operation in your own transaction. The inboxes
+//! over sqlx are in [`crate::sqlx`].
 
 #[cfg(feature = "mysql")]
 pub(crate) mod mysql;
@@ -12,7 +12,7 @@ use std::error::Error as StdError;
 
 use semel_core::{Error, ErrorKind};
 
-/// What a driver's refusal of a savepoint means.
+/// The meaning of a driver's refusal of a savepoint.
 pub(crate) fn no_savepoint(error: impl StdError + Send + Sync + 'static) -> Error {
     let message = "the transaction takes no savepoint; roll back and begin again";
     Error::new(ErrorKind::Unavailable, message)

@@ -14,7 +14,7 @@
 //! [`close`]: Semel::close
 //! [`once_batch`]: Semel::once_batch
 //! [`consumer`]: Semel::consumer
-// Re-exports of the crates below and one handle over them; what it does is done in `semel-engine`.
+// Re-exports of the crates below and one handle over them; the work is done in `semel-engine`.
 
 mod builder;
 mod handle;
@@ -33,7 +33,7 @@ mod url;
 pub use builder::Builder;
 pub use handle::{Batch, ConsumerBuilder, Declared, Semel};
 
-/// Operations: what a call is given and what it answers.
+/// Operations: the inputs of a call and its results.
 #[doc(inline)]
 pub use semel_engine::once::{
     Answered, Cause, Dropped, EffectBreaker, Error as OnceError, Failure, Granted, Happened, Op,
@@ -52,7 +52,7 @@ pub use semel_engine::{
     surroundings::{OnProgress, Shutdown, Surroundings},
 };
 
-/// Watching, and the inputs that are handed in.
+/// Observers, and the inputs that a caller provides.
 #[doc(inline)]
 pub use semel_engine::{
     event::{Event, Observer, Origin, Pause, Unobserved},
@@ -69,8 +69,8 @@ pub use semel_core::{
     Start, State, StateKind, Step, Timestamp, Unusable, VersionGate, Window,
 };
 
-/// The ports: what a store or a source of your own implements, [`StoreExt`] for whoever calls a store, and
-/// [`forward_store!`] for a layer over one.
+/// The ports: the traits that a store or a source of your own implements, [`StoreExt`] for callers of a
+/// store, and [`forward_store!`] for a layer over one.
 #[doc(inline)]
 pub use semel_core::{
     AnyStore, Store, StoreExt, forward_store,
@@ -81,9 +81,9 @@ pub use semel_core::{
 #[doc(inline)]
 pub use semel_core::{decide, port};
 
-/// Layers over a store, to be handed to [`Semel::with_store`]: [`Tiered`](layer::tiered::Tiered) answers
-/// duplicates of finished keys from memory, [`Guarded`](layer::outage::Guarded) leaves a store alone that
-/// does not answer.
+/// Layers over a store, to be passed to [`Semel::with_store`]: [`Tiered`](layer::tiered::Tiered) answers
+/// duplicates of finished keys from memory, and [`Guarded`](layer::outage::Guarded) stops calling a store
+/// that does not answer.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -119,7 +119,7 @@ pub mod layer {
     }
 }
 
-/// The drivers whose transactions the inboxes work in, in the versions that they are of.
+/// The drivers in whose transactions the inboxes work, in their versions.
 #[cfg(feature = "mysql")]
 pub use semel_store_mysql::mysql_async;
 #[cfg(feature = "postgres")]
@@ -140,7 +140,7 @@ pub mod embedded {
     pub use semel_store_embedded::{EmbeddedStore, Options};
 }
 
-/// Records in an SQLite file, and in the transactions of whoever uses that file.
+/// Records in an SQLite file, and in the transactions of programs that use that file.
 #[cfg(feature = "sqlite")]
 pub mod sqlite {
     #[doc(inline)]
@@ -149,8 +149,8 @@ pub mod sqlite {
     pub use semel_store_sqlite::{Options, SqliteStore};
 }
 
-/// Records in a PostgreSQL database, for any number of processes, and in the transactions of whoever
-/// uses that database.
+/// Records in a PostgreSQL database, for any number of processes, and in the transactions of programs that
+/// use that database.
 #[cfg(feature = "postgres")]
 pub mod postgres {
     #[doc(inline)]
@@ -159,8 +159,8 @@ pub mod postgres {
     pub use semel_store_postgres::{Options, PostgresStore};
 }
 
-/// Records in a MySQL or MariaDB database, for any number of processes, and in the transactions of
-/// whoever uses that database.
+/// Records in a MySQL or MariaDB database, for any number of processes, and in the transactions of programs
+/// that use that database.
 #[cfg(feature = "mysql")]
 pub mod mysql {
     #[doc(inline)]

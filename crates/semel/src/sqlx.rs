@@ -1,20 +1,20 @@
 //! Records in transactions of [`sqlx`]: effect and record commit together.
 //!
 //! Pool, transaction and commit are yours; these inboxes run their own few statements in between. They
-//! hold no connection, and cost nothing to clone. What they decide is decided where the inbox of the
-//! store's own driver decides it, with the same statements.
+//! hold no connection, and cost nothing to clone. They decide as the inbox of the store's own driver does,
+//! with the same statements.
 //!
-//! *In one call*: `once` admits, runs your effect and completes; you commit. The steps of the same, where
-//! you need them apart:
+//! *In one call*: `once` admits, runs your effect and completes; you commit. The same steps are available
+//! one by one:
 //!
-//! *Inline*: admit, change, complete and commit in one transaction; whoever has the same key waits for
-//! the commit. *Leased*, where the work takes long: admit and commit; later, in a second transaction,
-//! change, complete and commit. A completion whose claim was lost is
-//! [`Settled::Fenced`](crate::Settled::Fenced): it has touched nothing, and you roll back.
+//! *Inline*: admit, change, complete and commit in one transaction; another transaction with the same key
+//! waits for the commit. *Leased*, for work that takes long: admit and commit; later, in a second
+//! transaction, change, complete and commit. A completion whose claim was lost is
+//! [`Settled::Fenced`](crate::Settled::Fenced): it has changed nothing, and you roll back.
 //!
-//! After an error, roll back; [`Error::advice`](crate::Error::advice) says whether to begin again. Nothing
-//! that an inbox says is applied before your commit. If that one fails without an answer, nobody knows:
-//! begin again with the same claim id, and the answer is a replay if it was applied.
+//! After an error, roll back; [`Error::advice`](crate::Error::advice) says whether to begin again. No
+//! answer of an inbox is applied before your commit. If the commit fails without an answer, nobody knows
+//! whether it happened: begin again with the same claim id, and the answer is a replay if it was applied.
 
 #[cfg(feature = "sqlx-mysql")]
 mod mysql;

@@ -1,5 +1,5 @@
-//! For tests of your own handlers: a clock that is set by hand, a store that fails on cue, a source
-//! from a list. No sleeping, no service. (Feature `testing`.)
+//! A kit for tests of your own handlers: a clock that is set by hand, a store that fails on cue, a
+//! source from a list. No sleeping, no service. (Feature `testing`.)
 //!
 //! ```
 //! use std::time::Duration;
@@ -61,12 +61,12 @@ impl Testbed {
         }
     }
 
-    /// A process over the bed's store. Nothing is swept behind its back.
+    /// A process over the bed's store. No sweep runs in the background.
     pub fn semel(&self) -> Semel {
         self.failing().0
     }
 
-    /// A process over the bed's store, and what befalls its store calls.
+    /// A process over the bed's store, and the faults of its store calls.
     pub fn failing(&self) -> (Semel, Faults) {
         let faults = Faults::default();
         let store = Failing::new(Arc::clone(&self.store), faults.clone());
@@ -88,7 +88,7 @@ impl Testbed {
         Arc::clone(&self.store)
     }
 
-    /// What every process decided so far, in order, one line each: `granted pay-1 attempt 1`,
+    /// The decisions of all processes so far, in order, one line each: `granted pay-1 attempt 1`,
     /// `completed pay-1`, `replayed pay-1`.
     pub fn events(&self) -> Vec<String> {
         locked(&self.seen.0).clone()
@@ -110,7 +110,7 @@ impl Entropy for Chance {
         for chunk in bytes.chunks_mut(8) {
             let mut drawn = locked(&self.0);
             *drawn += 1;
-            // One to one, so that two draws never meet where eight bytes are asked for.
+            // One to one, so that no two draws of eight bytes are equal.
             let mixed = drawn.wrapping_mul(0x9e37_79b9_7f4a_7c15);
             let mixed = mixed ^ (mixed >> 29);
             chunk.copy_from_slice(&mixed.to_le_bytes()[..chunk.len()]);

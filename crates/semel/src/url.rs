@@ -1,4 +1,4 @@
-//! From a url to an open store.
+//! Opening a store by its url.
 
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
@@ -8,8 +8,8 @@ use semel_core::{AnyStore, Clock, Error, ErrorKind, Result};
 use semel_engine::system::SystemClock;
 use semel_store_memory::MemoryStore;
 
-/// Opens the store of `url`, off the runtime's own threads. A server decides on its own clock, unless
-/// one was handed in.
+/// Opens the store of `url`, off the runtime's own threads. A server decides on its own clock, unless the
+/// caller gives one.
 ///
 /// The future is boxed so that the stores are compiled here, once, and not in each program that opens one.
 pub(crate) fn open(url: &str, given: Option<Arc<dyn Clock>>) -> Opening<'_> {
@@ -42,7 +42,7 @@ async fn opened(url: &str, given: Option<Arc<dyn Clock>>) -> Result<AnyStore> {
         "mysql" | "mariadb" => mysql(url, given).await,
         "postgres" | "postgresql" => postgres(url, given).await,
         "redis" | "rediss" | "redis+cluster" | "rediss+cluster" => redis(url, given).await,
-        // What follows may hold a password.
+        // The rest may hold a password.
         kind => {
             let kind: String = kind
                 .chars()
@@ -131,7 +131,7 @@ fn redis(_: &str, _: Option<Arc<dyn Clock>>) -> Absent {
     std::future::ready(Err(not_built_in("redis")))
 }
 
-/// What a kind of server comes to that is not built in.
+/// The opening of a kind of server that is not built in.
 #[cfg(not(all(feature = "mysql", feature = "postgres", feature = "redis")))]
 type Absent = std::future::Ready<Result<AnyStore>>;
 

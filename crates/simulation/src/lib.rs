@@ -1,7 +1,7 @@
-//! The worlds that the engine is tried in, for its own tests and for the proof.
+//! The worlds in which the engine is tested, by its own tests and by the proof.
 //!
-//! [`on_cue`] fails on cue: a test says which call of which worker, and how. In [`seeded`] a seed says
-//! it, story by story. Nothing here is for production.
+//! [`on_cue`] fails on cue: a test says which call of which worker fails, and how. In [`seeded`] a
+//! seed decides that, story by story. Nothing here is for production.
 
 #[expect(
     missing_docs,

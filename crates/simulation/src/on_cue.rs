@@ -1,4 +1,4 @@
-//! A small world: a broker, a store that fails on cue, effects that nobody deduplicates, a clock
+//! A small world: a broker, a store that fails on cue, effects without deduplication, and a clock
 //! that moves when nothing else does. A restart is a new [`Worker`] over what is left of it.
 
 pub mod backing;
@@ -42,7 +42,7 @@ use worker::Worker;
 pub struct World {
     pub clock: PausedClock,
     pub chance: Arc<Chance>,
-    /// Shared with whoever a test hands it to, and with nobody else.
+    /// Shared only with the code that a test hands it to.
     pub store: Arc<AnyStore>,
     pub tables: Arc<Tables>,
     pub database: Database,
@@ -53,7 +53,7 @@ pub struct World {
 }
 
 impl World {
-    /// A world whose sink takes whatever arrives.
+    /// A world whose sink applies everything that arrives.
     pub fn new() -> Self {
         Self::with_sink(Recognises::Nothing)
     }
@@ -63,7 +63,7 @@ impl World {
         Self::over(recognises, clock, Backing::memory(clock))
     }
 
-    /// A world whose records are kept in `backing`, which goes by `clock`.
+    /// A world whose records are kept in `backing`, which uses `clock`.
     pub fn over(recognises: Recognises, clock: PausedClock, backing: Backing) -> Self {
         let sink = Arc::new(Sink::new(recognises, clock));
         let tables = Arc::new(Tables::new(backing.store.clone(), Arc::clone(&sink)));
@@ -81,7 +81,7 @@ impl World {
         }
     }
 
-    /// A broker whose acknowledgements are held against this world's store.
+    /// A broker that checks its acknowledgements against this world's store.
     pub fn broker(&self) -> Broker {
         Broker::new(
             AnyStore::clone(&self.store),
@@ -120,7 +120,7 @@ impl World {
         }
     }
 
-    /// A worker at `broker` that nothing befalls yet.
+    /// A worker at `broker`, without any fault yet.
     pub fn worker(&self, broker: &Broker) -> Worker {
         let surroundings = Surroundings {
             clock: Arc::new(self.clock),
@@ -177,7 +177,7 @@ impl World {
         .await
     }
 
-    /// What was set aside, in the order of their coordinates.
+    /// The messages that were set aside, in the order of their coordinates.
     pub async fn parked(&self) -> Vec<Parked> {
         let query = ListQuery {
             limit: ALL,

@@ -1,12 +1,12 @@
-//! The engine of Semel in a seeded world, to be judged from outside.
+//! The engine of Semel in a seeded world, judged from outside.
 //!
 //! A story is a handful of operations, two or three workers that run the engine's own
 //! [`Consumer`](semel_engine::consumer::Consumer) or answer callers by its `once`, a broker or those callers, a store
-//! and a far side. A seed fixes everything: what is published, what is lost on its way there or back, what takes long, who is killed and who stands still. Time is
-//! tokio's paused clock. [`play`] plays one and says what it came to; [`minimised`] tells one that fails with as few of
-//! its faults as it needs.
+//! and a far side. A seed fixes everything: the messages, those that are lost on their way there or back, the slow
+//! calls, and the workers that are killed or stand still. Time is tokio's paused clock. [`play`] plays a story and
+//! returns its result; [`minimised`] replays one that fails with as few of its faults as it needs.
 //!
-//! Not for what a wire or a disk does: brokers and stores are doubles here.
+//! Not for faults of a network or a disk: brokers and stores are doubles here.
 
 mod answers;
 mod broker;

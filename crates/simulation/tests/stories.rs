@@ -1,4 +1,4 @@
-//! Stories by the dozen, each played twice, and those that once failed.
+//! Stories by the dozen, each played twice, and stories that once failed.
 
 use std::collections::BTreeSet;
 
@@ -31,7 +31,7 @@ stories! {
     parked_calls_at_the_door_happen_at_most_once OnceParked,
 }
 
-/// Seeds that failed once, and why.
+/// Seeds that failed once, and the reason.
 const FAILED: &[(Kind, u64, &str)] = &[
     (
         Kind::Park,

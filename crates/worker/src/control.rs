@@ -1,9 +1,9 @@
-//! What operators' verbs ask of a store that only its worker may open: requests, answers, and a Unix socket to
+//! Access to a store that only its worker may open, for operators' verbs: requests, answers, and a Unix socket to
 //! carry them.
 //!
-//! The worker [`serve`]s its store at [`SOCKET`] in the store's folder; a verb [`connect`]s there and has a store
-//! like any other, in which all that it asks is done by the worker. The messages are in [`wire`](self) and know
-//! nothing of sockets, so that something else can carry them too.
+//! The worker [`serve`]s its store at [`SOCKET`] in the store's folder. A verb [`connect`]s there and gets a
+//! store like any other; the worker makes all of its calls. The messages are in [`wire`](self) and know nothing
+//! of sockets, so that another transport can carry them too.
 
 mod client;
 mod frame;
@@ -21,20 +21,20 @@ use semel_core::{Error, ErrorKind, Result};
 
 /// The version of the messages; each side refuses another one.
 const VERSION: u32 = 1;
-/// The longest greeting. Whoever sends more is no verb of ours.
+/// The longest greeting. A peer that sends more is no verb of Semel's.
 const MOST_GREETING_BYTES: usize = 4 << 10;
 /// The longest message. A page of a list is made to fit.
 const MOST_BYTES: usize = 256 << 20;
-/// How long each side waits for a greeting, and the worker for the rest of a message that has begun.
+/// The time for which each side waits for a greeting, and the worker for the rest of a message that has begun.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// What is wrong with a message, as whoever reads it says.
+/// The fault of a message, in the reader's words.
 fn unlike(what: &str) -> Error {
     let message = format!("what came over {SOCKET} is no message of semel: {what}");
     Error::new(ErrorKind::InvalidInput, message)
 }
 
-/// A message that is no more than this.
+/// Checks that a message is no longer than the limit.
 fn within(len: usize) -> Result<()> {
     if len > MOST_BYTES {
         let message = format!("{len} bytes are too many for one message over {SOCKET}");

@@ -1,9 +1,9 @@
-//! A durable `uniq`: of all lines with one key the first goes out, in order and byte for byte.
+//! A durable `uniq`: of all lines with one key, the first is written, in order and byte for byte.
 //!
-//! A thread reads and finds the keys, the store decides batch by batch, and what it grants is written
-//! before the decisions are committed. To a file both become durable together: a crash at any point
-//! and another run give each first line once. To a stream, which cannot be cut back, the last batch
-//! may be printed again after a crash, or is left out and listed.
+//! A thread reads and finds the keys, the store decides batch by batch, and the granted lines are
+//! written before the decisions are committed. To a file both become durable together: a crash at any
+//! point and another run write each first line once. To a stream, which cannot be cut back, the last
+//! batch may be printed again after a crash, or is left out and listed.
 //!
 //! [`Ephemeral`] remembers nothing beyond its run, and needs no store.
 //!
@@ -55,16 +55,16 @@ use park::Parking;
 use printer::{Printed, Printer, Why};
 use sink::{FileSink, Sink};
 
-/// What makes two lines the same, and for how long.
+/// The rules by which two lines are the same, and the time for which they are.
 #[derive(Clone, Debug)]
 pub struct Dedup {
-    /// What events call it.
+    /// The name in events.
     pub name: Box<str>,
     /// Tenant and operation name of its keys.
     pub scope: Scope,
-    /// Where the key of a line is.
+    /// The place of the key in a line.
     pub key: KeySelector,
-    /// How lines are cut, and their fields.
+    /// The way in which lines and their fields are cut.
     pub format: Format,
     /// The deduplication window.
     pub window: Window,
@@ -72,36 +72,36 @@ pub struct Dedup {
     pub max_line_bytes: usize,
 }
 
-/// Where first lines go.
+/// The target of first lines.
 pub enum Output {
     /// A file that is kept exact: every line ends with LF.
     File {
         /// The file.
         file: FileOutput,
-        /// Whether a file with contents that the store knows nothing of is written behind them.
+        /// True if a file with contents that the store knows nothing of is appended to.
         is_append: bool,
     },
     /// A stream: every line as it came.
     Stream {
         /// The stream. A batch counts as printed once it is flushed.
         stream: Box<dyn Write + Send>,
-        /// What is done about lines that may have been printed before a crash.
+        /// The treatment of lines that may have been printed before a crash.
         on_doubt: OnDoubt,
     },
 }
 
 impl Dedup {
-    /// The longest line unless somebody says otherwise: 8 MiB, as the longest message elsewhere.
+    /// The longest line unless a setting says otherwise: 8 MiB, as the longest message elsewhere.
     pub const MAX_LINE_BYTES: usize = 8 << 20;
 
-    /// Writes the first line of each key until `input` ends, a stop is asked for or nobody reads the
-    /// stream any more.
+    /// Writes the first line of each key until `input` ends, a stop is requested, or the reader of the
+    /// stream is gone.
     ///
     /// # Guarantee
     ///
-    /// Into a file: each first line once, whenever it is killed and run again. Into a stream: what was
-    /// not printed is not recorded as done; after a crash the last batch may be printed again
-    /// (`Repeat`), or is in doubt, listed and not printed again (`Park`)
+    /// Into a file: each first line once, whenever the process is killed and run again. Into a stream:
+    /// a line that was not printed is not recorded as completed; after a crash the last batch may be
+    /// printed again (`Repeat`), or is in doubt, listed and not printed again (`Park`)
     ///
     /// # Cost
     ///
@@ -110,8 +110,8 @@ impl Dedup {
     /// # Errors
     ///
     /// `InvalidInput`: a file with contents that the store knows nothing of. `target-shortened`,
-    /// `target-unavailable`, `source-unavailable` and those of the store; what was not recorded is
-    /// written by the next run
+    /// `target-unavailable`, `source-unavailable` and those of the store; the next run writes the
+    /// lines that were not recorded
     ///
     /// # Cancel safety
     ///
@@ -221,7 +221,7 @@ impl std::fmt::Debug for Output {
     }
 }
 
-/// Prints the header; nothing is left to print with where nobody reads.
+/// Prints the header. Returns no printer if the reader is gone.
 async fn head(mut printer: Printer, header: &Bytes) -> Result<Option<Printer>> {
     if header.is_empty() {
         return Ok(Some(printer));
@@ -240,7 +240,7 @@ async fn head(mut printer: Printer, header: &Bytes) -> Result<Option<Printer>> {
     }
 }
 
-/// How lines and their records are brought together.
+/// The way in which lines and their records are brought together.
 enum Way {
     /// Decided, written and completed in one step of the store.
     Admit(admit::Admitting),
@@ -254,11 +254,11 @@ impl Way {
     }
 }
 
-/// Whether to go on: `Break` when nobody reads any more or it is time to stop.
+/// Says whether to go on: `Break` when the reader is gone or it is time to stop.
 type Go = ControlFlow<()>;
 
-/// How many lines go to the store at once: fewer where a reader is slow, so that a batch, and with it
-/// what a crash puts in doubt, is about a second of its work.
+/// The number of lines that go to the store at once: fewer for a slow reader, so that a batch, and
+/// with it what a crash puts in doubt, is about a second of its work.
 struct Pace {
     most_lines: usize,
     limit: usize,
@@ -274,13 +274,13 @@ impl Pace {
     }
 }
 
-/// What both ways need.
+/// The state that both ways need.
 struct Desk {
     dedup: Arc<Dedup>,
     stores: Stores,
     run: Run,
     stop: watch::Receiver<bool>,
-    /// For lines that are looked at again.
+    /// The extractor for lines that are looked at again.
     extractor: Extractor,
     summary: Summary,
 }
@@ -297,7 +297,7 @@ impl Desk {
         }
     }
 
-    /// Keeps lines without a usable key, durably, before anything else of their batch is done.
+    /// Keeps lines without a usable key, durably, before any other work on their batch.
     async fn quarantine(
         &mut self,
         unusable: Vec<(semel_core::Parked, semel_core::Unusable)>,
@@ -333,7 +333,7 @@ impl Desk {
         self.stores.store.park(&parked).await.map(drop)
     }
 
-    /// Waits until a key may be free. Whether to go on.
+    /// Waits until a key may be free. Returns whether to go on.
     async fn wait(&mut self, wait: Duration) -> Go {
         let wait = wait.clamp(Duration::from_millis(5), RECHECK);
         tokio::select! {
@@ -360,13 +360,14 @@ fn checkpoints(stores: &Stores) -> Result<AnyCheckpointStore> {
     })
 }
 
-/// How long a batch may take before the next is smaller.
+/// The time that a batch may take before the next one is made smaller.
 const LONG: Duration = Duration::from_secs(1);
-/// How many lines go to the store at once.
+/// The most lines that go to the store at once.
 const MOST_LINES: usize = 24_576;
-/// The same where a crash leaves them all in doubt.
+/// The same if a crash leaves them all in doubt.
 const MOST_IN_DOUBT: usize = 1_024;
-/// A key may be free long before the lease of whoever is at it ends.
+/// The time after which a busy key is tried again; it may be free long before its claimant's lease
+/// ends.
 const RECHECK: Duration = Duration::from_millis(250);
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
-//! The effects that a configuration can name: what the worker runs under a claim.
+//! The effects that a configuration can name: the work that the worker runs under a claim.
 //!
-//! Not for deciding anything about keys: an effect says how its call ended, and the engine goes by
-//! that. Whatever an effect says about a failure is one line, bounded, without the message and
+//! Not for decisions about keys: an effect reports how its call ended, and the engine decides by
+//! that. Every message of an effect about a failure is one line, bounded, without the payload and
 //! without secrets.
 
 pub mod exec;
@@ -24,6 +24,6 @@ pub use publish::{PublishEffect, Target};
 pub use sql::SqlBinding;
 pub use stdout::{Closed, StdoutEffect};
 
-/// The longest outcome that an effect keeps, far beyond what any pipeline does. A longer one is read
-/// to its end and measured.
+/// The longest outcome that an effect keeps, far beyond the limit of any pipeline. A longer one is
+/// read to its end and measured.
 const MOST_OUTCOME_BYTES: usize = 8 << 20;

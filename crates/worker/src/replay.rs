@@ -1,8 +1,8 @@
-//! Parked messages run again through their own pipeline: dead letters and quarantined messages.
+//! Running parked messages again through their own pipeline: dead letters and quarantined messages.
 //!
-//! A message leaves the collection of parked messages only after its run came to rest somewhere else
-//! that is durable, so that a crash at any point loses nothing, and running the same again finishes
-//! what was begun. Not for choosing the messages: whoever asks brings a filter.
+//! A message leaves the collection of parked messages only after its run came to rest in another durable
+//! place, so that a crash at any point loses nothing, and a second run finishes what the first began. Not
+//! for choosing the messages: the caller brings a filter.
 
 mod parked;
 mod prospect;
@@ -22,7 +22,7 @@ use crate::settings::EffectSettings;
 use parked::ParkedSource;
 use watch::Fates;
 
-/// Which parked messages.
+/// A kind of parked messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// Those of operations that are dead, or were in doubt and are not any more.
@@ -46,7 +46,7 @@ impl Kind {
         reasons.map(|&reason| reason.into()).collect()
     }
 
-    /// Whether a message with one of these reasons, whose record is in `state`, is of this kind.
+    /// Returns whether a message with one of these reasons, whose record is in `state`, is of this kind.
     pub fn has(self, message: &Parked, state: Option<StateKind>) -> bool {
         match self {
             Self::DeadLetters => {
@@ -58,50 +58,50 @@ impl Kind {
     }
 }
 
-/// What is run again, and in whose name.
+/// The messages to run again, and the author of the order.
 #[derive(Clone)]
 pub struct Job {
-    /// Which kind of parked messages of the pipeline.
+    /// The kind of parked messages of the pipeline.
     pub kind: Kind,
-    /// Which of them.
+    /// The filter among them.
     pub wanted: Arc<dyn Fn(&Parked) -> bool + Send + Sync>,
-    /// Only messages parked by then: what is parked anew while this runs waits for the next time.
+    /// Only messages parked by then: a message that is parked while this runs waits for the next time.
     pub until: Timestamp,
-    /// Bytes of their payloads, for whoever watches the progress.
+    /// Bytes of their payloads, to show the progress.
     pub total_bytes: u64,
-    /// Who asked, and why.
+    /// The author of the order, and the reason.
     pub note: Note,
 }
 
-/// What became of the messages.
+/// The results for the messages.
 #[derive(Clone, Copy, Debug)]
 pub struct Report {
     /// The run's own summary.
     pub summary: Summary,
-    /// Messages by what became of them as parked ones.
+    /// The messages, counted by what happened to them as parked ones.
     pub tally: Tally,
 }
 
-/// Parked messages by what became of them.
+/// Parked messages, counted by what happened to them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
-    /// Came to rest elsewhere and were dropped.
+    /// Came to rest in another place and were dropped.
     pub dropped: u64,
-    /// Are where they were.
+    /// Stayed where they were.
     pub kept: u64,
     /// Were not run at all; see [`Prospect::Refused`] and [`Prospect::Published`].
     pub refused: u64,
 }
 
-/// Runs parked messages again, through `pipeline` and `effect` as they are configured now, with the
-/// same headers and coordinates and without the age gate. A dead operation is requeued first, and
-/// one in doubt retried, with the note. Failures do not make it pause, however many are alike: each
-/// message comes to rest, and the report says where.
+/// Runs parked messages again, through `pipeline` and `effect` as they are configured now, with the same
+/// headers and coordinates and without the age gate. A dead operation is requeued first, and one in doubt
+/// retried, with the note. The run does not pause for failures, however many are alike: each message comes
+/// to rest, and the report says where.
 ///
 /// # Guarantee   that of the effect's class; a message is dropped only after the store answered
 /// that its operation is completed, or keeps it under another reason
-/// # Cost        holds a page of messages besides what is in hand
-/// # Cancel safety   dropping the future is as safe as `kill -9`: running the same again goes on
+/// # Cost        holds a page of messages besides those in hand
+/// # Cancel safety   dropping the future is as safe as `kill -9`: a second run continues
 ///
 /// # Errors
 ///
@@ -116,7 +116,7 @@ pub async fn replay(
     if let Some(program) = effect.program() {
         exec::look(program)?;
     }
-    // These failed before. A pause would keep whoever asked waiting for ever, with nothing told.
+    // These messages failed before. A pause would keep the caller waiting for ever, with no report.
     pipeline.pause_after = 0;
     let pipeline = Assessor::prepared(pipeline, &effect);
     let assessor = Assessor::new(pipeline.clone(), &effect, job.kind);

@@ -25,7 +25,7 @@ use crate::effect::{
 };
 use crate::settings::EffectSettings;
 
-/// A store, and what more it can do.
+/// A store, and its further abilities.
 #[derive(Clone, Debug)]
 pub struct Stores {
     /// The store.
@@ -41,7 +41,7 @@ pub struct Stores {
 }
 
 impl Stores {
-    /// What the store can promise as it is set up.
+    /// Reports what the store can promise as it is set up.
     ///
     /// # Errors
     ///
@@ -51,23 +51,23 @@ impl Stores {
     }
 }
 
-/// What surrounds a run.
+/// The surroundings of a run.
 #[derive(Clone)]
 pub struct Run {
-    /// The clock, the entropy and whoever watches.
+    /// The clock, the entropy and the observer.
     pub surroundings: Surroundings,
-    /// Turned `true` to stop; the run turns it itself when nobody reads its output any more.
+    /// Turned `true` to stop; the run turns it itself when the reader of its output is gone.
     pub stop: watch::Sender<bool>,
-    /// How long running effects may take from then on.
+    /// The time that running effects may take from then on.
     pub patience: std::time::Duration,
-    /// Who is told how far the run has come.
+    /// The receiver of reports on the progress of the run.
     pub on_progress: Option<OnProgress>,
-    /// Where a copy of each dead letter goes, confirmed before its message is acknowledged.
+    /// The place for a copy of each dead letter, confirmed before its message is acknowledged.
     pub dead_letters: Option<Arc<dyn Target>>,
 }
 
-/// Runs `pipeline` until `source` ends or a stop is asked for. While the store is away, or the program of
-/// the effect is not there, its messages wait.
+/// Runs `pipeline` until `source` ends or a stop is requested. While the store is unreachable, or the program
+/// of the effect is missing, its messages wait.
 ///
 /// # Errors
 ///
@@ -84,8 +84,8 @@ pub async fn run(
     run_with(pipeline, effect, source, stores, run, outage).await
 }
 
-/// The same with an outage policy. Pipelines of one store share its breaker, so that a store that
-/// comes back is tried by one of them.
+/// As [`run`], with an outage policy. Pipelines of one store share its breaker, so that only one of them
+/// tries a store that comes back.
 ///
 /// # Errors
 ///
@@ -166,8 +166,8 @@ pub async fn run_with(
     }
 }
 
-/// Runs `pipeline` in the transactions of its source's broker until a stop is asked for. The store keeps what
-/// is set aside.
+/// Runs `pipeline` in the transactions of its source's broker until a stop is requested. The store keeps the
+/// messages that are set aside.
 ///
 /// # Errors
 ///
@@ -193,7 +193,7 @@ pub async fn run_streamed(
     summary
 }
 
-/// What reads and settles, whatever the effect.
+/// Builds the consumer that reads and settles, for any effect.
 async fn consumer<Src: Source>(
     pipeline: Pipeline,
     source: Src,
@@ -220,12 +220,12 @@ async fn consumer<Src: Source>(
     })
 }
 
-/// A sink for dead letters, whose place is there or not to be seen now.
+/// A sink for dead letters, whose place is there or cannot be checked now.
 async fn letter_box(target: &dyn Target) -> Result<AnySink> {
     let sink = target.sink()?;
     match target.look().await {
         Err(error) if error.advice() == Advice::Fix => Err(error),
-        // It is told of when there is a dead letter to publish.
+        // The failure is reported when there is a dead letter to publish.
         Ok(_) | Err(_) => Ok(sink),
     }
 }
@@ -235,7 +235,7 @@ fn cannot(effect: &str, what: &str) -> Error {
     Error::new(ErrorKind::Unsupported, message)
 }
 
-/// Prints until nobody reads any more, and then asks for the end of the run.
+/// Prints until the reader is gone, and then asks for the end of the run.
 struct UntilClosed<E> {
     effect: E,
     closed: Closed,

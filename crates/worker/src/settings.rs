@@ -1,4 +1,4 @@
-//! What an effect is made of, once configuration has been read: typed, checked, no defaults left
+//! The settings of an effect, once configuration has been read: typed, checked, no defaults left
 //! open.
 
 use std::fmt;
@@ -13,7 +13,7 @@ use crate::effect::http::Settings as HttpSettings;
 use crate::effect::jsonl::Settings as JsonlSettings;
 use crate::effect::publish::Settings as PublishSettings;
 
-/// What happens once per key.
+/// The effect that happens once per key.
 #[derive(Clone, Debug)]
 pub enum EffectSettings {
     /// Statements in the store's own transaction.
@@ -37,24 +37,25 @@ pub enum EffectSettings {
     Streamed(Box<StreamedSettings>),
 }
 
-/// What is put out in transactions of the source's cluster.
+/// The output in transactions of the source's cluster.
 #[derive(Clone, PartialEq, Eq)]
 pub struct StreamedSettings {
-    /// The topic that it goes to.
+    /// The topic of the output.
     pub topic: String,
-    /// The topic that says what was done.
+    /// The topic that records which operations are completed.
     pub changelog: String,
     /// The name of this worker's transactions; one of its own where there is none.
     pub transactional_id: Option<String>,
-    /// How long a transaction may be open.
+    /// The time for which a transaction may be open.
     pub transaction_timeout: Duration,
     /// The producer's own settings; some are secrets.
     pub properties: Vec<(String, String)>,
-    /// Whether the user vouches for it that records of a key are in one partition.
+    /// True if the user guarantees that records of a key are in one partition.
     pub is_copartitioned: bool,
-    /// Whether the id of its operation goes out with each output.
+    /// True if the id of its operation is sent with each output.
     pub has_id_header: bool,
-    /// What makes the output of a message; the message itself where there is none.
+    /// The command that makes the output of a message; without it, the output is the message
+    /// itself.
     pub transform: Option<JsonlSettings>,
 }
 
@@ -69,7 +70,8 @@ impl fmt::Debug for StreamedSettings {
 }
 
 impl EffectSettings {
-    /// How the effect takes part in the proof, as far as it is known before the broker was asked.
+    /// The way in which the effect takes part in the proof, as far as it is known before the broker
+    /// was asked.
     pub fn class(&self) -> Class {
         match self {
             Self::Sql(_) | Self::File { .. } => Class::Transactional,
@@ -98,8 +100,8 @@ impl EffectSettings {
     }
 }
 
-/// What stays of a provider's window when a margin for clocks and queues is taken off: an eighth,
-/// at most one minute.
+/// The time that remains of a provider's window after a margin for clocks and queues: an eighth, at
+/// most one minute.
 pub fn within_provider_window(provider_window: Duration) -> Duration {
     provider_window.saturating_sub((provider_window / 8).min(Duration::from_secs(60)))
 }

@@ -1,7 +1,7 @@
 //! A store's contents as a file and back: the format of `docs/spec/export.md`.
 //!
 //! Formatting and reading run on a thread of their own, beside the store. Not for opening files or
-//! stores, and not for deciding what is new: that is the store's.
+//! stores, and not for deciding whether an item is new: the store does that.
 
 mod line;
 mod reader;
@@ -26,10 +26,10 @@ use tokio::task::JoinSet;
 /// The version of the format that is written, and the latest that is read.
 pub const VERSION: u32 = 2;
 
-/// What the first line of an export says.
+/// The content of an export's first line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Head {
-    /// When it was made, RFC 3339.
+    /// The time at which it was made, RFC 3339.
     pub created: Box<str>,
     /// The kind of store that it was made of.
     pub store: Box<str>,
@@ -71,17 +71,17 @@ impl Counts {
     }
 }
 
-/// Told now and then how many items and bytes are through.
+/// A callback that learns now and then how many items and bytes are done.
 pub type OnTransfer = Arc<dyn Fn(u64, u64) + Send + Sync>;
 
-/// Writes everything that `store` holds to `to`, which is handed back flushed.
+/// Writes everything that `store` holds to `to`, which is returned flushed.
 ///
 /// # Guarantee   XFR-1
-/// # Cancel safety   what was written by then stays, without the last line
+/// # Cancel safety   the lines written by then stay, without the last line
 ///
 /// # Errors
 ///
-/// Those of [`TransferStore::export`]; `target-unavailable`: `to` takes nothing.
+/// Those of [`TransferStore::export`]; `target-unavailable`: `to` accepts no bytes.
 pub async fn export<W: Write + Send + 'static>(
     store: &AnyTransferStore,
     kind: &'static str,
@@ -116,7 +116,7 @@ pub async fn export<W: Write + Send + 'static>(
             Err(error) => break Err(error),
         };
         if pages.send(page.items).await.is_err() {
-            // The writer failed and says why itself.
+            // The writer failed and reports the reason itself.
             break Ok(());
         }
         after = page.next;
@@ -130,7 +130,7 @@ pub async fn export<W: Write + Send + 'static>(
     handed_over.and(written)
 }
 
-/// Reads a whole export without importing anything, and answers with what is in it.
+/// Reads a whole export without importing anything, and returns its head and its counts.
 ///
 /// # Errors
 ///
@@ -141,7 +141,7 @@ pub fn check(from: impl Read, on_transfer: &OnTransfer) -> Result<(Head, Counts)
     Ok((reader.head().clone(), reader.counts()))
 }
 
-/// What an import did, to its end or to where it failed.
+/// The result of an import, up to its end or to the failure.
 #[derive(Debug)]
 #[must_use = "it may have failed half way"]
 pub struct Imported {
@@ -149,7 +149,7 @@ pub struct Imported {
     pub read: Counts,
     /// Those of them that were not there before.
     pub new: Counts,
-    /// Whether it came to its end.
+    /// Says whether it came to its end.
     pub result: Result<()>,
 }
 
@@ -203,7 +203,7 @@ pub async fn import<R: Read + Send + 'static>(
     imported
 }
 
-/// What the one task of a set answers.
+/// The result of the one task of a set.
 async fn joined<T: 'static>(mut tasks: JoinSet<Result<T>>) -> Result<T> {
     match tasks.join_next().await {
         Some(Ok(answer)) => answer,
@@ -214,12 +214,12 @@ async fn joined<T: 'static>(mut tasks: JoinSet<Result<T>>) -> Result<T> {
     }
 }
 
-/// Items of a page that a store is asked for.
+/// The number of items of a page that a store is asked for.
 const PAGE: usize = 4_096;
 /// Items, and bytes of their lines, that are handed to a store at once: one durable write.
 const BATCH: usize = 32_768;
 const BATCH_BYTES: u64 = 16 << 20;
-/// Batches that wait while the store or the writer is at another.
+/// The number of batches that wait while the store or the writer is busy with another.
 const AHEAD: usize = 1;
 
 #[cfg(test)]

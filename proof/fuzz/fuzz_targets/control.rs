@@ -1,4 +1,5 @@
-//! A bug that chance does not find, and that is found where the fuzzer sees which code an input reaches.
+//! A bug that random inputs do not find, and that a fuzzer finds because it sees which code an input
+//! reaches.
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|input: &[u8]| {

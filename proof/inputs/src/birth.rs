@@ -4,7 +4,8 @@ use semel_core::{Timestamp, birth};
 
 use super::Fate;
 
-/// A time that is read is the time that it is shown as; what says the same is read the same.
+/// Checks that a time that is read is the time that it is shown as, and that equal texts are read the
+/// same.
 pub(crate) fn check(data: &[u8]) -> Result<Fate, String> {
     let Ok(text) = std::str::from_utf8(data) else {
         return Ok(Fate::Refused);
@@ -45,7 +46,7 @@ pub(crate) fn check(data: &[u8]) -> Result<Fate, String> {
     Ok(Fate::Accepted)
 }
 
-/// A date and time is shown as it was written where it was written in UTC, else its zone away from that.
+/// Checks that a date and time is shown as it was written in UTC, or else differs from that by its zone.
 fn unlike_its_text(text: &str, millis: u64) -> Option<String> {
     let clock = text.get(..19).filter(|_| text.contains(':'))?;
     let utc = birth::millis_of_text(&format!("{clock}Z"));

@@ -7,8 +7,9 @@ use semel_worker::transfer::{Head, Reader, Writer};
 use super::Fate;
 use super::selectors::refusal;
 
-/// As it is, and with every checksum made right, so that what is behind the checksums is tried too. A
-/// record that is not written as we write it is read by other code, and reads the same.
+/// Checks an export as it is, and with every checksum made right, so that the code behind the
+/// checksums is tested too. A record that is not in Semel's own form is read by other code, and must
+/// read the same.
 pub(crate) fn check(data: &[u8]) -> std::result::Result<Fate, String> {
     let fate = judge(read(data))?;
     let one = summed(data);
@@ -41,7 +42,7 @@ fn spaced(data: &[u8]) -> Vec<u8> {
     text
 }
 
-/// What is read is written so that it is read the same.
+/// Checks that what is read is written so that it is read the same.
 fn judge(export: Result<(Head, Vec<Item>)>) -> std::result::Result<Fate, String> {
     let (head, items) = match export {
         Ok(export) => export,
@@ -78,7 +79,7 @@ fn write(head: &Head, items: &[Item]) -> Result<Vec<u8>> {
     writer.end().map(|(text, _)| text)
 }
 
-/// The same lines with checksums that fit, and with a last line that counts what is there.
+/// The same lines with checksums that fit, and with a last line whose counts are right.
 fn summed(data: &[u8]) -> Vec<u8> {
     let mut text = Vec::new();
     let mut counts = [0_u64; KINDS.len()];

@@ -4,7 +4,7 @@ use semel_core::parked::{headers_from_bytes, headers_to_bytes};
 
 use super::Fate;
 
-/// Bytes that are headers are the only ones of these headers.
+/// Checks that bytes that are headers are the only encoding of these headers.
 pub(crate) fn check(data: &[u8]) -> Result<Fate, String> {
     let Some(headers) = headers_from_bytes(data) else {
         return Ok(Fate::Refused);

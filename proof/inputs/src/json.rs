@@ -7,7 +7,8 @@ use serde_json::{Number, Value};
 
 use super::Fate;
 
-/// What one takes both take; the canonical form says the same value, and is its own.
+/// Checks that both accept the same texts, and that the canonical form has the same value and is
+/// its own canonical form.
 pub(crate) fn check(data: &[u8]) -> Result<Fate, String> {
     let theirs: Result<Value, _> = serde_json::from_slice(data);
     let document = match (Document::parse(data), &theirs) {
@@ -19,9 +20,9 @@ pub(crate) fn check(data: &[u8]) -> Result<Fate, String> {
     };
     match &theirs {
         Ok(_) => {}
-        // A double is too small for some numbers that are JSON all the same.
+        // Some numbers are valid JSON and yet too large for a double.
         Err(why) if why.to_string().starts_with("number out of range") => {}
-        // We go one deeper.
+        // Semel accepts one level more.
         Err(why) if why.to_string().starts_with("recursion limit") => {}
         Err(why) => return Err(format!("taken, but {why}")),
     }
@@ -47,7 +48,8 @@ pub(crate) fn check(data: &[u8]) -> Result<Fate, String> {
         if !same(&ours, &theirs) {
             return Err(format!("{ours} is not {theirs}"));
         }
-        // Written by someone else, in another order and with other escapes, it is the same value.
+        // Written by another program, in another order and with other escapes, it is the same
+        // value.
         if is_exact(&theirs) && canonical_of(theirs.to_string().as_bytes()) != Some(canonical) {
             return Err(format!("another canonical form for {theirs}"));
         }
@@ -62,7 +64,7 @@ fn canonical_of(text: &[u8]) -> Option<Vec<u8>> {
     Some(canonical)
 }
 
-/// Whether `serde_json` keeps every digit of it.
+/// Returns whether `serde_json` keeps every digit of it.
 fn is_exact(value: &Value) -> bool {
     match value {
         Value::Number(number) => number.is_i64() || number.is_u64(),
@@ -72,14 +74,15 @@ fn is_exact(value: &Value) -> bool {
     }
 }
 
-/// Every value can be asked what it is.
+/// Calls every method on every value.
 fn walk(node: Node<'_>) {
     let text: Cow<'_, str> = node.text();
     debug_assert!(node.kind() == Kind::Text || text == node.raw());
     node.children().for_each(walk);
 }
 
-/// The same value, where a double may have lost the last digits of a number.
+/// Returns whether the values are the same, where a double may have lost the last digits of a
+/// number.
 fn same(one: &Value, other: &Value) -> bool {
     match (one, other) {
         (Value::Number(one), Value::Number(other)) => same_number(one, other),

@@ -1,4 +1,4 @@
-//! The lines between us and a child that speaks jsonl.
+//! The lines between Semel and a child that speaks jsonl.
 
 use std::num::NonZeroU32;
 
@@ -12,7 +12,7 @@ use serde_json::Value;
 use super::Fate;
 use super::selectors::refusal;
 
-/// What is taken for an answer says what JSON says.
+/// Checks that an accepted answer says what JSON says.
 pub(crate) fn check_answer(data: &[u8]) -> Result<Fate, String> {
     let answer = match frame::answer(data, &mut Tape::default()) {
         Ok(answer) => answer,
@@ -20,7 +20,7 @@ pub(crate) fn check_answer(data: &[u8]) -> Result<Fate, String> {
     };
     let value: Value = match serde_json::from_slice(data) {
         Ok(value) => value,
-        // A double is too small for some numbers that are JSON all the same.
+        // Some numbers are valid JSON and yet too large for a double.
         Err(why) if why.to_string().starts_with("number out of range") => {
             return Ok(Fate::Accepted);
         }
@@ -54,7 +54,7 @@ pub(crate) fn check_answer(data: &[u8]) -> Result<Fate, String> {
     Ok(Fate::Accepted)
 }
 
-/// Any payload goes to the child in one line, and can be had back from it.
+/// Checks that any payload goes to the child in one line, and can be read back from it.
 pub(crate) fn check_request(data: &[u8]) -> Result<Fate, String> {
     let name = Scope::new("", "pay\"ments").map_err(|why| why.to_string())?;
     let claim = Claim {
@@ -87,7 +87,7 @@ pub(crate) fn check_request(data: &[u8]) -> Result<Fate, String> {
         Err(why) if why.to_string().starts_with("number out of range") => {
             return Ok(Fate::Accepted);
         }
-        // The payload may be as deep as we read, and is one deeper here.
+        // The payload may be as deep as Semel reads, and is one level deeper here.
         Err(why) if why.to_string().starts_with("recursion limit") => return Ok(Fate::Accepted),
         Err(why) => return Err(format!("a request that is no JSON: {why}")),
     };

@@ -6,7 +6,8 @@ use semel_core::{Key, OpId, Scope};
 use super::Fate;
 use super::selectors::refusal;
 
-/// A key that is read is shown so that it reads the same; a string that is a key is one either way.
+/// Checks that a key that is read is shown so that it reads the same, and that a string that is a
+/// key is one either way.
 pub(crate) fn check(data: &[u8]) -> Result<Fate, String> {
     let shared = Key::shared(Bytes::copy_from_slice(data));
     let Ok(text) = std::str::from_utf8(data) else {
@@ -35,8 +36,8 @@ pub(crate) fn check(data: &[u8]) -> Result<Fate, String> {
     }
 }
 
-/// Tenant, operation and key of two operations, separated by NUL: one id exactly where all three are
-/// the same.
+/// Checks tenant, operation and key of two operations, separated by NUL: they have one id exactly if
+/// all three are the same.
 pub(crate) fn check_ids(data: &[u8]) -> Result<Fate, String> {
     let Ok(text) = std::str::from_utf8(data) else {
         return Ok(Fate::Refused);

@@ -1,4 +1,4 @@
-//! What is promised of any input from outside, as plain functions over bytes. T6 of `proof` tries them on inputs
+//! The promises about any input from outside, as plain functions over bytes. T6 of `proof` tests them on inputs
 //! that a seeded mutator makes, T11 on those of a fuzzer that watches which code they reach (`proof/fuzz`). Both
 //! begin with `proof/corpus`.
 
@@ -12,26 +12,26 @@ mod selectors;
 mod store;
 mod units;
 
-/// What became of an input that broke no promise.
+/// The fate of an input that broke no promise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
-    /// It was taken for what it should be.
+    /// It was accepted for what it should be.
     Accepted,
     /// It was refused, with a reason.
     Refused,
 }
 
-/// Something that takes bytes from outside.
+/// A part of Semel that takes bytes from outside.
 pub struct Target {
-    /// What, which is also its folder in the corpus.
+    /// The name of the part, which is also its folder in the corpus.
     pub name: &'static str,
-    /// Takes an input, and says what it made of it or which promise it broke. A panic is a broken promise too.
+    /// Takes an input, and returns its fate or the promise that it broke. A panic is a broken promise too.
     pub check: fn(&[u8]) -> Result<Fate, String>,
-    /// What the mutator puts in, beside the corpus.
+    /// The words that the mutator inserts, beside the corpus.
     pub words: &'static [&'static [u8]],
 }
 
-/// All of them.
+/// All targets.
 pub const TARGETS: &[Target] = &[
     Target {
         name: "selector",
@@ -105,7 +105,7 @@ pub const TARGETS: &[Target] = &[
     },
 ];
 
-/// Panics if the input breaks a promise of the target: what a fuzzer takes for a find.
+/// Panics if the input breaks a promise of the target: a fuzzer counts that as a find.
 ///
 /// # Panics
 ///

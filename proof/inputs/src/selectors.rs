@@ -1,4 +1,4 @@
-//! Selectors, and what they find in any payload. The first line is the selector.
+//! Selectors, and the values that they find in any payload. The first line is the selector.
 
 use bytes::Bytes;
 use semel_core::key::KeySelector;
@@ -40,12 +40,12 @@ pub(crate) fn check(data: &[u8]) -> Result<Fate, String> {
         let theirs = value
             .as_ref()
             .map(|value| value.pointer(&pointer.to_string()));
-        // A double is too small for some numbers that are JSON all the same.
+        // Some numbers are valid JSON and yet too large for a double.
         if theirs.is_ok_and(|theirs| theirs.is_some() != found.is_some()) {
             return Err(format!("{selector} finds {found:?}, and should {theirs:?}"));
         }
     }
-    // Whatever it is, each of these judges it without a panic.
+    // Each of these judges any value without a panic.
     let _ = birth::of(&view, &selector);
     match KeySelector::from(selector).key(&view) {
         Ok(key) if Key::parse(key.as_str()).as_ref() == Ok(&key) => Ok(Fate::Accepted),
@@ -56,7 +56,7 @@ pub(crate) fn check(data: &[u8]) -> Result<Fate, String> {
     }
 }
 
-/// A refusal is told in one line that says something.
+/// Checks that a refusal is one line that is not empty.
 pub(super) fn refusal(why: &str) -> Result<Fate, String> {
     if why.trim().is_empty() || why.chars().any(char::is_control) {
         return Err(format!("refused without a line for people: {why:?}"));

@@ -26,8 +26,8 @@ pub(crate) fn check_parked(data: &[u8]) -> Result<Fate, String> {
     check_segment(PARKED, data)
 }
 
-/// A segment as it is: refused, or read with nothing in it that was never there. With checksums that
-/// were made right: refused, or read in such a way that another store takes it all over.
+/// Checks a segment as it is: refused, or read with no item that was never there. With checksums
+/// that were made right: refused, or read in such a way that another store takes all of it over.
 fn check_segment(name: &str, data: &[u8]) -> Result<Fate, String> {
     let golden = golden()?;
     // As after a crash: the superblock of the opening, which does not say how long the log was.
@@ -59,7 +59,7 @@ fn check_segment(name: &str, data: &[u8]) -> Result<Fate, String> {
     Ok(fate)
 }
 
-/// A superblock as it is, and with its checksum made right.
+/// Checks a superblock as it is, and with its checksum made right.
 pub(crate) fn check_superblock(data: &[u8]) -> Result<Fate, String> {
     let golden = golden()?;
     let mut forged = data.to_vec();
@@ -67,7 +67,7 @@ pub(crate) fn check_superblock(data: &[u8]) -> Result<Fate, String> {
         *sum = crc32fast::hash(body).to_le_bytes();
     }
     match contents(&golden.with(SUPERBLOCK, &forged, Superblock::Early)) {
-        // Where a record lies follows from the superblock; what is in it does not.
+        // The place of a record follows from the superblock; its content does not.
         Ok(items) => {
             let made_up = items.iter().find(|item| !golden.known.contains(item));
             if let Some(item) = made_up {
@@ -85,7 +85,7 @@ pub(crate) fn check_superblock(data: &[u8]) -> Result<Fate, String> {
     }
 }
 
-/// Damage is told as what it is.
+/// Checks that damage is reported as such.
 fn refusal(why: &Error) -> Result<Fate, String> {
     match why.code() {
         Code::RecordCorrupt | Code::StoreForeign | Code::StoreNewer => Ok(Fate::Refused),
@@ -99,11 +99,11 @@ struct Golden {
     records: Vec<u8>,
     parked: Vec<u8>,
     whole: Vec<Item>,
-    /// What it held at any time of its life.
+    /// The items that it held at any time of its life.
     known: Vec<Item>,
 }
 
-/// What the superblock says of how much of the logs was durable.
+/// The lengths up to which the logs are durable, as the superblock says.
 #[derive(Clone, Copy)]
 enum Superblock {
     Closed,
@@ -111,7 +111,7 @@ enum Superblock {
 }
 
 impl Golden {
-    /// A folder with it, but for one file.
+    /// A folder with the store, but with another version of one file.
     fn with(&self, name: &str, bytes: &[u8], superblock: Superblock) -> Folder {
         let folder = Folder::default();
         let mut first = self.superblock.clone();
@@ -187,7 +187,7 @@ fn contents(folder: &Folder) -> semel_core::Result<Vec<Item>> {
     }
 }
 
-/// Another store takes all of it, and holds it as it was when it is opened anew.
+/// Checks that another store takes all of it, and holds it unchanged when it is opened anew.
 fn taken_over(items: &[Item]) -> Result<(), String> {
     let folder = Folder::default();
     let files = Arc::new(folder.clone());
@@ -204,7 +204,7 @@ fn taken_over(items: &[Item]) -> Result<(), String> {
     }
 }
 
-/// Where the frames of a log end.
+/// The ends of the frames of a log.
 fn ends(log: &[u8]) -> Vec<usize> {
     let (mut ends, mut at) = (Vec::new(), 0);
     while let Some(len) = number(log, at + FRAME_LEN) {
@@ -214,7 +214,7 @@ fn ends(log: &[u8]) -> Vec<usize> {
     ends
 }
 
-/// Makes the checksums of frames and of the entries in them fit what is there.
+/// Makes the checksums of frames and of their entries fit their contents.
 fn forge(log: &mut [u8]) {
     let mut at = 0;
     while let Some(len) = number(log, at + FRAME_LEN) {
@@ -269,7 +269,7 @@ fn put(bytes: &mut [u8], at: usize, number: u32) {
     }
 }
 
-/// Waits on this thread: the store answers from one of its own.
+/// Waits on this thread: the store answers from a thread of its own.
 fn block_on<T>(future: impl Future<Output = T>) -> T {
     struct Unpark(Thread);
     impl Wake for Unpark {
@@ -303,7 +303,7 @@ impl Clock for Still {
 const SUPERBLOCK: &str = "superblock";
 const RECORDS: &str = "records-0000000001.log";
 const PARKED: &str = "parked-0000000001.log";
-/// Where the superblock says how far each log was durable.
+/// The places in the superblock of the durable length of each log.
 const EXTENTS: [usize; 2] = [56, 64];
 const FRAME_HEADER: usize = 40;
 const FRAME_LEN: usize = 16;

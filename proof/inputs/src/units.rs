@@ -7,7 +7,7 @@ use semel_core::units;
 use super::Fate;
 use super::selectors::refusal;
 
-/// A duration is within its limit, and its spelling says as much in whole seconds.
+/// Checks that a duration is within its limit, and that its spelling is equal in whole seconds.
 pub(crate) fn check_duration(data: &[u8]) -> Result<Fate, String> {
     let Ok(text) = std::str::from_utf8(data) else {
         return Ok(Fate::Refused);
@@ -37,7 +37,7 @@ pub(crate) fn check_duration(data: &[u8]) -> Result<Fate, String> {
     Ok(Fate::Accepted)
 }
 
-/// A size is its number times its unit.
+/// Checks that a size is its number times its unit.
 pub(crate) fn check_size(data: &[u8]) -> Result<Fate, String> {
     let Ok(text) = std::str::from_utf8(data) else {
         return Ok(Fate::Refused);

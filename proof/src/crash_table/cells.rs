@@ -9,7 +9,7 @@ use semel_simulation::on_cue::stage::Kind;
 use super::deal::{Deal, EVICTION, LONG, Moment};
 use super::scene::{Gate, Scene};
 
-/// One row of the table: a step and what befalls there.
+/// One row of the table: a step and the fault there.
 pub(crate) struct Cell {
     pub(crate) id: &'static str,
     pub(crate) step: &'static str,

@@ -1,4 +1,4 @@
-//! One thing that befalls one worker, at one step.
+//! One fault of one worker, at one step.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use semel_simulation::on_cue::stage::{Cue, Kind, Stage};
 use semel_simulation::on_cue::worker::Worker;
 use semel_simulation::on_cue::{LEASE, WINDOW};
 
-/// What befalls a worker.
+/// A fault of a worker.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Deal {
     /// It dies with deliveries in its hands.
@@ -18,7 +18,7 @@ pub(crate) enum Deal {
     Claim(Fault),
     Renewal(Fault),
     Settle(Fault),
-    /// It sets aside a message that it cannot use.
+    /// It fails while it sets aside a message that it cannot use.
     Park(Fault),
     ClaimOutage(Fault),
     SettleOutage(Fault),
@@ -40,7 +40,7 @@ pub(crate) enum Place {
 pub(crate) enum Moment {
     /// Nothing was sent; crash.
     Before,
-    /// Refused; the worker knows that nothing happened.
+    /// Refused; the worker knows that the effect did not happen.
     Refused,
     /// Refused for good, as the worker knows: this attempt did nothing, and no other would.
     Dead,
@@ -62,14 +62,14 @@ pub(crate) enum Moment {
     SlowBefore,
     /// Stands still after it was applied.
     SlowAfter,
-    /// Goes on for so long that a renewal is refused.
+    /// Runs for so long that a renewal is refused.
     Long,
-    /// Takes its time, and its lease is renewed: what another worker does late meets a claim that lives.
+    /// Takes its time, and its lease is renewed: a late step of another worker meets a live claim.
     Meanwhile,
 }
 
 impl Deal {
-    /// Whether it can befall this kind of effect; if not, why.
+    /// Checks that it can hit this kind of effect; if not, returns the reason.
     pub(crate) fn can_befall(self, kind: Kind) -> Result<(), &'static str> {
         let one_step = "claim, effect and completion are one transaction";
         let calls = "nothing is called";
@@ -108,12 +108,13 @@ impl Deal {
         }
     }
 
-    /// Whether it is a refusal for good, by whoever is called.
+    /// Returns whether it is a refusal for good by the called side.
     pub(crate) fn is_refused_for_good(self) -> bool {
         matches!(self, Self::Effect(Moment::Dead | Moment::DeadForAll))
     }
 
-    /// Where a worker meets it. Of two at one place, the second is met when it comes there again.
+    /// The place where a worker meets it. Of two faults at one place, the worker meets the second when it
+    /// comes there again.
     pub(crate) fn place(self, kind: Kind) -> Place {
         match self {
             Self::Claim(_) | Self::Settle(_) | Self::Effect(_) if kind == Kind::Transaction => {
@@ -126,7 +127,7 @@ impl Deal {
         }
     }
 
-    /// Has it befall `worker`, where the same kind of thing befell it `before` so many times.
+    /// Deals it to `worker`, which had `before` faults of the same kind already.
     pub(crate) fn befall(self, stage: &Stage, worker: &mut Worker, cue: &mut Cue, before: u32) {
         let (claim, settle) = stage.methods();
         let minute = Duration::from_secs(60);
@@ -165,7 +166,7 @@ impl Deal {
         }
     }
 
-    /// Whether nothing is claimed when it begins to stand still.
+    /// Returns whether nothing is claimed when it begins to stand still.
     pub(crate) fn is_unclaimed(self, kind: Kind) -> bool {
         match self {
             Self::Claim(Fault::DelayBefore(_)) | Self::Park(_) => true,

@@ -1,28 +1,28 @@
-//! What is left of a scene, in the words of the page.
+//! The outcome of a scene, in the words of the page.
 
 use semel_core::StateKind;
 use semel_engine::summary::Fate;
 
-/// What is left when everything has settled.
+/// The outcome when everything has settled.
 #[derive(Clone, Debug)]
 pub(crate) struct Outcome {
     /// Effects in the world outside.
     pub(crate) effects: usize,
-    /// State of the record; `None` where there is none.
+    /// State of the record; `None` if there is none.
     pub(crate) state: Option<StateKind>,
     /// Attempts on the record.
     pub(crate) attempts: Option<u32>,
-    /// Where an operator finds it: reasons of parked messages, and `possible-repeat`.
+    /// The lists in which an operator finds it: reasons of parked messages, and `possible-repeat`.
     pub(crate) listed: Vec<String>,
     /// Fates over all runs that came to an end.
     pub(crate) fates: Vec<(Fate, u64)>,
 }
 
-/// The columns of the page that tell an outcome.
+/// The columns of the page that describe an outcome.
 pub(crate) const COLUMNS: usize = 5;
 
 impl Outcome {
-    /// What the page has to say, column by column.
+    /// The words that the page must have, column by column.
     pub(crate) fn words(&self) -> [String; COLUMNS] {
         let or_none = |words: Vec<String>| {
             if words.is_empty() {

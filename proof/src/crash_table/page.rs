@@ -1,17 +1,17 @@
-//! The page, `docs/spec/crash-table.md`: what it says of each cell.
+//! The page, `docs/spec/crash-table.md`, and its words for each cell.
 
 use std::collections::BTreeMap;
 
 use super::cells::{CELLS, CLASSES, Cell};
 use super::outcome::COLUMNS;
 
-/// The one source of what a cell has to show.
+/// The one source of the outcome of each cell.
 pub(crate) const PAGE: &str = include_str!("../../../docs/spec/crash-table.md");
 
-/// What the page says of one scene and one class.
+/// The page's words for one scene and one class.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Said {
-    /// This is what is left.
+    /// This is the outcome.
     Outcome([String; COLUMNS]),
     /// It cannot happen, for this reason.
     Never(String),
@@ -100,7 +100,8 @@ pub(crate) fn name(cell: &Cell) -> String {
     format!("{} {}, {}", cell.id, cell.step, cell.fault)
 }
 
-/// The lines that a page would have for what was seen, classes with the same outcome in one.
+/// The lines that a page would have for the observed outcomes, classes with the same outcome in
+/// one.
 #[cfg(test)]
 pub(crate) fn lines(seen: &BTreeMap<Place, Said>) -> String {
     let mut text = String::new();

@@ -60,12 +60,12 @@ pub(crate) fn deals() -> Vec<Deal> {
     deals
 }
 
-/// How two faults come together.
+/// The way in which two faults come together.
 type Way = fn(Deal, Deal) -> Scene;
 
 const WAYS: [Way; 3] = [Scene::Twice, Scene::InTurn, Scene::AtOnce];
 
-/// Every pair that can befall this kind of effect.
+/// Every pair that can hit this kind of effect.
 pub(crate) fn all(kind: Kind) -> impl Iterator<Item = Scene> {
     let deals = deals();
     let firsts = deals.clone().into_iter();
@@ -75,8 +75,8 @@ pub(crate) fn all(kind: Kind) -> impl Iterator<Item = Scene> {
         .filter(move |scene| scene.can_be_played(kind).is_ok())
 }
 
-/// Whether a claim was granted of which its worker does not know, or no longer relies on, before it
-/// dies: to others that is a worker that died with the grant in its hands.
+/// Returns whether a claim was granted that its worker does not know of, or no longer relies on,
+/// before it dies: to others that is a worker that died with the grant in its hands.
 pub(crate) fn leaves_a_grant(scene: Scene) -> bool {
     matches!(
         scene,
@@ -87,7 +87,7 @@ pub(crate) fn leaves_a_grant(scene: Scene) -> bool {
     )
 }
 
-/// What of the promise of its class was broken; nothing if it was kept.
+/// The part of its class's promise that was broken; nothing if it was kept.
 pub(crate) fn broken(kind: Kind, played: &Played) -> Option<String> {
     let outcome = &played.outcome;
     let completed = outcome.state == Some(StateKind::Completed);
@@ -102,7 +102,7 @@ pub(crate) fn broken(kind: Kind, played: &Played) -> Option<String> {
         }
         Kind::Park => {
             let is_told = completed || (in_doubt && outcome.is("in-doubt"));
-            // What is completed did happen.
+            // A completed effect did happen.
             let happened = outcome.effects == 1 || (in_doubt && outcome.effects == 0);
             is_told && happened
         }

@@ -1,4 +1,5 @@
-//! Stores with threads and servers of their own, in a world whose time stands still meanwhile.
+//! Stores with threads and servers of their own, in a world whose time stands still during their
+//! calls.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,7 +16,7 @@ use semel_simulation::on_cue::backing::Backing;
 use semel_simulation::on_cue::time::PausedClock;
 use tokio::runtime::Handle;
 
-/// What a store reads in place of a clock; it is set before each call.
+/// The time that a store reads in place of a clock; it is set before each call.
 pub(super) struct Hand(AtomicU64);
 
 impl Hand {
@@ -35,12 +36,12 @@ impl Clock for Hand {
 }
 
 /// A store with threads of its own in a world whose time only moves when nothing else does: every
-/// call is waited for on the spot, so that it takes no time and nothing comes between.
+/// call is waited for on the spot, so that it takes no time and nothing runs in between.
 pub(super) struct Prompt<S> {
     inner: Arc<S>,
     clock: PausedClock,
     hand: Arc<Hand>,
-    /// Where its tasks run and its sockets are, if it has any.
+    /// The runtime of its tasks and sockets, if it has any.
     runtime: Option<&'static Handle>,
 }
 
@@ -65,7 +66,7 @@ impl<S> Prompt<S> {
         }
     }
 
-    /// One whose tasks run elsewhere.
+    /// The same with a runtime for its tasks.
     pub(super) fn with(self, runtime: &'static Handle) -> Self {
         Self {
             runtime: Some(runtime),

@@ -1,5 +1,5 @@
-//! Plays one scene: a worker that something befalls, perhaps a second one beside it, then workers
-//! that nothing befalls until nothing is left to do.
+//! Plays one scene: a worker with a fault, perhaps a second one beside it, then workers without
+//! faults until nothing is left to do.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use semel_simulation::on_cue::{LEASE, WINDOW};
 use super::deal::Deal;
 use super::outcome::Outcome;
 
-/// What happens.
+/// The faults of a scene, and the workers that they hit.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Scene {
     /// To a worker, and nothing else.
@@ -24,41 +24,41 @@ pub(crate) enum Scene {
     Beside(Deal),
     /// To a worker, while another does all of it and the record is evicted.
     Evicted(Deal, Gate),
-    /// A message without a key, and what befalls the worker that sets it aside.
+    /// A message without a key, and the fault of the worker that sets it aside.
     Unusable(Option<Deal>),
     /// Sent again inside the window.
     Again,
     /// Sent again when the record is gone.
     AgainLate(Gate),
-    /// Two things to one worker, the second where it can meet it next.
+    /// Two faults of one worker, the second where it can meet it next.
     Twice(Deal, Deal),
-    /// One thing to a worker, another to the one that comes after it.
+    /// One fault of a worker, another of the one that comes after it.
     InTurn(Deal, Deal),
-    /// One thing to a worker, another to one that has the same message once its lease is over.
+    /// One fault of a worker, another of one that has the same message once its lease is over.
     AtOnce(Deal, Deal),
 }
 
-/// Whether messages tell when they were born, so that the age gate can refuse them.
+/// Says whether messages carry their birth, so that the age gate can refuse them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Gate {
     On,
     Off,
 }
 
-/// What was seen of a scene.
+/// The observations of a scene.
 #[derive(Clone, Debug)]
 pub(crate) struct Played {
     pub(crate) outcome: Outcome,
     /// Messages that nobody acknowledged.
     pub(crate) unacknowledged: usize,
-    /// What befell its workers, one number each.
+    /// The number of faults of each of its workers.
     pub(crate) dealt: [u64; 2],
     pub(crate) takeovers: u64,
     pub(crate) fenced: u64,
 }
 
 impl Scene {
-    /// Whether it can be played with this kind of effect; if not, why.
+    /// Checks that it can be played with this kind of effect; if not, returns the reason.
     pub(crate) fn can_be_played(self, kind: Kind) -> Result<(), &'static str> {
         match self {
             Self::Alone(deal) | Self::Beside(deal) | Self::Evicted(deal, _) => {
@@ -77,7 +77,7 @@ impl Scene {
         }
     }
 
-    /// The names of what befalls its workers.
+    /// The names of the faults of its workers.
     pub(crate) fn deals(self) -> Vec<String> {
         let deals = match self {
             Self::Alone(deal) | Self::Beside(deal) | Self::Evicted(deal, _) => vec![deal],
@@ -98,7 +98,7 @@ impl Scene {
     }
 }
 
-/// Plays `scene` and tells what is left when everything has settled.
+/// Plays `scene` and returns the outcome when everything has settled.
 pub(crate) async fn play(stage: &Stage, scene: Scene) -> Played {
     let mut play = Play {
         stage,
@@ -143,7 +143,7 @@ pub(crate) async fn play(stage: &Stage, scene: Scene) -> Played {
     while broker.unacknowledged() > 0 {
         play.alone(&broker, &[], 0).await;
     }
-    // Whatever is still on its way lands.
+    // Everything that is still on its way lands.
     tokio::time::sleep(LEASE * 4).await;
     broker.check();
     play.played(&broker).await
@@ -167,14 +167,15 @@ impl Play<'_> {
         }
     }
 
-    /// A worker that `deals` befall.
+    /// Runs a worker with the faults `deals`.
     async fn alone(&mut self, broker: &Broker, deals: &[Deal], place: usize) {
         let (run, befell) = self.run(broker, deals, "first").await;
         self.count(&run);
         self.dealt[place] += befell;
     }
 
-    /// A worker that `deal` befalls, and one with a copy of the message that `other` befalls.
+    /// Runs a worker with the fault `deal`, and one with a copy of the message and the fault
+    /// `other`.
     async fn beside(&mut self, broker: &Broker, deal: Deal, other: Option<Deal>) {
         let copy = broker.copy();
         let begins = if deal.is_unclaimed(self.stage.kind) {

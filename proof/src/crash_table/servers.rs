@@ -1,4 +1,4 @@
-//! Places for stores on real servers, each a cell's own and gone after it.
+//! Places for stores on real servers, one for each cell, removed after it.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock};
@@ -24,7 +24,7 @@ pub(crate) enum Server {
     Redis,
 }
 
-/// A schema, a database or a prefix, which goes when it is dropped.
+/// A schema, a database or a prefix, which is removed on drop.
 pub(crate) struct Site {
     server: Server,
     url: String,
@@ -47,7 +47,7 @@ impl Server {
         Ok((backing, site))
     }
 
-    /// Where `cargo xtask` tells where it is.
+    /// The variable in which `cargo xtask` passes its address.
     fn variable(self) -> &'static str {
         match self {
             Self::Postgres => "SEMEL_TEST_POSTGRES_URL",
@@ -69,7 +69,7 @@ impl Site {
         Ok(Self { server, url, name })
     }
 
-    /// Removes it, and all that is in it.
+    /// Removes it, with everything in it.
     async fn remove(&self) -> Result<(), String> {
         let name = &self.name;
         match self.server {
@@ -91,7 +91,7 @@ impl Site {
 
 impl Drop for Site {
     fn drop(&mut self) {
-        // What is left behind is in nobody's way.
+        // A place that is left behind does no harm.
         let _ = elsewhere(self.remove());
     }
 }
@@ -170,7 +170,7 @@ async fn redis(site: &Site, (clock, hand): Clocks) -> Result<Backing, String> {
     })
 }
 
-/// Of a store that has no such port.
+/// A store without such a port.
 struct NoCheckpoints;
 
 impl CheckpointStore for NoCheckpoints {
@@ -219,7 +219,7 @@ fn words(error: impl std::fmt::Display) -> String {
     error.to_string()
 }
 
-/// Waits on this thread for what runs in the runtime of the servers.
+/// Waits on this thread for work in the runtime of the servers.
 fn elsewhere<T>(call: impl Future<Output = T>) -> T {
     let _elsewhere = runtime().enter();
     on_the_spot(call)

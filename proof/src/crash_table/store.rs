@@ -13,7 +13,7 @@ use semel_store_sqlite::SqliteStore;
 use super::prompt::{Hand, Prompt};
 use super::servers::Server;
 
-/// Which store keeps the records.
+/// The store that keeps the records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Shelf {
     Memory,
@@ -22,7 +22,7 @@ pub(crate) enum Shelf {
     Beside(Server),
 }
 
-/// What goes with a store: the place where it is, which is removed when this is dropped.
+/// The place of a store, which is removed when this is dropped.
 pub(crate) type Place = Box<dyn Any>;
 
 impl Shelf {
@@ -46,7 +46,7 @@ impl Shelf {
         }
     }
 
-    /// Whether effects of this kind can be recorded in it.
+    /// Returns whether effects of this kind can be recorded in it.
     pub(crate) fn has(self, kind: Kind) -> bool {
         match self {
             Self::Memory | Self::Sqlite | Self::Beside(Server::Postgres | Server::Mysql) => true,

@@ -1,18 +1,18 @@
-//! What libFuzzer says of a run.
+//! The output of a run of libFuzzer.
 
 use std::path::PathBuf;
 use std::process::ExitStatus;
 
-/// How a run ended.
+/// The result of a run.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Said {
-    /// How many inputs it ran.
+    /// The number of inputs that it ran.
     pub(super) inputs: u64,
-    /// How many edges of code they reached.
+    /// The number of edges of code that they reached.
     pub(super) edges: u64,
-    /// What was wrong, if anything was.
+    /// The failure, if there was one.
     pub(super) wrong: Option<String>,
-    /// The file with the input that did it.
+    /// The file with the input that caused it.
     pub(super) find: Option<PathBuf>,
 }
 
@@ -32,7 +32,7 @@ impl Said {
     }
 }
 
-/// From the sum at the end; after a crash, from the last line about its progress.
+/// The number in the sum at the end; after a crash, in the last line about its progress.
 fn inputs(text: &str) -> u64 {
     let sum = last(text, "stat::number_of_executed_units:").and_then(|it| it.parse().ok());
     sum.or_else(|| progress(text).filter_map(|(inputs, _)| inputs).last())
@@ -57,7 +57,7 @@ fn progress(text: &str) -> impl Iterator<Item = (Option<u64>, Option<u64>)> {
     })
 }
 
-/// The words of a panic, or else what libFuzzer calls it.
+/// The words of a panic, or else libFuzzer's own.
 fn why(text: &str) -> Option<String> {
     let mut lines = text.lines();
     let panicked = lines.find(|line| line.starts_with("thread ") && line.contains(" panicked at "));
@@ -69,7 +69,7 @@ fn why(text: &str) -> Option<String> {
     rest.lines().next().map(str::to_owned)
 }
 
-/// What follows `after` in the last line that has it.
+/// The text that follows `after` in the last line that has it.
 fn last<'t>(text: &'t str, after: &str) -> Option<&'t str> {
     let lines = text.lines().rev();
     let mut rest = lines.filter_map(|line| line.split_once(after));

@@ -1,4 +1,5 @@
-//! The fuzzer: cargo-fuzz and a nightly compiler, fetched where they are missing, and what they build.
+//! The fuzzer: cargo-fuzz and a nightly compiler, fetched if they are missing, and the programs that
+//! they build.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -6,13 +7,13 @@ use std::process::{Command, Stdio};
 
 /// The targets, built.
 pub(super) struct Tools {
-    /// For all that fuzzing leaves behind.
+    /// The folder for everything that fuzzing leaves behind.
     pub(super) folder: PathBuf,
     programs: PathBuf,
 }
 
 impl Tools {
-    /// Fetches what is missing and builds every target.
+    /// Fetches the missing tools and builds every target.
     pub(super) fn ready() -> Result<Self, String> {
         let folder = folder()?;
         if said("rustup", &["run", "nightly", "rustc", "--version"]).is_err() {
@@ -26,13 +27,14 @@ impl Tools {
             done(nightly(&path).args(words).arg(&own))?;
         }
         let fuzz = Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz");
-        // The versions that are shipped; cargo adds those of the fuzzer's own.
+        // The versions that are shipped; cargo adds those that only the fuzzer needs.
         let lock = Path::new(env!("CARGO_MANIFEST_DIR")).join("../Cargo.lock");
         fs::copy(lock, fuzz.join("Cargo.lock")).map_err(|error| format!("Cargo.lock: {error}"))?;
         let build = folder.join("build");
         let mut command = nightly(&path);
         command
-            // Without a sanitizer, which looks for what safe code cannot do, at half the pace.
+            // Without a sanitizer, which looks for errors that safe code cannot have, at half the
+            // speed.
             .args(["fuzz", "build", "--sanitizer", "none", "--fuzz-dir"])
             .arg(&fuzz)
             .arg("--target-dir")
@@ -48,7 +50,7 @@ impl Tools {
     }
 }
 
-/// Beside what cargo builds.
+/// A folder beside cargo's own.
 fn folder() -> Result<PathBuf, String> {
     let here = std::env::current_exe().map_err(|error| error.to_string())?;
     let target = here.ancestors().nth(2);
@@ -66,7 +68,7 @@ fn path_with(folder: &Path) -> std::ffi::OsString {
     std::env::join_paths(folders).unwrap_or(path)
 }
 
-/// `cargo` of the nightly toolchain, whatever toolchain the proof was started by.
+/// `cargo` of the nightly toolchain, even if the proof was started by another one.
 fn nightly(path: &std::ffi::OsStr) -> Command {
     let mut command = Command::new("rustup");
     command.args(["run", "nightly", "cargo"]).env("PATH", path);
@@ -104,7 +106,7 @@ fn said(program: &str, words: &[&str]) -> Result<String, String> {
     }
 }
 
-/// Runs it in sight of whoever waits.
+/// Runs it with its output on the terminal.
 fn done(command: &mut Command) -> Result<(), String> {
     match command.stdin(Stdio::null()).status() {
         Ok(status) if status.success() => Ok(()),

@@ -1,4 +1,4 @@
-//! Makes inputs out of a corpus: a few changes to one of it, the same for the same seed.
+//! Makes inputs from a corpus: a few changes to one of its inputs, the same for the same seed.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ impl Mutator {
         Self(seed)
     }
 
-    /// An input, and in `dealt` what was done to it.
+    /// An input, and in `dealt` the changes that were made to it.
     pub(super) fn input(
         &mut self,
         corpus: &[Vec<u8>],
@@ -63,7 +63,7 @@ impl Mutator {
                 let other = self.one_of(corpus).cloned().unwrap_or_default();
                 let from = self.below(other.len() + 1);
                 let to = (from + self.length()).min(other.len());
-                // Over what is there, or in between.
+                // Overwrites bytes, or inserts between them.
                 let over = if self.below(2) == 0 { end } else { at };
                 input.splice(at..over, other[from..to].iter().copied());
                 "spliced"
@@ -84,7 +84,7 @@ impl Mutator {
         }
     }
 
-    /// Mostly short.
+    /// A length, mostly short.
     fn length(&mut self) -> usize {
         let most = 1 << self.below(8);
         1 + self.below(most)
@@ -114,7 +114,7 @@ impl Mutator {
     }
 }
 
-/// Numbers at which lengths are read wrong.
+/// Numbers at which lengths are often read wrong.
 const LENGTHS: &[u32] = &[
     0,
     1,

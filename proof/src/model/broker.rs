@@ -1,4 +1,4 @@
-//! The broker: what is acknowledged, and what is handed back.
+//! The broker: acknowledgements, and messages that are handed back.
 
 use super::Protocol;
 use super::law::{Case, Law};
@@ -6,7 +6,7 @@ use super::setup::Broker;
 use super::world::{IDLE, World};
 
 impl Protocol {
-    /// The broker hears an acknowledgement, which must rest on a record that carries the case on.
+    /// The broker gets an acknowledgement, which must rest on a record of the operation's fate.
     pub(crate) fn acknowledge(&self, world: &mut World, worker: usize) {
         let at = world.workers[worker];
         let operation = self.operation_of(at);
@@ -16,9 +16,9 @@ impl Protocol {
             Some(record) => record.finished().is_some() || record.is_in_doubt(),
             None => life.ended,
         };
-        // What a store forgot after it had answered is not the worker's fault.
+        // Answers that a store forgot are not the worker's fault.
         let forgot = world.left.amnesia < self.setup.budget.amnesia;
-        // What was settled once, and forgotten by an order, may be under way anew.
+        // An operation that was settled once, and forgotten by an order, may be under way anew.
         let settled = settled || (life.ended && life.forgotten);
         if !settled && !life.listed && !life.superseded && !forgot {
             world.breaks(Law::AcknowledgedSettled);
@@ -37,7 +37,7 @@ impl Protocol {
     pub(crate) fn hand_back(world: &mut World, worker: usize) {
         let at = world.workers[worker];
         let message = &mut world.posts[usize::from(at.post)];
-        // What was handed to somebody else is theirs.
+        // A message that was delivered to another worker is that one's.
         if !at.stale && !message.gone {
             message.queued += 1;
         }

@@ -18,7 +18,7 @@ const REUSED: Post = Post {
 pub(crate) const TWICE: &[Post] = &[FIRST, FIRST];
 pub(crate) const TWO: &[Post] = &[FIRST, SECOND];
 
-/// What every merge checks.
+/// The configurations that every merge checks.
 #[expect(clippy::too_many_lines, reason = "a table")]
 pub(crate) fn all() -> Vec<Setup> {
     use Class::{Keyed, Park, Repeat, Transactional};
@@ -102,7 +102,8 @@ pub(crate) fn all() -> Vec<Setup> {
             ..single("keyed, marked apart", Keyed)
         },
         Setup {
-            // All of it inside the provider's window, which is what survives a store that forgets.
+            // All of it inside the provider's window, which is the part that survives a store that
+            // forgets.
             provider: 3,
             ticks: 3,
             budget: Budget {
@@ -171,7 +172,7 @@ pub(crate) fn all() -> Vec<Setup> {
     ]
 }
 
-/// Caps that one attempt reaches, and an operator who has to do with that.
+/// Caps that one attempt reaches, and an operator who handles the result.
 fn capped(name: &'static str, class: Class) -> Setup {
     Setup {
         failed: 1,
@@ -188,7 +189,7 @@ fn capped(name: &'static str, class: Class) -> Setup {
     }
 }
 
-/// A doubt after one attempt, and an operator who has it attempted again, in time or not.
+/// A doubt after one attempt, and an operator who orders another attempt, in time or not.
 fn retried(name: &'static str, class: Class) -> Setup {
     Setup {
         failed: 1,

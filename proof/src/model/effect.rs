@@ -1,4 +1,4 @@
-//! The effect: inside the store's transaction, or a call of somebody else.
+//! The effect: inside the store's transaction, or a call to another system.
 
 use semel_core::StateKind;
 
@@ -22,7 +22,7 @@ impl Protocol {
                 claim: at.claim,
                 token: at.token,
             });
-            // The connection is gone; asking again tells what became of it.
+            // The connection is gone; asking again finds out the result.
             world.workers[worker].phase = Phase::Asking { asked: true };
             return;
         }
@@ -49,7 +49,7 @@ impl Protocol {
         };
     }
 
-    /// The store's part of a transaction decides whether all of it becomes true.
+    /// Carries out the store's part of a transaction, which decides whether all of it is committed.
     pub(crate) fn commit(
         &self,
         world: &mut World,
@@ -80,7 +80,7 @@ impl Protocol {
         told
     }
 
-    /// A call of an effect that is outside.
+    /// Calls an effect that is outside.
     pub(crate) fn called(&self, world: &mut World, worker: usize, came: Came) {
         let at = world.workers[worker];
         let operation = self.operation_of(at);

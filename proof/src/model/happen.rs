@@ -1,4 +1,4 @@
-//! What comes of it.
+//! The consequences of each action.
 
 use semel_core::StateKind;
 
@@ -55,7 +55,7 @@ impl Protocol {
                 next.left.lost -= u8::from(net == Net::AnswerLost);
                 let at = next.workers[usize::from(worker)];
                 let kept = self.renew(&mut next, index(self.operation_of(at)), at.claim);
-                // Who has not begun the effect does not begin it.
+                // A worker that has not begun the effect does not begin it.
                 if !kept && net == Net::Answered {
                     let worker = &mut next.workers[usize::from(worker)];
                     if matches!(worker.phase, Phase::Starting | Phase::Granted) {
@@ -103,7 +103,7 @@ impl Protocol {
         Some(next)
     }
 
-    /// The worker does what it is about to do, at the store or at the broker.
+    /// The worker takes its next step, at the store or at the broker.
     fn goes(&self, world: &mut World, worker: usize, net: Net) {
         let at = world.workers[worker];
         let operation = index(self.operation_of(at));

@@ -1,4 +1,4 @@
-//! What the store's answers and changes are held against.
+//! Checks of the store's answers and changes.
 
 use semel_core::{Admission, StateKind};
 
@@ -11,7 +11,7 @@ use super::setup::{Class, QUIET, Wish};
 use super::store::Told;
 use super::world::World;
 
-/// Why a record may change.
+/// The reason why a record may change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Cause {
     Claim {
@@ -25,7 +25,7 @@ pub(crate) enum Cause {
         claim: u8,
     },
     Order(Wish),
-    /// What a probe found, and when it looked at the earliest.
+    /// The finding of a probe, and the earliest time at which it looked.
     Found {
         applied: bool,
         told_at: u8,
@@ -34,7 +34,7 @@ pub(crate) enum Cause {
 }
 
 impl Protocol {
-    /// Notes what a claim was told, and holds it against the laws.
+    /// Notes the answer to a claim, and checks it against the laws.
     pub(crate) fn told(
         &self,
         world: &mut World,
@@ -209,7 +209,7 @@ impl Protocol {
         });
     }
 
-    /// Which laws the change of a standing record breaks.
+    /// Checks which laws the change of a standing record breaks.
     pub(crate) fn judge(
         &self,
         world: &mut World,
@@ -232,7 +232,7 @@ impl Protocol {
             if before.finished().is_none() && !(is_told && is_released) {
                 world.breaks(Law::UnresolvedStays);
             } else if is_told {
-                // What comes next is new.
+                // A later record is a new one.
             } else if !before.is_expired(now, &self.setup) {
                 world.breaks(Law::KeptItsWindow);
             }
@@ -257,7 +257,7 @@ impl Protocol {
         self.judge_claim(world, before, after, cause);
     }
 
-    /// Whether a doubt ends rightly.
+    /// Checks that a doubt ends rightly.
     fn judge_verdict(world: &mut World, before: Rec, after: Rec, cause: Cause) {
         let is_quiet = |at: u8| match before.state {
             Stands::InDoubt { since } => at >= since + QUIET,

@@ -1,4 +1,4 @@
-//! What must hold in every state, and the hard cases that must be met.
+//! The laws that must hold in every state, and the hard cases that must be met.
 
 use super::named::{laws, named};
 

@@ -1,4 +1,4 @@
-//! The laws that can be seen from how things stand.
+//! The laws that a state by itself can break.
 
 use super::Protocol;
 use super::law::{Case, Law};
@@ -8,7 +8,7 @@ use super::setup::Class;
 use super::world::World;
 
 impl Protocol {
-    /// Looks at all of them.
+    /// Checks all of them.
     pub(crate) fn look(&self, world: &mut World) {
         let mut broken = 0;
         let mut leased = 0;

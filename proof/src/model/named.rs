@@ -1,6 +1,6 @@
-//! Enums whose variants have a name for people each, from one list.
+//! Enums whose variants each have a name for people, from one list.
 
-/// Makes an enum, all of it in `ALL`, and the name of each.
+/// Makes an enum, its list `ALL` of all variants, and the name of each.
 macro_rules! named {
     ($(#[$meta:meta])* $name:ident: $($variant:ident = $told:literal),* $(,)?) => {
         $(#[$meta])*
@@ -22,7 +22,7 @@ macro_rules! named {
     };
 }
 
-/// The same, for laws: a bit each, and a property each, which is why none can be left out of a search.
+/// The same, for laws: a bit each, and a property each, so that a search cannot leave one out.
 macro_rules! laws {
     ($(#[$meta:meta])* $name:ident: $($variant:ident = $told:literal),* $(,)?) => {
         $crate::model::named::named! {
@@ -36,7 +36,7 @@ macro_rules! laws {
                 1 << self as u8
             }
 
-            /// Each as a property of the states of a model.
+            /// Each law as a property of the states of a model.
             pub(crate) fn properties<M>() -> Vec<stateright::Property<M>>
             where
                 M: stateright::Model,
@@ -53,7 +53,7 @@ macro_rules! laws {
 
 /// A state that knows which laws are broken in it.
 pub(crate) trait Breakable {
-    /// A bit each.
+    /// The broken laws, a bit each.
     fn broken(&self) -> u32;
 }
 

@@ -1,4 +1,4 @@
-//! The small numbers of the model, and what each is in the core.
+//! The small numbers of the model, and the core's value for each.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Orders: what a person or a probe may say, and what the store makes of it.
+//! Orders: what a person or a probe may state, and the store's answer.
 
 use semel_core::decide::{self, Directed, Order, Refusal, Verdict};
 
@@ -13,7 +13,8 @@ use super::world::{Phase, World};
 use super::wrong::{Conduct, Keeping};
 
 impl Protocol {
-    /// A person or a probe tells the truth as far as it can be seen.
+    /// Checks that a person or a probe may give this order: they tell the truth as far as it can be
+    /// seen.
     pub(crate) fn may_order(&self, world: &World, operation: u8, wish: Wish) -> bool {
         let at = usize::from(operation);
         let life = &world.lives[at];
@@ -25,7 +26,7 @@ impl Protocol {
             Wish::NotApplied => record.is_in_doubt() && life.effects == 0,
             Wish::Release => record.finished().is_none() && !record.is_in_doubt(),
             Wish::Requeue => record.is_dead() && !life.abandoned,
-            // A retry whatever the class and however late.
+            // A retry for any class, however late.
             Wish::Abandon | Wish::Retry => record.is_in_doubt(),
             Wish::Hold => !record.held && record.finished().is_some(),
             Wish::Unhold => record.held,
@@ -34,7 +35,7 @@ impl Protocol {
         }
     }
 
-    /// Carries out an order; whether it was accepted.
+    /// Carries out an order. Returns whether it was accepted.
     pub(crate) fn order(&self, world: &mut World, operation: u8, wish: Wish) -> bool {
         let setup = &self.setup;
         let at = usize::from(operation);
@@ -105,7 +106,8 @@ impl Protocol {
         }
     }
 
-    /// A worker tells what its probe found, which it looked for after it was told of the doubt.
+    /// A worker reports the finding of its probe, which it looked for after it learned of the
+    /// doubt.
     pub(crate) fn finds(
         &self,
         world: &mut World,
@@ -159,7 +161,7 @@ impl Protocol {
             return;
         }
         match directed {
-            // It is asked for again, as by somebody else.
+            // The worker asks again, with a new claim.
             Directed::Now(_) | Directed::Refused(Refusal::State(_) | Refusal::Absent) => {
                 let claim = world.fresh_claim();
                 let worker = &mut world.workers[worker];

@@ -1,13 +1,13 @@
-//! The output class as a model: lines appended to a file, their records and the length of the file recorded
-//! together, and the file cut back to what was recorded. A worker claims, appends and records, as `run` does; or it has
-//! the store admit a batch and appends in the middle of that step, as `dedup` does.
+//! The output class as a model: lines appended to a file, their records and the length of the file recorded together,
+//! and the file cut back to its recorded length. A worker claims, appends and records, as `run` does; or it has the
+//! store admit a batch and appends in the middle of that step, as `dedup` does.
 //!
 //! Stores decide here by `semel_core::decide`, batch by batch, whole or not at all (MRK-1, MRK-2). Around them are two
-//! workers with a file each, that crash before, in the middle of and behind an append, stand still at any step
-//! while their leases end, fail to append, and do not hear what became of a batch. What a worker asked for last may be
-//! carried out after its death; its next life, which reads the mark, is kept waiting for that.
+//! workers with a file each, that crash before, in the middle of and behind an append, stand still at any step while
+//! their leases end, fail to append, and do not learn the result of a batch. A worker's last request may be carried out
+//! after its death; its next life, which reads the mark, waits for that.
 //!
-//! Assumed is that a store does not carry out a request behind what the same life of its worker asked for later.
+//! The model assumes that a store does not carry out a request after a later one of the same life of its worker.
 
 mod admit;
 mod happen;
@@ -35,7 +35,7 @@ use crate::report::Row;
 #[derive(Clone)]
 pub(crate) struct Output {
     setup: Setup,
-    /// The same, as far as records depend on it.
+    /// The same setup, as far as records depend on it.
     records: super::setup::Setup,
     operations: [Operation; MOST_OPERATIONS],
     entity: Entity,
@@ -43,7 +43,7 @@ pub(crate) struct Output {
 }
 
 impl Output {
-    /// A hard case was met.
+    /// Notes that a hard case was met.
     fn meets(&self, case: Case) {
         self.tally.meets(case as usize);
     }

@@ -1,4 +1,5 @@
-//! What the model's own workers and store do wrong, where T14 plants it: what is of the product is planted there.
+//! The mistakes of the model's own workers and store, where T14 plants them: bugs of the product are planted
+//! there.
 
 use semel_core::planted;
 

@@ -55,8 +55,8 @@ pub(crate) struct Ent {
 }
 
 impl Rec {
-    /// What the store decides on. What no decision depends on is made up: when it was created and
-    /// claimed, the transport id, the last error and the past.
+    /// The core's form, on which the store decides. Values on which no decision depends are made up: the
+    /// times of creation and claim, the transport id, the last error and the past.
     pub(crate) fn to_core(self, setup: &Setup, entity: &Entity) -> Record {
         let window = window(setup);
         Record {
@@ -106,7 +106,7 @@ impl Rec {
         }
     }
 
-    /// What the store decided.
+    /// The model's form of the record that the store decided.
     pub(crate) fn of(record: &Record) -> Self {
         Self {
             state: match record.state {
@@ -152,7 +152,7 @@ impl Rec {
         }
     }
 
-    /// When it finished, where it has.
+    /// The time at which it finished, if it has.
     pub(crate) fn finished(&self) -> Option<u8> {
         match self.state {
             Stands::Completed { at } | Stands::Dead { at } => Some(at),
@@ -175,7 +175,7 @@ impl Rec {
         matches!(self.state, Stands::Dead { .. })
     }
 
-    /// Whether it is past its window at all.
+    /// Returns whether it is past its window at all.
     pub(crate) fn is_expired(&self, now: u8, setup: &Setup) -> bool {
         let finished = self.finished().filter(|_| !self.held);
         finished.is_some_and(|at| now >= at + setup.window)

@@ -1,4 +1,4 @@
-//! What workers report of their attempts, in time or late.
+//! The workers' reports of their attempts, in time or late.
 
 use semel_core::StateKind;
 
@@ -10,7 +10,7 @@ use super::world::{Late, Phase, World};
 use super::wrong::Conduct;
 
 impl Protocol {
-    /// Reports to the store what became of an attempt.
+    /// Reports the result of an attempt to the store.
     pub(crate) fn reports(
         &self,
         world: &mut World,
@@ -61,7 +61,7 @@ impl Protocol {
         }
     }
 
-    /// A late request arrives, and nobody hears the answer.
+    /// A late request arrives, and its answer is lost.
     pub(crate) fn lands(&self, world: &mut World) {
         match world.late.take() {
             Some(Late::Claim { post, claim }) => {

@@ -1,4 +1,4 @@
-//! What the store is asked, as the core has it.
+//! The requests to the store, in the core's types.
 
 use std::num::NonZeroU32;
 

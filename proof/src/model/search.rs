@@ -1,4 +1,4 @@
-//! Searches a model breadth first, to its end or to its first broken law, and tells of it.
+//! Searches a model breadth first, to its end or to its first broken law, and reports the result.
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
@@ -12,16 +12,15 @@ use stateright::{Checker, HasDiscoveries, Model};
 use crate::report::Row;
 use crate::stopwatch::Stopwatch;
 
-/// What a configuration may take at most, counting states as often as they are met, so that it stays within
-/// memory.
+/// The most steps of a configuration, counting states as often as they are met, so that it stays within memory.
 const MOST_STEPS: usize = 120_000_000;
 const THREADS: usize = 2;
 
-/// A model that can be set up, and whose ways can be told.
+/// A model that can be set up, and whose ways can be described.
 pub(crate) trait Subject: Model + Clone + Send + Sync + 'static {
     type Setup: Copy;
 
-    /// Nothing, if it cannot be set up.
+    /// The model; nothing if it cannot be set up.
     fn new(setup: Self::Setup) -> Option<Self>;
 
     fn name(setup: &Self::Setup) -> &'static str;
@@ -29,12 +28,12 @@ pub(crate) trait Subject: Model + Clone + Send + Sync + 'static {
     /// One numbered sentence for each step of a way.
     fn tell(&self, path: &[(Self::State, Option<Self::Action>)]) -> String;
 
-    /// What was counted, and the broken laws.
+    /// Adds the counts and the broken laws to a row.
     fn report(&self, broken: &[&str], row: &mut Row);
 }
 
-/// The names that a model goes by here: what is `possible` in a `World`, what `happens` by an `Action`, and the
-/// `Law`s.
+/// The names of a model's parts here: the actions that are `possible` in a `World`, the world that `happens` by
+/// an `Action`, and the `Law`s.
 macro_rules! is_model {
     ($subject:ident) => {
         impl stateright::Model for $subject {
@@ -95,10 +94,10 @@ impl Tally {
     }
 }
 
-/// What a search found.
+/// The result of a search.
 pub(crate) struct Found<M> {
     states: u64,
-    /// Whether it came to its end.
+    /// True if it came to its end.
     is_whole: bool,
     /// Broken laws, each with a way to it.
     pub(crate) broken: Vec<Way>,
@@ -120,7 +119,7 @@ where
     M::Action: Clone + Debug + PartialEq,
 {
     let mut found = search_to(setup, threads, time, usize::MAX)?;
-    // The searcher ends a little after what it finds first, and tells of what it found last.
+    // The searcher ends a little after its first find, and reports its last one.
     let shortest = |found: &Found<M>| found.broken.iter().map(|way| way.steps).min();
     while let Some(steps) = shortest(&found) {
         let shorter = search_to::<M>(setup, 1, None, steps)?;
@@ -146,7 +145,7 @@ where
     found.broken.iter().map(|way| way.law).collect()
 }
 
-/// What `wrong` makes of a setup breaks `law`, whatever else it breaks.
+/// Checks that the setup that `wrong` makes of a right one breaks `law`, perhaps among others.
 #[cfg(test)]
 #[track_caller]
 pub(crate) fn breaks<M>(right: M::Setup, wrong: impl FnOnce(&mut M::Setup), law: &str)

@@ -1,8 +1,8 @@
-//! What one configuration of the model lets happen, and how often.
+//! The events that one configuration of the model allows, and their numbers.
 
 use super::wrong::{Conduct, Keeping};
 
-/// How the effect takes part.
+/// The way in which the effect takes part in the proof.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Class {
     /// Commits with its record.
@@ -18,7 +18,7 @@ pub(crate) enum Class {
 }
 
 impl Class {
-    /// Whether the effect and its completion are one step.
+    /// Returns whether the effect and its completion are one step.
     pub(crate) const fn is_atomic(self) -> bool {
         match self {
             Self::Transactional | Self::Versioned => true,
@@ -27,10 +27,10 @@ impl Class {
     }
 }
 
-/// How many of a message there are at once.
+/// The number of copies of a message that exist at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Broker {
-    /// One: a late acknowledgement of an earlier delivery takes it from whoever has it now.
+    /// One: a late acknowledgement of an earlier delivery takes it from the worker that has it now.
     Single,
     /// Several: an acknowledgement takes away its own copy.
     Multi,
@@ -50,7 +50,7 @@ pub(crate) enum Wish {
     Forget,
 }
 
-/// How often each may happen.
+/// The number of times that each event may happen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Budget {
     /// Crashes of workers.
@@ -63,7 +63,7 @@ pub(crate) struct Budget {
     pub(crate) failures: u8,
     /// Calls that are refused for good.
     pub(crate) refusals: u8,
-    /// Deliveries that the broker hands to somebody else.
+    /// Deliveries that the broker hands to another worker.
     pub(crate) redelivered: u8,
     /// Leases extended.
     pub(crate) renewals: u8,
@@ -75,7 +75,7 @@ pub(crate) struct Budget {
     pub(crate) amnesia: u8,
 }
 
-/// One message: which operation, and whether it carries the other request.
+/// One message: its operation, and whether it carries the other request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Post {
     pub(crate) operation: u8,
@@ -88,7 +88,7 @@ pub(crate) struct Post {
 pub(crate) struct Setup {
     pub(crate) name: &'static str,
     pub(crate) class: Class,
-    /// Whether a claim is marked by a step of its own instead of at once.
+    /// True if a claim is marked by a step of its own instead of at once.
     pub(crate) marks_apart: bool,
     pub(crate) broker: Broker,
     pub(crate) workers: u8,
@@ -103,13 +103,13 @@ pub(crate) struct Setup {
     pub(crate) failed: u8,
     pub(crate) vanished: u8,
     pub(crate) age_gate: bool,
-    /// Whether calls arrive within `MARGIN` of the answer of the store that allowed them, which is assumed
-    /// where a person may say that an effect did not happen, and of a provider's window.
+    /// True if calls arrive within `MARGIN` of the answer of the store that allowed them. That is assumed where a
+    /// person may state that an effect did not happen, and of a provider's window.
     pub(crate) calls_are_prompt: bool,
-    /// Whether the effect of a gated configuration looks at the version itself, as class D does: the completion of
-    /// a claim that lost its entity counts (VER-2), so an effect that does not look may put an older version back.
+    /// True if the effect of a gated configuration checks the version itself, as class D does: the completion of a
+    /// claim that lost its entity counts (VER-2), so an effect that does not check may put an older version back.
     pub(crate) sink_is_gated: bool,
-    /// Whether a worker that is told of a doubt looks what became of the effect, and says so.
+    /// True if a worker that learns of a doubt finds out what became of the effect, and reports it.
     pub(crate) probes: bool,
     pub(crate) budget: Budget,
     pub(crate) wishes: &'static [Wish],
@@ -119,7 +119,7 @@ pub(crate) struct Setup {
 
 /// For how long after the store's answer a prompt call may arrive.
 pub(crate) const MARGIN: u8 = 1;
-/// How quiet a doubt has to be.
+/// The time for which a doubt has to be quiet.
 pub(crate) const QUIET: u8 = 2;
 
 pub(crate) const MOST_WORKERS: usize = 3;

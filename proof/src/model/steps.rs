@@ -1,4 +1,4 @@
-//! What can happen next.
+//! The possible next actions.
 
 use super::Protocol;
 use super::law::Fault;
@@ -6,14 +6,14 @@ use super::numbers::NONE;
 use super::setup::{Class, MARGIN, Wish};
 use super::world::{Late, Phase, Worker, World};
 
-/// One thing that happens.
+/// One action.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Action {
     Tick,
     Publish {
         post: u8,
     },
-    /// The broker hands a delivery to somebody else as well.
+    /// The broker hands a delivery to another worker as well.
     Redeliver {
         worker: u8,
     },
@@ -21,7 +21,7 @@ pub(crate) enum Action {
         worker: u8,
         post: u8,
     },
-    /// The worker does the next thing that it is about to do.
+    /// The worker takes its next step.
     Go {
         worker: u8,
         net: Net,
@@ -56,7 +56,7 @@ pub(crate) enum Action {
     Forget,
 }
 
-/// How a request to the store fares.
+/// The result of a request to the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Net {
     Answered,
@@ -65,7 +65,7 @@ pub(crate) enum Net {
     Delayed,
 }
 
-/// How a call of the effect fares.
+/// The result of a call of the effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Came {
     Answered,
@@ -73,9 +73,9 @@ pub(crate) enum Came {
     Delayed,
     /// Surely not applied.
     NotApplied,
-    /// Refused for good, by whoever would have it happen: it did not happen before and never will.
+    /// Refused for good by the provider itself: it did not happen before and never will.
     Refused,
-    /// Refused for good by somebody in between, who knows of no earlier call.
+    /// Refused for good by a party in between, which knows of no earlier call.
     TurnedAway,
 }
 
@@ -124,7 +124,7 @@ impl Protocol {
                 actions.push(Action::Publish { post: index(post) });
             }
         }
-        // The idle ones are all the same, so only the first takes.
+        // The idle workers are interchangeable, so only the first takes.
         let mut idle_was_met = false;
         for worker in 0..setup.workers {
             let at = world.workers[usize::from(worker)];
@@ -192,7 +192,7 @@ impl Protocol {
                 let net = Net::AnswerLost;
                 actions.push(Action::Go { worker, net });
             }
-            // A verdict is waited for until it is answered or has failed.
+            // A worker waits for the answer to a verdict, or for its failure.
             let can_delay = !matches!(at.phase, Phase::Refused { .. } | Phase::Finding { .. });
             if asks && can_delay && left.delayed > 0 && world.late.is_none() {
                 let net = Net::Delayed;
@@ -233,7 +233,7 @@ impl Protocol {
     fn calls(&self, world: &World, worker: u8, at: Worker, actions: &mut Vec<Action>) {
         let left = &world.left;
         if self.setup.calls_are_prompt && world.now > at.since + MARGIN {
-            // Too late to call; what is left is to say so.
+            // It is too late to call; only the report is left.
             let net = Net::Answered;
             if left.given_back == 0 {
                 actions.push(Action::GiveBack { worker, net });

@@ -15,7 +15,7 @@ use super::setup::Class;
 use super::world::{Before, Phase, Worker, World};
 use super::wrong::Keeping;
 
-/// What a claim is told.
+/// The answer to a claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Told {
     Granted {
@@ -25,7 +25,7 @@ pub(crate) enum Told {
     Busy,
     Conflict,
     Stale,
-    /// Where it is in doubt: when the store said so.
+    /// Dead or in doubt; for a doubt, the time of the answer.
     Parked {
         in_doubt_at: Option<u8>,
     },
@@ -93,7 +93,7 @@ impl Protocol {
         self.told(world, at, standing, &decision.answer, claim)
     }
 
-    /// Settles; the state that the claim is told, or nothing if it is fenced.
+    /// Settles. Returns the state that the claim gets, or nothing if it is fenced.
     pub(crate) fn settle(
         &self,
         world: &mut World,
@@ -164,7 +164,7 @@ impl Protocol {
         }
     }
 
-    /// Extends a lease; whether the claim still has it.
+    /// Extends a lease. Returns whether the claim still has it.
     pub(crate) fn renew(&self, world: &mut World, operation: u8, claim: u8) -> bool {
         let at = usize::from(operation);
         let found = world.records[at];
@@ -201,7 +201,7 @@ impl Protocol {
         }
     }
 
-    /// Sweeps one record; whether that changed it.
+    /// Sweeps one record. Returns whether that changed it.
     pub(crate) fn sweep(&self, world: &mut World, operation: u8) -> bool {
         let at = usize::from(operation);
         let Some(found) = world.records[at] else {
@@ -260,7 +260,7 @@ impl Protocol {
         }
     }
 
-    /// Writes what was decided, and holds it against the laws.
+    /// Writes what was decided, and checks it against the laws.
     pub(crate) fn write(
         &self,
         world: &mut World,

@@ -1,4 +1,4 @@
-//! A way through the model, told for people.
+//! A way through the model, in words for people.
 
 use std::fmt::Write as _;
 
@@ -9,7 +9,7 @@ use super::setup::Wish;
 use super::steps::{Action, Came, Net};
 use super::world::{Late, Phase, World};
 
-/// One numbered sentence for each step, with what the store has of the operation afterwards.
+/// One numbered sentence for each step, with the store's record of the operation after it.
 pub(crate) fn tell(protocol: &Protocol, path: &[(World, Option<Action>)]) -> String {
     let mut told = protocol.setup.name.to_owned();
     let mut worlds = path.iter().map(|(world, _)| world).skip(1);

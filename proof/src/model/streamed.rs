@@ -1,11 +1,10 @@
-//! Class E as a model: outputs, what was done and how far the input was read, committed in one transaction of
+//! Class E as a model: outputs, the completed operations and the position of the input, committed in one transaction of
 //! the broker.
 //!
-//! What a member decides is decided by `semel_core::partition`. Around it are the broker's two coordinators as
-//! far as the promise rests on them: the group gives the partition to one member at a time and refuses offsets of another
-//! generation; transactions are open, committed or aborted, and the markers that tell readers so come
-//! later, one by one. Members crash, are thrown out without noticing, stand still at any step, and hear nothing of
-//! what became of a commit.
+//! A member decides by `semel_core::partition`. Around it are the broker's two coordinators as far as the promise rests
+//! on them: the group gives the partition to one member at a time and refuses offsets of another generation;
+//! transactions are open, committed or aborted, and the markers that show this to readers come later, one by one.
+//! Members crash, are thrown out without noticing, stand still at any step, and do not learn the result of a commit.
 
 mod broker;
 mod happen;
@@ -38,7 +37,7 @@ pub(crate) struct Streamed {
 }
 
 impl Streamed {
-    /// A hard case was met.
+    /// Notes that a hard case was met.
     fn meets(&self, case: Case) {
         self.tally.meets(case as usize);
     }

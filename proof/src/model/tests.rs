@@ -1,4 +1,5 @@
-//! The model minds: each wrong worker, each wrong store, each wrong setting breaks a law of it.
+//! The model notices mistakes: each wrong worker, each wrong store, each wrong setting breaks a law of
+//! it.
 
 use super::Protocol;
 use super::configurations::{TWICE, TWO};
@@ -31,7 +32,7 @@ fn broken(setup: Setup) -> Vec<&'static str> {
     search::broken::<Protocol>(setup)
 }
 
-/// Nothing is wrong with it, but with what `wrong` makes of it.
+/// Checks that nothing is wrong with the right setup, and that the change `wrong` breaks this law.
 #[track_caller]
 fn only_breaks(right: Setup, wrong: impl FnOnce(&mut Setup), law: Law) {
     assert_eq!(broken(right), [""; 0], "as it should be");

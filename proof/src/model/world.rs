@@ -1,4 +1,4 @@
-//! All that there is at one instant: store, provider, broker, workers, and what is on its way.
+//! The whole state at one instant: store, provider, broker, workers, and everything on its way.
 
 use super::numbers::NONE;
 use super::record::{Ent, Rec};
@@ -10,7 +10,7 @@ pub(crate) struct World {
     pub(crate) records: [Option<Rec>; MOST_OPERATIONS],
     pub(crate) entity: Ent,
     pub(crate) next_token: u8,
-    /// The highest token that was given out.
+    /// The highest token that was granted.
     pub(crate) top_token: u8,
     pub(crate) lives: [Life; MOST_OPERATIONS],
     /// The version that the effect applied last.
@@ -18,23 +18,23 @@ pub(crate) struct World {
     pub(crate) posts: [Message; MOST_POSTS],
     pub(crate) workers: [Worker; MOST_WORKERS],
     pub(crate) late: Option<Late>,
-    /// What the newest write of the store replaced, where it may be forgotten.
+    /// The record that the newest write of the store replaced, if the store may forget that write.
     pub(crate) before: Option<Before>,
     pub(crate) left: Budget,
     /// The laws that are broken, a bit each.
     pub(crate) broken: u32,
 }
 
-/// What really became of an operation.
+/// The true history of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[expect(clippy::struct_excessive_bools, reason = "independent facts")]
 pub(crate) struct Life {
     pub(crate) effects: u8,
-    /// Since when the provider knows the key.
+    /// The time since which the provider knows the key.
     pub(crate) known_since: u8,
     /// The token of the call that the provider remembers.
     pub(crate) answer: u8,
-    /// The effect is refused for good, by whoever would have it happen.
+    /// The effect is refused for good by the provider itself.
     pub(crate) refused: bool,
     pub(crate) acknowledged: bool,
     /// A message of it was set aside, where people find it.
@@ -46,7 +46,7 @@ pub(crate) struct Life {
     pub(crate) abandoned: bool,
     /// An operator had it forgotten.
     pub(crate) forgotten: bool,
-    /// How often its effect had happened then: what comes after is new.
+    /// The number of times that its effect had happened by then: later effects are new.
     pub(crate) before: u8,
     /// The most possible repeats that its record has counted.
     pub(crate) repeats: u8,
@@ -66,9 +66,9 @@ pub(crate) struct Worker {
     pub(crate) post: u8,
     pub(crate) claim: u8,
     pub(crate) token: u8,
-    /// When the store's latest answer came.
+    /// The time of the store's latest answer.
     pub(crate) since: u8,
-    /// The broker has handed its delivery to somebody else.
+    /// The broker has delivered the message to another worker.
     pub(crate) stale: bool,
 }
 
@@ -93,14 +93,14 @@ pub(crate) enum Phase {
     },
     /// About to fail for good.
     Refused {
-        /// Whether that speaks for the earlier attempts as well.
+        /// True if that speaks for the earlier attempts as well.
         decisive: bool,
     },
-    /// Was told of a doubt, and when; about to look what became of the effect.
+    /// Learned of a doubt, and when; about to find out what became of the effect.
     Probing {
         told_at: u8,
     },
-    /// Has looked; about to tell the store.
+    /// Has found out; about to report to the store.
     Finding {
         told_at: u8,
         applied: bool,
@@ -111,7 +111,7 @@ pub(crate) enum Phase {
     HandingBack,
 }
 
-/// A request on its way of which nobody awaits an answer any more.
+/// A request on its way whose answer no worker awaits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Late {
     Claim {
@@ -204,7 +204,7 @@ impl World {
         }
     }
 
-    /// A claim id that nobody and nothing knows: as good as a fresh one, and there are few of them.
+    /// A claim id that is used nowhere: as good as a fresh one, and there are few of them.
     pub(crate) fn fresh_claim(&self) -> u8 {
         let before = self.before.and_then(|before| before.record);
         let held = |entity: &Ent| entity.holder.map(|(claim, _)| claim);

@@ -1,18 +1,18 @@
-//! Workers and stores that do what they should not, to see that the model minds.
+//! Workers and stores that make mistakes, to show that the model notices.
 
 use super::Protocol;
 use super::record::{Rec, Recover, Stands};
 use super::setup::Setup;
 use super::world::World;
 
-/// What a worker does. All but the first are wrong, to see that the model minds.
+/// The behaviour of a worker. All but the first are wrong, to show that the model notices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Conduct {
     /// As it should.
     Right,
     /// Acknowledges as soon as the claim is granted. M04
     AcksFirst,
-    /// Acknowledges a message whose operation somebody else works on. M07
+    /// Acknowledges a message whose operation another worker works on. M07
     DropsBusy,
     /// Acknowledges although its completion was fenced. M06
     AcksFenced,
@@ -22,24 +22,24 @@ pub(crate) enum Conduct {
     CompletesFirst,
     /// Derives the provider's key from the attempt. M08
     KeysByAttempt,
-    /// Claims without a mark what must be marked. M10
+    /// Does not mark a claim that must be marked. M10
     MarksNothing,
-    /// Takes an answer that was lost for a success.
+    /// Takes a lost answer for a success.
     TrustsSilence,
-    /// Says of what a probe found that it was found when the store hears of it.
+    /// Dates a probe's finding to the time at which the store gets it.
     DatesLate,
 }
 
-/// What a store does. All but the first are wrong, to see that the model minds.
+/// The behaviour of a store. All but the first are wrong, to show that the model notices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(
     not(test),
     expect(dead_code, reason = "what is wrong is for the tests")
 )]
 pub(crate) enum Keeping {
-    /// What `decide` says.
+    /// As `decide` says.
     Right,
-    /// Grants what was free when it looked, and looks early. M02
+    /// Grants a key that was free when it looked, and looks early. M02
     ChecksThenActs,
     /// Takes the completion of any claim. M03
     CompletesAny,
@@ -51,17 +51,17 @@ pub(crate) enum Keeping {
     RenewsAny,
     /// Begins to count tokens anew when a record is removed. M14
     RestartsTokens,
-    /// Removes whatever is finished, window or not. M05
+    /// Removes every finished record, inside its window or not. M05
     ForgetsEarly,
-    /// Removes what is in doubt. M32
+    /// Removes records in doubt. M32
     SweepsDoubts,
     /// Believes at once that a doubtful effect did not happen. M33
     TrustsHaste,
     /// Gives a taken-over operation the first start of its latest attempt. M09
     MovesFirstStart,
-    /// Forgets whatever it is told to.
+    /// Forgets any record that an order names.
     ForgetsAny,
-    /// Reruns what is to be parked.
+    /// Reruns effects that are to be parked.
     RerunsParked,
     /// Takes the evidence of a probe for as new as its arrival.
     OverlooksAsked,
@@ -70,7 +70,7 @@ pub(crate) enum Keeping {
 }
 
 impl Protocol {
-    /// What the store knows of the provider when a claim begins.
+    /// The store's knowledge of the provider when a claim begins.
     pub(crate) fn known(&self, found: Option<Rec>, claim: u8) -> Setup {
         let own = found.is_some_and(|record| record.claim == claim);
         let mut known = self.setup;
@@ -80,7 +80,7 @@ impl Protocol {
         known
     }
 
-    /// What the store finds of a record when a claim is asked for.
+    /// The record that the store finds when a claim is asked for.
     pub(crate) fn found(&self, world: &World, at: usize) -> Option<Rec> {
         let mut found = world.records[at]?;
         match self.setup.keeping {

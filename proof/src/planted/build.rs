@@ -1,4 +1,4 @@
-//! Builds what must see bugs, with all of them in it, and runs it with one or without.
+//! Builds the programs that must see bugs, with all bugs in them, and runs them with one or without.
 
 mod seeded;
 
@@ -16,7 +16,7 @@ use super::compiler::STANDS_IN;
 use crate::report::Report;
 use crate::stopwatch::Stopwatch;
 
-/// What sees bugs.
+/// A suite that sees bugs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Suite {
     /// The tests inside a library.
@@ -37,9 +37,9 @@ impl Suite {
         }
     }
 
-    /// Where cargo is to build it. Tests share with every other build what they depend on from elsewhere; what
-    /// is of the workspace cargo keeps apart, since it has another compiler. A program would take the place of
-    /// the one of the same name, perhaps of this one.
+    /// The target folder for cargo. Tests share their external dependencies with every other build; cargo keeps
+    /// the packages of the workspace apart, since they have another compiler. A program would replace the one of
+    /// the same name, perhaps this one.
     fn target(self, folder: &Path) -> Option<&Path> {
         match self {
             Self::Library(_) | Self::Tests(..) => folder.parent(),
@@ -47,7 +47,7 @@ impl Suite {
         }
     }
 
-    /// What cargo is to build; one binary for all tiers.
+    /// The arguments for cargo; one binary for all tiers.
     fn args(self) -> Vec<&'static str> {
         match self {
             Self::Library(package) => of_package(package, &["--lib"]),
@@ -57,8 +57,8 @@ impl Suite {
     }
 }
 
-/// Tests of a package, with the features that every test of a merge has: without the two programs beside it, which
-/// have no such tests, what it depends on from elsewhere would be compiled once more.
+/// Builds tests of a package, with the features that every test of a merge has: without the two programs beside
+/// it, which have no such tests, its external dependencies would be compiled once more.
 fn of_package(package: &'static str, which: &[&'static str]) -> Vec<&'static str> {
     let mut args = vec!["test", "--no-run", SERVERS, "--package", package];
     args.extend(["--package", "semel-cli", "--package", "proof"]);
@@ -76,23 +76,23 @@ impl fmt::Display for Suite {
     }
 }
 
-/// How a suite ended.
+/// The result of a suite.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Verdict {
-    /// How much it tried: tests, or whatever a tier counts in.
+    /// The number of tries: tests, or other units that a tier counts in.
     pub(super) tried: u64,
-    /// What that counts.
+    /// The unit of that number.
     pub(super) unit: String,
-    /// How many tests failed, or how much a tier found.
+    /// The number of tests that failed, or of a tier's finds.
     pub(super) red: u64,
 }
 
-/// Binaries that are built, and how.
+/// Binaries that are built, and the way to build them.
 #[derive(Debug, Default)]
 pub(super) struct Builds {
-    /// A copy of this program: nobody builds it anew meanwhile.
+    /// A copy of this program, which cannot be rebuilt meanwhile.
     compiler: Option<PathBuf>,
-    /// By what cargo was asked for.
+    /// The binaries, by the arguments that cargo got.
     programs: BTreeMap<Vec<&'static str>, (PathBuf, PathBuf)>,
 }
 
@@ -110,7 +110,7 @@ impl Builds {
         let command = || {
             let mut command = Command::new(&program);
             command.current_dir(&at).env_remove(PLANTED);
-            // What a property finds of a bug that is known is no regression.
+            // A property's find with a known bug is no regression.
             command.env("PROPTEST_DISABLE_FAILURE_PERSISTENCE", "1");
             if let Some(bug) = bug {
                 command.env(PLANTED, bug);
@@ -125,7 +125,7 @@ impl Builds {
             Suite::Tier(id) => {
                 let report = folder.join(format!("{id}.json"));
                 let tried = |words: &[String]| {
-                    // One of another run is not to stand for this one's.
+                    // A report of another run must not count for this one.
                     if report.exists() {
                         fs::remove_file(&report).map_err(told)?;
                     }
@@ -149,7 +149,7 @@ impl Builds {
 }
 
 impl Builds {
-    /// The binary, and where it wants to run.
+    /// The binary, and the folder in which it runs.
     fn program(&mut self, suite: Suite, folder: &Path) -> Result<(PathBuf, PathBuf), String> {
         let args = suite.args();
         if let Some(built) = self.programs.get(&args) {
@@ -184,7 +184,7 @@ fn last_line(said: &str) -> &str {
         .unwrap_or("nothing was said")
 }
 
-/// Where tiers are built, and everything else is kept, apart from what is of everybody else.
+/// The folder in which tiers are built and everything else is kept, apart from all other builds.
 fn folder() -> Result<PathBuf, String> {
     let here = std::env::current_exe().map_err(told)?;
     let target = here
@@ -221,14 +221,14 @@ fn built(compiler: &Path, target: &Path, args: &[&str]) -> Result<(PathBuf, Path
 /// The binary that a line of cargo's messages names, and the folder of its package.
 fn program(line: &str) -> Option<(PathBuf, PathBuf)> {
     let message: Value = serde_json::from_str(line).ok()?;
-    // Binaries that the tests of a package want besides are not the tests.
+    // Other binaries that the tests of a package need are not the tests.
     let is_it = message["profile"]["test"] == true || message["target"]["name"] == "proof";
     let program = message["executable"].as_str().filter(|_| is_it)?;
     let manifest = Path::new(message["manifest_path"].as_str()?);
     Some((PathBuf::from(program), manifest.parent()?.to_owned()))
 }
 
-/// Runs a command to its end, but not for ever; gives back what it said.
+/// Runs a command to its end, within a time limit; returns its output.
 fn ended(command: &mut Command, log: &Path) -> Result<(String, ExitStatus), String> {
     let file = File::create(log).map_err(told)?;
     let child = command
@@ -255,7 +255,7 @@ fn waited(mut child: Child) -> Result<ExitStatus, String> {
     }
 }
 
-/// What libtest says; a run that it does not sum up has died, which somebody will notice.
+/// The result in libtest's words; a run without its summary has died, which counts as red.
 fn tests(said: &str, status: ExitStatus) -> Result<Verdict, String> {
     let number = |after: &str, before: &str| -> Option<u64> {
         let line = said.lines().rev().find(|line| line.starts_with(after))?;
@@ -277,7 +277,7 @@ fn tests(said: &str, status: ExitStatus) -> Result<Verdict, String> {
     Ok(Verdict { tried, unit, red })
 }
 
-/// What a tier found. That it did not meet a hard case is no sight of a bug.
+/// The finds of a tier. A missed hard case does not count as seeing a bug.
 fn tier(report: &Report, status: ExitStatus) -> Result<Verdict, String> {
     let found = report.rows.iter().map(|row| {
         let broken = row.duplicates + row.lost + row.doubts_unexplained;
@@ -317,7 +317,7 @@ const SERVERS: &str = "--features=semel-cli/servers";
 const PLANTED: &str = "SEMEL_PLANTED";
 /// Tiers that a seed begins.
 const SEEDED: [&str; 2] = ["T2", "T10"];
-/// As long as the longest takes, ten times over.
+/// Ten times as long as the longest takes.
 const PATIENCE: Duration = Duration::from_secs(900);
 const TICK: Duration = Duration::from_millis(10);
 

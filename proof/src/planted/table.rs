@@ -14,11 +14,12 @@ pub(super) use list::ELSEWHERE;
 /// A bug behind `semel_core::planted("…")`.
 #[derive(Debug)]
 pub(super) struct Bug {
-    /// As in the sources. `M` numbers are those of the list of mutants that the project began with.
+    /// The name in the sources. `M` numbers are those of the list of mutants that the project began
+    /// with.
     pub(super) name: &'static str,
-    /// Whose promise it breaks.
+    /// The class whose promise it breaks.
     pub(super) class: &'static str,
-    /// What it does.
+    /// The wrong behaviour.
     pub(super) what: &'static str,
     /// The packages that it is in.
     #[cfg_attr(
@@ -26,9 +27,9 @@ pub(super) struct Bug {
         expect(dead_code, reason = "what it says is held against the sources")
     )]
     pub(super) within: &'static [&'static str],
-    /// Where the tests are that must see it, or the first tier that must.
+    /// The tests that must see it, or the first tier that must.
     pub(super) suite: Suite,
-    /// What their names contain; nothing of a tier.
+    /// The words in the names of those tests; nothing for a tier.
     pub(super) seen_by: &'static [&'static str],
     /// The tiers of the proof that must see it besides.
     pub(super) tiers: &'static [&'static str],
@@ -39,7 +40,7 @@ impl Bug {
         Self { tiers, ..self }
     }
 
-    /// The same, which the model of the protocol, whose workers are its own, has as well.
+    /// The same bug, which the model of the protocol, whose workers are its own, has as well.
     const fn and_in_the_model(self, tiers: &'static [&'static str]) -> Self {
         let within = WITH_MODEL;
         Self {
@@ -50,7 +51,7 @@ impl Bug {
     }
 }
 
-/// All of them.
+/// All bugs.
 pub(super) fn bugs() -> impl Iterator<Item = &'static Bug> {
     [protocol::BUGS, consumer::BUGS, once::BUGS, layers::BUGS]
         .into_iter()
@@ -84,7 +85,7 @@ const fn engine(
     }
 }
 
-/// Seen by tests that want a server.
+/// A bug that is seen by tests that need a server.
 const fn kafka(
     name: &'static str,
     class: &'static str,

@@ -1,4 +1,4 @@
-//! The table is held against the sources.
+//! Compares the table with the sources.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -56,7 +56,7 @@ fn a_merge_plants_twelve_bugs_and_a_campaign_all() {
     assert_eq!(first, BTreeSet::from(FAST));
 }
 
-/// The list that the project began with: each is planted, or it is said what became of it.
+/// The list that the project began with: each mutant is planted, or its fate is noted.
 #[test]
 fn each_of_the_38_is_accounted_for() {
     for number in 1..=38 {
@@ -89,14 +89,14 @@ fn each_bug_has_tests_that_must_see_it() {
     }
 }
 
-/// A test that is gone would be noticed by a campaign alone.
+/// Only a campaign would notice that a test is gone.
 #[test]
 fn the_tests_that_must_see_a_bug_are_there() {
     for bug in bugs() {
         let mut sources = String::new();
         if let Some(package) = bug.suite.package() {
             gather(&folder_of(package), &mut sources);
-            // The laws, which a store is held to by a macro.
+            // The laws, whose tests a macro makes for each store.
             gather(&folder_of("semel-conformance"), &mut sources);
         }
         for word in bug.seen_by.iter().flat_map(|name| name.split("::")) {

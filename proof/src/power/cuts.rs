@@ -9,7 +9,7 @@ use crate::effort::Effort;
 use crate::report::Row;
 use crate::stopwatch::Stopwatch;
 
-/// Cuts as many as `effort` has, `merge` at a merge and `most` at the most.
+/// Plays as many cuts as `effort` has, `merge` at a merge and `most` at the most.
 pub(crate) fn row(kind: Kind, effort: Effort, merge: u64, most: u64) -> Row {
     let since = Stopwatch::start();
     let mut row = Row::new(kind.name(), "cuts");
@@ -52,7 +52,7 @@ pub(crate) fn row(kind: Kind, effort: Effort, merge: u64, most: u64) -> Row {
     row
 }
 
-/// How many such rows a campaign has.
+/// The number of such rows in a campaign.
 const ROWS: usize = 6;
 
 /// Lives of one store, each ended by a power cut.
@@ -130,7 +130,7 @@ impl Series<'_> {
         self.see(ASKED, found.asked);
         let lost = found.lost.len() as u64;
         if self.kind.is_control() {
-            // With what it lost it may well lose the tokens that it gave away.
+            // With its lost writes it may well lose the tokens that it granted.
             self.see(LOST, lost);
         } else {
             self.row.lost += lost;
@@ -157,5 +157,5 @@ const ASKED: &str = "acknowledged and looked for";
 const LOST: &str = "acknowledged and lost (control)";
 /// Power cuts that one store lives through.
 const LIVES: u64 = 10;
-/// Violations that are told.
+/// Violations that are reported.
 const ENOUGH: usize = 5;

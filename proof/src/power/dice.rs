@@ -1,4 +1,4 @@
-//! Chance that can be had again: `SplitMix64`.
+//! Random draws that can be repeated: `SplitMix64`.
 
 #[derive(Clone, Debug)]
 pub(crate) struct Dice(u64);

@@ -1,5 +1,5 @@
-//! A disk that forgets: what was written to a file is durable once the file is synced, and what was
-//! created, renamed or removed once its folder is. When the power goes, each sector of a file is as it
+//! A disk that forgets: the contents of a file are durable once the file is synced, and created,
+//! renamed or removed names once their folder is. When the power goes, each sector of a file is as it
 //! was at some moment since its last sync, and so is each name.
 
 mod names;
@@ -28,7 +28,7 @@ pub(crate) struct Disk {
     is_off: bool,
 }
 
-/// A file or a folder. Who owns it and what they may is durable at once.
+/// A file or a folder. Its owner and its mode are durable at once.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Inode {
     pub(crate) is_folder: bool,
@@ -46,7 +46,7 @@ enum Change {
     Length(usize),
 }
 
-/// What goes wrong.
+/// The fault of a disk.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Plan {
     #[default]
@@ -90,7 +90,7 @@ impl Disk {
         }
     }
 
-    /// What a folder of the machine holds, durable.
+    /// A copy of a folder of the machine, durable.
     pub(crate) fn copy_of(folder: &Path, user: u32, group: u32) -> io::Result<Self> {
         let mut disk = Self::new();
         disk.own(ROOT, None, Some(user), Some(group));
@@ -122,7 +122,7 @@ impl Disk {
         Ok(())
     }
 
-    /// Counts operations anew, and lets `plan` happen to them.
+    /// Counts operations anew, and applies `plan` to them.
     pub(crate) fn plan(&mut self, plan: Plan) {
         self.operations = 0;
         self.plan = plan;
@@ -259,7 +259,7 @@ impl Disk {
         if operated.is_ok() {
             inode.sync();
         } else if !is_off {
-            // As Linux does it: what could not be written counts as written from here on.
+            // As Linux does it: pages that could not be written count as written from here on.
             inode.pending.clear();
         }
         operated

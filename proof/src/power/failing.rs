@@ -11,7 +11,7 @@ use crate::effort::{Effort, Size};
 use crate::report::Row;
 use crate::stopwatch::Stopwatch;
 
-/// Lets each operation of a life fail in each way; of SQLite, at a merge, only every few.
+/// Makes each operation of a life fail in each way; for SQLite, at a merge, only every few.
 pub(crate) fn row(kind: Kind, effort: Effort) -> Row {
     let since = Stopwatch::start();
     let mut row = Row::new(format!("{}, a failing disk", kind.name()), "failures");
@@ -37,7 +37,7 @@ pub(crate) fn row(kind: Kind, effort: Effort) -> Row {
             0
         }
     };
-    // Many and much alike, where the file is SQLite's.
+    // There are many similar ones, if the file is SQLite's.
     let step = match (effort.size, kind) {
         (Size::Merge, Kind::Sqlite) => 4,
         _ => 1,
@@ -59,7 +59,8 @@ pub(crate) fn row(kind: Kind, effort: Effort) -> Row {
     row
 }
 
-/// A life with one failure, then without, then a power cut; answers with how many operations it had.
+/// Plays a life with one failure, then without, then a power cut; returns the number of its
+/// operations.
 async fn live(kind: Kind, host: &Host, plan: Plan, row: &mut Row) -> Result<u64, String> {
     let notes = Notes::default();
     host.again()?;
@@ -79,7 +80,7 @@ async fn live(kind: Kind, host: &Host, plan: Plan, row: &mut Row) -> Result<u64,
         see(row, REFUSED);
         is_clear(plan, error, row)?;
     }
-    // It goes on as soon as the disk is well, or says that it must be opened anew.
+    // It goes on as soon as the disk is well, or answers that it must be opened anew.
     if let Some(store) = store {
         match use_it(&store, &notes, "in place", 1).await? {
             None if refused.is_some() => see(row, IN_PLACE),
@@ -109,7 +110,7 @@ async fn live(kind: Kind, host: &Host, plan: Plan, row: &mut Row) -> Result<u64,
     Ok(operations)
 }
 
-/// Uses the store for some rounds; answers with what it refused with.
+/// Uses the store for some rounds; returns the error with which it refused.
 async fn use_it(
     store: &AnyStore,
     notes: &Notes,
@@ -139,7 +140,7 @@ async fn look(notes: &Notes, store: &AnyStore, row: &mut Row) -> Result<(), Stri
     }
 }
 
-/// Whether the error is one of a disk, and whether it names the cause.
+/// Checks that the error is one of a disk, and whether it names the cause.
 fn is_clear(plan: Plan, error: &Error, row: &mut Row) -> Result<(), String> {
     match error.code() {
         Code::StoreFull if matches!(plan, Plan::Full(_)) => see(row, SAID_FULL),
@@ -162,5 +163,5 @@ const IN_PLACE: &str = "went on in place";
 const REOPENED: &str = "went on when opened again";
 /// Rounds of a life.
 const ROUNDS: u64 = 8;
-/// Violations that are told.
+/// Violations that are reported.
 const ENOUGH: usize = 5;

@@ -1,4 +1,4 @@
-//! The process that a disk lives in, and what is said to it: a line each way.
+//! The process of a disk, and the messages to it: a line each way.
 
 use std::io::{self, BufRead as _, BufReader, Write as _};
 use std::path::{Path, PathBuf};
@@ -13,33 +13,33 @@ use super::dice::Dice;
 use super::disk::{Disk, Forgotten, Plan, ROOT, Way};
 use super::mount::Mounted;
 
-/// The word that makes a disk of this program.
+/// The word that makes this program a disk.
 pub(crate) const DISK: &str = "power-disk";
 
-/// What is asked of a disk.
+/// A request to a disk.
 #[derive(Debug, Serialize, Deserialize)]
 enum Ask {
-    /// A disk with what `folder` holds, durable.
+    /// A disk with the contents of `folder`, durable.
     Copy {
         folder: PathBuf,
         user: u32,
         group: u32,
     },
     Mount(PathBuf),
-    /// Counts operations anew, and lets this happen to them.
+    /// Counts operations anew, and applies this plan to them.
     Plan(Plan),
     SwitchOff,
-    /// How many operations there were, and whether the power is off.
+    /// Asks how many operations there were, and whether the power is off.
     Look,
-    /// Unmounts it; what is left of it is the disk now.
+    /// Unmounts it; the surviving contents are the disk now.
     Forget {
         data: Way,
         names: Way,
         seed: u64,
     },
-    /// Unmounts it, all of it durable, and remembers it so.
+    /// Unmounts it, all of it durable, and keeps a copy.
     Keep,
-    /// The disk as it was kept, or a new one, whatever it was; not mounted.
+    /// Restores the kept copy, or makes a new disk, whatever there was; not mounted.
     Again,
 }
 
@@ -51,7 +51,8 @@ struct Told {
     failed: Option<String>,
 }
 
-/// A disk in a process of its own, and where it is mounted. Both go when this does, or its process.
+/// A disk in a process of its own, and the place where it is mounted. Both end when this does, or
+/// its process.
 pub(crate) struct Host {
     process: Child,
     wires: Mutex<Option<(ChildStdin, BufReader<ChildStdout>)>>,
@@ -79,7 +80,7 @@ impl Host {
         })
     }
 
-    /// Where the disk is mounted.
+    /// The folder where the disk is mounted.
     pub(crate) fn folder(&self) -> &Path {
         self.at.path()
     }
@@ -94,7 +95,7 @@ impl Host {
         self.ask(&ask).map(drop)
     }
 
-    /// Mounts it; it takes root and `/dev/fuse`.
+    /// Mounts it; that needs root and `/dev/fuse`.
     pub(crate) fn mount(&self) -> Result<(), String> {
         self.ask(&Ask::Mount(self.at.path().to_owned())).map(drop)
     }
@@ -150,16 +151,16 @@ impl Host {
 impl Drop for Host {
     fn drop(&mut self) {
         if let Ok(wires) = self.wires.get_mut() {
-            // It ends when nobody can ask any more.
+            // The process ends when no more requests can come.
             *wires = None;
         }
         let _ = self.process.wait();
-        // Where it died before it could.
+        // In case it died before it could.
         let _ = rustix::mount::unmount(self.at.path(), UnmountFlags::DETACH);
     }
 }
 
-/// What the process of a disk does, until nobody can ask any more.
+/// Serves as the process of a disk, until no more requests can come.
 pub(crate) fn serve() -> io::Result<()> {
     let mut kept = Disk::new();
     let mut disk = Disk::new();
@@ -209,7 +210,7 @@ fn answer(
         }
         (Ask::Forget { data, names, seed }, Some(of)) => {
             let mut of = of.disk();
-            // What still writes there writes in vain.
+            // Writes that still come have no effect.
             of.switch_off();
             (*disk, told.forgotten) = of.survivor(data, names, &mut Dice::new(seed));
             drop(of);

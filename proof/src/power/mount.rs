@@ -1,5 +1,5 @@
-//! A disk that forgets, as a file system of the machine: what a store or a server does to its files
-//! comes here by way of the kernel.
+//! A disk that forgets, as a file system of the machine: the file operations of a store or a server
+//! come here by way of the kernel.
 
 use std::ffi::OsStr;
 use std::io;
@@ -17,8 +17,8 @@ use rustix::mount::UnmountFlags;
 
 use super::disk::{Disk, Inode};
 
-/// A disk that is mounted, until this is dropped. Its process must map no file of it: the kernel may
-/// wait for this file system while it holds what a page fault in here waits for.
+/// A disk that is mounted, until this is dropped. Its process must map no file of it: while the
+/// kernel waits for this file system, it may hold what a page fault in here needs.
 pub(crate) struct Mounted {
     disk: Shared,
     session: Option<BackgroundSession>,
@@ -31,7 +31,7 @@ struct Shared(Arc<Mutex<Disk>>);
 
 impl Mounted {
     /// # Errors
-    /// As the system reports them: it takes root and `/dev/fuse`.
+    /// As the system reports them: a mount needs root and `/dev/fuse`.
     pub(crate) fn new(disk: Disk, at: &Path) -> io::Result<Self> {
         let disk = Shared(Arc::new(Mutex::new(disk)));
         let mut config = Config::default();
@@ -66,7 +66,7 @@ impl Drop for Mounted {
     }
 }
 
-/// What the kernel asks.
+/// The requests of the kernel.
 struct Requests(Shared);
 
 impl Requests {
@@ -225,7 +225,7 @@ impl Filesystem for Requests {
     }
 
     fn open(&self, _: &Request, _: INodeNo, _: OpenFlags, reply: ReplyOpen) {
-        // Nobody else changes the file, so what the kernel knows of it holds.
+        // No other process changes the file, so the kernel's cache of it stays valid.
         reply.opened(FileHandle(0), FopenFlags::FOPEN_KEEP_CACHE);
     }
 
@@ -285,7 +285,7 @@ impl Filesystem for Requests {
         mut reply: ReplyDirectory,
     ) {
         let disk = self.0.lock();
-        // By their numbers, so that going on behind one that is removed meanwhile skips nothing.
+        // By their numbers, so that continuing behind a removed one skips nothing.
         let mut entries = vec![(1, ".".into(), inode.0), (2, "..".into(), inode.0)];
         let listed = disk.list(inode.0).into_iter();
         entries.extend(listed.map(|(name, number)| (number + 2, name, number)));
@@ -363,5 +363,5 @@ impl Filesystem for Requests {
 
 /// Nothing but the kernel changes the disk.
 const ALWAYS: Duration = Duration::from_secs(3_600);
-/// Blocks and files that the disk could take.
+/// Blocks and files for which the disk claims to have room.
 const MANY: u64 = 1 << 24;

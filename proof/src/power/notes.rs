@@ -1,5 +1,5 @@
-//! What a store acknowledged, noted outside of it; work that gets things acknowledged, and the
-//! question afterwards whether they are there.
+//! A store's acknowledgements, noted outside of it; work that gets acknowledgements, and the look
+//! afterwards whether the records are there.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -12,7 +12,7 @@ use semel_core::{
 
 use super::dice::Dice;
 
-/// What was asked of a store, and what it said. Clones share it.
+/// The requests to a store, and its answers. Clones share them.
 #[derive(Clone, Default)]
 pub(crate) struct Notes(Arc<Mutex<Table>>);
 
@@ -22,10 +22,10 @@ struct Table {
     lives: u64,
 }
 
-/// What a store said about one operation.
+/// A store's answer about one operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Said {
-    /// Nothing: whatever is there is right, but not by half.
+    /// No answer: any state is right, as long as it is whole.
     Nothing,
     /// Granted, without a promise that the claim outlives anything but its token.
     Granted(FencingToken),
@@ -34,16 +34,16 @@ enum Said {
     Completed,
 }
 
-/// Why work ended.
+/// The reason why work ended.
 #[derive(Debug)]
 pub(crate) enum Stop {
     /// The store answered with an error.
     Refused(Error),
-    /// The store answered what it must not.
+    /// The store gave an answer that it must not give.
     Wrong(String),
 }
 
-/// What asking a store brought to light.
+/// The findings of a look at a store.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Found {
     /// Acknowledged records that were looked for.
@@ -70,8 +70,8 @@ impl Notes {
         table.lives
     }
 
-    /// Claims and completes as fast as the store can, until it refuses. What it must never answer is
-    /// the error.
+    /// Claims and completes as fast as the store can, until it refuses. An answer that it must never
+    /// give is the error.
     pub(crate) async fn work(self, store: AnyStore, life: u64, writer: u64) -> Result<(), String> {
         let mut dice = Dice::new(life << 32 | writer);
         for round in 0.. {
@@ -128,7 +128,7 @@ impl Notes {
         Ok(())
     }
 
-    /// Claims and completes one operation through `tell`, which says whether it is committed.
+    /// Claims and completes one operation through `tell`, which answers whether it is committed.
     pub(crate) fn work_inline(
         &self,
         life: u64,
@@ -144,7 +144,7 @@ impl Notes {
         }
     }
 
-    /// Looks for everything that was ever acknowledged. What is missing is told once.
+    /// Looks for everything that was ever acknowledged. A missing record is reported once.
     ///
     /// # Errors
     /// If the store does not answer.
@@ -185,7 +185,7 @@ impl Notes {
         Ok(found)
     }
 
-    /// Claims a few of those again whose claim need not be there any more: their tokens have to grow.
+    /// Claims a few of those again whose claim may be lost: their tokens have to grow.
     async fn claim_again(
         &self,
         store: &AnyStore,

@@ -22,7 +22,7 @@ use crate::stopwatch::Stopwatch;
 use everywhere::{crash_everywhere, fail_everywhere};
 use planted::{Carried, Planted};
 
-/// The power goes after each operation.
+/// Cuts the power after each operation.
 pub(crate) fn cut_row() -> Row {
     let since = Stopwatch::start();
     let mut row = Row::new("embedded, every file operation", "reopenings");
@@ -40,7 +40,7 @@ pub(crate) fn cut_row() -> Row {
     row
 }
 
-/// Each operation fails once, with no room or for no reason.
+/// Makes each operation fail once, with no room or for no reason.
 pub(crate) fn failure_row() -> Row {
     let since = Stopwatch::start();
     let mut row = Row::new("embedded, every file operation fails", "failures");
@@ -65,7 +65,7 @@ fn count(number: usize) -> u64 {
     number as u64
 }
 
-/// Bugs that a power cut brings to light.
+/// Bugs that a power cut reveals.
 const LOSING: [Planted; 7] = [
     Planted::NoSync,
     Planted::NoDirSync,
@@ -75,5 +75,5 @@ const LOSING: [Planted; 7] = [
     Planted::DropsToldLater,
     Planted::TokensNotRaised,
 ];
-/// Violations that are told.
+/// Violations that are reported.
 const ENOUGH: usize = 5;

@@ -1,4 +1,4 @@
-//! Servers whose data lies on a disk that forgets.
+//! Servers whose data is on a disk that forgets.
 
 use std::fs;
 use std::io::{Read as _, Write as _};
@@ -52,7 +52,7 @@ impl Server {
         Ok(server)
     }
 
-    /// Whether it is gone after a while.
+    /// Returns whether it has ended after a while.
     fn ends(&mut self) -> bool {
         let since = Stopwatch::start();
         while since.elapsed() < LONGEST_END {
@@ -78,18 +78,18 @@ impl Drop for Server {
     }
 }
 
-/// Whether the machine has the server.
+/// Returns whether the machine has the server.
 pub(crate) fn has_postgres() -> bool {
     postgres_program("postgres").is_some() && postgres_user().is_ok()
 }
 
-/// Whether the machine has the server.
+/// Returns whether the machine has the server.
 pub(crate) fn has_redis() -> bool {
     let found = Command::new("redis-server").arg("--version").output();
     found.is_ok_and(|output| output.status.success())
 }
 
-/// The newest version that Debian's packages have brought; its programs are not on the path.
+/// The newest version among Debian's packages; its programs are not on the path.
 fn postgres_program(name: &str) -> Option<PathBuf> {
     let versions = fs::read_dir("/usr/lib/postgresql").ok()?;
     let versions = versions.filter_map(|entry| {
@@ -101,7 +101,7 @@ fn postgres_program(name: &str) -> Option<PathBuf> {
     newest.map(|(_, program)| program)
 }
 
-/// The server refuses to run as root.
+/// The user that runs it: the server refuses to run as root.
 fn postgres_user() -> Result<(u32, u32), String> {
     let users = fs::read_to_string("/etc/passwd").map_err(|error| error.to_string())?;
     let mut users = users
@@ -138,7 +138,7 @@ pub(crate) fn prepare_postgres(host: &Host) -> Result<(), String> {
     host.copy(folder.path(), user, group)
 }
 
-/// Lets Redis be on a disk before: it never syncs the folder in which it makes that of its log.
+/// Lets Redis use a disk once before: it never syncs the folder in which it makes that of its log.
 pub(crate) fn prepare_redis(host: &Host, appendfsync: &str) -> Result<(), String> {
     host.mount()?;
     drop(redis(host.folder(), appendfsync)?);
@@ -146,10 +146,10 @@ pub(crate) fn prepare_redis(host: &Host, appendfsync: &str) -> Result<(), String
     host.again()
 }
 
-/// PostgreSQL as it comes, but small.
+/// PostgreSQL with its default settings, but small.
 pub(crate) fn postgres(folder: &Path) -> Result<Server, String> {
-    // Of a server that is surely gone; one that was cut off while it wrote this file leaves it empty,
-    // and then people remove it too.
+    // The file of a server that is surely gone; a server that was cut off while it wrote this file
+    // leaves it empty, and then people remove it too.
     let _ = fs::remove_file(folder.join("postmaster.pid"));
     let (user, group) = postgres_user()?;
     let program = postgres_program("postgres").ok_or("PostgreSQL is not installed")?;

@@ -22,7 +22,7 @@ use super::servers::{self, Server};
 pub(crate) enum Kind {
     Embedded,
     Sqlite,
-    /// An inbox on a connection that its user has told not to sync each commit.
+    /// An inbox on a connection whose user has turned off the sync of each commit.
     SqliteNormal,
     Postgres,
     Redis,
@@ -48,7 +48,7 @@ impl Kind {
         }
     }
 
-    /// Whether it must lose.
+    /// Returns whether it must lose records.
     pub(crate) fn is_control(self) -> bool {
         match self {
             Self::SqliteNormal | Self::RedisEverysec => true,
@@ -56,8 +56,8 @@ impl Kind {
         }
     }
 
-    /// Operations within which the power goes while the store is opened; it surely takes so many.
-    /// Redis takes none when it opens.
+    /// Operations within which the power goes while the store is opened, which surely takes that
+    /// many. Redis takes none when it opens.
     pub(crate) fn opening(self) -> u64 {
         match self {
             Self::Embedded | Self::Sqlite | Self::SqliteNormal => 3,
@@ -75,9 +75,9 @@ impl Kind {
         }
     }
 
-    /// What is left of what was not synced. Redis has no sums in its log: where the middle is missing
-    /// it does not start, and what its own repair leaves need not be all that it acknowledged. So its
-    /// log is cut short at any sector, and that is all.
+    /// Draws the surviving part of the unsynced writes. Redis has no checksums in its log: if the
+    /// middle is missing, it does not start, and its own repair may drop acknowledged records. So its
+    /// log is only cut short, at any sector.
     pub(crate) fn draw(self, dice: &mut Dice) -> Way {
         match self {
             Self::Redis | Self::RedisEverysec => Way::draw_growing(dice),
@@ -88,7 +88,7 @@ impl Kind {
     /// A disk that the first life can begin on.
     ///
     /// # Errors
-    /// If it cannot be had, or a server cannot.
+    /// If it cannot be made, or a server cannot.
     pub(crate) fn host(self) -> Result<Host, String> {
         let host = Host::start()?;
         match self {
@@ -162,7 +162,7 @@ impl Kind {
     /// Uses the store from several tasks at once until the power is off.
     ///
     /// # Errors
-    /// What the store must never answer.
+    /// An answer that the store must never give.
     pub(crate) async fn work(
         self,
         opened: &Opened,
@@ -211,7 +211,7 @@ fn without_syncing(path: &Path, notes: &Notes, life: u64) -> Result<(), String> 
 }
 
 impl Opened {
-    /// Ends it as the power does: nothing of it reaches the disk.
+    /// Ends it as a power cut does: nothing more of it reaches the disk.
     pub(crate) fn end(self) {
         drop(self.store);
         drop(self.server);

@@ -1,8 +1,8 @@
-//! Calls of one process that meet at one key (`once`): on one thread, with a dice that says how often each
+//! Calls of one process that meet at one key (`once`): on one thread, with dice that decide how often each
 //! store call and each effect lets all others go first, before it and after it.
 //!
-//! That is every order that tasks on one thread can have between two waits, as far as chance finds it; what two
-//! threads do between two waits is not tried here.
+//! That is every order that tasks on one thread can have between two waits, as far as random draws find it; the
+//! steps of two threads between two waits are not tested here.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -49,12 +49,12 @@ fn on_one_thread(play: impl Future<Output = ()>) {
     runtime.expect("a runtime without threads").block_on(play);
 }
 
-/// What chance is left: one number after the other, from a seed.
+/// The random draws that are left: one number after the other, from a seed.
 #[derive(Clone)]
 struct Dice(Arc<AtomicU64>);
 
 impl Dice {
-    /// Another for each order.
+    /// Other dice for each order.
     fn of(tally: &Tally) -> Self {
         Self(Arc::new(AtomicU64::new(tally.chance())))
     }
@@ -118,11 +118,11 @@ macro_rules! hesitant {
 
 semel_core::store_methods!(hesitant);
 
-/// One process, and what its effects did.
+/// One process, and the runs of its effects.
 #[derive(Clone)]
 struct Site {
     once: Once<Hesitant>,
-    /// What the break gives to a second caller: as if there were another store.
+    /// The handle that the break gives to a second caller: as if there were another store.
     other: Once<Hesitant>,
     dice: Dice,
     clock: Instant,
@@ -164,7 +164,7 @@ impl Site {
         once.operation("awaits").wait(PATIENCE)
     }
 
-    /// Calls with an effect that takes its time; when it was answered, and with what.
+    /// Makes a call with an effect that takes its time; returns the times of call and answer, and the answer.
     async fn call(self, other: bool) -> (Duration, Duration, std::result::Result<u64, Error>) {
         self.dice.hesitate().await;
         let came = self.clock.elapsed();
@@ -229,7 +229,7 @@ async fn closed(tally: &Tally, broken: bool) {
                 site.dice.hesitate().await;
             }
             let running = site.begun() > site.ended();
-            // The break: nobody waits for the close to end.
+            // The break: no one waits for the close to end.
             let patience = if broken { Duration::ZERO } else { PATIENCE };
             let closed = timeout(patience, site.once.close()).await.is_ok();
             (running, closed, site.begun(), site.ended())

@@ -37,7 +37,7 @@ pub(super) const SCENARIOS: &[Scenario] = &[
     },
 ];
 
-/// What the break puts in place of the cache: looks, asks, keeps, with nothing in between noticed.
+/// The break's replacement for the cache: looks, asks, keeps, and notices nothing in between.
 struct Naive {
     authority: MemoryStore,
     kept: Mutex<BTreeSet<OpId>>,
@@ -49,7 +49,8 @@ enum Cache {
 }
 
 impl Cache {
-    /// A cache over a store in which `done` is completed. It has a hint of that, no more.
+    /// A cache over a store in which `done` is completed. The cache has no more than a hint of
+    /// that.
     fn over(done: &ClaimRequest, tally: &Tally, broken: bool) -> Arc<Self> {
         let clock = TestClock::default();
         let memory = MemoryStore::new(Arc::new(clock.clone()));
@@ -236,7 +237,7 @@ fn done_again(tally: &Tally, broken: bool) {
     let workers: Vec<_> = workers.collect();
     let ran: u64 = joined(workers).iter().sum();
     let forgotten = operator.join().expect("a thread without a panic");
-    // Whoever comes later does what is left to do.
+    // A later call does what is left to do.
     let last = request(0, 30);
     let granted = is_granted(&cache.claim(&last)) && cache.completes(&last);
     let ran_in_all = ran + u64::from(granted);

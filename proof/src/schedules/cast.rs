@@ -1,4 +1,4 @@
-//! Who plays: threads, a clock, and the calls that they make. To be made anew in each order.
+//! The cast: threads, a clock, and the calls that they make. To be made anew in each order.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -61,7 +61,7 @@ impl Clock for TestClock {
     }
 }
 
-/// No chance at all: the order alone decides.
+/// No randomness at all: the order alone decides.
 pub(super) struct NoChance;
 
 impl Entropy for NoChance {
@@ -115,13 +115,13 @@ pub(super) fn is_replay(admission: &semel_core::Result<Admission>) -> bool {
     matches!(admission, Ok(Admission::Replay { .. }))
 }
 
-/// Whether the claim reports its completion and is believed.
+/// Returns whether the claim reports its completion and the store accepts it.
 pub(super) fn completes(store: &impl Store, request: &ClaimRequest) -> semel_core::Result<bool> {
     let answers = wait(store.settle(&[completion(request)]));
     answers.map(|it| matches!(it[..], [Settled::Now(StateKind::Completed)]))
 }
 
-/// Whether an operator's order to forget was carried out.
+/// Returns whether an operator's order to forget was carried out.
 pub(super) fn forgets(store: &impl Store, request: &ClaimRequest) -> bool {
     let directive = Directive {
         operation: request.operation.clone(),

@@ -1,6 +1,6 @@
-//! A folder in memory that forgets what was not synced. Each write and each sync is a place to stop at.
+//! A folder in memory that forgets unsynced writes. Each write and each sync is a place to stop at.
 //!
-//! Names are durable at once: T9 takes care of them.
+//! Names are durable at once: T9 tests them.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -10,7 +10,7 @@ use semel_scheduled_embedded::files::{File, Files, Lock, LockError};
 
 use super::cast::Place;
 
-/// Clones share it.
+/// The folder; clones share it.
 #[derive(Clone, Default)]
 pub(super) struct Disk {
     state: Arc<Mutex<State>>,
@@ -28,16 +28,16 @@ struct State {
     failed: bool,
 }
 
-/// What it says about a sync.
+/// The answer to a sync.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum How {
     #[default]
     Honest,
-    /// Done, and does nothing.
+    /// Reports success, and does nothing.
     Lying,
-    /// Done, also where it failed.
+    /// Reports success, also if it failed.
     Hushing,
-    /// Honestly; but its lock keeps nobody out.
+    /// Answers honestly; but its lock keeps no one out.
     Unlocked,
 }
 
@@ -60,7 +60,7 @@ impl Disk {
         self.state().how = how;
     }
 
-    /// Has the sync after this many more fail, once; what it was about is lost.
+    /// Makes the sync after this many more fail, once; its writes are lost.
     pub(super) fn fail_sync(&self, after: u64) {
         let mut state = self.state();
         state.fail_sync = Some(state.syncs + after);
@@ -74,7 +74,7 @@ impl Disk {
         self.state().syncs
     }
 
-    /// Another disk with what would be left if the power went now.
+    /// Another disk with the contents that would survive a power cut now.
     pub(super) fn after_power_cut(&self) -> Self {
         let mut state = self.state().clone();
         for inode in &mut state.inodes {

@@ -1,4 +1,4 @@
-//! The group commit of the embedded store: what was answered is durable, whoever asked at the same time.
+//! The group commit of the embedded store: every answer is durable, also for concurrent callers.
 
 use std::future::Future;
 use std::pin::pin;
@@ -63,7 +63,7 @@ fn opened(disk: &Disk, clock: &TestClock, queue_len: usize) -> semel_core::Resul
     EmbeddedStore::open_in(Arc::new(disk.clone()), Arc::new(clock.clone()), options)
 }
 
-/// Keys that were completed, as their callers heard.
+/// Completed keys, as their callers learned.
 #[derive(Clone, Default)]
 struct Heard(Arc<Mutex<Vec<u64>>>);
 
@@ -79,13 +79,13 @@ impl Heard {
     }
 }
 
-/// Claims and completes a key; whether it was told that this is done.
+/// Claims and completes a key. Returns whether the store reported it completed.
 fn finish(store: &EmbeddedStore, key: u64) -> bool {
     let request = request(key, 1 + u128::from(key));
     is_granted(&claim(store, &request)) && completes(store, &request).unwrap_or(false)
 }
 
-/// Every key of `heard` is done for whoever opens what is left on `disk`.
+/// Checks that every key of `heard` is completed in the contents left on `disk`.
 fn all_there(tally: &Tally, disk: &Disk, heard: &[u64]) {
     let left = open(&disk.after_power_cut(), &TestClock::default());
     for key in heard {
@@ -116,7 +116,7 @@ fn answered_is_durable(tally: &Tally, broken: bool) {
         let (disk, heard) = (disk.clone(), heard.clone());
         spawn(move || {
             dawdle(30);
-            // No stop in between: all of one moment.
+            // No stop in between: both from one moment.
             (heard.keys(), disk.after_power_cut())
         })
     };
@@ -141,7 +141,7 @@ fn short_queue(tally: &Tally, broken: bool) {
     let before = disk.syncs();
     let callers = (0..FULL).map(|key| {
         let store = Arc::clone(&store);
-        // As if two callers were mixed up.
+        // The break: as if two callers were mixed up.
         let key = if broken { key / 2 } else { key };
         spawn(move || finish(&store, key))
     });
@@ -217,7 +217,7 @@ fn given_up(tally: &Tally, broken: bool) {
     joined(vec![hasty, other]);
     drop(store);
     let syncs = disk.syncs() - before;
-    // One more is the superblock's, at the end.
+    // One more is that of the superblock, at the end.
     tally.saw("given up with others", syncs <= 3);
     tally.saw("given up alone", syncs > 3);
     all_there(tally, &disk, &heard.keys());
@@ -269,7 +269,7 @@ fn opened_anew(tally: &Tally, broken: bool) {
 }
 
 const CALLERS: u64 = 3;
-/// More than a queue of one takes in.
+/// More than a queue of one takes.
 const FULL: u64 = 4;
-/// How often somebody tries to open a store that is in use.
+/// The number of tries to open a store that is in use.
 const TRIES: usize = 12;

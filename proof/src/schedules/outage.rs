@@ -45,7 +45,7 @@ fn away() -> Result<()> {
     Err(Error::new(ErrorKind::Unavailable, "nobody answers"))
 }
 
-/// One that has just opened, and whose store may be tried.
+/// A breaker that has just opened, and whose store may be tried.
 fn opened(clock: &TestClock) -> Arc<Breaker> {
     let breaker = breaker(clock);
     while let Entry::Call(permit) = breaker.enter() {
@@ -61,7 +61,7 @@ fn one_probe(tally: &Tally, broken: bool) {
     let (inside, probes) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
     let most = Arc::new(AtomicU64::new(0));
     let callers = (0..3).map(|_| {
-        // The break: to each its own.
+        // The break: a breaker for each.
         let breaker = if broken {
             opened(&clock)
         } else {
@@ -134,7 +134,7 @@ fn one_turn(tally: &Tally, broken: bool) {
             let result = if number < 3 { away() } else { Ok(()) };
             let turn = permit.tell(&result);
             clock.advance(SETTINGS.first);
-            // The break: whatever failed is told as a turn.
+            // The break: any failure counts as a turn.
             let opened = matches!(turn, Some(Turn::Opened { .. })) || (broken && result.is_err());
             let closed = matches!(turn, Some(Turn::Closed { .. }));
             (u64::from(opened), u64::from(closed), late && result.is_ok())

@@ -96,7 +96,8 @@ macro_rules! scenario {
     };
 }
 
-/// The approximate store keeps no claim of what is finished, so it answers a late completion as its own.
+/// The approximate store keeps no claim of a finished operation, so it answers a late completion as its
+/// own.
 pub(super) const SCENARIOS: &[Scenario] = &[
     scenario!(Memory "memory" granted),
     scenario!(Memory "memory" completes),
@@ -110,7 +111,7 @@ pub(super) const SCENARIOS: &[Scenario] = &[
     scenario!(Approximated "approximate" renewed),
 ];
 
-/// The break of these scenarios: everybody claims with the id of the first, as if one.
+/// The break of these scenarios: every claimant uses the id of the first, as if they were one.
 const fn claimant(number: u128, broken: bool) -> u128 {
     if broken { 1 } else { number }
 }
@@ -203,7 +204,7 @@ fn renewed_or_taken<K: Kind>(tally: &Tally, broken: bool) {
     tally.saw("taken over", done[1]);
 }
 
-/// The key was completed, long ago.
+/// Plays a sweep of a key that was completed long ago.
 fn swept<K: Kind>(tally: &Tally, broken: bool) {
     let clock = TestClock::default();
     let store = Arc::new(K::open(&clock));

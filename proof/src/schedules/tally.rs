@@ -1,4 +1,4 @@
-//! What came about while a scenario was played. Its locks are no places to stop at.
+//! The cases that occurred while a scenario was played. Its locks are no places to stop at.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// Shared by all orders of one scenario.
 pub(super) struct Tally {
     played: AtomicU64,
-    /// Where the chance of this order begins, for those who throw dice of their own.
+    /// The first random number of this order, for scenarios with dice of their own.
     chance: AtomicU64,
     seen: Vec<(&'static str, AtomicU64)>,
     broken: Mutex<Option<(u64, String)>>,
@@ -23,18 +23,18 @@ impl Tally {
         })
     }
 
-    /// Another order begins.
+    /// Begins another order.
     pub(super) fn begins(&self) {
         self.played.fetch_add(1, Ordering::Relaxed);
         self.chance.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// A block of orders begins, which this seed fixes.
+    /// Begins a block of orders, which this seed fixes.
     pub(super) fn block(&self, seed: u64) {
         self.chance.store(seed << 32, Ordering::Relaxed);
     }
 
-    /// Where the chance of this order begins.
+    /// The first random number of this order.
     pub(super) fn chance(&self) -> u64 {
         self.chance.load(Ordering::Relaxed)
     }
@@ -44,14 +44,15 @@ impl Tally {
         self.played.load(Ordering::Relaxed)
     }
 
-    /// Notes whether a case came about in this order.
+    /// Notes whether a case occurred in this order.
     pub(super) fn saw(&self, case: &str, whether: bool) {
         let known = self.seen.iter().find(|(known, _)| *known == case);
         let (_, count) = known.expect("a case that the scenario names");
         count.fetch_add(u64::from(whether), Ordering::Relaxed);
     }
 
-    /// Notes that a law is broken, unless one was before. No panic: the threads come to their end.
+    /// Notes that a law is broken, unless one was before. Does not panic: the threads run to their
+    /// end.
     pub(super) fn law(&self, holds: bool, else_say: impl FnOnce() -> String) {
         if !holds {
             let mut broken = self.broken.lock().unwrap_or_else(PoisonError::into_inner);

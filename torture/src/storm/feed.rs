@@ -1,4 +1,4 @@
-//! What a storm publishes, bit by bit.
+//! The messages of a storm, published bit by bit.
 
 use std::collections::VecDeque;
 use std::sync::mpsc;
@@ -9,17 +9,17 @@ use crate::moments::now;
 use crate::worker::Site;
 use crate::{Payments, scaled};
 
-/// What is still to be published, two bits of it a round. In the last round everything is; in a campaign long before,
-/// so that much of it waits.
+/// The messages that are still to be published, two bits of them a round. In the last round everything is published;
+/// in a campaign long before, so that much of it waits.
 pub(super) struct Feed {
     bits: VecDeque<String>,
-    /// So many new ones make a bit when there are none left.
+    /// The number of new ones that make a bit when there are none left.
     more: usize,
     to: mpsc::SyncSender<String>,
 }
 
 impl Feed {
-    /// That of these, and where it ends.
+    /// The feed of these payments, and the receiver of its output.
     pub(super) fn of(payments: &Payments) -> (Self, mpsc::Receiver<String>) {
         let (to, end) = mpsc::sync_channel(2 * LONGEST * rounds());
         let lines: Vec<_> = payments.ndjson.lines().collect();
@@ -33,8 +33,8 @@ impl Feed {
         (feed, end)
     }
 
-    /// Publishes the next bit, of new ones where there is none left and the storm `is_longer` than it was meant to be,
-    /// and waits until somebody has begun with something.
+    /// Publishes the next bit, of new ones if there is none left and the storm `is_longer` than intended, and waits
+    /// until a worker has begun with something.
     pub(super) fn next<S: Stream>(&mut self, storm: &mut Storm<S>, is_longer: bool, site: &Site) {
         if self.bits.is_empty() && scaled(is_longer, true) {
             let before = storm.stream.payments().ndjson.len();
@@ -50,8 +50,8 @@ impl Feed {
     }
 }
 
-/// Waits until somebody has begun with something: whoever is killed before that dies in vain. Not for ever, since
-/// everything may be done.
+/// Waits until a worker has begun with something: killing a worker before that tests nothing. Not for ever, since
+/// everything may be carried out.
 fn wait_for_work(site: &Site, said: u64) {
     let begun = now();
     while begun.elapsed() < MS(10_000) {

@@ -1,6 +1,5 @@
 //! RabbitMQ: workers of one queue killed, stopped and joined by others, the server killed and restarted, and that of
-//! the store. Effects of
-//! each payment, each once.
+//! the store. Effects of each payment, each once.
 
 use torture::{Keep, RabbitMq, happens_once};
 

@@ -1,5 +1,6 @@
-//! A provider that is away under load, and workers that are killed meanwhile: nothing is dead, everything is
-//! charged once, and the provider hears from the worker as soon as it is back, by its own log.
+//! A provider that cannot be reached for a while, under load, and workers that are killed meanwhile: no
+//! payment is dead, each is charged once, and the worker calls the provider as soon as it is back, by the
+//! provider's own log.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -43,7 +44,7 @@ fn a_provider_that_is_away_while_workers_are_killed_charges_each_payment_once() 
         until("somebody tells that it is away", &site, || {
             site.said_behind(said).contains("[target-away]")
         });
-        // Long enough for the waits between two tries to be as long as they ever are.
+        // Long enough for the waits between two tries to reach their longest.
         sleep(lasting.saturating_sub(gone_at.elapsed()));
         let charged = provider.charged();
         let back_at = provider.comes_back();
@@ -80,7 +81,7 @@ fn a_provider_that_is_away_while_workers_are_killed_charges_each_payment_once() 
     tell("file, http, a provider that is away", &figures);
 }
 
-/// A provider that honours idempotency keys. It can go, with its port, and come back.
+/// A provider that honours idempotency keys. It can close its port, and open it again.
 struct Provider {
     address: SocketAddr,
     books: Arc<Mutex<Books>>,
@@ -89,7 +90,7 @@ struct Provider {
 
 #[derive(Default)]
 struct Books {
-    /// By idempotency key: the payment, and when it was charged.
+    /// The payment and the time of its charge, by idempotency key.
     charged: BTreeMap<String, (String, Instant)>,
 }
 
@@ -118,24 +119,24 @@ impl Provider {
                     return;
                 }
                 let books = Arc::clone(&books);
-                // Whoever hangs up was killed.
+                // A client that hangs up was killed.
                 thread::spawn(move || charge(&stream, &books));
             }
         });
         self.listens = Some((goes, accepts));
     }
 
-    /// From now on connections are refused.
+    /// Refuses connections from now on.
     fn goes(&mut self) {
         if let Some((goes, accepts)) = self.listens.take() {
             goes.store(true, Ordering::SeqCst);
-            // It looks when somebody comes.
+            // It checks whenever a client connects.
             drop(TcpStream::connect(self.address));
             accepts.join().expect("it only listens");
         }
     }
 
-    /// Listens again; when it began to.
+    /// Listens again; returns since when.
     fn comes_back(&mut self) -> Instant {
         let listener = TcpListener::bind(self.address).expect("its port is free again");
         let back_at = now();
@@ -147,7 +148,7 @@ impl Provider {
         self.books(|books| books.charged.len())
     }
 
-    /// How often each payment was charged.
+    /// The number of charges of each payment.
     fn charges(&self) -> BTreeMap<String, u32> {
         self.books(|books| {
             let mut charges = BTreeMap::new();
@@ -171,7 +172,7 @@ impl Provider {
     }
 }
 
-/// One request a connection.
+/// Handles one request of a connection.
 fn charge(mut stream: &TcpStream, books: &Mutex<Books>) -> Option<()> {
     let mut reader = BufReader::new(stream);
     let (mut key, mut len_bytes) = (String::new(), 0);

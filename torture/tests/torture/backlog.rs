@@ -1,5 +1,5 @@
-//! A worker behind which a million messages wait: its memory stays bounded, and once it was killed the next one
-//! soon puts out something new.
+//! A worker behind which a million messages wait: its memory stays bounded, and after a kill its successor soon
+//! writes new output.
 #![expect(clippy::print_stdout, reason = "the figures of a run")]
 
 use std::thread::sleep;
@@ -15,8 +15,8 @@ fn a_backlog_fills_no_memory_and_a_killed_worker_is_soon_replaced() {
     kafka.create("payments", 6);
     let messages = scaled(200_000, 1_000_000);
     publish(kafka.publisher(), messages);
-    // The broker misses a worker that was killed after three seconds; or its successor has its name, and is given at
-    // once what it had, whatever the session: by default it lasts 45 seconds.
+    // The broker misses a killed worker after three seconds; or its successor has its name, and gets its messages at
+    // once, whatever the session: by default it lasts 45 seconds.
     let soon = kafka.reader("payments");
     let (head, _) = soon.split_once("properties").expect("properties");
     let head = head.replace("\"payments\"\ndrain", "\"named\"\ndrain");
@@ -33,7 +33,7 @@ fn a_backlog_fills_no_memory_and_a_killed_worker_is_soon_replaced() {
             peak = peak.max(worker.most_memory());
             let killed = now();
             worker.kill_after(Duration::ZERO);
-            // What it had sent is under way for a moment still.
+            // Requests that it had sent are under way for a moment.
             sleep(Duration::from_millis(200));
             let before = provider.effects();
             worker = site.start(&["run"]);
@@ -52,7 +52,7 @@ fn a_backlog_fills_no_memory_and_a_killed_worker_is_soon_replaced() {
             SLOW,
         );
         assert!(peak <= MOST, "{} MiB for {messages} messages", peak >> 20);
-        // The machine may be busy with something else for a while, but not all the time.
+        // The machine may be busy with other work for a while, but not all the time.
         let median = waits[waits.len() / 2];
         assert!(median <= SOON, "{name}: {waits:?}");
         let figures = [
@@ -63,7 +63,7 @@ fn a_backlog_fills_no_memory_and_a_killed_worker_is_soon_replaced() {
     }
 }
 
-/// Waits until more than so much was carried out.
+/// Waits until more than this many were carried out.
 fn until_more(provider: &Provider, effects: usize, site: &Site) {
     let begun = now();
     while provider.effects() <= effects {
@@ -101,12 +101,12 @@ fn now() -> Instant {
 
 const KILLS: u64 = 3;
 const SLOW: Duration = Duration::from_millis(100);
-/// After `kill -9`, and until something is put out that was not.
+/// The limit after `kill -9` until there is new output.
 const SOON: Duration = Duration::from_secs(10);
-/// However many messages wait.
+/// The limit, however many messages wait.
 const MOST: u64 = 192 << 20;
 
-/// With everything as it is by default: a lease of 30 s, a batch of 1,000, 32 calls at once.
+/// With all settings at their defaults: a lease of 30 s, a batch of 1,000, 32 calls at once.
 const CONFIG: &str = r#"
 [store]
 url = "embedded:data"

@@ -1,5 +1,6 @@
-//! A provider that charges, answers too late, and then answers something else: the record must not say that nothing
-//! happened. Its book is the oracle, and the table of all answers, kinds and classes stands in the book.
+//! A provider that charges, answers too late, and then gives another answer: the record must not say that nothing
+//! happened. The provider's books are the oracle, and the table of all answers, kinds and classes is in Semel's
+//! book.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -52,7 +53,8 @@ fn the_record_agrees_with_the_book_of_a_provider_that_charges_and_answers_late()
     }
 }
 
-/// Every message with its answer, through an effect; the states on record, and how often each was charged.
+/// Sends every message with its answer through an effect; returns the states on record, and the number of charges
+/// of each.
 fn play(effect: &str, class: &str) -> BTreeMap<&'static str, (String, u32)> {
     let provider = Provider::start();
     let effect = effect.replace("ADDRESS", &provider.address);
@@ -146,7 +148,7 @@ fn serve(mut stream: &TcpStream, book: &Mutex<Book>) {
         let arrivals = book.arrivals.entry(id.clone()).or_default();
         *arrivals += 1;
         let is_first = *arrivals == 1;
-        // A card that is declined is not charged, and nobody is who is turned away.
+        // A declined card is not charged, and neither is a request that is turned away.
         if is_first && is_late && !answer.starts_with("402") {
             *book.charges.entry(id.clone()).or_default() += 1;
         }
@@ -163,7 +165,7 @@ fn serve(mut stream: &TcpStream, book: &Mutex<Book>) {
     };
     let text =
         format!("HTTP/1.1 {code} X\r\n{head}Content-Length: 2\r\nConnection: close\r\n\r\n{{}}");
-    // Whoever waits no longer does not hear it.
+    // A client that no longer waits does not get it.
     let _ = stream.write_all(text.as_bytes());
 }
 
@@ -188,7 +190,7 @@ fn body_of(stream: &TcpStream) -> Option<String> {
     String::from_utf8(body).ok()
 }
 
-/// What comes after the charge that was answered too late, or instead of it.
+/// The answer that follows the charge that was answered too late, or that comes instead of it.
 const ANSWERS: [(&str, &str); 9] = [
     ("late-409", "late, then 409"),
     ("late-401", "late, then 401"),
@@ -238,7 +240,7 @@ retry = { attempts = 10, backoff = "20ms..50ms" }
 [pipelines.payments.effect]
 "#;
 
-/// A command as people write it: what it does not expect ends it with exit code 1.
+/// A command as people write it: any unexpected answer ends it with exit code 1.
 const CALL: &str = r#"
 import http.client, os, sys
 

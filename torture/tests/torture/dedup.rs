@@ -1,5 +1,5 @@
-//! `semel dedup` under `kill -9` at random moments. The oracle is the input itself: which line of each
-//! key comes first.
+//! `semel dedup` under `kill -9` at random moments. The oracle is the input itself: the first line of
+//! each key.
 #![expect(clippy::print_stdout, reason = "the figures of a run")]
 
 use std::collections::BTreeSet;
@@ -32,7 +32,7 @@ fn a_killed_dedup_over_sqlite_leaves_each_first_line_in_the_file_exactly_once() 
     }
 }
 
-/// Kills until `kills` have struck a run at work, over as many inputs as that takes.
+/// Kills until `kills` have hit a run at work, over as many inputs as that takes.
 fn exact(
     store: &str,
     key: LineKey,
@@ -59,7 +59,7 @@ fn exact(
                 run.kill_when(|| len() > enough)
             };
             let left = std::fs::read(site.path("out")).unwrap_or_default();
-            // Never anything but first lines in order; what is not recorded is cut off later.
+            // Never anything but first lines in order; unrecorded lines are cut off later.
             assert!(file.starts_with(&left), "the file went wrong");
             if !is_struck {
                 break;
@@ -106,7 +106,7 @@ fn a_killed_dedup_to_a_pipe_repeats_only_lines_of_its_last_batch() {
     while struck < 40 {
         let lines = Lines::generate(200_000, LineKey::Line, &mut moments);
         let site = site(&lines);
-        // Up to where all lines are out, whole.
+        // The number of lines that are out, whole.
         let mut reached = 0;
         loop {
             let (is_struck, printed) = run_printing(&site, "repeat", &mut moments);
@@ -168,9 +168,9 @@ fn a_killed_dedup_that_parks_repeats_none_and_lists_what_is_missing() {
     assert!(doubts > 0, "no kill struck between start and record");
 }
 
-/// Runs until a random moment, its standard output into a file, or until a random number of bytes
-/// was read from it, so that it waits in the middle of a batch. Whether it still ran, and what it
-/// printed.
+/// Runs until a random moment, its standard output into a file, or until a random number of bytes was
+/// read from it, so that it waits in the middle of a batch. Returns whether it still ran, and its
+/// output.
 fn run_printing(site: &Site, on_doubt: &str, moments: &mut Moments) -> (bool, Vec<u8>) {
     let key = if on_doubt == "park" {
         "json:/id"
@@ -198,8 +198,8 @@ fn run_printing(site: &Site, on_doubt: &str, moments: &mut Moments) -> (bool, Ve
     (is_struck, printed)
 }
 
-/// Which of the first lines, from `least` on, were printed whole: from, up to, and how many bytes of
-/// a broken one come behind. They must be neighbours.
+/// The range of the first lines, from `least` on, that were printed whole, and the number of bytes of
+/// a broken one behind them. The lines must be neighbours.
 fn place(lines: &Lines, printed: &[u8], least: usize) -> (Option<usize>, usize, usize) {
     let first = printed.split_inclusive(|byte| *byte == b'\n').next();
     let candidates = &lines.once[least..];
@@ -258,5 +258,5 @@ fn to_the_end(site: &Site, store: &str, key: LineKey, more: &[&str]) -> Summary 
     Summary::parse(site.text("summary").trim_end())
 }
 
-/// As many as `semel dedup` decides at once.
+/// The number of lines that `semel dedup` decides at once.
 const MOST_LINES: usize = 24_576;

@@ -1,4 +1,5 @@
-//! Full disks and read-only ones: said clearly, nothing half written, and done once there is room.
+//! Full disks and read-only ones: a clear error, nothing half written, and completion once there is
+//! room.
 
 use std::collections::BTreeSet;
 use std::thread::sleep;
@@ -49,7 +50,7 @@ fn a_worker_whose_store_is_full_is_not_ready_until_there_is_room() {
             sleep(Duration::from_millis(10));
         }
         assert!(answer.contains("\"reason\":\"store-away\""), "{answer}");
-        // That it can be read makes it no readier.
+        // That it can be read does not make it ready.
         sleep(Duration::from_secs(4));
         assert!(readiness(port).starts_with("HTTP/1.1 503"));
         scene.disk.free();
@@ -98,7 +99,7 @@ fn an_output_file_on_a_full_disk_can_be_stopped_and_goes_on_later() {
     for store in ["embedded:data", "sqlite:s.db"] {
         let scene = Scene::new(store, "DISK/charged.ndjson");
         scene.disk.fill(64 << 10);
-        // What was given back is no failure: the summary says `released`.
+        // Work given back is no failure: the summary counts it as `released`.
         scene.stops_and_goes_on("no space left on the disk [target-away]", 0);
     }
 }
@@ -169,7 +170,7 @@ fn a_read_only_output_file_is_told_and_left_as_it_is() {
     );
 }
 
-/// Half of the input, then the disk turns read-only, then writable again.
+/// Runs half of the input, then the disk turns read-only, then writable again.
 fn read_only(store: &str, output: &str, code: &str) {
     let scene = Scene::new(store, output);
     let half: String = scene
@@ -204,7 +205,7 @@ fn read_only(store: &str, output: &str, code: &str) {
 
 /// A pipeline into a file, with the store or the file on a small disk.
 struct Scene {
-    // First, since it is dropped first: the disk must be free of it.
+    // First, since it is dropped first: the disk must not be in use by then.
     site: Site,
     disk: Disk,
     payments: Payments,
@@ -255,7 +256,7 @@ impl Scene {
         panic!("waited twenty seconds for {text} in {}", self.said());
     }
 
-    /// One run: full, room, done.
+    /// Plays one run: full, room, completed.
     fn waits_for_room(&self, code: &str) {
         let run = self.start();
         self.wait_for(code);
@@ -279,7 +280,7 @@ impl Scene {
         self.check_output();
     }
 
-    /// Full, stopped, room, a second run, and no waiting for leases.
+    /// Plays full, stopped, room, a second run, and no waiting for leases.
     fn stops_and_goes_on(&self, code: &str, exit: i32) {
         let run = self.start();
         self.wait_for(code);
@@ -311,7 +312,7 @@ impl Scene {
         );
     }
 
-    /// Each payment is in the output exactly once.
+    /// Checks that each payment is in the output exactly once.
     fn check_output(&self) {
         let output = self.output();
         let payments = output.lines().map(|line| {
@@ -331,7 +332,7 @@ impl Scene {
     }
 }
 
-/// Far beyond what a run takes, the lease of a claim that nobody released included.
+/// Far beyond the time of a run, even with the lease of a claim that was not released.
 const LONGEST_RUN: Duration = Duration::from_secs(50);
 
 const CONFIG: &str = r#"

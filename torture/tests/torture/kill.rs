@@ -66,7 +66,7 @@ fn a_killed_file_effect_is_in_the_file_exactly_once() {
     let summary = site.run_to_the_end();
     summary.check_sum(payments.deliveries);
     let after = site.text("charged.ndjson");
-    // What the last kill left unrecorded is cut off and written again.
+    // The lines that the last kill left unrecorded are cut off and written again.
     let applied = usize::try_from(summary.count("applied")).expect("a count");
     assert!(
         applied + before >= after.lines().count(),
@@ -106,7 +106,7 @@ fn a_killed_exec_effect_that_repeats_loses_none() {
     let times = calls(&site);
     assert_eq!(times.len(), payments.distinct.len(), "an effect was lost");
     assert_eq!((summary.count("dead"), summary.count("in_doubt")), (0, 0));
-    // Every possible repeat is on record: whatever happened twice is listed.
+    // Every possible repeat is on record: an effect that happened twice is listed.
     let listed = column(&site, "select key from semel_records where repeats > 0");
     for (key, times) in times {
         assert!(
@@ -178,7 +178,7 @@ fn kill_runs(
     killed
 }
 
-/// How often the child was called for each key, by its own log.
+/// The number of times that the child was called for each key, by its own log.
 fn calls(site: &Site) -> BTreeMap<String, u32> {
     let mut times = BTreeMap::new();
     for line in site.text("calls.log").lines() {
@@ -196,7 +196,7 @@ fn column(site: &Site, sql: &str) -> Vec<String> {
         .expect("rows")
 }
 
-/// A run in which no kill struck while it worked has tested nothing.
+/// Reports a run. A run in which no kill hit it at work has tested nothing.
 fn report(effect: &str, killed: u32, kills: u32, payments: &Payments) {
     println!("{effect}: {killed} of {kills} kills struck a run at work");
     assert!(

@@ -1,5 +1,5 @@
-//! Real workers, stores and brokers, killed at bad moments: a module for each store, broker or way of working that
-//! is tortured. One program, since most of them wait more than they work, so that several run at once.
+//! Real workers, stores and brokers, killed at bad moments: a module for each store, broker or way of working
+//! under torture. One program, since most of them wait more than they work, so that several run at once.
 
 mod amqp;
 mod away;

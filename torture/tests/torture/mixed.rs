@@ -1,6 +1,6 @@
-//! `kill -9` over what the other torture leaves out: the embedded store under calls to the outside,
-//! one child for many messages, HTTP, standard output, two workers on one store, and a kill that
-//! falls into the drain of a SIGTERM.
+//! `kill -9` over the cases that the other torture leaves out: the embedded store under calls to
+//! the outside, one child for many messages, HTTP, standard output, two workers on one store, and a
+//! kill that hits the drain of a SIGTERM.
 #![expect(clippy::print_stdout, reason = "the figures of a run")]
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -109,7 +109,7 @@ fn a_killed_printer_keeps_to_its_class() {
     }
 }
 
-/// `repeat` loses none, `park` repeats none, and whatever is missing is in doubt.
+/// Checks that `repeat` loses none and `park` repeats none, and that every missing one is in doubt.
 fn check_class<'a>(
     class: &str,
     summary: &Summary,
@@ -145,14 +145,14 @@ fn check_class<'a>(
     }
 }
 
-/// Each payment was carried out once, and always asked for under one key.
+/// Checks that each payment was carried out once, and always requested under one key.
 fn check_once(provider: &Provider, payments: &Payments) {
     let wrong = provider.wrong(payments);
     let some: Vec<_> = wrong.iter().take(10).collect();
     assert!(wrong.is_empty(), "{} are wrong, as {some:?}", wrong.len());
 }
 
-/// The payment on a line. A kill may have cut short what stands before it there.
+/// The payment on a line. A kill may have cut short the text before it.
 fn id_of(line: &str) -> Option<&str> {
     let (_, payment) = line.rsplit_once("{\"id\":\"")?;
     let (id, _) = payment.split_once('"')?;
@@ -174,7 +174,7 @@ fn kill(run: Run, moments: &mut Moments) -> bool {
     run.kill_after(moments.between(MS(5), MS(100)))
 }
 
-/// A run in which no kill struck while it worked has tested nothing.
+/// Reports a run. A run in which no kill hit it at work has tested nothing.
 fn report(effect: &str, killed: u32, kills: u32, payments: &Payments) {
     println!("{effect}: {killed} of {kills} kills struck a run at work");
     assert!(

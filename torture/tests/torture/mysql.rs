@@ -1,5 +1,5 @@
 //! Workers killed and stopped, the server killed and restarted, connections cut at random bytes: effects
-//! in MariaDB, each once; and not so where the effects' table has no transactions.
+//! in MariaDB, each once; and not so if the effects' table has no transactions.
 #![expect(clippy::print_stdout, reason = "the figures of a run")]
 
 use std::collections::BTreeMap;
@@ -36,7 +36,7 @@ fn effects_happen_once_whatever_dies() {
     );
 }
 
-/// The other tests of this module hold no lease, or do not look at who held it.
+/// The other tests of this module hold no lease, or do not check its holder.
 #[test]
 #[ignore = "needs the semel binary: cargo xtask test runs it"]
 fn calls_under_a_lease_are_taken_over_and_count_once() {
@@ -50,7 +50,7 @@ fn calls_without_a_key_are_taken_over_and_left_in_doubt() {
 }
 
 /// The negative control. A table without transactions is refused, in the store's own database and in
-/// another one, so it lies behind a view, into which no check looks.
+/// another one, so it is hidden behind a view, which no check looks into.
 #[test]
 #[ignore = "needs the semel binary: cargo xtask test runs it"]
 fn the_rig_finds_what_a_table_without_transactions_repeats() {
@@ -80,7 +80,7 @@ struct Rig {
     _runtime: Runtime,
 }
 
-/// What came of the payments.
+/// The result for the payments.
 #[derive(Debug)]
 struct Found {
     deliveries: u64,
@@ -121,7 +121,7 @@ impl Rig {
         CONFIG.replace("ADDRESS", &self.proxy.address().to_string())
     }
 
-    /// Everything bad that can happen, so many rounds of it, and a run to the end in peace.
+    /// Deals all faults, this many rounds of them, and then runs to the end in peace.
     fn torment(mut self, seed: u64, payments: usize, rounds: u32) -> Found {
         let mut moments = Moments::seeded(seed);
         let payments = Payments::generate(payments, &mut moments);
@@ -132,7 +132,7 @@ impl Rig {
         ]);
         let (mut killed, mut restarts) = (0, 0);
         for round in 0..rounds {
-            // Whoever finds no store when it starts gives up.
+            // A worker that finds no store when it starts gives up.
             self.proxy.heal();
             let runs: Vec<Run> = (0..WORKERS)
                 .map(|_| site.start(&["run", "--output", "json"]))
@@ -167,7 +167,7 @@ impl Rig {
         }
     }
 
-    /// Asks the database itself: how many were repeated, lost, and never asked for.
+    /// Counts in the database itself how many were repeated, lost, and never requested.
     fn judge(&self, payments: &Payments) -> (usize, usize, usize) {
         let select = "select concat(id, ' ', amount), count(*) from outside.charges group by 1";
         let mut charged: BTreeMap<String, u64> = BTreeMap::new();
@@ -197,7 +197,7 @@ impl std::fmt::Display for Found {
 }
 
 const WORKERS: u32 = 3;
-/// A connection is cut after fewer bytes than these.
+/// The number of bytes within which a connection is cut.
 const BYTES: u64 = 600_000;
 const LEASE: Duration = Duration::from_millis(300);
 

@@ -1,5 +1,5 @@
 //! The order service of `examples/orders`, with its own files: workers killed at work, a payment API that is busy
-//! or silent at times. Compared are the provider's log and the table with what was ordered.
+//! or silent at times. The test compares the provider's log and the table with the orders.
 #![expect(clippy::print_stdout, reason = "the figures of a run")]
 
 use std::collections::BTreeSet;
@@ -29,7 +29,7 @@ fn orders_are_charged_and_booked_once_while_workers_are_killed() {
                 &format!("{}?sslmode=disable", server.url()),
             )
             .replace("127.0.0.1:9123", &format!("127.0.0.1:{}", provider.port))
-            // Somebody who was killed is missed soon.
+            // The broker soon misses a killed worker.
             .replace("group = \"charge\"", &format!("group = \"charge\", {SOON}"))
             .replace("group = \"book\"", &format!("group = \"book\", {SOON}"))
     };

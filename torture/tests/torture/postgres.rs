@@ -66,7 +66,7 @@ fn effects_happen_once_while_workers_and_the_server_are_killed() {
     );
 }
 
-/// The other tests of this module hold no lease, or do not look at who held it.
+/// The other tests of this module hold no lease, or do not check its holder.
 #[test]
 #[ignore = "needs the semel binary: cargo xtask test runs it"]
 fn calls_under_a_lease_are_taken_over_and_count_once() {
@@ -85,13 +85,13 @@ fn effects_happen_once_while_connections_are_cut_at_random_bytes() {
     let mut moments = Moments::seeded(52);
     let server = Postgres::start();
     server.query("create table charges (id text, amount bigint)");
-    // A COMMIT takes a while, so that it can be struck.
+    // A COMMIT takes a while, so that a cut can hit it.
     server.query("alter system set commit_delay = 20000");
     server.query("alter system set commit_siblings = 0");
     server.query("select pg_reload_conf()");
     let cuts = Cuts::in_front_of(&server);
     let (mut deliveries, mut commits, mut rounds) = (0, 0, 0);
-    // A fast machine is done before it is cut often: then everything is done again elsewhere.
+    // A fast machine is done before it is cut often: then all of it is repeated in another place.
     while cuts.proxy.seen().cuts < 12 || commits < 3 {
         rounds += 1;
         assert!(rounds <= 8, "hardly a connection was cut");
@@ -115,8 +115,8 @@ fn effects_happen_once_while_connections_are_cut_at_random_bytes() {
     );
 }
 
-/// Has two workers share the work in a schema of its own, cut off now and then; answers with how often a
-/// COMMIT was struck.
+/// Has two workers share the work in a schema of its own, cut off now and then; returns how often a
+/// COMMIT was hit.
 fn two_workers_and_cuts(
     server: &Postgres,
     cuts: &Cuts,
@@ -125,7 +125,7 @@ fn two_workers_and_cuts(
     moments: &mut Moments,
 ) -> u32 {
     let site = Site::with(&[("payments.ndjson", &payments.ndjson)]);
-    // Nobody is killed: each goes on by itself, whatever was cut.
+    // No worker is killed: each goes on by itself, whatever was cut.
     cuts.proxy.heal();
     let runs: Vec<Run> = (0..2)
         .map(|number| {
@@ -137,7 +137,7 @@ fn two_workers_and_cuts(
             site.start(&["run", "--config", &name, "--output", "json"])
         })
         .collect();
-    // Whoever finds no store when it starts gives up, so everybody is at work before the first cut.
+    // A worker that finds no store when it starts gives up, so all are at work before the first cut.
     let at_work = format!(
         "select distinct application_name from pg_stat_activity \
          where application_name like 'worker-{round}-%' and query ilike 'commit'"
@@ -158,7 +158,7 @@ fn two_workers_and_cuts(
     commits
 }
 
-/// What stands between the workers and the server.
+/// The proxy between the workers and the server.
 struct Cuts {
     proxy: Proxy,
     url: String,
@@ -183,7 +183,7 @@ impl Cuts {
     }
 
     /// Cuts until it is ended: at a random byte of either side, before a random answer, and while the
-    /// server carries out a COMMIT. Answers with how often it did the last.
+    /// server carries out a COMMIT. Returns the number of the latter.
     fn strike(&self, server: &Postgres, moments: &mut Moments, ended: &AtomicBool) -> u32 {
         let mut commits = 0;
         while !ended.load(Ordering::Relaxed) {
@@ -203,7 +203,7 @@ impl Cuts {
                     commits += 1;
                 }
             }
-            // When all is done there is nothing left to cut.
+            // When everything is done, nothing is left to cut.
             while self.proxy.seen().cuts == before && !ended.load(Ordering::Relaxed) {
                 thread::sleep(MS(1));
             }
@@ -212,7 +212,7 @@ impl Cuts {
     }
 }
 
-/// Asks the database itself.
+/// The query for the database itself.
 const CHARGES: &str = "select id || ' ' || amount from charges";
 const BYTES: u64 = 150_000;
 const ANSWERS: u64 = 15;

@@ -1,7 +1,7 @@
 //! Workers killed and stopped, the server killed and restarted, connections cut at random bytes: calls that only a
-//! store in Redis keeps from being made twice. And the control: the same where the server keeps no log.
+//! store in Redis keeps from being made twice. And the control: the same with a server that keeps no log.
 //!
-//! The effect appends a line to a file, and its class is *park*: nobody but the store knows what was done. So each
+//! The effect appends a line to a file, and its class is *park*: only the store knows whether it happened. So each
 //! payment must be in the file once, or be left in doubt, and never twice.
 #![expect(clippy::print_stdout, reason = "the figures of a run")]
 
@@ -51,7 +51,7 @@ fn effects_happen_once_while_workers_connections_and_the_server_end() {
     );
 }
 
-/// The other tests of this module hold no lease, or do not look at who held it.
+/// The other tests of this module hold no lease, or do not check its holder.
 #[test]
 #[ignore = "needs the semel binary: cargo xtask test runs it"]
 fn calls_under_a_lease_are_taken_over_and_count_once() {
@@ -64,8 +64,8 @@ fn calls_without_a_key_are_taken_over_and_left_in_doubt() {
     held_once(&mut Redis::start(Log::Synced), Under::Unkeyed, 63);
 }
 
-/// Without its log a server forgets with its end what was done. If nothing came twice here, the test above would
-/// have tested nothing.
+/// Without its log, a server forgets at its end which effects happened. If no line came twice here, the test above
+/// would have tested nothing.
 #[test]
 #[ignore = "needs the semel binary: cargo xtask test runs it"]
 fn without_the_log_of_the_server_effects_are_repeated() {
@@ -79,21 +79,21 @@ fn without_the_log_of_the_server_effects_are_repeated() {
     assert_eq!(found.unasked, [""; 0], "carried out unasked");
 }
 
-/// What the world looks like afterwards.
+/// The state of the world afterwards.
 struct Found {
     deliveries: u64,
     /// Payments that were carried out more than once.
     repeated: Vec<String>,
-    /// Payments that were not carried out, and that nobody is told of as in doubt.
+    /// Payments that were not carried out, and that are not listed in doubt.
     lost: Vec<String>,
-    /// What was carried out and is no payment.
+    /// Lines that are no payment.
     unasked: Vec<String>,
     doubts: usize,
     killed: u32,
     cuts: u64,
 }
 
-/// Everything bad that can happen, in [`ROUNDS`] rounds, and a run to the end in peace.
+/// Deals all faults, in [`ROUNDS`] rounds, and then runs to the end in peace.
 fn tormented(log: Log, payments: usize) -> Found {
     let mut moments = Moments::seeded(61);
     let payments = Payments::generate(payments, &mut moments);
@@ -111,7 +111,7 @@ fn tormented(log: Log, payments: usize) -> Found {
     ]);
     let mut killed = 0;
     for round in 0..ROUNDS {
-        // Whoever finds no store when it starts gives up.
+        // A worker that finds no store when it starts gives up.
         proxy.heal();
         let runs: Vec<Run> = (0..WORKERS)
             .map(|_| site.start(&["run", "--output", "json"]))
@@ -131,14 +131,14 @@ fn tormented(log: Log, payments: usize) -> Found {
         }
     }
     proxy.heal();
-    // The last leases of those that were killed run out meanwhile.
+    // The last leases of killed workers run out meanwhile.
     let summary = site.run_to_the_end();
     summary.check_sum(payments.deliveries);
     let cuts = proxy.seen().cuts;
     judged(&site, &payments, killed, cuts)
 }
 
-/// Compares the file with the payments, and with what the store calls in doubt.
+/// Compares the file with the payments, and with the store's list of doubts.
 fn judged(site: &Site, payments: &Payments, killed: u32, cuts: u64) -> Found {
     let calls = site.text("calls.log");
     let mut times: BTreeMap<&str, u32> = BTreeMap::new();
@@ -173,10 +173,10 @@ fn judged(site: &Site, payments: &Payments, killed: u32, cuts: u64) -> Found {
 const ROUNDS: u32 = 12;
 const RESTARTS: u32 = 4;
 const WORKERS: u32 = 3;
-/// A connection is cut after at most so many bytes.
+/// The most bytes after which a connection is cut.
 const BYTES: u64 = 400_000;
 
-/// That the store may forget is accepted, which changes nothing where it does not.
+/// Accepts that the store may forget, which changes nothing if it does not.
 const CONFIG: &str = r#"
 [store]
 url = "redis://ADDRESS"

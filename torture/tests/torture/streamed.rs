@@ -11,7 +11,7 @@ use torture::{Broker, Crew, Kafka, Kind, Site, Storm, scaled};
 fn outputs_are_committed_once() {
     let mut kafka = Kafka::with_payments();
     kafka.create("clean", 3);
-    // Slow transactions in a campaign, which lasts: there is to be something under way all the time, and of every
+    // Slow transactions in a campaign, which takes long: something is to be under way all the time, and in every
     // partition that a worker has.
     let (batch, transform) = scaled(("2000", ""), ("500", TRANSFORM));
     let config = STREAMED
@@ -21,7 +21,7 @@ fn outputs_are_committed_once() {
     let config = config + &kafka.reader("payments");
     let site = Site::with(&[("semel.toml", &config), ("same.py", SAME)]);
     let mut storm = Storm::seeded(62, scaled(60_000, 1_000_000), Crew::Three);
-    // Its store is memory alone.
+    // Its store is in memory only.
     let kinds = [Kind::Revoked];
     let figures = storm.over(&mut kafka, &mut || false, &site, &["payments"], &kinds);
     println!("Kafka to Kafka: {figures}");
@@ -45,7 +45,7 @@ fn outputs_are_committed_once() {
     figures.tell("Kafka, Kafka", &kinds, &[]);
 }
 
-/// The key of a line: what its payment is called.
+/// The key of a line: the id of its payment.
 fn id(line: &str) -> String {
     let value: serde_json::Value = serde_json::from_str(line).expect("JSON");
     value["id"].as_str().expect("an id").to_owned()
@@ -77,7 +77,7 @@ TRANSFORM
 
 const TRANSFORM: &str = "transform = { command = [\"python3\", \"-S\", \"same.py\"] }";
 
-/// Puts out what it is given, and takes its time.
+/// Writes its input unchanged, and takes its time.
 const SAME: &str = r#"
 import json, sys, time
 

@@ -54,19 +54,19 @@ fn versions_of_an_account_are_applied_in_their_order() {
     figures.tell("Kafka, PostgreSQL, versions", &kinds, &more);
 }
 
-/// The keys that workers have called stale.
+/// The keys that workers have reported as stale.
 fn stale(site: &Site) -> BTreeSet<String> {
     let said = site.text("stderr.log");
     let lines = said
         .lines()
         .filter(|line| line.contains("\"decision\":\"stale\""));
-    // Whoever is killed may leave half a line.
+    // A killed worker may leave half a line.
     let told = lines.filter_map(|line| serde_json::from_str(line).ok());
     let key = |line: serde_json::Value| Some(line["key"].as_str()?.to_owned());
     told.filter_map(key).collect()
 }
 
-/// Accounts are worked on beside each other, each in its order.
+/// Different accounts are handled concurrently, each in its order.
 const ORDERED: &str = r#"
 [store]
 url = "STORE"

@@ -90,8 +90,8 @@ class = "keyed"
 provider_window = "24h"
 "#;
 
-/// A provider that honours keys: every call is logged, the effect happens for a new key alone, and
-/// the answer takes a while.
+/// A provider that honours keys: it logs every call, applies the effect for a new key only, and
+/// takes a while to answer.
 const PROVIDER: &str = r#"
 echo "$SEMEL_IDEMPOTENCY_KEY" >> calls.log
 if mkdir "key-$SEMEL_IDEMPOTENCY_KEY" 2>/dev/null; then

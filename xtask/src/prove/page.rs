@@ -1,5 +1,5 @@
-//! The book's page of proof: what the kept runs found, as tables between two marks of a page that is
-//! otherwise written by hand.
+//! The book's page of proof: the results of the kept runs, as tables between two marks of a page
+//! that is otherwise written by hand.
 
 use std::fmt::Write as _;
 
@@ -7,13 +7,13 @@ use serde_json::Value;
 
 /// The page.
 pub(crate) const PAGE: &str = "docs/book/src/proof.md";
-/// Where the reports are that it is made of, a file a tier.
+/// The folder of the reports from which it is made, a file a tier.
 pub(crate) const KEPT: &str = "proof/results/";
 
 const BEGIN: &str = "<!-- What follows is written by `cargo xtask prove --keep`. -->";
 const END: &str = "<!-- What follows is written by hand. -->";
 
-/// What one tier found in a run that was kept.
+/// The result of one tier in a run that was kept.
 #[derive(Debug)]
 pub(crate) struct Kept {
     /// `T1`.
@@ -30,14 +30,15 @@ struct Row {
     unit: String,
     tried: u64,
     seconds: f64,
-    /// As in `FIGURES`.
+    /// The figures, in the order of `FIGURES`.
     figures: [u64; FIGURES.len()],
     faults: Vec<(String, u64)>,
     seen: Vec<(String, u64)>,
     violations: usize,
 }
 
-/// The figures of a row: their names in the report and on the page, and whether there may be any.
+/// The figures of a row: their names in the report and on the page, and whether a value above 0 is
+/// allowed.
 const FIGURES: [(&str, &str, bool); 6] = [
     ("duplicates", "duplicates", false),
     ("lost", "lost", false),
@@ -61,7 +62,7 @@ impl Kept {
         })
     }
 
-    /// What speaks against keeping the report; nothing if it stands.
+    /// The reasons against keeping the report; nothing if it stands.
     pub(crate) fn faults(&self) -> Vec<String> {
         let mut found = Vec::new();
         if self.commit == "unknown" || self.commit.ends_with("-dirty") {
@@ -76,7 +77,7 @@ impl Kept {
         found
     }
 
-    /// How many things were tried and stand, and what speaks against the others.
+    /// The number of things that were tried and stand, and the faults of the others.
     pub(crate) fn counted(&self) -> (usize, Vec<String>) {
         let each = self.rows.iter().map(Row::faults_found);
         let (stand, others): (Vec<_>, Vec<_>) = each.partition(Vec::is_empty);
@@ -129,7 +130,7 @@ impl Kept {
         text
     }
 
-    /// Each kind with its number over all rows; of the row that is their sum, where there is one.
+    /// Each kind with its number over all rows, or from the row that is their sum, if there is one.
     fn sum(&self, of: impl Fn(&Row) -> &Vec<(String, u64)>) -> Vec<String> {
         let mut sums = std::collections::BTreeMap::<&str, u64>::new();
         let all = self.rows.iter().find(|row| row.name == "all");
@@ -195,7 +196,7 @@ impl Row {
     }
 }
 
-/// The page with what `kept` found in place of what is between its marks.
+/// The page with the results of `kept` in place of the text between its marks.
 pub(crate) fn with(page: &str, mut kept: Vec<Kept>) -> Result<String, String> {
     let marked = page.split_once(BEGIN).and_then(|(before, rest)| {
         let (_, after) = rest.split_once(END)?;
@@ -226,7 +227,7 @@ fn seconds(of: &Value) -> Result<f64, String> {
     seconds.ok_or("`seconds` is no number".to_owned())
 }
 
-/// What is left out when there is nothing in it.
+/// The counts of this name, which a report leaves out when they are empty.
 fn counts(of: &Value, name: &str) -> Result<Vec<(String, u64)>, String> {
     let Some(counts) = of[name].as_object() else {
         return Ok(Vec::new());

@@ -5,11 +5,11 @@
 pub(crate) struct Block {
     /// The line of its opening fence, from 1.
     pub(crate) line: usize,
-    /// What is typed, in order.
+    /// The commands, in order.
     pub(crate) steps: Vec<Step>,
 }
 
-/// A command and what it prints.
+/// A command and its output.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Step {
     /// The command, possibly of several lines.
@@ -28,7 +28,7 @@ pub(crate) fn read(page: &str) -> Result<Vec<Block>, (usize, String)> {
     while let Some((index, text)) = lines.next() {
         if text.trim() != MARK {
             if text.starts_with(FENCE) {
-                // A block of any other kind, whatever it holds.
+                // A block of any other kind, whatever it contains.
                 lines.by_ref().find(|(_, text)| text.starts_with(FENCE));
             }
             continue;
@@ -89,7 +89,7 @@ fn steps(lines: &[&str]) -> Result<Vec<Step>, String> {
     }
 }
 
-/// Whether the shell would read on: after a backslash, or up to the end of a here-document.
+/// Returns whether the shell would read on: after a backslash, or up to the end of a here-document.
 fn continues(command: &str) -> bool {
     if command.ends_with('\\') {
         return true;

@@ -1,9 +1,9 @@
-//! Compares what a command printed with what its page shows.
+//! Compares the output of a command with the output on its page.
 //!
-//! In the page, `…` stands for any run of characters within a line, and a line that is only `...`
+//! On the page, `…` stands for any run of characters within a line, and a line that is only `...`
 //! for any number of lines.
 
-/// Nothing if they agree; otherwise both, side by side.
+/// Returns nothing if they agree; otherwise both, side by side.
 pub(crate) fn differ(expected: &[String], actual: &[&str]) -> Option<String> {
     // A page cannot show trailing blanks, and blank lines at the end only separate commands.
     let expected = trimmed(expected.iter().map(String::as_str));
@@ -40,7 +40,7 @@ fn line_agrees(expected: &&str, actual: &&str) -> bool {
     agree(&expected, &actual, |shown, real| shown == real, &'…')
 }
 
-/// Whether `actual` fits `expected`, in which `any` stands for any number of items.
+/// Returns whether `actual` fits `expected`, in which `any` stands for any number of items.
 fn agree<T: PartialEq>(
     expected: &[T],
     actual: &[T],
@@ -48,7 +48,8 @@ fn agree<T: PartialEq>(
     any: &T,
 ) -> bool {
     let (mut shown, mut real) = (0, 0);
-    // Where to go on after the last `any` when the items behind it do not fit: one item later.
+    // The place to continue after the last `any` when the items behind it do not fit: one item
+    // later.
     let mut retry: Option<(usize, usize)> = None;
     while real < actual.len() {
         if expected.get(shown) == Some(any) {

@@ -1,4 +1,4 @@
-//! Runs the commands of a block in one shell, and compares what each prints.
+//! Runs the commands of a block in one shell, and compares the output of each.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
@@ -21,10 +21,10 @@ pub(crate) struct Session {
     patience: Duration,
 }
 
-/// How long a block may take.
+/// The time that a block may take.
 const PATIENCE: Duration = Duration::from_secs(180);
-/// Pages say how to run Semel and the library's examples from a checkout; the copy in which blocks
-/// run is no checkout, and everything is built already.
+/// Definitions for the shell: pages say how to run Semel and the library's examples from a
+/// checkout, but blocks run in a copy that is no checkout, and everything is built already.
 const PRELUDE: &str = r#"cargo() {
   if [ "${*:1:6}" = "run --release --quiet --package semel-cli --" ]; then
     semel "${@:7}"
@@ -38,7 +38,7 @@ const PRELUDE: &str = r#"cargo() {
 const TICK: Duration = Duration::from_millis(20);
 
 impl Session {
-    /// Commands run in `folder` and find the programs of `bin` first.
+    /// A session whose commands run in `folder` and find the programs of `bin` first.
     pub(crate) fn new(folder: &Path, bin: &Path) -> Self {
         let inherited = std::env::var_os("PATH").unwrap_or_default();
         let folders = std::iter::once(bin.to_owned()).chain(std::env::split_paths(&inherited));
@@ -56,9 +56,9 @@ impl Session {
         self.variables.push((name, value.into()));
     }
 
-    /// Runs a block; says what differs from the page, if anything does.
+    /// Runs a block; returns the difference from the page, if there is one.
     pub(crate) fn run(&self, block: &Block) -> Result<Option<String>> {
-        // Something that no command prints by chance.
+        // A text that no command prints by chance.
         let mark = format!("-- {} {} --", std::process::id(), block.line);
         let output = self.shell(&script(&block.steps, &mark))?;
         let mut rest = output.as_str();
@@ -89,8 +89,8 @@ impl Session {
         Ok(None)
     }
 
-    /// What `script` prints. It writes to a file, so that a program it leaves behind in the
-    /// background holds nothing up; whatever it leaves behind is then ended.
+    /// The output of `script`. The script writes to a file, so that a program that it leaves in the
+    /// background holds nothing up; such programs are ended afterwards.
     fn shell(&self, script: &str) -> Result<String> {
         let log = self.folder.with_extension("log");
         let file = File::create(&log)?;
@@ -122,7 +122,7 @@ impl Session {
             thread::sleep(TICK);
             waited += TICK;
         };
-        // Fails when nobody is left in the group, which is as good.
+        // Fails when the group has no process left, which is just as good.
         let _nobody_left = Command::new("kill")
             .args(["-KILL", "--", &group])
             .stderr(Stdio::null())

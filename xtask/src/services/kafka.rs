@@ -1,6 +1,6 @@
-//! Apache Kafka: one broker that is its own controller, made anew at every start, because the
-//! quorum remembers its ports, and those change. Debian has no package of it: its jars come from
-//! Maven Central, once.
+//! Apache Kafka: one broker that is its own controller, made anew at every start, because the quorum
+//! remembers its ports, and those change. Debian has no package of it: its jars come from Maven
+//! Central, once.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ use super::server::{self, Server};
 pub(super) static SERVER: Server = Server {
     name: "kafka",
     program: "java",
-    // It depends on a Java that runs without a screen, and so brings one.
+    // It depends on a Java that runs without a screen, and so installs one.
     package: FETCHER_PACKAGE,
     find,
     variable: "SEMEL_TEST_KAFKA_URL",
@@ -31,15 +31,15 @@ pub(super) static SERVER: Server = Server {
 /// `java -cp 'FOLDER/*' kafka.Kafka FILE`.
 pub(super) const JARS: &str = "SEMEL_TEST_KAFKA_JARS";
 
-/// What fetches the jars, and the package that brings it.
+/// The program that fetches the jars, and the package that contains it.
 const FETCHER: &str = "mvn";
 const FETCHER_PACKAGE: &str = "maven";
-/// The one of its plugins that does it.
+/// The goal of its plugin that does it.
 const COPY: &str = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-dependencies";
 
 const VERSION: &str = "4.1.0";
-/// Group, artifact and version; what they depend on comes along. The tools bring the commands that
-/// look after topics and groups, the last one a log.
+/// Group, artifact and version; their dependencies are included. The tools contain the commands for
+/// topics and groups, the last one a log.
 const WANTED: [[&str; 3]; 3] = [
     ["org.apache.kafka", "kafka_2.13", VERSION],
     ["org.apache.kafka", "kafka-tools", VERSION],
@@ -54,7 +54,7 @@ fn find(program: &str) -> Option<PathBuf> {
     super::on_path(program)
 }
 
-/// Where the jars are, beside `data`: of another version, they are others.
+/// The folder of the jars, beside `data`: another version has another folder.
 pub(super) fn jars(data: &Path) -> PathBuf {
     data.with_extension(format!("jars-{VERSION}"))
 }
@@ -81,7 +81,7 @@ fn prepare(program: &Path, data: &Path, ports: &[u16]) -> Result<Vec<Command>> {
 
 /// Downloads the jars; `jars` is there only when all of them are.
 fn fetch(data: &Path, jars: &Path) -> Result {
-    // A folder that was left half full would be taken for a whole one.
+    // A half-filled folder would be taken for a complete one.
     let fresh = data.with_extension("fresh");
     if fresh.exists() {
         fs::remove_dir_all(&fresh)?;
@@ -112,19 +112,20 @@ fn pom() -> String {
     )
 }
 
-/// Java, about to be told the class to run.
+/// Java, without the class to run yet.
 fn java(program: &Path, jars: &Path) -> Command {
     let mut command = Command::new(program);
     command
         .args(["-Xmx512m", "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"])
         .arg("-cp")
-        // Java itself takes this for all of them.
+        // Java itself reads this as all of them.
         .arg(jars.join("*"));
     command
 }
 
-/// What one broker alone must be told, and what keeps the tests honest and quick: no topic comes to
-/// be by itself, the internal ones are small, and the first member of a group waits for no others.
+/// The settings for a broker without others, and those that keep the tests honest and quick: no
+/// topic is created by itself, the internal ones are small, and the first member of a group waits
+/// for no others.
 const SETTINGS: &str = "\
 process.roles=broker,controller
 node.id=1
@@ -152,13 +153,14 @@ fn properties(data: &Path, ports: &[u16]) -> String {
     )
 }
 
-/// Which brokers there are, and none of the topics: the length of the rest, `Metadata` in version 1,
-/// number 7 of this client without a name, an array of no topics.
+/// The request for the brokers, and for none of the topics: the length of the rest, `Metadata` in
+/// version 1, number 7 of this client without a name, an array of no topics.
 const WHO: &[u8] = b"\0\0\0\x0e\0\x03\0\x01\0\0\0\x07\xff\xff\0\0\0\0";
 
-/// The controller lets the broker serve: a broker that it does not is not among those named.
+/// Returns whether the controller lets the broker serve: a broker that may not is missing in the
+/// answer.
 fn answers(ports: &[u16]) -> bool {
-    // The length of the rest, the number, how many brokers there are.
+    // The length of the rest, the number, the count of brokers.
     let said = server::ask(ports[0], WHO, 12);
     said.is_some_and(|said| said[4..] == [0, 0, 0, 7, 0, 0, 0, 1])
 }
@@ -223,7 +225,7 @@ mod tests {
         }
     }
 
-    /// What is made of a server that was asked once and said `answer`.
+    /// Returns whether a server that was asked once and sent `answer` counts as up.
     fn after(answer: &'static [u8]) -> bool {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let port = listener.local_addr().expect("bound").port();

@@ -25,7 +25,7 @@ pub(super) static SERVER: Server = Server {
 
 /// A person's path often lacks it.
 const SYSTEM: &str = "/usr/sbin";
-/// What `mariadb-install-db` calls; a server alone can be installed without it.
+/// A program that `mariadb-install-db` calls; a server alone can be installed without it.
 const INSTALLER: &str = "my_print_defaults";
 
 fn find(program: &str) -> Option<PathBuf> {
@@ -36,7 +36,7 @@ fn find(program: &str) -> Option<PathBuf> {
     })
 }
 
-/// What could be missing from somebody's defaults; `root` is known by an address, not by a name.
+/// Settings that the machine's defaults may lack; `root` is known by an address, not by a name.
 const SETTINGS: [&str; 7] = [
     "--bind-address=127.0.0.1",
     "--skip-name-resolve",
@@ -47,16 +47,16 @@ const SETTINGS: [&str; 7] = [
     "--max-connections=300",
 ];
 
-/// Carried out before the server lets anybody in.
+/// The statements that are carried out before the server accepts connections.
 const FIRST: &str = "CREATE DATABASE IF NOT EXISTS semel;\n";
 
 fn prepare(program: &Path, data: &Path, ports: &[u16]) -> Result<Vec<Command>> {
-    // A server that starts removes what it takes for temporary tables of a crashed one: in a folder that
-    // servers share, those of another.
+    // A server that starts removes files that it takes for temporary tables of a crashed one: in a
+    // folder that servers share, those of another.
     let temporary = data.with_extension("tmp");
     fs::create_dir_all(&temporary)?;
     if !data.join("mysql").is_dir() {
-        // A folder that was left half made would be taken for a whole one.
+        // A half-made folder would be taken for a complete one.
         let fresh = data.with_extension("fresh");
         if fresh.exists() {
             fs::remove_dir_all(&fresh)?;
@@ -90,7 +90,7 @@ fn prepare(program: &Path, data: &Path, ports: &[u16]) -> Result<Vec<Command>> {
     Ok(vec![command])
 }
 
-/// It runs as root only when told to.
+/// The user option: the server runs as root only with it.
 fn user() -> Option<&'static str> {
     ci::is_root().then_some("--user=root")
 }
@@ -101,7 +101,8 @@ fn option(name: &str, path: &Path) -> std::ffi::OsString {
     option
 }
 
-/// The server speaks first: the length of its greeting, the number 0, the protocol's version 10.
+/// Returns whether it is up. The server speaks first: the length of its greeting, the number 0, the
+/// protocol's version 10.
 fn answers(ports: &[u16]) -> bool {
     let said = server::ask(ports[0], b"", 5);
     said.is_some_and(|said| said[3..] == [0, 10])

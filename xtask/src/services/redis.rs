@@ -22,7 +22,7 @@ pub(super) static SERVER: Server = Server {
 };
 
 pub(super) const PROGRAM: &str = "redis-server";
-/// It brings `redis-cli` too.
+/// The package, which contains `redis-cli` too.
 pub(super) const PACKAGE: &str = "redis-server";
 
 #[expect(clippy::unnecessary_wraps, reason = "the shape of every server")]
@@ -43,7 +43,7 @@ pub(super) fn serve(program: &Path, data: &Path, port: u16) -> Command {
     command
 }
 
-/// Not while it still loads its data.
+/// Returns whether it is up, which it is not while it still loads its data.
 pub(super) fn answers(ports: &[u16]) -> bool {
     let pong = b"+PONG";
     ports

@@ -17,7 +17,7 @@ pub(super) static SERVER: Server = Server {
     package: redis::PACKAGE,
     find: super::on_path,
     variable: "SEMEL_TEST_REDIS_CLUSTER_URL",
-    // The second half is for what the nodes say to one another.
+    // The second half is for the bus between the nodes.
     ports: 2 * MASTERS,
     prepare,
     url: |ports| format!("redis+cluster://{}", addresses(ports).join(",")),
@@ -62,7 +62,8 @@ fn join(data: &Path, ports: &[u16]) -> Result {
     Err(Failure::environment("the nodes of the cluster do not meet"))
 }
 
-/// The first words of a bulk string: its length, then `cluster_state:ok`.
+/// Returns whether the node sees every slot served. The first words of a bulk string: its length,
+/// then `cluster_state:ok`.
 fn is_whole(port: u16) -> bool {
     let said = server::ask(port, b"CLUSTER INFO\r\n", 24).unwrap_or_default();
     String::from_utf8_lossy(&said).contains("cluster_state:ok")

@@ -1,5 +1,5 @@
-//! The processes of one server: started, waited for, recognised later by their ids and start
-//! times, stopped.
+//! The processes of one server: started, waited for, recognised later by their ids and start times,
+//! stopped.
 
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
@@ -14,31 +14,31 @@ use serde_json::{Value, json};
 
 use crate::failure::{Failure, Result};
 
-/// How a kind of server is had.
+/// A kind of server: how to find, start and stop it.
 pub(super) struct Server {
     /// Its name on the command line.
     pub(super) name: &'static str,
-    /// The program, and the Debian package that brings it.
+    /// The program, and the Debian package that contains it.
     pub(super) program: &'static str,
     pub(super) package: &'static str,
-    /// Where the program is, if it is installed.
+    /// Finds the program, if it is installed.
     pub(super) find: fn(&str) -> Option<PathBuf>,
     /// The variable that carries its address.
     pub(super) variable: &'static str,
-    /// How many ports it listens on.
+    /// The number of ports on which it listens.
     pub(super) ports: usize,
-    /// Prepares the data folder and gives back the commands that serve from it.
+    /// Prepares the data folder and returns the commands that serve from it.
     pub(super) prepare: fn(program: &Path, data: &Path, ports: &[u16]) -> Result<Vec<Command>>,
     pub(super) url: fn(ports: &[u16]) -> String,
-    /// Whether every process answers yet.
+    /// Returns whether every process answers yet.
     pub(super) answers: fn(ports: &[u16]) -> bool,
-    /// What is left to do once they answer.
+    /// Does the rest of the work once they answer.
     pub(super) finish: fn(data: &Path, ports: &[u16]) -> Result,
-    /// The signal upon which it stops in good order.
+    /// The signal on which it stops in an orderly way.
     pub(super) stop: &'static str,
 }
 
-/// How long a server may take to answer, or to stop.
+/// The time that a server may take to answer, or to stop.
 const PATIENCE: Duration = Duration::from_secs(180);
 const TICK: Duration = Duration::from_millis(50);
 
@@ -85,7 +85,7 @@ pub(super) fn start(server: &Server, program: &Path, data: &Path) -> Result<Runn
 struct Starting(Vec<Child>);
 
 impl Starting {
-    /// Whether one of them is gone already.
+    /// Returns whether one of them has already ended.
     fn ended(&mut self) -> bool {
         self.0
             .iter_mut()
@@ -96,14 +96,14 @@ impl Starting {
 impl Drop for Starting {
     fn drop(&mut self) {
         for child in &mut self.0 {
-            // One that is gone already needs neither.
+            // A process that has already ended needs neither.
             let _ = child.kill();
             let _ = child.wait();
         }
     }
 }
 
-/// Waits until `done`, and says whether it came to that.
+/// Waits until `done`. Returns whether that happened in time.
 pub(super) fn wait(mut done: impl FnMut() -> bool) -> bool {
     let mut waited = Duration::ZERO;
     while waited < PATIENCE {
@@ -116,7 +116,7 @@ pub(super) fn wait(mut done: impl FnMut() -> bool) -> bool {
     false
 }
 
-/// The first `length` bytes that the server at `port` says, having been told `question`.
+/// The first `length` bytes that the server at `port` answers to `question`.
 pub(super) fn ask(port: u16, question: &[u8], length: usize) -> Option<Vec<u8>> {
     let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).ok()?;
     stream.set_read_timeout(Some(Duration::from_secs(1))).ok()?;
@@ -126,7 +126,7 @@ pub(super) fn ask(port: u16, question: &[u8], length: usize) -> Option<Vec<u8>> 
     Some(answer)
 }
 
-/// Processes that were started here. Its start time tells each from a later one of the same id.
+/// Processes that were started here. Its start time tells each from a later one with the same id.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Running {
     pub(super) processes: Vec<Process>,
@@ -136,7 +136,7 @@ pub(super) struct Running {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Process {
     pub(super) pid: u32,
-    /// In ticks since the machine came up, as the kernel counts them.
+    /// The start time in ticks since the machine came up, as the kernel counts them.
     pub(super) started: u64,
 }
 
@@ -153,12 +153,12 @@ impl Running {
         Some(Self { processes, url })
     }
 
-    /// Whether all of them live.
+    /// Returns whether all of them live.
     pub(super) fn is_whole(&self) -> bool {
         self.processes.iter().all(Process::is_alive)
     }
 
-    /// Whether any of them lives.
+    /// Returns whether any of them lives.
     pub(super) fn is_alive(&self) -> bool {
         self.processes.iter().any(Process::is_alive)
     }
@@ -208,12 +208,13 @@ impl Process {
     }
 }
 
-/// When the process `pid` started; nothing if it is gone or only waits to be reaped.
+/// The start time of the process `pid`; nothing if it is gone or only waits to be reaped.
 fn started(pid: u32) -> Option<u64> {
     start_in(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
 }
 
-/// The 22nd field; the second one, the program's name, may hold blanks and brackets.
+/// The start time is the 22nd field; the second one, the program's name, may hold blanks and
+/// brackets.
 fn start_in(stat: &str) -> Option<u64> {
     let mut fields = stat.rsplit_once(") ")?.1.split(' ');
     let state = fields.next()?;

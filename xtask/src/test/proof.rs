@@ -13,7 +13,7 @@ use crate::{process, prove};
 
 use super::{Report, Verdict};
 
-/// T5 is in the tests of every store, and T8 has a step of its own, `torture`.
+/// The tiers to run: T5 is in the tests of every store, and T8 has a step of its own, `torture`.
 const PROVEN: &[&str] = &["T1", "T2", "T4", "T6", "T7", "T9", "T10", "T14"];
 
 /// Runs those of them that are listed.
@@ -25,7 +25,7 @@ pub(super) fn run(workspace: &Workspace, servers: &Borrowed) -> Report {
     }
 }
 
-/// A run of the proof: what it tried are checks, and each of `tiers` is to have tried something.
+/// Runs the proof: its tries are checks, and each of `tiers` must have tried something.
 fn proven(
     command: Command,
     tiers: BTreeSet<String>,

@@ -13,7 +13,7 @@ use crate::workspace::Workspace;
 use super::scratch::Scratch;
 use super::{HEAVY, Report, THREADS, TORTURE, processors, succeeded, tested};
 
-/// Builds the test programs; gives back none of them if one does not build.
+/// Builds the test programs; returns none of them if one does not build.
 pub(super) fn build(workspace: &Workspace) -> (Report, Vec<Suite>) {
     let mut said = Tail::default();
     let mut suites = Vec::new();
@@ -45,7 +45,7 @@ pub(super) fn build(workspace: &Workspace) -> (Report, Vec<Suite>) {
     (Report::passed(0, words), suites)
 }
 
-/// Runs the suites in lanes, tells the output of each as one piece, and counts over all of them.
+/// Runs the suites in lanes, prints the output of each as one piece, and counts over all of them.
 pub(super) fn run(workspace: &Workspace, servers: &Borrowed, suites: Vec<Suite>) -> Report {
     let scratch = Scratch::new();
     let run = |suite: &Suite| {
@@ -90,8 +90,8 @@ fn counted(
     super::summed(tally, ExitStatus::default())
 }
 
-/// The suite with a limit of its own, and so many tests at once as suit its load. Who computes yields to who has
-/// waited for something.
+/// The suite with a limit of its own, and the number of concurrent tests that suits its load. A suite that
+/// computes yields to one that has waited.
 fn limited(command: &Command, load: Load) -> Command {
     let (at_once, niceness) = match load {
         Load::Waits => (2 * processors(), "0"),
@@ -99,14 +99,14 @@ fn limited(command: &Command, load: Load) -> Command {
     };
     let limited = process::by("timeout", &["--kill-after=30s", LONGEST], command);
     let mut limited = process::by("nice", &["-n", niceness], &limited);
-    // Whoever says how many at once has a reason.
+    // A user who sets the number of threads has a reason.
     if std::env::var_os(THREADS).is_none() {
         limited.env(THREADS, at_once.to_string());
     }
     limited
 }
 
-/// Those of the tested packages that cargo named no test program of.
+/// The tested packages for which cargo named no test program.
 fn without_suite<'a>(workspace: &'a Workspace, suites: &[Suite]) -> Vec<&'a str> {
     let members = workspace.default_members().into_iter().chain(HEAVY);
     let absent = members.filter(|name| {
@@ -116,9 +116,9 @@ fn without_suite<'a>(workspace: &'a Workspace, suites: &[Suite]) -> Vec<&'a str>
     absent.collect()
 }
 
-/// The tests of every default member but `torture`, whose tests need the release binary, and of those that
-/// a plain `cargo build` leaves alone because they compile a library of their own. Clippy sees that every example
-/// compiles; the tests of `semel` run them.
+/// The tests of every default member except `torture`, whose tests need the release binary, and of the packages
+/// that a plain `cargo build` leaves alone because they compile a library of their own. Clippy checks that every
+/// example compiles; the tests of `semel` run them.
 fn build_args(workspace: &Workspace) -> Vec<&str> {
     let mut args = vec!["test", "--no-run", "--lib", "--bins", "--tests"];
     args.push("--message-format=json-render-diagnostics");
@@ -133,9 +133,9 @@ fn docs_args(workspace: &Workspace) -> Vec<&str> {
     args
 }
 
-/// Beside one that computes two that wait: for two processors.
+/// For two processors: beside one lane that computes, two that wait.
 const LANES: [Load; 3] = [Load::Waits, Load::Waits, Load::Works];
-/// How long one suite may take: several times what the slowest takes.
+/// The time that one suite may take: several times that of the slowest.
 const LONGEST: &str = "25m";
 
 #[cfg(test)]

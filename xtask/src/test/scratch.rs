@@ -1,11 +1,11 @@
-//! Where the suites that compute have their temporary files: in memory, if there is room. What a store syncs is counted
+//! The folder for the temporary files of suites that compute: in memory, if there is room. A store's syncs are counted
 //! on disks that the tests simulate; on a real one, shared with five servers, its laws wait and show nothing more.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// A folder in memory, which goes with this, or none.
+/// A folder in memory, which is removed on drop, or none.
 pub(super) struct Scratch(Option<PathBuf>);
 
 impl Scratch {
@@ -21,7 +21,7 @@ impl Scratch {
         Self((has_room && fs::create_dir_all(&folder).is_ok()).then_some(folder))
     }
 
-    /// Tells a suite of it.
+    /// Passes it to a suite.
     pub(super) fn lend(&self, command: &mut Command) {
         if let Some(folder) = &self.0 {
             command.env("TMPDIR", folder);
@@ -32,15 +32,15 @@ impl Scratch {
 impl Drop for Scratch {
     fn drop(&mut self) {
         if let Some(folder) = &self.0 {
-            // What is left over is gone with the machine at the latest.
+            // Leftover files are gone when the machine is, at the latest.
             let _ = fs::remove_dir_all(folder);
         }
     }
 }
 
-/// Linux keeps it in memory; elsewhere it is not there.
+/// Linux keeps it in memory; other systems do not have it.
 const MEMORY: &str = "/dev/shm";
-/// Several times what all of them have at once; a container often gives less.
+/// Several times the room that all of them need at once; a container often has less.
 const ROOM_BYTES: u64 = 2 << 30;
 
 #[cfg(test)]

@@ -49,7 +49,7 @@ const ALLOWED: &[Arrow] = &[
     Arrow("crates/stores/*", "crates/stores/memory", Use::Tests),
     Arrow("crates/brokers/*", "crates/core", Use::Normal),
     Arrow("crates/brokers/*", "crates/conformance", Use::Tests),
-    // What encrypts a connection, and what it means when none comes about, is the same for every broker.
+    // The encryption of connections, and the meaning of its failures, is the same for every broker.
     Arrow("crates/brokers/*", "crates/tls", Use::Normal),
     Arrow("crates/brokers/kafka", "crates/rdkafka-batch", Use::Normal),
     Arrow("crates/cli", "crates/tls", Use::Normal),
@@ -59,7 +59,7 @@ const ALLOWED: &[Arrow] = &[
     // The proxy that cuts connections.
     Arrow("torture", "crates/conformance", Use::Tests),
     Arrow("proof", "crates/core", Use::Normal),
-    // What a fuzzer builds too, and so without the rest of the proof.
+    // The part that a fuzzer builds too, and so without the rest of the proof.
     Arrow("proof", "proof/inputs", Use::Normal),
     Arrow("proof/inputs", "crates/core", Use::Normal),
     Arrow("proof/inputs", "crates/engine", Use::Normal),
@@ -73,12 +73,12 @@ const ALLOWED: &[Arrow] = &[
     Arrow("proof", "crates/simulation", Use::Normal),
     Arrow("proof", "crates/stores/*", Use::Normal),
     Arrow("proof", "crates/conformance", Use::Normal),
-    // The seeded world that the tests of the engine and the proof play in.
+    // The seeded world in which the tests of the engine and the proof play.
     Arrow("crates/simulation", "crates/core", Use::Normal),
     Arrow("crates/simulation", "crates/engine", Use::Normal),
     Arrow("crates/simulation", "crates/stores/memory", Use::Normal),
     Arrow("crates/engine", "crates/simulation", Use::Tests),
-    // Where the servers listen that a test or a measurement starts.
+    // The ports of the servers that a test or a measurement starts.
     Arrow("crates/stores/*", "crates/free-port", Use::Tests),
     Arrow("crates/brokers/*", "crates/free-port", Use::Tests),
     Arrow("crates/worker", "crates/free-port", Use::Tests),

@@ -1,4 +1,4 @@
-//! The book's table of contents lists every page; mdBook leaves out what it does not list.
+//! The book's table of contents lists every page; mdBook leaves out pages that it does not list.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +10,7 @@ use super::links::{prose, targets};
 const PAGES: &str = "docs/book/src/";
 const SUMMARY: &str = "docs/book/src/SUMMARY.md";
 
-/// Compares the pages with the table of contents. That its links resolve is checked elsewhere.
+/// Compares the pages with the table of contents. Another check follows its links.
 pub(super) fn check(tree: &Tree) -> Vec<Finding> {
     let summary = prose(tree.text(SUMMARY).unwrap_or_default());
     let listed: BTreeSet<&str> = targets(&summary)

@@ -1,4 +1,4 @@
-//! A changelog fragment is named for what it is: `<slug>.<kind>.md`.
+//! A changelog fragment has its kind in its name: `<slug>.<kind>.md`.
 
 use crate::tree::Tree;
 

@@ -1,10 +1,10 @@
-//! The files of a crate import each other in one direction: what belongs to no circle can be read, tested and moved
-//! alone.
+//! The files of a crate import each other in one direction: a file that belongs to no circle can be read, tested and
+//! moved alone.
 //!
 //! A circle is a strongly connected component of the imports of one crate. A file and the modules below it may know
-//! each other, since children share the private types of their parent: what lies within one file's module is a circle
-//! only if one remains without the imports of parents by their children. In a larger circle, a child that imports of it
-//! only what it lies within is part of its parent. The root is the parent of all and part of no circle.
+//! each other, since children share the private types of their parent: the files within one file's module are a circle
+//! only if one remains without the imports of parents by their children. In a larger circle, a child whose only imports
+//! in it are the files it lies within is part of its parent. The root is the parent of all and part of no circle.
 
 mod components;
 
@@ -20,7 +20,7 @@ use super::{Finding, packages};
 
 const EXCEPTIONS: &str = "xtask/src/tidy/exceptions/circles.txt";
 
-/// The imports of each file: the imported file, and a byte where that is said.
+/// The imports of each file: the imported file, and the byte of an import.
 type Edges<'a> = BTreeMap<&'a str, BTreeMap<&'a str, usize>>;
 
 /// Compares the circles of every crate with the list.
@@ -61,14 +61,14 @@ fn edges(imports: &Imports) -> Edges<'_> {
     edges
 }
 
-/// Some files of a crate that import each other around.
+/// Some files of a crate that import each other in a circle.
 struct Circle<'a> {
     /// All of them.
     component: BTreeSet<&'a str>,
     /// Those that count.
     files: BTreeSet<&'a str>,
-    /// The parents of the others: each imports in the circle what it lies within, and others in there, and counts
-    /// as part of that.
+    /// The parents of the others: each of these imports in the circle the file it lies within, and others below that,
+    /// and counts as part of that file.
     parents: BTreeMap<&'a str, &'a str>,
 }
 
@@ -216,7 +216,7 @@ fn way<'a>(
     None
 }
 
-/// The error of an entry that is a circle no more, or a smaller one.
+/// The error of an entry that is no longer a circle, or a smaller one.
 fn shrink(list: &List<'_>, entry: &Entry<'_>, circles: &[BTreeSet<&str>]) -> Option<Finding> {
     let is_known = |file: &&str| entry.members.contains(file);
     let (within, beyond): (Vec<_>, Vec<_>) = circles

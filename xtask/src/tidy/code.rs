@@ -1,5 +1,5 @@
-//! What never stays in the code: unfinished macros, silenced lints, tests switched off without a
-//! reason, messages with a hole of blanks.
+//! Text that never stays in the code: unfinished macros, silenced lints, tests switched off without
+//! a reason, messages with a hole of blanks.
 
 use crate::rust::{Source, is_word};
 
@@ -54,14 +54,14 @@ fn check_file(path: &str, source: &Source<'_>) -> Vec<Finding> {
     findings
 }
 
-/// Tests compare what is laid out in columns.
+/// Tests compare text in columns.
 fn is_test(path: &str) -> bool {
     path.ends_with("tests.rs") || path.contains("/tests/")
 }
 
-/// Where blanks stand between two words of a text, which are no column of a table then.
+/// The place of blanks between two words of a text that is no table.
 fn hole(text: &str) -> Option<usize> {
-    // Several lines are laid out; one that goes on in the next is still one.
+    // A text of several lines is a layout; one that continues after a backslash is still one line.
     if text.replace("\\\n", "").contains('\n') {
         return None;
     }
@@ -75,14 +75,14 @@ fn hole(text: &str) -> Option<usize> {
         };
         let last = before.as_bytes().last_chunk::<2>();
         let first = after.as_bytes().first_chunk::<2>();
-        // Behind a line feed that is written as one, blanks are an indent.
+        // Behind an escaped line feed, blanks are an indent.
         !before.ends_with("\\n")
             && last.is_some_and(|last| is_word(last))
             && first.is_some_and(|first| is_word(first))
     })
 }
 
-/// Where `word` stands alone in `code`.
+/// The places where `word` stands alone in `code`.
 fn words(code: &str, word: &str) -> Vec<usize> {
     let bytes = code.as_bytes();
     code.match_indices(word)
@@ -105,7 +105,7 @@ fn calls(attribute: &str, name: &str) -> bool {
         .any(|at| attribute[at + name.len()..].trim_start().starts_with('('))
 }
 
-/// Whether the attribute that begins at `start` says `name = "some text"`.
+/// Returns whether the attribute that begins at `start` contains `name = "some text"`.
 fn has_text(source: &Source<'_>, start: usize, attribute: &str, name: &str) -> bool {
     words(attribute, name).into_iter().any(|at| {
         let value = start + at + name.len();

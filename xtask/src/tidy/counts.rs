@@ -1,5 +1,5 @@
-//! How much is tried: where a page says how many conformance cases or planted bugs there are, it says how many there
-//! are.
+//! The numbers of tests: where a page says how many conformance cases or planted bugs there are, the number is
+//! right.
 
 use std::collections::BTreeSet;
 
@@ -8,11 +8,11 @@ use crate::tree::Tree;
 
 use super::Finding;
 
-/// Something that pages count.
+/// A kind of thing that pages count.
 struct Counted {
     /// The words behind the number.
     what: &'static str,
-    /// Who counts for the page of the proof, which must say it.
+    /// The function that counts for the page of the proof, which must have the number.
     count: fn(&Tree) -> usize,
 }
 
@@ -31,7 +31,7 @@ const COUNTED: [Counted; 3] = [
     },
 ];
 
-/// Compares every such number on a page with what is there.
+/// Compares every such number on a page with the actual one.
 pub(super) fn check(tree: &Tree) -> Vec<Finding> {
     let mut findings = Vec::new();
     for Counted { what, count } in COUNTED {

@@ -1,5 +1,6 @@
-//! Lists of what the rules refuse and the workspace still has. A list may only shrink: what it does not name is an
-//! error, and so is an entry that no longer holds, with its [`Repair`], which `cargo xtask tidy --shrink` makes.
+//! Lists of exceptions to the rules that the workspace still has. A list may only shrink: a finding that it does
+//! not name is an error, and so is an entry that no longer holds, with its [`Repair`], which
+//! `cargo xtask tidy --shrink` makes.
 //!
 //! A list is a text file. Lines that begin with `#` are comments; every other line is an entry, and indented lines
 //! below it are its members.
@@ -69,7 +70,7 @@ impl<'a> List<'a> {
         self.entries.iter()
     }
 
-    /// The error of an entry that holds no longer, or no longer whole: `now` are the lines that do.
+    /// The error of an entry that no longer holds, or no longer whole: `now` are the lines that do.
     pub(super) fn shrunk(&self, entry: &Entry<'_>, why: &str, now: Vec<String>) -> Finding {
         let what = match now.as_slice() {
             [] => "remove it".to_owned(),
@@ -88,7 +89,7 @@ impl<'a> List<'a> {
         }
     }
 
-    /// Compares what was `found`, by name, with a list of names.
+    /// Compares the findings, by name, with a list of names.
     pub(super) fn of_names(&self, mut found: BTreeMap<&str, Finding>) -> Vec<Finding> {
         let mut findings = Vec::new();
         for entry in &self.entries {
@@ -100,8 +101,8 @@ impl<'a> List<'a> {
         findings
     }
 
-    /// Compares the counts that were `found`, by name, with a list of names and counts: `docs/a.md 3`. `over` makes
-    /// the error of a name, what is allowed, and what there is.
+    /// Compares the counts, by name, with a list of names and counts: `docs/a.md 3`. `over` makes the error of a
+    /// name, the allowed count, and the actual one.
     pub(super) fn of_counts(
         &self,
         mut found: BTreeMap<&str, usize>,

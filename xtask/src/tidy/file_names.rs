@@ -1,5 +1,5 @@
-//! A source file is named for a noun that somebody who knows the field would search for: by no verb, no participle, no
-//! question word, and by no picture that only this project has.
+//! A source file is named for a noun that a person who knows the field would search for: not for a verb, a participle
+//! or a question word, and not for a picture that only this project has.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use super::exceptions::List;
 
 const EXCEPTIONS: &str = "xtask/src/tidy/exceptions/file_names.txt";
 
-/// Words that say neither what is done nor to whom.
+/// Words that name neither an action nor its object.
 const REFUSED: &str = "admit again ahead apart ask asked asking asks aside awaited awaits away began begun \
     carried carry classify consume counted done dropping ended everywhere failing find found \
     given given_up gone happen happened heard held holding how kept killed lend lent look \
@@ -64,7 +64,7 @@ pub(super) fn check(tree: &Tree) -> Vec<Finding> {
     List::read(tree, EXCEPTIONS).of_names(found)
 }
 
-/// Says why a file is not called so.
+/// The reason why a file may not have its name.
 fn refusal(path: &str) -> Option<String> {
     let name = path.rsplit('/').next().unwrap_or(path);
     let name = name.trim_end_matches(".rs");

@@ -1,4 +1,4 @@
-//! One word, one meaning: what the glossary's last column sets in code type is said nowhere.
+//! One word, one meaning: no text uses a phrase that the glossary's last column has in code type.
 //!
 //! A phrase may still be quoted (`"…"`, `` `…` ``) or denied earlier in its sentence ("never
 //! exactly-once delivery").
@@ -29,7 +29,7 @@ pub(super) fn check(tree: &Tree, sources: &[(&str, Source<'_>)]) -> Vec<Finding>
         .iter()
         .filter(|(path, _)| path.starts_with("crates/"))
     {
-        // Few have such a phrase anywhere.
+        // Few sources have such a phrase anywhere.
         let plain = normal(source.text());
         if refused.iter().any(|(phrase, _)| plain.contains(phrase)) {
             findings.extend(look(path, &comments(source), &refused));
@@ -38,7 +38,7 @@ pub(super) fn check(tree: &Tree, sources: &[(&str, Source<'_>)]) -> Vec<Finding>
     findings
 }
 
-/// The rows of its table: a term, its meaning, and what is not said for it.
+/// The rows of its table: a term, its meaning, and the words not to use for it.
 pub(super) fn rows(page: &str) -> impl Iterator<Item = [&str; 3]> {
     let rows = page.lines().filter(|line| line.starts_with('|'));
     rows.filter_map(|row| {

@@ -1,5 +1,5 @@
-//! What may not be pulled in: a runtime into `core`, a second crypto library or a C++ toolchain
-//! into the default binary.
+//! Dependencies that are banned: a runtime in `core`, a second crypto library or a C++ toolchain in
+//! the default binary.
 
 use crate::failure::Result;
 use crate::process;
@@ -7,7 +7,7 @@ use crate::workspace::Workspace;
 
 use super::Finding;
 
-/// A package, the edges to follow, and what must not be found.
+/// A package, the edges to follow, and the packages that must not be found.
 struct Ban {
     package: &'static str,
     manifest: &'static str,
@@ -30,7 +30,7 @@ const BANS: &[Ban] = &[
     },
 ];
 
-/// Asks cargo for the graph of each package and looks for what is banned.
+/// Asks cargo for the graph of each package and looks for banned packages.
 pub(super) fn check(workspace: &Workspace) -> Result<Vec<Finding>> {
     let mut findings = Vec::new();
     for ban in BANS {

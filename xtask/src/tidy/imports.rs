@@ -63,7 +63,7 @@ impl Imports {
         self.files.values().map(String::as_str)
     }
 
-    /// Each import: who, whom, and where in the text of who.
+    /// Each import: the importer, the imported file, and the place in the importer's text.
     pub(super) fn edges(&self) -> impl Iterator<Item = (&str, &str, usize)> {
         self.edges
             .iter()
@@ -128,7 +128,7 @@ fn defining<'a>(
 ) -> Option<&'a str> {
     let (first, rest) = path.split_first()?;
     match *first {
-        // Said to be of another crate.
+        // A path of another crate.
         "" => None,
         "crate" => walk(modules, "", rest, depth),
         "self" => walk(modules, module, rest, depth),

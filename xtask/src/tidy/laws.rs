@@ -9,7 +9,7 @@ const LAWS: &str = "crates/core/src/law.rs";
 const SPEC: &str = "docs/spec/";
 const CASES: &str = "crates/conformance/src/";
 
-/// What looks like a law id and is a standard's name, unless laws of that prefix exist.
+/// Prefixes of standards whose names look like law ids, unless laws of that prefix exist.
 const NOTATIONS: [&str; 7] = ["AES", "CRC", "DUR", "ISO", "RFC", "SHA", "UTF"];
 
 /// One law as core states it.
@@ -106,7 +106,7 @@ fn laws(text: &str) -> Vec<Law<'_>> {
     laws
 }
 
-/// Everything of the shape `ABC-12`, with where it stands.
+/// Everything of the shape `ABC-12`, with its place.
 fn ids(text: &str) -> Vec<(usize, &str)> {
     let bytes = text.as_bytes();
     text.match_indices('-')

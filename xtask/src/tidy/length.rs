@@ -7,7 +7,7 @@ use super::Finding;
 const HABIT: usize = 400;
 const LIMIT: usize = 700;
 
-/// Measures every source file, tests apart.
+/// Measures every source file, without its tests.
 pub(super) fn check(sources: &[(&str, Source<'_>)]) -> Vec<Finding> {
     let mut findings = Vec::new();
     for (path, source) in sources {

@@ -1,4 +1,4 @@
-//! What is built into Semel is licensed as `deny.toml` accepts.
+//! Every dependency of Semel has a licence that `deny.toml` accepts.
 
 use std::collections::BTreeSet;
 
@@ -11,7 +11,7 @@ use super::Finding;
 
 const DENY: &str = "deny.toml";
 
-/// Asks cargo for the licence of everything that the default members are built from.
+/// Asks cargo for the licence of every package that the default members are built from.
 pub(super) fn check(workspace: &Workspace, tree: &Tree) -> Result<Vec<Finding>> {
     let mut command = workspace.cargo(["tree", "--edges", "normal,build", "--prefix", "none"]);
     let packages = process::capture(command.args(["--format", "{l}\t{p}"]))?;

@@ -52,7 +52,7 @@ fn resolve(page: &str, target: &str) -> Option<String> {
     Some(parts.join("/"))
 }
 
-/// The page with its code blocks and code spans blank; byte for byte, headings apart.
+/// The page with its code blocks and code spans blank; byte for byte, except for headings.
 pub(super) fn prose(text: &str) -> String {
     let mut prose = String::with_capacity(text.len());
     let mut fenced = false;
@@ -83,7 +83,7 @@ pub(super) fn prose(text: &str) -> String {
     prose
 }
 
-/// What stands between `](` and `)`, and after `[name]: ` at the start of a line.
+/// The text between `](` and `)`, and after `[name]: ` at the start of a line.
 pub(super) fn targets(prose: &str) -> Vec<(usize, &str)> {
     let inline = prose.match_indices("](").filter_map(|(at, mark)| {
         let rest = &prose[at + mark.len()..];

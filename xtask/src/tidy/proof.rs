@@ -1,4 +1,4 @@
-//! The book's page of proof says what the kept results say, and only results that stand are kept.
+//! The book's page of proof agrees with the kept results, and only results that stand are kept.
 
 use crate::prove::page::{KEPT, Kept, PAGE, with};
 use crate::tree::Tree;

@@ -44,7 +44,7 @@ pub(super) fn check(tree: &Tree, sources: &[(&str, Source<'_>)]) -> Vec<Finding>
     findings
 }
 
-/// The name that a type has by a term: `idempotency key`, `IdempotencyKey`.
+/// The name of a type for a term: `idempotency key`, `IdempotencyKey`.
 fn type_name(term: &str) -> String {
     let words = term.split_whitespace();
     words
@@ -52,7 +52,7 @@ fn type_name(term: &str) -> String {
         .collect()
 }
 
-/// The types that `code` makes public, and where.
+/// The types that `code` makes public, with their places.
 fn public_types(code: &str) -> impl Iterator<Item = (usize, &str)> {
     let bytes = code.as_bytes();
     code.match_indices("pub ").filter_map(move |(at, _)| {
@@ -90,7 +90,7 @@ fn refuse(term: &str, there: &[(&str, usize)], entry: Option<&Entry<'_>>) -> Opt
     Some(Finding::error(path, *line, message))
 }
 
-/// The error of an entry that allows more than there is.
+/// The error of an entry that allows more types than there are.
 fn shrink(list: &List<'_>, entry: &Entry<'_>, there: &[(&str, usize)]) -> Option<Finding> {
     let is_there = |path: &&&str| there.iter().any(|(it, _)| it == *path);
     let members: Vec<&&str> = entry.members.iter().filter(is_there).collect();

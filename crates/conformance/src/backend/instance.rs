@@ -13,7 +13,7 @@ use super::{Boxed, Ledger, Ports, Rows};
 use crate::clock::TestClock;
 use crate::subject::Subject;
 
-/// An instance of whatever type, with what the subjects' traits have of it.
+/// An instance of any type, with the methods of the subjects' traits.
 pub struct AnySubject(Box<dyn Instance>);
 
 impl AnySubject {
@@ -32,12 +32,12 @@ impl AnySubject {
         self.0.store()
     }
 
-    /// The clock that the store was handed.
+    /// The clock that the store was given.
     pub fn clock(&self) -> Option<&TestClock> {
         self.0.clock()
     }
 
-    /// By what leases and windows are stretched.
+    /// The factor by which leases and windows are stretched.
     pub fn scale(&self) -> u32 {
         self.0.scale()
     }
@@ -61,7 +61,7 @@ impl AnySubject {
     ///
     /// # Panics
     ///
-    /// Where it is not durable, as the ports below do where it does not offer them.
+    /// If it is not durable; the ports below panic if it does not offer them.
     pub async fn reopen(self) -> Self {
         self.0.reopen().await
     }
@@ -98,7 +98,7 @@ impl fmt::Debug for AnySubject {
     }
 }
 
-/// What an [`AnySubject`] erases.
+/// The operations that an [`AnySubject`] erases.
 trait Instance: Send + Sync {
     fn store(&self) -> &AnyStore;
     fn clock(&self) -> Option<&TestClock>;
@@ -155,7 +155,7 @@ impl<S: Subject> Instance for Typed<S> {
     }
 
     fn reopen(self: Box<Self>) -> Boxed<'static, AnySubject> {
-        // Without the erased store, which holds the other one.
+        // Drops the erased store, which holds the other one.
         let Self { subject, ports, .. } = *self;
         let reopen = offered(ports.reopen, "durable");
         Box::pin(async move { AnySubject::new(reopen(subject).await, ports) })

@@ -1,4 +1,4 @@
-//! What the catalogue expands to: functions here, tests at a backend.
+//! The expansion of the catalogue: functions here, tests at a backend.
 
 /// A function per case, and [`Case`](crate::Case)s of all of them. They are compiled in this crate, so that a
 /// backend's tests only call them.

@@ -53,8 +53,8 @@ macro_rules! transactional_laws {
 
 /// Expands to random histories; see [`store_laws!`].
 ///
-/// `SEMEL_HISTORIES` sets how many, `SEMEL_FIRST_SEED` from which seed on, and `SEMEL_RACE` how many
-/// tasks race with how many calls each, as `8x40`.
+/// `SEMEL_HISTORIES` sets their number, `SEMEL_FIRST_SEED` the first seed, and `SEMEL_RACE` how many tasks
+/// race with how many calls each, as `8x40`.
 #[macro_export]
 macro_rules! history_laws {
     ($subject:ident) => {

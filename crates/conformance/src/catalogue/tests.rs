@@ -1,4 +1,4 @@
-//! Nothing is written and not listed, and no law is without a case.
+//! Every case that is written is listed, and every law has a case.
 
 use std::collections::BTreeSet;
 

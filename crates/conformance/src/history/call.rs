@@ -8,7 +8,7 @@ use semel_core::{
     Renewal, Renewed, Result, Settled, Settlement, State, Store, Timestamp,
 };
 
-/// One item that is asked of a store.
+/// One call to a store, for one item.
 #[derive(Clone, Debug)]
 pub(super) enum Call {
     Claim(ClaimRequest),
@@ -16,12 +16,12 @@ pub(super) enum Call {
     Renew(Renewal),
     Operate(Directive),
     Get(Operation),
-    /// Until nothing is left to do.
+    /// Sweeps until nothing is left to do.
     Sweep,
 }
 
 impl Call {
-    /// The key that it is about; a sweep is about all of them.
+    /// The key of the call; a sweep is about all of them.
     pub(super) fn key(&self) -> Option<&Key> {
         match self {
             Self::Claim(request) => Some(&request.operation.key),
@@ -33,7 +33,7 @@ impl Call {
         }
     }
 
-    /// The directive, if it is one that leaves an entry in the audit trail once it is carried out.
+    /// The directive, if it leaves an entry in the audit trail once it is carried out.
     pub(super) fn noted(&self) -> Option<(&Directive, &Note)> {
         match self {
             Self::Operate(it) => Some((it, it.note.as_ref()?)),
@@ -41,7 +41,7 @@ impl Call {
         }
     }
 
-    /// Whether it can go into one batch with `other`.
+    /// Returns whether it can be in one batch with `other`.
     pub(super) fn is_like(&self, other: &Self) -> bool {
         std::mem::discriminant(self) == std::mem::discriminant(other)
     }
@@ -137,27 +137,27 @@ fn short(claim_id: ClaimId) -> u128 {
     u128::from_be_bytes(claim_id.to_bytes())
 }
 
-/// What a store answered, as text, with what no two stores need to agree on taken out.
+/// The answer of a store, as text, without the parts on which two stores need not agree.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Answer {
     pub(super) text: String,
     /// The token of a grant that was not resumed.
     pub(super) granted: Option<FencingToken>,
-    /// Whether an order was carried out.
+    /// True if an order was carried out.
     pub(super) is_done: bool,
 }
 
-/// How closely answers are compared.
+/// The precision with which times are compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Times {
-    /// To the millisecond: the store has our clock.
+    /// To the millisecond: the store uses the test's clock.
     Exact,
-    /// Not at all: the store has its own.
+    /// Not at all: the store uses a clock of its own.
     Ignored,
 }
 
 impl Answer {
-    /// The answer to a sweep is nothing: how it goes about its work is its own affair.
+    /// The answer to a sweep, which is empty: each store does this work in its own way.
     pub(super) const fn nothing() -> Self {
         Self::of(String::new())
     }
@@ -173,7 +173,7 @@ impl Answer {
     pub(super) fn to_claim(mut admission: Admission, times: Times) -> Self {
         let granted = match &mut admission {
             Admission::Granted(claim) => {
-                // Whether a forgotten record was still there is the store's own affair.
+                // A store may have removed a forgotten record or not.
                 claim.formerly_expired = false;
                 times.blur(&mut claim.lease_until);
                 if let Some(at) = &mut claim.first_started_at {
@@ -264,7 +264,7 @@ impl Times {
     }
 }
 
-/// Asks a batch of like calls.
+/// Sends a batch of like calls.
 pub(super) async fn ask(store: &AnyStore, batch: &[Call], times: Times) -> Result<Vec<Answer>> {
     macro_rules! all {
         ($call:ident) => {{

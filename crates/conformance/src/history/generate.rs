@@ -1,4 +1,4 @@
-//! What a task calls, by chance: few keys, few claimants, every step and every order.
+//! Random calls of a task: few keys, few claimants, every step and every order.
 
 use std::time::Duration;
 
@@ -13,16 +13,16 @@ use super::random::Random;
 use crate::lab::{gate, scope, text_key};
 use crate::steps::{limits_of, outcome};
 
-/// What chance chooses from.
+/// The alphabet of a history, from which its calls are drawn.
 pub(super) struct Alphabet {
     /// Leases, backoffs, quiet times and provider windows.
     spans: &'static [Duration],
-    /// How long finished records are kept.
+    /// The windows of finished records.
     windows: &'static [Window],
 }
 
 impl Alphabet {
-    /// For a clock that stands still: a span is over at once, or not in this history.
+    /// For a clock that stands still: a span is over at once, or never in this history.
     pub(super) const STILL: Self = Self {
         spans: &[Duration::ZERO, Duration::from_secs(3_600)],
         windows: &[Window::new(Duration::from_secs(3_600))],
@@ -175,8 +175,8 @@ impl Alphabet {
 
     fn recovery(&self, random: &mut Random, key: &str) -> Recovery {
         match random.below(3) {
-            // A sweep of several keys is no single step in the history of the entity they share,
-            // so nothing of theirs may be for the sweep to find.
+            // A sweep of several keys is no single step in the history of the entity they share, so
+            // a sweep must find nothing of theirs.
             _ if is_gated(key) => Recovery::Rerun,
             0 => Recovery::Rerun,
             1 => Recovery::RerunWithin(random.pick(self.spans)),
@@ -185,7 +185,7 @@ impl Alphabet {
     }
 }
 
-/// Whether `key` shares its entity with others, so that their histories are one.
+/// Returns whether `key` shares its entity with others, so that their histories are one.
 pub(super) fn is_gated(key: &str) -> bool {
     GATED.contains(&key)
 }

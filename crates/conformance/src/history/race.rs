@@ -42,7 +42,7 @@ pub(super) async fn run(subject: AnySubject, seed: u64) -> Result<AnySubject, Br
     Ok(subject.expect("the tasks have ended"))
 }
 
-/// Lets the tasks loose, and notes what they called and were answered, when.
+/// Starts the tasks, and notes their calls, the answers, and the times of both.
 async fn record(subject: &Arc<AnySubject>, seed: u64, times: Times) -> Result<Vec<Event>, String> {
     let (count, turns) = extent();
     let moment = Arc::new(AtomicU64::new(0));
@@ -91,7 +91,7 @@ async fn record(subject: &Arc<AnySubject>, seed: u64, times: Times) -> Result<Ve
     Ok(events)
 }
 
-/// How many tasks there are, and how many calls each makes: `SEMEL_RACE`, as `8x40`, or the usual.
+/// The number of tasks, and of calls of each: `SEMEL_RACE`, as `8x40`, or the default.
 fn extent() -> (usize, usize) {
     let wanted = std::env::var("SEMEL_RACE").ok();
     wanted
@@ -102,8 +102,8 @@ fn extent() -> (usize, usize) {
         .unwrap_or((TASKS, TURNS))
 }
 
-/// Keys that share an entity are one object; every other key is one of its own, and each sees the
-/// sweeps. A batch becomes its items, one after the other.
+/// The history by objects. Keys that share an entity are one object; every other key is one of its
+/// own, and each sees the sweeps. A batch becomes its items, one after the other.
 fn by_object(events: Vec<Event>) -> BTreeMap<String, Vec<Event>> {
     let mut objects = BTreeMap::<String, Vec<Event>>::new();
     let names = events.iter().filter_map(object_of).collect::<Vec<_>>();
@@ -130,7 +130,8 @@ fn object_of(event: &Event) -> Option<String> {
     })
 }
 
-/// A token is given out once, and a later grant never gets a smaller one; the two that break this.
+/// Two grants that break the rule that a token is granted once and that a later grant never gets a
+/// smaller one.
 fn tokens_out_of_order(events: &[Event]) -> Option<String> {
     let mut grants: Vec<(FencingToken, &Event)> = events
         .iter()

@@ -1,4 +1,4 @@
-//! The search for an order: Wing and Gong's, remembering where it has been.
+//! The search for an order: Wing and Gong's, with a memory of the states it has visited.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -14,7 +14,7 @@ pub(super) struct Event {
     pub(super) task: usize,
     pub(super) call: Call,
     pub(super) answer: Answer,
-    /// Whether the answer had come by then; if not, any is right.
+    /// True if the answer had come by then; if not, any answer is right.
     pub(super) is_known: bool,
     pub(super) called: u64,
     pub(super) answered: u64,
@@ -22,14 +22,14 @@ pub(super) struct Event {
 
 /// The events of one object: those of one task about one key in the order of their calls.
 ///
-/// Items of a batch about different keys are calls at once: a batch is no transaction, and a store may
-/// answer one of them from a read while another one has to be written. What was called after the batch was
-/// answered comes after all of them, by the moments of both.
+/// Items of a batch about different keys count as concurrent calls: a batch is no transaction, and a store
+/// may answer one of them from a read while another one has to be written. A call that was made after the
+/// batch was answered comes after all of them, by the times of both.
 pub(super) struct Search<'a> {
     tasks: Vec<Vec<&'a Event>>,
     now: Timestamp,
     times: Times,
-    /// Where it has been in vain: how far each task was, and what the records were.
+    /// States without a solution: the position of each task, and the records.
     seen: BTreeMap<Vec<usize>, Vec<Spec>>,
 }
 
@@ -48,7 +48,7 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// Whether some order explains every answer.
+    /// Returns whether some order explains every answer.
     pub(super) fn explains(mut self) -> bool {
         let start = vec![0; self.tasks.len()];
         self.goes_on(&start, &Spec::new(self.times))
@@ -69,7 +69,7 @@ impl<'a> Search<'a> {
             return false;
         }
         seen.push(spec.clone());
-        // Whatever was called after another call was answered comes after it.
+        // A call that was made after another call was answered comes after it.
         let first_answer = heads.iter().flatten().map(|event| event.answered).min();
         for (task, event) in heads.iter().enumerate() {
             let Some(event) = event else { continue };
@@ -102,7 +102,7 @@ pub(super) fn unexplained(events: &[Event], now: Timestamp, times: Times) -> Opt
     Some(beginning(events, until))
 }
 
-/// What was known at a moment: later calls are not there, later answers not known.
+/// The history up to a moment, without later calls and with later answers unknown.
 fn beginning(events: &[Event], until: u64) -> Vec<Event> {
     let called = events.iter().filter(|event| event.called <= until).cloned();
     let known = called.map(|mut event| {

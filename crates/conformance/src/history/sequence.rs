@@ -20,14 +20,14 @@ use crate::backend::{AnySubject, Backend};
 enum Turn {
     Ask(Vec<Call>),
     Wait(Duration),
-    /// Compares the lists with what should be there.
+    /// Compares the lists with the expected contents.
     List,
     /// Moves everything to a fresh instance, and goes on there.
     Move,
 }
 
-/// Runs one sequence, which moves to fresh instances now and then if it `moves`; if it is answered wrong, finds a
-/// shorter one that still is.
+/// Runs one sequence, which moves to fresh instances now and then if it `moves`. If an answer is wrong, finds a
+/// shorter sequence with a wrong answer.
 pub(super) async fn run(
     backend: &Backend,
     seed: u64,
@@ -44,7 +44,7 @@ pub(super) async fn run(
     }
 }
 
-/// The history of fewer turns, and smaller batches, that is still answered wrong.
+/// A history of fewer turns, and smaller batches, that still has a wrong answer.
 async fn shortened(backend: &Backend, mut turns: Vec<Turn>, mut history: String) -> String {
     let mut length = turns.len() / 2;
     while length > 0 {
@@ -98,7 +98,7 @@ fn generate(seed: u64, has_clock: bool, moves: bool) -> Vec<Turn> {
     turns
 }
 
-/// Plays a sequence on a fresh instance; what happened, if an answer was wrong.
+/// Plays a sequence on a fresh instance. If an answer was wrong, returns the history as the error.
 async fn play(backend: &Backend, turns: &[Turn]) -> Result<(), String> {
     let mut subject = backend.open().await;
     let times = if subject.clock().is_some() {
@@ -156,8 +156,8 @@ async fn play(backend: &Backend, turns: &[Turn]) -> Result<(), String> {
     Ok(())
 }
 
-/// A fresh instance at the same time, with everything that `here` holds; the second import of it
-/// finds nothing new.
+/// A fresh instance at the same time, with everything that `here` holds. Checks that a second import of it finds
+/// nothing new.
 async fn moved(here: AnySubject) -> Result<AnySubject, String> {
     let there = here.another().await;
     if let (Some(from), Some(to)) = (here.clock(), there.clock()) {
@@ -186,7 +186,7 @@ async fn moved(here: AnySubject) -> Result<AnySubject, String> {
     Ok(there)
 }
 
-/// The list holds what must be there and nothing that must not.
+/// Checks that the list holds every record that must be there and none that must not.
 async fn check_list(subject: &AnySubject, spec: &Spec, now: Timestamp) -> Result<(), String> {
     let (must, may) = spec.present(now);
     let mut query = ListQuery {

@@ -1,4 +1,4 @@
-//! What the decisions say: a few records, stepped by `decide` alone.
+//! The expected state: a few records, stepped by `decide` alone.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ use super::call::{Answer, Call, Times};
 pub(super) struct Spec {
     records: BTreeMap<Key, Record>,
     entities: BTreeMap<Key, EntityRecord>,
-    /// The highest token that each key was granted, whatever became of its record.
+    /// The highest token that was granted for each key, even if its record is gone.
     tokens: BTreeMap<Key, FencingToken>,
     times: Times,
 }
@@ -30,8 +30,8 @@ impl Spec {
         }
     }
 
-    /// Takes the step that `call` is; whether `seen` is its answer. The spec is to be thrown away
-    /// if it is not.
+    /// Takes the step of `call`. Returns whether `seen` is its answer; if not, the spec must be
+    /// thrown away.
     pub(super) fn step(&mut self, call: &Call, seen: &Answer, now: Timestamp) -> bool {
         let expected = match call {
             Call::Claim(request) => {
@@ -74,20 +74,20 @@ impl Spec {
         seen.text == expected.text
     }
 
-    /// Lets go of a record that has passed its window, as a store may at any time; whether there
-    /// was one.
+    /// Forgets a record that has passed its window, as a store may at any time. Returns whether
+    /// there was one.
     pub(super) fn forget_expired(&mut self, key: &Key, now: Timestamp) -> bool {
         let expires_at = self.records.get(key).and_then(Record::expires_at);
         let expired = expires_at.is_some_and(|expires_at| expires_at <= now);
         expired && self.records.remove(key).is_some()
     }
 
-    /// How the record of `key` stands, as the audit trail puts it.
+    /// The state of the record of `key`, as the audit trail puts it.
     pub(super) fn standing(&self, key: &Key) -> Box<str> {
         audit::standing(self.records.get(key))
     }
 
-    /// The record that a call found, for people.
+    /// The record that a call found, as text for people.
     pub(super) fn shown(&self, call: &Call) -> String {
         format!("{:?}", call.key().and_then(|key| self.records.get(key)))
     }
@@ -126,7 +126,8 @@ impl Spec {
         Some(Answer::to_claim(decision.answer, self.times))
     }
 
-    /// A sweep brings vanished parks to light; what it removes, it may also leave.
+    /// Sweeps: marks vanished parks as in doubt. A store may also leave the records that a sweep
+    /// removes.
     fn sweep(&mut self, now: Timestamp) {
         for record in self.records.values_mut() {
             if let Change::Put(after) = decide::sweep(record, now) {

@@ -1,4 +1,4 @@
-//! The audit trail of a history: what it should be, and what the store lists.
+//! The audit trail of a history: the expected entries, and the store's list.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ use super::spec::Spec;
 pub(super) struct Trail(Vec<Audited>);
 
 impl Trail {
-    /// Takes note of a call that was answered as it should be.
+    /// Notes a call that was answered as expected.
     pub(super) fn step(
         &mut self,
         (call, answer): (&Call, &Answer),
@@ -37,7 +37,7 @@ impl Trail {
         }
     }
 
-    /// The store lists these entries, in this order.
+    /// Checks that the store lists these entries, in this order.
     pub(super) async fn check(&self, store: &AnyStore, times: Times) -> Result<(), String> {
         let blurred = |entries: &[Audited]| {
             let mut entries = entries.to_vec();
@@ -56,7 +56,7 @@ impl Trail {
     }
 }
 
-/// After a race, each key has as many entries as orders about it were carried out.
+/// Checks after a race that each key has as many entries as orders about it were carried out.
 pub(super) async fn check_race(store: &AnyStore, events: &[Event]) -> Result<(), String> {
     let mut counts = BTreeMap::<Key, i64>::new();
     for event in events {

@@ -1,4 +1,4 @@
-//! What cases expect of an answer, and how they say so when it is another.
+//! The answers that cases expect, and the panics when another one comes.
 
 use semel_core::{
     Admission, Claim, ClaimId, ClaimRequest, Duplicate, Operation, Outcome, Record, Recovery,
@@ -8,7 +8,7 @@ use semel_core::{
 use super::Lab;
 
 impl Lab {
-    /// Claims, and expects somebody to be at it; until when.
+    /// Claims, and expects another claim to hold the key. Returns until when.
     pub async fn busy(&self, request: &ClaimRequest) -> Timestamp {
         match self.claim(request).await {
             Admission::Busy { until, now } => {
@@ -112,7 +112,7 @@ impl Lab {
         );
     }
 
-    /// Renews, and expects the lease to be extended; until when.
+    /// Renews, and expects the lease to be extended. Returns until when.
     pub async fn extended(&self, claim: &Claim, lease: std::time::Duration) -> Timestamp {
         match self.renew(claim, lease).await {
             Renewed::Until(until) => until,

@@ -1,4 +1,4 @@
-//! Everything out of one instance and into another.
+//! Everything that one instance holds, exported and imported into another.
 
 use semel_core::Clock;
 use semel_core::port::store::Page;
@@ -24,7 +24,7 @@ impl Lab {
         let items = self.export(PAGE).await;
         let new = other.import(&items).await;
         for (item, new) in items.iter().zip(new) {
-            // A store that gave out no token yet has none to rise above.
+            // A store that has not granted a token yet has none to rise above.
             assert!(
                 new || matches!(item, Item::Token(_)),
                 "{item:?} should be new in an empty store"
@@ -58,7 +58,7 @@ impl Lab {
         panic!("an export of {} items does not end", all.len());
     }
 
-    /// Adds items; per item, whether it is new.
+    /// Adds items. Returns per item whether it is new.
     pub async fn import(&self, items: &[Item]) -> Vec<bool> {
         let mut all = Vec::new();
         for batch in items.chunks(BATCH) {

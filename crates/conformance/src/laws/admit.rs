@@ -14,7 +14,7 @@ use super::past::ends;
 use crate::lab::{Lab, answered, gate};
 use crate::steps::{complete, release_after};
 
-/// What is new is granted, and complete when the answer comes, the mark with it.
+/// A new operation is granted, and completed when the answer comes, together with the mark.
 pub async fn what_is_admitted_is_complete(lab: Lab) {
     let batch: Vec<_> = (0..20)
         .map(|number| lab.request(&format!("pay-{number}"), 1))
@@ -42,7 +42,7 @@ pub async fn what_is_admitted_is_complete(lab: Lab) {
     }
 }
 
-/// What is written is what is answered, in the order of the batch.
+/// The written answers are those that the caller gets, in the order of the batch.
 pub async fn the_answers_are_written_before_they_are_given(lab: Lab) {
     lab.finish(&lab.request("done", 9), complete("done")).await;
     let _ = lab.grant(&lab.request("claimed", 9)).await;
@@ -185,7 +185,7 @@ pub async fn what_is_not_granted_changes_nothing(lab: Lab) {
     assert_eq!(mark(&lab, "out").await, Some(7));
 }
 
-/// What was released or has vanished is attempted again, and complete at once.
+/// An operation that was released or has vanished is attempted again, and completed at once.
 pub async fn what_was_attempted_before_is_admitted(lab: Lab) {
     let released = lab.grant(&lab.request("released", 1)).await;
     lab.settles(&released, crate::steps::release(), StateKind::Released)
@@ -250,7 +250,8 @@ pub async fn claims_and_admissions_at_once_grant_each_key_once(lab: Lab) {
     }
 }
 
-/// Admissions at once are written one after the other: what one grants the next finds complete.
+/// Concurrent admissions are written one after the other: what one grants, the next finds
+/// completed.
 pub async fn admissions_at_once_are_written_one_by_one(lab: Lab) {
     let lab = Arc::new(lab);
     let output = Arc::new(Mutex::new(Vec::<String>::new()));

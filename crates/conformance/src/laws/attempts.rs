@@ -1,4 +1,4 @@
-//! Attempts: counted by the store, capped, and only what ran is one.
+//! Attempts: counted by the store, capped, and counted only if they ran.
 
 use std::time::Duration;
 
@@ -134,7 +134,7 @@ pub async fn a_failure_for_good_is_dead_at_once(lab: Lab) {
     assert_eq!((record.attempts, record.outcome), (1, None));
 }
 
-/// The reason of the latest failure is kept, whatever it is written in.
+/// The reason of the latest failure is kept, whatever characters it has.
 pub async fn the_last_error_is_kept_as_it_is(lab: Lab) {
     let words = "it's \"50%\" über\\ \u{1f4a5} {}; DROP TABLE records --";
     let first = lab.grant(&lab.request("pay-1", 1)).await;
@@ -202,7 +202,8 @@ pub async fn work_given_back_twice_is_given_back_once(lab: Lab) {
     assert_eq!(lab.record(&second.operation).await.attempts, 1);
 }
 
-/// Lets claims vanish until the cap of three; the first claim, and where the operation ended.
+/// Lets claims vanish until the cap of three. Returns the first claim, and the final state of the
+/// operation.
 async fn vanish(
     lab: &Lab,
     request: impl Fn(&Lab, u128) -> ClaimRequest + Send + Sync,

@@ -15,7 +15,7 @@ use semel_core::{
 use crate::lab::{Lab, answered, scope, scope_of};
 use crate::steps::{LONG_WINDOW, complete, complete_for, outcome, release_after};
 
-/// Every order that is carried out: who, why, when, what, before and after.
+/// Every order that is carried out: author, reason, time, action, and the state before and after.
 pub async fn an_order_leaves_one_entry(lab: Lab) {
     for (operation, order) in every_order(&lab).await {
         let shown = format!("{order:?}");
@@ -54,7 +54,7 @@ pub async fn an_order_without_a_note_leaves_none(lab: Lab) {
     assert_eq!(lab.audit().await, []);
 }
 
-/// What was refused changed nothing, so there is nothing to tell.
+/// A refused order changed nothing, so it leaves no entry.
 pub async fn a_refused_order_leaves_none(lab: Lab) {
     let absent = lab.request("absent", 1).operation;
     let claimed = lab.grant(&lab.request("claimed", 1)).await.operation;
@@ -101,7 +101,7 @@ pub async fn a_dropped_message_leaves_one_entry(lab: Lab) {
     assert!(trail[0].at > Timestamp::EPOCH);
 }
 
-/// Without a note, or where nothing was, a drop leaves no entry.
+/// Without a note, or without a message to drop, a drop leaves no entry.
 pub async fn a_drop_of_nothing_leaves_none(lab: Lab) {
     assert!(lab.park(&message(1)).await);
     assert!(lab.drop_parked(message(1).id()).await);
@@ -112,7 +112,8 @@ pub async fn a_drop_of_nothing_leaves_none(lab: Lab) {
     assert_eq!(lab.audit().await, []);
 }
 
-/// A batch is told in its order, each item against what the one before left.
+/// The orders of a batch are entered in their order, each against the state that the one before
+/// left.
 pub async fn orders_of_a_batch_are_entered_in_their_order(lab: Lab) {
     let request = lab.request("completed", 1);
     lab.finish(&request, complete("done")).await;
@@ -145,7 +146,7 @@ pub async fn orders_of_a_batch_are_entered_in_their_order(lab: Lab) {
     assert_eq!(told, expected);
 }
 
-/// Entries have no window: they outlive what they are about.
+/// Entries have no window: they outlive their records.
 pub async fn entries_outlive_their_records(lab: Lab) {
     let request = lab.request("pay-1", 1);
     lab.finish(&request, complete_for("done", lab.window()))
@@ -234,7 +235,7 @@ pub async fn pages_of_entries_are_complete(lab: Lab) {
     assert_eq!(page.items.len(), 1, "a limit of 0 counts as 1");
 }
 
-/// What arrives while somebody pages comes at the end.
+/// Entries that arrive during paging come at the end.
 pub async fn paging_goes_on_while_entries_arrive(lab: Lab) {
     let operation = lab.death("dead").await.operation;
     let order = |number: usize| {
@@ -292,7 +293,7 @@ pub async fn entries_are_selected_by_scope(lab: Lab) {
     }
 }
 
-/// A cursor of somewhere else is refused, not misread.
+/// A cursor from another source is refused, not misread.
 pub async fn a_foreign_cursor_of_the_trail_is_refused(lab: Lab) {
     let operation = lab.death("dead").await.operation;
     let _ = lab

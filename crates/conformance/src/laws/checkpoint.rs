@@ -10,7 +10,7 @@ use semel_core::{
 use crate::lab::{Lab, answered, gate};
 use crate::steps::{complete, outcome, release};
 
-/// What was never set is nothing, not zero.
+/// A mark that was never set is absent, not zero.
 pub async fn a_mark_is_absent_until_it_is_set(lab: Lab) {
     assert_eq!(mark(&lab, "out").await, None);
     assert!(applied(together(&lab, &[], "out", 0).await).is_empty());

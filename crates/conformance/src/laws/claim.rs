@@ -184,7 +184,7 @@ pub async fn asking_again_after_the_lease_resumes_if_nobody_took_over(lab: Lab) 
     assert_eq!((again.token, again.attempt), (first.token, 1));
 }
 
-/// After a takeover the former claim id is anybody's.
+/// After a takeover the former claim id counts like any other.
 pub async fn asking_again_after_a_takeover_is_busy(lab: Lab) {
     let request = lab.request("pay-1", 1);
     let first = lab.grant(&request).await;
@@ -194,8 +194,8 @@ pub async fn asking_again_after_a_takeover_is_busy(lab: Lab) {
     lab.busy(&request).await;
 }
 
-/// Its token was superseded for good: asked for once more, also when nobody else is left, it is a claim like
-/// any other, with a token above all that were given out since.
+/// Its token was superseded for good: asked for again, even when no other claim is left, it is a claim like
+/// any other, with a token above all that were granted since.
 pub async fn a_claim_that_was_taken_over_is_never_resumed(lab: Lab) {
     for (key, old, new) in [
         (
@@ -233,7 +233,7 @@ pub async fn a_claim_that_was_taken_over_is_never_resumed(lab: Lab) {
     }
 }
 
-/// Whoever asks again is told of the lease that counts now, and takes nothing of it away.
+/// A claimant that asks again gets the lease that counts now, and shortens nothing of it.
 pub async fn a_resumption_keeps_a_renewed_lease(lab: Lab) {
     for (request, other) in [
         (lab.request("claimed", 1), lab.request("claimed", 2)),
@@ -309,7 +309,7 @@ pub async fn a_claim_without_a_lease_is_taken_over_at_once(lab: Lab) {
     assert!(second.takeover && second.token > first.token);
 }
 
-/// What the claimant passes downstream is kept apart per lease: the second lease is its own.
+/// Data that the claimant passes downstream is kept apart per lease: the second lease is its own.
 pub async fn a_takeover_gets_a_lease_of_its_own(lab: Lab) {
     let first = lab.grant(&lab.request("pay-1", 1)).await;
     lab.outlast_lease().await;
@@ -327,7 +327,7 @@ pub async fn a_released_key_is_granted_again(lab: Lab) {
     assert_eq!(second.attempt, 2);
 }
 
-/// Released, backoff not over → busy until it is, for everybody.
+/// Released, backoff not over → busy until it is, for every claimant.
 pub async fn a_released_key_is_busy_until_its_backoff_ends(lab: Lab) {
     let first = lab.grant(&lab.request("pay-1", 1)).await;
     let backoff = lab.lease() * 2;

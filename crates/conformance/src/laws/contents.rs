@@ -1,4 +1,4 @@
-//! What a store may hold: something of every kind, for the laws about moving it.
+//! Contents of a store, with something of every kind, for the laws about moving it.
 
 use std::time::Duration;
 

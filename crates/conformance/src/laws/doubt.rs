@@ -33,7 +33,8 @@ pub async fn a_park_that_started_later_is_in_doubt(lab: Lab) {
         .await;
 }
 
-/// The recovery is the one that was started with, whatever the next claimant would do.
+/// The recovery is the one that the effect was started with, whatever recovery the next claimant
+/// has.
 pub async fn the_stored_recovery_decides(lab: Lab) {
     let _ = lab.grant(&lab.marked("pay-1", 1, Recovery::Park)).await;
     lab.outlast_lease().await;
@@ -41,7 +42,7 @@ pub async fn the_stored_recovery_decides(lab: Lab) {
         .await;
 }
 
-/// Starting again says what a takeover does from then on.
+/// Starting again sets what a takeover does from then on.
 pub async fn a_second_start_changes_the_recovery(lab: Lab) {
     let claim = lab.grant(&lab.marked("pay-1", 1, Recovery::Park)).await;
     lab.settles(&claim, start(Recovery::Rerun), StateKind::Started)
@@ -232,7 +233,7 @@ pub async fn a_possible_repeat_is_remembered_over_a_sure_failure(lab: Lab) {
     );
 }
 
-/// Whatever surely did not happen is not repeated.
+/// An effect that surely did not happen is not repeated.
 pub async fn a_sure_release_of_a_rerun_is_no_possible_repeat(lab: Lab) {
     let first = lab.grant(&lab.marked("pay-1", 1, Recovery::Rerun)).await;
     lab.settles(&first, release(), StateKind::Released).await;
@@ -265,7 +266,7 @@ pub async fn a_vanished_keyed_effect_is_rerun_inside_the_window(lab: Lab) {
     );
 }
 
-/// Past the provider's window nobody recognises the key: in doubt.
+/// Past the provider's window the provider no longer recognises the key: in doubt.
 pub async fn a_vanished_keyed_effect_is_in_doubt_past_the_window(lab: Lab) {
     let claim = lab.grant(&keyed(&lab, 1, lab.lease())).await;
     lab.outlast_lease().await;
@@ -332,7 +333,7 @@ pub async fn a_decisive_failure_after_a_doubt_is_dead(lab: Lab) {
     }
 }
 
-/// Any other refusal, an expired token for one, does not say what became of an earlier attempt.
+/// Any other refusal, an expired token for example, does not say what became of an earlier attempt.
 pub async fn a_failure_after_a_doubt_is_in_doubt(lab: Lab) {
     let within = Recovery::RerunWithin(LONG);
     for (key, recovery) in [("keyed", within), ("repeated", Recovery::Rerun)] {
@@ -363,7 +364,7 @@ async fn doubted(lab: &Lab, key: &str, recovery: Recovery) -> Claim {
     lab.grant(&lab.marked(key, 2, recovery)).await
 }
 
-/// A doubt says since when.
+/// A doubt has the time at which it began.
 pub async fn a_doubt_says_since_when(lab: Lab) {
     let before = lab.now().await;
     lab.outlast_lease().await;

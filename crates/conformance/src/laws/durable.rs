@@ -1,4 +1,4 @@
-//! Durability: what a durable store answered is there after it is opened again.
+//! Durability: the answers of a durable store survive closing and opening it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,13 +10,13 @@ use semel_core::{Admission, ClaimRequest, Outcome, Recovery, State, StateKind, S
 use crate::lab::{Lab, answered};
 use crate::steps::{complete, fail, outcome, release, release_after, start};
 
-/// A store that calls itself durable says so to whoever asks.
+/// A store that calls itself durable reports so in its capabilities.
 pub async fn a_durable_store_says_so(lab: Lab) {
     let found = answered(lab.store().preflight().await, "preflight");
     assert!(found.durability > Durability::Process, "{found:?}");
 }
 
-/// Nothing comes of nothing.
+/// An empty store is empty after reopening.
 pub async fn an_empty_store_reopens_empty(lab: Lab) {
     let lab = lab.reopen().await.reopen().await;
     assert_eq!(lab.stats().await.records, [0; 6]);
@@ -111,7 +111,7 @@ pub async fn a_thousand_records_survive(lab: Lab) {
     }
 }
 
-/// What tasks were answered at the same time is all there.
+/// Answers that tasks got at the same time are all there.
 pub async fn answers_given_at_once_survive(lab: Lab) {
     let lab = Arc::new(lab);
     lab.race(32, |lab, number| async move {
@@ -154,7 +154,7 @@ pub async fn a_start_survives(lab: Lab) {
 }
 
 /// Every recovery is remembered as it is. Its lease may have ended early: a store that one process
-/// opens at a time knows that nobody holds it.
+/// opens at a time knows that no claimant is left.
 pub async fn every_recovery_survives(lab: Lab) {
     let within = Recovery::RerunWithin(Duration::from_millis(86_400_123));
     let recoveries = [Recovery::Rerun, Recovery::Park, within];

@@ -76,7 +76,7 @@ pub async fn pages_of_an_export_are_complete(lab: Lab) {
     }
 }
 
-/// A cursor of somewhere else is refused, not misread.
+/// A cursor from another source is refused, not misread.
 pub async fn a_foreign_cursor_of_an_export_is_refused(lab: Lab) {
     everything(&lab).await;
     let transfer = lab.subject().transfer();
@@ -88,7 +88,7 @@ pub async fn a_foreign_cursor_of_an_export_is_refused(lab: Lab) {
     }
 }
 
-/// What counts as absent is left out, swept or not.
+/// A record that counts as absent is left out, swept or not.
 pub async fn what_is_forgotten_is_not_exported(lab: Lab) {
     let window = lab.window();
     lab.finish(&lab.request("short", 1), complete_for("done", window))
@@ -115,7 +115,7 @@ pub async fn a_copy_exports_what_it_was_given(lab: Lab) {
     assert_eq!(copy.stats().await.parked, lab.stats().await.parked);
 }
 
-/// Items in an order of their own, so that exports can be compared.
+/// Items as texts in an order of their own, so that exports can be compared.
 pub(super) fn texts(items: &[Item]) -> BTreeSet<String> {
     items.iter().map(|item| format!("{item:?}")).collect()
 }

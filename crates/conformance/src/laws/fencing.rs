@@ -56,7 +56,7 @@ pub async fn a_superseded_started_claim_is_fenced(lab: Lab) {
         .await;
 }
 
-/// Nobody ever claimed this key.
+/// No claim ever existed for this key.
 pub async fn every_step_on_an_absent_key_is_fenced(lab: Lab) {
     let operation = lab.request("pay-1", 1).operation;
     for step in every_step() {
@@ -69,7 +69,7 @@ pub async fn every_step_on_an_absent_key_is_fenced(lab: Lab) {
     );
 }
 
-/// Somebody else holds the claim, whatever its state.
+/// Another claimant holds the claim, in any state.
 pub async fn every_step_of_a_stranger_is_fenced(lab: Lab) {
     let stranger = ClaimId::from_u128(77);
     let claimed = lab.grant(&lab.request("claimed", 1)).await;
@@ -98,7 +98,7 @@ pub async fn a_claim_id_counts_for_its_own_key_only(lab: Lab) {
         .await;
 }
 
-/// What is released is nobody's, not even its former claim's.
+/// A released operation belongs to no claim, not even to its former one.
 pub async fn a_released_claim_cannot_complete(lab: Lab) {
     let claim = lab.grant(&lab.request("pay-1", 1)).await;
     lab.settles(&claim, release(), StateKind::Released).await;

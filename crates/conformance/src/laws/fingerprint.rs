@@ -31,7 +31,7 @@ pub async fn a_released_key_conflicts(lab: Lab) {
     conflicts_unchanged(&lab, &claim.operation).await;
 }
 
-/// Another request after the first one is done: its outcome is not shown.
+/// Another request after the first one is completed: its outcome is not shown.
 pub async fn a_completed_key_conflicts(lab: Lab) {
     let request = printed(&lab, 1, 10);
     lab.finish(&request, complete("done")).await;
@@ -101,7 +101,7 @@ pub async fn a_forgotten_key_conflicts_with_nothing(lab: Lab) {
     );
 }
 
-/// Fingerprints of two schemes say nothing about each other.
+/// Fingerprints of two schemes cannot be compared.
 pub async fn another_scheme_is_no_conflict(lab: Lab) {
     lab.finish(&printed(&lab, 1, 10), complete("done")).await;
     let other = ClaimRequest {
@@ -164,7 +164,7 @@ fn printed(lab: &Lab, claimant: u128, digest: u8) -> ClaimRequest {
     }
 }
 
-/// Another request conflicts with the key, and leaves its record as it is.
+/// Checks that another request conflicts with the key, and leaves its record as it is.
 async fn conflicts_unchanged(lab: &Lab, operation: &Operation) {
     let before = lab.record(operation).await;
     lab.conflicts(&printed(lab, 99, 99)).await;

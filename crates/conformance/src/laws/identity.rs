@@ -47,7 +47,7 @@ pub async fn keys_differ_by_white_space(lab: Lab) {
     texts_never_meet(&lab, &keys).await;
 }
 
-/// Lines are keys with whatever is in them: tabs, carriage returns, zero bytes, nothing.
+/// Lines are keys, whatever bytes they hold: tabs, carriage returns, zero bytes, nothing.
 pub async fn keys_differ_by_control_characters(lab: Lab) {
     let lines = [
         "",
@@ -232,7 +232,7 @@ pub async fn long_scopes_differ_at_their_end(lab: Lab) {
     operations_never_meet(&lab, scopes.map(|scope| operation(&scope, "1")).to_vec()).await;
 }
 
-/// What is listed and read is the operation that was claimed, byte for byte.
+/// An operation that is listed and read is the one that was claimed, byte for byte.
 pub async fn an_operation_comes_back_as_it_went_in(lab: Lab) {
     let asked = operation(
         &scope_of("acmé %", "páy 'x'"),
@@ -274,7 +274,7 @@ async fn texts_never_meet(lab: &Lab, texts: &[&str]) {
     .await;
 }
 
-/// Each operation is granted once, and replays its own outcome only.
+/// Checks that each operation is granted once, and replays its own outcome only.
 async fn operations_never_meet(lab: &Lab, operations: Vec<Operation>) {
     let by = |operation: &Operation, claimant| ClaimRequest {
         operation: operation.clone(),

@@ -1,4 +1,4 @@
-//! Importing: adds what is not there, replaces nothing, and can be repeated.
+//! Importing: adds items that are missing, replaces nothing, and can be repeated.
 
 use std::sync::Arc;
 
@@ -35,7 +35,7 @@ pub async fn importing_at_home_changes_nothing(lab: Lab) {
     assert_eq!(lab.export(100).await, items);
 }
 
-/// What is there stays, in whatever state; what is not there comes.
+/// An item that is there stays, in any state; one that is not is added.
 pub async fn an_import_replaces_no_record(lab: Lab) {
     for key in ["completed", "claimed", "dead", "new"] {
         lab.finish(&lab.request(key, 1), complete("of the origin"))
@@ -139,7 +139,7 @@ pub async fn an_import_replaces_no_message(lab: Lab) {
     assert_eq!(lab.audit().await.len(), 2);
 }
 
-/// A mark that is there stays, higher or lower; one that is not comes, and is exported again.
+/// A mark that is there stays, higher or lower; one that is not is added, and is exported again.
 pub async fn an_import_replaces_no_mark(lab: Lab) {
     let item = |name: &str, value| {
         Item::Mark(Mark {
@@ -168,7 +168,7 @@ pub async fn an_import_replaces_no_mark(lab: Lab) {
     assert_eq!(exported, expected);
 }
 
-/// A token below those that were given out changes nothing; one above is the floor of the next.
+/// A token below those that were granted changes nothing; one above is the floor of the next.
 pub async fn an_imported_token_only_raises(lab: Lab) {
     let first = lab.grant(&lab.request("pay-1", 1)).await.token;
     let high = FencingToken::new(first.get() + 1_000);
@@ -178,7 +178,7 @@ pub async fn an_imported_token_only_raises(lab: Lab) {
     assert!(lab.grant(&lab.request("pay-2", 1)).await.token > high);
 }
 
-/// What was there is decided as before, beside what came.
+/// Existing operations are decided as before, beside those that came.
 pub async fn an_import_adds_to_what_is_there(lab: Lab) {
     lab.finish(&lab.request("theirs", 1), complete("theirs"))
         .await;
@@ -242,7 +242,7 @@ pub async fn an_empty_import_is_answered_empty(lab: Lab) {
     assert!(answered(transfer.import(&[]).await, "import").is_empty());
 }
 
-/// A hold moves, and what was ordered at the copy since then stays as it was ordered.
+/// A hold moves, and orders given at the copy since then stand.
 pub async fn orders_count_at_the_copy(lab: Lab) {
     let dead = lab.death("dead").await.operation;
     lab.ordered(&dead, Order::Hold(true), Some(StateKind::Dead))
@@ -255,7 +255,7 @@ pub async fn orders_count_at_the_copy(lab: Lab) {
     assert!(!copy.record(&dead).await.held);
 }
 
-/// Marks of checkpoints move along, and what is settled with them.
+/// Marks of checkpoints move along, and so do the operations settled with them.
 pub async fn a_checkpoint_moves(lab: Lab) {
     set_mark(&lab, "out", u64::MAX).await;
     set_mark(&lab, "öut", 0).await;
@@ -268,7 +268,7 @@ pub async fn a_checkpoint_moves(lab: Lab) {
     assert_eq!(mark(&lab, "out").await, Some(u64::MAX));
 }
 
-/// What an import found there is so after reopening, too.
+/// The contents that an import found are still there after reopening.
 pub async fn a_second_import_after_reopening_is_harmless(lab: Lab) {
     everything(&lab).await;
     let items = lab.export(100).await;
@@ -277,7 +277,7 @@ pub async fn a_second_import_after_reopening_is_harmless(lab: Lab) {
     assert!(again.iter().all(|new| !new), "nothing is new: {again:?}");
 }
 
-/// When the first message was set aside.
+/// The time at which the first message was set aside.
 async fn since(lab: &Lab) -> Option<Timestamp> {
     let items = lab.export(10).await;
     let messages = items.into_iter().filter_map(|item| match item {

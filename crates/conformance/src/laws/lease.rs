@@ -1,4 +1,4 @@
-//! Leases: who may extend them, and until when that counts.
+//! Leases: who may extend them, and until when.
 
 use semel_core::{Recovery, StateKind};
 
@@ -17,7 +17,7 @@ pub async fn a_renewed_claim_is_not_taken_over(lab: Lab) {
         .await;
 }
 
-/// The answer is the end of the new lease, and others are told the same.
+/// The answer is the end of the new lease, and other claimants get the same.
 pub async fn a_renewal_answers_the_end_of_the_lease(lab: Lab) {
     let claim = lab.grant(&lab.request("pay-1", 1)).await;
     let until = lab.extended(&claim, lab.lease() * 20).await;
@@ -25,7 +25,7 @@ pub async fn a_renewal_answers_the_end_of_the_lease(lab: Lab) {
     assert_eq!(lab.busy(&lab.request("pay-1", 2)).await, until);
 }
 
-/// The lease ended and nobody took over: the claim lives again.
+/// The lease ended without a takeover: the claim lives again.
 pub async fn a_renewal_revives_a_lease_that_nobody_took(lab: Lab) {
     let claim = lab.grant(&lab.request("pay-1", 1)).await;
     lab.outlast_lease().await;
@@ -43,7 +43,7 @@ pub async fn a_renewed_lease_ends_too(lab: Lab) {
     lab.lost(&claim).await;
 }
 
-/// Somebody took over: the former claim must stop.
+/// Another claimant took over: the former claim must stop.
 pub async fn a_renewal_after_a_takeover_is_lost(lab: Lab) {
     let old = lab.grant(&lab.request("pay-1", 1)).await;
     lab.outlast_lease().await;
@@ -52,7 +52,7 @@ pub async fn a_renewal_after_a_takeover_is_lost(lab: Lab) {
     lab.extended(&new, lab.lease()).await;
 }
 
-/// Nobody holds what is finished.
+/// A finished operation has no claim to renew.
 pub async fn a_renewal_of_a_finished_operation_is_lost(lab: Lab) {
     let completed = lab.grant(&lab.request("pay-1", 1)).await;
     lab.settles(&completed, complete("done"), StateKind::Completed)
@@ -62,7 +62,7 @@ pub async fn a_renewal_of_a_finished_operation_is_lost(lab: Lab) {
     lab.lost(&dead).await;
 }
 
-/// Nobody holds what was released.
+/// A released operation has no claim to renew.
 pub async fn a_renewal_of_a_released_claim_is_lost(lab: Lab) {
     let claim = lab.grant(&lab.request("pay-1", 1)).await;
     lab.settles(&claim, release(), StateKind::Released).await;
@@ -75,7 +75,7 @@ pub async fn a_renewal_of_a_doubt_is_lost(lab: Lab) {
     lab.lost(&claim).await;
 }
 
-/// Nothing is there to be renewed, and nothing is made.
+/// An absent key has nothing to renew, and no record is made.
 pub async fn a_renewal_of_an_absent_key_is_lost(lab: Lab) {
     let mut claim = lab.grant(&lab.request("pay-1", 1)).await;
     claim.operation = lab.request("pay-2", 1).operation;

@@ -125,7 +125,7 @@ pub async fn a_list_shows_records_without_outcomes(lab: Lab) {
     }
 }
 
-/// What counts as absent is not listed and not counted.
+/// A record that counts as absent is not listed and not counted.
 pub async fn forgotten_records_are_not_listed(lab: Lab) {
     lab.finish(&lab.request("short", 1), complete_for("done", lab.window()))
         .await;
@@ -135,7 +135,7 @@ pub async fn forgotten_records_are_not_listed(lab: Lab) {
     assert_eq!(lab.stats().await.records.iter().sum::<u64>(), 1);
 }
 
-/// A cursor of somewhere else is refused, not misread.
+/// A cursor from another source is refused, not misread.
 pub async fn a_foreign_cursor_is_refused(lab: Lab) {
     lab.finish(&lab.request("pay-1", 1), complete("done")).await;
     let query = ListQuery {
@@ -152,7 +152,7 @@ pub async fn a_foreign_cursor_is_refused(lab: Lab) {
     assert_eq!(error.kind(), ErrorKind::InvalidInput);
 }
 
-/// What arrives while somebody pages does not make the rest repeat or vanish.
+/// Records that arrive during paging do not make the rest repeat or vanish.
 pub async fn paging_goes_on_while_records_arrive(lab: Lab) {
     for number in 0..30 {
         lab.finish(&lab.request(&format!("old-{number}"), 1), complete("done"))

@@ -1,4 +1,4 @@
-//! Members of requests: kept with the fingerprint that they are of, and handed out with every conflict.
+//! Members of requests: kept with their fingerprint, and handed out with every conflict.
 
 use semel_core::{Admission, ClaimRequest, Fingerprint, Members, Recovery, StateKind, Store as _};
 
@@ -37,7 +37,7 @@ pub async fn members_of_any_length_are_kept(lab: Lab) {
     }
 }
 
-/// Whatever becomes of an operation, its members stay those of the first request.
+/// The members of an operation stay those of the first request, whatever happens to it.
 pub async fn members_stay_whatever_happens(lab: Lab) {
     let first = printed(&lab, "pay-1", 1, 10);
     let stay = async |when: &str| {
@@ -88,7 +88,7 @@ pub async fn a_conflict_hands_out_the_first_members(lab: Lab) {
     assert_eq!(first_of(&lab.claim(&without).await), members(10));
 }
 
-/// What was not kept is not made up.
+/// Members that were not kept are not made up.
 pub async fn absent_members_stay_absent(lab: Lab) {
     let first = ClaimRequest {
         members: None,
@@ -159,7 +159,7 @@ pub async fn members_are_forgotten_with_their_record(lab: Lab) {
     assert_eq!(lab.record(&bare.operation).await.members, None);
 }
 
-/// What a conflict says of the first request.
+/// The members of the first request that a conflict hands out.
 #[track_caller]
 pub(super) fn first_of(admission: &Admission) -> Option<Members> {
     match admission {
@@ -186,7 +186,7 @@ fn fingerprint(digest: u8) -> Fingerprint {
     }
 }
 
-/// Those of two members.
+/// Two members with this digest.
 pub(super) fn members(digest: u8) -> Option<Members> {
     Members::from_bytes(&[1, 0, 255, digest, 7, 3, 0, 0, digest])
 }

@@ -1,4 +1,4 @@
-//! Operators' orders: what a person may do to a record, and what not.
+//! Operators' orders: the changes that a person may make to a record, and the refusals.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ pub async fn every_order_about_an_absent_key_is_refused(lab: Lab) {
     assert_eq!(lab.get(&operation).await, None);
 }
 
-/// A person says: it happened, and this is what came of it.
+/// A person says that it happened, and gives the result.
 pub async fn a_doubt_resolved_as_applied_is_completed(lab: Lab) {
     let claim = lab.doubt("pay-1").await;
     lab.ordered(&claim.operation, applied(), Some(StateKind::Completed))
@@ -49,7 +49,7 @@ pub async fn a_verdict_brings_its_own_window(lab: Lab) {
     assert_eq!(lab.grant(&lab.request("pay-1", 3)).await.attempt, 1);
 }
 
-/// A person says: it did not happen, and nothing can still land.
+/// A person says that it did not happen, and nothing can still land.
 pub async fn a_doubt_resolved_as_not_applied_is_attempted_again(lab: Lab) {
     let claim = lab.doubt("pay-1").await;
     lab.outlast_lease().await;
@@ -93,7 +93,7 @@ pub async fn not_applied_is_refused_before_it_is_quiet(lab: Lab) {
     .await;
 }
 
-/// What was looked for before it was quiet says nothing afterwards, however late it is told.
+/// Evidence from before it was quiet says nothing afterwards, however late it arrives.
 pub async fn evidence_from_before_it_was_quiet_is_refused(lab: Lab) {
     let claim = lab.doubt("pay-1").await;
     let quiet = lab.lease() * 4;
@@ -124,7 +124,7 @@ pub async fn evidence_from_before_it_was_quiet_is_refused(lab: Lab) {
         .await;
 }
 
-/// A person gives up finding out.
+/// A person gives up on finding out.
 pub async fn an_abandoned_doubt_is_dead(lab: Lab) {
     let claim = lab.doubt("pay-1").await;
     let abandon = Order::Resolve(Verdict::Abandon {
@@ -191,7 +191,7 @@ pub async fn a_requeued_operation_is_attempted_anew(lab: Lab) {
     assert!(third.attempt == 1 && third.token > second.token);
 }
 
-/// Only what is dead can be requeued.
+/// Only a dead operation can be requeued.
 pub async fn requeuing_anything_else_is_refused(lab: Lab) {
     for (claim, state) in one_of_each_but_doubt(&lab).await {
         if state != StateKind::Dead {
@@ -228,7 +228,7 @@ pub async fn a_requeued_operation_keeps_its_possible_repeats(lab: Lab) {
 }
 
 /// Inside the provider's window the same key may be sent again; the window counts from the first start, whatever
-/// came between.
+/// happened in between.
 pub async fn a_retried_doubt_is_attempted_inside_its_window_only(lab: Lab) {
     let within = Recovery::RerunWithin(lab.lease() * 8);
     let strict = semel_core::ClaimRequest {
@@ -267,7 +267,7 @@ pub async fn a_retried_doubt_is_attempted_inside_its_window_only(lab: Lab) {
     refused(&lab, &second.operation, Order::Retry, refusal).await;
 }
 
-/// Where a repeat is accepted, another attempt is one more of them, and listed.
+/// If a repeat is accepted, another attempt is one more of them, and listed.
 pub async fn a_retried_rerun_counts_its_possible_repeat(lab: Lab) {
     let strict = semel_core::ClaimRequest {
         limits: limits_of(1, 1),
@@ -286,7 +286,7 @@ pub async fn a_retried_rerun_counts_its_possible_repeat(lab: Lab) {
     assert_eq!(lab.record(&second.operation).await.possible_repeats, 1);
 }
 
-/// What is parked, or not in doubt at all, is not attempted again by a retry.
+/// An operation that is parked, or not in doubt at all, is not attempted again by a retry.
 pub async fn retrying_what_may_not_run_again_is_refused(lab: Lab) {
     for (claim, state) in one_of_each_but_doubt(&lab).await {
         refused(&lab, &claim.operation, Order::Retry, Refusal::State(state)).await;
@@ -298,7 +298,7 @@ pub async fn retrying_what_may_not_run_again_is_refused(lab: Lab) {
         .await;
 }
 
-/// What is finished or released can be forgotten, and is new after that.
+/// A finished or released operation can be forgotten, and is new after that.
 pub async fn a_forgotten_operation_is_new(lab: Lab) {
     for (claim, state) in one_of_each_but_doubt(&lab).await {
         use StateKind::{Completed, Dead, Released};
@@ -312,7 +312,7 @@ pub async fn a_forgotten_operation_is_new(lab: Lab) {
     }
 }
 
-/// What is running or in doubt cannot be forgotten.
+/// A running operation, or one in doubt, cannot be forgotten.
 pub async fn forgetting_what_is_unresolved_is_refused(lab: Lab) {
     for (claim, state) in one_of_each_but_doubt(&lab).await {
         if matches!(state, StateKind::Claimed | StateKind::Started) {
@@ -329,7 +329,7 @@ pub async fn forgetting_what_is_unresolved_is_refused(lab: Lab) {
     .await;
 }
 
-/// Holding changes nothing but the window, whatever the state.
+/// Holding changes nothing but the window, in any state.
 pub async fn holding_changes_nothing_else(lab: Lab) {
     for (claim, state) in one_of_each_but_doubt(&lab).await {
         let before = lab.record(&claim.operation).await;
@@ -375,7 +375,7 @@ pub async fn an_order_about_a_forgotten_record_is_refused(lab: Lab) {
     refused(&lab, &request.operation, Order::Hold(true), Refusal::Absent).await;
 }
 
-/// An order that is refused names why and changes nothing.
+/// Checks that an order is refused with this reason and changes nothing.
 async fn refused(lab: &Lab, of: &Operation, order: Order, expected: Refusal) {
     let before = lab.get(of).await;
     let shown = format!("{order:?}");
@@ -417,7 +417,7 @@ fn every_order() -> [Order; 9] {
     ]
 }
 
-/// The one attempt that is allowed ended, and nobody knows how.
+/// A release after the one allowed attempt, whose result nobody knows.
 fn release_capped() -> Step {
     Step::Release {
         error: "no answer from the provider".into(),

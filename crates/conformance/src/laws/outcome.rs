@@ -143,7 +143,7 @@ pub async fn the_codec_is_kept(lab: Lab) {
     .await;
 }
 
-/// Who does not want the outcome gets the replay without it.
+/// A claimant that does not want the outcome gets the replay without it.
 pub async fn an_outcome_that_nobody_wants_is_left_out(lab: Lab) {
     lab.finish(&lab.request("pay-1", 1), complete("done")).await;
     let request = ClaimRequest {
@@ -177,7 +177,7 @@ pub async fn a_replay_names_the_duplicate(lab: Lab) {
     }
 }
 
-/// A claimant whose own answer was lost is told so: its replay is no duplicate.
+/// A claimant whose own answer was lost learns that: its replay is no duplicate.
 pub async fn a_replay_to_its_own_claim_says_so(lab: Lab) {
     let request = lab.request("pay-1", 1);
     lab.finish(&request, complete("done")).await;
@@ -216,7 +216,7 @@ pub async fn outcomes_of_many_keys_stay_apart(lab: Lab) {
     }
 }
 
-/// What is completed with an outcome comes back as it was, by replay and by reading.
+/// Checks that this outcome comes back as it was, by replay and by reading.
 async fn replayed(lab: &Lab, expected: Outcome) {
     let step = Step::Complete {
         outcome: expected.clone(),

@@ -1,4 +1,4 @@
-//! The output of the laws about admitting: what is written, and the mark that it leaves.
+//! The output of the laws about admitting: the written bytes, and their mark.
 
 use semel_core::port::checkpoint::CheckpointStore;
 use semel_core::{Admission, ClaimRequest, Mark, Operation, Record, Result, Store};

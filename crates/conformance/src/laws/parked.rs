@@ -1,4 +1,4 @@
-//! Parked messages: kept once, whole, until somebody drops them.
+//! Parked messages: kept once, whole, until they are dropped.
 
 use std::sync::Arc;
 
@@ -43,7 +43,7 @@ pub async fn a_parked_message_is_kept_whole(lab: Lab) {
     assert_eq!(found[0].id(), message.id());
 }
 
-/// What a message may lack is not made up.
+/// Parts that a message lacks are not made up.
 pub async fn a_parked_message_may_lack_key_transport_and_payload(lab: Lab) {
     let message = Parked {
         coordinates: "".into(),
@@ -56,7 +56,7 @@ pub async fn a_parked_message_may_lack_key_transport_and_payload(lab: Lab) {
     assert_eq!(found[0].payload, Bytes::new());
 }
 
-/// No transport id is another thing than an empty one.
+/// A missing transport id differs from an empty one.
 pub async fn an_empty_transport_id_is_kept(lab: Lab) {
     let message = Parked {
         transport: Some(Bytes::new()),
@@ -77,7 +77,7 @@ pub async fn a_large_payload_is_kept(lab: Lab) {
     assert!(all(&lab).await[0].payload == message.payload);
 }
 
-/// The store says since when, and the first time stands.
+/// The store sets the time, and the first time stands.
 pub async fn the_store_stamps_a_parked_message_once(lab: Lab) {
     let before = lab.now().await;
     let message = Parked {
@@ -116,7 +116,7 @@ pub async fn two_bad_messages_are_two_entries(lab: Lab) {
     assert_eq!(all(&lab).await.len(), 3);
 }
 
-/// A dead operation has one dead letter, whichever delivery brought it.
+/// A dead operation has one dead letter, whichever delivery led to it.
 pub async fn a_dead_operation_has_one_dead_letter(lab: Lab) {
     let letter = |coordinates: &str, key| Parked {
         key: Some(text_key(key)),

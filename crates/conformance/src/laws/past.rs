@@ -13,7 +13,7 @@ use crate::steps::{
     release_unsure, start,
 };
 
-/// What completes at its first attempt has nothing to tell.
+/// An operation that completes at its first attempt has no past.
 pub async fn an_attempt_that_completes_leaves_no_past(lab: Lab) {
     let claim = lab.grant(&lab.request("pay-1", 1)).await;
     let granted = lab.record(&claim.operation).await;
@@ -26,7 +26,7 @@ pub async fn an_attempt_that_completes_leaves_no_past(lab: Lab) {
     assert_eq!(lab.record(&claim.operation).await.past, []);
 }
 
-/// A counted release of what surely did not happen: whose it was, when, and why.
+/// A counted release of an effect that surely did not happen: its claim, its time, and its reason.
 pub async fn a_release_is_remembered(lab: Lab) {
     let claim = lab.grant(&lab.request("pay-1", 1)).await;
     let granted = lab.record(&claim.operation).await;
@@ -73,7 +73,7 @@ pub async fn an_unsure_release_is_remembered_as_such(lab: Lab) {
     assert_eq!(record.past[0].ended_at, since);
 }
 
-/// Work given back is told, and its number comes again.
+/// Work given back is recorded, and its number is used again.
 pub async fn work_given_back_is_remembered(lab: Lab) {
     for claimant in 1..=2 {
         let claim = lab.grant(&lab.request("pay-1", claimant)).await;
@@ -104,7 +104,7 @@ pub async fn a_failure_is_remembered(lab: Lab) {
     assert_eq!(past.error.as_deref(), Some("400 from the provider"));
 }
 
-/// A claim that vanished ended with its lease, renewed as it was, without a word.
+/// A vanished claim ended with its lease, as renewed, without a reason.
 pub async fn a_vanished_claim_ended_with_its_lease(lab: Lab) {
     let first = lab.grant(&lab.request("pay-1", 1)).await;
     let granted = lab.record(&first.operation).await;
@@ -129,7 +129,7 @@ pub async fn a_vanished_claim_ended_with_its_lease(lab: Lab) {
     assert_eq!(*past, expected);
 }
 
-/// The last claim that may vanish is told as those before it.
+/// The last claim that may vanish is recorded like those before it.
 pub async fn a_vanished_claim_at_its_cap_is_remembered(lab: Lab) {
     let limited = |claimant| ClaimRequest {
         limits: limits_of(5, 2),
@@ -146,7 +146,7 @@ pub async fn a_vanished_claim_at_its_cap_is_remembered(lab: Lab) {
     assert_eq!(ends(&past), [(1, vanished), (2, vanished)]);
 }
 
-/// A vanished park, found by the next claim, is told once.
+/// A vanished park, found by the next claim, is recorded once.
 pub async fn a_vanished_park_is_remembered_once(lab: Lab) {
     let claim = lab.grant(&lab.marked("pay-1", 1, Recovery::Park)).await;
     lab.outlast_lease().await;
@@ -163,7 +163,7 @@ pub async fn a_vanished_park_is_remembered_once(lab: Lab) {
     assert_eq!(past[0].ended_at, claim.lease_until);
 }
 
-/// A vanished park that a sweep finds is told as if a claim had found it.
+/// A vanished park that a sweep finds is recorded as if a claim had found it.
 pub async fn a_vanished_park_that_a_sweep_finds_is_remembered(lab: Lab) {
     let claim = lab.grant(&lab.marked("pay-1", 1, Recovery::Park)).await;
     let granted = lab.record(&claim.operation).await;
@@ -183,7 +183,7 @@ pub async fn a_vanished_park_that_a_sweep_finds_is_remembered(lab: Lab) {
     assert_eq!(*past, expected);
 }
 
-/// Oldest first, whatever their ends, and completing adds nothing and takes nothing away.
+/// Past attempts are listed oldest first, whatever their ends; completing adds and removes none.
 pub async fn past_attempts_are_in_their_order(lab: Lab) {
     let first = lab.grant(&lab.request("pay-1", 1)).await;
     lab.settles(&first, release(), StateKind::Released).await;
@@ -232,7 +232,8 @@ pub async fn the_latest_sixteen_are_kept(lab: Lab) {
     assert_eq!(past.len(), Record::MAX_PAST);
 }
 
-/// A full past lets the earlier of two in a row go that were given back, and the oldest where no two are.
+/// From a full past, the earlier of two in a row that were given back is dropped, or the oldest if there
+/// are no two.
 pub async fn of_two_given_back_in_a_row_the_earlier_goes_first(lab: Lab) {
     let gone = [(17, 4), (18, 5), (19, 1), (20, 19), (21, 2)];
     let mut kept = Vec::new();
@@ -263,7 +264,7 @@ pub async fn of_two_given_back_in_a_row_the_earlier_goes_first(lab: Lab) {
     }
 }
 
-/// A long error is told by its beginning, cut between characters; the last one stays whole.
+/// A long error is cut to its beginning, between characters; the last one stays whole.
 pub async fn a_long_error_is_remembered_by_its_beginning(lab: Lab) {
     let errors = [
         "it's \"50%\" \\ \u{1f4a5}".to_owned(),
@@ -299,7 +300,8 @@ pub async fn a_repeated_report_is_remembered_once(lab: Lab) {
     assert_eq!(lab.record(&doubt.operation).await.past.len(), 1);
 }
 
-/// When the latest claim was granted: no start, renewal or resumption moves that, a takeover does.
+/// The time at which the latest claim was granted: no start, renewal or resumption moves it, a takeover
+/// does.
 pub async fn a_record_says_when_its_claim_was_granted(lab: Lab) {
     let request = lab.request("pay-1", 1);
     let claim = lab.grant(&request).await;
@@ -323,7 +325,7 @@ pub async fn a_record_says_when_its_claim_was_granted(lab: Lab) {
     assert_eq!(done.claimed_at, taken.claimed_at);
 }
 
-/// Operators count attempts anew, and late evidence ends a doubt; what was stays told.
+/// Operators reset the count of attempts, and late evidence ends a doubt; the past stays.
 pub async fn the_past_outlives_orders_and_late_evidence(lab: Lab) {
     let dead = lab.death("dead").await;
     lab.ordered(&dead.operation, Order::Requeue, Some(StateKind::Released))
@@ -351,7 +353,7 @@ pub async fn the_past_outlives_orders_and_late_evidence(lab: Lab) {
     }
 }
 
-/// What comes after a forgotten record is new.
+/// The next life of a forgotten key has no past.
 pub async fn a_new_record_has_no_past(lab: Lab) {
     let window = lab.window();
     let first = lab.grant(&lab.request("pay-1", 1)).await;
@@ -369,7 +371,7 @@ pub(super) fn ends(past: &[PastAttempt]) -> Vec<(u32, AttemptEnd)> {
     past.iter().map(|past| (past.attempt, past.end)).collect()
 }
 
-/// What is told of `claim`, with the time and the reason of `seen`.
+/// The past attempt that `claim` leaves, with the time and the reason of `seen`.
 fn ended(claim: &Claim, granted: &Record, end: AttemptEnd, seen: &PastAttempt) -> PastAttempt {
     PastAttempt {
         attempt: claim.attempt,

@@ -1,4 +1,4 @@
-//! The order to release: a wait ends for the next claim, and for nobody else.
+//! The order to release: a wait ends for the next claim, and for no other.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -46,7 +46,7 @@ pub async fn a_released_backoff_ends_at_once(lab: Lab) {
     assert_eq!(lab.record(&claim.operation).await.vanished, 0);
 }
 
-/// What must not run again is in doubt at the next claim, and at the next sweep.
+/// An effect that must not run again is in doubt at the next claim, and at the next sweep.
 pub async fn a_released_park_is_in_doubt(lab: Lab) {
     let mut claims = Vec::new();
     for key in ["claimed", "swept"] {
@@ -65,7 +65,7 @@ pub async fn a_released_park_is_in_doubt(lab: Lab) {
     }
 }
 
-/// Nobody has claimed yet, so the claimant goes on, and its result counts.
+/// No other claim exists yet, so the claimant goes on, and its result counts.
 pub async fn a_claimant_goes_on_until_somebody_claims(lab: Lab) {
     let request = long(lab.request("pay-1", 1));
     let claim = lab.grant(&request).await;
@@ -93,7 +93,7 @@ pub async fn a_renewal_after_the_order_extends_the_lease(lab: Lab) {
     assert_eq!(lab.busy(&lab.request("pay-1", 2)).await, until);
 }
 
-/// Somebody has claimed, so the former claimant is fenced.
+/// Another claim exists, so the former claimant is fenced.
 pub async fn a_claimant_is_fenced_once_somebody_claimed(lab: Lab) {
     let first = lab.grant(&long(lab.request("pay-1", 1))).await;
     lab.ordered(&first.operation, Order::Release, Some(StateKind::Claimed))
@@ -132,7 +132,7 @@ pub async fn a_release_order_changes_nothing_else(lab: Lab) {
     }
 }
 
-/// What is over already stays as it is: the order moves no wait to a later time.
+/// A wait that is already over stays as it is: the order moves no wait to a later time.
 pub async fn releasing_twice_changes_nothing(lab: Lab) {
     let claims = [
         lab.grant(&lab.request("claimed", 1)).await,
@@ -166,7 +166,7 @@ pub async fn a_released_claim_frees_its_entity(lab: Lab) {
     lab.stale(&versioned(&lab, "third", 1), 2).await;
 }
 
-/// What another claim holds stays held.
+/// An entity that another claim holds stays held.
 pub async fn a_release_order_leaves_the_entity_of_another_alone(lab: Lab) {
     let first = lab.grant(&versioned(&lab, "first", 1)).await;
     lab.outlast_lease().await;
@@ -181,7 +181,7 @@ pub async fn a_release_order_leaves_the_entity_of_another_alone(lab: Lab) {
         .await;
 }
 
-/// Nothing waits for what is finished or in doubt.
+/// No claim waits for an operation that is finished or in doubt.
 pub async fn releasing_what_nobody_waits_for_is_refused(lab: Lab) {
     let request = lab.request("completed", 1);
     lab.finish(&request, complete("done")).await;
@@ -203,7 +203,7 @@ pub async fn releasing_what_nobody_waits_for_is_refused(lab: Lab) {
     }
 }
 
-/// However many wait for the order, one is granted.
+/// However many claimants wait for the order, one is granted.
 pub async fn of_16_claimants_after_the_order_one_is_granted(lab: Lab) {
     let first = lab.grant(&long(lab.request("pay-1", 99))).await;
     lab.ordered(&first.operation, Order::Release, Some(StateKind::Claimed))
@@ -237,7 +237,7 @@ fn versioned(lab: &Lab, key: &str, version: u64) -> ClaimRequest {
     }
 }
 
-/// An operation that nobody may attempt for an hour.
+/// An operation that may not be attempted for an hour.
 async fn backing_off(lab: &Lab, key: &str) -> Claim {
     let claim = lab.grant(&lab.request(key, 1)).await;
     lab.settles(&claim, release_after(LONG), StateKind::Released)

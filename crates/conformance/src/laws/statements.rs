@@ -30,7 +30,7 @@ pub async fn a_failing_message_fails_alone(lab: Lab) {
         }
     }
     assert_eq!(rows(&lab).await.len(), 6);
-    // Where it is to be given back, that costs no attempt, however it fails.
+    // A message that is to be given back uses up no attempt, however it fails.
     let mut bad = payment(&lab, "given-back", 1, 1);
     bad.values[1] = Value::Null;
     bad.gives_back = true;
@@ -59,8 +59,8 @@ pub async fn a_failing_statement_undoes_those_before_it(lab: Lab) {
     assert_eq!(rows(&lab).await, expected);
 }
 
-/// A failed message is dead at once where no other try can mend it, else tried again after its
-/// backoff; which of the two a constraint is, the store says.
+/// A failed message is dead at once if no other attempt can succeed, else tried again after its
+/// backoff. The store decides which of the two a violated constraint is.
 pub async fn a_failed_message_is_dead_or_tried_again_after_its_backoff(lab: Lab) {
     lab.subject().make_table().await;
     let mut message = payment(&lab, "pay-1", 1, 10);

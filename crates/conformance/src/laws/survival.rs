@@ -75,7 +75,7 @@ pub async fn a_version_survives(lab: Lab) {
         .await;
 }
 
-/// Tokens go on where they were, whatever was forgotten meanwhile.
+/// Tokens continue from the highest one, whatever was forgotten meanwhile.
 pub async fn tokens_rise_over_reopening(mut lab: Lab) {
     let mut last = None;
     for claimant in 1..=6_u32 {
@@ -127,7 +127,7 @@ pub async fn a_hold_survives(lab: Lab) {
         .await;
 }
 
-/// What an operator ordered stays ordered.
+/// Operators' orders stand.
 pub async fn orders_survive(lab: Lab) {
     let dead = lab.death("requeued").await;
     lab.ordered(&dead.operation, Order::Requeue, Some(StateKind::Released))
@@ -152,7 +152,7 @@ pub async fn a_window_goes_on_over_reopening(lab: Lab) {
     assert_eq!(lab.grant(&lab.request("pay-1", 3)).await.attempt, 1);
 }
 
-/// What was swept stays swept, and what was kept stays kept.
+/// A swept record stays swept, and a kept one stays kept.
 pub async fn a_sweep_survives(lab: Lab) {
     lab.finish(&lab.request("short", 1), complete_for("done", lab.window()))
         .await;
@@ -218,7 +218,7 @@ pub async fn parked_messages_survive(lab: Lab) {
     assert!(!lab.park(&kept).await, "it is not new after reopening");
 }
 
-/// Past attempts are told as before, over reopening after each.
+/// Past attempts are as before, over reopening after each.
 pub async fn the_past_survives(mut lab: Lab) {
     let steps = [release(), release_unsure(), give_back(), release()];
     for (claimant, step) in (1..).zip(steps) {
@@ -276,7 +276,7 @@ pub async fn an_ended_wait_survives(lab: Lab) {
     assert!(lab.grant(&lab.request("started", 2)).await.takeover);
 }
 
-/// What was entered into the audit trail stays there, and new entries follow it.
+/// Entries of the audit trail stay there, and new entries follow them.
 pub async fn the_audit_trail_survives(mut lab: Lab) {
     let dead = lab.death("dead").await.operation;
     for number in 0..4 {

@@ -112,7 +112,7 @@ pub async fn overlapping_batches_are_applied_once(lab: Lab) {
         if number % 2 == 1 {
             batch.reverse();
         }
-        // A server may answer a deadlock for one of them; then it is asked again.
+        // A server may answer one of them with a deadlock; the case then asks again.
         for _ in 0..20 {
             if lab
                 .subject()
@@ -131,7 +131,7 @@ pub async fn overlapping_batches_are_applied_once(lab: Lab) {
     assert_eq!(rows(&lab).await.len(), 30);
 }
 
-/// What is claimed by a worker outside is busy inside.
+/// A key that is claimed by a worker outside is busy inside.
 pub async fn a_claimed_key_is_not_applied(lab: Lab) {
     lab.subject().make_table().await;
     let _ = lab.grant(&lab.request("pay-1", 9)).await;
@@ -198,7 +198,7 @@ pub async fn a_stale_version_runs_nothing(lab: Lab) {
     assert_eq!(rows(&lab).await.len(), 2);
 }
 
-/// Values are values, whatever is written in them.
+/// Values are values, whatever characters they have.
 pub async fn values_are_never_code(lab: Lab) {
     lab.subject().make_table().await;
     let names = [

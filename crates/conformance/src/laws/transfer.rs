@@ -1,4 +1,4 @@
-//! Moving: what was exported and is imported elsewhere is decided there as it was here.
+//! Moving: an exported operation is decided after its import as it was before.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ use crate::steps::{
     LONG_WINDOW, complete, complete_for, give_back, outcome, release_after, release_unsure,
 };
 
-/// Every record is read at the copy as at the origin: claims, times, past attempts and all.
+/// Every record is read at the copy as at the origin: claims, times, and past attempts included.
 pub async fn records_move_as_they_are(lab: Lab) {
     everything(&lab).await;
     lab.outlast_lease().await;
@@ -163,7 +163,7 @@ pub async fn the_dead_and_the_doubtful_move(lab: Lab) {
         .await;
 }
 
-/// What a takeover does, and what may be repeated, is known at the copy.
+/// The copy knows what a takeover does, and what may be repeated.
 pub async fn recoveries_move(lab: Lab) {
     let within = Recovery::RerunWithin(lab.lease() * 8);
     let rerun = lab.grant(&lab.marked("rerun", 1, Recovery::Rerun)).await;
@@ -328,7 +328,7 @@ pub async fn identities_move(lab: Lab) {
     }
 }
 
-/// What was imported is there after reopening.
+/// Imported items are there after reopening.
 pub async fn an_import_survives(lab: Lab) {
     finished(&lab).await;
     let copy = lab.moved().await.reopen().await;

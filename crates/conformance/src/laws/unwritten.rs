@@ -1,4 +1,4 @@
-//! Admitting what cannot be written: nothing of it is there.
+//! Admissions that cannot be written leave nothing behind.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -31,7 +31,7 @@ pub async fn what_is_given_up_is_given_up_with_the_mark(lab: Lab) {
     lab.stands(&claim.operation, StateKind::InDoubt).await;
 }
 
-/// Nothing is changed where the write failed: no record, no mark, no version.
+/// Nothing changes if the write failed: no record, no mark, no version.
 pub async fn a_failed_write_changes_nothing(lab: Lab) {
     admitted(&lab, &[lab.request("before", 1)], 7).await;
     let released = lab.grant(&lab.request("released", 1)).await;
@@ -109,7 +109,7 @@ pub async fn a_marked_request_is_refused(lab: Lab) {
     assert_eq!(records(&lab, &batch).await, [None, None, None]);
 }
 
-/// What was not written is not there after reopening either.
+/// An admission that was not written is not there after reopening either.
 pub async fn a_failed_admission_leaves_nothing(lab: Lab) {
     admitted(&lab, &[lab.request("before", 1)], 7).await;
     let batch = ["one", "two"].map(|key| ClaimRequest {
@@ -129,7 +129,7 @@ pub async fn a_failed_admission_leaves_nothing(lab: Lab) {
         .await;
 }
 
-/// Admits with a write that fails, and expects its error and no other.
+/// Admits with a write that fails, and expects that error.
 async fn refused(lab: &Lab, batch: &[ClaimRequest]) {
     let write = |_: &[Admission]| Err(Error::new(ErrorKind::Unavailable, "the disk is full"));
     match admit(lab, batch, write).await {

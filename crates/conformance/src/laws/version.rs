@@ -36,7 +36,7 @@ pub async fn a_lower_version_is_stale(lab: Lab) {
     lab.stale(&gated(&lab, "cart", 1), 5).await;
 }
 
-/// What was not applied makes nothing stale.
+/// A version that was not applied makes nothing stale.
 pub async fn a_version_that_was_not_applied_makes_nothing_stale(lab: Lab) {
     let released = lab.grant(&gated(&lab, "cart", 5)).await;
     lab.settles(&released, release(), StateKind::Released).await;

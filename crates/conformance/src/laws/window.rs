@@ -1,4 +1,4 @@
-//! Windows: how long a finished key is remembered, and what guards it afterwards.
+//! Windows: how long a finished key is remembered, and what protects it afterwards.
 
 use std::time::Duration;
 
@@ -83,7 +83,7 @@ pub async fn each_record_has_its_own_window(lab: Lab) {
     lab.grant(&lab.request("short", 2)).await.attempt_is(1);
 }
 
-/// A completed record counts as absent after its grace, though nobody swept.
+/// A completed record counts as absent after its grace, even without a sweep.
 pub async fn a_finished_key_is_forgotten_without_a_sweep(lab: Lab) {
     let request = lab.request("pay-1", 1);
     lab.finish(&request, complete_for("done", lab.window()))
@@ -134,7 +134,7 @@ pub async fn a_forgotten_claim_is_fenced(lab: Lab) {
     lab.lost(&claim).await;
 }
 
-/// Between window and grace a record may be there or not; if it is, it is believed.
+/// Between window and grace a record may be there or not; if it is, it counts.
 pub async fn evidence_wins_while_it_is_there(lab: Lab) {
     lab.finish(&lab.request("pay-1", 1), complete_for("done", lab.window()))
         .await;
@@ -177,7 +177,7 @@ pub async fn a_birth_ahead_or_unknown_is_new(lab: Lab) {
     lab.grant(&lab.request("unknown", 1)).await.attempt_is(1);
 }
 
-/// The gate asks about absent records only: an old message that has one is a duplicate.
+/// The gate applies to absent records only: an old message that has one is a duplicate.
 pub async fn an_old_message_with_a_record_is_a_duplicate(lab: Lab) {
     lab.finish(&lab.request("pay-1", 1), complete("done")).await;
     let ancient = born(&lab, 2, Timestamp::EPOCH);
@@ -235,7 +235,7 @@ pub async fn unresolved_records_are_never_swept(lab: Lab) {
     }
 }
 
-/// A held record outlives its window; once it is let go it is forgotten.
+/// A held record outlives its window; once it is no longer held it is forgotten.
 pub async fn a_held_record_outlives_its_window(lab: Lab) {
     let request = lab.request("pay-1", 1);
     lab.finish(&request, complete_for("done", lab.window()))
@@ -268,7 +268,7 @@ pub async fn an_extended_record_outlives_its_first_window(lab: Lab) {
     let dead = lab.grant(&lab.request("dead", 1)).await;
     lab.settles(&dead, fail_for(lab.window()), StateKind::Dead)
         .await;
-    // In this order: what is shorter changes nothing.
+    // In this order: a shorter window changes nothing.
     for duration in [longer.duration(), first.duration() / 2] {
         let order = Order::Extend(duration);
         let completed = Some(StateKind::Completed);
@@ -289,7 +289,7 @@ pub async fn an_extended_record_outlives_its_first_window(lab: Lab) {
     }
 }
 
-/// What runs, waits or is in doubt has no window that could be made longer.
+/// An operation that runs, waits or is in doubt has no window that could be extended.
 pub async fn only_a_finished_record_is_extended(lab: Lab) {
     let claimed = lab.grant(&lab.request("claimed", 1)).await;
     let order = Order::Extend(lab.window().duration() * 2);
@@ -309,7 +309,7 @@ pub async fn only_a_finished_record_is_extended(lab: Lab) {
     );
 }
 
-/// A sweep visits about as many records as it was allowed to, and says whether there are more.
+/// A sweep visits about as many records as it may, and says whether there are more.
 pub async fn a_sweep_is_bounded(lab: Lab) {
     let requests: Vec<_> = (0..40)
         .map(|number| lab.request(&format!("pay-{number}"), 1))
@@ -332,7 +332,7 @@ pub async fn a_sweep_is_bounded(lab: Lab) {
     assert_eq!(lab.stats().await.records, [0; 6]);
 }
 
-/// A sweep brings a vanished start to light where its recovery is to park, and nothing else.
+/// A sweep marks a vanished start as in doubt if its recovery is to park, and nothing else.
 pub async fn a_sweep_finds_vanished_parks(lab: Lab) {
     let park = lab.grant(&lab.marked("park", 1, Recovery::Park)).await;
     let rerun = lab.grant(&lab.marked("rerun", 1, Recovery::Rerun)).await;

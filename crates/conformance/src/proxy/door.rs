@@ -1,5 +1,5 @@
-//! The port for clients: it can be shut, so that the system itself refuses, and stays ours
-//! meanwhile.
+//! The port for clients. It can be shut, so that the system itself refuses connections, and stays
+//! reserved meanwhile.
 
 use std::future::poll_fn;
 use std::io;
@@ -21,9 +21,9 @@ pub(super) struct Door {
 
 #[derive(Debug, Default)]
 struct Listening {
-    /// Nobody listens while the door is shut.
+    /// The listener; none while the door is shut.
     listener: Option<TcpListener>,
-    /// Who waits for the next connection.
+    /// The task that waits for the next connection.
     waiting: Option<Waker>,
 }
 
@@ -45,12 +45,12 @@ impl Door {
         self.address
     }
 
-    /// Nobody listens when this returns.
+    /// Stops listening before it returns.
     pub(super) fn shut(&self) {
         locked(&self.listening).listener = None;
     }
 
-    /// Listens again, unless somebody does.
+    /// Listens again, unless it does already.
     pub(super) fn reopen(&self) -> io::Result<()> {
         let mut listening = locked(&self.listening);
         if listening.listener.is_none() {

@@ -1,10 +1,10 @@
-//! What is to be done to the bytes that come: pure, and the same for the same calls.
+//! The plan for the bytes that come: pure, and the same for the same calls.
 
 use std::time::Duration;
 
 use crate::history::random::Random;
 
-/// Who sends.
+/// The sender of a piece.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Side {
     Client,
@@ -16,22 +16,22 @@ pub(super) enum Side {
 pub(super) struct Piece {
     pub(super) from: Side,
     pub(super) length: u64,
-    /// The server speaks, and the client spoke last.
+    /// True if the server speaks and the client spoke last.
     pub(super) begins_answer: bool,
 }
 
-/// What becomes of a piece.
+/// The fate of a piece.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fate {
     Passes,
-    /// So many of its bytes pass, and the connection ends.
+    /// This many of its bytes pass, and the connection ends.
     Cut {
         after: u64,
         reset: bool,
     },
 }
 
-/// What was asked for and has not happened yet.
+/// The orders that are still to be carried out.
 #[derive(Debug, Default)]
 pub(super) struct Plan {
     /// Bytes until a cut, by their sender.
@@ -39,7 +39,7 @@ pub(super) struct Plan {
     pub(super) server: Option<u64>,
     /// Answers until a cut, the one that it takes included.
     pub(super) answers: Option<u64>,
-    /// How those cuts end a connection.
+    /// The way in which those cuts end a connection.
     pub(super) reset: bool,
     pub(super) delay: Duration,
     storm: Option<Storm>,
@@ -136,7 +136,8 @@ impl Storm {
     }
 }
 
-/// Takes `length` bytes off what is left until a cut; where in them it falls, if it does.
+/// Takes `length` bytes off the count that is left until a cut. Returns the place of the cut in
+/// them, if it falls there.
 fn spend(left: &mut Option<u64>, length: u64) -> Option<u64> {
     let count = (*left)?;
     *left = count.checked_sub(length).filter(|left| *left > 0);

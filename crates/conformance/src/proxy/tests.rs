@@ -10,7 +10,7 @@ use tokio::task::JoinSet;
 
 use super::*;
 
-/// Answers with what it hears, and remembers it.
+/// Echoes the bytes that it reads, and remembers them.
 struct Echo {
     address: SocketAddr,
     heard: watch::Receiver<Vec<u8>>,
@@ -37,7 +37,7 @@ impl Echo {
         }
     }
 
-    /// Waits until it has heard so many bytes in all, and says which.
+    /// Waits until it has read this many bytes in all, and returns them.
     async fn heard(&self, count: usize) -> String {
         let mut heard = self.heard.clone();
         let heard = heard.wait_for(|heard| heard.len() >= count).await;
@@ -87,7 +87,7 @@ async fn hear(client: &mut TcpStream, count: usize) -> String {
     String::from_utf8(heard).expect("text")
 }
 
-/// All that still comes, and how it ends.
+/// Everything that still comes, and the way in which it ends.
 async fn hear_out(client: &mut TcpStream) -> (String, Option<ErrorKind>) {
     let mut heard = Vec::new();
     let end = client.read_to_end(&mut heard).await;
@@ -154,7 +154,7 @@ async fn a_server_gets_so_many_bytes_of_the_client_and_no_more() {
     hear_out(&mut client).await;
     let seen = rig.proxy.until(|seen| seen.connections == 0).await;
     assert_eq!((seen.cuts, seen.client_bytes), (1, 3));
-    // Whatever the server hears after this was never part of the message that was cut.
+    // Bytes that the server reads after this were never part of the message that was cut.
     passes(&rig).await;
     assert_eq!(rig.echo.heard(16).await, "comdoes it pass?");
 }

@@ -13,7 +13,7 @@ use tokio::sync::watch;
 use super::plan::{Fate, Piece, Side};
 use super::{Shared, locked};
 
-/// Whose bytes are held back.
+/// The sides whose bytes are held back.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Gate {
     pub(super) client: bool,
@@ -29,7 +29,7 @@ impl Gate {
     }
 }
 
-/// How a connection ended otherwise than by itself.
+/// The reason why a connection ended, if it did not end by itself.
 enum End {
     Cut { reset: bool },
     Broken,
@@ -51,17 +51,17 @@ pub(super) async fn carry(shared: Arc<Shared>, mut cut: watch::Receiver<()>, cli
     };
     let reset = match end {
         Ok(()) => false,
-        // What one side suffered, the other suffers.
+        // A failure of one side breaks the other side as well.
         Err(End::Broken) => true,
         Err(End::Cut { reset }) => {
-            // Before the client can notice.
+            // Counted before the client can notice.
             shared.seen.send_modify(|seen| seen.cuts += 1);
             reset
         }
     };
     for stream in streams.into_iter().flatten() {
         if reset {
-            // A stream that is gone already needs no reset.
+            // A stream that is already gone needs no reset.
             let _ = stream.set_zero_linger();
         }
     }
@@ -127,7 +127,7 @@ async fn pump(
             Fate::Passes => length,
             Fate::Cut { after, .. } => usize::try_from(after).map_or(length, |n| n.min(length)),
         };
-        // Before anybody can have read them.
+        // Counted before the receiver can have read them.
         shared.seen.send_modify(|seen| match side {
             Side::Client => seen.client_bytes += passing as u64,
             Side::Server => seen.server_bytes += passing as u64,

@@ -1,4 +1,4 @@
-//! The cases. None of them counts on an order of redeliveries.
+//! The cases. None of them relies on an order of redeliveries.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -9,7 +9,7 @@ use tokio::time::{sleep, timeout};
 
 use super::{HeldSubject, Message, SourceSubject};
 
-/// What each delivered message is, whole, byte for byte.
+/// Every message is delivered whole, byte for byte.
 pub async fn every_message_is_delivered_whole<S: SourceSubject>(place: S) {
     let mut messages = vec![
         Message::new("plain"),
@@ -44,7 +44,7 @@ pub async fn every_message_is_delivered_whole<S: SourceSubject>(place: S) {
     end(&mut source, &got).await;
 }
 
-/// A source hands over at most as many as were asked for.
+/// A source hands over at most the requested number.
 pub async fn no_more_is_handed_over_than_was_asked_for<S: SourceSubject>(place: S) {
     place.put(&numbered(0..50)).await;
     let mut source = place.source().await;
@@ -98,7 +98,7 @@ pub async fn a_fetch_that_is_dropped_loses_nothing<S: SourceSubject>(place: S) {
     end(&mut source, &all).await;
 }
 
-/// A consumer that is gone without a word loses what it held to the next one.
+/// The deliveries of a consumer that vanished are handed to the next one.
 pub async fn what_a_vanished_consumer_held_comes_again<S: SourceSubject>(place: S) {
     place.put(&numbered(0..20)).await;
     let mut first = place.source().await;
@@ -111,7 +111,7 @@ pub async fn what_a_vanished_consumer_held_comes_again<S: SourceSubject>(place: 
     end(&mut next, &again).await;
 }
 
-/// What was requeued is delivered to somebody.
+/// A requeued delivery is delivered again.
 pub async fn what_was_given_back_comes_again<S: SourceSubject>(place: S) {
     place.put(&numbered(0..20)).await;
     let mut first = place.source().await;
@@ -147,7 +147,7 @@ pub async fn a_redelivery_is_the_same_message_at_the_same_place<S: SourceSubject
     end(&mut next, &again).await;
 }
 
-/// What one does not get, the other does.
+/// A message that one consumer does not get, the other gets.
 pub async fn two_consumers_get_everything_between_them<S: SourceSubject>(place: S) {
     let (mut one, mut other) = (place.source().await, place.source().await);
     place.put(&numbered(0..100)).await;
@@ -175,7 +175,7 @@ pub async fn two_consumers_get_everything_between_them<S: SourceSubject>(place: 
     other.close().await.expect("an end");
 }
 
-/// What is over is over.
+/// An acknowledged message does not come again.
 pub async fn what_was_acknowledged_before_a_close_is_over<S: SourceSubject>(place: S) {
     place.put(&numbered(0..30)).await;
     let mut first = place.source().await;
@@ -189,7 +189,7 @@ pub async fn what_was_acknowledged_before_a_close_is_over<S: SourceSubject>(plac
     only_new_ones::<S>(&place).await;
 }
 
-/// The last word before a close counts.
+/// An acknowledgement right before a close counts.
 pub async fn a_close_right_after_an_acknowledgement_keeps_it<S: SourceSubject>(place: S) {
     for round in 0..5 {
         place.put(&numbered(round * 10..round * 10 + 10)).await;
@@ -204,7 +204,7 @@ pub async fn a_close_right_after_an_acknowledgement_keeps_it<S: SourceSubject>(p
     }
 }
 
-/// What was not named is delivered again.
+/// A delivery that was not named is delivered again.
 pub async fn acknowledging_one_settles_no_other<S: SourceSubject>(place: S) {
     place.put(&numbered(0..20)).await;
     let mut first = place.source().await;
@@ -227,7 +227,7 @@ pub async fn acknowledging_one_settles_no_other<S: SourceSubject>(place: S) {
     end(&mut next, &again).await;
 }
 
-/// Neither a made up id nor one of another consumer means anything.
+/// Neither an invented id nor one of another consumer has an effect.
 pub async fn a_stale_acknowledgement_settles_nothing<S: SourceSubject>(place: S) {
     place.put(&numbered(0..10)).await;
     let mut first = place.source().await;
@@ -251,7 +251,7 @@ pub async fn a_stale_acknowledgement_settles_nothing<S: SourceSubject>(place: S)
     end(&mut last, &still).await;
 }
 
-/// The second word changes nothing.
+/// The second acknowledgement changes nothing.
 pub async fn acknowledging_twice_is_harmless<S: SourceSubject>(place: S) {
     place.put(&numbered(0..10)).await;
     let mut source = place.source().await;
@@ -282,7 +282,7 @@ pub async fn what_is_extended_is_handed_to_nobody_else<S: HeldSubject>(place: S)
     other.close().await.expect("an end");
 }
 
-/// Whoever falls silent loses what it holds.
+/// A consumer that stops extending loses the deliveries that it holds.
 pub async fn what_is_not_extended_is_handed_to_another<S: HeldSubject>(place: S) {
     place.put(&numbered(0..5)).await;
     let mut holder = place.source().await;
@@ -295,7 +295,7 @@ pub async fn what_is_not_extended_is_handed_to_another<S: HeldSubject>(place: S)
     end(&mut other, &again).await;
 }
 
-/// What was acknowledged is not merely held.
+/// An acknowledged delivery is settled, not merely held.
 pub async fn what_was_acknowledged_does_not_come_when_its_time_is_over<S: HeldSubject>(place: S) {
     place.put(&numbered(0..20)).await;
     let mut first = place.source().await;
@@ -306,7 +306,7 @@ pub async fn what_was_acknowledged_does_not_come_when_its_time_is_over<S: HeldSu
     only_new_ones::<S>(&place).await;
 }
 
-/// The next one gets what is new, and nothing else.
+/// Checks that the next consumer gets the new messages, and nothing else.
 async fn only_new_ones<S: SourceSubject>(place: &S) {
     place.put(&numbered(900..901)).await;
     let mut next = place.source().await;
@@ -315,7 +315,7 @@ async fn only_new_ones<S: SourceSubject>(place: &S) {
     end(&mut next, &got).await;
 }
 
-/// Fetches until `count` different messages are here.
+/// Fetches until `count` different messages have arrived.
 async fn take<S: SourceSubject>(source: &mut S::Source, count: usize) -> Vec<Delivery> {
     let mut got = Vec::new();
     let (mut places, begun) = (BTreeSet::new(), tokio::time::Instant::now());
@@ -331,7 +331,7 @@ async fn take<S: SourceSubject>(source: &mut S::Source, count: usize) -> Vec<Del
     got
 }
 
-/// The next deliveries; a broker that is away for a moment is waited for.
+/// The next deliveries; waits if the broker is unreachable for a moment.
 async fn fetch<S: SourceSubject>(source: &mut S::Source, max: usize) -> Vec<Delivery> {
     loop {
         match source.fetch(max).await {

@@ -1,4 +1,4 @@
-//! The decisions, with what each bug mistakes before or after them.
+//! The decisions, with the mistakes of each bug before or after them.
 
 use std::num::NonZeroU32;
 

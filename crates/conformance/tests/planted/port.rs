@@ -38,7 +38,7 @@ impl Store for Planted {
                 let (mut early, now) = (loaded, now);
                 tokio::time::sleep(A_MOMENT).await;
                 let mut memory = self.memory();
-                // The token is fresh, so that nothing but the order of the answers tells.
+                // The token is fresh, so only the order of the answers shows the bug.
                 early.token = FencingToken::new(memory.token + 1);
                 let decision = self.decide_claim(&early, request, now);
                 answers.push(self.write_claim(&mut memory, request, decision));
@@ -416,5 +416,5 @@ fn end_at(state: &mut State, now: Timestamp) {
     }
 }
 
-/// Between looking and writing, long enough for others to look as well.
+/// The pause between looking and writing, long enough for others to look as well.
 pub(super) const A_MOMENT: Duration = Duration::from_millis(5);

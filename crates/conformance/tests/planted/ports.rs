@@ -140,7 +140,7 @@ impl Planted {
         decision.answer
     }
 
-    /// Everything, as far as the bug lets it out.
+    /// Everything, as far as the bug lets it be exported.
     fn items(&self, memory: &Memory) -> Vec<Item> {
         let now = self.clock.now();
         let token = if self.has(Bug::ExportWithoutToken) {
@@ -176,7 +176,7 @@ impl Planted {
         items
     }
 
-    /// Whether the item is new.
+    /// Imports an item. Returns whether it is new.
     fn import_one(&self, memory: &mut Memory, item: &Item) -> bool {
         let now = self.clock.now();
         let replaces = self.has(Bug::ImportReplaces);

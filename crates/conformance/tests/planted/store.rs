@@ -32,7 +32,7 @@ pub(super) struct Memory {
     pub(super) token: u64,
 }
 
-/// What a step on one key works with.
+/// The data that a step on one key works with.
 pub(super) struct Loaded {
     pub(super) record: Option<Record>,
     pub(super) entity: Option<EntityRecord>,
@@ -123,7 +123,7 @@ impl Planted {
         }
     }
 
-    /// What a record that is written tells of its attempts, as far as the bug lets it.
+    /// Changes the past attempts of a record that is written, as the bug requires.
     fn mistell(&self, record: &mut Record, before: Option<&Record>) {
         match self.bug {
             Bug::PastForgotten => record.past.clear(),
@@ -214,8 +214,8 @@ impl TransferSubject for Fixture {
     }
 }
 
-/// Adds the latest end of `record` to a past that was full before, of which the one goes that `pick` says, told
-/// where the first two in a row are that were given back.
+/// Adds the latest end of `record` to a past that was full before. Drops the attempt that `pick` chooses, which
+/// gets the place of the first two in a row that were given back.
 fn dropped_from_full(
     record: &mut Record,
     before: Option<&Record>,

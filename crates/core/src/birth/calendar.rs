@@ -1,4 +1,4 @@
-//! RFC 3339: the one form of date and time that is understood.
+//! RFC 3339: the one form of date and time that Semel reads.
 
 use super::thousandths;
 

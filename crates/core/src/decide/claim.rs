@@ -126,7 +126,7 @@ fn claim_absent(
     decision
 }
 
-/// The lease of the latest claim is over and nobody reported.
+/// The lease of the latest claim ended without a report.
 fn claim_vanished(
     record: &Record,
     lease_until: Timestamp,
@@ -204,7 +204,7 @@ fn grant(
             ..known
         });
     }
-    // Whatever an earlier attempt may have done, a policy of rerun may do again: DBT-4.
+    // Anything that an earlier attempt may have done, a policy of rerun may do again: DBT-4.
     let possible_repeat = record.doubt == Some(Recovery::Rerun);
     record.possible_repeats = record
         .possible_repeats

@@ -1,4 +1,4 @@
-//! What operators and the sweep may do to a record.
+//! The changes that operators and the sweep may make to a record.
 
 use std::time::Duration;
 
@@ -20,72 +20,73 @@ use crate::window::Window;
 pub struct Directive {
     /// The operation.
     pub operation: Operation,
-    /// What to do.
+    /// The order.
     pub order: Order,
-    /// Who orders it and why, for the audit trail; a probe's findings leave no entry. AUD-1.
+    /// The author of the order and the reason, for the audit trail; a probe's findings leave no entry.
+    /// AUD-1.
     pub note: Option<Note>,
 }
 
-/// What an operator may order.
+/// The orders that an operator may give.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Order {
-    /// Say what became of an operation in doubt.
+    /// States what became of an operation in doubt.
     Resolve(Verdict),
-    /// Let the next claim be granted now: a lease ends, a backoff ends. What a claimant that is still
-    /// at it reports is fenced once somebody else has claimed, no earlier.
+    /// Lets the next claim be granted now: it ends the lease or the backoff. A claimant that still works on
+    /// the operation is fenced once another has claimed it, no earlier.
     Release,
-    /// Let a dead operation be attempted again, with its attempts counted anew.
+    /// Lets a dead operation be attempted again, with its attempts counted anew.
     Requeue,
-    /// Let an operation in doubt be attempted again although nobody knows what became of it, where its class
-    /// allows that: the provider still recognises the key, or a repeat is accepted. Its attempts are counted
-    /// anew; the doubt and its first start stay. DBT-3.
+    /// Lets an operation in doubt be attempted again although nobody knows what became of it, where its
+    /// class allows that: the provider still recognises the key, or a repeat is accepted. Its attempts are
+    /// counted anew; the doubt and its first start stay. DBT-3.
     Retry,
-    /// Keep the record beyond its window (`true`), or no longer.
+    /// Keeps the record beyond its window (`true`), or no longer (`false`).
     Hold(bool),
-    /// Remove the record of a finished or released operation before its time.
+    /// Removes the record of a finished or released operation before its time.
     Forget,
-    /// Remember a finished operation at least so long, counted from its end. What is remembered as long or
-    /// longer stays as it is: nothing shortens a window. WIN-1.
+    /// Keeps the record of a finished operation at least this long, counted from its end. A record that is
+    /// kept as long or longer stays as it is: nothing shortens a window. WIN-1.
     Extend(Duration),
 }
 
-/// What became of an operation in doubt, as a person or a probe found out.
+/// The result of an operation in doubt, as a person or a probe found out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// The effect happened.
     Applied {
         /// Its result, as far as it is known.
         outcome: Outcome,
-        /// How long to remember it.
+        /// The time for which to remember it.
         window: Window,
     },
-    /// The effect did not happen. Refused unless the doubt had been quiet this long when the effect was
-    /// looked for, since an old call may still land. DBT-5.
+    /// The effect did not happen. The store refuses this verdict unless the doubt had been quiet this long
+    /// at the time of the evidence, since an old call may still land. DBT-5.
     NotApplied {
-        /// Longest life of a call: its time limit plus what queues between.
+        /// The longest life of a call: its time limit plus the time that it may spend in queues.
         quiet: Duration,
-        /// An instant of the store's clock, as an answer of its told, before the effect was looked for.
-        /// However late the verdict comes, it is no younger than its evidence. `None` is now: for a
-        /// person, who looks and says so.
+        /// The time of the evidence: an instant of the store's clock, taken from one of its answers before
+        /// anyone looked for the effect. However late the verdict arrives, it is no younger than its
+        /// evidence. `None` is now: for a person, who looks and answers at once.
         asked: Option<Timestamp>,
     },
-    /// Nobody will find out; give it up.
+    /// Nobody will find out; the operation is given up.
     Abandon {
-        /// How long to keep the record.
+        /// The time for which to keep the record.
         window: Window,
     },
 }
 
-/// Why an order was refused.
+/// The reason why an order was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
     /// There is no record.
     Absent,
     /// The order does not fit this state.
     State(StateKind),
-    /// The effect could still land until then.
+    /// The effect could still land until `until`.
     NotQuiet {
-        /// When the order becomes acceptable.
+        /// The time from which the order is acceptable.
         until: Timestamp,
     },
 }
@@ -203,7 +204,7 @@ pub fn operate(
     now_in(record, entity, order, state)
 }
 
-/// In another state, by the word of a person or a probe.
+/// The record in another state, as a person or a probe decided.
 fn now_in(
     record: &Record,
     entity: Option<&EntityRecord>,
@@ -220,7 +221,7 @@ fn now_in(
         | Order::Forget
         | Order::Extend(_) => None,
     };
-    // A person has said what became of it: no doubt is left.
+    // A person has said what became of it, so no doubt is left.
     let doubt = match order {
         Order::Retry if !planted("M41") => record.doubt,
         Order::Retry
@@ -257,7 +258,7 @@ fn now_in(
     }
 }
 
-/// Held, or no longer, and nothing else; nothing is written where it is so already.
+/// Sets or clears the hold, and changes nothing else; writes nothing if the record already says so.
 fn hold(record: &Record, held: bool) -> Decision<Directed> {
     let answer = Directed::Now(Some(record.state.kind()));
     if held == record.held {
@@ -267,7 +268,7 @@ fn hold(record: &Record, held: bool) -> Decision<Directed> {
     Decision::put(answer, Record { held, ..record })
 }
 
-/// Remembered longer, and nothing else; nothing is written where that is no longer than it is already.
+/// Extends the window, and changes nothing else; writes nothing if that would make it no longer.
 fn extend(record: &Record, at: Timestamp, window: Window, to: Duration) -> Decision<Directed> {
     let answer = Directed::Now(Some(record.state.kind()));
     let window = match window.resized(to) {
@@ -285,7 +286,7 @@ fn extend(record: &Record, at: Timestamp, window: Window, to: Duration) -> Decis
     Decision::put(answer, record)
 }
 
-/// What the next claim would wait for ends now, for the record and the entity that it holds.
+/// Ends now what the next claim would wait for, in the record and in the entity that it holds.
 fn end_wait(record: &Record, entity: Option<&EntityRecord>, now: Timestamp) -> Decision<Directed> {
     let mut record = record.clone();
     match &mut record.state {
@@ -312,9 +313,9 @@ fn end_wait(record: &Record, entity: Option<&EntityRecord>, now: Timestamp) -> D
     }
 }
 
-/// Decides what a sweep does with a record that it visits: removes what has passed its window, and
-/// brings to light a started effect whose worker vanished and whose class is to park, so that it
-/// is seen without another delivery. Everything else stays. WIN-1, WIN-3.
+/// Decides what a sweep does with a record that it visits. It removes a record that has passed its window,
+/// and marks as in doubt a started effect whose worker vanished and whose class is to park, so that
+/// operators see it without another delivery. All other records stay. WIN-1, WIN-3.
 pub fn sweep(record: &Record, now: Timestamp) -> Change {
     if record
         .expires_at()
@@ -346,8 +347,8 @@ pub fn sweep(record: &Record, now: Timestamp) -> Change {
     }
 }
 
-/// Whether somebody began and nobody came back: claimed or released, and quiet for the default
-/// window. A possible loss, counted by a sweep and never removed by it. WIN-3.
+/// Returns whether the operation looks abandoned: claimed or released, and quiet for the default window. A
+/// possible loss, which a sweep counts and never removes. WIN-3.
 pub fn is_abandoned(record: &Record, now: Timestamp) -> bool {
     match record.state {
         State::Claimed {
@@ -363,7 +364,8 @@ pub fn is_abandoned(record: &Record, now: Timestamp) -> bool {
     }
 }
 
-/// What was quiet by then is abandoned at `now`, for stores that count by it; see [`is_abandoned`].
+/// The time before which a quiet operation counts as abandoned at `now`, for stores that count by it; see
+/// [`is_abandoned`].
 pub fn quiet_before(now: Timestamp) -> Timestamp {
     now.minus(Window::DEFAULT.duration())
 }

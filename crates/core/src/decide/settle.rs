@@ -1,4 +1,4 @@
-//! Settling and renewing: only the claim that owns the operation changes it.
+//! Settlements and renewals: only the claim that owns the operation changes it.
 
 use std::time::Duration;
 
@@ -34,7 +34,7 @@ pub fn settle(
     let applies = match (&settlement.step, record.state) {
         (_, State::Claimed { .. } | State::Started { .. })
         | (Step::Complete { .. }, State::InDoubt { .. }) => true,
-        // The answer to the same report was lost: say it again. OUT-1.
+        // The answer to the same report was lost: give it again. OUT-1.
         (Step::Complete { .. }, State::Completed { .. })
         | (Step::Fail { .. } | Step::Release { .. }, State::Dead { .. } | State::InDoubt { .. })
         | (Step::Release { .. }, State::Released { .. }) => {
@@ -51,8 +51,8 @@ pub fn settle(
         | (Step::Release { .. }, State::Completed { .. })
         | (Step::Fail { .. }, State::Released { .. } | State::Completed { .. }) => false,
     };
-    // What is about to begin must not begin beside its entity's next claim (VER-2), nor with a key that its
-    // provider has forgotten (DBT-3).
+    // An effect must not begin while its entity has a newer claim (VER-2), nor with a key that its provider
+    // has forgotten (DBT-3).
     let starts = matches!(settlement.step, Step::Start { .. });
     if !applies || (starts && (has_lost_entity(record, entity) || record.must_not_begin(now))) {
         return fenced;
@@ -67,7 +67,7 @@ pub fn settle(
     }
 }
 
-/// Whether a step is taken from anybody: bugs, all of them.
+/// Returns whether a step is accepted from any claim at all; only planted bugs do that.
 fn is_believed(step: &Step) -> bool {
     match step {
         Step::Start { .. } => planted("M11"),
@@ -189,7 +189,7 @@ fn stepped(mut record: Record, step: &Step, now: Timestamp) -> Record {
         } => {
             record.remember(now, AttemptEnd::Failed, Some(error));
             record.last_error = Some(error.clone());
-            // Any other answer speaks for its own attempt alone. DBT-6.
+            // Any other answer speaks only for its own attempt. DBT-6.
             if *decisive || planted("M39") {
                 record.doubt = None;
             }
@@ -199,13 +199,13 @@ fn stepped(mut record: Record, step: &Step, now: Timestamp) -> Record {
     record
 }
 
-/// Whether the claim ran out and another operation has claimed its entity since. VER-2.
+/// Returns whether the claim ran out and another operation has claimed its entity since. VER-2.
 pub(super) fn has_lost_entity(record: &Record, entity: Option<&EntityRecord>) -> bool {
     let holder = entity.and_then(|entity| entity.holder);
     record.gate.is_some() && holder.is_none_or(|(holder, _)| holder != record.claim_id)
 }
 
-/// The entity record after its claim reached `state`, where it changes.
+/// The entity record after its claim reached `state`, if it changes.
 pub(super) fn entity_after(
     record: &Record,
     entity: Option<&EntityRecord>,
@@ -229,9 +229,9 @@ pub(super) fn entity_after(
 }
 
 impl Record {
-    /// Whether whoever holds the claim must not begin the effect any more: a call may have been made, and
-    /// the provider's window is over. The claim was granted inside it; what came late is the answer, or
-    /// the start. DBT-3.
+    /// Returns whether the holder of the claim must not begin the effect any more, because a call may have
+    /// been made and the provider's window is over. This happens when the claim was granted inside the
+    /// window and the answer, or the start, came late. DBT-3.
     pub(super) fn must_not_begin(&self, now: Timestamp) -> bool {
         let doubt = match self.state {
             State::Started { recovery, .. } => Some(recovery),
@@ -247,7 +247,8 @@ impl Record {
         }
     }
 
-    /// Whether a provider's window is over, counted from the first start, whatever came between: DBT-3.
+    /// Returns whether a provider's window is over, counted from the first start, whatever happened in
+    /// between: DBT-3.
     fn is_past(&self, window: Duration, now: Timestamp) -> bool {
         if planted("M09") {
             return false;
@@ -256,7 +257,7 @@ impl Record {
             .is_none_or(|first| first.plus(window) <= now)
     }
 
-    /// Whether an earlier attempt may have applied the effect and its class forbids another.
+    /// Returns whether an earlier attempt may have applied the effect and its class forbids another.
     pub(super) fn must_not_rerun(&self, now: Timestamp) -> bool {
         match self.doubt {
             None | Some(Recovery::Rerun) => false,
@@ -265,8 +266,8 @@ impl Record {
         }
     }
 
-    /// The record of an operation that is not attempted any more: dead where the effect surely did
-    /// not happen, else in doubt. ATT-1.
+    /// The record of an operation that is given up: dead if the effect surely did not happen, else in
+    /// doubt. ATT-1.
     pub(super) fn given_up(self, now: Timestamp, window: crate::window::Window) -> Self {
         let state = match self.doubt {
             None => State::Dead { at: now, window },

@@ -171,7 +171,7 @@ fn fail_decisively() -> Step {
     }
 }
 
-/// What is written, or a panic.
+/// The record that is written, or a panic.
 fn written<A: std::fmt::Debug>(decision: &Decision<A>) -> &Record {
     match &decision.change {
         Change::Put(record) => record,
@@ -179,7 +179,7 @@ fn written<A: std::fmt::Debug>(decision: &Decision<A>) -> &Record {
     }
 }
 
-/// Nothing is written, neither of the record nor of the entity.
+/// Checks that neither the record nor the entity is written.
 fn unchanged<A: std::fmt::Debug>(decision: &Decision<A>) {
     assert_eq!(decision.change, Change::Keep, "{:?}", decision.answer);
     assert_eq!(decision.entity, None, "{:?}", decision.answer);

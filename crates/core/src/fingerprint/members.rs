@@ -1,6 +1,6 @@
 //! The members of a request, each as a short keyed hash, so that a conflict can name those that differ.
 //!
-//! Not for deciding: a key is reused where the fingerprints differ, whatever the members say.
+//! Not for deciding: a key is reused if the fingerprints differ, whatever the members are.
 
 use std::fmt;
 use std::hash::Hasher;
@@ -18,32 +18,32 @@ use crate::operation::Operation;
 pub struct Members(Arc<[u8]>);
 
 impl Members {
-    /// The most members that are kept of a request; of one that has more, none are.
+    /// The most members that are kept of a request; of a request with more, none are kept.
     pub const MAX: usize = 32;
 
     /// The longest form that [`from_bytes`](Self::from_bytes) takes.
     pub const MAX_BYTES: usize = 255;
 
-    /// The bytes to store: the version of their form, then what it says.
+    /// The bytes to store: the version of their form, then the members.
     pub fn as_bytes(&self) -> &[u8] {
         &self.0
     }
 
-    /// The members that were stored as these bytes, in whatever version of the form; `None` where they are
-    /// none or too many.
+    /// The members that were stored as these bytes, in any version of the form; `None` if there are none or too
+    /// many.
     pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
         (1..=Self::MAX_BYTES)
             .contains(&bytes.len())
             .then(|| Self(bytes.into()))
     }
 
-    /// How many members there are; `None` where another version wrote them in a form of its own.
+    /// The number of members; `None` if another version wrote them in a form of its own.
     pub fn count(&self) -> Option<usize> {
         self.pairs().map(<[_]>::len)
     }
 
-    /// The members of `operation`, each a name and the canonical bytes that are its value's; `None` where there are
-    /// none or too many.
+    /// The members of `operation`, each a name and the canonical bytes of its value; `None` if there are none or
+    /// too many.
     pub(super) fn of<'m>(
         operation: &Operation,
         members: impl ExactSizeIterator<Item = (&'m [u8], &'m [u8])>,
@@ -79,20 +79,20 @@ impl fmt::Debug for Members {
 /// The members in which a request differs from the first one under its key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Differing {
-    /// These.
+    /// These members differ.
     Members {
         /// Members that both have, with another value.
         changed: Vec<Box<str>>,
         /// Members that the first one did not have.
         added: Vec<Box<str>>,
-        /// How many members of the first one this one does not have. Their names were not kept.
+        /// The number of members of the first one that this one does not have. Their names were not kept.
         missing_count: usize,
     },
-    /// Nothing was kept of the members of the first one.
+    /// The store kept no members of the first one.
     NotKept,
-    /// So many, of a request of which no more than its hashes is at hand.
+    /// This many members differ; of the requests, only the hashes are at hand.
     Unnamed {
-        /// How many members only one of both has, or both with another value.
+        /// The number of members that only one of them has, or that both have with different values.
         count: usize,
     },
     /// This one has no members to compare, or more than [`Members::MAX`].
@@ -102,7 +102,7 @@ pub enum Differing {
 }
 
 impl Differing {
-    /// Compares the `members` of a request, each a title and what a member is made of, with the `first` ones.
+    /// Compares the `members` of a request, each a title and its content, with the `first` ones.
     pub(super) fn between<'m>(
         operation: &Operation,
         first: Option<&Members>,
@@ -127,7 +127,7 @@ impl Differing {
         }
     }
 
-    /// Compares requests of which no more than the hashes is at hand.
+    /// Compares requests of which only the hashes are at hand.
     pub fn unnamed(first: Option<&Members>, second: Option<&Members>) -> Self {
         let Some(first) = first.and_then(Members::pairs) else {
             return Self::NotKept;
@@ -201,8 +201,8 @@ impl fmt::Display for Differing {
     }
 }
 
-/// Finds for each member the one of the first request that it is or was: those with another value, those that are
-/// new, and how many of the first ones are left over.
+/// Finds for each member the one of the first request that it is or was. Returns the members with another value,
+/// the new ones, and the number of the first ones that are left over.
 fn matched<T>(first: &[Pair], members: impl Iterator<Item = (T, Pair)>) -> (Vec<T>, Vec<T>, usize) {
     let mut first = first.to_vec();
     let mut take = |is_wanted: &dyn Fn(&Pair) -> bool| {
@@ -223,7 +223,7 @@ fn matched<T>(first: &[Pair], members: impl Iterator<Item = (T, Pair)>) -> (Vec<
     (changed, added, first.len())
 }
 
-/// The titles in a sentence, the first few of many.
+/// The titles in a sentence; of many, only the first few.
 fn listed(titles: &[Box<str>]) -> String {
     let (shown, rest) = titles.split_at(titles.len().min(SHOWN));
     match (shown, rest.len()) {
@@ -255,7 +255,7 @@ impl Hashed {
     }
 }
 
-/// The hash of a name: FNV-1a, folded to two bytes. It is to be cheap; names are no secrets.
+/// The hash of a name: FNV-1a, folded to two bytes. It has to be cheap; names are no secrets.
 fn short(name: &[u8]) -> u16 {
     let step = |hash: u32, byte: &u8| (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193);
     let hash = name.iter().fold(0x811c_9dc5, step);
@@ -266,7 +266,7 @@ fn short(name: &[u8]) -> u16 {
 /// The hash of a name, the hash of a value.
 type Pair = [u8; PAIR_BYTES];
 
-/// What the keys of operations are made with.
+/// The key from which the keys of the operations are made.
 const KEY: (u64, u64) = (
     u64::from_le_bytes(*b"semel me"),
     u64::from_le_bytes(*b"mbers v1"),
@@ -274,7 +274,7 @@ const KEY: (u64, u64) = (
 const PAIR_BYTES: usize = 4;
 /// The version of the form.
 const FORM: u8 = 1;
-/// How many titles a sentence has.
+/// The most titles in a sentence.
 const SHOWN: usize = 8;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! What one message's fingerprint is made of.
+//! The values of one message that its fingerprint is made of.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -16,7 +16,7 @@ pub struct Reading {
     parts: Parts,
 }
 
-/// Where in the canonical form the members are.
+/// The places of the members in the canonical form.
 #[derive(Clone)]
 pub(super) enum Parts {
     /// The payload is no JSON object.
@@ -43,7 +43,7 @@ impl Reading {
         self.fingerprint
     }
 
-    /// The short hashes of the members, to be kept with the fingerprint; none where there are no members, or
+    /// The short hashes of the members, to be kept with the fingerprint; none if there are no members, or
     /// more than [`Members::MAX`].
     ///
     /// # Cost
@@ -63,7 +63,7 @@ impl Reading {
         }
     }
 
-    /// Compares this request with the first one under the same key, of which `first` was kept.
+    /// Compares this request with the first one under the same key, whose `first` members the store kept.
     pub fn differing(&self, operation: &Operation, first: Option<&Members>) -> Differing {
         let part = |range: &Range<usize>| &self.canonical[range.clone()];
         match &self.parts {

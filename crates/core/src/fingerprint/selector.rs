@@ -1,4 +1,4 @@
-//! What of a message its fingerprint is made of.
+//! The parts of a message that its fingerprint is made of.
 
 use std::fmt;
 use std::sync::{Arc, LazyLock};
@@ -10,7 +10,7 @@ use crate::key::Unusable;
 use crate::planted;
 use crate::select::{InvalidSelector, Selected, Selector, View};
 
-/// What of a message its fingerprint is made of.
+/// The parts of a message that its fingerprint is made of.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum FingerprintSelector {
     /// No fingerprint: a reused key goes unnoticed.
@@ -18,12 +18,13 @@ pub enum FingerprintSelector {
     /// The payload: in canonical form if it is JSON, else byte for byte.
     #[default]
     Payload,
-    /// What these selectors find.
+    /// The values that these selectors find.
     Fields(Fields),
 }
 
 impl FingerprintSelector {
-    /// The fingerprint of what `selectors` find; what one of them does not find counts as absent.
+    /// The fingerprint of the values that `selectors` find; a value that is not found counts as
+    /// absent.
     ///
     /// # Errors
     /// An empty list.
@@ -40,16 +41,17 @@ impl FingerprintSelector {
         }))
     }
 
-    /// The fingerprint of a message; none if none is wanted.
+    /// The fingerprint of a message; none if the selector asks for none.
     ///
     /// # Errors
-    /// `member-duplicated`, `number-too-long` and `nested-too-deep` in what is fingerprinted, and
-    /// `not-json` where a selector wants JSON.
+    /// `member-duplicated`, `number-too-long` and `nested-too-deep` in the fingerprinted part, and
+    /// `not-json` if a selector needs JSON.
     pub fn fingerprint(&self, view: &View<'_>) -> Result<Option<Fingerprint>, Unusable> {
         Ok(self.read(view)?.map(|reading| reading.fingerprint()))
     }
 
-    /// What the fingerprint of a message is made of, and the fingerprint; none if none is wanted.
+    /// The values that the fingerprint of a message is made of, with the fingerprint; none if the
+    /// selector asks for none.
     ///
     /// # Errors
     /// As [`fingerprint`](Self::fingerprint).
@@ -186,7 +188,8 @@ fn scheme(selectors: &str) -> u32 {
 
 static PAYLOAD_SCHEME: LazyLock<u32> = LazyLock::new(|| scheme(PAYLOAD));
 const PAYLOAD: &str = "payload";
-/// Goes up whenever equal messages would get other digests than before.
+/// The version of the canonical form; it goes up whenever equal messages would get other digests
+/// than before.
 const CANONICAL_VERSION: &str = "semel fingerprint 1";
 /// A value's type and its length.
 const HEAD_BYTES: usize = 9;

@@ -28,7 +28,7 @@ pub(super) fn write_with_members(
     .value(node)
 }
 
-/// Where the canonical bytes of a member are.
+/// The place of a member in the canonical bytes.
 #[derive(Clone, Debug)]
 pub(crate) struct Span {
     /// Its name, with quotes.
@@ -37,12 +37,13 @@ pub(crate) struct Span {
     pub(crate) whole: Range<usize>,
 }
 
-/// More of the outermost members than anybody keeps: that there are too many is all that is said of more.
+/// More spans than any caller keeps: of an object with more, a caller only learns that there are too
+/// many.
 const MOST_SPANS: usize = 64;
 
 struct Writer<'o, 'd> {
     out: &'o mut Vec<u8>,
-    /// Takes the members of the outermost object.
+    /// Receives the members of the outermost object.
     spans: Option<&'o mut Vec<Span>>,
     /// The members still to be written of every object that is open: one stack for all of them.
     members: Vec<Member<'d>>,
@@ -55,7 +56,7 @@ struct Member<'d> {
 }
 
 impl<'d> Writer<'_, 'd> {
-    /// Recurses at most as deep as the scanner lets a document be.
+    /// Writes a value. Recurses at most as deep as the scanner allows a document to be.
     fn value(&mut self, node: Node<'d>) -> Result<(), JsonError> {
         match node.kind() {
             Kind::Null | Kind::Bool(_) => self.out.extend_from_slice(node.raw().as_bytes()),
@@ -69,7 +70,7 @@ impl<'d> Writer<'_, 'd> {
 
     fn string(&mut self, node: Node<'d>) {
         match node.text() {
-            // What needed no escape needs none now.
+            // A text that needed no escape needs none now.
             Cow::Borrowed(plain) => {
                 self.out.push(b'"');
                 self.out.extend_from_slice(plain.as_bytes());
@@ -124,7 +125,7 @@ impl<'d> Writer<'_, 'd> {
             let name = start..self.out.len();
             self.out.push(b':');
             self.value(value)?;
-            // One more than are kept says that they are too many.
+            // One more than are kept shows that there are too many.
             if let Some(spans) = &mut spans
                 && spans.len() < MOST_SPANS
             {

@@ -1,17 +1,17 @@
-//! What can be wrong with a JSON text, and where.
+//! The faults of a JSON text, and their places.
 
 use std::fmt;
 
-/// What is wrong with a JSON text, and at which byte.
+/// A fault of a JSON text, and the byte at which it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct JsonError {
-    /// What is wrong.
+    /// The fault.
     pub fault: Fault,
     /// The offset of the first byte at fault.
     pub offset: usize,
 }
 
-/// What is wrong with a JSON text.
+/// The faults of a JSON text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Fault {
@@ -23,7 +23,7 @@ pub enum Fault {
     TrailingBytes,
     /// The bytes are not UTF-8.
     InvalidUtf8,
-    /// A backslash followed by what is no escape.
+    /// A backslash that begins no valid escape.
     InvalidEscape,
     /// An escaped half of a surrogate pair without its other half.
     LoneSurrogate,

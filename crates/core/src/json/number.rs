@@ -45,7 +45,7 @@ pub fn canonical(literal: &str) -> Result<Cow<'_, str>, TooLong> {
     write(sign, digits, point).map(Cow::Owned)
 }
 
-/// Whether a magnitude is its own canonical text, as nearly all are.
+/// Returns whether a magnitude is its own canonical text, as nearly all are.
 fn is_canonical(magnitude: &str) -> bool {
     let mut has_point = false;
     let plain = magnitude.bytes().all(|byte| {

@@ -77,7 +77,7 @@ impl fmt::Display for Pointer {
     }
 }
 
-/// Why a text is no [`Pointer`].
+/// The reason why a text is no [`Pointer`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum InvalidPointer {
     /// It does not begin with a slash.

@@ -2,18 +2,18 @@
 
 use super::{Fault, JsonError, Kind};
 
-/// How deep arrays and objects may be nested.
+/// The deepest nesting of arrays and objects.
 pub const MAX_DEPTH: usize = 128;
 
 /// One value, or one member's name, on the tape.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Entry {
     pub(super) kind: Kind,
-    /// Whether a string has escapes.
+    /// True if a string has escapes.
     pub(super) escaped: bool,
-    /// Where its text begins; that of a string, after the quote.
+    /// The offset at which its text begins; for a string, after the quote.
     pub(super) start: u32,
-    /// Where its text ends; that of a string, before the quote.
+    /// The offset at which its text ends; for a string, before the quote.
     pub(super) end: u32,
     /// The entry after this one and all within it; while a container is open, its parent.
     pub(super) next: u32,
@@ -63,7 +63,7 @@ impl Scan<'_, '_> {
         }
     }
 
-    /// Scans a scalar, or enters a container; false where the container's first value is next.
+    /// Scans a scalar, or enters a container; answers false if the container's first value is next.
     fn value(&mut self) -> Result<bool, JsonError> {
         self.skip_space();
         match self.peek() {
@@ -104,7 +104,7 @@ impl Scan<'_, '_> {
         Ok(false)
     }
 
-    /// Goes on to the next value; false where the outermost one is complete.
+    /// Goes on to the next value; answers false if the outermost one is complete.
     fn after_value(&mut self) -> Result<bool, JsonError> {
         while self.open != NONE {
             let is_object = self.entries[self.open as usize].kind == Kind::Object;
@@ -287,10 +287,11 @@ impl Scan<'_, '_> {
     }
 }
 
-/// How many bytes from the first on a string may contain as they are: a register at a time, then eight.
+/// The number of leading bytes that a string may contain as they are. Compares a register at a time,
+/// then eight bytes.
 pub(super) fn plain_run(bytes: &[u8]) -> usize {
     let (wide, _) = bytes.as_chunks::<WIDE>();
-    // Not `all`: what goes on to the end is what a compiler makes one comparison of.
+    // Not `all`: a compiler makes one comparison only of a loop that goes on to the end.
     let are_plain =
         |bytes: &&[u8; WIDE]| bytes.iter().fold(true, |all, byte| all & is_plain(*byte));
     let skipped = wide.iter().take_while(are_plain).count() * WIDE;
@@ -305,7 +306,7 @@ pub(super) fn plain_run(bytes: &[u8]) -> usize {
     skipped + words.len() * 8 + rest.iter().take_while(plain).count()
 }
 
-/// Whether a string may contain this byte as it is.
+/// Returns whether a string may contain this byte as it is.
 const fn is_plain(byte: u8) -> bool {
     byte >= 0x20 && byte != b'"' && byte != b'\\'
 }

@@ -231,7 +231,7 @@ fn any_value() -> impl Strategy<Value = Value> {
     })
 }
 
-/// The same value written otherwise: members turned round, white space, escapes.
+/// Writes the same value in another form: members reversed, white space, escapes.
 fn write_otherwise(value: &Value, out: &mut String) {
     match value {
         Value::Array(elements) => {
@@ -298,7 +298,7 @@ proptest! {
     #[test]
     fn accepts_what_serde_json_accepts(bytes in nearly_json()) {
         let theirs = serde_json::from_slice::<Value>(&bytes).map_err(|error| error.to_string());
-        // A double is too small for some numbers that are JSON all the same.
+        // Some numbers are valid JSON and yet too large for a double.
         prop_assume!(!theirs.as_ref().is_err_and(|why| why.starts_with("number out of range")));
         let ours = Document::parse(&bytes);
         prop_assert_eq!(ours.is_ok(), theirs.is_ok(), "{}", bytes.escape_ascii());

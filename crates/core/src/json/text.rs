@@ -1,4 +1,4 @@
-//! What JSON strings say, and how to write them with as few escapes as possible.
+//! JSON strings: their texts, and how to write them with as few escapes as possible.
 
 use super::scan::plain_run;
 
@@ -49,7 +49,7 @@ fn unit(escape: &str, at: usize) -> u32 {
     u32::from_str_radix(digits, 16).unwrap_or_default()
 }
 
-/// Appends `text` as a JSON string, escaping only what must be.
+/// Appends `text` as a JSON string, with as few escapes as possible.
 pub fn write_string(text: &str, out: &mut Vec<u8>) {
     out.push(b'"');
     let mut rest = text.as_bytes();

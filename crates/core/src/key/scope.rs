@@ -13,7 +13,7 @@ use crate::planted;
 /// The namespace within which a key is unique: a tenant and an operation name.
 ///
 /// # Cost
-/// Cheap to clone; what both parts add to an id is laid out once, when the scope is made
+/// Cheap to clone; the part that both add to an id is laid out once, when the scope is made
 #[derive(Clone)]
 pub struct Scope(Arc<Parts>);
 
@@ -21,9 +21,9 @@ pub struct Scope(Arc<Parts>);
 struct Parts {
     tenant: Box<str>,
     operation: Box<str>,
-    /// What is hashed before the key of an operation.
+    /// The bytes that are hashed before the key of an operation.
     prefix: Box<[u8]>,
-    /// What makes a hasher one of ids.
+    /// The context key that makes a hasher one of ids.
     context: ContextKey,
 }
 
@@ -60,7 +60,7 @@ impl Scope {
         })))
     }
 
-    /// Whose operation it is; empty where there is only one tenant.
+    /// The tenant that owns the operation; empty where there is only one tenant.
     pub fn tenant(&self) -> &str {
         &self.0.tenant
     }
@@ -70,14 +70,14 @@ impl Scope {
         &self.0.operation
     }
 
-    /// The same scope in memory of its own, for a part of the work that another thread will do: clones of one scope
-    /// count their users in one place, which all threads that clone and drop them would take from each other.
+    /// A copy of the scope in memory of its own, for work that another thread will do. Clones of one scope share one
+    /// reference count, and threads that clone and drop them would contend for it.
     #[must_use]
     pub fn detached(&self) -> Self {
         Self(Arc::new((*self.0).clone()))
     }
 
-    /// What of an operation's identity is the scope's: the same for every key, and never the same for two scopes.
+    /// The scope's part of an operation's identity: the same for every key, and never the same for two scopes.
     pub(crate) fn prefix(&self) -> &[u8] {
         &self.0.prefix
     }
@@ -123,7 +123,7 @@ impl fmt::Debug for Scope {
     }
 }
 
-/// Why two texts do not make a [`Scope`].
+/// The reason why two texts do not make a [`Scope`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum InvalidScope {
@@ -177,7 +177,8 @@ impl OpId {
         Self::hash(context, prefix, key.as_bytes())
     }
 
-    /// A hasher is large, and made anew quicker than it is copied; and it reads one piece quicker than three.
+    /// Hashes prefix and key. A hasher is large: making a new one is faster than copying one; and it reads one piece
+    /// faster than three.
     fn hash(context: &ContextKey, prefix: &[u8], key: &[u8]) -> Self {
         let mut hasher = blake3::Hasher::new_from_context_key(context);
         let len = len_of(key);
@@ -246,7 +247,8 @@ impl fmt::Display for InvalidOpId {
 
 impl std::error::Error for InvalidOpId {}
 
-/// Hashes [`OpId`]s and other digests for a map in memory: they are hashes already, so eight of their bytes will do.
+/// Hashes [`OpId`]s and other digests for a map in memory: they are hashes already, so eight of their bytes are
+/// enough.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct OpIdHasher(u64);
 
@@ -258,7 +260,7 @@ impl Hasher for OpIdHasher {
     }
 
     fn write_usize(&mut self, _: usize) {
-        // The length of an id says nothing.
+        // The length of an id says nothing, since all have the same.
     }
 
     fn finish(&self) -> u64 {
@@ -275,7 +277,7 @@ const fn len_of(part: &[u8]) -> [u8; 8] {
     (part.len() as u64).to_le_bytes()
 }
 
-/// What goes before a part, so that parts never run into each other.
+/// The length that goes before a part, so that parts never run into each other.
 fn length(len: &[u8; 8]) -> &[u8] {
     if planted("M25") { &[] } else { len }
 }

@@ -1,4 +1,4 @@
-//! Where the key of a message comes from.
+//! The selectors of a message's key.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -31,7 +31,7 @@ impl KeySelector {
     /// A JSON string without escapes is a slice of the payload, without a copy
     ///
     /// # Errors
-    /// Why the message has no usable key; the first selector at fault decides.
+    /// The reason why the message has no usable key; the first selector at fault decides.
     pub fn key(&self, view: &View<'_>) -> Result<Key, Unusable> {
         let [selector] = &*self.0 else {
             return self.joined(view);
@@ -104,7 +104,7 @@ impl fmt::Display for KeySelector {
     }
 }
 
-/// What one selector adds to a key: a value that may be one, with its type.
+/// The part that one selector adds to a key: a value that can be one, with its type.
 enum Part<'v> {
     Text(Cow<'v, str>),
     Number(Cow<'v, str>),
@@ -169,5 +169,5 @@ impl<'v> Part<'v> {
     }
 }
 
-/// The longest line that is its own key; a longer one goes by its hash.
+/// The longest line that is its own key; a longer one is represented by its hash.
 const MAX_LINE_BYTES: usize = 255;

@@ -382,7 +382,7 @@ fn an_operation_id_never_changes() -> Result<(), Box<dyn Error>> {
     let id = OpId::of(&Scope::new("acme", "payments")?, &Key::parse("pay-1")?);
     let hex = "34c9b6bb96444560113ab55481ba0ce98765d5c81b23737bcf34c2007e40c910";
     assert_eq!(id.to_string(), hex, "this is a stored format");
-    // Lengths around those at which another way is taken to the same.
+    // Lengths around those at which the code takes another path to the same result.
     for len in [1, 60, 64, 215, 216, 217, 218, 1_023, 1_024, 5_000] {
         let key = "k".repeat(len);
         let mut prefixed = Vec::new();

@@ -1,4 +1,4 @@
-//! Why a message yields no usable key, so that it is quarantined unrun.
+//! The reasons why a message yields no usable key, so that it is quarantined unrun.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use super::Key;
 use crate::json::{Fault, JsonError};
 use crate::select::Selected;
 
-/// The reason why a message cannot be given to an effect; the message goes to quarantine with it.
+/// The reason why a message cannot be given to an effect; it is kept with the message in quarantine.
 ///
 /// `at` is the selector at fault, as the configuration writes it. No variant carries payload.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -27,7 +27,7 @@ pub enum Unusable {
     KeyNotScalar {
         /// The selector at fault.
         at: Box<str>,
-        /// What it finds instead, with its article.
+        /// The value that it finds instead, with its article.
         found: &'static str,
     },
     /// The selector finds an empty text, or nothing but white space.
@@ -59,9 +59,9 @@ pub enum Unusable {
     NestedTooDeep,
     /// The message is larger than `max_message`.
     MessageTooLarge {
-        /// How large it is.
+        /// Its size.
         size_bytes: u64,
-        /// How large it may be.
+        /// The limit.
         limit_bytes: u64,
     },
     /// The birth selector finds nothing.
@@ -128,7 +128,7 @@ impl Unusable {
         Self::CODES[index]
     }
 
-    /// What a store keeps beside the [`code`](Self::code), for [`restore`](Self::restore).
+    /// The text that a store keeps beside the [`code`](Self::code), for [`restore`](Self::restore).
     pub fn detail(&self) -> String {
         match self {
             Self::NotJson(JsonError { fault, offset }) => format!("{offset} {fault}"),
@@ -154,7 +154,7 @@ impl Unusable {
         }
     }
 
-    /// The reason that was kept as its code and its detail, or nothing if they are not of one.
+    /// The reason that was kept as its code and its detail, or nothing if they belong to none.
     pub fn restore(code: &str, detail: &str) -> Option<Self> {
         let at = Box::from(detail);
         Some(match code {
@@ -246,7 +246,8 @@ impl fmt::Display for Unusable {
     }
 }
 
-/// A selector as it is shown: a JSON pointer may hold what moves a cursor or breaks a line of the log.
+/// A selector as people see it: a JSON pointer may hold characters that move a cursor or break a line
+/// of the log.
 struct Shown<'a>(&'a str);
 
 impl fmt::Display for Shown<'_> {

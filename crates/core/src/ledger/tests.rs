@@ -1,4 +1,4 @@
-//! What a ledger adds to the decisions: one item sees what those before it decided.
+//! The ledger's addition to the decisions: an item sees the decisions on those before it.
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
-//! What the changelog says of one partition: which operations were committed, and when. In memory, about sixty
-//! bytes an operation.
+//! The image of one partition's changelog: which operations were committed, and when. In memory, about sixty bytes
+//! an operation.
 
 mod committed;
 
@@ -39,24 +39,24 @@ pub struct Image {
     ages: VecDeque<Age>,
 }
 
-/// What is remembered of an operation.
+/// The knowledge of one committed operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Known {
     at: Timestamp,
     entry: Entry,
 }
 
-/// Operations that are forgotten together: all up to one of them.
+/// A group of operations that are forgotten together.
 #[derive(Debug)]
 struct Age {
     oldest: Timestamp,
     newest: Timestamp,
-    /// The number of the first operation behind them.
+    /// The number of the first operation behind the group.
     end: u64,
 }
 
 impl Image {
-    /// One of which nothing is known yet.
+    /// An image that knows no operation yet.
     pub fn new(window: Window) -> Self {
         Self {
             window,
@@ -65,29 +65,29 @@ impl Image {
         }
     }
 
-    /// How many operations are remembered.
+    /// The number of operations that are remembered.
     pub fn len(&self) -> usize {
         self.operations.len()
     }
 
-    /// Whether none is.
+    /// Returns whether no operation is remembered.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Brings close what is known of an operation. What is wanted of many is waited for together if that is done
-    /// for some of them at once, and then decided.
+    /// Brings the data of an operation into the processor's cache. A caller that does this for several operations at
+    /// once, before it decides them, waits for their data only once.
     pub fn warm(&self, id: OpId) {
         std::hint::black_box(self.operations.get(leading(id)).is_some());
     }
 
-    /// Decides a claim as every store does that keeps no versions. The token rises with the offset, by which the
-    /// messages of a key are in order.
+    /// Decides a claim as every store does that keeps no versions. The token rises with the offset, which orders the
+    /// messages of a key.
     pub fn admit(&self, id: OpId, request: &ClaimRequest, offset: i64, now: Timestamp) -> Standing {
         let token = FencingToken::new(offset.unsigned_abs());
         let is_too_old = |birth| request.window.is_too_old(birth, now);
         let record = match self.operations.get(leading(id)) {
-            // Most are new: without a record that nobody keeps.
+            // Most operations are new: they need no record, which nobody would keep.
             None if !request.birth.is_some_and(is_too_old) => {
                 return Standing::Free(Grant::first(token));
             }
@@ -100,8 +100,8 @@ impl Image {
         }
     }
 
-    /// Whether what is known of an operation that was granted is that it was committed since. Where its commit
-    /// was `tried` and nobody told the end, it counts past the window, too: it would be put out again.
+    /// Returns whether a granted operation is known to be committed since. If its commit was `tried` with an unknown
+    /// end, a commit counts past the window, too: otherwise the output would be written again.
     pub fn is_committed(&self, entry: &Entry, tried: Option<Timestamp>, now: Timestamp) -> bool {
         let known = self.operations.get(entry.id);
         known.is_some_and(|known| {
@@ -109,7 +109,7 @@ impl Image {
         })
     }
 
-    /// Remembers that these were committed at this time.
+    /// Remembers that these operations were committed at this time.
     pub fn insert(&mut self, at: Timestamp, entries: impl IntoIterator<Item = Entry>) {
         let span = self.window.duration() / 16;
         let is_new = self.ages.back().is_none_or(|age| {
@@ -134,7 +134,7 @@ impl Image {
         age.end = self.operations.end();
     }
 
-    /// Forgets what is past its window, at the latest when it must be.
+    /// Forgets the operations that are past their window, at the latest when they must be forgotten.
     pub fn sweep(&mut self, now: Timestamp) {
         while let Some(age) = self.ages.front() {
             if self.window.expires_at(age.newest).plus(GRACE) > now {
@@ -147,7 +147,7 @@ impl Image {
 }
 
 impl Entry {
-    /// What is remembered of an operation that was committed on behalf of this request.
+    /// The entry of an operation that was committed for this request.
     pub fn of(id: OpId, request: &ClaimRequest) -> Self {
         let fingerprint = request.fingerprint.map(|it| (it.scheme, short(it.digest)));
         let transport = request.transport.as_ref().map_or(0, |it| digest(it));
@@ -158,9 +158,9 @@ impl Entry {
         }
     }
 
-    /// The record that stands for an operation that was committed at `at`. What is kept of fingerprint and transport
-    /// id are digests, so what equals the request's is taken for it, and what does not for another one; without a
-    /// request neither is known.
+    /// The record that stands for an operation that was committed at `at`. The image keeps only digests of
+    /// fingerprint and transport id, so a digest that equals the request's is taken for the request's own value, and
+    /// any other for another one; without a request neither value is known.
     pub fn record(
         &self,
         at: Timestamp,
@@ -182,7 +182,7 @@ impl Entry {
             fingerprint,
             members: None,
             transport,
-            // Nobody's: whoever asks has another one.
+            // The id of no claimant: the caller has another one.
             claim_id: ClaimId::from_u128(0),
             token,
             claimed_at: at,
@@ -227,15 +227,14 @@ fn short(digest: [u8; 16]) -> u64 {
     u64::from_be_bytes(half)
 }
 
-/// A digest that tells one transport id from another for people; nothing is decided by it but the name of a
-/// duplicate. FNV-1a.
+/// A digest that tells one transport id from another for people; it decides only how a duplicate is named. FNV-1a.
 fn digest(transport: &[u8]) -> u64 {
     transport.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
         (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
     })
 }
 
-/// How much longer than its window an operation is remembered.
+/// The time beyond its window for which an operation is remembered.
 const GRACE: Duration = Duration::from_secs(1);
 
 #[cfg(test)]

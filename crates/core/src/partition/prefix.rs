@@ -1,22 +1,22 @@
-//! Which offset of a partition may be committed: the one behind the contiguous finished prefix.
+//! The offset of a partition that may be committed: the one behind the contiguous finished prefix.
 
 use std::collections::VecDeque;
 
-/// The records of one assignment of one partition that were read, in the order of their offsets, from the
+/// The records that were read of one assignment of one partition, in the order of their offsets, from the
 /// oldest unfinished one on.
 #[derive(Debug, Default)]
 pub struct Prefix {
     open: VecDeque<(i64, State)>,
-    /// How many of them are [`State::Held`].
+    /// The number of them that are [`State::Held`].
     held: usize,
-    /// Behind the prefix; `None` until something was finished.
+    /// The offset behind the prefix; `None` until a record is finished.
     finished: Option<i64>,
     committed: Option<i64>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    /// Read, and in somebody's hand or about to be.
+    /// Read, and being worked on or about to be.
     Held,
     /// Given back: nobody works on it, and it is not finished.
     GivenBack,
@@ -24,8 +24,8 @@ enum State {
 }
 
 impl Prefix {
-    /// Notes that the record at this offset was read; offsets rise, not always by one. Answers `false` for
-    /// one that was read before, as after a seek.
+    /// Notes that the record at this offset was read; offsets rise, not always by one. Answers `false` for a
+    /// record that was read before, as after a seek.
     pub fn read(&mut self, offset: i64) -> bool {
         let last = self.open.back().map(|(last, _)| *last);
         let last = last.or(self.finished.map(|next| next - 1));
@@ -37,7 +37,7 @@ impl Prefix {
         true
     }
 
-    /// Notes that a record is finished. One that is not open is none of ours.
+    /// Notes that a record is finished. Ignores a record that is not open.
     pub fn finish(&mut self, offset: i64) {
         self.change(offset, State::Finished);
         while let Some(&(offset, State::Finished)) = self.open.front() {
@@ -63,10 +63,10 @@ impl Prefix {
         }
     }
 
-    /// Where the record at this offset is, if it is open.
+    /// The place of the record at this offset, if it is open.
     fn place(&self, offset: i64) -> Option<usize> {
         let (first, _) = self.open.front()?;
-        // Without gaps in the log it is at once where it must be.
+        // Without gaps in the log, the guess is right at once.
         let guess = usize::try_from(offset.checked_sub(*first)?).ok()?;
         if self.open.get(guess).is_some_and(|(at, _)| *at == offset) {
             return Some(guess);
@@ -75,12 +75,12 @@ impl Prefix {
         found.ok()
     }
 
-    /// How many records are in somebody's hand.
+    /// The number of records that are being worked on.
     pub fn held(&self) -> usize {
         self.held
     }
 
-    /// How many offsets lie between the oldest unfinished record and the newest that was read.
+    /// The number of offsets between the oldest unfinished record and the newest that was read.
     pub fn span(&self) -> u64 {
         match (self.open.front(), self.open.back()) {
             (Some((first, _)), Some((last, _))) => last.abs_diff(*first) + 1,
@@ -93,7 +93,8 @@ impl Prefix {
         self.finished.filter(|_| self.finished != self.committed)
     }
 
-    /// The offset to commit if these, in order, were finished too; where nothing is, that of the oldest record.
+    /// The offset to commit if these, in order, were finished too; if nothing is finished, the offset of the
+    /// oldest record.
     pub fn behind(&self, done: &[i64]) -> Option<i64> {
         let mut behind = self.finished;
         for (offset, state) in &self.open {
@@ -157,7 +158,7 @@ mod tests {
         prefix.give_back(1);
         prefix.finish(2);
         assert_eq!((prefix.held(), prefix.to_commit()), (0, Some(1)));
-        // It ended after all.
+        // The record is finished after all.
         prefix.finish(1);
         assert_eq!(prefix.to_commit(), Some(3));
     }
@@ -187,7 +188,7 @@ mod tests {
         assert_eq!(Prefix::default().behind(&[1]), None);
     }
 
-    /// Against the plainest rule there is, over random orders.
+    /// Compares with the simplest rule there is, over random orders.
     #[test]
     fn the_prefix_is_that_of_the_plain_rule() {
         let mut seed = 7_u64;

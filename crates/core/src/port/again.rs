@@ -1,4 +1,4 @@
-//! A source that is read once more, to its end.
+//! A source that is read a second time, to its end.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -8,8 +8,8 @@ use std::task::{Context, Poll};
 use super::source::{Delivery, DeliveryId, Fetched, Progress, Source};
 use crate::error::Result;
 
-/// What somebody else reads ahead, as a source. Nothing of it is acknowledged or comes again: whoever reads it once
-/// more finds on record what was done.
+/// A source over batches that are read ahead elsewhere. Nothing of it is acknowledged or comes again: a caller that
+/// reads it a second time finds on record what was done.
 pub struct Again {
     next: Box<Next>,
     waiting: VecDeque<Delivery>,
@@ -19,7 +19,8 @@ pub struct Again {
 type Next = dyn FnMut(&mut Context<'_>) -> Poll<Option<Result<Fetched>>> + Send;
 
 impl Again {
-    /// The batches of `next`, as a channel's receiver polls them, up to `None`. Their ids are not looked at.
+    /// The batches of `next`, as a channel's receiver polls them, up to `None`. Their delivery ids are not looked
+    /// at.
     pub fn new(
         next: impl FnMut(&mut Context<'_>) -> Poll<Option<Result<Fetched>>> + Send + 'static,
     ) -> Self {

@@ -1,4 +1,4 @@
-//! Settlements and a mark in one atomic write: how an output file stays exact across crashes.
+//! Settlements and a mark in one atomic write, which keep an output file exact across crashes.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -10,8 +10,8 @@ use crate::settle::{Mark, Settled, Settlement};
 
 /// A store that can write a batch of settlements and a mark together.
 ///
-/// Not every store can: one that is spread over several machines decides per key. What needs this
-/// (the `file` effect) refuses the others before work begins.
+/// Not every store can do this: one that is spread over several machines decides per key. The `file` effect, which
+/// needs it, refuses such stores before work begins.
 pub trait CheckpointStore: Send + Sync + 'static {
     /// Settles all of `batch` and sets `mark`, or changes nothing.
     ///
@@ -25,10 +25,10 @@ pub trait CheckpointStore: Send + Sync + 'static {
         mark: &Mark,
     ) -> impl Future<Output = Result<Together>> + Send;
 
-    /// Claims and completes in one step, together with a mark: for an output that is cut back to
-    /// its mark after a crash. Decides each request, hands the answers to `write`, which makes what
-    /// was granted durable in the output and answers with the mark, and then writes the completions
-    /// and the mark. Each completion has an empty outcome and the window of its request.
+    /// Claims and completes in one step, together with a mark: for an output that is cut back to its mark after a
+    /// crash. The store decides each request and hands the answers to `write`, which makes the granted ones durable in
+    /// the output and returns the mark. The store then writes the completions and the mark. Each completion has an
+    /// empty outcome and the window of its request.
     ///
     /// # Guarantee   MRK-2 and those of `claim`; durable before the answer
     /// # Shape       absent → granted, and completed already; all else as [`Store::claim`]
@@ -44,13 +44,13 @@ pub trait CheckpointStore: Send + Sync + 'static {
         write: Write,
     ) -> impl Future<Output = Result<Vec<Admission>>> + Send;
 
-    /// Reads a mark. Where others may be about to set it, it is what they leave: a commit that is under way ends first.
+    /// Reads a mark. If another caller's commit of the mark is under way, waits for it to end first.
     ///
     /// # Errors      as [`Store::get`](super::store::Store::get)
     fn mark(&self, name: &str) -> impl Future<Output = Result<Option<u64>>> + Send;
 }
 
-/// Makes durable in an output what was granted, and answers with its mark.
+/// A function that makes the granted requests durable in an output, and returns the output's mark.
 pub type Write = Box<dyn FnOnce(&[Admission]) -> Result<Mark> + Send>;
 
 /// The answer to [`CheckpointStore::settle_with`].

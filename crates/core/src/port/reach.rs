@@ -1,38 +1,39 @@
-//! How long a message can come again, as far as its broker tells: what the window has to outlast. Not for
-//! judging a window: that is for whoever knows it.
+//! The time for which a message can come again, as far as its broker tells. The window has to be longer.
+//! Not for judging a window: that is up to the caller that knows it.
 
 use std::time::Duration;
 
 use crate::time::Timestamp;
 
-/// What was found out about one source. Each adapter has a function that looks at its live broker and
-/// changes nothing there.
+/// The findings about one source. Each adapter has a function that looks at its live broker and changes
+/// nothing there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reach {
-    /// How long after the broker took it in a message can be handed over once more though nobody asked:
-    /// after a crash, a rebalance, an absence of all consumers.
+    /// The time, after the broker took a message in, during which it can be delivered again unasked:
+    /// after a crash, a rebalance, or an absence of all consumers.
     pub redelivery: Horizon,
-    /// How long somebody can set the source back so that it is.
+    /// The time, after the broker took a message in, during which an operator can set the source back so
+    /// that it is delivered again.
     pub replay: Horizon,
-    /// Whether the broker tells of every message when it took it in: then the age gate goes by that.
+    /// True if the broker says of every message when it took it in; the age gate then uses that time.
     pub is_stamped: bool,
-    /// When the broker took in the oldest message that it still has; none where it has none, or does not
-    /// say.
+    /// The time at which the broker took in the oldest message that it still has; none if it has none, or
+    /// does not say.
     pub oldest: Option<Timestamp>,
-    /// After how many deliveries the broker gives a message up, settled or not.
+    /// The number of deliveries after which the broker gives a message up, settled or not.
     pub deliveries: Option<u32>,
-    /// How long the broker leaves a delivery unacknowledged, whatever is extended.
+    /// The time for which the broker leaves a delivery unacknowledged, even if it is extended.
     pub hold: Option<Duration>,
-    /// What all of this rests on.
+    /// The facts on which all of this rests.
     pub facts: Vec<Fact>,
-    /// What could not be read.
+    /// The settings that could not be read.
     pub unread: Vec<Unread>,
-    /// What an operator should know of the broker's settings, a sentence each.
+    /// Warnings about the broker's settings for the operator, a sentence each.
     pub warnings: Vec<Box<str>>,
 }
 
 impl Reach {
-    /// Nothing is known.
+    /// A reach of which nothing is known.
     pub const fn unknown() -> Self {
         Self {
             redelivery: Horizon::Unknown,
@@ -56,7 +57,7 @@ impl Reach {
         });
     }
 
-    /// Adds what could not be read.
+    /// Adds a setting that could not be read.
     pub fn unread(&mut self, name: &str, why: impl Into<Box<str>>) {
         self.unread.push(Unread {
             name: name.into(),
@@ -72,12 +73,12 @@ pub enum Horizon {
     Within(Duration),
     /// Without end, as far as the broker is concerned.
     Endless,
-    /// Nobody could read it.
+    /// It could not be read.
     Unknown,
 }
 
 impl Horizon {
-    /// The farther one. What is unknown may lie beyond any length, but not beyond what has no end.
+    /// The farther one. An unknown horizon may lie beyond any length, but not beyond an endless one.
     #[must_use]
     pub fn max(self, other: Self) -> Self {
         match (self, other) {
@@ -87,7 +88,7 @@ impl Horizon {
         }
     }
 
-    /// Later by `more`.
+    /// The horizon that is later by `more`.
     #[must_use]
     pub const fn plus(self, more: Duration) -> Self {
         match self {
@@ -100,20 +101,20 @@ impl Horizon {
 /// A setting of the broker that counts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fact {
-    /// As the broker calls it.
+    /// The broker's name for it.
     pub name: Box<str>,
-    /// For people.
+    /// The value, for people.
     pub value: Box<str>,
-    /// What follows from it, one clause.
+    /// The consequence, one clause.
     pub meaning: Box<str>,
 }
 
 /// A setting that could not be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unread {
-    /// As the broker calls it.
+    /// The broker's name for it.
     pub name: Box<str>,
-    /// Why, one clause.
+    /// The reason, one clause.
     pub why: Box<str>,
 }
 

@@ -10,7 +10,7 @@ use bytestring::ByteString;
 
 use crate::error::Result;
 
-/// Publishes messages to a place of a broker, at least once each.
+/// Publishes messages to a place of a broker, each at least once.
 pub trait Sink: Send + Sync + 'static {
     /// Publishes these in order, and waits until the broker has confirmed each of them.
     ///
@@ -21,7 +21,7 @@ pub trait Sink: Send + Sync + 'static {
     /// # Cancel safety   what was sent may be published
     fn publish(&self, batch: &[Publication]) -> impl Future<Output = Vec<Result<()>>> + Send;
 
-    /// Whether [`Publication::id`] goes out. Where it does not, it may be empty, and whoever publishes need not make it.
+    /// Returns whether [`Publication::id`] is sent. If it is not, it may be empty, and the publisher need not make it.
     fn sends_ids(&self) -> bool {
         true
     }
@@ -75,10 +75,10 @@ impl<S: Sink> Erased for S {
 /// A message to be published.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Publication {
-    /// Names the message: equal for each try to publish it, so that whoever reads may know it again, and a
-    /// broker with a duplicate detection of its own drops the second.
+    /// Identifies the message: the same for each try to publish it, so that readers can recognise it, and a broker with
+    /// duplicate detection of its own drops the second.
     pub id: Box<str>,
-    /// What messages are kept in order by, where the broker has partitions.
+    /// The value by which messages are kept in order, if the broker has partitions.
     pub order: Option<Bytes>,
     /// The message, byte for byte.
     pub payload: Bytes,

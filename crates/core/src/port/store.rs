@@ -23,15 +23,15 @@ pub use ext::StoreExt;
 
 /// Remembers operations, atomically per key, on its own clock.
 ///
-/// Every method that takes a slice answers with as many items in the same order. `Err` means that
-/// nothing is known about any item (see the error's certainty); an item that failed alone says so
-/// in its place. A key that occurs twice in a batch is decided as if asked twice in a row (BAT-2).
-/// Whoever has one item asks by [`StoreExt`].
+/// Every method that takes a slice answers with as many items in the same order. `Err` means that nothing is
+/// known about any item (see the error's certainty); an item that failed alone says so in its place. A key
+/// that occurs twice in a batch is decided as if asked twice in a row (BAT-2). Callers with one item use
+/// [`StoreExt`].
 ///
 /// # Cancel safety
 ///
-/// Dropping a future gives up the wait, not the call: a store goes on with what it has begun, and
-/// asking again with the same claim id finds out what became of it (CLM-4, OUT-1).
+/// Dropping a future gives up the wait, not the call: a store goes on with what it has begun, and a second
+/// request with the same claim id finds out the result (CLM-4, OUT-1).
 pub trait Store: Send + Sync + 'static {
     /// Asks for the right to attempt each operation.
     ///
@@ -44,7 +44,7 @@ pub trait Store: Send + Sync + 'static {
     /// Reports on claims: start, complete, release, fail.
     ///
     /// # Guarantee   CLM-3, OUT-1, DBT-2, ATT-1; durable before the answer (DUR-1)
-    /// # Shape       mine → the new state; anybody else's → fenced
+    /// # Shape       mine → the new state; another claim's → fenced
     /// # Cost        one round trip, one durable write
     /// # Errors      as [`Store::claim`]
     fn settle(&self, batch: &[Settlement]) -> impl Future<Output = Result<Vec<Settled>>> + Send;
@@ -56,8 +56,7 @@ pub trait Store: Send + Sync + 'static {
     /// # Errors      as [`Store::claim`]
     fn renew(&self, batch: &[Renewal]) -> impl Future<Output = Result<Vec<Renewed>>> + Send;
 
-    /// Keeps messages that were set aside; `since` is stamped by the store. Answers, per message,
-    /// whether it is new.
+    /// Keeps messages that were set aside; the store sets `since`. Answers, per message, whether it is new.
     ///
     /// # Guarantee   PRK-1; durable before the answer
     /// # Cost        one round trip, one durable write
@@ -104,25 +103,26 @@ pub trait Store: Send + Sync + 'static {
     /// # Errors      as [`Store::list`]
     fn list_audit(&self, query: &ListQuery) -> impl Future<Output = Result<Page<Audited>>> + Send;
 
-    /// Removes what has passed its window and brings vanished parks to light, in bounded work:
-    /// at most about `limit` records are visited. Call again while `more`.
+    /// Removes records that have passed their window, and marks as in doubt the vanished attempts whose
+    /// class is to park. The work is bounded: it visits at most about `limit` records. Call again while
+    /// `more`.
     ///
     /// # Guarantee   WIN-1, WIN-3, WIN-4
     /// # Errors      as [`Store::claim`]
     fn sweep(&self, limit: usize) -> impl Future<Output = Result<Swept>> + Send;
 
-    /// Counts records by state. May take a while on a large store.
+    /// Counts records by state. This may take a while on a large store.
     ///
     /// # Errors      as [`Store::get`]
     fn stats(&self) -> impl Future<Output = Result<Stats>> + Send;
 
-    /// What this store can promise as it is set up now, read from its real settings.
+    /// Reports what this store can promise as it is set up now, read from its real settings.
     ///
     /// # Errors      as [`Store::get`]
     fn preflight(&self) -> impl Future<Output = Result<Capabilities>> + Send;
 }
 
-/// What survives the loss of what.
+/// The worst loss that the stored data survives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Durability {
     /// Nothing survives the exit of the process.
@@ -135,20 +135,20 @@ pub enum Durability {
     NodeLoss,
 }
 
-/// What a store can promise.
+/// The promises that a store can make.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Capabilities {
     /// The kind of store, as in its URL.
     pub kind: &'static str,
-    /// What an answer survives.
+    /// The worst loss that an answer survives.
     pub durability: Durability,
-    /// Whether several processes may use it at once.
+    /// True if several processes may use the store at once.
     pub shared: bool,
     /// Findings worth a person's attention, one line each.
     pub warnings: Vec<Box<str>>,
 }
 
-/// Which records or parked messages to list.
+/// A selection of records or parked messages to list.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ListQuery {
     /// Only this scope.
@@ -159,7 +159,7 @@ pub struct ListQuery {
     pub repeated: bool,
     /// Only parked messages with one of these reasons (codes); empty is any.
     pub reasons: Vec<Box<str>>,
-    /// Where to go on: [`Page::next`] of the page before.
+    /// The cursor to continue from: [`Page::next`] of the page before.
     pub after: Option<Bytes>,
     /// At most this many; a store may return fewer and still say `next`.
     pub limit: usize,
@@ -183,7 +183,7 @@ pub struct Listed {
     pub record: Record,
 }
 
-/// What a sweep did.
+/// The result of a sweep.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Swept {
     /// Records removed.
@@ -192,11 +192,11 @@ pub struct Swept {
     pub doubted: u64,
     /// Claimed or released operations without activity for their default window: a possible loss.
     pub abandoned: u64,
-    /// Whether there is more to do now.
+    /// True if there is more to do now.
     pub more: bool,
 }
 
-/// How much a store holds.
+/// The contents of a store, counted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
     /// Records by state, in the order of [`StateKind::ALL`].

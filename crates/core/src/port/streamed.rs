@@ -1,4 +1,4 @@
-//! Effects that a broker commits together with their records and with how far its input was read (class E).
+//! Effects that a broker commits together with their records and with the position of its input (class E).
 
 use std::future::Future;
 use std::sync::Arc;
@@ -12,29 +12,29 @@ use crate::key::{Key, OpId};
 use crate::partition::Entry;
 use crate::port::source::DeliveryId;
 
-/// A broker's transactions: what a batch puts out, that its operations are done, and how far the input was
-/// read become true at once, or none of it does.
+/// A broker's transactions. The output of a batch, the completion of its operations and the position of the input
+/// become visible at once, or none of them does.
 ///
-/// It belongs to one source, whose deliveries it names. An operation is only ever claimed by whoever the
-/// broker hands its messages to, so a claim is not stored: a worker that is gone has committed its
+/// A streamed store belongs to one source, whose deliveries it names. Only the consumer to which the broker delivers
+/// its messages ever claims an operation, so no claim is stored: a worker that is gone has committed its
 /// transaction, or has not.
 pub trait StreamedStore: Send + Sync + 'static {
-    /// Says which of these may be worked on. Nothing is written.
+    /// Answers which of these may be worked on. Writes nothing.
     ///
-    /// # Guarantee   what was committed within its window is a replay
+    /// # Guarantee   an operation that was committed within its window is a replay
     /// # Shape       one answer per item, in the same order
     /// # Errors      those after which no item can be decided
     fn admit(&self, batch: &[Claimed<'_>]) -> impl Future<Output = Result<Vec<Standing>>> + Send;
 
-    /// Commits what came of these, all in one transaction but those that answer [`Committed::Gone`] or
-    /// [`Committed::Refused`]. One batch after the other, as their turns come: whoever asks has no operation in two
-    /// batches. It may be asked for the same batch again while it still commits it. What can be written ahead may be
-    /// written before its turn to be committed has come, once the batch before is written.
+    /// Commits a batch in one transaction. Items that answer [`Committed::Gone`] or [`Committed::Refused`] are left
+    /// out. Batches commit in the order of their turns, and the caller has no operation in two of them. The same
+    /// batch may be passed again while it is being committed. An implementation may write a batch before its turn to
+    /// be committed, once the previous one is written.
     ///
     /// # Guarantee   a reader of committed messages sees the output of each operation once
     /// # Shape       one answer per item, in the same order
-    /// # Errors      `Unavailable`, `Timeout`: maybe applied; commit the same again, and what was applied is
-    /// known again
+    /// # Errors      `Unavailable`, `Timeout`: maybe applied; commit the same again, and the store recognises
+    /// what was applied
     /// # Cancel safety   as an error
     fn commit(
         &self,
@@ -43,38 +43,38 @@ pub trait StreamedStore: Send + Sync + 'static {
     ) -> impl Future<Output = Result<Vec<Committed>>> + Send;
 }
 
-/// How far a batch is on its way into the broker.
+/// The progress of a batch on its way into the broker.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum CommitProgress {
-    /// Nothing of it is there, or nothing any more.
+    /// Nothing of it is in the broker, or nothing any more.
     #[default]
     Unwritten,
-    /// All of it is, and not committed.
+    /// All of it is written, and it is not committed.
     Written,
     /// It is committed.
     Committed,
 }
 
-/// When a batch may be written and when it may be committed: behind the one before it.
+/// The turn of a batch: says when it may be written and when it may be committed, behind the previous one.
 pub trait Turn: Send + 'static {
-    /// Waits until the batch before is at least so far.
+    /// Waits until the previous batch has come at least this far.
     ///
-    /// # Errors      not applied, `Unavailable`: whoever asked for it has given up, so it may never be
+    /// # Errors      not applied, `Unavailable`: its caller has given up, so it may never come this far
     /// # Cancel safety   safe
     fn come(&self, progress: CommitProgress) -> impl Future<Output = Result<()>> + Send;
 
-    /// Waits until the batch before is unwritten, though it was written when [`Turn::come`] was answered last: what
-    /// was written behind it is to be unwritten, too, before it is written again.
+    /// Waits until the previous batch is unwritten, although it was written at the last answer of [`Turn::come`]: a
+    /// batch written behind it has to be unwritten, too, before it is written again.
     ///
     /// # Cancel safety   safe
     fn falls_back(&self) -> impl Future<Output = ()> + Send;
 
-    /// This batch is so far, so that the next one may be, before whoever asked has heard of it. Nothing undoes that
-    /// it is committed.
+    /// Lets the next batch come as far as this one has, before the caller of this one has its answer. A batch that
+    /// is passed as committed stays committed.
     fn pass(&self, progress: CommitProgress);
 }
 
-/// The turn of a batch that is behind no other and that none waits for.
+/// The turn of a batch with no batch before it and none that waits for it.
 #[derive(Clone, Copy, Debug)]
 pub struct AtOnce;
 
@@ -110,13 +110,13 @@ pub struct Finished {
     pub key: Key,
     /// The identity of its operation.
     pub id: OpId,
-    /// What is remembered of its operation.
+    /// The entry to remember of its operation.
     pub entry: Entry,
-    /// What it puts out; possibly nothing.
+    /// The output of the effect; possibly none.
     pub output: Option<Outgoing>,
 }
 
-/// What an operation puts out. It is kept in order by the operation's key, where it carries none of its own.
+/// The output of an operation. The operation's key orders it, unless it carries an order of its own.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outgoing {
     /// The message, byte for byte.
@@ -125,40 +125,40 @@ pub struct Outgoing {
     pub headers: Vec<(ByteString, Bytes)>,
 }
 
-/// Where a delivery stands.
+/// The state of a delivery.
 #[derive(Debug)]
 pub enum Standing {
-    /// Nothing was committed for its operation, or nothing that is still inside its window: it may be worked on.
+    /// Nothing is committed for its operation, or nothing that is still inside its window: it may be worked on.
     Free(Grant),
-    /// What else is to be said of its operation.
+    /// Another answer about its operation.
     Ours(Box<Admission>),
-    /// Somebody else has its messages now.
+    /// Another consumer owns its messages now.
     Gone,
 }
 
-/// What became of a delivery.
+/// The result of committing a delivery.
 #[derive(Clone, Debug)]
 pub enum Committed {
-    /// It is done, now or before.
+    /// It is committed, now or before.
     Done,
-    /// Somebody else has its messages now; nothing of it was committed.
+    /// Another consumer owns its messages now; nothing of it was committed.
     Gone,
-    /// The broker takes no such output, and never will: it is too large. Nothing of it was committed.
+    /// The broker refuses such an output for good: it is too large. Nothing of it was committed.
     Refused(Error),
 }
 
-/// How far it is known what was committed in one partition of the input. Before all of it is known, nothing of
+/// The progress of restoring what was committed in one partition of the input. Until all of it is known, nothing of
 /// the partition is worked on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Restored {
     /// The partition.
     pub partition: i32,
-    /// Records of its changelog that were read; offsets, so the marks of transactions count, too.
+    /// Records of its changelog that were read; counted in offsets, so the marks of transactions count, too.
     pub read: u64,
-    /// How many there are to read, once that is known.
+    /// The number of records to read, once it is known.
     pub records: Option<u64>,
     /// Operations that were found in them.
     pub operations: u64,
-    /// Whether all is known.
+    /// True if all of them are read.
     pub is_done: bool,
 }

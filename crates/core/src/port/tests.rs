@@ -1,4 +1,4 @@
-//! What is picked at run time, or shared, is the store or sink behind it: whatever that answers is answered.
+//! Ports that are picked at run time, or shared: they answer as the store or sink behind them does.
 
 use std::future::Future;
 use std::pin::pin;

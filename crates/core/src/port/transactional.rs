@@ -13,10 +13,10 @@ use crate::record::StateKind;
 use crate::time::Timestamp;
 use crate::window::Window;
 
-/// A store whose database also holds what the effect changes.
+/// A store whose database also holds the data that the effect changes.
 ///
-/// The users' own transactions are served by each backend natively; this port serves the worker,
-/// which has statements from a configuration.
+/// Each backend serves the users' own transactions natively; this port serves the worker, whose
+/// statements come from a configuration.
 pub trait TransactionalStore: Send + Sync + 'static {
     /// Prepares `statements` once, so that a mistake in them is found before work begins.
     ///
@@ -52,12 +52,13 @@ pub struct Application {
     pub claim: ClaimRequest,
     /// One value per parameter.
     pub values: Vec<Value>,
-    /// How long the finished record is kept.
+    /// The time for which the finished record is kept.
     pub window: Window,
-    /// Backoff after a failure that another try may mend, by the number of failed attempts so far.
+    /// The backoff after a failure that another attempt may mend, by the number of failed attempts so
+    /// far.
     pub backoff: Backoff,
-    /// Whether the message is given back where its statements fail, however they do: the attempt does not
-    /// count, and the operation is never given up for it.
+    /// True if the message is given back when its statements fail, however they fail: the attempt does
+    /// not count, and the operation is never given up because of it.
     pub gives_back: bool,
 }
 
@@ -78,22 +79,22 @@ pub enum Value {
     Json(Box<str>),
 }
 
-/// What became of one message.
+/// The result of applying one message.
 #[derive(Clone, Debug)]
 #[must_use = "only what was applied may be acknowledged"]
 pub enum Applied {
-    /// Effect and record are committed together.
+    /// The effect and the record are committed together.
     Completed {
         /// An earlier claim had vanished.
         takeover: bool,
     },
-    /// It was not this message's turn: replay, busy, conflict, stale, parked or too old.
+    /// The claim was not granted: replay, busy, conflict, stale, parked or too old.
     NotGranted(Admission),
     /// Its statements failed and were undone.
     Failed {
         /// [`StateKind::Released`] (another try follows) or [`StateKind::Dead`].
         state: StateKind,
-        /// When the next attempt may be made, where one may.
+        /// The time from which the next attempt may be made, if one may.
         not_before: Timestamp,
         /// The store's clock now.
         now: Timestamp,

@@ -1,4 +1,4 @@
-//! Moving a store's contents to another store, of whatever kind.
+//! Moving a store's contents to another store, of any kind.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use crate::settle::Mark;
 
 /// A store whose contents can be taken out whole and put into another.
 ///
-/// Both sides are meant to be at rest: what changes while it is exported may be missed.
+/// Both sides are meant to be at rest: a change during the export may be missed.
 pub trait TransferStore: Send + Sync + 'static {
     /// Hands over everything that the store holds, at most about `limit` items at a time. Records
     /// come with their outcomes; those that count as absent are left out.
@@ -29,9 +29,9 @@ pub trait TransferStore: Send + Sync + 'static {
         limit: usize,
     ) -> impl Future<Output = Result<Page<Item>>> + Send;
 
-    /// Adds items as they are, times included. Answers, per item, whether it is new; what is there
-    /// already stays as it is, so that an import can be repeated. A record that counts as absent
-    /// may be left out.
+    /// Adds items as they are, times included. Answers, per item, whether it is new. An item that
+    /// is already there stays as it is, so an import can be repeated. A record that counts as
+    /// absent may be left out.
     ///
     /// # Guarantee   XFR-1, XFR-2; durable before the answer
     /// # Cost        one durable write
@@ -39,14 +39,15 @@ pub trait TransferStore: Send + Sync + 'static {
     fn import(&self, batch: &[Item]) -> impl Future<Output = Result<Vec<bool>>> + Send;
 }
 
-/// Something that a store holds.
+/// One item of a store's contents.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Item {
-    /// No fencing token up to this one may be given out again. New if it is beyond the store's own.
+    /// A fencing token: none up to this one may be granted again. New if it is beyond the store's
+    /// own.
     Token(FencingToken),
     /// A record, with its outcome.
     Record(Box<Listed>),
-    /// What is remembered of an entity.
+    /// The record of an entity.
     Entity(Scope, Entity, EntityRecord),
     /// A named number.
     Mark(Mark),

@@ -1,6 +1,6 @@
-//! How the fields of a payload are told apart.
+//! The separation of a payload into fields.
 
-/// How the fields of a payload are told apart.
+/// The way in which the fields of a payload are separated.
 #[derive(Debug, Clone, Copy, Default)]
 pub enum Fields<'a> {
     /// A tab stands between two of them.
@@ -8,13 +8,13 @@ pub enum Fields<'a> {
     Tabs,
     /// This text, which is not empty, stands between two of them.
     Separated(&'a [u8]),
-    /// Spaces and tabs, any number of them, stand between two; those before the first separate nothing.
+    /// Any number of spaces and tabs stand between two; those before the first separate nothing.
     Blanks,
-    /// The caller has told them apart already, as in CSV: `text` holds one behind the other.
+    /// The caller has separated them already, as in CSV: `text` holds one behind the other.
     Cut {
         /// All of them.
         text: &'a [u8],
-        /// Where in it each ends.
+        /// The offsets in it at which they end.
         ends: &'a [usize],
     },
 }
@@ -47,7 +47,7 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// Where `wanted` begins in `text`.
+/// The offset at which `wanted` begins in `text`.
 fn position(text: &[u8], wanted: &[u8]) -> Option<usize> {
     let mut windows = text.windows(wanted.len().max(1));
     windows.position(|window| window == wanted)

@@ -45,27 +45,27 @@ impl FromStr for Selector {
     }
 }
 
-/// Why a text is no [`Selector`].
+/// The reason why a text is no [`Selector`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum InvalidSelector {
-    /// The form is none that we know.
+    /// The form is not known.
     Unknown {
-        /// What was written.
+        /// The text as written.
         text: Box<str>,
-        /// What was probably meant.
+        /// The selector that was probably meant.
         meant: Option<Box<str>>,
     },
-    /// The form is known, but what follows it will not do.
+    /// The form is known, but its argument is not valid.
     Argument {
-        /// How the form is written.
+        /// The way to write the form.
         wanted: &'static str,
     },
-    /// The JSON pointer is none.
+    /// The JSON pointer is not valid.
     Pointer {
-        /// What was written as one.
+        /// The text that was written as a pointer.
         pointer: Box<str>,
-        /// What is wrong with it.
+        /// The fault in it.
         why: InvalidPointer,
     },
     /// An expression, which this build cannot evaluate.
@@ -108,8 +108,8 @@ fn is_header_name(name: &str) -> bool {
     !name.trim().is_empty() && !name.chars().any(char::is_control)
 }
 
-/// What somebody who wrote `text` probably meant: a known form within reach of a few typing errors,
-/// with the argument that was given.
+/// The selector that the writer of `text` probably meant: a known form within reach of a few typing
+/// errors, with the argument that was given.
 fn nearest(text: &str, form: &str) -> Option<Box<str>> {
     if text.starts_with('/') && Pointer::parse(text).is_ok() {
         return Some(format!("json:{text}").into());
@@ -145,7 +145,7 @@ fn member(text: &str) -> Option<String> {
         .then(|| format!("/{}", path.replace('.', "/")))
 }
 
-/// How many characters to insert, leave out or replace between two words.
+/// The number of characters to insert, leave out or replace to get from one word to the other.
 fn distance(a: &str, b: &str) -> usize {
     let b: Vec<char> = b.chars().collect();
     let mut row: Vec<usize> = (0..=b.len()).collect();
@@ -160,7 +160,7 @@ fn distance(a: &str, b: &str) -> usize {
     row[b.len()]
 }
 
-/// Words beyond this length are near to nothing.
+/// The length beyond which a word is near to none.
 const LONGEST: usize = 32;
 const JSON: &str = "json:/POINTER";
 const HEADER: &str = "header:NAME";

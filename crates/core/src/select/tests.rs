@@ -10,7 +10,7 @@ use crate::key::Unusable;
 
 type Headers = [(ByteString, Bytes)];
 
-/// What `selector` finds, in a form that is easy to compare: its type and its text.
+/// The value that `selector` finds, in a form that is easy to compare: its type and its text.
 fn found(
     payload: &[u8],
     headers: &Headers,
@@ -160,7 +160,7 @@ fn a_view_gives_back_the_memory_that_it_scanned_into() -> Result<(), Box<dyn Err
     let tape = view.into_tape();
     let scanned = shown(&tape);
     assert_ne!(scanned, shown(&Tape::default()));
-    // Also where nothing was scanned since.
+    // The same holds where nothing was scanned since.
     assert_eq!(shown(&View::onto(message, tape).into_tape()), scanned);
     Ok(())
 }

@@ -19,7 +19,7 @@ pub struct Message<'a> {
     pub payload: &'a Bytes,
     /// The headers, in the order of the source.
     pub headers: &'a [(ByteString, Bytes)],
-    /// Where the message lies in its source.
+    /// The position of the message in its source.
     pub coordinates: &'a str,
 }
 
@@ -51,7 +51,7 @@ impl<'a> View<'a> {
         }
     }
 
-    /// The same view with fields that are told apart in this way, not by tabs.
+    /// The same view with fields that are separated in this way, not by tabs.
     #[must_use]
     pub fn with_fields(self, fields: Fields<'a>) -> Self {
         Self { fields, ..self }
@@ -85,7 +85,7 @@ impl<'a> View<'a> {
         }
     }
 
-    /// What `selector` finds, if anything.
+    /// The value that `selector` finds, if any.
     ///
     /// # Errors
     /// `not-json`, `nested-too-deep`, `member-duplicated` and `number-too-long`.
@@ -207,7 +207,8 @@ impl<'a> View<'a> {
 struct Ambiguous;
 
 impl Unusable {
-    /// What a fault in the JSON means for the message; `at` is asked where the fault lies.
+    /// The meaning of a fault in the JSON for the message; `at` is called to get the place of the
+    /// fault.
     pub(crate) fn of_json(error: JsonError, at: impl FnOnce() -> Box<str>) -> Self {
         match error.fault {
             Fault::DuplicateMember => Self::MemberDuplicated { at: at() },

@@ -40,7 +40,8 @@ fn what_all_have_in_common() {
 fn a_backslash_escapes_where_the_dialect_says_so() {
     let statement = r"insert into t values ('it\'s 12:noon', :id)";
     finds(Dialect::Mysql, statement, &["id"]);
-    // To the others the text ends before `s`, and what follows `:id` is a text without an end.
+    // To the other dialects the text ends before `s`, and `:id` is followed by a text without an
+    // end.
     finds(Dialect::Postgres, statement, &["noon"]);
     finds(Dialect::Sqlite, statement, &["noon"]);
     finds(Dialect::Mysql, r#"select "a\":no", `a\`, :yes"#, &["yes"]);

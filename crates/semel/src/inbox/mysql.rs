@@ -13,8 +13,8 @@ use super::no_savepoint;
 /// [`mysql_async`](crate::mysql_async) to a store's database: effect and record are committed together,
 /// or neither is.
 ///
-/// The steps one by one, for work that takes longer than a transaction should: `admit`, `complete` and
-/// `settle`. With `READ COMMITTED`, transactions are in each other's way the least.
+/// For work that takes longer than a transaction should, there are the single steps: `admit`,
+/// `complete` and `settle`. With `READ COMMITTED`, transactions block each other the least.
 ///
 /// ```no_run
 /// use semel::mysql::Inbox;
@@ -39,22 +39,22 @@ pub struct Inbox(semel_store_mysql::Inbox);
 
 impl Inbox {
     /// The inbox of the store whose tables begin with this prefix (`semel_`, unless the store's url
-    /// says otherwise), in the database that a connection is in. A store or `semel store migrate` has
-    /// made them.
+    /// says otherwise), in the database of the connection. A store or `semel store migrate` has created
+    /// them.
     ///
     /// # Errors
-    /// `InvalidConfig`: what cannot be a prefix.
+    /// `InvalidConfig`: the text cannot be a prefix.
     pub fn with_prefix(prefix: &str) -> semel_core::Result<Self> {
         semel_store_mysql::Inbox::with_prefix(prefix).map(Self)
     }
 
-    /// Runs `effect` for `key` within `transaction` and records its value there, or gives back the
-    /// value of the time when it was run.
+    /// Runs `effect` for `key` within `transaction` and records its value there, or returns the value
+    /// of the run that already happened.
     ///
-    /// It never commits: effect and record come to be with your commit, and a rollback takes back
-    /// both. After an error the transaction is as it was before the call, and may go on with others;
-    /// a lost connection or a deadlock (`throttled`) wants a rollback. Whoever has the same key waits
-    /// for your commit.
+    /// The inbox never commits: your commit makes effect and record visible, and a rollback undoes
+    /// both. After an error the transaction is as it was before the call, and may go on with other
+    /// calls; after a lost connection or a deadlock (`throttled`), roll back. Another transaction with
+    /// the same key waits for your commit.
     /// A refusal that callers are to get again belongs in the value: a failure is not recorded.
     ///
     /// # Guarantee   INB-1, OUT-1: exactly once; another request under the key is a conflict
@@ -81,7 +81,7 @@ impl Inbox {
         self.run(transaction, &call, effect).await
     }
 
-    /// As [`once`](Self::once), of a request that says more: a window, a fingerprint, a tenant, a
+    /// As [`once`](Self::once), for a request with more settings: a window, a fingerprint, a tenant, a
     /// birth. [`Declared::claim_request`](crate::Declared::claim_request) makes one.
     ///
     /// # Guarantee   that of [`once`](Self::once)
@@ -120,14 +120,14 @@ impl Inbox {
         begun.map_err(refused)?;
         let result = self.step(transaction, call, effect).await;
         if result.is_err() {
-            // Where the transaction is gone, there is nothing to undo.
+            // If the transaction is gone, there is nothing to undo.
             let _ = transaction
                 .query_drop("ROLLBACK TO SAVEPOINT semel_once")
                 .await;
         }
         let released = transaction.query_drop("RELEASE SAVEPOINT semel_once").await;
         let receipt = result?;
-        // A deadlock ends the transaction, and what came after it would stand alone.
+        // A deadlock ends the transaction, and later statements would commit on their own.
         released.map_err(refused)?;
         Ok(receipt)
     }

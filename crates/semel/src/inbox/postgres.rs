@@ -13,7 +13,7 @@ use super::no_savepoint;
 /// [`tokio-postgres`](crate::tokio_postgres) to a store's database: effect and record are committed
 /// together, or neither is.
 ///
-/// The steps one by one, for work that takes longer than a transaction should: `admit`, `complete` and
+/// For work that takes longer than a transaction should, there are the single steps: `admit`, `complete` and
 /// `settle`. Transactions are best `READ COMMITTED`, PostgreSQL's default.
 ///
 /// ```no_run
@@ -37,19 +37,19 @@ use super::no_savepoint;
 pub struct Inbox(semel_store_postgres::Inbox);
 
 impl Inbox {
-    /// The inbox of the store in this schema (`semel`, unless the store's url says otherwise), which a
-    /// store or `semel store migrate` has made.
+    /// The inbox of the store in this schema (`semel`, unless the store's url says otherwise). A store or
+    /// `semel store migrate` has created it.
     pub fn in_schema(schema: &str) -> Self {
         Self(semel_store_postgres::Inbox::in_schema(schema))
     }
 
-    /// Runs `effect` for `key` within `transaction` and records its value there, or gives back the
-    /// value of the time when it was run.
+    /// Runs `effect` for `key` within `transaction` and records its value there, or returns the value of the
+    /// run that already happened.
     ///
-    /// It never commits: effect and record come to be with your commit, and a rollback takes back
-    /// both. After an error the transaction is as it was before the call, and may go on with others;
-    /// a lost connection or a serialization failure wants a rollback. Whoever has the same key waits
-    /// for your commit.
+    /// The inbox never commits: your commit makes effect and record visible, and a rollback undoes both.
+    /// After an error the transaction is as it was before the call, and may go on with other calls; after a
+    /// lost connection or a serialization failure, roll back. Another transaction with the same key waits for
+    /// your commit.
     /// A refusal that callers are to get again belongs in the value: a failure is not recorded.
     ///
     /// # Guarantee   INB-1, OUT-1: exactly once; another request under the key is a conflict
@@ -76,8 +76,8 @@ impl Inbox {
         self.run(transaction, &call, effect).await
     }
 
-    /// As [`once`](Self::once), of a request that says more: a window, a fingerprint, a tenant, a
-    /// birth. [`Declared::claim_request`](crate::Declared::claim_request) makes one.
+    /// As [`once`](Self::once), for a request with more settings: a window, a fingerprint, a tenant, a birth.
+    /// [`Declared::claim_request`](crate::Declared::claim_request) makes one.
     ///
     /// # Guarantee   that of [`once`](Self::once)
     /// # Shape       that of [`once`](Self::once)
@@ -111,7 +111,7 @@ impl Inbox {
         F: AsyncFnOnce(&Transaction<'_>) -> Result<T, Failure>,
     {
         let refused = |why| call.unasked(no_savepoint(why));
-        // One that is dropped is rolled back.
+        // A savepoint that is dropped is rolled back.
         let savepoint = transaction.transaction().await.map_err(refused)?;
         match self.step(&savepoint, call, effect).await {
             Ok(receipt) => {
@@ -119,7 +119,7 @@ impl Inbox {
                 Ok(receipt)
             }
             Err(error) => {
-                // Where the transaction is gone, there is nothing to undo.
+                // If the transaction is gone, there is nothing to undo.
                 let _ = savepoint.rollback().await;
                 Err(error)
             }

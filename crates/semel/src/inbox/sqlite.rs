@@ -14,8 +14,8 @@ use super::no_savepoint;
 /// Runs operations within transactions that you begin and commit, on your own connection of
 /// [`rusqlite`](crate::rusqlite): effect and record are committed together, or neither is.
 ///
-/// The steps one by one, for work that takes longer than a transaction should: `admit`, `complete` and
-/// `settle`.
+/// For work that takes longer than a transaction should, there are the single steps: `admit`,
+/// `complete` and `settle`.
 ///
 /// ```
 /// use semel::rusqlite::{Connection, TransactionBehavior};
@@ -46,7 +46,7 @@ use super::no_savepoint;
 pub struct Inbox(semel_store_sqlite::Inbox);
 
 impl Inbox {
-    /// An inbox in the file of `connection`, where Semel's tables are made if there are none.
+    /// An inbox in the file of `connection`. Creates Semel's tables if there are none.
     ///
     /// # Errors
     /// as `SqliteStore::open`; `InvalidInput` within a transaction
@@ -62,11 +62,12 @@ impl Inbox {
         semel_store_sqlite::Inbox::open(connection, clock).map(Self)
     }
 
-    /// Runs `effect` for `key` within `transaction` and records its value there, or gives back the
-    /// value of the time when it was run.
+    /// Runs `effect` for `key` within `transaction` and records its value there, or returns the value
+    /// of the run that already happened.
     ///
-    /// It never commits: effect and record come to be with your commit, and a rollback takes back
-    /// both. After an error the transaction is as it was before the call, and may go on with others.
+    /// The inbox never commits: your commit makes effect and record visible, and a rollback undoes
+    /// both. After an error the transaction is as it was before the call, and may go on with other
+    /// calls.
     /// A refusal that callers are to get again belongs in the value: a failure is not recorded.
     ///
     /// # Guarantee   INB-1, OUT-1: exactly once; another request under the key is a conflict
@@ -77,7 +78,7 @@ impl Inbox {
     /// `Dead`, `InDoubt`, `Unreadable`, `ClaimLost`, `Store`, `Invalid`: see [`OnceError`]
     ///
     /// # Cancel safety
-    /// it is not asynchronous; where the effect panics, roll back
+    /// it is not asynchronous; if the effect panics, roll back
     pub fn once<T, F>(
         &self,
         transaction: &Connection,
@@ -92,7 +93,7 @@ impl Inbox {
         self.run(transaction, &Call::new(name, key)?, effect)
     }
 
-    /// As [`once`](Self::once), of a request that says more: a window, a fingerprint, a tenant, a
+    /// As [`once`](Self::once), for a request with more settings: a window, a fingerprint, a tenant, a
     /// birth. [`Declared::claim_request`](crate::Declared::claim_request) makes one.
     ///
     /// # Guarantee   that of [`once`](Self::once)
@@ -136,7 +137,7 @@ impl Inbox {
         order("SAVEPOINT semel_once").map_err(|why| call.unasked(no_savepoint(why)))?;
         let result = self.step(transaction, call, effect);
         if result.is_err() {
-            // Where the transaction is gone, there is nothing to undo.
+            // If the transaction is gone, there is nothing to undo.
             let _ = order("ROLLBACK TO semel_once");
         }
         let released = order("RELEASE semel_once");

@@ -15,8 +15,8 @@ use super::once::{Steps, run};
 /// Admits and completes operations within transactions of `sqlx` in a MySQL or MariaDB database that
 /// holds a store's tables.
 ///
-/// Transactions may be of any isolation level: what is decided on is read under locks, as it stands
-/// now. With `READ COMMITTED` they are in each other's way the least.
+/// Transactions may be of any isolation level: the statements read under locks what they decide on, as it
+/// stands now. With `READ COMMITTED`, transactions block each other the least.
 ///
 /// ```no_run
 /// # use semel::{Admission, ClaimId, ClaimRequest, Key, Outcome, Scope, Settled, Window};
@@ -39,12 +39,11 @@ use super::once::{Steps, run};
 pub struct MysqlInbox(Inbox);
 
 impl MysqlInbox {
-    /// The inbox of the store whose tables begin with this prefix (`semel_`, unless the store's url
-    /// says otherwise), in the database that a connection is in. A store or `semel store migrate` has
-    /// made them.
+    /// The inbox of the store whose tables begin with this prefix (`semel_`, unless the store's url says
+    /// otherwise), in the database of the connection. A store or `semel store migrate` has created them.
     ///
     /// # Errors
-    /// `InvalidConfig`: what cannot be a prefix.
+    /// `InvalidConfig`: the text cannot be a prefix.
     pub fn with_prefix(prefix: &str) -> Result<Self> {
         Inbox::with_prefix(prefix).map(Self)
     }
@@ -54,12 +53,12 @@ impl MysqlInbox {
     ///
     /// # Guarantee   INB-1 and those of [`Store::claim`](crate::Store::claim)
     /// # Shape       granted → run the effect; anything else → do not
-    /// # Cost        one round trip where the key is new, else two; waits for another transaction at
+    /// # Cost        one round trip if the key is new, else two; waits for another transaction with
     /// the same key
     /// # Errors
-    /// `Throttled` (others were at the same key, or a deadlock: roll back and begin again),
-    /// `Unavailable`. Nothing is applied if you roll back. MySQL itself would go on, and after a
-    /// deadlock outside of any transaction: do not.
+    /// `Throttled` (another transaction has the same key, or a deadlock: roll back and begin again),
+    /// `Unavailable`. Nothing is applied if you roll back. MySQL itself would go on, and after a deadlock
+    /// outside of any transaction: do not.
     ///
     /// # Cancel safety
     /// A call that is dropped may have run: roll back.
@@ -111,12 +110,12 @@ impl MysqlInbox {
         self.0.settle_on(&mut connection, settlement).await
     }
 
-    /// Runs `effect` for `key` within `transaction` and records its value there, or gives back the
-    /// value of the time when it was run.
+    /// Runs `effect` for `key` within `transaction` and records its value there, or returns the value of the
+    /// run that already happened.
     ///
-    /// It never commits: effect and record come to be with your commit, and a rollback takes back
-    /// both. After an error the transaction is as it was before the call, and may go on with others;
-    /// a lost connection or a deadlock (`throttled`) wants a rollback. Whoever has the same key waits
+    /// The inbox never commits: your commit makes effect and record visible, and a rollback undoes both.
+    /// After an error the transaction is as it was before the call, and may go on with other calls; after a
+    /// lost connection or a deadlock (`throttled`), roll back. Another transaction with the same key waits
     /// for your commit.
     /// A refusal that callers are to get again belongs in the value: a failure is not recorded.
     ///
@@ -144,8 +143,8 @@ impl MysqlInbox {
         run(self, transaction, &call, effect).await
     }
 
-    /// As [`once`](Self::once), of a request that says more: a window, a fingerprint, a tenant, a
-    /// birth. [`Declared::claim_request`](crate::Declared::claim_request) makes one.
+    /// As [`once`](Self::once), for a request with more settings: a window, a fingerprint, a tenant, a birth.
+    /// [`Declared::claim_request`](crate::Declared::claim_request) makes one.
     ///
     /// # Guarantee   that of [`once`](Self::once)
     /// # Shape       that of [`once`](Self::once)
@@ -198,12 +197,12 @@ impl From<Inbox> for MysqlInbox {
     }
 }
 
-/// A user's connection for the time of a call.
+/// A user's connection for the duration of a call.
 struct Connection<'t>(&'t mut MySqlConnection);
 
 impl Driver for Connection<'_> {
     async fn query(&mut self, script: &str) -> std::result::Result<Vec<Vec<Row>>, Refused> {
-        // What a caller hands in is part of it as hexadecimal digits alone.
+        // A caller's values are part of it only as hexadecimal digits.
         let query = sqlx::raw_sql(AssertSqlSafe(script.to_owned()));
         let mut results = query.fetch_many(&mut *self.0);
         let (mut answers, mut rows) = (Vec::new(), Vec::new());
@@ -220,7 +219,7 @@ impl Driver for Connection<'_> {
 
 fn row(row: &MySqlRow) -> std::result::Result<Row, Refused> {
     let column = |number| {
-        // Of whatever type: in text, each is bytes.
+        // Every column is read as bytes, whatever its type: in text, each is bytes.
         let bytes = row.try_get_unchecked::<Option<&[u8]>, usize>(number);
         Ok(bytes.map_err(refused)?.map(Bytes::copy_from_slice))
     };

@@ -1,4 +1,4 @@
-//! One operation within a savepoint of a transaction of sqlx, whatever the database.
+//! One operation within a savepoint of a transaction of sqlx, for any database.
 
 use ::sqlx::{Connection, Database, Transaction};
 use semel_core::{Admission, Claim, ClaimRequest, Outcome, Result, Settled, Window};
@@ -42,7 +42,7 @@ where
     F: AsyncFnOnce(&mut Transaction<'_, I::Db>) -> Result<T, Failure>,
 {
     let refused = |why| call.unasked(no_savepoint(why));
-    // One that is dropped is rolled back.
+    // A savepoint that is dropped is rolled back.
     let mut savepoint = transaction.begin().await.map_err(refused)?;
     match step(inbox, &mut savepoint, call, effect).await {
         Ok(receipt) => {
@@ -50,7 +50,7 @@ where
             Ok(receipt)
         }
         Err(error) => {
-            // Where the transaction is gone, there is nothing to undo.
+            // If the transaction is gone, there is nothing to undo.
             let _ = savepoint.rollback().await;
             Err(error)
         }

@@ -17,9 +17,9 @@ use super::once::{Steps, run};
 /// Admits and completes operations within transactions of `sqlx` in a PostgreSQL database that holds a
 /// store's tables.
 ///
-/// Transactions are best `READ COMMITTED`, PostgreSQL's default. In a stricter one, a key that
-/// somebody else took meanwhile is a serialization failure: roll back and begin again. Statements
-/// are prepared once a connection, as sqlx prepares yours.
+/// Transactions are best `READ COMMITTED`, PostgreSQL's default. In a stricter one, a key that another
+/// transaction took meanwhile is a serialization failure: roll back and begin again. Statements are prepared
+/// once per connection, as sqlx prepares yours.
 ///
 /// ```no_run
 /// # use semel::{Admission, ClaimId, ClaimRequest, Key, Outcome, Scope, Settled, Window};
@@ -42,7 +42,7 @@ use super::once::{Steps, run};
 pub struct PostgresInbox(Inbox);
 
 impl PostgresInbox {
-    /// The inbox of the store in this schema, which a store or `semel store migrate` has made.
+    /// The inbox of the store in this schema, which a store or `semel store migrate` has created.
     pub fn in_schema(schema: &str) -> Self {
         Self(Inbox::in_schema(schema))
     }
@@ -53,11 +53,11 @@ impl PostgresInbox {
     /// # Guarantee   INB-1 and those of [`Store::claim`](crate::Store::claim)
     /// # Shape       granted → run the effect; anything else → do not
     /// # Cost        four statements on rows of one key, seven where it is gated; waits for another
-    /// transaction at the same key
+    /// transaction with the same key
     /// # Errors
-    /// `Throttled` (others were at the same key, a deadlock, a serialization failure: roll back and
-    /// begin again), `Unavailable`; after any error PostgreSQL refuses everything but a rollback, so
-    /// nothing was applied.
+    /// `Throttled` (another transaction has the same key, a deadlock, a serialization failure: roll back and
+    /// begin again), `Unavailable`; after any error PostgreSQL refuses everything but a rollback, so nothing
+    /// was applied.
     ///
     /// # Cancel safety
     /// A call that is dropped may have run: roll back.
@@ -108,13 +108,13 @@ impl PostgresInbox {
         self.0.settle_on(&mut connection, settlement).await
     }
 
-    /// Runs `effect` for `key` within `transaction` and records its value there, or gives back the
-    /// value of the time when it was run.
+    /// Runs `effect` for `key` within `transaction` and records its value there, or returns the value of the
+    /// run that already happened.
     ///
-    /// It never commits: effect and record come to be with your commit, and a rollback takes back
-    /// both. After an error the transaction is as it was before the call, and may go on with others;
-    /// a lost connection or a serialization failure wants a rollback. Whoever has the same key waits
-    /// for your commit.
+    /// The inbox never commits: your commit makes effect and record visible, and a rollback undoes both.
+    /// After an error the transaction is as it was before the call, and may go on with other calls; after a
+    /// lost connection or a serialization failure, roll back. Another transaction with the same key waits for
+    /// your commit.
     /// A refusal that callers are to get again belongs in the value: a failure is not recorded.
     ///
     /// # Guarantee   INB-1, OUT-1: exactly once; another request under the key is a conflict
@@ -141,8 +141,8 @@ impl PostgresInbox {
         run(self, transaction, &call, effect).await
     }
 
-    /// As [`once`](Self::once), of a request that says more: a window, a fingerprint, a tenant, a
-    /// birth. [`Declared::claim_request`](crate::Declared::claim_request) makes one.
+    /// As [`once`](Self::once), for a request with more settings: a window, a fingerprint, a tenant, a birth.
+    /// [`Declared::claim_request`](crate::Declared::claim_request) makes one.
     ///
     /// # Guarantee   that of [`once`](Self::once)
     /// # Shape       that of [`once`](Self::once)
@@ -195,7 +195,7 @@ impl From<Inbox> for PostgresInbox {
     }
 }
 
-/// A user's connection for the time of a call.
+/// A user's connection for the duration of a call.
 struct Connection<'t>(&'t mut PgConnection);
 
 impl Driver for Connection<'_> {
@@ -209,7 +209,7 @@ impl Driver for Connection<'_> {
             let added = arguments.add(Raw(parameter));
             added.map_err(Refused::Broken)?;
         }
-        // Nothing that a caller hands in is part of a statement.
+        // No value of a caller is part of a statement.
         let query = sqlx::query_with(AssertSqlSafe(sql.to_owned()), arguments);
         let rows = query.fetch_all(&mut *self.0).await.map_err(refused)?;
         rows.iter().map(row).collect()
@@ -248,7 +248,7 @@ fn refused(error: sqlx::Error) -> Refused {
     }
 }
 
-/// A parameter that is encoded already.
+/// A parameter that is already encoded.
 struct Raw(Parameter);
 
 impl Type<Postgres> for Raw {

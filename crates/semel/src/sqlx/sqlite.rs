@@ -18,8 +18,8 @@ use super::once::{Steps, run};
 /// store or be one of your own.
 ///
 /// Begin transactions with `pool.begin_with("BEGIN IMMEDIATE")`. A deferred one (`pool.begin()`) that
-/// has read before it comes here may find that it cannot write any more; it is then told so and rolls
-/// back. How durable a commit is, your connection says: `journal_mode` and `synchronous`.
+/// has read before it calls the inbox may no longer be able to write; the call then fails, and the
+/// caller rolls back. Your connection decides how durable a commit is: `journal_mode` and `synchronous`.
 ///
 /// ```
 /// # use std::sync::Arc;
@@ -53,11 +53,11 @@ use super::once::{Steps, run};
 pub struct SqliteInbox(Inbox);
 
 impl SqliteInbox {
-    /// An inbox in the file of `connection`, where our tables are made if there are none.
+    /// An inbox in the file of `connection`. Creates Semel's tables if there are none.
     ///
     /// # Errors
-    /// `InvalidInput` within a transaction; `Unavailable` where the file cannot be written or belongs to
-    /// something else; `Unsupported`: its tables are of a newer format.
+    /// `InvalidInput` within a transaction; `Unavailable` if the file cannot be written or belongs to
+    /// another program; `Unsupported`: its tables are of a newer format.
     ///
     /// # Cancel safety
     /// A call that is dropped has made all tables or none.
@@ -74,8 +74,8 @@ impl SqliteInbox {
     /// # Cost        three or four statements on rows of one key; waits for another transaction that
     /// writes to the file, as long as your connection's `busy_timeout`
     /// # Errors
-    /// `Unavailable` (not applied: roll back and try again); `InvalidConfig`: the file has no tables
-    /// of ours.
+    /// `Unavailable` (not applied: roll back and try again); `InvalidConfig`: the file has none of
+    /// Semel's tables.
     ///
     /// # Cancel safety
     /// A call that is dropped may have run: roll back.
@@ -125,11 +125,11 @@ impl SqliteInbox {
         locked(transaction, settle).await
     }
 
-    /// Runs `effect` for `key` within `transaction` and records its value there, or gives back the
-    /// value of the time when it was run.
+    /// Runs `effect` for `key` within `transaction` and records its value there, or returns the value of
+    /// the run that already happened.
     ///
-    /// It never commits: effect and record come to be with your commit, and a rollback takes back
-    /// both. After an error the transaction is as it was before the call, and may go on with others.
+    /// The inbox never commits: your commit makes effect and record visible, and a rollback undoes both.
+    /// After an error the transaction is as it was before the call, and may go on with other calls.
     /// A refusal that callers are to get again belongs in the value: a failure is not recorded.
     ///
     /// # Guarantee   INB-1, OUT-1: exactly once; another request under the key is a conflict
@@ -156,7 +156,7 @@ impl SqliteInbox {
         run(self, transaction, &call, effect).await
     }
 
-    /// As [`once`](Self::once), of a request that says more: a window, a fingerprint, a tenant, a
+    /// As [`once`](Self::once), for a request with more settings: a window, a fingerprint, a tenant, a
     /// birth. [`Declared::claim_request`](crate::Declared::claim_request) makes one.
     ///
     /// # Guarantee   that of [`once`](Self::once)
@@ -210,8 +210,8 @@ impl From<Inbox> for SqliteInbox {
     }
 }
 
-/// Runs `work` once nobody else writes to the file. To wait for that is for sqlx's thread, not for one
-/// of the runtime's.
+/// Runs `work` once no other connection writes to the file. The wait for that happens on sqlx's thread,
+/// not on one of the runtime's.
 async fn locked<A>(
     connection: &mut SqliteConnection,
     work: impl FnOnce(&Connection) -> Result<A>,

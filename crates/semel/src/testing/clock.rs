@@ -27,12 +27,12 @@ impl TestClock {
         }))
     }
 
-    /// Moves the clock on. Timers of tokio do not notice: what waits goes on waiting.
+    /// Moves the clock on. Timers of tokio do not notice: waiting tasks go on waiting.
     pub fn advance(&self, by: Duration) {
         *locked(&self.0.advanced) += by;
     }
 
-    /// How far the clock has moved.
+    /// The time by which the clock has moved.
     pub fn elapsed(&self) -> Duration {
         self.0.origin.elapsed() + *locked(&self.0.advanced)
     }

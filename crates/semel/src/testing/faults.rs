@@ -22,7 +22,7 @@ pub enum StoreCall {
     Renew,
 }
 
-/// How a store call fails.
+/// The way in which a store call fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// The call never arrives, and the caller cannot know.
@@ -35,7 +35,7 @@ pub enum Fault {
     Poison,
 }
 
-/// What befalls the store calls of one process. Clones are one.
+/// The faults of the store calls of one process. Clones share one plan.
 #[derive(Clone, Debug, Default)]
 pub struct Faults(Arc<Mutex<Plan>>);
 
@@ -47,17 +47,17 @@ struct Plan {
 }
 
 impl Faults {
-    /// Has the next call of that kind fail; said again, the one after it too.
+    /// Makes the next call of that kind fail; called twice, the one after it too.
     pub fn next(&self, call: StoreCall, fault: Fault) {
         locked(&self.0).next.push_back((call, fault));
     }
 
-    /// Has every call fail from now on, as if this process had lost its store; `None` ends it.
+    /// Makes every call fail from now on, as if this process had lost its store; `None` ends that.
     pub fn always(&self, fault: impl Into<Option<Fault>>) {
         locked(&self.0).always = fault.into();
     }
 
-    /// How many round trips this process has made so far.
+    /// The number of round trips that this process has made so far.
     pub fn calls(&self) -> u64 {
         locked(&self.0).calls
     }

@@ -9,15 +9,16 @@ use semel_core::port::source::{Delivery, DeliveryId, Fetched, Progress, Source};
 
 use super::locked;
 
-/// Delivers the messages of a list in order, and ends. The same payload twice is the same key
-/// published again.
+/// Delivers the messages of a list in order, and ends. A second message with the same payload is
+/// the same key, published again.
 #[derive(Debug)]
 pub struct ListSource {
     waiting: std::vec::IntoIter<(usize, String)>,
     acknowledged: Acknowledged,
 }
 
-/// Which messages of a [`ListSource`] were acknowledged, by their place from 0. Clones are one.
+/// The messages of a [`ListSource`] that were acknowledged, by their place from 0. Clones share one
+/// list.
 #[derive(Clone, Debug, Default)]
 pub struct Acknowledged(Arc<Mutex<BTreeMap<usize, u32>>>);
 
@@ -27,7 +28,7 @@ impl Acknowledged {
         locked(&self.0).keys().copied().collect()
     }
 
-    /// Whether no message was acknowledged more than once.
+    /// Returns whether no message was acknowledged more than once.
     pub fn is_once_each(&self) -> bool {
         locked(&self.0).values().all(|times| *times == 1)
     }
@@ -43,7 +44,7 @@ impl ListSource {
         }
     }
 
-    /// What was acknowledged; ask for it before the source is given away.
+    /// The acknowledged messages; get them before you give the source away.
     pub fn acknowledged(&self) -> Acknowledged {
         self.acknowledged.clone()
     }

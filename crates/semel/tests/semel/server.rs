@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use mysql_async::prelude::Queryable;
 use tokio_postgres::NoTls;
 
-/// A schema or a prefix that nobody else uses.
+/// A schema or a prefix that no other test uses.
 pub(crate) struct Place {
     kind: Kind,
     name: String,
@@ -21,7 +21,7 @@ enum Kind {
 }
 
 impl Place {
-    /// One on the server of that kind, if it is one of a server.
+    /// A place on the server of that kind, if that kind has a server.
     pub(crate) fn on(kind: &str) -> Option<Self> {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
@@ -70,7 +70,8 @@ impl Kind {
                 // A test that failed may hold locks for as long as this takes.
                 let patience = connection.query_drop("set lock_wait_timeout = 5");
                 patience.await.expect("a setting");
-                // Not `like`: its `_` is any character, and the place of another test would go too.
+                // Not `like`: its `_` is any character, and the place of another test would be
+                // dropped too.
                 let length = name.len();
                 let tables: Vec<(String, String)> = connection
                     .query(format!(

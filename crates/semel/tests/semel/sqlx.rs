@@ -36,7 +36,8 @@ async fn state(store: &impl Store, key: &str) -> Option<StateKind> {
     found[0].as_ref().map(|record| record.state.kind())
 }
 
-/// Others were in the way: nothing was applied, and the whole transaction may be begun again.
+/// Checks that others were in the way: nothing was applied, and the whole transaction may be begun
+/// again.
 fn overtaken(error: &Error) {
     assert_eq!(error.kind(), ErrorKind::Throttled, "{error:?}");
     assert_eq!(error.certainty(), Certainty::NotApplied, "{error:?}");

@@ -341,7 +341,7 @@ async fn many_calls_at_once_run_each_effect_once(site: Site) {
     assert_eq!(runs.load(Ordering::SeqCst), 50);
 }
 
-/// What outlives a handle.
+/// Tests of what outlives a handle.
 mod durable {
     use super::*;
 

@@ -161,7 +161,7 @@ async fn an_outcome_that_the_store_refuses_is_recorded_without_it() {
     assert_eq!(replay.happened(), Happened::Yes);
 }
 
-/// A thread cannot be taken back, but nobody has to wait for it.
+/// A thread cannot be taken back, but no caller has to wait for it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 3)]
 async fn an_effect_that_blocks_its_thread_is_given_up_in_time() {
     let semel = Semel::open("memory:").await.expect("memory");

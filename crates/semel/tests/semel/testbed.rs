@@ -1,4 +1,4 @@
-//! The kit for tests of one's own handlers.
+//! The kit for tests of your own handlers.
 
 use std::time::Duration;
 
@@ -37,7 +37,7 @@ async fn a_process_that_loses_its_store_leaves_its_keys_to_their_class() {
     let effect = async |_| -> Result<u64, Failure> { panic!("this effect must not run") };
     let doubt = next.once("charge", "a", effect).await;
     assert!(matches!(doubt, Err(OnceError::InDoubt { .. })));
-    // It comes back, and its late report is evidence.
+    // The process comes back, and its late report is evidence.
     faults.always(None);
     tokio::time::sleep(Duration::from_secs(60)).await;
     let replay = next.once("charge", "a", effect).await.expect("a replay");

@@ -1,4 +1,4 @@
-//! What keeps the records of a world, and the ways in which effects reach it.
+//! The store that keeps the records of a world, and the ways in which effects reach it.
 
 use std::fmt;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use super::time::PausedClock;
 pub struct Backing {
     pub store: AnyStore,
     pub checkpoints: AnyCheckpointStore,
-    /// Where rows are kept together with the records; without it, a double plays the database.
+    /// The database that keeps rows together with the records; without one, a double plays it.
     pub database: Option<Database>,
 }
 
@@ -37,9 +37,9 @@ impl Backing {
 #[derive(Clone)]
 pub struct Database {
     pub store: AnyTransactionalStore,
-    /// What writes the row of a message; no parameters, or the key as the only one.
+    /// The statements that write the row of a message; no parameters, or the key as the only one.
     pub statements: Statements,
-    /// How many rows a key has.
+    /// The number of rows of a key.
     pub rows: Arc<dyn Fn(&str) -> usize + Send + Sync>,
 }
 

@@ -1,5 +1,5 @@
-//! A broker that hands over what was not acknowledged, and holds every acknowledgement against the
-//! store: I2, only what is durably finished or parked may be acknowledged.
+//! A broker that delivers unacknowledged messages again, and checks every acknowledgement against
+//! the store: I2, only what is durably finished or parked may be acknowledged.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -25,7 +25,7 @@ pub struct Broker {
     store: AnyStore,
     sink: Arc<Sink>,
     scope: Scope,
-    /// Whether an effect that has happened may be acknowledged without a record.
+    /// True if an effect that has happened may be acknowledged without a record.
     is_open: Arc<AtomicBool>,
 }
 
@@ -37,9 +37,9 @@ struct Queue {
     handed: BTreeMap<DeliveryId, usize>,
     acknowledged: Vec<DeliveryId>,
     requeued: Vec<DeliveryId>,
-    /// How many deliveries each extension named.
+    /// The number of deliveries of each extension.
     extended: Vec<usize>,
-    /// What no consumer may do, as it was seen.
+    /// Violations of the rules for consumers.
     violations: Vec<String>,
 }
 
@@ -54,7 +54,7 @@ impl Broker {
         }
     }
 
-    /// Lets pass what was acknowledged without a record, if its effect has happened.
+    /// Accepts an acknowledgement without a record, if its effect has happened.
     pub fn accept_unprotected(&self) -> &Self {
         self.is_open.store(true, Ordering::Relaxed);
         self
@@ -103,12 +103,12 @@ impl Broker {
         self.queue().requeued.len()
     }
 
-    /// How many deliveries each extension named.
+    /// The number of deliveries of each extension.
     pub fn extended(&self) -> Vec<usize> {
         self.queue().extended.clone()
     }
 
-    /// Fails if any acknowledgement was early, repeated or made up.
+    /// Fails if any acknowledgement was early, repeated or invented.
     #[track_caller]
     pub fn check(&self) {
         assert_eq!(
@@ -118,7 +118,7 @@ impl Broker {
         );
     }
 
-    /// What was not acknowledged, as a source.
+    /// The unacknowledged messages, as a source.
     pub fn feed(&self, crash: Crash) -> Feed {
         let queue = self.queue();
         let waiting = (0..queue.messages.len()).filter(|index| !queue.done.contains(index));
@@ -137,7 +137,7 @@ impl Broker {
         }
     }
 
-    /// Whether the store carries the message's case on.
+    /// Returns whether the store records the fate of the message's operation.
     async fn is_settled(&self, message: &Message) -> bool {
         let everything = ListQuery {
             limit: usize::MAX,
@@ -173,7 +173,7 @@ impl Broker {
         self.is_stale(message)
     }
 
-    /// Whether the sink has this version of its entity, or a later one.
+    /// Returns whether the sink has this version of its entity, or a later one.
     fn is_stale(&self, message: &Message) -> bool {
         let entity = member(&message.payload, "entity");
         let version = member(&message.payload, "version").and_then(|it| it.parse().ok());
@@ -189,33 +189,34 @@ impl Broker {
     }
 }
 
-/// What befalls one acknowledgement.
+/// The fault of one acknowledgement.
 #[derive(Clone, Copy, Debug)]
 pub enum OnAcknowledge {
     /// The worker dies before it is sent.
     Crash,
-    /// It is lost on its way: the broker knows of nothing.
+    /// It is lost on its way: the broker learns nothing.
     Lose,
     /// It arrives, and its answer is lost.
     LoseAnswer,
-    /// It arrives, and the worker dies before it hears of it.
+    /// It arrives, and the worker dies before it learns so.
     CrashAfter,
     /// The worker stands still before it sends it.
     Delay(Duration),
 }
 
-/// What befalls the next fetch.
+/// The fault of the next fetch.
 #[derive(Clone, Copy, Debug)]
 pub enum OnFetch {
     /// The worker dies with the deliveries in its hands.
     Crash,
-    /// The broker cannot be reached, once something was handed over.
+    /// The broker cannot be reached once it has delivered something.
     FailLater,
     /// The adapter has a bug.
     Panic,
 }
 
-/// One worker's source: hands over what was not acknowledged when it was opened, and ends.
+/// One worker's source: delivers the messages that were unacknowledged when it was opened, and
+/// ends.
 pub struct Feed {
     broker: Broker,
     waiting: VecDeque<usize>,
@@ -228,9 +229,9 @@ pub struct Feed {
     pub pause: Duration,
     /// Headers of each delivery.
     pub headers: Vec<(ByteString, Bytes)>,
-    /// Whether it waits for ever, where it would end.
+    /// True if it waits for ever instead of ending.
     pub stays_open: bool,
-    /// How long it leaves a delivery with whoever does not extend it.
+    /// The time for which it leaves a delivery with a consumer that does not extend it.
     pub hold: Option<Duration>,
     pub on_fetch: Option<OnFetch>,
     pub on_acknowledge: Option<OnAcknowledge>,
@@ -354,7 +355,7 @@ impl Source for Feed {
     }
 }
 
-/// Never reused, in any feed of any broker.
+/// An id that is never reused, in any feed of any broker.
 fn next_delivery() -> u64 {
     static NEXT: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(1);
     NEXT.fetch_add(1, std::sync::atomic::Ordering::Relaxed)

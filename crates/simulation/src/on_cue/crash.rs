@@ -1,4 +1,4 @@
-//! `kill -9` of one worker: whoever drives it drops its future.
+//! `kill -9` of one worker: the driver of its future drops it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -25,7 +25,7 @@ impl Crash {
         self.end.send_replace(true);
     }
 
-    /// Strikes; nothing after this is ever run.
+    /// Strikes; the caller runs nothing after this.
     pub async fn now<T>(&self) -> T {
         self.strike();
         std::future::pending().await
@@ -42,12 +42,12 @@ impl Crash {
         assert!(struck, "the sender is alive as long as this handle");
     }
 
-    /// Notes that something befell the worker, this end or anything else that a test had in store.
+    /// Notes that the worker met a fault, this end or any other that the test prepared.
     pub fn befalls(&self) {
         self.dealt.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// How much befell the worker. A fault that never came proves nothing.
+    /// The number of faults that the worker met. A fault that never came proves nothing.
     pub fn dealt(&self) -> u64 {
         self.dealt.load(Ordering::Relaxed)
     }

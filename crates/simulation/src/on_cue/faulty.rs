@@ -42,7 +42,7 @@ impl Method {
     ];
 }
 
-/// How it fails.
+/// The way in which a call fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// The call never arrives; the caller cannot know.
@@ -55,36 +55,36 @@ pub enum Fault {
     CrashAfter,
     /// The worker stands still before the call arrives.
     DelayBefore(Duration),
-    /// The worker stands still before it hears the answer.
+    /// The worker stands still before it gets the answer.
     DelayAfter(Duration),
-    /// The call never arrives, and the caller hears nothing.
+    /// The call never arrives, and the caller gets no answer.
     Hang,
-    /// The call is carried out, and the caller hears nothing.
+    /// The call is carried out, and the caller gets no answer.
     HangAfter,
     /// The store has no space; surely not carried out.
     Full,
     /// The store may not be written; surely not carried out.
     ReadOnly,
-    /// The store refuses for load, and wishes to be left alone for this long.
+    /// The store refuses for load, and asks the caller to wait this long.
     Throttled(Duration),
     /// The store refuses everything from here on.
     Poisoned,
     /// Each item alone could not be carried out.
     Items,
-    /// The call is carried out, and of every second item the caller cannot know.
+    /// The call is carried out, and the caller cannot know the result of every second item.
     SomeItems,
-    /// Each item alone is refused for load, with a wish to be left alone for this long.
+    /// Each item alone is refused for load, with the request to wait this long.
     ThrottledItems(Duration),
 }
 
-/// When it fails.
+/// The calls that fail.
 #[derive(Clone, Copy, Debug)]
 enum When {
     Nth(u32),
     Between(Duration, Duration),
 }
 
-/// What befalls the calls of one worker, and which calls it made.
+/// The faults of the calls of one worker, and the calls that it made.
 #[derive(Debug)]
 pub struct Plan {
     crash: Crash,
@@ -103,7 +103,7 @@ impl Plan {
         }
     }
 
-    /// Has the `nth` call of `method`, counted from 1, fail.
+    /// Makes the `nth` call of `method`, counted from 1, fail.
     pub fn nth(&self, method: Method, nth: u32, fault: Fault) -> &Self {
         self.faults
             .lock()
@@ -112,7 +112,7 @@ impl Plan {
         self
     }
 
-    /// Has every call of `method` fail until the world is `end` old.
+    /// Makes every call of `method` fail until the world is `end` old.
     pub fn outage(&self, method: Method, end: Duration, fault: Fault) -> &Self {
         self.faults.lock().expect("plans never panic").push((
             method,
@@ -122,7 +122,7 @@ impl Plan {
         self
     }
 
-    /// Has every call of any method fail between these ages of the world.
+    /// Makes every call of any method fail between these ages of the world.
     pub fn away(&self, from: Duration, end: Duration, fault: Fault) -> &Self {
         let mut faults = self.faults.lock().expect("plans never panic");
         for method in Method::ALL {
@@ -132,12 +132,12 @@ impl Plan {
         self
     }
 
-    /// How often anything was called.
+    /// The number of calls in all.
     pub fn all_calls(&self) -> usize {
         self.calls.lock().expect("plans never panic").len()
     }
 
-    /// How often `method` was called.
+    /// The number of calls of `method`.
     pub fn calls(&self, method: Method) -> usize {
         let calls = self.calls.lock().expect("plans never panic");
         calls.iter().filter(|(called, _)| *called == method).count()
@@ -341,7 +341,7 @@ impl<S: TransactionalStore> TransactionalStore for Faulty<S> {
     }
 }
 
-/// As many failures as there are items, or every second answer replaced by one.
+/// A failure for each item, or the answers with every second one replaced by one.
 fn failed<T>(count: usize, some: Option<Vec<T>>, item: impl Fn() -> T) -> Vec<T> {
     let Some(mut answers) = some else {
         return (0..count).map(|_| item()).collect();

@@ -10,14 +10,14 @@ use semel_engine::effect::Output;
 
 use super::crash::Crash;
 
-/// What one append does.
+/// The act of one append.
 #[derive(Clone, Copy, Debug)]
 pub enum Append {
     /// Waits, then writes.
     Slow(Duration),
-    /// Writes half, and says that it failed.
+    /// Writes half, and reports a failure.
     FailHalf,
-    /// Writes all, and says that it failed.
+    /// Writes all, and reports a failure.
     FailWhole,
     /// The worker dies before anything is written.
     DieBefore,
@@ -25,7 +25,7 @@ pub enum Append {
     DieHalf,
     /// The worker dies with all of it written.
     DieWhole,
-    /// The worker dies the moment it knows.
+    /// The worker dies as soon as it knows the result.
     DieKnowing,
 }
 
@@ -41,7 +41,7 @@ impl Disk {
         (whole.lines().map(str::to_owned).collect(), rest.to_owned())
     }
 
-    /// Writes past everybody.
+    /// Writes behind the writer's back.
     pub fn write(&self, bytes: &[u8]) {
         self.content().extend_from_slice(bytes);
     }
@@ -56,7 +56,7 @@ pub struct MemoryFile {
     pub name: &'static str,
     pub disk: Disk,
     pub crash: Crash,
-    /// One per append; further ones simply write.
+    /// One act per append; further appends simply write.
     pub acts: VecDeque<Append>,
 }
 

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use semel_core::{ByteString, Timestamp};
 
-/// What a producer publishes.
+/// A message as a producer publishes it.
 #[derive(Clone, Debug)]
 pub struct Message {
     pub payload: Bytes,

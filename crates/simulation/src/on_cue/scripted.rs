@@ -1,4 +1,4 @@
-//! Effects that do as they are told, call by call.
+//! Effects that follow a script, call by call.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
@@ -11,16 +11,16 @@ use super::World;
 use super::crash::Crash;
 use super::sink::Sink;
 
-/// What one call does.
+/// The act of one call.
 #[derive(Clone, Debug)]
 pub enum Act {
-    /// Arrives, and says so.
+    /// Arrives, and answers so.
     Do,
-    /// Waits, arrives, waits, and says so.
+    /// Waits, arrives, waits, and answers so.
     Slow(Duration, Duration),
-    /// Does not arrive, and says this.
+    /// Does not arrive, and answers this.
     Say(Verdict),
-    /// Arrives, and says this.
+    /// Arrives, and answers this.
     DoAndSay(Verdict),
     /// Does not arrive, and panics.
     Panic,
@@ -28,9 +28,9 @@ pub enum Act {
     DieBefore,
     /// The worker dies with the effect on its way; it arrives this much later.
     DieInFlight(Duration),
-    /// The effect arrives, and the worker dies before it hears of it.
+    /// The effect arrives, and the worker dies before it gets the answer.
     DieApplied,
-    /// The worker dies the moment it knows.
+    /// The worker dies as soon as it knows the result.
     DieKnowing,
 }
 
@@ -45,7 +45,7 @@ pub struct Scripted {
 }
 
 impl Scripted {
-    /// One act per call, in order; further calls simply do.
+    /// One act per call, in order; further calls simply arrive.
     pub fn new(world: &World, crash: &Crash, acts: impl IntoIterator<Item = Act>) -> Arc<Self> {
         Arc::new(Self::bare(world, crash, acts))
     }
@@ -58,7 +58,7 @@ impl Scripted {
         })
     }
 
-    /// Simply does, and answers a probe with `probe`.
+    /// An effect that simply arrives, and answers a probe with `probe`.
     pub fn probed(
         world: &World,
         crash: &Crash,
@@ -157,7 +157,7 @@ impl BulkEffect for OneByOne {
     }
 }
 
-/// A stream that forgets what became of all but the first call of a batch.
+/// A stream that forgets the verdicts of all but the first call of a batch.
 pub struct Forgetful(pub Arc<Scripted>);
 
 impl BatchEffect for Forgetful {
@@ -166,7 +166,7 @@ impl BatchEffect for Forgetful {
     }
 }
 
-/// Surely not applied.
+/// The verdict of a call that was surely not applied.
 pub fn not_applied() -> Verdict {
     Verdict::NotApplied {
         error: "refused".into(),
@@ -174,7 +174,7 @@ pub fn not_applied() -> Verdict {
     }
 }
 
-/// Surely not applied by this attempt, and by no other that follows.
+/// The verdict of a call that this attempt surely did not apply, and no later one will.
 pub fn dead() -> Verdict {
     Verdict::Dead {
         decisive: false,
@@ -182,7 +182,7 @@ pub fn dead() -> Verdict {
     }
 }
 
-/// The same, and said of the earlier attempts as well.
+/// The same, for the earlier attempts as well.
 pub fn dead_for_all() -> Verdict {
     Verdict::Dead {
         decisive: true,
@@ -190,7 +190,7 @@ pub fn dead_for_all() -> Verdict {
     }
 }
 
-/// Nobody knows.
+/// The verdict of a call whose result nobody knows.
 pub fn maybe_applied() -> Verdict {
     Verdict::MaybeApplied {
         error: "the answer was lost".into(),

@@ -1,4 +1,4 @@
-//! Where effects land. The ledger only grows: nothing that arrives is ever forgotten or merged.
+//! The far side of effects. The ledger only grows: no arrival is ever forgotten or merged.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -8,10 +8,10 @@ use semel_engine::effect::Call;
 use super::message::member;
 use super::time::PausedClock;
 
-/// What the far side of an effect can tell apart.
+/// The duplicates that the far side of an effect recognises.
 #[derive(Clone, Copy, Debug)]
 pub enum Recognises {
-    /// Nothing: whatever arrives is applied.
+    /// None: everything that arrives is applied.
     Nothing,
     /// Idempotency keys, for this long after their first arrival.
     Keys(Duration),
@@ -26,9 +26,9 @@ pub struct Arrival {
     pub attempt: u32,
     pub token: u64,
     pub idempotency_key: String,
-    /// Whether it changed anything.
+    /// True if it changed anything.
     pub applied: bool,
-    /// What the message describes, and in which version.
+    /// The entity that the message describes, and its version.
     entity: Option<String>,
     version: u64,
     at: Duration,
@@ -62,7 +62,7 @@ impl Sink {
         }
     }
 
-    /// The effect of `call` arrives.
+    /// Records that the effect of `call` arrives.
     pub fn arrive(&self, call: &Call) {
         let claim = &call.claim;
         let arrival = Arrival {
@@ -78,7 +78,7 @@ impl Sink {
         self.take(arrival);
     }
 
-    /// A statement of a transaction is committed.
+    /// Records that a statement of a transaction is committed.
     pub fn commit(&self, key: &str) {
         self.take(Arrival {
             key: key.to_owned(),
@@ -92,7 +92,7 @@ impl Sink {
         });
     }
 
-    /// How often the effect of `key` was applied.
+    /// The number of times that the effect of `key` was applied.
     pub fn applied(&self, key: &str) -> usize {
         self.arrivals(key)
             .iter()
@@ -107,7 +107,7 @@ impl Sink {
         arrivals
     }
 
-    /// Whether `entity` has this version or a later one.
+    /// Returns whether `entity` has this version or a later one.
     pub fn has(&self, entity: &str, version: u64) -> bool {
         let is_it = |arrival: &Arrival| {
             arrival.entity.as_deref() == Some(entity) && arrival.version >= version

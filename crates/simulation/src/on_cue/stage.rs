@@ -1,4 +1,4 @@
-//! One world per kind of effect, and how its workers run it.
+//! One world per kind of effect, and the way in which its workers run it.
 
 use semel_engine::effect::Class;
 
@@ -12,7 +12,7 @@ use super::time::PausedClock;
 use super::worker::{Run, Worker};
 use super::{KEYED, PARK, PROVIDER_WINDOW, REPEAT, World};
 
-/// How the effect takes part in the proof.
+/// The way in which the effect takes part in the proof.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// A: appends to an output file, cut back to its mark.
@@ -51,7 +51,7 @@ pub struct Stage {
     second: Disk,
 }
 
-/// What the effect of one worker does at its first calls.
+/// The acts of one worker's effect at its first calls.
 #[derive(Default)]
 pub struct Cue {
     pub acts: Vec<Act>,
@@ -64,7 +64,7 @@ impl Stage {
         Self::over(kind, clock, Backing::memory(clock))
     }
 
-    /// A stage whose records are kept in `backing`, which goes by `clock`.
+    /// A stage whose records are kept in `backing`, which uses `clock`.
     pub fn over(kind: Kind, clock: PausedClock, backing: Backing) -> Self {
         let recognises = match kind {
             Kind::Keyed => Recognises::Keys(PROVIDER_WINDOW),
@@ -132,7 +132,7 @@ impl Stage {
         }
     }
 
-    /// How often the effect of `key` was applied, wherever it is.
+    /// The number of times that the effect of `key` was applied, wherever it is.
     pub fn effects(&self, key: &str) -> usize {
         if self.kind == Kind::Transaction {
             return (self.world.database.rows)(key);

@@ -1,5 +1,5 @@
 //! A double of a database that keeps records and rows together. Each message's claim, row and
-//! completion are one step, because nothing in between lets anybody else run.
+//! completion are one step, because no other task runs in between.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
@@ -15,12 +15,12 @@ use semel_core::{
 use super::sink::Sink;
 use super::time::PausedClock;
 
-/// How the statements of one granted message fare, once that is scripted.
+/// The scripted result of the statements of one granted message.
 #[derive(Clone, Copy, Debug)]
 pub enum Statement {
     /// They succeed.
     Work,
-    /// They fail and are undone; another try may mend it.
+    /// They fail and are undone; another attempt may succeed.
     Fail,
     /// They fail for good.
     Refuse,
@@ -47,7 +47,7 @@ impl Tables {
         }
     }
 
-    /// Has the next granted messages fare so, one by one.
+    /// Scripts the results of the next granted messages, one by one.
     pub fn script(&self, statements: impl IntoIterator<Item = Statement>) {
         self.script
             .lock()

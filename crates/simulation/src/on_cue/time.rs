@@ -1,4 +1,4 @@
-//! Time is tokio's paused clock, chance a counter that nobody can mistake for random.
+//! Time is tokio's paused clock; entropy is a counter that is obviously not random.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -19,7 +19,7 @@ impl PausedClock {
         }
     }
 
-    /// Since the world began.
+    /// The time since the world began.
     pub fn elapsed(self) -> Duration {
         self.origin.elapsed()
     }
@@ -55,7 +55,7 @@ impl Entropy for Chance {
     }
 }
 
-/// `SplitMix64`: one to one, so that two draws never meet.
+/// `SplitMix64`: one to one, so that no two draws are equal.
 const fn mix(count: u64) -> u64 {
     let mixed = count.wrapping_mul(0x9e37_79b9_7f4a_7c15);
     let mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

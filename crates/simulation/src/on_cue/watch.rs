@@ -6,7 +6,7 @@ use std::time::Duration;
 use semel_core::{Code, Duplicate, Operation, StateKind};
 use semel_engine::event::{Event, Observer, Pause};
 
-/// What was observed, in short.
+/// The observed events, in short.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Seen {
     Granted {
@@ -57,12 +57,12 @@ impl Watch {
         self.0.lock().expect("watching never panics").clone()
     }
 
-    /// How often something was seen that `wanted` knows.
+    /// The number of events that `wanted` accepts.
     pub fn count(&self, wanted: impl Fn(&Seen) -> bool) -> usize {
         self.all().iter().filter(|seen| wanted(seen)).count()
     }
 
-    /// How often exactly this was seen.
+    /// The number of events equal to this one.
     pub fn times(&self, wanted: &Seen) -> usize {
         self.count(|seen| seen == wanted)
     }

@@ -1,4 +1,4 @@
-//! One process: a consumer with its faults, that ends, fails or is killed.
+//! One process: a consumer with its faults, which ends, fails or is killed.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -41,17 +41,17 @@ pub struct Worker {
     surroundings: Surroundings,
 }
 
-/// How a worker ended.
+/// The end of a worker.
 #[derive(Debug)]
 pub enum Run {
     /// It was killed.
     Crashed,
-    /// It came to its end.
+    /// It ended by itself.
     Ended(Result<Summary>),
 }
 
 impl Run {
-    /// The summary of a worker that came to a good end.
+    /// The summary of a worker that ended well.
     #[track_caller]
     pub fn summary(self) -> Summary {
         match self {
@@ -81,13 +81,13 @@ impl Stop {
         self.0.send_replace(true);
     }
 
-    /// Requests it once this much has passed.
+    /// Requests a stop once this much time has passed.
     pub async fn after(&self, wait: Duration) {
         tokio::time::sleep(wait).await;
         self.request();
     }
 
-    /// A shutdown that follows this wish.
+    /// A shutdown that follows this request.
     pub fn shutdown(&self, patience: Duration) -> Shutdown {
         Shutdown {
             requested: self.0.subscribe(),
@@ -100,7 +100,8 @@ impl Stop {
     }
 }
 
-/// How an effect is called: message by message, as one stream of batches, or several batches at once.
+/// The way in which an effect is called: message by message, as one stream of batches, or several
+/// batches at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Manner {
     Each,
@@ -130,7 +131,7 @@ impl Worker {
             patience: Duration::from_secs(30),
             on_progress: None,
             outage: Policy {
-                // A worker that stands still is one whose calls take that long.
+                // Standing still is played by calls that take this long.
                 answer_within: Duration::from_secs(86_400),
                 ..Policy::closed(&surroundings)
             },
@@ -235,7 +236,7 @@ impl Worker {
     }
 }
 
-/// What goes on around a consumer while it lives.
+/// The tasks around a consumer while it lives.
 struct Life {
     crash: Crash,
     broker: Broker,
@@ -245,7 +246,7 @@ struct Life {
 
 impl Life {
     async fn live(self, consumer: impl Future<Output = Result<Summary>>) -> Run {
-        // Dropping the consumer's future is all that a kill leaves to do.
+        // To kill it, dropping the consumer's future is enough.
         let run = tokio::select! {
             biased;
             () = self.crash.strikes() => Run::Crashed,

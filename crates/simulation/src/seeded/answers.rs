@@ -1,6 +1,6 @@
-//! What the store answered, noted where and when it decided: who has which claim, and of what each life was told
-//! that it came to its end. A claim whose answer is lost is one all the same, and a record may leave its window
-//! between an answer and whatever is done with it.
+//! The store's answers, noted where and when it decided: the claims that each life has, and the operations of
+//! which it learned that they came to their end. A claim whose answer is lost still counts, and a record may
+//! leave its window between an answer and its use.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -10,20 +10,20 @@ use semel_core::{Admission, Claim, ClaimId, ClaimRequest, Settled, Settlement, S
 use crate::seeded::life::Life;
 use crate::seeded::world::{lock, number_of};
 
-/// What the store told one life.
+/// The store's answers to one life.
 #[derive(Debug, Default)]
 pub(crate) struct Answers {
-    /// Claims that it was granted and that have not ended, whether it heard of them or not.
+    /// Claims that it was granted and that have not ended, whether it learned of them or not.
     claims: BTreeMap<usize, ClaimId>,
-    /// Operations whose fate the store said it carries.
+    /// Operations whose fate is recorded, as the store answered.
     settled: BTreeSet<usize>,
-    /// Claims whose answer was lost and that it has not asked for again: of which operation, and whether it
-    /// has asked for that one under another id since.
+    /// Claims whose answer was lost and that it has not asked for again: their operations, and whether it has
+    /// asked for that operation under another id since.
     unheard: BTreeMap<ClaimId, (usize, bool)>,
 }
 
 impl Life {
-    /// The store decided about claims.
+    /// Notes the store's decisions on claims.
     pub(crate) fn was_admitted(self: &Arc<Self>, batch: &[ClaimRequest], answers: &[Admission]) {
         for (request, answer) in batch.iter().zip(answers) {
             let number = number_of(&request.operation.key);
@@ -41,7 +41,7 @@ impl Life {
                 Admission::Replay { .. } | Admission::Parked { .. } => {
                     lock(&self.answers).settled.insert(number);
                 }
-                // What it was told before is over.
+                // An earlier answer no longer counts.
                 Admission::Busy { .. } | Admission::TooOld => {
                     lock(&self.answers).settled.remove(&number);
                 }
@@ -50,7 +50,7 @@ impl Life {
         }
     }
 
-    /// It asks for claims: again, where it knows their ids.
+    /// Notes that it asks for claims: again, if it knows their ids.
     pub(crate) fn asks_for(&self, batch: &[ClaimRequest]) {
         let mut told = lock(&self.answers);
         for request in batch {
@@ -64,7 +64,7 @@ impl Life {
         }
     }
 
-    /// The store decided, and nobody heard of it.
+    /// Notes decisions whose answer was lost.
     pub(crate) fn was_not_heard(&self, batch: &[ClaimRequest], answers: &[Admission]) {
         let mut told = lock(&self.answers);
         for (request, answer) in batch.iter().zip(answers) {
@@ -75,10 +75,11 @@ impl Life {
         }
     }
 
-    /// It lived to the end of all faults: whatever it was granted, it has heard of. Whoever asks under another
-    /// id waits for a lease of its own (CLM-4); nothing happens twice by that, so nobody else would see it.
+    /// Checks that a life that lived to the end of all faults has learned of every claim that it was granted. A
+    /// claimant that asks under another id waits for a lease of its own (CLM-4); nothing happens twice because
+    /// of that, so no other check would find it.
     pub(crate) fn heard_of_its_claims(&self) {
-        // Callers go away, and leave what they may have been granted.
+        // Callers go away, and leave the claims that they may have been granted.
         if self.world.kind.is_direct() {
             return;
         }
@@ -91,7 +92,7 @@ impl Life {
         }
     }
 
-    /// The store decided about reports.
+    /// Notes the store's decisions on reports.
     pub(crate) fn was_settled(&self, batch: &[Settlement], answers: &[Settled]) {
         let mut told = lock(&self.answers);
         for (settlement, answer) in batch.iter().zip(answers) {
@@ -114,12 +115,13 @@ impl Life {
         }
     }
 
-    /// Whether the store told it last that the operation's fate is on record.
+    /// Returns whether the store's last answer was that the operation's fate is on record.
     pub(crate) fn was_told_of_the_end(&self, operation: usize) -> bool {
         lock(&self.answers).settled.contains(&operation)
     }
 
-    /// Operations of which it has a message or a claim. The broker may have handed the message on long ago.
+    /// Operations of which it has a message or a claim. The broker may have delivered the message to another
+    /// worker long ago.
     pub(crate) fn in_hand(&self) -> BTreeSet<usize> {
         let messages = self.world.queue().in_hand(self.worker);
         let claims = lock(&self.answers).claims.keys().copied().collect();
@@ -131,7 +133,7 @@ impl Life {
             .collect()
     }
 
-    /// An operation has a new owner. A former one that lives and was left alone keeps its lease.
+    /// Notes the new owner of an operation. A former one that lives and was not disturbed keeps its lease.
     fn owns(self: &Arc<Self>, number: usize, claim: &Claim) {
         if claim.resumed {
             return;

@@ -1,5 +1,5 @@
-//! A broker: hands a message to one worker for a while, and to the next one when that is over; may give a message
-//! up after many deliveries. Holds every acknowledgement against the store.
+//! A broker: delivers a message to one worker for a while, and then to the next one; may give a message up after
+//! many deliveries. Checks every acknowledgement against the store.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -19,11 +19,11 @@ use crate::seeded::life::Life;
 use crate::seeded::plan::Plan;
 use crate::seeded::world::{World, number_in};
 
-/// The messages, and where each of them is.
+/// The messages, and the state of each.
 pub(crate) struct Queue {
     pub(crate) messages: Vec<Message>,
     next_delivery: u64,
-    /// Told when a message is there again.
+    /// Notified when a message is there again.
     changed: Arc<Notify>,
     visibility: Duration,
     most_deliveries: Option<u32>,
@@ -36,11 +36,11 @@ pub(crate) struct Message {
     pub(crate) born: Duration,
     deliveries: Vec<DeliveryId>,
     pub(crate) place: Place,
-    /// Which delivery a transaction of the broker named.
+    /// The delivery that a transaction of the broker named.
     committed: Option<DeliveryId>,
 }
 
-/// What a transaction finds of the delivery that it names.
+/// The state of the delivery that a transaction names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Commit {
     Now,
@@ -50,7 +50,7 @@ pub(crate) enum Commit {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Place {
-    /// To be handed over from then on.
+    /// To be delivered from then on.
     Waiting {
         from: Duration,
     },
@@ -60,7 +60,7 @@ pub(crate) enum Place {
         until: Duration,
     },
     Done,
-    /// The broker gave it up, where everybody can see it.
+    /// The broker gave it up, where everyone can see that.
     GivenUp,
 }
 
@@ -71,7 +71,7 @@ impl Queue {
             let first = planned.copy_of.unwrap_or(number);
             let operation = planned.operation;
             let other = if planned.is_other { ",\"other\":1" } else { "" };
-            // Two entities, whose versions are published in any order.
+            // Two entities, whose versions are published in random order.
             let (entity, version) = (operation % 2, operation / 2 + 1);
             let payload = format!(
                 "{{\"key\":\"k{operation}\",\"entity\":\"e{entity}\",\"version\":{version}{other}}}"
@@ -95,7 +95,7 @@ impl Queue {
         }
     }
 
-    /// Whether nobody will get anything any more.
+    /// Returns whether no more deliveries will come.
     pub(crate) fn is_done(&self) -> bool {
         let is_done = |message: &Message| matches!(message.place, Place::Done | Place::GivenUp);
         self.messages.iter().all(is_done)
@@ -108,13 +108,13 @@ impl Queue {
         its.map(|message| message.operation).collect()
     }
 
-    /// Whether the broker gave up a message of this operation.
+    /// Returns whether the broker gave up a message of this operation.
     pub(crate) fn gave_up(&self, operation: usize) -> bool {
         let given_up = |it: &Message| it.operation == operation && it.place == Place::GivenUp;
         self.messages.iter().any(given_up)
     }
 
-    /// The worker's connection broke: what it had in hand is there for others.
+    /// Ends the worker's connection: the messages that it had in hand are there for others.
     pub(crate) fn hand_back(&mut self, of: usize, now: Duration) {
         for message in &mut self.messages {
             if matches!(message.place, Place::InHand { worker, .. } if worker == of) {
@@ -124,7 +124,7 @@ impl Queue {
         self.changed.notify_waiters();
     }
 
-    /// Takes what is there for a worker, or says when to look again.
+    /// Takes the available messages for a worker, or returns the time at which to look again.
     fn take(
         &mut self,
         worker: usize,
@@ -154,7 +154,7 @@ impl Queue {
         if there.is_empty() {
             return Err(next);
         }
-        // Now and then in another order than they were published in.
+        // Now and then in another order than that of publication.
         if there.len() > 1 && dice.one_in(3) {
             let first = dice.place(there.len());
             there.rotate_left(first);
@@ -174,12 +174,12 @@ impl Queue {
         Ok(there)
     }
 
-    /// Whether somebody has this delivery in hand.
+    /// Returns whether a worker has this delivery in hand.
     pub(crate) fn is_current(&mut self, delivery: DeliveryId) -> bool {
         self.current(&[delivery]).next().is_some()
     }
 
-    /// A transaction of the broker: the delivery's message is read, if it is still its.
+    /// Plays a transaction of the broker: the delivery's message is read, if the delivery is current.
     pub(crate) fn commit(&mut self, delivery: DeliveryId) -> Commit {
         if let Some(message) = self.current(&[delivery]).next() {
             message.place = Place::Done;
@@ -194,7 +194,7 @@ impl Queue {
         }
     }
 
-    /// The messages that these deliveries are the current ones of.
+    /// The messages of which these are the current deliveries.
     fn current(&mut self, batch: &[DeliveryId]) -> impl Iterator<Item = &mut Message> {
         let batch: BTreeSet<_> = batch.iter().copied().collect();
         let is_current = move |message: &&mut Message| matches!(message.place, Place::InHand { delivery, .. } if batch.contains(&delivery));
@@ -215,7 +215,7 @@ pub(crate) struct Feed {
 }
 
 impl Feed {
-    /// What is there, or what to wait for, and how long.
+    /// The available deliveries, or the notification to wait for, and how long.
     fn take(&self, max: usize) -> std::result::Result<Vec<Delivery>, (Arc<Notify>, Duration)> {
         let now = self.world.now();
         let site = self.life.site(&[18, self.life.next("fetch")]);
@@ -330,8 +330,8 @@ fn names(deliveries: &[Delivery]) -> String {
     deliveries.iter().map(name).collect::<Vec<_>>().join(", ")
 }
 
-/// Only what is durably finished or set aside may be acknowledged: by what the store told this worker last, or by
-/// what it holds now. Between the two a record may leave its window.
+/// Checks that an operation is durably finished or set aside before it is acknowledged: by the store's last
+/// answer to this worker, or by what it holds now. Between the two a record may leave its window.
 async fn judge(world: &World, life: &Life, id: DeliveryId) {
     let found = {
         let queue = world.queue();

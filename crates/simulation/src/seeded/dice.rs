@@ -1,12 +1,12 @@
-//! Chance without state that is shared: every draw is made from the seed and the place that asks, so that a fault
-//! that is switched off leaves all the others where they were.
+//! Random draws without shared state: every draw is made from the seed and the place that asks, so that switching
+//! off one fault leaves all others unchanged.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use semel_core::Entropy;
 
-/// `SplitMix64`: one to one, so that two draws never meet.
+/// `SplitMix64`: one to one, so that no two draws are equal.
 pub(crate) const fn mix(count: u64) -> u64 {
     let mixed = count.wrapping_mul(0x9e37_79b9_7f4a_7c15);
     let mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

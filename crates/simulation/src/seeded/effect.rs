@@ -1,4 +1,4 @@
-//! The effect that is called: it reaches its provider, or does not, and says so, or does not.
+//! The effect that is called: it reaches its provider, or not, and answers so, or not.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -69,7 +69,7 @@ impl BulkEffect for SimEffect {
     }
 }
 
-/// What is sent to the provider.
+/// The request to the provider.
 #[derive(Clone, Debug)]
 pub(crate) struct Request {
     pub(crate) number: usize,
@@ -85,7 +85,7 @@ impl Request {
     }
 }
 
-/// A call that began then.
+/// Runs a call that began at `began`.
 pub(crate) async fn run(life: Arc<Life>, call: Request, began: Duration) -> Verdict {
     let Some(fault) = life.call_fault(call.number) else {
         let (there, back) = life.latency("effect");
@@ -144,7 +144,8 @@ pub(crate) async fn run(life: Arc<Life>, call: Request, began: Duration) -> Verd
     }
 }
 
-/// Sends the call on a way that takes so long, and that outlives the worker; never longer than a call may live.
+/// Sends the call on a way that takes this long, and that outlives the worker; never longer than a call may
+/// live.
 fn send(
     life: &Arc<Life>,
     call: Request,
@@ -164,13 +165,13 @@ fn send(
         let said = arrive(&life, &call, began);
         life.world.tally().in_flight -= 1;
         tokio::time::sleep(back).await;
-        // Nobody may be waiting any more.
+        // The caller may no longer be waiting.
         let _ = sender.send(said);
     });
     receiver
 }
 
-/// The effect reaches its provider, unless its process stood still for so long that it is not sent any more.
+/// Lets the effect reach its provider, unless its process stood still for so long that it is no longer sent.
 fn arrive(life: &Life, call: &Request, began: Duration) -> Option<Said> {
     let world = &life.world;
     let number = call.number;

@@ -1,4 +1,4 @@
-//! What befalls the calls of one life of a worker: drawn at the place of each call, by the weights of its story.
+//! The faults of the calls of one life of a worker: drawn at the place of each call, by the weights of its story.
 
 use std::time::Duration;
 
@@ -38,7 +38,7 @@ impl Method {
         }
     }
 
-    /// Whether it carries an effect's end to the store.
+    /// Returns whether it reports an effect's end to the store.
     const fn reports(self) -> bool {
         match self {
             Self::Settle | Self::SettleWith | Self::Apply | Self::Commit => true,
@@ -48,13 +48,13 @@ impl Method {
         }
     }
 
-    /// Whether the engine waits for its end, however long that takes.
+    /// Returns whether the engine waits for its end, however long that takes.
     const fn is_in_turn(self) -> bool {
         matches!(self, Self::SettleWith | Self::Operate)
     }
 }
 
-/// What befalls one call of the store.
+/// The fault of one call of the store.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum StoreFault {
     LostRequest,
@@ -69,11 +69,11 @@ pub(crate) enum StoreFault {
     Silent { arrives: bool },
 }
 
-/// What befalls one call of the effect.
+/// The fault of one call of the effect.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum CallFault {
     Refused,
-    /// Refused for good on the way to the provider, by somebody who knows of no earlier call.
+    /// Refused for good on the way to the provider, by a party that knows of no earlier call.
     TurnedAway,
     LostRequest,
     LostAnswer,
@@ -91,7 +91,7 @@ pub(crate) enum CallFault {
     PauseAfter(Duration),
 }
 
-/// What befalls one append to a file.
+/// The fault of one append to a file.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Append {
     FailHalf,
@@ -158,7 +158,7 @@ impl Life {
         }
         self.disturb();
         self.world.touch(operations);
-        // What else it was about to do waits for the answer, and so may what it is granted until then; their leases run.
+        // Its other work waits for the answer, and so may claims that it is granted until then; their leases run.
         let takes = match fault {
             StoreFault::Slow { there, back } => Some(there + back),
             StoreFault::Silent { .. } => Some(LEASE),
@@ -201,7 +201,7 @@ impl Life {
             return None;
         }
         let weights = plan.weights;
-        // A stream runs on the worker's own task and would take it along.
+        // A stream runs on the worker's own task, and its panic would end the worker.
         let panic = if self.world.kind == Kind::Stream {
             0
         } else {
@@ -286,7 +286,7 @@ impl Life {
         is_dealt.then_some(fault)
     }
 
-    /// How a statement of a transaction fares.
+    /// Returns whether a statement of a transaction fails.
     pub(crate) fn statement_fails(&self, operation: usize) -> bool {
         let site = self.site(&[15, self.next("statement")]);
         let mut dice = self.dice(site);
@@ -310,7 +310,7 @@ impl Life {
             )
     }
 
-    /// How long a probe takes there and back, and whether it is of any use.
+    /// The time that a probe takes there and back, and whether it finds anything.
     pub(crate) fn probe(&self) -> (Duration, Duration, bool) {
         let site = self.site(&[17, self.next("probe")]);
         let mut dice = self.dice(site);
@@ -337,7 +337,7 @@ fn slow(dice: &mut Dice) -> Duration {
     }
 }
 
-/// Nearly as long as a call may live.
+/// A time nearly as long as a call may live.
 fn far(dice: &mut Dice) -> Duration {
     if dice.one_in(3) {
         return slow(dice);

@@ -15,7 +15,7 @@ use crate::seeded::world::{World, lock, number_in};
 pub(crate) struct Disk(Arc<Mutex<Vec<u8>>>);
 
 impl Disk {
-    /// How many lines an operation has.
+    /// The number of lines of an operation.
     pub(crate) fn lines_of(&self, operation: usize) -> u64 {
         let content = lock(&self.0);
         let lines = content
@@ -24,7 +24,7 @@ impl Disk {
         lines.filter(|line| number_in(line) == operation).count() as u64
     }
 
-    /// Cuts it back to a length. Whether it had it.
+    /// Cuts it back to a length. Returns whether it was that long.
     pub(crate) fn cut_back(&self, len_bytes: u64) -> bool {
         let keep = usize::try_from(len_bytes).unwrap_or(usize::MAX);
         let mut content = lock(&self.0);
@@ -33,13 +33,13 @@ impl Disk {
         has_it
     }
 
-    /// Whether it ends with a whole line.
+    /// Returns whether it ends with a whole line.
     pub(crate) fn is_whole(&self) -> bool {
         lock(&self.0).last().is_none_or(|byte| *byte == b'\n')
     }
 }
 
-/// Where a worker's file has its length recorded.
+/// The name of the mark that records the length of a worker's file.
 pub(crate) fn mark_name(worker: usize) -> String {
     format!("file{worker}")
 }

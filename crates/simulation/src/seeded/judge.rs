@@ -1,5 +1,5 @@
-//! The judge: what is at the far side and what the store says of it, operation by operation. It believes the ledger of
-//! the far side and nobody else.
+//! The judge: compares the effects at the far side with the store's records, operation by operation. It trusts only
+//! the ledger of the far side.
 
 use semel_core::port::checkpoint::CheckpointStore;
 use semel_core::port::store::ListQuery;
@@ -11,7 +11,7 @@ use crate::seeded::kind::Kind;
 use crate::seeded::play::Told;
 use crate::seeded::world::{World, number_in};
 
-/// What the story came to.
+/// Judges the result of the story.
 pub(crate) async fn judge(world: &World) -> Told {
     let mut told = Told::default();
     let store = world.store();
@@ -49,7 +49,7 @@ pub(crate) async fn judge(world: &World) -> Told {
     told
 }
 
-/// What the next start would do: a worker that ran out of patience leaves behind what was not recorded.
+/// Does what the next start would do: a worker that ran out of patience leaves behind lines that were not recorded.
 async fn cut_back(world: &World, store: &MemoryStore) {
     for (worker, disk) in world.disks.iter().enumerate() {
         let mark = store.mark(&mark_name(worker)).await.ok().flatten();
@@ -66,7 +66,7 @@ async fn cut_back(world: &World, store: &MemoryStore) {
     }
 }
 
-/// How often the effect is there.
+/// The number of effects at the far side.
 fn effects(world: &World, number: usize) -> u64 {
     match world.kind {
         Kind::Output => world.disks.iter().map(|disk| disk.lines_of(number)).sum(),
@@ -115,7 +115,7 @@ impl Case<'_> {
             .violation(format!("k{number}: {what}; {effects} effects, {record:?}"));
     }
 
-    /// Whether a message of it was set aside for this reason.
+    /// Returns whether a message of it was set aside for this reason.
     fn is_listed(&self, reason: &str) -> bool {
         if self.world.kind.is_direct() {
             return self.was_answered(reason);
@@ -125,7 +125,7 @@ impl Case<'_> {
             .any(|it| &*it.reason == reason && number_in(&it.payload) == self.number)
     }
 
-    /// Where there are only callers, the record is what tells, and the answer that they had.
+    /// Returns the same for stories with only callers, from the record and from the answers that the callers had.
     fn was_answered(&self, reason: &str) -> bool {
         match reason {
             // Its record may be forgotten by now.
@@ -156,23 +156,23 @@ impl Case<'_> {
         }
     }
 
-    /// Either the effect is there, or somebody can see why it is not.
+    /// Checks that the effect is there, or that an operator can see why it is not.
     fn losses(&self, told: &mut Told) {
         let is_there = self.effects > 0 || self.is_superseded();
         if is_there {
             return;
         }
         let is_told = match self.state() {
-            // Kept in doubt, and given up after a probe by somebody who is gone: it is kept all the same.
+            // Kept as in doubt, and given up after a probe by a worker that is gone: it is kept all the same.
             Some(StateKind::Dead) => self.is_listed("dead") || self.is_listed("in-doubt"),
-            // Also where a probe found that it did not happen, and whoever asked is gone: it is kept.
+            // Also if a probe found that it did not happen and its worker is gone: it is kept.
             Some(StateKind::InDoubt | StateKind::Released) => self.is_listed("in-doubt"),
             Some(StateKind::Claimed | StateKind::Started | StateKind::Completed) => false,
-            // Whoever commits with its broker keeps no record of what it gave up; and what came long after
-            // its record was forgotten was set aside.
+            // A worker that commits with its broker keeps no record of operations that it gave up; and a message that
+            // came long after its record was forgotten was set aside.
             None => self.is_listed("dead") || self.is_listed("in-doubt") || self.is_too_old(),
         };
-        // Once the store forgot, a late claim of somebody who is gone may have come before all who ask.
+        // Once the store forgot, a late claim of a worker that is gone may have come before those of all others.
         let has_forgotten = self.world.tally().faults.contains_key("store forgets");
         let is_told_to_callers =
             has_forgotten && self.world.tally().told_conflict.contains(&self.number);
@@ -191,7 +191,7 @@ impl Case<'_> {
         self.world.kind == Kind::Gated && self.world.provider().is_superseded(self.number)
     }
 
-    /// Set aside as too old, and rightly.
+    /// Returns whether it was set aside as too old, and rightly.
     fn is_too_old(&self) -> bool {
         if !self.is_listed("too-old") {
             return false;
@@ -218,7 +218,7 @@ impl Case<'_> {
         }
     }
 
-    /// What the store says is so.
+    /// Checks that the store's records are true.
     fn records(&self) {
         let has_forgotten = self.world.tally().faults.contains_key("store forgets");
         match self.state() {
@@ -243,7 +243,7 @@ impl Case<'_> {
         }
     }
 
-    /// Nothing is given up before its attempts are spent, unless somebody says never.
+    /// Checks that no operation is given up before its attempts are spent, unless the effect was refused for good.
     fn attempts(&self) {
         let Some(record) = &self.record else {
             return;

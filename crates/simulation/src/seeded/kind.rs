@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use semel_engine::effect::{Class, OnDoubt};
 
-/// How the effect takes part in the proof.
+/// The way in which the effect takes part in the proof.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
     /// A: appends to an output file, cut back to its mark.
@@ -21,11 +21,11 @@ pub enum Kind {
     Park,
     /// D: a version gate at both ends.
     Gated,
-    /// E: a broker commits the effect with how far its input was read.
+    /// E: a broker commits the effect with the position of its input.
     Streamed,
-    /// The library's door with a provider that recognises the key: `once`, called directly.
+    /// The library's entry point with a provider that recognises the key: `once`, called directly.
     Once,
-    /// The library's door with an unkeyed call, parked where in doubt.
+    /// The library's entry point with an unkeyed call, parked where in doubt.
     OnceParked,
 }
 
@@ -44,7 +44,7 @@ impl Kind {
         Self::OnceParked,
     ];
 
-    /// As it is named in tables.
+    /// The name in tables.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Output => "output",
@@ -60,7 +60,8 @@ impl Kind {
         }
     }
 
-    /// What some story of this kind must have met, of [`Told::seen`](super::Told::seen); else too little was tried.
+    /// The hard cases, of [`Told::seen`](super::Told::seen), that some story of this kind must have met; else too
+    /// little was tried.
     pub fn hard_cases(self) -> Vec<&'static str> {
         if self.is_direct() {
             return self.hard_cases_of_the_door();
@@ -149,7 +150,7 @@ impl Kind {
         cases
     }
 
-    /// Whether callers are at the library's door, without a consumer.
+    /// Returns whether callers use the library's entry point, without a consumer.
     pub(crate) const fn is_direct(self) -> bool {
         match self {
             Self::Once | Self::OnceParked => true,
@@ -164,7 +165,7 @@ impl Kind {
         }
     }
 
-    /// What the engine is told.
+    /// The class that the engine gets.
     pub(crate) const fn class(self) -> Class {
         match self {
             Self::Keyed | Self::Once => Class::Keyed {
@@ -177,7 +178,7 @@ impl Kind {
         }
     }
 
-    /// Whether the promise holds where the store forgets what it had said.
+    /// Returns whether the promise holds if the store forgets its answers.
     pub(crate) const fn survives_amnesia(self) -> bool {
         match self {
             Self::Keyed | Self::Gated | Self::Once => true,
@@ -191,13 +192,13 @@ impl Kind {
         }
     }
 
-    /// Whether the promise holds whatever the store's clock does inside the window: not where a provider's
+    /// Returns whether the promise holds whatever the store's clock does inside the window: not if a provider's
     /// window is counted on it.
     pub(crate) const fn trusts_no_store_clock(self) -> bool {
         !matches!(self, Self::Keyed | Self::Once)
     }
 
-    /// Whether its promise is at most one effect.
+    /// Returns whether its promise is at most one effect.
     pub(crate) const fn is_at_most_once(self) -> bool {
         match self {
             Self::Repeat | Self::Stream => false,
@@ -212,16 +213,16 @@ impl Kind {
         }
     }
 
-    /// Whether calls of a worker that was killed can still reach the store: not where the store lives in
-    /// the worker's own process, as each does that keeps marks.
+    /// Returns whether calls of a killed worker can still reach the store: not if the store lives in the worker's
+    /// own process, as each store does that keeps marks.
     pub(crate) const fn has_store_apart(self) -> bool {
         !matches!(self, Self::Output)
     }
 }
 
-/// Short, so that the rare is common.
+/// Short, so that rare cases are common.
 pub(crate) const LEASE: Duration = Duration::from_secs(10);
-/// What the engine is told of how long a provider recognises a key.
+/// The time for which a provider recognises a key, as the engine is configured.
 pub(crate) const PROVIDER_WINDOW: Duration = Duration::from_secs(60);
 /// The longest from the beginning of a call until its effect lands; a call that is older is not sent.
 pub(crate) const CALL_LIFE: Duration = Duration::from_secs(30);

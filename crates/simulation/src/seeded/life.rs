@@ -1,5 +1,5 @@
-//! One life of a worker, from its start to its end or until it is killed, and how it stands still.
-//! Standing still is that of a process: nothing of it runs, and time goes on.
+//! One life of a worker, from its start to its end or until it is killed, and the way in which it stands
+//! still. Standing still is that of a process: nothing of it runs, and time goes on.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -21,17 +21,18 @@ use crate::seeded::world::{World, lock};
 pub(crate) struct Life {
     pub(crate) world: Arc<World>,
     pub(crate) worker: usize,
-    /// The first is 0.
+    /// The number of the life; the first is 0.
     pub(crate) number: u64,
     paused_until: Mutex<Duration>,
     is_struck: AtomicBool,
     struck: Notify,
-    /// When something last befell it that its leases may end by.
+    /// The time of the last disturbance that may have ended its leases.
     disturbed_at: Mutex<Option<Duration>>,
-    /// Until when a call to the store takes long, which what it is granted meanwhile may have to wait for.
+    /// The time until which a call to the store takes long, and for which claims granted meanwhile may
+    /// have to wait.
     held_up_until: Mutex<Duration>,
     counts: Mutex<BTreeMap<&'static str, u64>>,
-    /// Operations whose effect this life applied, and of which it has not heard that they are recorded.
+    /// Operations whose effect this life applied, and of which it has not learned that they are recorded.
     open: Mutex<BTreeSet<usize>>,
     pub(crate) answers: Mutex<Answers>,
 }
@@ -72,7 +73,7 @@ impl Life {
         Dice::new(self.world.seed, site)
     }
 
-    /// How long a call that nothing befalls takes there and back; often no time at all.
+    /// The time that a call without a fault takes there and back; often no time at all.
     pub(crate) fn latency(&self, what: &'static str) -> (Duration, Duration) {
         let place = self.site(&[11, what.len() as u64, self.next(what)]);
         let mut dice = self.dice(place);
@@ -84,24 +85,24 @@ impl Life {
         (moment(), moment())
     }
 
-    /// Something befell it.
+    /// Notes a disturbance.
     pub(crate) fn disturb(&self) {
         *lock(&self.disturbed_at) = Some(self.world.now());
     }
 
-    /// A call to the store takes this long.
+    /// Notes that a call to the store takes this long.
     pub(crate) fn hold_up(&self, takes: Duration) {
         let until = self.world.now() + takes;
         let mut held_up_until = lock(&self.held_up_until);
         *held_up_until = until.max(*held_up_until);
     }
 
-    /// Whether a call to the store takes long just now.
+    /// Returns whether a call to the store takes long just now.
     pub(crate) fn is_held_up(&self) -> bool {
         self.world.now() < *lock(&self.held_up_until)
     }
 
-    /// Whether nothing kept it from extending a lease that it has had since then.
+    /// Returns whether nothing has kept it from extending a lease that it has had since then.
     pub(crate) fn is_well_since(&self, since: Duration) -> bool {
         let disturbed_at = *lock(&self.disturbed_at);
         let was_long_ago = |at: Duration| at + AFTERMATH < since;
@@ -113,7 +114,7 @@ impl Life {
     /// Stands still from now on.
     pub(crate) async fn pause(&self, pause: Duration) {
         self.stand_still(pause);
-        // Whatever polls this meets the end of it first.
+        // Its poller reaches the end of it first.
         tokio::task::yield_now().await;
         self.awake().await;
     }
@@ -142,7 +143,7 @@ impl Life {
         }
     }
 
-    /// `kill -9`: nothing after this is ever run.
+    /// `kill -9`: the caller runs nothing after this.
     pub(crate) async fn crash<T>(&self) -> T {
         self.strike();
         std::future::pending().await
@@ -160,7 +161,7 @@ impl Life {
         self.struck.notify_one();
     }
 
-    /// Whether it has been killed: what is on its way goes on without it.
+    /// Returns whether it has been killed: calls on their way go on without it.
     pub(crate) fn is_struck(&self) -> bool {
         self.is_struck.load(Ordering::Relaxed)
     }
@@ -170,12 +171,12 @@ impl Life {
         self.struck.notified().await;
     }
 
-    /// Its effect arrived.
+    /// Notes that its effect arrived.
     pub(crate) fn applied(&self, operation: usize) {
         lock(&self.open).insert(operation);
     }
 
-    /// It heard that the operation is recorded, or is none of its own any more.
+    /// Notes that it learned that the operation is recorded, or is no longer its own.
     pub(crate) fn heard_of(&self, operation: usize) {
         lock(&self.open).remove(&operation);
     }
@@ -187,7 +188,7 @@ impl fmt::Display for Life {
     }
 }
 
-/// A future of a process: not polled while that stands still.
+/// A future of a process: not polled while the process stands still.
 pub(crate) struct Alive<F> {
     inner: Pin<Box<F>>,
     life: Arc<Life>,
@@ -222,5 +223,5 @@ impl<F: Future> Future for Alive<F> {
     }
 }
 
-/// How long something that befell a worker may still be felt.
+/// The time for which a disturbance of a worker may still have an effect.
 const AFTERMATH: Duration = Duration::from_secs(60);

@@ -1,6 +1,6 @@
-//! The library's door: callers with a key and an effect, no consumer between them and the store. Requests come from a
-//! queue of theirs, and each is made again until it has an answer that is final; some callers go away before, and
-//! several of a process may be at one key together.
+//! The library's entry point: callers with a key and an effect, and no consumer between them and the store. Requests
+//! come from a queue, and each is repeated until it has a final answer; some callers go away before, and several of a
+//! process may use one key together.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -27,7 +27,7 @@ use crate::seeded::plan::{WorkerPlan, secs};
 use crate::seeded::store::SimStore;
 use crate::seeded::world::{number_in, number_of};
 
-/// Answers callers with what a consumer would have run with, until it is asked to stop.
+/// Answers callers with the settings that a consumer would have run with, until it is asked to stop.
 pub(crate) async fn serve(
     life: Arc<Life>,
     plan: &WorkerPlan,
@@ -73,7 +73,7 @@ pub(crate) async fn serve(
     if timeout(patience, all).await.is_err() {
         life.world.log(format_args!("{life} is out of patience"));
     }
-    // It ends without being closed: what still runs of it is left to its leases.
+    // It ends without being closed: its running calls are left to their leases.
     life.strike();
     Ok(Summary::default())
 }
@@ -152,7 +152,7 @@ struct Caller {
 }
 
 impl Caller {
-    /// The request, if its answer is final.
+    /// Makes the request. Returns its delivery if its answer is final.
     async fn call(self) -> Option<DeliveryId> {
         let Self {
             life,
@@ -185,7 +185,7 @@ impl Caller {
         self.conclude(answer, before).await
     }
 
-    /// Holds an answer against the record, and against the value that was on it `before` the call.
+    /// Checks an answer against the record, and against the value that was on it `before` the call.
     async fn conclude(
         &self,
         answer: std::result::Result<Receipt<Bytes>, Error>,
@@ -225,7 +225,7 @@ impl Caller {
                     tally.told_conflict.insert(*number);
                 }
             }
-            // To be asked again.
+            // The request is made again.
             Err(error) => {
                 world.log(format_args!("{life} has no answer to k{number}: {error}"));
                 if matches!(error, Error::Busy { .. }) {
@@ -237,7 +237,7 @@ impl Caller {
         Some(self.delivery)
     }
 
-    /// Every caller has the value that is on record. It may have been removed since the store told of it.
+    /// Checks that every caller has the value on record. The record may have been removed since the store answered.
     async fn judge(&self, value: &Bytes, before: Option<&Bytes>) {
         let Self { life, number, .. } = self;
         let world = &life.world;
@@ -264,7 +264,7 @@ impl Caller {
     }
 }
 
-/// The value on a record of what is done.
+/// The value on the record of a completed operation.
 fn kept(record: Record) -> Option<Bytes> {
     match (record.state, record.outcome) {
         (State::Completed { .. }, Some(Outcome::Kept { bytes, .. })) => Some(bytes),
@@ -272,7 +272,7 @@ fn kept(record: Record) -> Option<Bytes> {
     }
 }
 
-/// The effect, and a value that tells its runs apart.
+/// Runs the effect, and returns a value that tells its runs apart.
 async fn effect(life: Arc<Life>, op: Op) -> std::result::Result<Bytes, Failure> {
     let number = number_of(op.key());
     let nth = {
@@ -304,7 +304,7 @@ async fn effect(life: Arc<Life>, op: Op) -> std::result::Result<Bytes, Failure> 
     }
 }
 
-/// A future of a process that may be on a task of its own: never polled again once that is killed.
+/// A future of a process that may be on a task of its own: never polled again once the process is killed.
 pub(crate) struct Mortal<F> {
     inner: Alive<F>,
     life: Arc<Life>,

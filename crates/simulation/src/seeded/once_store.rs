@@ -1,5 +1,5 @@
-//! The store as calls of `once` reach it. They run on tasks of their own, which a kill leaves behind: nothing of
-//! those reaches the store any more.
+//! The store as calls of `once` reach it. They run on tasks of their own, which survive a kill; their calls no
+//! longer reach the store.
 
 use semel_core::{Result, Store};
 

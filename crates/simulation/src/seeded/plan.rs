@@ -1,5 +1,5 @@
-//! What is drawn before a story begins: messages, workers, and what befalls the whole world. Weights differ from
-//! story to story, so that some are all about one kind of fault.
+//! The draws before a story begins: messages, workers, and the faults of the whole world. Weights differ from story to
+//! story, so that some are all about one kind of fault.
 
 use std::time::Duration;
 
@@ -15,14 +15,14 @@ pub(crate) struct Plan {
     /// Operations that their provider refuses for good, by bit.
     pub(crate) poison: u64,
     pub(crate) workers: Vec<WorkerPlan>,
-    /// One call in so many has a fault.
+    /// One call in this many has a fault.
     pub(crate) one_call_in: u64,
     pub(crate) weights: Weights,
     pub(crate) outages: Vec<Outage>,
     pub(crate) amnesia_at: Option<Duration>,
-    /// What befalls the store's clock, in the order of its times.
+    /// The faults of the store's clock, in the order of their times.
     pub(crate) turns: Vec<(Duration, Turn)>,
-    /// When the story begins, in milliseconds since 1970.
+    /// The time at which the story begins, in milliseconds since 1970.
     pub(crate) start_millis: u64,
     pub(crate) sweep_every: Duration,
     pub(crate) safety: Duration,
@@ -30,7 +30,7 @@ pub(crate) struct Plan {
     pub(crate) visibility: Duration,
     /// Deliveries of a message after which the broker gives it up.
     pub(crate) most_deliveries: Option<u32>,
-    /// Whether the broker hands deliveries on as soon as their worker is gone.
+    /// True if the broker delivers to others as soon as a worker is gone.
     pub(crate) sees_crashes: bool,
     pub(crate) has_probe: bool,
     pub(crate) failed: u32,
@@ -42,26 +42,26 @@ pub(crate) struct Plan {
 pub(crate) struct Planned {
     pub(crate) operation: usize,
     pub(crate) at: Duration,
-    /// The message whose coordinates and birth it has: the broker hands the same one over again.
+    /// The message whose coordinates and birth it has: the broker delivers the same one again.
     pub(crate) copy_of: Option<usize>,
     /// The same key with another content.
     pub(crate) is_other: bool,
 }
 
-/// What befalls one worker by the clock.
+/// The timed faults of one worker.
 #[derive(Clone, Debug)]
 pub(crate) struct WorkerPlan {
-    /// In the order of their times.
+    /// The strikes, in the order of their times.
     pub(crate) strikes: Vec<Strike>,
     pub(crate) skew_millis: i64,
     pub(crate) batch: usize,
     pub(crate) concurrency: usize,
-    /// Whether it gives up waiting for the store's answers.
+    /// True if it gives up waiting for the store's answers.
     pub(crate) is_impatient: bool,
     pub(crate) patience: Duration,
 }
 
-/// What happens to a worker at a time, whatever it does.
+/// An event that hits a worker at a time, whatever it does.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Strike {
     pub(crate) at: Duration,
@@ -76,26 +76,26 @@ pub(crate) enum Struck {
     Stop,
 }
 
-/// What befalls the store's clock.
+/// A fault of the store's clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Turn {
-    /// It is ahead of the world's by so many milliseconds from now on.
+    /// It is ahead of the world's by this many milliseconds from now on.
     Ahead(i64),
-    /// It stands still for so long, and is right again afterwards.
+    /// It stands still for this long, and is right again afterwards.
     Stand(Duration),
 }
 
-/// A time in which the store answers nobody.
+/// A time in which the store does not answer.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Outage {
     pub(crate) from: Duration,
     pub(crate) to: Duration,
-    /// Whether callers know that nothing was carried out.
+    /// True if callers know that nothing was carried out.
     pub(crate) is_sure: bool,
     pub(crate) site: Site,
 }
 
-/// How often each kind of fault is drawn against the others.
+/// The relative frequencies of the kinds of faults.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Weights {
     pub(crate) lost_request: u64,
@@ -122,12 +122,12 @@ impl Plan {
         plan
     }
 
-    /// Whether the store's clock may jump: it is what tells a window from its end, and quiet from haste.
+    /// Returns whether the store's clock may jump: it decides when a window ends, and when a doubt is quiet.
     fn may_jump(&self, kind: Kind) -> bool {
         kind.trusts_no_store_clock() && !self.has_probe && self.window > LATE_WINDOW
     }
 
-    /// Has clocks that are off by hours, again and again.
+    /// Draws clocks that are off by hours, again and again.
     fn go_wild(&mut self, story: Story) {
         let mut dice = Dice::new(story.seed, Site::at(&[6]));
         let dice = &mut dice;
@@ -140,7 +140,8 @@ impl Plan {
         if !self.may_jump(story.kind) {
             return;
         }
-        // What jumps by a day must not jump out of the window: records would be forgotten, and then known to be young.
+        // A clock that jumps by a day must not jump out of the window: records would be forgotten, and then known to
+        // be young.
         self.window = LONG_WINDOW;
         self.turns = (0..=dice.roll(4))
             .map(|_| {
@@ -160,7 +161,7 @@ impl Plan {
         let mut dice = Dice::new(seed, Site::at(&[1]));
         let dice = &mut dice;
         let safety = dice.between(secs(40), secs(120));
-        // Where repeats are listed, the list goes with its record.
+        // Where repeats are listed, the list is lost with its record.
         let is_late = kind.is_at_most_once() && dice.one_in(5);
         let has_probe = kind == Kind::Park && dice.one_in(2);
         let may_jump = !(is_late || has_probe || !kind.trusts_no_store_clock());
@@ -240,7 +241,7 @@ fn messages(
             });
         }
         if is_late && dice.one_in(3) {
-            // About when its record is forgotten and after.
+            // About the time at which its record is forgotten, and after it.
             let at = messages[operation].at + dice.between(secs(500), secs(900));
             messages.push(Planned {
                 operation,
@@ -310,7 +311,7 @@ impl Weights {
     }
 }
 
-/// Anything from `most` before to `most` after.
+/// A number from `most` before to `most` after.
 fn up_to(dice: &mut Dice, most: u64) -> i64 {
     let from_least = i64::try_from(dice.roll(2 * most)).unwrap_or_default();
     from_least.saturating_sub_unsigned(most)
@@ -321,7 +322,7 @@ const START_MILLIS: u64 = 1_795_255_200_000;
 /// 2038-01-19T03:14:08Z, when seconds since 1970 need more than 31 bits.
 pub(crate) const YEAR_2038_MILLIS: u64 = 2_147_483_648_000;
 const DAY_MILLIS: u64 = 86_400_000;
-/// Of stories about the end of a window.
+/// The window of stories about the end of a window.
 const LATE_WINDOW: Duration = secs(600);
-/// No clock of a story is wrong by as much.
+/// A window longer than the error of any clock of a story.
 const LONG_WINDOW: Duration = secs(30 * 86_400);

@@ -1,5 +1,5 @@
-//! A story from its beginning to its end: a phase in which anything may happen, a phase in which nothing does and all
-//! must come to an end, and the judge.
+//! A story from its beginning to its end: a phase with faults, a phase without faults in which everything must come
+//! to an end, and the judge.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
@@ -18,12 +18,12 @@ use crate::seeded::story::Story;
 use crate::seeded::worker::work;
 use crate::seeded::world::{World, number_of};
 
-/// What a story came to.
+/// The result of a story.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Told {
-    /// All that happened, line by line. The same in each run of the same seed.
+    /// Everything that happened, line by line. The same in each run of the same seed.
     pub log: String,
-    /// Faults that were dealt: where, and what.
+    /// Faults that were dealt: their places and descriptions.
     pub dealt: Vec<(Site, String)>,
     /// Faults by kind.
     pub faults: BTreeMap<&'static str, u64>,
@@ -31,7 +31,7 @@ pub struct Told {
     pub seen: BTreeMap<&'static str, u64>,
     /// Effects beyond the first, where the class allows one.
     pub duplicates: u64,
-    /// Operations without an effect, of which nothing tells.
+    /// Operations without an effect and without a trace.
     pub lost: u64,
     /// Operations in doubt around which something went wrong.
     pub doubts_explained: u64,
@@ -41,7 +41,7 @@ pub struct Told {
     pub fenced: u64,
     /// Claims that were taken over.
     pub takeovers: u64,
-    /// What broke a promise, in words.
+    /// The promises that were broken, in words.
     pub violations: Vec<String>,
 }
 
@@ -100,7 +100,7 @@ async fn tell(story: Story, muted: BTreeSet<Site>) -> Told {
     judge::judge(&world).await
 }
 
-/// What there was of wrong clocks from the beginning.
+/// Notes the hard cases of clocks that are wrong from the beginning.
 fn saw_clocks(world: &World) {
     let is_off = |skew: i64| skew.unsigned_abs() > 3_600_000;
     if world.plan.workers.iter().any(|it| is_off(it.skew_millis)) {
@@ -125,8 +125,8 @@ async fn come_to_an_end(world: &World) {
     ));
 }
 
-/// Waits until sweeps have found whatever was started and left: a message may have been acknowledged when its record
-/// was in doubt, before a probe let it go on.
+/// Waits until sweeps have found every effect that was started and abandoned: a message may have been acknowledged
+/// when its record was in doubt, before a probe let it go on.
 async fn come_to_light(world: &World) {
     let end = latest_end(world);
     while world.now() < end {
@@ -138,7 +138,7 @@ async fn come_to_light(world: &World) {
     world.violation("a doubt does not come to light".to_owned());
 }
 
-/// When all must be over that has no more faults.
+/// The latest time at which everything without further faults must be over.
 fn latest_end(world: &World) -> Duration {
     // A lease ends by the store's clock, which may have gone back since it began.
     let back = world.plan.turns.iter().map(|(_, turn)| match turn {
@@ -148,7 +148,7 @@ fn latest_end(world: &World) -> Duration {
     world.now() + LIVENESS + back.max().unwrap_or_default()
 }
 
-/// Whether a start is there that a sweep finds in doubt as soon as its lease is over.
+/// Returns whether there is a start that a sweep finds in doubt as soon as its lease is over.
 async fn has_hidden_doubt(world: &World) -> bool {
     let all = ListQuery {
         limit: usize::MAX,
@@ -187,7 +187,7 @@ async fn sweep(world: Arc<World>) {
     }
 }
 
-/// What befalls the whole world, in order.
+/// Deals the faults of the whole world, in order.
 async fn befall(world: Arc<World>) {
     let plan = &world.plan;
     for outage in &plan.outages {
@@ -220,7 +220,7 @@ async fn befall(world: Arc<World>) {
 }
 
 async fn befall_clock(world: &World, nth: usize, turn: Turn) {
-    // The first has the place that it had when there was one.
+    // The first keeps the place that it had when there was only one.
     let site = match nth {
         0 => Site::at(&[4]),
         _ => Site::at(&[4, nth as u64]),
@@ -256,7 +256,7 @@ async fn befall_clock(world: &World, nth: usize, turn: Turn) {
     }
 }
 
-/// What the store had carried on when it forgot.
+/// Notes the operations that the store had recorded when it forgot.
 async fn remember(world: &World) {
     let all = ListQuery {
         limit: usize::MAX,
@@ -289,7 +289,7 @@ async fn remember(world: &World) {
     world.tally().remembered.extend(numbers);
 }
 
-/// Plays a seed that fails again and again with fewer faults, and tells what is left, for a person to read.
+/// Plays a failing seed again and again with fewer faults, and returns the rest, for a person to read.
 pub fn minimised(story: Story) -> String {
     let Story { kind, seed, .. } = story;
     let mut muted = BTreeSet::new();
@@ -317,7 +317,7 @@ pub fn minimised(story: Story) -> String {
         kind.name(),
         told.dealt.len()
     );
-    // A string takes what is written.
+    // Writing to a string cannot fail.
     for (_, fault) in &told.dealt {
         let _ = writeln!(text, "  {fault}");
     }
@@ -329,7 +329,7 @@ pub fn minimised(story: Story) -> String {
     text
 }
 
-/// How long all may take to come to an end once the faults are over.
+/// The time that everything may take to come to an end once the faults are over.
 const LIVENESS: Duration = secs(3_600);
-/// How long the workers may take to end, once they have nothing to do.
+/// The time that the workers may take to end, once they have nothing to do.
 const SHUTDOWN: Duration = secs(600);

@@ -1,4 +1,4 @@
-//! The far side of effects. Its ledger only grows: nothing that arrives is ever forgotten or merged.
+//! The far side of effects. Its ledger only grows: no arrival is ever forgotten or merged.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -6,11 +6,11 @@ use std::time::Duration;
 use crate::seeded::kind::{CALL_LIFE, Kind, LEASE, PROVIDER_WINDOW};
 use crate::seeded::plan::Plan;
 
-/// What arrived, and what came of it.
+/// The arrivals, and their results.
 pub(crate) struct Provider {
     recognises: Recognises,
     poison: u64,
-    /// Operations that somebody on the way has turned away at least once, by bit.
+    /// Operations that were refused on the way at least once, by bit.
     turned_away: u64,
     arrivals: Vec<Arrival>,
     /// The highest version of each entity.
@@ -31,19 +31,19 @@ struct Arrival {
     is_applied: bool,
 }
 
-/// What the provider says.
+/// The provider's answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Said {
-    /// It is done, now or before.
+    /// The effect is applied, now or before.
     Done,
-    /// It never will be.
+    /// The effect never will be.
     Never,
 }
 
 impl Provider {
     pub(crate) fn new(kind: Kind, plan: &Plan) -> Self {
         let recognises = match kind {
-            // Whoever forgets its records begins anew, whatever the window.
+            // A store that forgets its records begins anew, whatever the window.
             Kind::Keyed | Kind::Once if plan.amnesia_at.is_some() => {
                 Recognises::Keys(Duration::MAX)
             }
@@ -66,7 +66,7 @@ impl Provider {
         }
     }
 
-    /// An effect arrives.
+    /// Notes that an effect arrives, and returns the answer.
     pub(crate) fn arrive(
         &mut self,
         operation: usize,
@@ -97,27 +97,27 @@ impl Provider {
         Said::Done
     }
 
-    /// Whether it refuses this operation for good.
+    /// Returns whether it refuses this operation for good.
     pub(crate) fn refuses(&self, operation: usize) -> bool {
         self.poison >> operation & 1 == 1
     }
 
-    /// A call of this operation does not get here.
+    /// Notes that a call of this operation was refused on the way.
     pub(crate) fn turn_away(&mut self, operation: usize) {
         self.turned_away |= 1 << operation;
     }
 
-    /// Whether a call of this operation may have been given up after one answer.
+    /// Returns whether an operation may have been given up after one answer to its calls.
     pub(crate) fn may_be_given_up(&self, operation: usize) -> bool {
         self.refuses(operation) || self.turned_away >> operation & 1 == 1
     }
 
-    /// Whether what it says to a key speaks for every call with that key.
+    /// Returns whether its answer to a key speaks for every call with that key.
     pub(crate) fn recognises_keys(&self) -> bool {
         matches!(self.recognises, Recognises::Keys(_))
     }
 
-    /// How often the effect happened.
+    /// The number of times that the effect happened.
     pub(crate) fn applied(&self, operation: usize) -> u64 {
         let its = self
             .arrivals
@@ -126,7 +126,7 @@ impl Provider {
         its.count() as u64
     }
 
-    /// Whether the operation's entity has its version or a later one.
+    /// Returns whether the operation's entity has its version or a later one.
     pub(crate) fn is_superseded(&self, operation: usize) -> bool {
         self.versions
             .get(&(operation % 2))

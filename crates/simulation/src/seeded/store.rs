@@ -1,5 +1,5 @@
-//! The store as one worker reaches it: calls get lost on their way there or back, take long, or land when nobody
-//! waits for them any more.
+//! The store as one worker reaches it: calls get lost on their way there or back, take long, or land after their
+//! caller has given up.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,7 +24,7 @@ pub(crate) struct SimStore(pub(crate) Arc<Life>);
 type Spoil<T> = fn(&mut T);
 
 impl SimStore {
-    /// Makes a call, with whatever befalls it. `call` is made when the request lands.
+    /// Makes a call, with its faults. `call` is made when the request lands.
     pub(crate) async fn pass<T, F, Fut>(
         &self,
         method: Method,
@@ -106,7 +106,7 @@ impl SimStore {
     }
 }
 
-/// The call reaches the store, if anything does now.
+/// Lets the call reach the store, if it can be reached now.
 async fn land<T, F, Fut>(life: Arc<Life>, operations: Vec<usize>, call: F) -> Result<T>
 where
     F: FnOnce(Arc<MemoryStore>) -> Fut + Send,
@@ -123,7 +123,7 @@ where
     call(life.world.store()).await
 }
 
-/// Goes on without whoever waits for it.
+/// Carries a call on after its caller has gone.
 async fn on_its_way<T: Send + 'static>(
     life: &Arc<Life>,
     there: Duration,
@@ -143,20 +143,21 @@ async fn on_its_way<T: Send + 'static>(
         let answer = landing.await;
         of.world.tally().in_flight -= 1;
         tokio::time::sleep(back).await;
-        // Nobody may be waiting any more.
+        // The caller may no longer be waiting.
         let _ = sender.send(answer);
     });
     receiver.await.unwrap_or_else(|_| Err(broken()))
 }
 
-/// The claims that own these operations now; nobody comes between this and the next call.
+/// The claims that own these operations now; no other task runs between this and the next call.
 async fn owners(store: &MemoryStore, operations: &[Operation]) -> Result<Vec<Option<ClaimId>>> {
     let records = store.get(operations).await?;
     let owners = records.into_iter().map(|it| Some(it?.claim_id));
     Ok(owners.collect())
 }
 
-/// What came of a claim that is over was taken: CLM-3, CLM-5. Its harm may take many more chances to show.
+/// Notes that a report of a claim that is over was accepted: CLM-3, CLM-5. Its harm may take many more draws to
+/// show.
 fn theirs(life: &Life, what: &str, operation: &Operation) {
     let number = number_of(&operation.key);
     life.world.violation(format!(
@@ -314,7 +315,7 @@ impl CheckpointStore for SimStore {
         if let Some(StoreFault::Items) = fault
             && !batch.is_empty()
         {
-            // A batch of which one item fails changes nothing.
+            // A batch with a failing item changes nothing.
             let answers = batch.iter().map(|_| Settled::Failed(broken()));
             return Ok(Together::Refused(answers.collect()));
         }
@@ -345,7 +346,7 @@ impl CheckpointStore for SimStore {
     }
 }
 
-/// Of every second item the caller cannot know.
+/// Replaces every second item by one whose result the caller cannot know.
 pub(crate) fn every_second<T>(answers: &mut [T], item: impl Fn() -> T) {
     answers
         .iter_mut()

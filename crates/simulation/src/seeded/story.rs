@@ -1,19 +1,19 @@
-//! Which story is played.
+//! The story to be played.
 
 use crate::seeded::kind::Kind;
 
-/// What a story is played with; its seed fixes the rest.
+/// The parameters of a story; its seed fixes the rest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Story {
     /// The kind of effect.
     pub kind: Kind,
-    /// How wrong its clocks are.
+    /// The errors of its clocks.
     pub clocks: Clocks,
     /// Its seed.
     pub seed: u64,
 }
 
-/// How wrong the clocks of a story are.
+/// The errors of the clocks of a story.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Clocks {
     /// Workers are some minutes off, and the store's clock may jump by some minutes once.
@@ -24,7 +24,7 @@ pub enum Clocks {
 }
 
 impl Story {
-    /// A story with clocks as they are.
+    /// A story with the usual clocks.
     pub const fn new(kind: Kind, seed: u64) -> Self {
         Self {
             kind,
@@ -42,7 +42,8 @@ impl Story {
         }
     }
 
-    /// What some story like this must have met, of [`Told::seen`](super::Told::seen); else too little was tried.
+    /// The hard cases, of [`Told::seen`](super::Told::seen), that some story like this must have met; else too
+    /// little was tried.
     pub fn hard_cases(self) -> Vec<&'static str> {
         let mut cases = match self.clocks {
             Clocks::Usual => return self.kind.hard_cases(),

@@ -1,4 +1,4 @@
-//! A broker's transactions: an output and how far the input was read become true at once.
+//! A broker's transactions: an output and the position of the input become visible at once.
 
 use std::sync::Arc;
 
@@ -72,7 +72,7 @@ impl StreamedStore for SimStreamed {
     }
 }
 
-/// One output, and its input read, or neither.
+/// Commits one output and the position of its input, or neither.
 fn commit(life: &Life, delivery: DeliveryId, number: usize) -> Committed {
     let world = &life.world;
     if world.provider().refuses(number) {
@@ -103,7 +103,7 @@ fn commit(life: &Life, delivery: DeliveryId, number: usize) -> Committed {
     }
 }
 
-/// What the messages become: themselves, if nothing comes in between.
+/// The transformation of messages: they stay as they are, unless a fault hits.
 pub(crate) struct Transform(pub(crate) Arc<Life>);
 
 impl Effect for Transform {

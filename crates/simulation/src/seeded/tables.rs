@@ -1,5 +1,5 @@
 //! A database that keeps records and rows together. Each message's claim, row and completion are one step, because
-//! nothing in between lets anybody else run.
+//! no other task runs in between.
 
 use std::sync::Arc;
 

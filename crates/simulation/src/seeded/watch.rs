@@ -1,4 +1,4 @@
-//! What the engine tells, written into the story and counted.
+//! The engine's events, written into the story and counted.
 
 use std::sync::Arc;
 
@@ -108,7 +108,7 @@ impl Observer for Watch {
 }
 
 impl Watch {
-    /// What grants nothing, and what is about no operation.
+    /// Handles events that grant nothing, and those about no operation.
     fn refused(&self, event: &Event<'_>) {
         let Self(life) = self;
         let world = &life.world;

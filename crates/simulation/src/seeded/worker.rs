@@ -60,7 +60,7 @@ pub(crate) async fn work(world: Arc<World>, worker: usize) {
                 }
             }
         };
-        // Dropping the consumer's future is all that a kill leaves to do.
+        // To kill it, dropping the consumer's future is enough.
         drop(consumer);
         let has_ended = ended.is_some();
         match ended {
@@ -71,7 +71,7 @@ pub(crate) async fn work(world: Arc<World>, worker: usize) {
                     return;
                 }
             }
-            // A shutdown that ran out of patience may end with what the store said last.
+            // A shutdown that ran out of patience may end with the store's last error.
             Some(Err(error)) if *stop.borrow() => {
                 world.log(format_args!("{life} ended: {error}"));
                 if world.is_over() {

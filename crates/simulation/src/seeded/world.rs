@@ -1,5 +1,5 @@
-//! What everybody in a story shares: time, the store, what was dealt, the log. A story runs on one thread, so the
-//! locks are never waited for.
+//! The state that everything in a story shares: time, the store, the dealt faults, the log. A story runs on one
+//! thread, so the locks are never contended.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::{Arguments, Write};
@@ -28,14 +28,14 @@ pub(crate) struct World {
     pub(crate) scope: Scope,
     muted: BTreeSet<Site>,
     origin: Instant,
-    /// What the store goes by.
+    /// The clock of the store.
     pub(crate) store_clock: WorldClock,
     store: Mutex<Arc<MemoryStore>>,
-    /// Faults are over.
+    /// True once faults are over.
     is_calm: AtomicBool,
-    /// All is settled: workers are asked to stop.
+    /// True once everything is settled: workers are asked to stop.
     is_over: AtomicBool,
-    /// Unlike a watch channel, it wakes in the order of those who wait.
+    /// Unlike a watch channel, it wakes tasks in the order in which they wait.
     ended: tokio::sync::Notify,
     queue: Mutex<Queue>,
     provider: Mutex<Provider>,
@@ -43,7 +43,7 @@ pub(crate) struct World {
     tally: Mutex<Tally>,
 }
 
-/// What is counted while a story goes on.
+/// The counts of a story.
 #[derive(Default)]
 pub(crate) struct Tally {
     pub(crate) log: String,
@@ -54,22 +54,22 @@ pub(crate) struct Tally {
     pub(crate) takeovers: u64,
     /// Operations around which something went wrong that may leave a doubt.
     pub(crate) touched: BTreeSet<usize>,
-    /// Operations that a store which forgot had carried on.
+    /// Operations that a store had recorded before it forgot.
     pub(crate) remembered: BTreeSet<usize>,
-    /// Operations of which a caller was told that they are dead.
+    /// Operations that a caller was told are dead.
     pub(crate) told_dead: BTreeSet<usize>,
-    /// Operations of which a caller was told that they are too old.
+    /// Operations that a caller was told are too old.
     pub(crate) told_too_old: BTreeSet<usize>,
     /// Operations whose callers were told that the key was used with another request.
     pub(crate) told_conflict: BTreeSet<usize>,
     /// Effects that callers began.
     pub(crate) runs: usize,
-    /// Operations that somebody saw in doubt.
+    /// Operations that were seen in doubt.
     pub(crate) doubted: BTreeSet<usize>,
-    /// Who was last granted each operation, and when.
+    /// The last owner of each operation, and the time of its grant.
     pub(crate) owners: BTreeMap<usize, (Weak<Life>, Duration)>,
     pub(crate) violations: Vec<String>,
-    /// Calls and requests on their way without anybody who waits for them.
+    /// Calls and requests on their way without a waiting caller.
     pub(crate) in_flight: usize,
 }
 
@@ -105,7 +105,7 @@ impl World {
         self.origin.elapsed()
     }
 
-    /// A clock that is as much wrong.
+    /// A clock with this error.
     pub(crate) fn clock(&self, skew_millis: i64) -> WorldClock {
         WorldClock::new(self.origin, self.plan.start_millis, skew_millis)
     }
@@ -114,7 +114,7 @@ impl World {
         Arc::clone(&lock(&self.store))
     }
 
-    /// The store loses everything.
+    /// Makes the store lose everything.
     pub(crate) fn forget_all(&self) {
         *lock(&self.store) = new_store(&self.store_clock);
     }
@@ -169,7 +169,7 @@ impl World {
         true
     }
 
-    /// Whether a fault of this place is switched off.
+    /// Returns whether a fault of this place is switched off.
     pub(crate) fn is_muted(&self, site: Site) -> bool {
         self.muted.contains(&site)
     }
@@ -179,7 +179,7 @@ impl World {
         line(&mut self.tally().log, now, what);
     }
 
-    /// A hard case was seen.
+    /// Notes that a hard case was seen.
     pub(crate) fn saw(&self, case: &'static str) {
         *self.tally().seen.entry(case).or_default() += 1;
     }
@@ -189,12 +189,12 @@ impl World {
         self.tally().violations.push(what);
     }
 
-    /// Something went wrong around these.
+    /// Notes that something went wrong around these.
     pub(crate) fn touch<'a>(&self, operations: impl IntoIterator<Item = &'a usize>) {
         self.tally().touched.extend(operations);
     }
 
-    /// Whether the store was there since then, and kept its memory and its time.
+    /// Returns whether the store could be reached since then, and kept its memory and its time.
     pub(crate) fn was_well_since(&self, since: Duration, aftermath: Duration) -> bool {
         let now = self.now();
         let befell =
@@ -203,7 +203,7 @@ impl World {
         plan.turns.is_empty() && plan.amnesia_at.is_none() && !plan.outages.iter().any(befell)
     }
 
-    /// Why the store cannot be reached now, if it cannot.
+    /// The reason why the store cannot be reached now, if it cannot.
     pub(crate) fn outage(&self) -> Option<Error> {
         let now = self.now();
         let is_now = |outage: &&crate::seeded::plan::Outage| {
@@ -252,7 +252,7 @@ fn new_store(clock: &WorldClock) -> Arc<MemoryStore> {
 }
 
 fn line(log: &mut String, now: Duration, what: Arguments<'_>) {
-    // A string takes what is written.
+    // Writing to a string cannot fail.
     let _ = writeln!(log, "{} {what}", At(now));
 }
 
@@ -264,7 +264,7 @@ impl std::fmt::Display for At {
     }
 }
 
-/// A lock that nobody waits for; a panic in a story is a finding of its own.
+/// Locks a mutex that is never contended; a panic in a story is a finding of its own.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -275,7 +275,7 @@ pub(crate) struct WorldClock {
     origin: Instant,
     start_millis: u64,
     ahead: Arc<AtomicI64>,
-    /// How old the world was when it stopped; [`RUNS`] if it did not.
+    /// The age of the world when it stopped; [`RUNS`] if it did not.
     stopped_at: Arc<AtomicU64>,
 }
 
@@ -293,7 +293,7 @@ impl WorldClock {
         u64::try_from(self.origin.elapsed().as_millis()).unwrap_or(u64::MAX)
     }
 
-    /// Is ahead of the world by so much from now on.
+    /// Sets the clock ahead of the world by this much from now on.
     pub(crate) fn jump(&self, ahead: i64) {
         self.ahead.store(ahead, Ordering::Relaxed);
     }

@@ -20,9 +20,9 @@ use super::frame::{self, Frame};
 use super::wire::{Answer, Ask, Greeting};
 use super::{MOST_BYTES, MOST_GREETING_BYTES, PATIENCE, SOCKET, VERSION, place, within};
 
-/// A store that its worker asks on behalf of somebody else.
+/// A store whose calls its worker makes on behalf of another process.
 ///
-/// # Cancel safety   as of any store: a call that nobody waits for any more is made all the same
+/// # Cancel safety   as of any store: a call is made even if its caller has given up the wait
 #[derive(Debug)]
 pub struct ControlStore {
     asks: mpsc::Sender<Asked>,
@@ -31,12 +31,13 @@ pub struct ControlStore {
     _connection: JoinSet<()>,
 }
 
-/// A question, and where its answer goes.
+/// A question, and the receiver of its answer.
 type Asked = (Vec<u8>, oneshot::Sender<Result<Vec<u8>>>);
 
-/// Connects to the worker that has the store of this kind in `folder` open. Nothing where nobody listens there.
+/// Connects to the worker that has the store of this kind in `folder` open. Returns nothing if no process listens
+/// there.
 ///
-/// # Errors   `Unavailable` or `Timeout`, not applied: whoever listens does not answer, or turns us away;
+/// # Errors   `Unavailable` or `Timeout`, not applied: the listener does not answer, or turns the verb away;
 /// `Unsupported`: the worker is of another version
 pub async fn connect(folder: &Path, kind: &'static str) -> Result<Option<ControlStore>> {
     let mut stream = match place::connect(folder).await {
@@ -78,7 +79,7 @@ pub async fn connect(folder: &Path, kind: &'static str) -> Result<Option<Control
     }))
 }
 
-/// Whether nobody listens: there is no socket, or one that was left.
+/// Returns whether nobody listens: there is no socket, or one that was left behind.
 fn is_nobody(error: &io::Error) -> bool {
     matches!(
         error.kind(),
@@ -112,8 +113,8 @@ fn unreached(what: &str, error: io::Error) -> Error {
         .not_applied()
 }
 
-/// Carries questions to the worker and its answers back, one after another, until one is lost: after that nobody
-/// knows which answer is whose.
+/// Carries questions to the worker and its answers back, one after another, until an answer is lost: after that,
+/// answers can no longer be matched with questions.
 async fn carry(mut stream: UnixStream, mut asked: mpsc::Receiver<Asked>) {
     while let Some((ask, to)) = asked.recv().await {
         let answered = async {
@@ -130,7 +131,7 @@ async fn carry(mut stream: UnixStream, mut asked: mpsc::Receiver<Asked>) {
             }
         };
         let is_lost = answer.is_err();
-        // Whoever asked may have given up the wait.
+        // The caller may have given up the wait.
         let _ = to.send(answer);
         if is_lost {
             return;
@@ -138,8 +139,8 @@ async fn carry(mut stream: UnixStream, mut asked: mpsc::Receiver<Asked>) {
     }
 }
 
-/// The worker ended between a question and its answer. Waiting for this store does not bring it back, which is what
-/// the kind says: whoever runs effects on it ends, too.
+/// The error of a worker that ended between a question and its answer. Waiting does not bring this store back, as
+/// the error's kind says: a caller that runs effects on it ends, too.
 fn gone(error: Option<io::Error>) -> Error {
     let message = "the worker that had the store open ended before it answered; ask again";
     let gone = Error::new(ErrorKind::Poisoned, message).with_code(Code::StoreUnavailable);
@@ -150,7 +151,7 @@ fn gone(error: Option<io::Error>) -> Error {
 }
 
 impl ControlStore {
-    /// The process of the worker.
+    /// The process id of the worker.
     pub const fn process(&self) -> u32 {
         self.process
     }
@@ -170,7 +171,7 @@ impl ControlStore {
         within(ask.len())?;
         let (to, answer) = oneshot::channel();
         if self.asks.send((ask, to)).await.is_err() {
-            // An earlier answer was lost; this was never asked.
+            // An earlier answer was lost; this question was never sent.
             return Err(gone(None).not_applied());
         }
         answer.await.unwrap_or_else(|_| Err(gone(None)))
@@ -246,7 +247,7 @@ impl Store for ControlStore {
     }
 }
 
-/// The audit trail alone: what else moves in or out of a store does so while nobody uses it.
+/// Only the audit trail: everything else moves in or out of a store while nobody uses it.
 impl TransferStore for ControlStore {
     async fn export(&self, _: Option<&[u8]>, _: usize) -> Result<Page<Item>> {
         Err(self.in_use("exported"))
@@ -269,5 +270,5 @@ impl TransferStore for ControlStore {
 
 /// Questions that wait for their turn.
 const QUEUE: usize = 64;
-/// How long a call may take. Counting a large store takes a while.
+/// The most time that a call may take. Counting a large store takes a while.
 const ANSWER: Duration = Duration::from_secs(300);

@@ -7,21 +7,21 @@ use tokio::time::timeout;
 
 use super::PATIENCE;
 
-/// What came.
+/// The result of reading from the stream.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Frame {
     /// A message.
     Message(Vec<u8>),
     /// The other side hung up, between two messages.
     End,
-    /// A length that no message has; what follows cannot be told apart any more.
+    /// A length that no message has; the stream cannot be split into messages after it.
     TooLong(u32),
 }
 
-/// Reads a message of at most `most` bytes. Waits for its beginning as long as it takes, and then for the rest of it
-/// for [`PATIENCE`].
+/// Reads a message of at most `most` bytes. Waits for its beginning without a limit, and then for the rest of it for
+/// [`PATIENCE`].
 ///
-/// # Cost   holds what has come, not what is announced
+/// # Cost   holds the bytes that have come, not the number that is announced
 pub(super) async fn read(from: &mut (impl AsyncRead + Unpin), most: usize) -> io::Result<Frame> {
     let mut len = [0; 4];
     if from.read(&mut len[..1]).await? == 0 {

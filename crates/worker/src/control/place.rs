@@ -1,4 +1,4 @@
-//! Where the socket is: in the folder of the store, for its owner alone.
+//! The place of the socket: in the folder of the store, for its owner alone.
 
 use std::fs::{self, DirBuilder, File, Permissions};
 use std::io;
@@ -12,7 +12,7 @@ use tokio::net::{UnixListener, UnixStream};
 /// The name of the socket in the folder of the store.
 pub const SOCKET: &str = "control.sock";
 
-/// A socket that is removed when this is dropped, if it is still the one that was made.
+/// A socket that is removed on drop, if it is still the one that was made.
 #[derive(Debug)]
 pub(super) struct Place {
     path: PathBuf,
@@ -22,7 +22,7 @@ pub(super) struct Place {
 impl Drop for Place {
     fn drop(&mut self) {
         if identity(&self.path).is_ok_and(|found| found == self.identity) {
-            // It is in nobody's way where it stays: the next worker replaces it.
+            // It does no harm if it stays: the next worker replaces it.
             let _ = fs::remove_file(&self.path);
         }
     }
@@ -31,7 +31,8 @@ impl Drop for Place {
 /// Listens in `folder`, whose lock the caller has: a socket that is there was left by a worker that is gone, and is
 /// replaced.
 ///
-/// Nobody else can connect at any time: it is made in a folder that is its owner's alone, and moved when it is, too.
+/// No other user can connect at any time: the socket is made in a folder that only its owner can enter, and moved
+/// once it is private, too.
 pub(super) fn listen(folder: &Path) -> io::Result<(UnixListener, Place)> {
     let path = folder.join(SOCKET);
     match fs::symlink_metadata(&path) {
@@ -44,7 +45,7 @@ pub(super) fn listen(folder: &Path) -> io::Result<(UnixListener, Place)> {
         Ok(_) | Err(_) => {}
     }
     let private = folder.join(format!(".control-{}", std::process::id()));
-    // Left by a process of the same number.
+    // Left behind by an earlier process with the same number.
     let _ = fs::remove_dir_all(&private);
     DirBuilder::new().mode(0o700).create(&private)?;
     let made = (|| {
@@ -72,7 +73,8 @@ pub(super) async fn connect(folder: &Path) -> io::Result<UnixStream> {
     Ok(stream)
 }
 
-/// The path of a socket, where the system takes none that long by way of the open folder that it is in.
+/// The path of a socket. Where the system takes none that long, the path goes by way of the open folder that it is
+/// in.
 fn short(path: &Path, folder: &File) -> PathBuf {
     if path.as_os_str().len() <= LONGEST {
         return path.to_owned();

@@ -1,4 +1,4 @@
-//! The worker's side: its own store, for whoever may open the socket.
+//! The worker's side: its own store, for every process that may open the socket.
 
 use std::io;
 use std::path::Path;
@@ -18,11 +18,11 @@ use super::wire::{Answer, Ask, Greeting};
 use super::{MOST_BYTES, MOST_GREETING_BYTES, PATIENCE, SOCKET, place, unlike, within};
 
 /// Listens in `folder`, where the caller has the store open and locked, and serves it for as long as the future is
-/// polled. The socket is removed when that is dropped. Leases that are claimed here must outlive the caller's own: of
-/// an embedded store that is its `LentStore`.
+/// polled. Dropping the future removes the socket. Leases that are claimed here must outlive the caller's own: for an
+/// embedded store, `LentStore` sees to that.
 ///
-/// Whoever may connect may do all that a verb can; that is the owner of the folder, and nobody else. What they
-/// send that is no request closes their own connection.
+/// A process that may connect may do all that a verb can; only the owner of the folder may. A message that is no
+/// request closes the connection that it came by.
 ///
 /// # Errors   `Unavailable`: no socket can be made there
 pub fn serve(
@@ -56,7 +56,7 @@ pub fn serve(
                 trail: trail.clone(),
             };
             connections.spawn(async move {
-                // Whoever hangs up, or sends what is none, has ended its own connection and nothing else.
+                // A client that hangs up, or sends no request, ends its own connection and nothing else.
                 let _ = serve_one(stream, &served).await;
                 drop(place);
             });
@@ -64,14 +64,14 @@ pub fn serve(
     })
 }
 
-/// What is served.
+/// The store that is served.
 struct Served {
     store: AnyStore,
-    /// The same, for what is told of the store as a whole.
+    /// The same store, for audit entries about the store as a whole.
     trail: AnyTransferStore,
 }
 
-/// Says that there are too many already, as far as that goes without waiting.
+/// Answers that there are too many connections, as far as that goes without waiting.
 fn turn_away(stream: &UnixStream) {
     let greeting = Greeting {
         refused: Some("too many others are being served; try again".to_owned()),
@@ -96,7 +96,7 @@ async fn serve_one(mut stream: UnixStream, served: &Served) -> io::Result<()> {
         ..Greeting::own()
     };
     send(&mut stream, &own.to_bytes()).await?;
-    // Of another version only the greeting is understood; the other side says so.
+    // Of another version, only the greeting is understood; the other side reports that.
     if !greeting.is_ok_and(|it| it.semel_control == super::VERSION) {
         return Ok(());
     }
@@ -133,13 +133,13 @@ fn bytes_of(answer: &Answer) -> Vec<u8> {
         Ok(bytes)
     });
     bytes.unwrap_or_else(|error| {
-        // What was asked for may have been carried out.
+        // The request may have been carried out.
         let error = Error::new(ErrorKind::Internal, error.to_string());
         Answer::Failed(error).to_bytes().unwrap_or_default()
     })
 }
 
-/// Asks the store.
+/// Calls the store.
 async fn answer(Served { store, trail }: &Served, ask: Ask) -> Answer {
     let answered = match ask {
         Ask::Claim(batch) => store.claim(&batch).await.map(Answer::Claimed),
@@ -174,7 +174,7 @@ async fn get(store: &AnyStore, batch: Vec<Operation>) -> Result<Answer> {
     Ok(Answer::Records(batch.into_iter().zip(records).collect()))
 }
 
-/// A page of messages that is no longer than a message may be: each of them may be long.
+/// A page of parked messages that is no longer than a message may be, although each of them may be long.
 async fn list_parked(store: &AnyStore, mut query: ListQuery) -> Result<Page<semel_core::Parked>> {
     query.limit = query.limit.min(MOST_PARKED);
     loop {
@@ -187,11 +187,11 @@ async fn list_parked(store: &AnyStore, mut query: ListQuery) -> Result<Page<seme
     }
 }
 
-/// Verbs at once; more are turned away.
+/// The most verbs at once; more are turned away.
 const MOST_CONNECTIONS: usize = 16;
-/// How long one may ask nothing.
+/// The time for which a connection may send no request.
 const IDLE: Duration = Duration::from_secs(600);
-/// After a connection could not be taken.
+/// The pause after a connection could not be accepted.
 const AGAIN: Duration = Duration::from_millis(200);
 /// Records of one step of a sweep.
 const MOST_SWEPT: usize = 10_000;

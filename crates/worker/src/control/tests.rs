@@ -46,7 +46,7 @@ impl Site {
         client.expect("a connection").expect("a worker")
     }
 
-    /// A connection that has said nothing yet.
+    /// A connection that has sent nothing yet.
     async fn stranger(&self) -> UnixStream {
         let stream = UnixStream::connect(self.folder.path().join(SOCKET)).await;
         stream.expect("a connection")
@@ -325,7 +325,7 @@ fn a_request_is_read_as_it_was_asked() {
         let read = Ask::from_bytes(&bytes).expect("a request");
         assert_eq!(format!("{read:?}"), format!("{ask:?}"));
         for end in 0..bytes.len().min(200) {
-            // What is cut off is refused, or is one whose messages are fewer; it never panics.
+            // A message that is cut off is refused, or is one with fewer messages; it never panics.
             let _ = Ask::from_bytes(&bytes[..end]);
         }
     }
@@ -377,12 +377,12 @@ async fn whoever_sends_what_is_no_request_is_told_and_hurts_nobody() {
         let mut stranger = site.stranger().await;
         stranger.write_all(&sent).await.expect("a write");
         let mut told = Vec::new();
-        // It is told why and hung up on, whatever it does.
+        // The stranger gets the reason and is disconnected, whatever it does.
         let _ = stranger.read_to_end(&mut told).await;
         let told = String::from_utf8_lossy(&told).into_owned();
         assert!(told.contains("no message of semel"), "{told}");
     }
-    // Half of a message, and gone.
+    // Sends half of a message, and disconnects.
     let mut stranger = site.stranger().await;
     stranger.write_all(&hello[..7]).await.expect("a write");
     drop(stranger);
@@ -498,7 +498,7 @@ async fn the_socket_is_its_owners_and_replaces_one_that_was_left() {
             .expect("no error")
             .is_some()
     );
-    // What is no socket is somebody's, and stays.
+    // A file that is no socket belongs to someone, and stays.
     let foreign = tempfile::tempdir().expect("a folder");
     std::fs::write(foreign.path().join(SOCKET), "mine").expect("a file");
     let store = AnyStore::new(Arc::clone(&site.store));

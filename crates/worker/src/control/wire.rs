@@ -1,5 +1,5 @@
-//! What is asked of a store and what it answers, as bytes: a line of JSON, and a line for each record or message
-//! as an export has it. Nothing in here knows how the bytes travel.
+//! The requests to a store and its answers, as bytes: a line of JSON, and a line for each record or message as
+//! an export has it. Nothing in here knows how the bytes travel.
 
 mod answer;
 mod ask;
@@ -22,9 +22,9 @@ pub(super) struct Greeting {
     pub(super) semel_control: u32,
     /// The version of semel, for people.
     pub(super) semel: String,
-    /// The process.
+    /// The process id.
     pub(super) process: u32,
-    /// Why the other side is not served, if it is not.
+    /// The reason why the other side is not served, if it is not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) refused: Option<String>,
 }

@@ -1,4 +1,4 @@
-//! Decided, written and completed in one step of the store, batch by batch.
+//! Lines that are decided, written and completed in one step of the store, batch by batch.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -26,8 +26,8 @@ impl Admitting {
         }
     }
 
-    /// Settles a batch. One that meets a key that somebody else is at waits whole, so that lines stay
-    /// in order.
+    /// Settles a batch. If it meets a key that another claim holds, the whole batch waits, so that
+    /// lines stay in order.
     pub(super) async fn settle(&self, desk: &mut Desk, batch: Batch) -> Result<Go> {
         let (lines, mut requests) = (Arc::new(batch.lines), batch.requests);
         loop {
@@ -77,22 +77,22 @@ impl Admitting {
     }
 }
 
-/// What the step in the middle found.
+/// The result of the step in the middle.
 #[derive(Default)]
 enum Report {
-    /// It failed, or was never run.
+    /// The step failed, or never ran.
     #[default]
     Nothing,
     Written(Answers, Mark),
     /// Every line is a duplicate of something finished: nothing to write, nothing to record.
     Known(Summary),
-    /// Somebody is at one of the keys, for this long.
+    /// Another claim holds one of the keys, for this long.
     Busy(Duration),
-    /// Nobody reads any more; the counts without what was not written.
+    /// The reader is gone; the counts leave out what was not written.
     Ended(Summary),
 }
 
-/// The step between the decision and the commit. Runs where the store decides.
+/// The step between the decision and the commit. It runs where the store decides.
 struct Step {
     sink: Arc<Mutex<Sink>>,
     lines: Arc<Lines>,
@@ -117,7 +117,7 @@ impl Step {
         if let Some((_, wait)) = answers.busy {
             return (Report::Busy(wait), Err(not_yet("a key is busy")));
         }
-        // A run over lines that are known, after a crash for example, costs no sync.
+        // A run over lines that are already known, after a crash for example, costs no sync.
         if answers.known == admissions.len() {
             return (
                 Report::Known(answers.summary),
@@ -135,7 +135,7 @@ impl Step {
     }
 }
 
-/// Takes the decisions back; nobody is told of it.
+/// Takes the decisions back; no caller sees this error.
 fn not_yet(why: &str) -> Error {
     Error::new(ErrorKind::Conflict, why)
 }

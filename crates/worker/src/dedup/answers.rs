@@ -1,4 +1,5 @@
-//! What the store's answers come to: what is written, what is set aside, what must wait.
+//! The consequences of the store's answers: lines to write, lines to set aside, lines that must
+//! wait.
 
 use std::time::Duration;
 
@@ -10,21 +11,21 @@ use super::batch::Lines;
 /// The answers to one batch.
 #[derive(Debug)]
 pub(super) struct Answers {
-    /// What the run comes to with this batch.
+    /// The counts of the run, with this batch.
     pub(super) summary: Summary,
     /// Lines that are granted, in order.
     pub(super) granted: Vec<u32>,
-    /// How many lines are duplicates of something finished.
+    /// The number of lines that are duplicates of something finished.
     pub(super) known: usize,
-    /// Lines that are set aside for their operation's sake.
+    /// Lines that are set aside because of their operation.
     pub(super) aside: Vec<(usize, Aside)>,
-    /// The first line that somebody else is at, and how long to wait.
+    /// The first line whose key another claim holds, and the time to wait.
     pub(super) busy: Option<(usize, Duration)>,
-    /// What the store could not decide.
+    /// The error of an item that the store could not decide.
     pub(super) failed: Option<Error>,
 }
 
-/// Why a line is set aside.
+/// The reason why a line is set aside.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Aside {
     Dead,
@@ -53,7 +54,7 @@ impl Answers {
         all
     }
 
-    /// Counts on from `summary` what is given back because nobody reads any more.
+    /// Counts on from `summary` the lines that are given back because the reader is gone.
     pub(super) fn given_up(answers: &[Admission], mut summary: Summary) -> Summary {
         for answer in answers {
             summary.count(match answer {
@@ -118,7 +119,7 @@ impl Answers {
 }
 
 impl Aside {
-    /// Whether a line of this fate is set aside.
+    /// The reason to set a line of this fate aside, if there is one.
     pub(super) const fn of(fate: Fate) -> Option<Self> {
         match fate {
             Fate::Dead => Some(Self::Dead),

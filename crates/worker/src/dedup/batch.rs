@@ -1,4 +1,4 @@
-//! What goes to the store at once: claims, and where their lines lie.
+//! The unit that goes to the store at once: claims, and the places of their lines.
 
 use std::ops::Range;
 
@@ -13,13 +13,13 @@ pub(super) struct Batch {
     pub(super) lines: Lines,
     /// Lines without a usable key.
     pub(super) unusable: Vec<(Parked, Unusable)>,
-    /// How many bytes it holds.
+    /// The number of bytes that it holds.
     pub(super) len_bytes: usize,
-    /// How many bytes of the input end with it.
+    /// The length of the input up to its end, in bytes.
     pub(super) end_bytes: u64,
 }
 
-/// Where lines lie.
+/// Lines by their places.
 #[derive(Debug, Default)]
 pub(super) struct Lines {
     blocks: Vec<Bytes>,
@@ -42,7 +42,7 @@ impl Batch {
         self.lines.len() + self.unusable.len()
     }
 
-    /// Takes away what comes after the first `most` lines. Lines without a usable key stay.
+    /// Removes the lines after the first `most`, and returns them. Lines without a usable key stay.
     pub(super) fn split_off(&mut self, most: usize) -> Option<Self> {
         if self.lines.len() <= most {
             return None;
@@ -62,7 +62,7 @@ impl Batch {
         })
     }
 
-    /// Puts `next` behind this one.
+    /// Appends `next`.
     pub(super) fn append(&mut self, mut next: Self) {
         let first = index(self.lines.blocks.len());
         self.requests.append(&mut next.requests);
@@ -95,7 +95,7 @@ impl Lines {
         lens.map(|len| len as usize).sum()
     }
 
-    /// What follows lies in `block`, about `count` lines.
+    /// Announces that the next lines lie in `block`, about `count` of them.
     pub(super) fn begin(&mut self, block: Bytes, count: usize) {
         self.blocks.push(block);
         self.places.reserve_exact(count);

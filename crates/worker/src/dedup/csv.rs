@@ -1,7 +1,7 @@
-//! CSV as RFC 4180 has it: where a record ends, and its fields without their quotes.
+//! CSV as RFC 4180 has it: the ends of records, and their fields without quotes.
 //!
-//! `csv-core` knows the format. It skips empty lines and takes them into the record behind them; here
-//! each is a record of its own, so that every byte of the input belongs to one.
+//! `csv-core` knows the format. It skips empty lines and adds them to the next record; here each is a record
+//! of its own, so that every byte of the input belongs to one.
 
 use std::io::{self, Read};
 
@@ -11,12 +11,12 @@ use semel_core::select::Fields;
 
 use super::split::{self, HEAD_BYTES, Piece};
 
-/// How records are written.
+/// The format of records.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Csv {
-    /// What stands between fields.
+    /// The byte that separates fields.
     pub delimiter: u8,
-    /// Whether the first record names the columns.
+    /// True if the first record names the columns.
     pub has_header: bool,
 }
 
@@ -24,14 +24,14 @@ impl Csv {
     fn reader(&self) -> Reader {
         ReaderBuilder::new()
             .delimiter(self.delimiter)
-            // The CR before it belongs to the last field for now: the library would leave the LF to the next
-            // record.
+            // The CR before it belongs to the last field for now: otherwise the library would leave the LF
+            // to the next record.
             .terminator(Terminator::Any(b'\n'))
             .build()
     }
 }
 
-/// Takes one record apart at a time.
+/// Splits one record at a time into fields.
 #[derive(Debug)]
 pub(super) struct Record {
     reader: Reader,
@@ -60,7 +60,7 @@ impl Record {
             text_len += written;
             count += ended;
             match result {
-                // An empty input is the end of the record to the library.
+                // For the library, an empty input is the end of the record.
                 ReadRecordResult::InputEmpty if !was_empty => {}
                 ReadRecordResult::OutputFull => self.text.resize(self.text.len() * 2, 0),
                 ReadRecordResult::OutputEndsFull => self.ends.resize(self.ends.len() * 2, 0),
@@ -93,10 +93,10 @@ impl Record {
     }
 }
 
-/// Finds where records end.
+/// Finds the ends of records.
 struct Ends {
     reader: Reader,
-    /// Nothing of the next record was seen yet.
+    /// True if nothing of the next record was seen yet.
     is_between: bool,
     text: Box<[u8]>,
     fields: Box<[usize]>,
@@ -112,7 +112,7 @@ impl Ends {
         }
     }
 
-    /// Looks at the next bytes of the input: how many of them end the record that is under way.
+    /// Looks at the next bytes of the input. Returns how many of them end the record that is under way.
     fn next(&mut self, bytes: &[u8]) -> Option<usize> {
         if self.is_between && bytes.first() == Some(&b'\n') {
             return Some(1);
@@ -120,7 +120,7 @@ impl Ends {
         let mut at = 0;
         while at < bytes.len() {
             self.is_between = false;
-            // The fields are overwritten: only where the record ends is asked.
+            // The fields are overwritten: only the end of the record matters.
             let (result, taken, ..) =
                 self.reader
                     .read_record(&bytes[at..], &mut self.text, &mut self.fields);
@@ -149,7 +149,7 @@ pub(super) struct Splitter {
     most_bytes: usize,
     block: BytesMut,
     filled: usize,
-    /// How much of the block was looked at.
+    /// The number of bytes of the block that were looked at.
     seen: usize,
     ends: Ends,
     /// A record that is too long and has not ended yet: its beginning, its bytes and line feeds so far.
@@ -209,7 +209,7 @@ impl Splitter {
         }
     }
 
-    /// The stream has ended; hands over what came after its last record, quotes closed or not.
+    /// Ends the stream, and hands over what came after its last record, quotes closed or not.
     pub(super) fn finish(&mut self, mut take: impl FnMut(Piece)) {
         let last = self.block.split_to(self.filled).freeze();
         self.filled = 0;
@@ -270,7 +270,7 @@ fn too_long((head, len_bytes, feeds): (Bytes, u64, u64), last: &[u8]) -> Piece {
     }
 }
 
-/// How many lines a record takes.
+/// The number of lines that a record takes.
 pub(super) fn lines_of(record: &[u8]) -> u64 {
     feeds_of(record) + u64::from(!record.ends_with(b"\n"))
 }

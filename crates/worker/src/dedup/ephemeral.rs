@@ -1,7 +1,7 @@
-//! The same without a store: what was seen is remembered in memory, and forgotten with the run.
+//! The same without a store: the keys are remembered in memory, and forgotten with the run.
 //!
-//! Not for exactness across crashes, nor for a window. Of each key 127 bits of a hash are kept, whose secret
-//! is new in each run: among a thousand million keys two that are taken for one have a chance of three in 10²¹,
+//! Not for exactness across crashes, nor for a window. Of each key 127 bits of a hash are kept, whose secret is
+//! new in each run: among a thousand million keys, the chance that two are taken for one is three in 10²¹,
 //! whoever chose them.
 
 mod held;
@@ -24,49 +24,49 @@ use super::split::Piece;
 use super::{Input, sink};
 use held::Held;
 
-/// What makes two lines the same, and which are shown.
+/// The rules by which two lines are the same, and the lines that are printed.
 #[derive(Clone, Debug)]
 pub struct Ephemeral {
-    /// Where the key of a line is.
+    /// The place of the key in a line.
     pub key: KeySelector,
-    /// How lines are cut, and their fields.
+    /// The way in which lines and their fields are cut.
     pub format: Format,
-    /// Which lines are printed.
+    /// The lines that are printed.
     pub shown: Shown,
     /// The longest line; a longer one is left out.
     pub max_line_bytes: usize,
 }
 
-/// Which lines are printed, one of each key.
+/// The lines that are printed, one of each key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shown {
     /// The first, where it comes.
     First,
     /// One that is repeated, where it comes the second time.
     Repeated,
-    /// The first of those that the numbers are about, at the end.
+    /// At the end, the first line of each key with a count in this range.
     AtEnd {
-        /// How often its key comes at least.
+        /// The least count of its key.
         least: u64,
-        /// How often it comes at most.
+        /// The greatest count of its key.
         most: u64,
-        /// Whether a count stands before it.
+        /// True if a count is printed before it.
         is_counted: bool,
     },
 }
 
-/// What a run comes to.
+/// The results of a run.
 #[derive(Clone, Debug, Default)]
 pub struct Counts {
-    /// Printed lines are applied, others replayed, those without a usable key quarantined, though nobody
-    /// keeps them.
+    /// Printed lines are applied, others replayed, and those without a usable key quarantined, though they are
+    /// not kept.
     pub summary: Summary,
-    /// The first line without a usable key, and why.
+    /// The first line without a usable key, and the reason.
     pub first_unusable: Option<(ByteString, Unusable)>,
 }
 
 impl Ephemeral {
-    /// Prints to `output` until `input` ends or nobody reads any more; blocks.
+    /// Prints to `output` until `input` ends or the reader is gone; blocks.
     ///
     /// # Cost
     ///
@@ -105,7 +105,7 @@ impl Ephemeral {
         let mut is_read = true;
         input.read(&self.format, self.max_line_bytes, |piece| {
             read_bytes += sieve.take(piece);
-            // At once: whoever watches a slow input waits for each line.
+            // At once: a person who watches a slow input waits for each line.
             is_read = print(output, &mut sieve.out)?;
             let progress = Progress {
                 read_bytes,
@@ -153,10 +153,10 @@ impl Ephemeral {
     }
 }
 
-/// Lets lines through by what was seen before them.
+/// Lets lines through according to the lines before them.
 struct Sieve {
     keys: Keys,
-    /// Whether the line itself is its key.
+    /// True if the line itself is its key.
     is_line: bool,
     hasher: SipHasher24,
     max_line_bytes: usize,
@@ -164,11 +164,11 @@ struct Sieve {
     /// Lines so far.
     number: u64,
     counts: Counts,
-    /// What is to be printed.
+    /// The lines to print.
     out: Vec<u8>,
 }
 
-/// Of each key the upper 127 bits of its hash. The lowest tells whether it was repeated, if that is asked.
+/// The upper 127 bits of each key's hash. The lowest bit says whether it was repeated, if that is asked.
 enum Seen {
     First(HashTable<u128>),
     Repeated(HashTable<u128>),
@@ -176,7 +176,7 @@ enum Seen {
 }
 
 impl Sieve {
-    /// Takes in a piece of the input; answers with its length.
+    /// Takes in a piece of the input; returns its length.
     fn take(&mut self, piece: Piece) -> u64 {
         match piece {
             Piece::Lines(block) => {
@@ -253,7 +253,7 @@ impl Sieve {
                     }
                 }
             }
-            // Counted at the end.
+            // It is counted at the end.
             Seen::Held(held) => return held.add(digest, text),
         };
         if is_printed {
@@ -283,7 +283,7 @@ impl Sieve {
     }
 }
 
-/// Prints and clears what there is. Whether anybody reads.
+/// Prints the collected lines and clears them. Returns whether the output still has a reader.
 fn print(output: &mut dyn Write, out: &mut Vec<u8>) -> Result<bool> {
     let printed = output.write_all(out);
     out.clear();
@@ -294,7 +294,7 @@ fn print(output: &mut dyn Write, out: &mut Vec<u8>) -> Result<bool> {
     }
 }
 
-/// Where in a table a hash belongs: its upper half.
+/// The place of a hash in a table: its upper half.
 fn place(digest: &u128) -> u64 {
     (digest >> 64) as u64
 }

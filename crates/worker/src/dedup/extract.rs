@@ -1,4 +1,4 @@
-//! From lines to claims: the key of each line, or why it has none.
+//! From lines to claims: the key of each line, or the reason why it has none.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -29,7 +29,7 @@ pub(super) struct Extractor {
 }
 
 impl Extractor {
-    /// Claims begin as `start` says; the ids count up from `first`.
+    /// An extractor whose claims begin as `start` says, with ids that count up from `first`.
     pub(super) fn new(dedup: Arc<Dedup>, input: &str, start: Start, first: ClaimId) -> Self {
         Self {
             keys: Keys::new(dedup.key.clone(), &dedup.format, input),
@@ -41,7 +41,7 @@ impl Extractor {
         }
     }
 
-    /// The same, behind so many lines and bytes that were taken away before.
+    /// The same extractor, behind lines and bytes that were read before.
     pub(super) const fn behind(mut self, lines: u64, bytes: u64) -> Self {
         self.number = lines;
         self.taken_bytes = bytes;
@@ -84,7 +84,7 @@ impl Extractor {
         }
     }
 
-    /// The claims of `lines`, once more, with claim ids of their own.
+    /// Makes the claims of `lines` again, with claim ids of their own.
     ///
     /// # Errors   `Internal`: a line that had a key has none any more
     pub(super) fn again(
@@ -116,7 +116,7 @@ impl Extractor {
         self.set_aside(key, reason, detail, payload, number)
     }
 
-    /// The lines of `block` from `start` on, at most `most` of them, and where the next begins.
+    /// The lines of `block` from `start` on, at most `most` of them, and the start of the next.
     fn lines(&mut self, block: &Bytes, start: usize, most: usize) -> (Batch, usize) {
         // Counted beforehand, so that no growing vector is ever copied.
         let ends = memchr::memchr_iter(b'\n', &block[start..]).take(most);
@@ -153,7 +153,7 @@ impl Extractor {
         (batch, from)
     }
 
-    /// The records of `block` from `start` on, each ending where `ends` says.
+    /// The records of `block` from `start` on, with their `ends`.
     fn records(&mut self, block: &Bytes, start: usize, ends: &[usize]) -> Batch {
         let mut batch = Batch::default();
         batch.requests.reserve_exact(ends.len());

@@ -1,7 +1,7 @@
 //! The input, and the thread that reads it.
 //!
-//! A thread of its own, and detached: a read of a silent pipe cannot be broken off, and nothing may
-//! wait for it. It ends at the next read after nobody wants its lines any more, or with the process.
+//! The thread is detached: a read of a silent pipe cannot be interrupted, and nothing may wait for it. It
+//! ends at the next read after its lines are no longer wanted, or with the process.
 
 use std::fs::{File, Metadata};
 use std::io::{self, Read};
@@ -19,21 +19,21 @@ use super::keys::Format;
 use super::queue::{self, Receiver};
 use super::split::{self, Piece};
 
-/// Where the lines come from.
+/// The origin of the lines.
 pub struct Input {
-    /// What coordinates and messages call it.
+    /// The name in coordinates and messages.
     name: Box<str>,
     stream: Box<dyn Read + Send>,
     /// The length of a regular file.
     total_bytes: Option<u64>,
     /// Device and inode of a regular file.
     identity: Option<(u64, u64)>,
-    /// The first record of CSV, once it was read off.
+    /// The first record of CSV, once it was read.
     header: Bytes,
 }
 
 impl Input {
-    /// Opens a file. A named pipe is waited for until somebody opens it to write.
+    /// Opens a file. For a named pipe, waits until another process opens it to write.
     ///
     /// # Errors   `Unavailable` with code `source-unavailable`: missing, a folder, no permission
     pub fn open(path: &Path) -> Result<Self> {
@@ -57,7 +57,7 @@ impl Input {
     /// # Errors   `Unavailable` with code `source-unavailable`: it is closed, or a folder
     pub fn stdin() -> Result<Self> {
         let name = "stdin";
-        // Another handle on the same stream: the one of `std` would buffer what is read once more.
+        // Another handle on the same stream: the one of `std` would buffer the input once more.
         let open = || {
             let file = File::from(io::stdin().as_fd().try_clone_to_owned()?);
             let metadata = file.metadata()?;
@@ -80,7 +80,7 @@ impl Input {
         }
     }
 
-    /// Reads the header of CSV off, which goes out as it came and is no line. Answers with the names of the
+    /// Reads the header of CSV, which is printed as it came and is no line. Returns the names of the
     /// columns; blocks.
     ///
     /// # Errors   `source-unavailable`: it cannot be read, or is no header
@@ -93,7 +93,7 @@ impl Input {
         Ok(names)
     }
 
-    /// Whether it is the regular file that `other` is about.
+    /// Returns whether it is the regular file that `other` is about.
     pub fn is(&self, other: &Metadata) -> bool {
         other.is_file() && self.identity == Some((other.dev(), other.ino()))
     }
@@ -117,14 +117,14 @@ impl Input {
         self.total_bytes
     }
 
-    /// The header, empty where none was read.
+    /// The header; empty if none was read.
     pub(super) const fn header(&self) -> &Bytes {
         &self.header
     }
 
     /// Starts to read, lines of at most `most_bytes` in batches of at most `most_lines`.
     ///
-    /// # Errors   no thread is to be had
+    /// # Errors   no thread can be started
     pub(super) fn start(
         self,
         mut extractor: Extractor,

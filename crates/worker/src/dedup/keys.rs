@@ -1,4 +1,4 @@
-//! The key of a line or record, or why it has none.
+//! The key of a line or record, or the reason why it has none.
 
 use bytes::Bytes;
 use semel_core::json::Tape;
@@ -8,7 +8,7 @@ use semel_core::{ByteString, Key, Unusable};
 
 use super::csv::{Csv, Record};
 
-/// How an input is cut into lines or records, and these into fields.
+/// The way in which an input is cut into lines or records, and these into fields.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Format {
     /// Lines, with this between their fields.
@@ -17,14 +17,14 @@ pub enum Format {
     Csv(Csv),
 }
 
-/// What stands between the fields of a line.
+/// The separator of a line's fields.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Separator {
     /// A tab, as `cut` has it.
     Tab,
     /// This text, which is not empty.
     Text(Box<str>),
-    /// Any number of spaces and tabs, and those before the first field none, as `awk` has it.
+    /// Any number of spaces and tabs, which separate nothing before the first field, as in `awk`.
     Blanks,
 }
 
@@ -35,12 +35,12 @@ pub(super) struct Keys {
     separator: Separator,
     /// For records of CSV.
     record: Option<Record>,
-    /// What coordinates begin with: the name of the input and a colon.
+    /// The beginning of coordinates: the name of the input and a colon.
     prefix: Box<str>,
     tape: Tape,
-    /// Whether a key is made of where its line stands.
+    /// True if a key is made of its line's place.
     takes_coordinates: bool,
-    /// Whether keys are looked for in JSON.
+    /// True if keys are looked for in JSON.
     takes_json: bool,
 }
 
@@ -63,7 +63,7 @@ impl Keys {
         }
     }
 
-    /// The key of the line of this number.
+    /// The key of the line with this number.
     pub(super) fn key(&mut self, payload: &Bytes, number: u64) -> Result<Key, Unusable> {
         let without_mark;
         let mut seen = payload;
@@ -93,12 +93,12 @@ impl Keys {
         key
     }
 
-    /// Whether the line itself is its key.
+    /// Returns whether the line itself is its key.
     pub(super) fn are_lines(&self) -> bool {
         self.selector == KeySelector::line()
     }
 
-    /// As the file source has them.
+    /// The coordinates of a line, as the file source has them.
     pub(super) fn coordinates(&self, number: u64) -> ByteString {
         format!("{}{number}", self.prefix).into()
     }

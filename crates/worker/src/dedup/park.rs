@@ -1,5 +1,5 @@
-//! Marked as started, printed, completed: what a crash leaves between the two is in doubt, listed and
-//! not printed again.
+//! Lines that are marked as started, printed, and completed: after a crash in between they are in
+//! doubt, listed and not printed again.
 
 use std::collections::HashMap;
 use std::convert::Infallible;
@@ -31,8 +31,8 @@ impl Parking {
         }
     }
 
-    /// Settles a batch, as far as the first key that somebody else is at, then waits and goes on
-    /// there, so that lines stay in order.
+    /// Settles a batch up to the first key that another claim holds, then waits and continues there,
+    /// so that lines stay in order.
     pub(super) async fn settle(&self, desk: &mut Desk, batch: Batch) -> Result<Go> {
         let (lines, mut requests) = (Arc::new(batch.lines), batch.requests);
         let mut from = 0;
@@ -54,7 +54,7 @@ impl Parking {
         }
     }
 
-    /// Prints what is granted and settles it. Why it could not all be printed, if so.
+    /// Prints the granted lines and settles them. Returns the reason if not all could be printed.
     async fn print(&self, desk: &Desk, round: &mut Round) -> Result<Option<Why>> {
         let granted = round.granted();
         if granted.is_empty() {
@@ -113,17 +113,17 @@ impl Parking {
     }
 }
 
-/// The lines from one on as far as the first that somebody else is at.
+/// The lines from one on up to the first whose key another claim holds.
 struct Round {
     lines: Arc<Lines>,
     /// The first line of it, and of the next.
     start: usize,
     end: usize,
-    /// How long to wait for the key of line `end`.
+    /// The time to wait for the key of line `end`.
     wait: Option<Duration>,
     /// One per key.
     asked: Vec<Asked>,
-    /// Of each line, which of `asked` is its key.
+    /// For each line, the index of its key in `asked`.
     keys: Vec<u32>,
     fenced: u64,
     takeovers: u64,
@@ -132,9 +132,9 @@ struct Round {
 /// One key of a round.
 struct Asked {
     request: ClaimRequest,
-    /// The first line that has it.
+    /// The first line with this key.
     line: usize,
-    /// What became of it; nothing while its claim is held.
+    /// The fate of the key; nothing while its claim is held.
     fate: Option<Fate>,
 }
 
@@ -207,7 +207,7 @@ impl Round {
         failure.map_or(Ok(round), Err)
     }
 
-    /// Those whose claim is held.
+    /// The keys whose claims are held.
     fn granted(&self) -> Vec<usize> {
         let held = self.asked.iter().enumerate();
         held.filter(|(_, asked)| asked.fate.is_none())
@@ -257,7 +257,7 @@ impl Round {
             Settled::Now(StateKind::Released | StateKind::Claimed | StateKind::Started) => {
                 Fate::Released
             }
-            // Somebody took it for vanished; their record carries the case on.
+            // Another claimant took it for vanished; that claimant's record decides.
             Settled::Fenced { .. } => {
                 self.fenced += 1;
                 Fate::Replayed
@@ -267,7 +267,7 @@ impl Round {
         Ok(())
     }
 
-    /// Counts each line by what became of its key, and sets aside what is in doubt or given up.
+    /// Counts each line by the fate of its key, and sets aside those that are in doubt or given up.
     async fn count(&mut self, desk: &mut Desk) -> Result<()> {
         desk.summary.fenced += self.fenced;
         desk.summary.takeovers += self.takeovers;
@@ -288,7 +288,7 @@ impl Round {
     }
 }
 
-/// Keeps the claims alive while a reader takes its time. Never ends.
+/// Renews the claims while a reader is slow. Never ends.
 async fn renew(desk: &Desk, round: &Round, granted: &[usize]) -> Infallible {
     loop {
         tokio::time::sleep(LEASE / 3).await;
@@ -303,12 +303,12 @@ async fn renew(desk: &Desk, round: &Round, granted: &[usize]) -> Infallible {
                 }
             })
             .collect();
-        // A claim that is lost is found out when it is settled; so is a store that is gone.
+        // A lost claim shows when it is settled; so does a store that is gone.
         let _ = desk.stores.store.renew(&renewals).await;
     }
 }
 
-/// The first of each key, and of each request, which of those is its key.
+/// The first request of each key, and for each request the index of its key.
 fn first_of_each(requests: &[ClaimRequest]) -> (Vec<usize>, Vec<u32>) {
     let mut known: HashMap<&[u8], u32> = HashMap::with_capacity(requests.len());
     let mut first = Vec::with_capacity(requests.len());
@@ -344,5 +344,5 @@ fn release(desk: &Desk, certainty: Certainty, error: &str) -> Step {
     }
 }
 
-/// How long a claim outlives its worker where the store cannot tell that it is gone.
+/// The time by which a claim outlives its worker if the store cannot tell that the worker is gone.
 pub(super) const LEASE: Duration = Duration::from_secs(10);

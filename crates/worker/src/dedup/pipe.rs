@@ -1,7 +1,7 @@
-//! A stream that knows whether its reader has taken what was written.
+//! A stream that knows whether its reader has taken the written bytes.
 //!
-//! What lies in a pipe when its reader goes is read by nobody. So a flush of a pipe waits until it is
-//! empty, and fails if the reader goes before.
+//! Bytes that lie in a pipe when its reader goes are lost. So a flush of a pipe waits until it is
+//! empty, and fails if the reader goes first.
 
 use std::fs::File;
 use std::io::{ErrorKind, Result, Write};
@@ -21,7 +21,7 @@ pub struct Pipe {
 }
 
 impl Pipe {
-    /// Watches over `file`.
+    /// Wraps `file`.
     pub fn new(file: File) -> Self {
         let file_type = file.metadata().map(|metadata| metadata.file_type());
         Self {
@@ -31,9 +31,9 @@ impl Pipe {
         }
     }
 
-    /// Waits at most so long for the reader to go.
+    /// Waits at most this long for the reader to go.
     fn stays(&self, wait: Duration) -> Result<()> {
-        // No event is asked for: that nobody reads is told without.
+        // No event is requested: the system reports a reader that is gone without that.
         let mut fds = [PollFd::new(&self.file, PollFlags::empty())];
         let wait = Timespec {
             tv_sec: 0,
@@ -56,8 +56,8 @@ impl Write for Pipe {
         Ok(count)
     }
 
-    /// Waits until the reader has taken all. One that takes little and goes at once, as `head` does,
-    /// has mostly not wanted all that it took: it counts as gone before.
+    /// Waits until the reader has taken everything. A reader that takes little and goes at once, as
+    /// `head` does, has mostly not wanted all that it took: it counts as gone before.
     fn flush(&mut self) -> Result<()> {
         let fresh_bytes = std::mem::take(&mut self.fresh_bytes);
         if !self.is_fifo {
@@ -78,7 +78,7 @@ const SHORTEST_NAP: Duration = Duration::from_micros(20);
 const LONGEST_NAP: Duration = Duration::from_millis(5);
 /// More than readers take at once.
 const MUCH_BYTES: usize = 128 << 10;
-/// How long a reader that goes takes for that.
+/// The time that a reader takes to go.
 const LINGER: Duration = Duration::from_millis(20);
 
 #[cfg(test)]

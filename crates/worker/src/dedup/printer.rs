@@ -1,7 +1,7 @@
 //! Printing to a stream that may block for as long as its reader likes.
 //!
-//! A thread of its own writes, so that whoever waits can give up the wait at a shutdown. It ends with
-//! the printer, or with the process if nobody ever reads on.
+//! A thread of its own writes, so that the caller can give up the wait at a shutdown. It ends with the
+//! printer, or with the process if the reader never reads on.
 
 use std::io::{ErrorKind, Result, Write};
 use std::sync::Arc;
@@ -18,17 +18,17 @@ pub(super) struct Printer {
     done: Receiver<(Vec<u8>, Result<()>)>,
     handed: Arc<Handed>,
     stop: watch::Receiver<bool>,
-    /// How long a reader may take from the wish to stop on.
+    /// The time that a reader may take once a stop is requested.
     patience: Duration,
     spare: Vec<u8>,
 }
 
-/// How printing ended.
+/// The result of printing.
 #[derive(Debug)]
 pub(super) enum Printed {
-    /// All was handed over.
+    /// All bytes were handed over.
     All,
-    /// Some was not.
+    /// Some bytes were not.
     Partly {
         /// Bytes that may have been read.
         handed: usize,
@@ -36,12 +36,12 @@ pub(super) enum Printed {
     },
 }
 
-/// Why not all was handed over.
+/// The reason why not all was handed over.
 #[derive(Debug)]
 pub(super) enum Why {
     /// The reader has gone: no failure, but the end of the work, as with `| head`.
     Closed,
-    /// It is time to stop and nobody reads.
+    /// It is time to stop, and the reader does not read.
     GaveUp,
     /// The stream takes nothing more.
     Failed(std::io::Error),
@@ -51,8 +51,8 @@ pub(super) enum Why {
 struct Handed {
     /// Bytes that the stream took.
     taken: AtomicUsize,
-    /// Bytes that it took or may be taking now, and whether it gets no more: one word, so that what is told
-    /// of a stream that was given up stays true.
+    /// Bytes that it took or may be taking now, and a bit that says whether it gets no more: one word, so
+    /// that the number that was reported for a stream that was given up stays true.
     offered: AtomicUsize,
 }
 
@@ -62,7 +62,7 @@ const ENDED: usize = 1 << (usize::BITS - 1);
 impl Printer {
     /// Starts the thread.
     ///
-    /// # Errors   there is none to be had
+    /// # Errors   no thread can be started
     pub(super) fn start(
         mut stream: Box<dyn Write + Send>,
         stop: watch::Receiver<bool>,
@@ -100,7 +100,7 @@ impl Printer {
         buffer
     }
 
-    /// Prints all of `buffer`. Blocks. Once it was given up, nothing is printed any more.
+    /// Prints all of `buffer`; blocks. Prints nothing once the stream was given up.
     pub(super) fn print(&mut self, buffer: Vec<u8>) -> Printed {
         if buffer.is_empty() {
             return Printed::All;
@@ -152,7 +152,7 @@ impl Printer {
         }
     }
 
-    /// The thread has ended, which only a panic in the stream can bring about.
+    /// The result when the thread has ended, which only a panic in the stream can cause.
     fn gone(&self) -> Printed {
         Printed::Partly {
             handed: self.handed.end(),
@@ -162,7 +162,7 @@ impl Printer {
 }
 
 impl Handed {
-    /// Begins with another buffer, unless all has ended. The thread is at rest.
+    /// Begins with another buffer, unless printing has ended. The thread is at rest.
     fn begin(&self) -> bool {
         self.taken.store(0, Ordering::Release);
         let begin = |offered| (offered & ENDED == 0).then_some(0);
@@ -171,12 +171,12 @@ impl Handed {
             .is_ok()
     }
 
-    /// Ends it all: how much was offered, which is all that ever will be.
+    /// Ends printing. Returns how much was offered, which is all that ever will be.
     fn end(&self) -> usize {
         self.offered.fetch_or(ENDED, Ordering::AcqRel) & !ENDED
     }
 
-    /// Whether the stream may be offered as far as `end`.
+    /// Returns whether the stream may be offered the bytes up to `end`.
     fn offers(&self, end: usize) -> bool {
         let offer = |offered| (offered & ENDED == 0).then_some(end);
         self.offered
@@ -189,7 +189,7 @@ impl Handed {
         while taken < buffer.len() {
             let part = &buffer[taken..buffer.len().min(taken + MOST_AT_ONCE)];
             if !self.offers(taken + part.len()) {
-                // Nobody waits for this answer.
+                // No caller waits for this answer.
                 return Err(ErrorKind::TimedOut.into());
             }
             match stream.write(part) {
@@ -204,7 +204,7 @@ impl Handed {
     }
 }
 
-/// How often somebody who waits looks whether it is time to stop.
+/// The interval at which a waiting caller checks whether it is time to stop.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 /// As much as a pipe holds.
 const MOST_AT_ONCE: usize = 64 << 10;
@@ -215,7 +215,7 @@ mod tests {
 
     use super::*;
 
-    /// Takes a part, and goes on when somebody reads.
+    /// Takes a part, and continues when the test reads.
     struct Stream {
         took: Arc<Mutex<Vec<u8>>>,
         asked: SyncSender<()>,
@@ -257,7 +257,7 @@ mod tests {
             panic!("nobody read");
         };
         assert_eq!(handed, MOST_AT_ONCE);
-        // Now its reader reads on.
+        // The reader reads on now.
         was_asked.recv().expect("a part is offered");
         reads.send(()).expect("a stream");
         let again = printer.print(buffer);
@@ -268,7 +268,7 @@ mod tests {
                 why: Why::GaveUp
             }
         ));
-        // The thread ends with the printer, and asks nobody before.
+        // The thread ends with the printer, and makes no request before.
         drop(printer);
         assert!(was_asked.recv().is_err(), "another part was offered");
         assert_eq!(took.lock().expect("bytes").len(), MOST_AT_ONCE);

@@ -1,6 +1,6 @@
-//! Between the thread that reads and the task that decides: batches grow while they wait.
+//! The queue between the thread that reads and the task that decides: batches grow while they wait.
 //!
-//! Whoever decides takes all that is there, as far as one batch goes. So a slow input is answered line
+//! The deciding task takes everything that is there, up to one batch. So a slow input is answered line
 //! by line, and a fast one in large batches, without a timer.
 
 use std::collections::VecDeque;
@@ -22,11 +22,11 @@ pub(super) fn queue(most_lines: usize) -> (Sender, Receiver) {
     (Sender(Arc::clone(&shared)), Receiver(shared))
 }
 
-/// The end of whoever reads.
+/// The reading thread's end.
 #[derive(Debug)]
 pub(super) struct Sender(Arc<Shared>);
 
-/// The end of whoever decides.
+/// The deciding task's end.
 #[derive(Debug)]
 pub(super) struct Receiver(Arc<Shared>);
 
@@ -43,9 +43,9 @@ struct State {
     batches: VecDeque<Batch>,
     lines: usize,
     bytes: usize,
-    /// How the input ended.
+    /// The result of the input, once it ended.
     end: Option<Result<()>>,
-    /// Nobody will take anything any more.
+    /// True if no more lines will be taken.
     is_abandoned: bool,
 }
 
@@ -60,7 +60,7 @@ impl Shared {
 }
 
 impl Sender {
-    /// Waits for room. Whether anybody still takes.
+    /// Waits for room. Returns whether the batch was taken.
     pub(super) fn send(&self, batch: Batch) -> bool {
         let mut state = self.0.state();
         while !state.is_abandoned && self.0.is_full(&state) {
@@ -81,7 +81,7 @@ impl Sender {
         true
     }
 
-    /// Says that nothing more will come, and why.
+    /// Ends the queue with the result of the input.
     pub(super) fn end(self, end: Result<()>) {
         self.0.state().end = Some(end);
     }
@@ -98,13 +98,13 @@ impl Drop for Sender {
 }
 
 impl Receiver {
-    /// Waits for lines, at most `most_lines`; nothing at the end of the input.
+    /// Waits for lines, at most `most_lines`; returns nothing at the end of the input.
     ///
-    /// # Errors   how the input ended, after all that came before
+    /// # Errors   the error that ended the input, after all lines that came before
     /// # Cancel safety   safe
     pub(super) async fn next(&self, most_lines: usize) -> Result<Option<Batch>> {
         loop {
-            // Whoever sends may be faster than this: a call that comes before the wait is not lost.
+            // The sender may be faster than this: a call that comes before the wait is not lost.
             let ready = self.0.ready.notified();
             if let Some(next) = self.now(most_lines) {
                 return next;
@@ -113,7 +113,7 @@ impl Receiver {
         }
     }
 
-    /// What is there.
+    /// The lines that are there.
     fn now(&self, most_lines: usize) -> Option<Result<Option<Batch>>> {
         let mut state = self.0.state();
         if let Some(mut first) = state.batches.pop_front() {
@@ -147,5 +147,5 @@ impl Drop for Receiver {
     }
 }
 
-/// How many bytes of lines go to the store at once, one long line apart.
+/// The most bytes of lines that go to the store at once, one long line apart.
 const MOST_BYTES: usize = 4 << 20;

@@ -1,4 +1,4 @@
-//! What lines are written to: a file whose length is recorded, or a stream.
+//! The sinks of lines: a file whose length is recorded, or a stream.
 
 use semel_core::port::checkpoint::{AnyCheckpointStore, CheckpointStore, Together};
 use semel_core::{Certainty, Code, Error, ErrorKind, Mark, Result};
@@ -9,7 +9,7 @@ use super::batch::Lines;
 use super::printer::{Printed, Printer, Why};
 use crate::effect::FileOutput;
 
-/// Where granted lines go.
+/// The target of granted lines.
 #[derive(Debug)]
 pub(super) enum Sink {
     File(FileSink),
@@ -24,16 +24,16 @@ pub(super) struct FileSink {
     buffer: Vec<u8>,
 }
 
-/// Why a batch was not written.
+/// The reason why a batch was not written.
 #[derive(Debug)]
 pub(super) enum Halt {
-    /// Nobody reads any more, or it is time to stop.
+    /// The reader is gone, or it is time to stop.
     Ended,
     Failed(Error),
 }
 
 impl Sink {
-    /// Writes what is granted. Blocks; the mark is recorded once all is out.
+    /// Writes the granted lines; blocks. The mark is to be recorded once all are written.
     pub(super) fn write(&mut self, lines: &Lines, answers: &Answers) -> Result<Mark, Halt> {
         match self {
             Self::File(sink) => sink.write(lines, answers).map_err(Halt::Failed),
@@ -54,7 +54,7 @@ impl Sink {
         }
     }
 
-    /// The mark is recorded.
+    /// Notes that the mark is recorded.
     pub(super) fn recorded(&mut self, mark: Mark) {
         match self {
             Self::File(sink) => sink.recorded = mark,
@@ -62,12 +62,12 @@ impl Sink {
         }
     }
 
-    /// The store failed with `error`: takes back what is surely not recorded. What may be recorded
-    /// stays, and the next start knows.
+    /// Undoes a write after the store failed with `error`: cuts off the lines that are surely not
+    /// recorded. Lines that may be recorded stay, and the next start finds out.
     pub(super) fn undo(&self, error: &Error) {
         match self {
             Self::File(sink) if error.certainty() == Certainty::NotApplied => {
-                // If this fails as well, the next start does it.
+                // If this fails as well, the next start cuts it back.
                 let _ = sink.file.cut_back_now(sink.recorded.value);
             }
             Self::File(_) | Self::Stream(_) => {}
@@ -76,11 +76,10 @@ impl Sink {
 }
 
 impl FileSink {
-    /// Brings the file and its mark together again after a crash. A file with nothing in it begins with
-    /// `header`.
+    /// Brings the file and its mark into agreement after a crash. An empty file begins with `header`.
     ///
     /// # Errors   `InvalidInput`: it has contents that the store knows nothing of, and is not to be
-    /// written behind them
+    /// appended to
     pub(super) async fn recover(
         mut file: FileOutput,
         is_append: bool,
@@ -105,7 +104,7 @@ impl FileSink {
                 );
                 return Err(Error::new(ErrorKind::InvalidInput, message));
             }
-            // Before the first line: otherwise a crash leaves lines that nobody knows of.
+            // Before the first line: otherwise a crash leaves lines without a record.
             match checkpoints.settle_with(&[], &recorded).await? {
                 Together::Applied(_) | Together::Refused(_) => {}
             }
@@ -128,7 +127,7 @@ impl FileSink {
         self.append(|buffer| answers.gather(lines, buffer))
     }
 
-    /// Appends what `gather` gathers; the mark is what is to be recorded.
+    /// Appends the lines that `gather` collects; returns the mark to be recorded.
     fn append(&mut self, gather: impl FnOnce(&mut Vec<u8>)) -> Result<Mark> {
         self.buffer.clear();
         gather(&mut self.buffer);
@@ -146,7 +145,7 @@ impl FileSink {
     }
 }
 
-/// The error of a stream that takes nothing.
+/// The error of a stream that accepts nothing.
 pub(super) fn cannot_print(verb: &str, error: std::io::Error) -> Error {
     let cause = match error.kind() {
         std::io::ErrorKind::StorageFull => "no space left on the disk".into(),
@@ -157,5 +156,5 @@ pub(super) fn cannot_print(verb: &str, error: std::io::Error) -> Error {
         .with_source(error)
 }
 
-/// A stream has nothing to remember; the store's step wants a mark all the same.
+/// The name of a stream's mark: a stream has nothing to record, but the store's step needs a mark.
 const STREAM_MARK: &str = "stream";

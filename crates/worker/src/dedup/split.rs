@@ -1,7 +1,7 @@
-//! From what was read to whole lines, without copying those that lie within one block.
+//! Splits the input into whole lines, without copying those that lie within one block.
 //!
-//! Not for reading, and not for telling one line from the next inside a piece: whoever takes a piece
-//! does that in the same pass in which it looks at the lines.
+//! Not for reading, and not for splitting a piece into its lines: the user of a piece does that in
+//! the same pass in which it looks at the lines.
 
 use bytes::{Bytes, BytesMut};
 
@@ -10,7 +10,7 @@ use bytes::{Bytes, BytesMut};
 pub(super) enum Piece {
     /// Whole lines, each with its LF, but for the last one of the input.
     Lines(Bytes),
-    /// Whole records of CSV, and where each ends.
+    /// Whole records of CSV, and their ends.
     Records { block: Bytes, ends: Vec<usize> },
     /// A line or record that is too long to be held in memory.
     Overlong {
@@ -20,7 +20,7 @@ pub(super) enum Piece {
         len_bytes: u64,
         /// Its length with the LF, if it has one.
         taken_bytes: u64,
-        /// How many lines it takes.
+        /// The number of lines that it takes.
         lines: u64,
     },
 }
@@ -47,12 +47,12 @@ impl Splitter {
         }
     }
 
-    /// Where to read the next bytes into; never empty.
+    /// The space to read the next bytes into; never empty.
     pub(super) fn space(&mut self) -> &mut [u8] {
         space(&mut self.block, self.filled)
     }
 
-    /// Takes in the first `count` bytes of the space; hands over what they complete.
+    /// Takes in the first `count` bytes of the space; hands over the pieces that they complete.
     pub(super) fn filled(&mut self, count: usize, mut take: impl FnMut(Piece)) {
         let mut searched = self.filled;
         self.filled += count;
@@ -85,7 +85,7 @@ impl Splitter {
         }
     }
 
-    /// The stream has ended; hands over what came after its last LF.
+    /// Ends the stream, and hands over what came after its last LF.
     pub(super) fn finish(&mut self, mut take: impl FnMut(Piece)) {
         if let Some((head, len_bytes)) = self.overlong.take() {
             take(Piece::Overlong {
@@ -101,7 +101,7 @@ impl Splitter {
     }
 }
 
-/// The part of a block behind what is filled of it, or of a larger one with the same beginning.
+/// The free part of a block behind `filled`, or of a larger one with the same beginning.
 pub(super) fn space(block: &mut BytesMut, filled: usize) -> &mut [u8] {
     if block.len() - filled < LEAST_READ_BYTES {
         // A line of many blocks is copied a constant number of times if each block doubles.
@@ -112,10 +112,10 @@ pub(super) fn space(block: &mut BytesMut, filled: usize) -> &mut [u8] {
     &mut block[filled..]
 }
 
-/// How much of a line that is too long is kept.
+/// The number of bytes that are kept of a line that is too long.
 pub(super) const HEAD_BYTES: usize = 64 << 10;
 const BLOCK_BYTES: usize = 2 << 20;
-/// With less space than this, reading on would cost more calls than a new block costs.
+/// The least space for a read: with less, more calls would cost more than a new block.
 const LEAST_READ_BYTES: usize = 16 << 10;
 
 #[cfg(test)]

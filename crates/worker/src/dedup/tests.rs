@@ -1,4 +1,4 @@
-//! Runs over the reference store, broken off at every step.
+//! Runs over the reference store, interrupted at every step.
 
 mod world;
 
@@ -152,7 +152,7 @@ async fn a_file_that_the_store_knows_nothing_of_is_refused_or_appended_to() {
         ErrorKind::InvalidInput
     );
     assert_eq!(std::fs::read(&path).expect("a file"), b"mine\n");
-    // What is there stays, whatever happens to the first line behind it.
+    // Existing contents stay, whatever happens to the first line behind them.
     world.failing.fail(0, When::Between);
     let broken = world.run("line", b"a\n", to_file(&path, true)).await;
     broken.expect_err("a failure");
@@ -183,7 +183,7 @@ async fn a_stream_repeats_the_last_batch_and_loses_none() {
             let summary = world.run("line", input, repeat(&second)).await;
             summary.expect("a good end");
             let (first, second) = (first.text(), second.text());
-            // A batch of duplicates alone asks for nothing that could fail.
+            // A batch of duplicates alone makes no call that could fail.
             let is_repeated = when == When::Between;
             let both: Vec<_> = first.lines().chain(second.lines()).collect();
             let mut once = both.clone();
@@ -245,7 +245,7 @@ async fn a_reader_who_does_not_read_holds_up_no_shutdown() {
         let summary = if on_doubt == OnDoubt::Park {
             tokio::join!(run, asked).0
         } else {
-            // The memory store decides where it is called: somebody else has to ask.
+            // The memory store decides on the calling thread, so another thread has to ask for the stop.
             let asking = std::thread::spawn({
                 let (first, stop) = (first.clone(), stop.clone());
                 move || {
@@ -280,7 +280,7 @@ async fn a_reader_who_does_not_read_holds_up_no_shutdown() {
 #[tokio::test]
 async fn lines_that_may_have_been_printed_are_listed_and_not_printed_again() {
     let (world, first, second) = (World::new(), Shown::until(5, Then::Close), Shown::default());
-    // One batch, of which the second line is broken off and the third never begun.
+    // One batch, whose second line is interrupted and whose third never begins.
     let input = "a\nbbb\na\nc\nbbb\n";
     let summary = world.run_at_once(dedup("line"), input, park(&first)).await;
     is(summary, &[(Fate::InDoubt, 4), (Fate::Released, 1)]);

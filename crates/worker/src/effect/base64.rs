@@ -17,7 +17,7 @@ pub(crate) fn write(bytes: &[u8], out: &mut Vec<u8>) {
     }
 }
 
-/// The bytes that `coded` stands for, if it is what [`write`] writes.
+/// The bytes that `coded` encodes, if it has the form that [`write`] produces.
 pub(crate) fn read(coded: &[u8]) -> Option<Vec<u8>> {
     if !coded.len().is_multiple_of(4) {
         return None;

@@ -15,7 +15,7 @@ use semel_core::{Code, Error, ErrorKind, Result};
 
 use super::excerpt::one_line;
 
-/// A child that runs.
+/// A running child.
 #[derive(Debug)]
 pub(super) struct Running {
     pub(super) child: Child,
@@ -23,7 +23,7 @@ pub(super) struct Running {
     pub(super) pipes: Pipes,
 }
 
-/// Our ends of a child's pipes. A pipe is closed by being dropped.
+/// Semel's ends of a child's pipes. Dropping a pipe closes it.
 #[derive(Debug)]
 pub(super) struct Pipes {
     pub(super) stdin: ChildStdin,
@@ -59,7 +59,7 @@ pub(super) fn start(command: &mut Command) -> io::Result<Running> {
     }
 }
 
-/// The process group of a child. Dropped while the child may run, it kills all of it.
+/// The process group of a child. If it is dropped while the child may run, it kills the whole group.
 #[derive(Debug)]
 pub(super) struct Group {
     leader: Option<Pid>,
@@ -73,7 +73,7 @@ impl Group {
         }
     }
 
-    /// The child was waited for: its number may be somebody else's from now on.
+    /// Notes that the child was waited for: from now on its number may belong to another process.
     pub(super) fn has_ended(&mut self) {
         self.leader = None;
     }
@@ -85,12 +85,13 @@ impl Drop for Group {
     }
 }
 
-/// Says why a program could not be started, in the words of [`find`] where the program is the fault.
+/// The reason why a program could not be started, in the words of [`find`] if the program is at
+/// fault.
 pub(super) fn cannot_start(program: &str, error: &io::Error) -> String {
     let cause = match error.kind() {
         io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied => match find(program) {
             Err(fault) => return fault.to_string(),
-            // It is there, and what its first line names is not.
+            // The program is there, but the interpreter that its first line names is not.
             Ok(_) if error.kind() == io::ErrorKind::NotFound => {
                 "there is no such interpreter".into()
             }
@@ -101,7 +102,7 @@ pub(super) fn cannot_start(program: &str, error: &io::Error) -> String {
     format!("cannot start {program}: {cause}")
 }
 
-/// How a child ended, in a few words.
+/// The way in which a child ended, in a few words.
 pub(super) fn ending(status: ExitStatus) -> String {
     match (status.code(), status.signal()) {
         (Some(code), _) => format!("exit code {code}"),
@@ -110,7 +111,7 @@ pub(super) fn ending(status: ExitStatus) -> String {
     }
 }
 
-/// Refuses a command that is no list of texts to be started.
+/// Refuses a command that is empty or contains a NUL character.
 ///
 /// # Errors
 ///
@@ -162,6 +163,6 @@ fn is_executable(path: &Path) -> bool {
     path.is_file() && rustix::fs::access(path, Access::EXEC_OK).is_ok()
 }
 
-/// How long to go on reading after the end: what was printed is in the pipes by then, and a helper
-/// that lives on may keep them open.
+/// The time to go on reading after the end: the output is in the pipes by then, and a helper that
+/// lives on may keep them open.
 pub(super) const LAST_WORDS: std::time::Duration = std::time::Duration::from_millis(200);

@@ -1,4 +1,4 @@
-//! A stranger's words, made fit to stand in one line of ours.
+//! Text from outside, made fit to stand in one line of Semel's output.
 
 use std::collections::VecDeque;
 use std::fmt::Write;
@@ -13,7 +13,7 @@ pub(super) fn one_line(text: &[u8]) -> String {
             line.push('…');
             break;
         }
-        // Directions and other marks that do not show can turn a line around.
+        // Direction marks and other invisible characters can reverse a line.
         if character.is_control()
             || matches!(character, '\u{200B}'..='\u{200F}' | '\u{2028}'..='\u{202E}' | '\u{2066}'..='\u{2069}')
         {
@@ -33,7 +33,7 @@ pub(super) struct LastLine {
 }
 
 impl LastLine {
-    /// Takes in what came next.
+    /// Takes in the next bytes.
     pub(super) fn take_in(&mut self, mut bytes: &[u8]) {
         while let Some(end) = memchr::memchr(b'\n', bytes) {
             self.keep(&bytes[..end]);
@@ -43,7 +43,7 @@ impl LastLine {
         self.keep(bytes);
     }
 
-    /// The line, fit to be shown; empty if there was none.
+    /// The line, safe to show; empty if there was none.
     pub(super) fn shown(mut self) -> String {
         self.end_line();
         one_line(&self.last)
@@ -71,7 +71,7 @@ pub(super) struct LastLines {
 }
 
 impl LastLines {
-    /// Takes in what came next.
+    /// Takes in the next bytes.
     pub(super) fn take_in(&mut self, bytes: &[u8]) {
         for piece in bytes.split_inclusive(|byte| *byte == b'\n') {
             let room = (4 * MOST_CHARS).saturating_sub(self.current.len());
@@ -84,7 +84,7 @@ impl LastLines {
         }
     }
 
-    /// The lines, fit to be shown in one; empty if there were none.
+    /// The lines, safe to show in one; empty if there were none.
     pub(super) fn shown(&self) -> String {
         let mut all = Self {
             current: Vec::new(),

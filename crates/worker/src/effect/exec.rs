@@ -17,20 +17,20 @@ use super::MOST_OUTCOME_BYTES;
 use super::child::{self, LAST_WORDS, Pipes, Running};
 use super::excerpt::LastLine;
 
-/// What to start, and for how long.
+/// The command to start, and its limits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
     /// The program and its arguments.
     pub command: Vec<String>,
-    /// How long a process may take before it is killed with all its helpers.
+    /// The time that a process may take before it is killed with all its helpers.
     pub timeout: Duration,
-    /// Whether an exit code that refuses speaks for the earlier attempts as well: the command looks the key up
+    /// True if an exit code that refuses speaks for the earlier attempts as well, because the command looks the key up
     /// before it does anything else.
     pub decisive: bool,
 }
 
 impl Settings {
-    /// `command` with a timeout of 30 seconds.
+    /// Settings for `command`, with a timeout of 30 seconds.
     pub fn new(command: Vec<String>) -> Self {
         Self {
             command,
@@ -44,9 +44,9 @@ impl Settings {
 ///
 /// # Shape
 ///
-/// Exit 0 → done with what it printed; 75 → not applied; other codes → dead with the last line of
-/// standard error, for the earlier attempts as well only where [`Settings::decisive`] says so; a signal, a timeout → maybe applied;
-/// not started → away
+/// Exit 0 → done with its output; 75 → not applied; other codes → dead with the last line of standard error, for the
+/// earlier attempts as well only if [`Settings::decisive`] says so; a signal, a timeout → maybe applied; not started →
+/// away
 #[derive(Debug)]
 pub struct ExecEffect {
     settings: Settings,
@@ -103,7 +103,7 @@ impl Effect for ExecEffect {
             Err(error) => {
                 let cause = error.kind();
                 let error = child::cannot_start(&command[0], &error);
-                // That is about this message's key; the rest is about the program and the system.
+                // This error is about this message's key; the others are about the program and the system.
                 if cause == io::ErrorKind::ArgumentListTooLong {
                     return Verdict::NotApplied {
                         error: error.into(),
@@ -158,14 +158,14 @@ fn prepare(command: &[String], call: &Call) -> Command {
     prepared
 }
 
-/// What a process has told so far.
+/// The output of a process so far.
 struct Told {
     out: Gathering,
     err: LastLine,
 }
 
 impl Told {
-    /// Feeds the process and listens to it until it ends.
+    /// Feeds the process and reads its output until it ends.
     async fn listen(
         &mut self,
         child: &mut Child,
@@ -216,7 +216,7 @@ impl Told {
     }
 }
 
-/// Writes the message and closes the pipe. Whoever does not read it needs none of it.
+/// Writes the message and closes the pipe. A process that does not read the message does not need it.
 async fn feed(mut stdin: ChildStdin, message: &[u8]) {
     let _ = stdin.write_all(message).await;
 }
@@ -234,6 +234,6 @@ fn maybe(error: String) -> Verdict {
     }
 }
 
-/// The exit code by which a command asks for another try: `EX_TEMPFAIL` of `sysexits.h`.
+/// The exit code by which a command asks for another attempt: `EX_TEMPFAIL` of `sysexits.h`.
 const TRY_AGAIN: i32 = 75;
 const READ_BYTES: usize = 16 << 10;

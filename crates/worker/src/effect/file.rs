@@ -1,4 +1,5 @@
-//! An output file that the store's marks keep exact: what was appended but not recorded is cut off.
+//! An output file that the store's marks keep exact: bytes that were appended but not recorded are
+//! cut off.
 
 use std::ffi::OsStr;
 use std::fs::{File, OpenOptions};
@@ -16,7 +17,7 @@ use semel_engine::effect::Output;
 #[derive(Debug)]
 pub struct FileOutput {
     mark_name: String,
-    /// Shared with the call that runs; one that nobody waits for any more still keeps its turn.
+    /// Shared with the running call; a call whose caller has given up still keeps its turn.
     target: Arc<Mutex<Target>>,
 }
 
@@ -78,7 +79,7 @@ impl FileOutput {
         self.target.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Runs `work` where it may block.
+    /// Runs `work` on a thread that may block.
     async fn run<T: Send + 'static>(
         &self,
         work: impl FnOnce(&mut Target) -> Result<T> + Send + 'static,
@@ -119,7 +120,7 @@ impl Output for FileOutput {
     ///
     /// # Errors
     ///
-    /// `Unavailable` with code `target-unavailable`: not applied if what was half written could be
+    /// `Unavailable` with code `target-unavailable`: not applied if the half-written bytes could be
     /// cut off again. After a sync that failed, every call fails
     ///
     /// # Cancel safety
@@ -135,7 +136,8 @@ impl Output for FileOutput {
 struct Target {
     path: PathBuf,
     file: File,
-    /// A sync failed: nobody knows what the disk holds, until the file is opened anew and cut back.
+    /// True after a failed sync: the contents of the disk are unknown until the file is opened anew
+    /// and cut back.
     broken: bool,
     buffer: Vec<u8>,
 }
@@ -259,7 +261,7 @@ fn unavailable(verb: &str, path: &Path, error: io::Error) -> Error {
     )
     .with_code(Code::TargetUnavailable)
     .with_source(error);
-    // Whatever fails before the first write changed nothing.
+    // A failure before the first write changed nothing.
     if matches!(verb, "open" | "lock" | "read") {
         error.not_applied()
     } else {

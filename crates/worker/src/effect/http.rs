@@ -1,7 +1,7 @@
 //! One HTTP request per message.
 //!
-//! The connections are held here, one list of idle ones, since all go to one place. So it is known
-//! of every failure whether any byte of the request was handed to the connection.
+//! The effect keeps its own list of idle connections, since all go to one place. So it knows of every failure
+//! whether any byte of the request was handed to the connection.
 
 mod answer;
 mod connection;
@@ -28,26 +28,26 @@ use target::Target;
 pub use decisive::Decisive;
 pub use target::masked;
 
-/// Where to send messages, and how.
+/// The target of messages, and the form of the requests.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Settings {
     /// The method: `POST`.
     pub method: String,
     /// `http://` or `https://`; user and password become a basic `Authorization`.
     pub url: String,
-    /// How long a call may take, connecting included.
+    /// The time that a call may take, connecting included.
     pub timeout: Duration,
-    /// More headers. `Content-Type` replaces ours.
+    /// More headers. `Content-Type` replaces Semel's own.
     pub headers: Vec<(String, String)>,
-    /// Whether the provider recognises the key: its 409 then says that a request with the key is still under
-    /// way there, and is tried again.
+    /// True if the provider recognises the key: its 409 then says that a request with the key is still under
+    /// way there, and the call is tried again.
     pub is_keyed: bool,
-    /// Which refusals speak for the earlier attempts as well.
+    /// The refusals that speak for the earlier attempts as well.
     pub decisive: Decisive,
 }
 
 impl Settings {
-    /// `POST` to `url` with a timeout of 30 seconds.
+    /// Settings for `POST` to `url`, with a timeout of 30 seconds.
     pub fn new(url: impl Into<String>) -> Self {
         Self {
             method: "POST".into(),
@@ -59,7 +59,7 @@ impl Settings {
         }
     }
 
-    /// Looks for mistakes.
+    /// Checks the settings.
     ///
     /// # Errors
     ///
@@ -87,11 +87,10 @@ impl fmt::Debug for Settings {
 ///
 /// # Shape
 ///
-/// 2xx → done with the body; an answer that says it is the stored one → dead, for the earlier attempts as
+/// 2xx → done with the body; an answer that says that it is a stored one → dead, for the earlier attempts as
 /// well; not connected → away; 408, 425, 429, 503, and 409 of a provider that recognises the key → not applied,
-/// honouring `Retry-After`; a broken or late answer, other 5xx → maybe applied; other 4xx and 3xx, which
-/// is not followed → dead, for the earlier attempts as well only where the code is one of
-/// [`Settings::decisive`]
+/// honouring `Retry-After`; a broken or late answer, other 5xx → maybe applied; other 4xx, and 3xx, which is
+/// not followed → dead, for the earlier attempts as well only if the code is one of [`Settings::decisive`]
 #[derive(Debug)]
 pub struct HttpEffect {
     template: Template,
@@ -109,8 +108,8 @@ impl HttpEffect {
     ///
     /// # Errors
     ///
-    /// `InvalidConfig`: a method, URL or header that is none, or a header that is ours;
-    /// `Unavailable` with code `target-unavailable`: the system has no certificates
+    /// `InvalidConfig`: a method, URL or header that is not valid, or a header that Semel sets; `Unavailable`
+    /// with code `target-unavailable`: the system has no certificates
     pub fn new(settings: Settings) -> Result<Self> {
         let template = Template::new(&settings)?;
         let connections = Connections::new(template.target.clone())?;
@@ -126,12 +125,12 @@ impl HttpEffect {
     }
 }
 
-/// Looks whether the place of an effect is there, and sends it nothing.
+/// Checks whether the target of an effect can be reached, and sends it nothing.
 #[derive(Debug)]
 pub struct Probe(Connections);
 
 impl Probe {
-    /// A probe of where `settings` would send to. Needs a tokio runtime.
+    /// A probe of the target of `settings`. Needs a tokio runtime.
     ///
     /// # Errors
     ///
@@ -140,11 +139,11 @@ impl Probe {
         Connections::new(Template::new(settings)?.target).map(Self)
     }
 
-    /// Connects, over TLS where that is the way there, and closes the connection.
+    /// Connects, over TLS if the URL says so, and closes the connection.
     ///
     /// # Errors
     ///
-    /// `Unavailable` with code `target-away`: why that is not possible
+    /// `Unavailable` with code `target-away`: the reason why it cannot connect
     ///
     /// # Cancel safety
     ///
@@ -168,7 +167,7 @@ impl Probe {
 impl Effect for HttpEffect {
     /// # Cancel safety
     ///
-    /// The connection is closed; what was sent may be applied
+    /// The connection is closed; a request that was sent may be applied
     async fn call(&self, call: Call) -> Verdict {
         let request = match self.template.request(&call) {
             Ok(request) => request,
@@ -213,7 +212,7 @@ impl Effect for HttpEffect {
     }
 }
 
-/// What is the same in every request.
+/// The parts that are the same in every request.
 #[derive(Debug)]
 struct Template {
     method: Method,

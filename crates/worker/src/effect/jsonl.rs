@@ -27,18 +27,18 @@ use super::child;
 use heard::Heard;
 use session::{End, Session};
 
-/// What to keep running, and how long a call may take.
+/// The command to keep running, and the time limit of a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
     /// The program and its arguments.
     pub command: Vec<String>,
-    /// How long a call may take, from its beginning or the last answer to one that began before it.
-    /// The child is not killed for one that takes longer.
+    /// The time that a call may take, from its beginning or from the last answer to one that began before
+    /// it. The child is not killed for a call that takes longer.
     pub timeout: Duration,
 }
 
 impl Settings {
-    /// `command` with a timeout of 30 seconds.
+    /// Settings for `command`, with a timeout of 30 seconds.
     pub fn new(command: Vec<String>) -> Self {
         Self {
             command,
@@ -47,12 +47,12 @@ impl Settings {
     }
 }
 
-/// Keeps one child and hands it every message.
+/// Keeps one child running and hands it every message.
 ///
 /// # Shape
 ///
-/// `done`, `dead`, `retry` → not applied, `unknown` → maybe applied. A child that ends or breaks
-/// the protocol leaves every request it may have read maybe applied, and the others not applied; one that
+/// `done`, `dead`, `retry` → not applied, `unknown` → maybe applied. A child that ends or breaks the
+/// protocol leaves every request it may have read maybe applied, and the others not applied; one that
 /// ends before its first answer, or whose answer is none → broken. One that cannot be started → away. No
 /// answer in time, to it or to one before it → maybe applied; the late one is ignored
 pub struct JsonlEffect {
@@ -102,9 +102,9 @@ impl JsonlEffect {
         child::find(&self.settings.command[0]).map(|_| ())
     }
 
-    /// Closes the child's standard input, takes the answers that still come, and waits for its end,
-    /// or kills it after five seconds; at once if it has requests and all of them were given up.
-    /// Calls that come later are not applied.
+    /// Closes the child's standard input, takes the answers that still come, and waits for its end, or
+    /// kills it after five seconds; at once if it has requests and all of them were given up. Later calls
+    /// are not applied.
     ///
     /// # Cancel safety
     ///
@@ -118,7 +118,7 @@ impl JsonlEffect {
 impl Effect for JsonlEffect {
     /// # Cancel safety
     ///
-    /// What was not written yet is left out; what was may be applied
+    /// A request that was not written yet is left out; one that was may be applied
     async fn call(&self, call: Call) -> Verdict {
         let id = self.next_id.fetch_add(1, Ordering::Relaxed);
         let taken = Arc::new(AtomicBool::new(false));
@@ -171,20 +171,21 @@ impl fmt::Debug for JsonlEffect {
 struct Request {
     id: u64,
     line: Vec<u8>,
-    /// Set by the first of two: by the driver before it writes, or by a caller who gives up. So
-    /// nothing that was called not applied is written afterwards.
+    /// Set by the first of two: by the driver before it writes, or by a caller that gives up. So no
+    /// request that was reported as not applied is written afterwards.
     taken: Arc<AtomicBool>,
     answer: oneshot::Sender<Verdict>,
 }
 
 impl Request {
-    /// Whether the driver may write it.
+    /// Returns whether the driver may write it.
     fn take(&self) -> bool {
         !self.answer.is_closed() && !self.taken.swap(true, Ordering::AcqRel)
     }
 }
 
-/// What to tell a caller that nobody answered: was the request taken to be written?
+/// The verdict for a caller that got no answer, which depends on whether the request was taken to be
+/// written.
 fn unanswered(taken: &AtomicBool, error: Box<str>) -> Verdict {
     if taken.swap(true, Ordering::AcqRel) {
         Verdict::MaybeApplied { error }
@@ -223,7 +224,7 @@ async fn drive(
                     break;
                 }
                 if let Some(error) = session.broken() {
-                    // The next one begins with what it is handed then.
+                    // The next child begins with the requests that it is handed then.
                     while let Ok(request) = queue.try_recv() {
                         waiting.push(request);
                     }
@@ -237,7 +238,7 @@ async fn drive(
                         );
                     }
                 }
-                // Whoever calls waits before a handler that is broken is tried again.
+                // Callers wait before a broken handler is tried again.
                 failures = if session.has_answered() || session.broken().is_some() {
                     1
                 } else {
@@ -250,7 +251,7 @@ async fn drive(
                     let error = error.clone().into();
                     refuse(request, Verdict::Away { error });
                 }
-                // Whoever calls waits before the next try.
+                // Callers wait before the next try.
                 continue;
             }
         }
@@ -275,17 +276,17 @@ async fn drive(
     }
 }
 
-/// Answers a request that no child was handed.
+/// Answers a request that was not handed to a child.
 fn refuse(request: Request, verdict: Verdict) {
     if request.take() {
         let _ = request.answer.send(verdict);
     }
 }
 
-/// Wait before a child that ended is started again; back at the first after any answer.
+/// The wait before a child that ended is started again; back at the first after any answer.
 const RESTART: Backoff = Backoff {
     first: Duration::from_millis(100),
     most: Duration::from_secs(10),
 };
-/// How many calls wait to be written before the next caller waits to join them.
+/// The most calls that wait to be written before the next caller waits to join them.
 const MOST_QUEUED: usize = 1_024;

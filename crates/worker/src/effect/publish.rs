@@ -1,6 +1,6 @@
 //! Publishing to a place of a broker: a batch in one go, each message with its own verdict.
 //!
-//! Knows no broker: whoever reads the configuration brings a [`Target`]. What goes out is made by
+//! Knows no broker: the reader of the configuration provides a [`Target`]. The messages are made by
 //! [`publication`].
 
 use std::fmt;
@@ -27,53 +27,53 @@ pub trait Target: fmt::Debug + fmt::Display + Send + Sync + 'static {
     ///
     /// # Errors
     ///
-    /// `InvalidConfig`: settings that cannot be meant; `Unsupported`: not built into this program
+    /// `InvalidConfig`: settings that contradict each other; `Unsupported`: not built into this program
     fn sink(&self) -> Result<AnySink>;
 
-    /// Connects, and looks whether the place is there.
+    /// Connects, and checks whether the place is there.
     ///
     /// # Errors
     ///
     /// As [`Target::sink`]; `InvalidConfig`: no such place, or no right to it; `Unavailable`, `Timeout`:
-    /// the broker is away
+    /// the broker cannot be reached
     ///
     /// # Cancel safety
     ///
     /// Safe
     fn look(&self) -> Look<'_>;
 
-    /// How long a message may be under way before nobody knows what became of it.
+    /// The time after which the fate of a message under way is unknown.
     fn timeout(&self) -> Duration;
 }
 
 /// See [`Target::look`].
 pub type Look<'a> = Pin<Box<dyn Future<Output = Result<Facts>> + Send + 'a>>;
 
-/// What is known of a place.
+/// The known facts about a place.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Facts {
-    /// How long the broker itself drops a second message with the same id, if it does.
+    /// The time for which the broker itself drops a second message with the same id, if it does.
     pub duplicate_window: Option<Duration>,
 }
 
-/// Where an effect publishes to, and what is promised of it.
+/// The place that an effect publishes to, and its promise.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Where to.
+    /// The place.
     pub target: Arc<dyn Target>,
-    /// How it takes part in the proof.
+    /// The way in which it takes part in the proof.
     pub promise: Promise,
 }
 
-/// How publishing takes part in the proof that it happens once.
+/// The way in which publishing takes part in the proof that it happens once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Promise {
-    /// Somebody drops a second message with the same id: the broker, or whoever reads.
+    /// The broker, or the reader, drops a second message with the same id.
     Keyed {
-        /// For how long; nothing where the broker is asked for it.
+        /// The time for which it does; `None` to ask the broker.
         provider_window: Option<Duration>,
     },
-    /// Nobody does.
+    /// No one drops a second message.
     Unkeyed(OnDoubt),
 }
 
@@ -96,12 +96,12 @@ impl Settings {
         self.promise.class()
     }
 
-    /// The class at a place of which this is known.
+    /// The class at a place with these facts.
     ///
     /// # Errors
     ///
-    /// `InvalidConfig`: keyed, for longer than the broker drops repeats, or without being told for how long
-    /// where the broker drops none
+    /// `InvalidConfig`: keyed for longer than the broker drops repeats, or keyed without a time where the
+    /// broker drops none
     pub fn class_at(&self, facts: Facts) -> Result<Class> {
         let Promise::Keyed { provider_window } = self.promise else {
             return Ok(self.class());
@@ -131,23 +131,24 @@ impl Settings {
 
 /// Publishes each message once its operation is claimed.
 ///
-/// While the broker is away, has no room or lacks the place, what surely is not there is published again
-/// until it is, whatever the attempts: a broker that is down for an hour makes no dead letters.
+/// While the broker is unreachable, has no room or lacks the place, messages that surely are not there are
+/// published again until they are, regardless of the caps on attempts: a broker that is down for an hour
+/// makes no dead letters.
 ///
 /// # Shape
 ///
-/// confirmed → done, without an outcome; may be there → maybe applied; a message that the broker will
-/// never take → dead; what surely is not there since the broker takes none now → away
+/// confirmed → done, without an outcome; may be there → maybe applied; a message that the broker will never
+/// take → dead; one that surely is not there because the broker takes none now → away
 pub struct PublishEffect {
     sink: AnySink,
 }
 
-/// What surrounds the publishing of a pipeline.
+/// The surroundings of the publishing of a pipeline.
 #[derive(Clone)]
 pub struct Around {
     /// The pipeline's name.
     pub pipeline: Box<str>,
-    /// Who is told when the broker is away.
+    /// The observer that learns when the broker is unreachable.
     pub observer: Arc<dyn Observer>,
     /// Turned `true` to stop.
     pub stop: watch::Receiver<bool>,
@@ -178,17 +179,17 @@ impl BulkEffect for PublishEffect {
         let publications: Vec<Publication> = publications
             .map(|call| publication::of_call(call, sends_ids))
             .collect();
-        // The engine takes what has no verdict for unknown.
+        // The engine takes a message without a verdict for unknown.
         let answers = self.sink.publish(&publications).await;
         answers.into_iter().map(verdict).collect()
     }
 }
 
-/// Waits for `target` until it is there: what is known of it then, or nothing where a stop was asked for.
+/// Waits for `target` until it is there. Returns its facts, or nothing if a stop was requested.
 ///
 /// # Errors
 ///
-/// Those of [`Target::look`] that no waiting mends.
+/// Those of [`Target::look`] that waiting does not resolve.
 pub(crate) async fn found(target: &dyn Target, around: Around) -> Result<Option<Facts>> {
     let mut stop = around.stop.clone();
     let mut away = Patience::new(around);
@@ -213,7 +214,7 @@ pub(crate) async fn found(target: &dyn Target, around: Around) -> Result<Option<
     }
 }
 
-/// Waiting for a broker that is away, a little longer each time.
+/// Waits for a broker that is unreachable, a little longer each time.
 struct Patience {
     around: Around,
     wait: Duration,
@@ -229,7 +230,7 @@ impl Patience {
         }
     }
 
-    /// Tells why, once, and waits; `false` when a stop is asked for.
+    /// Reports the reason, once, and waits; returns `false` when a stop is requested.
     async fn goes_on(&mut self, error: &Error) -> bool {
         if *self.around.stop.borrow() {
             return false;
@@ -257,7 +258,7 @@ impl Patience {
         }
     }
 
-    /// Tells that it is there, if anybody was told that it is not.
+    /// Reports that the broker is back, if its absence was reported.
     fn ends(self) {
         if let Some(since) = self.since {
             let resumed = Event::Resumed {
@@ -271,14 +272,14 @@ impl Patience {
     }
 }
 
-/// Waits for the request to stop; for ever if nobody is left to make it.
+/// Waits for the request to stop; for ever if no one is left to make it.
 async fn stopped(stop: &mut watch::Receiver<bool>) {
     if stop.wait_for(|stop| *stop).await.is_err() {
         std::future::pending::<()>().await;
     }
 }
 
-/// What an answer of the sink says of its message alone.
+/// The verdict of the sink's answer on its own message.
 fn verdict(answer: Result<()>) -> Verdict {
     let Err(error) = answer else {
         return Verdict::Done(Bytes::new());
@@ -300,7 +301,7 @@ fn verdict(answer: Result<()>) -> Verdict {
     }
 }
 
-/// Whether the place takes no message at all now, and this one surely is not there.
+/// Returns whether the place takes no message at all now, and this one surely is not there.
 fn is_away(error: &Error) -> bool {
     error.certainty() == Certainty::NotApplied
         && (is_outage(error)
@@ -325,7 +326,7 @@ fn refused(message: String) -> Error {
     Error::new(ErrorKind::InvalidConfig, message)
 }
 
-/// Between two tries of a broker that is away.
+/// The pause between two tries of a broker that is unreachable.
 const FIRST_RETRY: Duration = Duration::from_millis(200);
 const LONGEST_RETRY: Duration = Duration::from_millis(800);
 

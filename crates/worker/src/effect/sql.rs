@@ -1,4 +1,4 @@
-//! Statements of a configuration, and where in each message the values for their placeholders are.
+//! Statements of a configuration, and the places in each message of the values for their placeholders.
 
 use std::sync::Arc;
 
@@ -19,8 +19,8 @@ pub struct SqlBinding {
 }
 
 impl SqlBinding {
-    /// Binds each `:name` of `statements`, which are of this dialect, to the selector that `params` names for it, or else to
-    /// `json:/name`.
+    /// Binds each `:name` of `statements`, which are of this dialect, to the selector that `params` names for it, or
+    /// else to `json:/name`.
     ///
     /// # Errors
     ///
@@ -77,14 +77,14 @@ impl SqlBinding {
         &self.statements
     }
 
-    /// Where each parameter's value is, in the same order.
+    /// The place of each parameter's value, in the same order.
     pub fn selectors(&self) -> &[Selector] {
         &self.selectors
     }
 }
 
 impl Bind for SqlBinding {
-    /// What is missing is NULL, an object or array its JSON as it is written, a `CloudEvent` the
+    /// The values of a message. A missing value is NULL, an object or array its JSON as written, a `CloudEvent` the
     /// array of its source and id.
     fn values(&self, view: &View<'_>) -> Result<Vec<Value>, Unusable> {
         self.selectors
@@ -125,7 +125,7 @@ fn value(view: &View<'_>, selected: Option<Selected<'_>>) -> Value {
     }
 }
 
-/// A slice of the payload where `bytes` lie in it.
+/// A slice of the payload if `bytes` lie in it.
 fn shared(payload: &Bytes, bytes: &[u8]) -> Bytes {
     let (whole, part) = (payload.as_ptr_range(), bytes.as_ptr_range());
     if whole.start <= part.start && part.end <= whole.end {

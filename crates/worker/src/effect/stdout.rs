@@ -1,4 +1,4 @@
-//! Printing: each message and a line feed, to whoever reads.
+//! Printing: each message and a line feed, to the reader of the stream.
 
 use std::io::ErrorKind;
 use std::sync::Arc;
@@ -17,13 +17,13 @@ pub struct StdoutEffect<W> {
     buffer: Vec<u8>,
 }
 
-/// Tells whether the reader of the stream has gone (`EPIPE`): no failure, but the end of the work,
+/// Says whether the reader of the stream has gone (`EPIPE`): no failure, but the end of the work,
 /// as with `| head`.
 #[derive(Clone, Debug, Default)]
 pub struct Closed(Arc<AtomicBool>);
 
 impl Closed {
-    /// Whether the reader has gone.
+    /// Returns whether the reader has gone.
     pub fn is_closed(&self) -> bool {
         self.0.load(Ordering::Acquire)
     }
@@ -46,7 +46,7 @@ impl<W> StdoutEffect<W> {
         }
     }
 
-    /// Tells, from elsewhere too, whether the reader has gone.
+    /// A handle that says, from elsewhere too, whether the reader has gone.
     pub fn closed(&self) -> Closed {
         self.closed.clone()
     }
@@ -57,8 +57,8 @@ impl<W: AsyncWrite + Send + Unpin + 'static> BatchEffect for StdoutEffect<W> {
     ///
     /// # Shape
     ///
-    /// All done, or: what was handed to the stream may have been read, the rest was not. A reader
-    /// that has gone is reported as `closed pipe`, and by [`Closed`]
+    /// All done, or: bytes that were handed to the stream may have been read, the rest was not. A
+    /// reader that has gone is reported as `closed pipe`, and by [`Closed`]
     ///
     /// # Cancel safety
     ///
@@ -102,7 +102,7 @@ impl<W: AsyncWrite + Send + Unpin + 'static> BatchEffect for StdoutEffect<W> {
 }
 
 impl<W: AsyncWrite + Send + Unpin> StdoutEffect<W> {
-    /// Counts into `handed` what the stream took, whatever becomes of it.
+    /// Counts into `handed` the bytes that the stream took, even after a failure.
     async fn print(&mut self, buffer: &[u8], handed: &mut usize) -> std::io::Result<()> {
         if self.closed.is_closed() {
             return Err(ErrorKind::BrokenPipe.into());
@@ -117,7 +117,7 @@ impl<W: AsyncWrite + Send + Unpin> StdoutEffect<W> {
     }
 }
 
-/// What a verdict says when the reader has gone.
+/// The error of a verdict when the reader has gone.
 pub const CLOSED_PIPE: &str = "closed pipe";
 
 const MOST_KEPT_BYTES: usize = 1 << 20;

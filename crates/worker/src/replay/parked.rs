@@ -1,5 +1,5 @@
-//! A source over parked messages: pages them from the store, requeues what is dead, retries what is in doubt,
-//! and drops what came to rest elsewhere.
+//! A source over parked messages: reads them from the store by pages, requeues the dead ones, retries those
+//! in doubt, and drops those that came to rest in another place.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -16,7 +16,7 @@ use super::prospect::{Assessed, Assessor, Prospect, delivery};
 use super::watch::Fates;
 use super::{Job, Kind, Tally};
 
-/// What became of the messages so far; whole once the run is over.
+/// The results for the messages so far; complete once the run is over.
 pub(super) type Shared = Arc<Mutex<Tally>>;
 
 /// Hands over parked messages.
@@ -26,9 +26,9 @@ pub(super) struct ParkedSource {
     note: Note,
     fates: Arc<Fates>,
     tally: Shared,
-    /// Pages with something in them; an empty one is the end.
+    /// Pages of messages; an empty one is the end.
     pages: mpsc::Receiver<Result<Vec<Assessed>>>,
-    /// Of the page that is being handed over.
+    /// The rest of the page that is being handed over.
     waiting: VecDeque<Assessed>,
     in_hand: BTreeMap<DeliveryId, Assessed>,
     next_id: u64,
@@ -77,7 +77,7 @@ impl ParkedSource {
         (source, tally)
     }
 
-    /// How a message came to rest elsewhere with this fate; nothing if it stays where it is.
+    /// The place where a message with this fate came to rest; nothing if it stays parked.
     fn rest(&self, assessed: &Assessed, fate: Fate) -> Option<&'static str> {
         let is_parked_anew = |reason| {
             let anew = match &assessed.read {
@@ -101,7 +101,7 @@ impl ParkedSource {
             Fate::Quarantined if is_quarantined && is_parked_anew("") => {
                 Some("quarantined again: no usable key")
             }
-            // A replay never fails open; what has no record is not at rest.
+            // A replay never fails open; a message without a record is not at rest.
             Fate::Unprotected
             | Fate::Stale
             | Fate::Conflict
@@ -161,7 +161,7 @@ impl Source for ParkedSource {
             }
         }
         for (rest, ids) in resting {
-            // Where this fails the message is still there, and the next time finds it settled.
+            // If this fails, the message is still there, and the next run finds it settled.
             let dropped = self.store.drop_parked(&ids, Some(&self.noted(rest))).await;
             match &dropped {
                 Ok(_) => self.count(|tally| tally.dropped += ids.len() as u64),
@@ -211,7 +211,7 @@ impl Pager {
             let page = self.page(&mut query).await;
             let is_failed = page.is_err();
             let is_wanted = page.as_ref().map_or(true, |page| !page.is_empty());
-            // Whoever fetched may have stopped.
+            // The fetching task may have stopped.
             if (is_wanted && pages.send(page).await.is_err()) || is_failed {
                 return;
             }
@@ -256,7 +256,7 @@ impl Pager {
     }
 
     /// Lets operations in this state be attempted again. A crash after this leaves them released, with their
-    /// messages still parked: as dead letters, the next time they run.
+    /// messages still parked: as dead letters, when they are run again.
     async fn order(&self, page: &[Assessed], state: StateKind, order: &Order) -> Result<()> {
         let dead = page.iter().filter(|it| it.state == Some(state));
         let directives: Vec<_> = dead
@@ -272,7 +272,7 @@ impl Pager {
         }
         for directed in self.store.operate(&directives).await? {
             match directed {
-                // Refused: somebody else was quicker; the claim finds out how it stands.
+                // Refused: another caller was faster; the claim finds out the state.
                 Directed::Now(_) | Directed::Refused(_) => {}
                 Directed::Failed(error) => return Err(error),
             }
@@ -281,10 +281,10 @@ impl Pager {
     }
 }
 
-/// A pager says when it ends; one that is gone has panicked.
+/// The error of a pager that is gone, which has panicked: a pager reports its end.
 fn gone() -> Error {
     Error::new(ErrorKind::Internal, "the list of parked messages broke off")
 }
 
-/// Messages of a page, which a crash may leave requeued and not yet run.
+/// The number of messages of a page, which a crash may leave requeued and not yet run.
 const MOST_AT_ONCE: usize = 256;

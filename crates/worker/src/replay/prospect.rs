@@ -1,5 +1,5 @@
-//! What would become of a parked message if it ran now: asked of the very decisions that a run
-//! makes, without changing anything.
+//! The fate that a parked message would have if it ran now, found by the very decisions that a run makes,
+//! without changing anything.
 
 use std::fmt;
 use std::sync::Arc;
@@ -15,28 +15,29 @@ use semel_engine::pipeline::{Incoming, Pipeline, Rejected, Scratch};
 use super::Kind;
 use crate::settings::EffectSettings;
 
-/// What would become of a parked message.
+/// The fate that a parked message would have.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Prospect {
     /// Its effect is called.
     Runs {
-        /// An earlier attempt may have done it already.
+        /// True if an earlier attempt may have applied the effect already.
         possible_repeat: bool,
-        /// Its operation was given up, and its record has been forgotten since.
+        /// True if its operation was given up and its record has been forgotten since.
         forgotten: bool,
     },
-    /// It goes to its source again, for the worker that has its partition, and is kept until that is done.
+    /// It is published to its source again, for the worker that has its partition, and is kept until that is
+    /// done.
     Published,
-    /// Its operation is completed: nothing is called, and the message is dropped.
+    /// Its operation is completed: no effect is called, and the message is dropped.
     Done,
-    /// Its operation is claimed, or in its backoff, until then; what follows depends on that.
+    /// Its operation is claimed, or in its backoff, until then; its fate depends on the result.
     Waits {
         /// End of the lease or of the backoff.
         until: Timestamp,
     },
     /// It is quarantined, for this reason.
     Stays(Box<str>),
-    /// Its operation was given up: dead or in doubt; it becomes that one's message.
+    /// Its operation was given up: dead or in doubt; the message becomes that operation's.
     GivenUp(StateKind),
     /// It is left alone, for this reason.
     Refused(Box<str>),
@@ -84,7 +85,7 @@ impl fmt::Display for Prospect {
     }
 }
 
-/// Reads parked messages as their pipeline does, and foretells what becomes of them.
+/// Reads parked messages as their pipeline does, and predicts their fates.
 pub struct Assessor {
     pipeline: Pipeline,
     scratch: Scratch,
@@ -92,20 +93,20 @@ pub struct Assessor {
     is_streamed: bool,
 }
 
-/// A parked message and what was found out about it.
+/// A parked message and the findings about it.
 #[derive(Clone, Debug)]
 pub struct Assessed {
     /// The message.
     pub message: Parked,
     /// The state of the record of its key; `None` is absent, or no usable key.
     pub state: Option<StateKind>,
-    /// What would become of it.
+    /// The fate that it would have.
     pub prospect: Prospect,
     pub(super) read: Result<Incoming, Box<Rejected>>,
 }
 
 impl Assessor {
-    /// Assesses messages of this kind for `pipeline`, which [`Assessor::prepared`] answered.
+    /// An assessor of messages of this kind for `pipeline`, which [`Assessor::prepared`] returned.
     pub fn new(pipeline: Pipeline, effect: &EffectSettings, kind: Kind) -> Self {
         Self {
             scratch: Scratch::new(&pipeline, effect.class().start()),
@@ -115,8 +116,8 @@ impl Assessor {
         }
     }
 
-    /// The pipeline as it runs what is parked: a person, or an earlier claim, has let the message
-    /// through the age gate.
+    /// The pipeline as it runs parked messages: without the age gate, through which a person, or an earlier
+    /// claim, has let the message.
     pub fn prepared(mut pipeline: Pipeline, effect: &EffectSettings) -> Pipeline {
         if let EffectSettings::Sql(binding) = effect {
             pipeline.bind = Some(Arc::new(binding.clone()));
@@ -134,9 +135,9 @@ impl Assessor {
         &self.pipeline.scope
     }
 
-    /// Foretells what would become of each message at `now`, in order; leaves out what is not of
-    /// the kind. `look_up` says what is on record of operations, one answer for each, as
-    /// [`Store::get`](semel_core::Store::get) does, and is told the request that each of the messages makes.
+    /// Predicts the fate of each message at `now`, in order; leaves out messages of another kind. `look_up`
+    /// returns the records of operations, one answer for each, as [`Store::get`](semel_core::Store::get)
+    /// does, and receives the request that each of the messages makes.
     ///
     /// # Cost   one look-up for all of them
     ///
@@ -209,7 +210,7 @@ impl Assessor {
         }
     }
 
-    /// What would become of a dead letter, or of the message of a doubt.
+    /// The fate of a dead letter, or of the message of a doubt.
     fn given_up(
         &self,
         message: &Parked,
@@ -233,7 +234,7 @@ impl Assessor {
     }
 
     fn read(&mut self, message: &Parked) -> Result<Incoming, Box<Rejected>> {
-        // The claim id is never asked with.
+        // No store is asked with this claim id.
         let claim_id = ClaimId::from_u128(0);
         let delivery = delivery(DeliveryId(0), message);
         self.pipeline.read(delivery, claim_id, &mut self.scratch)
@@ -261,7 +262,7 @@ pub(super) fn delivery(id: DeliveryId, message: &Parked) -> Delivery {
     }
 }
 
-/// Nobody but the worker that has the partition may commit for it.
+/// The reason for a streamed pipeline: only the worker that has the partition may commit for it.
 const STREAMED: &str = "its pipeline is streamed, and only the worker that has its partition can run it: publish it to \
                         the source again (show KEY --payload prints it), then drop it";
 
@@ -318,7 +319,7 @@ fn quarantined(
     }
 }
 
-/// The record after an order that lets it be attempted again, if that is carried out.
+/// The record after an order that lets it be attempted again, if the order is carried out.
 fn ordered(record: &Record, order: &Order, now: Timestamp) -> Option<Record> {
     match decide::operate(Some(record), None, order, now).change {
         Change::Put(ordered) => Some(ordered),
@@ -326,7 +327,7 @@ fn ordered(record: &Record, order: &Order, now: Timestamp) -> Option<Record> {
     }
 }
 
-/// Why an operation in doubt is not to be attempted again.
+/// The reason why an operation in doubt is not to be attempted again.
 pub const fn unretried(record: &Record) -> &'static str {
     match record.doubt {
         Some(Recovery::RerunWithin(_)) => {

@@ -361,7 +361,8 @@ async fn many_pages_are_gone_through_once() {
     assert!(desk.parked().await.is_empty());
 }
 
-/// What was done of a streamed pipeline is in no store: whoever looks says what is on record.
+/// A streamed pipeline keeps its records in no store: the caller of the assessor says what they
+/// are.
 #[tokio::test]
 async fn a_streamed_dead_letter_goes_to_its_worker_until_it_is_done() {
     let desk = Desk::new();
@@ -377,7 +378,7 @@ async fn a_streamed_dead_letter_goes_to_its_worker_until_it_is_done() {
         transform: None,
     }));
     let (now, token) = (SystemClock::new().now(), FencingToken::new(0));
-    // Done by a request like its own, or by another one of that key.
+    // Completed by a request like its own, or by another one of that key.
     let done = |operation: &Operation, request: &ClaimRequest, by: &ClaimRequest| {
         let entry = Entry::of(operation.id(), by);
         Some(entry.record(now, Window::DEFAULT, Some(request), token))
@@ -514,7 +515,7 @@ struct Desk {
     store: Arc<MemoryStore>,
     key: &'static str,
     birth: Option<&'static str>,
-    /// How often an effect may fail.
+    /// The number of times that an effect may fail.
     attempts: u32,
 }
 

@@ -1,4 +1,4 @@
-//! What became of each delivery, for the source that has to know.
+//! The fate of each delivery, for the source that has to know it.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -10,7 +10,7 @@ use semel_engine::summary::Fate;
 /// Notes the fate of each delivery and passes every event on.
 pub(super) struct Fates {
     observer: Arc<dyn Observer>,
-    /// Of deliveries that are about to be acknowledged.
+    /// The fates of deliveries that are about to be acknowledged.
     fates: Mutex<BTreeMap<DeliveryId, Fate>>,
 }
 
@@ -22,7 +22,7 @@ impl Fates {
         }
     }
 
-    /// The fate of a delivery, once.
+    /// Takes the fate of a delivery, once.
     pub(super) fn take(&self, delivery: DeliveryId) -> Option<Fate> {
         self.locked().remove(&delivery)
     }

@@ -17,10 +17,10 @@ use serde::{Deserialize, Serialize};
 
 use super::value::{Base64, Hex, Text};
 
-/// Why a line that is JSON of the right shape is no item all the same.
+/// The reason why a line that is JSON of the right shape is not an item.
 pub(super) type Fault = &'static str;
 
-/// Scopes that were read lately, so that a scope is not made anew for every line.
+/// Scopes that were read lately, so that not every line makes its scope anew.
 #[derive(Default)]
 pub(crate) struct Scopes(Vec<Scope>);
 
@@ -50,13 +50,13 @@ pub(super) struct HeadLine<'a> {
     pub(super) store: Text<'a>,
 }
 
-/// The same for a version that nobody knows yet.
+/// The same for a version that this one does not know.
 #[derive(Deserialize)]
 pub(super) struct AnyHead {
     pub(super) semel_export: u32,
 }
 
-/// What is remembered of an entity.
+/// The record of an entity.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct EntityLine<'a> {
@@ -294,7 +294,7 @@ fn key(text: &Text<'_>) -> Result<Key, Fault> {
     Key::from_canonical(text).ok_or("the key is no text")
 }
 
-/// Bytes as the one of two members that can say them.
+/// Bytes, as the one of two members that can represent them.
 fn either(bytes: Option<&[u8]>) -> (Option<Text<'_>>, Option<Base64<'_>>) {
     match bytes.map(std::str::from_utf8) {
         None => (None, None),
@@ -312,5 +312,5 @@ fn bytes(text: Option<&Text<'_>>, base64: Option<&Base64<'_>>) -> Result<Option<
     }
 }
 
-/// More are made anew now and then.
+/// The number of scopes that are kept; more are made anew now and then.
 const MOST_SCOPES: usize = 16;

@@ -1,4 +1,4 @@
-//! Reads an export line by line and takes nothing that was not written.
+//! Reads an export line by line and accepts nothing that was not written.
 
 use std::io::Read;
 use std::ops::Range;
@@ -50,7 +50,7 @@ impl<R: Read> Reader<R> {
         })
     }
 
-    /// What the first line says.
+    /// The content of the first line.
     pub const fn head(&self) -> &Head {
         &self.head
     }
@@ -65,8 +65,8 @@ impl<R: Read> Reader<R> {
         self.lines.taken_bytes
     }
 
-    /// The next items, at most so many and about so many bytes; none at the end of an export that
-    /// is whole.
+    /// The next items, at most `most` and about `most_bytes` bytes of them; none at the end of an
+    /// export that is whole.
     ///
     /// # Errors
     ///
@@ -82,7 +82,7 @@ impl<R: Read> Reader<R> {
         Ok(items)
     }
 
-    /// Reads to the end of an export that is whole, and tells of it now and then.
+    /// Reads to the end of an export that is whole, and reports its progress now and then.
     ///
     /// # Errors
     ///
@@ -137,7 +137,7 @@ impl<R> std::fmt::Debug for Reader<R> {
 #[derive(Default)]
 struct Lines {
     buffer: Vec<u8>,
-    /// What of the buffer was read and is not yet taken.
+    /// The part of the buffer that was read and is not yet taken.
     unread: Range<usize>,
     sum: Hasher,
     count: u64,
@@ -172,7 +172,7 @@ impl Lines {
         }
     }
 
-    /// Reads some more behind what is unread.
+    /// Reads more bytes behind the unread ones.
     fn fill(&mut self, from: &mut impl Read) -> Result<usize> {
         let unread = self.unread.len();
         self.buffer.copy_within(self.unread.clone(), 0);
@@ -193,7 +193,7 @@ impl Lines {
         }
     }
 
-    /// What a line says, once its checksum is found right.
+    /// The body of a line, once its checksum is verified.
     fn checked(&mut self, line: Range<usize>) -> Result<&[u8]> {
         let count = self.count;
         let line = &self.buffer[line];
@@ -237,7 +237,7 @@ pub(crate) fn item(line: u64, body: &[u8], scopes: &mut Scopes) -> Result<Item> 
     let kind = memmem::find(body, b":").map_or(body, |end| &body[..end]);
     let value = body.get(kind.len() + 1..).unwrap_or_default();
     let fault = |fault| at(line, fault);
-    // serde borrows from the line, so that each kind is read in a step of its own.
+    // serde borrows from the line, so each kind is read in a step of its own.
     match kind {
         br#"{"token""# => read(line, value).map(token),
         br#"{"record""# => {
@@ -273,7 +273,7 @@ fn parse<'a, T: serde::Deserialize<'a>>(line: u64, json: &'a [u8]) -> Result<T> 
     serde_json::from_slice(json).map_err(|why| unlike(line, &why))
 }
 
-/// What JSON says of a fault may quote the message in the line, so only its place is told.
+/// The fault of a line. JSON's own message may quote the line, so only the place is reported.
 fn unlike(line: u64, why: &serde_json::Error) -> Error {
     let column = why.column();
     at(

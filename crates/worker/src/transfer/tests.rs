@@ -258,7 +258,7 @@ fn read(text: &[u8]) -> Result<(Head, Vec<Item>)> {
     }
 }
 
-/// Lines without their end, with it.
+/// The lines of these bodies, with their ends and checksums.
 fn summed(bodies: &[&str]) -> Vec<u8> {
     let mut text = Vec::new();
     for body in bodies {
@@ -562,7 +562,7 @@ async fn imported(store: &AnyTransferStore, text: &[u8]) -> Imported {
     import(store, reader, unwatched()).await
 }
 
-/// A store that hands over one page and fails then.
+/// A store that hands over one page and then fails.
 struct Broken;
 
 impl TransferStore for Broken {
@@ -585,7 +585,7 @@ fn gone() -> Error {
     Error::new(ErrorKind::Unavailable, "the disk is gone")
 }
 
-/// What was written, also after the writer is gone.
+/// The written bytes, also after the writer is gone.
 #[derive(Clone, Debug, Default)]
 struct Shared(Arc<std::sync::Mutex<Vec<u8>>>);
 
@@ -599,7 +599,7 @@ impl Write for Shared {
     }
 }
 
-/// Takes nothing.
+/// Accepts no bytes.
 #[derive(Debug)]
 struct Full;
 

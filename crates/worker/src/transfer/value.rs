@@ -10,7 +10,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::effect::base64;
 
-/// A text that borrows from the line where nothing in it is escaped.
+/// A text that borrows from the line if nothing in it is escaped.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Text<'a>(pub(crate) Cow<'a, str>);
 
@@ -224,7 +224,7 @@ impl<T, F: FnOnce(&str) -> Option<T>> Visitor<'_> for Read<F> {
     }
 
     fn visit_str<E: Error>(self, text: &str) -> Result<T, E> {
-        // What is written there may be anybody's data: the error names what was wanted instead.
+        // The text there may be anyone's data: the error names what was wanted instead.
         (self.1)(text).ok_or_else(|| E::custom(format_args!("expected {}", self.0)))
     }
 }
@@ -267,7 +267,7 @@ pub(crate) fn hex<'d>(bytes: &[u8], digits: &'d mut [u8]) -> &'d str {
     std::str::from_utf8(&digits[..bytes.len() * 2]).unwrap_or_default()
 }
 
-/// The bytes that so many hexadecimal digits stand for.
+/// The bytes that these hexadecimal digits encode.
 pub(crate) fn unhex<const N: usize>(digits: &[u8]) -> Option<[u8; N]> {
     if digits.len() != 2 * N {
         return None;
@@ -284,7 +284,7 @@ fn digit(digit: u8) -> Option<u8> {
     (value < 16).then_some(value)
 }
 
-/// What each byte stands for as a digit; 16 where it is none.
+/// The value of each byte as a digit; 16 if it is none.
 const VALUES: [u8; 256] = {
     let mut values = [16; 256];
     let mut value: u8 = 0;

@@ -15,7 +15,7 @@ use super::{Counts, VERSION};
 pub struct Writer<W> {
     to: W,
     buffer: Vec<u8>,
-    /// How much of the buffer the checksum has seen.
+    /// The number of bytes of the buffer that the checksum has seen.
     summed: usize,
     sum: Hasher,
     counts: Counts,
@@ -61,8 +61,8 @@ impl<W: Write> Writer<W> {
         self.end_line()
     }
 
-    /// Writes the last line, without which the export counts as cut off, and hands back what it was
-    /// written to.
+    /// Writes the last line, without which the export counts as cut off, and returns the
+    /// destination.
     ///
     /// # Errors
     ///
@@ -134,7 +134,7 @@ pub(super) fn cannot_write(error: std::io::Error) -> Error {
         .with_source(error)
 }
 
-/// How the checksum stands at the end of each line.
+/// The opening of the checksum at the end of each line.
 pub(super) const SUM_OPENS: &[u8] = br#","crc":""#;
 pub(super) const SUM_ENDS: &[u8] = br#""}"#;
 const BUFFER_BYTES: usize = 256 << 10;

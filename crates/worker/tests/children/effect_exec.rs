@@ -1,4 +1,4 @@
-//! Commands: how each of their ends is told.
+//! Commands, and the report of each of their ends.
 
 use std::time::Duration;
 
@@ -33,7 +33,7 @@ fn keyed(key: &str, payload: &'static str) -> Call {
 
 fn is_alive(pid: &str) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{}/stat", pid.trim())).unwrap_or_default();
-    // One that has ended and that nobody has waited for yet is `Z`.
+    // A process that has ended and was not waited for yet is `Z`.
     stat.rsplit_once(") ")
         .is_some_and(|(_, rest)| !rest.starts_with('Z'))
 }

@@ -1,4 +1,4 @@
-//! HTTP calls, against a server that breaks off wherever it is told to.
+//! HTTP calls, against a server that breaks off at any point that a test names.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
@@ -14,7 +14,7 @@ use tokio::net::{TcpListener, TcpStream};
 
 use crate::call::call;
 
-/// What the server does once it has read a request.
+/// The server's act once it has read a request.
 enum Act {
     /// Writes this and waits for the next request.
     Answer(String),
@@ -26,10 +26,11 @@ enum Act {
 
 use Act::{Answer, AnswerAndClose, AnswerAndHang};
 
-/// What came in: the connection's number and the request.
+/// The requests that came in: the connection's number and the request.
 type Seen = Arc<Mutex<Vec<(usize, String)>>>;
 
-/// Starts a server that does one act per request; its place, and what it has seen.
+/// Starts a server that does one act per request; returns its address, and the requests that it has
+/// seen.
 async fn serve(acts: impl IntoIterator<Item = Act>) -> (String, Seen) {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let place = listener.local_addr().expect("an address").to_string();

@@ -1,5 +1,5 @@
 //! A batch that is decided, written and completed in one step of the store (MRK-2): while its lines are appended, the
-//! store serves nobody else.
+//! store answers no other call.
 
 use super::Output;
 use super::law::Case;
@@ -10,12 +10,12 @@ use super::world::{HAND, Open, Phase, World};
 use crate::model::steps::index;
 
 impl Output {
-    /// Whether a worker does without claims of its own.
+    /// Returns whether a worker works without claims of its own.
     pub(crate) fn is_admitting(&self, worker: usize) -> bool {
         worker < self.setup.admitting.into()
     }
 
-    /// Whether the store keeps a worker waiting.
+    /// Returns whether the store keeps a worker waiting.
     pub(crate) fn waits(&self, world: &World, worker: usize) -> bool {
         if world.workers[worker].phase == Phase::Opening {
             if self.setup.keeping == Keeping::MarkAtOnce {
@@ -34,7 +34,7 @@ impl Output {
         world.open.iter().enumerate().any(holds)
     }
 
-    /// The store decides a batch, and leaves it to the worker to append what is granted.
+    /// The store decides a batch, and leaves it to the worker to append the granted lines.
     pub(crate) fn admits(&self, world: &mut World, worker: usize) {
         let mut decided = world.clone();
         let mut told = [None; HAND];
@@ -55,7 +55,7 @@ impl Output {
             decided.records[at] = seen.records[at];
             *told = Some(answer);
         }
-        // A batch that meets a key that somebody else is at waits whole.
+        // A batch that meets a key that another claim holds waits whole.
         if told.contains(&Some(Told::Busy)) {
             return self.meets(Case::WaitsWhole);
         }
@@ -71,7 +71,7 @@ impl Output {
             value: world.workers[worker].recorded,
         };
         let granted: u8 = of(Told::Granted);
-        // Where nothing is new, nothing is written.
+        // If nothing is new, nothing is written.
         if granted == 0 {
             return self.answers(world, worker, open.aside);
         }
@@ -84,8 +84,8 @@ impl Output {
         world.workers[worker].phase = Phase::Writing;
     }
 
-    /// The append failed: the store takes all of it back, and the worker ends. What it has left in its file is for its
-    /// next life.
+    /// The append failed: the store takes all of it back, and the worker ends. The bytes that it left in its file are
+    /// for its next life.
     pub(crate) fn gives_up(&self, world: &mut World, worker: usize) {
         if self.setup.keeping == Keeping::CommitsFailed {
             // Its value is still that of the mark.
@@ -115,7 +115,7 @@ impl Output {
                 self.cut_back(world, self.file_of(worker), before);
                 self.crash(world, worker);
             }
-            // What may be recorded stays, and the next life knows.
+            // Lines that may be recorded stay, and the next life finds out.
             (Net::AnswerLost | Net::Answered, _) => {
                 if self.setup.conduct == Conduct::UndoesUnknown {
                     self.cut_back(world, self.file_of(worker), before);
@@ -136,7 +136,7 @@ impl Output {
         Some(open)
     }
 
-    /// Everything in hand has its answer.
+    /// Gives everything in hand its answer.
     fn answers(&self, world: &mut World, worker: usize, aside: u8) {
         let hand = world.workers[worker].hand;
         if hand.iter().flatten().filter(|item| item.granted).count() > 1 {

@@ -1,4 +1,4 @@
-//! What comes of it in the output class.
+//! The consequences of each action in the output class.
 
 use super::Output;
 use super::law::{Case, Law};
@@ -81,7 +81,7 @@ impl Output {
         Some(next)
     }
 
-    /// The worker asks the store for the next thing.
+    /// The worker makes its next request to the store.
     fn goes(&self, world: &mut World, worker: usize, net: Net) {
         let answered = net == Net::Answered;
         match world.workers[worker].phase {
@@ -103,7 +103,7 @@ impl Output {
         }
     }
 
-    /// Brings file and mark together again.
+    /// Brings file and mark into agreement.
     fn opens(&self, world: &mut World, worker: usize, answered: bool) {
         let file = self.file_of(worker);
         let len = world.files[file].len;
@@ -168,7 +168,7 @@ impl Output {
         }
     }
 
-    /// Appends what is granted.
+    /// Appends the granted lines.
     fn appended(&self, world: &mut World, worker: usize, came: Came) -> Option<()> {
         let file = self.file_of(worker);
         let mut granted: Vec<_> = world.workers[worker].granted().collect();
@@ -230,7 +230,7 @@ impl Output {
         Some(())
     }
 
-    /// Cuts off what a failed append has left, and gives the claims back.
+    /// Cuts off the bytes that a failed append has left, and gives the claims back.
     fn undoes(&self, world: &mut World, worker: usize, answered: bool) {
         let at = world.workers[worker];
         if self.setup.conduct != Conduct::KeepsHalf {
@@ -280,7 +280,7 @@ impl Output {
             }
             return self.is_recorded(world, worker, value);
         };
-        // An earlier try may have been carried out and its answer lost: the mark knows.
+        // An earlier try may have been carried out and its answer lost: the mark shows that.
         if world.marks[file] == value && conduct != Conduct::CutsUnasked {
             self.meets(Case::KnownByMark);
             return self.is_recorded(world, worker, value);
@@ -328,7 +328,7 @@ impl Output {
         }
     }
 
-    /// What is granted to a worker, and the length that its file has with it.
+    /// The granted lines of a worker, and the length of its file with them.
     fn batch(&self, world: &World, worker: usize, value: u8) -> Batch {
         let granted = |item: Option<Item>| item.filter(|item| item.granted);
         Batch {
@@ -338,7 +338,7 @@ impl Output {
         }
     }
 
-    /// An item is claimed as by somebody else.
+    /// An item is claimed with a new claim id.
     fn anew(world: &mut World, worker: usize, place: usize) {
         let claim = world.fresh_claim();
         if let Some(item) = &mut world.workers[worker].hand[place] {
@@ -357,7 +357,7 @@ impl Output {
             Self::hand_back(world, worker, place);
         }
         world.workers[worker] = STARTED;
-        // Its connection ends, and what was not to be committed with it.
+        // Its connection ends, and with it a batch that was not to be committed.
         if world.open[worker].is_some_and(|open| !open.is_left) {
             world.open[worker] = None;
         }
@@ -365,12 +365,12 @@ impl Output {
 
     fn hand_back(world: &mut World, worker: usize, place: usize) {
         if let Some(item) = world.workers[worker].hand[place].take() {
-            // What was handed to somebody else is theirs.
+            // A message that was delivered to another worker is that one's.
             world.queued[usize::from(item.post)] += u8::from(!item.stale);
         }
     }
 
-    /// The broker hears an acknowledgement, which must rest on what is durable.
+    /// The broker gets an acknowledgement, which must rest on durable records.
     pub(crate) fn acknowledge(&self, world: &mut World, worker: usize, place: usize) {
         let Some(item) = world.workers[worker].hand[place].take() else {
             return;
@@ -388,7 +388,7 @@ impl Output {
 }
 
 impl Phase {
-    /// Whether lines of this batch are in the file.
+    /// Returns whether lines of this batch are in the file.
     pub(crate) fn has_appended(self) -> bool {
         match self {
             Self::Recording { .. } | Self::Marking { .. } | Self::Committing => true,

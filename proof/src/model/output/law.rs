@@ -1,4 +1,4 @@
-//! What must hold of the output class, and the hard cases that must be met.
+//! The laws of the output class, and the hard cases that must be met.
 
 use crate::model::named::{laws, named};
 

@@ -1,4 +1,4 @@
-//! The laws of the output class that can be seen from how things stand.
+//! The laws of the output class that a state by itself can break.
 
 use super::Output;
 use super::law::Law;
@@ -6,7 +6,7 @@ use super::world::{FOREIGN, HALF, WORKERS, World};
 use crate::model::numbers::NONE;
 
 impl Output {
-    /// Looks at all of them.
+    /// Checks all of them.
     pub(crate) fn look(&self, world: &mut World) {
         for at in 0..world.records.len() {
             let lines = world.lines_of(at);

@@ -1,23 +1,23 @@
-//! What one configuration of the output class lets happen, and how often.
+//! The events that one configuration of the output class allows, and their numbers.
 
 use semel_core::planted;
 
 use crate::model::setup::Post;
 
-/// What a worker does. All but the first are wrong, to see that the model minds.
+/// The behaviour of a worker. All but the first are wrong, to show that the model notices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Conduct {
     /// As it should.
     Right,
-    /// Takes a refusal for its word, and does not ask whether an earlier try was recorded. M15
+    /// Trusts a refusal, and does not ask whether an earlier try was recorded. M15
     CutsUnasked,
-    /// Leaves at its start whatever is behind the mark.
+    /// Leaves at its start everything behind the mark.
     KeepsTail,
-    /// Takes at its start whatever is behind the mark for recorded.
+    /// Takes at its start everything behind the mark for recorded.
     AdoptsTail,
     /// Cuts at its start an output without a mark back to nothing.
     CutsUnmarked,
-    /// Leaves what a failed append has left.
+    /// Leaves the bytes of a failed append.
     KeepsHalf,
     /// Leaves the lines of a refused batch.
     KeepsRefused,
@@ -27,20 +27,20 @@ pub(crate) enum Conduct {
     RecordsFirst,
     /// Records completions first, and the mark after.
     RecordsApart,
-    /// Takes an answer that was lost for a success.
+    /// Takes a lost answer for a success.
     TrustsSilence,
-    /// Writes to the file of the other one, which is not locked.
+    /// Writes to the other worker's file, which is not locked.
     SharesFile,
     /// Cuts off what was admitted, although the answer was lost.
     UndoesUnknown,
 }
 
-/// What a store does. All but the first are wrong, to see that the model minds.
+/// The behaviour of a store. All but the first are wrong, to show that the model notices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Keeping {
     /// A batch and its mark, whole or not at all.
     Right,
-    /// What can be settled of a batch, without the mark if that is not all.
+    /// The items of a batch that can be settled, without the mark if that is not all.
     SettlesSome,
     /// The mark in any case.
     MarksAnyway,
@@ -48,7 +48,7 @@ pub(crate) enum Keeping {
     ForgetsMarks,
     /// The mark as it is, while a commit that will change it is under way.
     MarkAtOnce,
-    /// Serves others while the lines of an admitted batch are appended.
+    /// Answers other calls while the lines of an admitted batch are appended.
     ServesOthers,
     /// Decides each item of an admitted batch as if it were alone.
     DecidesApart,
@@ -58,7 +58,7 @@ pub(crate) enum Keeping {
     CommitsFailed,
 }
 
-/// How often each may happen.
+/// The number of times that each event may happen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Budget {
     /// Crashes of workers.
@@ -67,7 +67,7 @@ pub(crate) struct Budget {
     pub(crate) torn: u8,
     /// Answers of the store that are lost.
     pub(crate) lost: u8,
-    /// Deliveries that the broker hands to somebody else.
+    /// Deliveries that the broker hands to another worker.
     pub(crate) redelivered: u8,
     /// Appends that fail, with or without half of it written.
     pub(crate) failures: u8,
@@ -84,7 +84,7 @@ pub(crate) struct Setup {
     pub(crate) posts: &'static [Post],
     /// The most of them that are recorded together.
     pub(crate) batch: u8,
-    /// How many of the workers have the store admit what they take; the others claim it.
+    /// The number of workers that have the store admit their lines; the others claim them.
     pub(crate) admitting: u8,
     pub(crate) ticks: u8,
     pub(crate) lease: u8,
@@ -149,7 +149,7 @@ impl Setup {
         self
     }
 
-    /// With the bug that T14 plants in this process, if it is one of the model's own.
+    /// The setup with the bug that T14 plants in this process, if it is one of the model's own.
     pub(crate) fn planted(self) -> Self {
         let conduct = if planted("M01") {
             Conduct::RecordsFirst
@@ -168,7 +168,7 @@ impl Setup {
     }
 }
 
-/// What every merge checks.
+/// The configurations that every merge checks.
 pub(crate) fn all() -> Vec<Setup> {
     let mut all = recorded();
     all.extend(admitted());

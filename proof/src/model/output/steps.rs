@@ -1,4 +1,4 @@
-//! What can happen next in the output class.
+//! The possible next actions in the output class.
 
 use super::Output;
 use super::law::Fault;
@@ -6,11 +6,11 @@ use super::setup::Conduct;
 use super::world::{Phase, WORKERS, Worker, World};
 use crate::model::steps::index;
 
-/// One thing that happens.
+/// One action.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Action {
     Tick,
-    /// The broker hands a delivery to somebody else as well.
+    /// The broker hands a delivery to another worker as well.
     Redeliver {
         worker: u8,
         place: u8,
@@ -23,7 +23,7 @@ pub(crate) enum Action {
         worker: u8,
         came: Came,
     },
-    /// The worker asks the store for the next thing: its mark, claims, to give back, to record.
+    /// The worker makes its next request to the store: its mark, claims, to give back, to record.
     Go {
         worker: u8,
         net: Net,
@@ -31,13 +31,13 @@ pub(crate) enum Action {
     Crash {
         worker: u8,
     },
-    /// It crashes, and what it asked for last is on its way.
+    /// It crashes, and its last request is on its way.
     CrashAsking {
         worker: u8,
     },
-    /// What a dead worker asked for arrives.
+    /// The request of a dead worker arrives.
     Land,
-    /// The commit that a dead worker asked for is carried out.
+    /// The commit of a dead worker is carried out.
     LandCommit {
         worker: u8,
     },
@@ -48,20 +48,20 @@ pub(crate) enum Action {
     Reopen,
 }
 
-/// How a request to the store fares.
+/// The result of a request to the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Net {
     Answered,
     AnswerLost,
-    /// A commit that did not come about.
+    /// A commit that was not carried out.
     Refused,
 }
 
-/// How an append fares.
+/// The result of an append.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Came {
     Whole,
-    /// All is written, and nobody knows whether it is durable.
+    /// All of it is written, and may or may not be durable.
     FailsWhole,
     FailsHalf,
     CrashesHalf,
@@ -102,7 +102,7 @@ impl Output {
             actions.push(Action::Tick);
         }
         for at in 0..WORKERS {
-            // As long as both are new, they are the same.
+            // As long as both are new, they are interchangeable.
             let is_like = self.is_admitting(0) == self.is_admitting(1) && world.are_alike();
             if at == 0 || !is_like {
                 self.works(world, index(at), &world.workers[at], actions);
@@ -119,7 +119,7 @@ impl Output {
         }
     }
 
-    /// What happens in a store where nobody holds it.
+    /// The actions of a store that no worker holds.
     fn goes_on(world: &World, actions: &mut Vec<Action>) {
         if world.late.is_some() {
             actions.push(Action::Land);
@@ -171,12 +171,12 @@ impl Output {
         }
     }
 
-    /// Asks the store, and how that fares.
+    /// The requests to the store, and their results.
     fn asks(&self, world: &World, worker: u8, at: &Worker, actions: &mut Vec<Action>) {
         let left = &world.left;
         let mut push = |net| actions.push(Action::Go { worker, net });
         push(Net::Answered);
-        // A batch whose decisions are not heard is taken back, as after a crash.
+        // A batch whose decisions are lost is taken back, as after a crash.
         let is_deciding = at.phase == Phase::Ready && self.is_admitting(worker.into());
         if left.lost > 0 && !is_deciding {
             push(Net::AnswerLost);
@@ -203,7 +203,7 @@ impl Output {
 
     fn takes(&self, world: &World, worker: u8, at: &Worker, actions: &mut Vec<Action>) {
         let in_hand = at.hand.iter().flatten();
-        // Those of one key wait for each other, but where the store admits a batch.
+        // Those of one key wait for each other, unless the store admits a batch.
         let operations: Vec<_> = in_hand.map(|item| self.operation_of(item.post)).collect();
         if operations.len() < self.setup.batch.into() {
             for post in 0..self.setup.posts.len() {

@@ -16,7 +16,7 @@ use crate::model::numbers::{NONE, claim_id, fingerprint, instant, ticks, window}
 use crate::model::record::{Rec, Stands};
 use crate::model::steps::index;
 
-/// What a claim is told.
+/// The answer to a claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Told {
     Granted,
@@ -25,7 +25,7 @@ pub(crate) enum Told {
     SetAside,
 }
 
-/// What became of a batch: for each item whether it was its own. Nothing, if all of it was recorded.
+/// The result of a batch: for each item whether it was its own. Nothing, if all of it was recorded.
 pub(crate) type Refused = Option<[bool; HAND]>;
 
 impl Output {
@@ -48,7 +48,7 @@ impl Output {
             wants_outcome: false,
         };
         let record = found.map(|record| record.to_core(&self.records, &self.entity));
-        // Nothing here is fenced by tokens, and that they rise is seen elsewhere.
+        // Nothing here is fenced by tokens; that they rise is checked elsewhere.
         let token = FencingToken::new(1);
         let now = instant(world.now);
         let decision = decide::claim(record.as_ref(), None, &request, now, token);
@@ -133,7 +133,7 @@ impl Output {
         Some(mine)
     }
 
-    /// Settles one item by itself; the state that the claim is told, or nothing if it is fenced.
+    /// Settles one item by itself. Returns the state that the claim gets, or nothing if it is fenced.
     pub(crate) fn settle(
         &self,
         world: &mut World,
@@ -159,7 +159,7 @@ impl Output {
         settled
     }
 
-    /// Sweeps one record; whether that changed it.
+    /// Sweeps one record. Returns whether that changed it.
     pub(crate) fn sweep(&self, world: &mut World, operation: u8) -> bool {
         let at = usize::from(operation);
         let Some(found) = world.records[at] else {

@@ -1,4 +1,4 @@
-//! A way through the output class, told for people.
+//! A way through the output class, in words for people.
 
 use std::fmt::Write as _;
 

@@ -1,4 +1,5 @@
-//! The model of the output class minds: each wrong worker, each wrong store breaks a law of it.
+//! The model of the output class notices mistakes: each wrong worker, each wrong store breaks a law
+//! of it.
 
 use super::Output;
 use super::law::Law;

@@ -1,4 +1,4 @@
-//! All that there is at one instant: records and marks, two files, two workers.
+//! The whole state at one instant: records and marks, two files, two workers.
 
 use super::setup::{Budget, Setup};
 use crate::model::named::Breakable;
@@ -7,7 +7,7 @@ use crate::model::record::Rec;
 use crate::model::setup::{MOST_OPERATIONS, MOST_POSTS};
 
 pub(crate) const WORKERS: usize = 2;
-/// The most that one worker has in hand.
+/// The most items that one worker has in hand.
 pub(crate) const HAND: usize = 2;
 /// Lines of a file.
 const MOST_LINES: usize = 8;
@@ -21,15 +21,15 @@ pub(crate) const FOREIGN: u8 = 0x41;
 pub(crate) struct World {
     pub(crate) now: u8,
     pub(crate) records: [Option<Rec>; MOST_OPERATIONS],
-    /// How many of each message the broker has to hand out.
+    /// The number of copies of each message that the broker has to hand out.
     pub(crate) queued: [u8; MOST_POSTS],
     pub(crate) files: [File; WORKERS],
-    /// How many lines of each file are recorded; `NONE` before the first time.
+    /// The number of lines of each file that are recorded; `NONE` before the first time.
     pub(crate) marks: [u8; WORKERS],
     pub(crate) workers: [Worker; WORKERS],
     /// A batch of a dead worker that is on its way.
     pub(crate) late: Option<Batch>,
-    /// What the store has decided for each worker, and not committed.
+    /// The batch that the store has decided for each worker, and not committed.
     pub(crate) open: [Option<Open>; WORKERS],
     /// Operations that were completed at some time, that were acknowledged, that were set aside: a bit each.
     pub(crate) ended: u8,
@@ -40,7 +40,7 @@ pub(crate) struct World {
     pub(crate) broken: u32,
 }
 
-/// Lines, each the number of its operation plus one, or what else it is.
+/// Lines, each the number of its operation plus one, or one of the other values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct File {
     lines: [u8; MOST_LINES],
@@ -51,7 +51,7 @@ pub(crate) struct File {
 pub(crate) struct Worker {
     pub(crate) phase: Phase,
     pub(crate) hand: [Option<Item>; HAND],
-    /// What it knows of its mark.
+    /// The mark as far as the worker knows.
     pub(crate) recorded: u8,
 }
 
@@ -62,7 +62,7 @@ pub(crate) struct Item {
     pub(crate) claim: u8,
     /// It may be appended.
     pub(crate) granted: bool,
-    /// The broker has handed it to somebody else.
+    /// The broker has delivered it to another worker.
     pub(crate) stale: bool,
 }
 
@@ -78,7 +78,7 @@ pub(crate) enum Phase {
     Undoing,
     /// About to record what is granted, and the length of its file.
     Recording { value: u8, asked: bool },
-    /// Has recorded that apart, and is about to set the mark. Wrong.
+    /// Has recorded the completions alone, and is about to set the mark. Wrong.
     Marking { value: u8 },
     /// Has appended what is admitted: the store is about to commit it.
     Committing,
@@ -92,7 +92,7 @@ pub(crate) struct Batch {
     pub(crate) value: u8,
 }
 
-/// A batch that is admitted: decided and completed, and seen by nobody before its commit.
+/// A batch that is admitted: decided and completed, and visible to no one before its commit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Open {
     /// Its worker is dead, and its commit on the way.
@@ -101,7 +101,7 @@ pub(crate) struct Open {
     pub(crate) records: [Option<Rec>; MOST_OPERATIONS],
     /// Places of the hand that are set aside, a bit each.
     pub(crate) aside: u8,
-    /// What the mark is set to: the length of the file, once its lines are appended.
+    /// The new value of the mark: the length of the file, once its lines are appended.
     pub(crate) value: u8,
 }
 
@@ -134,7 +134,7 @@ impl World {
         }
     }
 
-    /// A claim id that nobody and nothing knows.
+    /// A claim id that is used nowhere.
     pub(crate) fn fresh_claim(&self) -> u8 {
         let late = self.late.iter().flat_map(|batch| &batch.items);
         let hands = self.workers.iter().flat_map(|worker| &worker.hand);
@@ -149,7 +149,7 @@ impl World {
         u8::try_from(used.trailing_ones()).unwrap_or(NONE)
     }
 
-    /// Whether nothing tells the workers apart.
+    /// Returns whether the workers are interchangeable.
     pub(crate) fn are_alike(&self) -> bool {
         let all = |at: usize| {
             (
@@ -173,7 +173,7 @@ impl World {
         &self.files[file].lines[..end.into()]
     }
 
-    /// How often an operation is recorded.
+    /// The number of times that an operation is recorded.
     pub(crate) fn lines_of(&self, operation: usize) -> usize {
         let lines = (0..WORKERS).flat_map(|file| self.recorded(file));
         lines
@@ -183,7 +183,7 @@ impl World {
 }
 
 impl File {
-    /// Whether there is room for it.
+    /// Appends a line. Returns whether there was room for it.
     pub(crate) fn push(&mut self, line: u8) -> bool {
         match self.lines.get_mut(usize::from(self.len)) {
             Some(place) => {
@@ -195,7 +195,7 @@ impl File {
         }
     }
 
-    /// Whether there was half a line behind it.
+    /// Cuts the file back. Returns whether there was half a line behind it.
     pub(crate) fn cut_back(&mut self, len: u8) -> bool {
         let cut = &mut self.lines[len.into()..];
         let had_half = cut.contains(&HALF);

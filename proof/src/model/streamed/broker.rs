@@ -1,4 +1,4 @@
-//! What the broker does in class E: ends of transactions, their markers, and how far the partition is read.
+//! The broker's actions in class E: ends of transactions, their markers, and the position of the partition.
 
 use super::Streamed;
 use super::law::{Case, Law};
@@ -30,14 +30,15 @@ impl Streamed {
         self.waited(world, at, true, true);
         world.log[usize::from(at)].stands = Stands::Aborted;
         if world.late == Some(at) {
-            // It will be refused, whenever it comes.
+            // It will be refused, whenever it arrives.
             self.meets(Case::CommitUnknownNot);
             world.late = None;
         }
         self.forgets(world);
     }
 
-    /// What was aborted at the end of the log, and is in nobody's hands, was never there.
+    /// Removes aborted transactions at the end of the log that no member holds any more: they leave no
+    /// trace.
     pub(super) fn forgets(&self, world: &mut World) {
         while let Some(last) = world.len.checked_sub(1) {
             let is_named = |member: &Member| {
@@ -75,14 +76,14 @@ impl Streamed {
             return;
         }
         let behind = transaction.behind;
-        // What was offered before counts no more, however late its marker comes.
+        // Earlier offers no longer count, however late their markers come.
         for before in &mut world.log[..usize::from(at)] {
             before.is_older |= before.holds_offsets();
         }
         Self::moves(world, behind);
     }
 
-    /// Counts who waited for this transaction.
+    /// Counts the readers that waited for this transaction.
     pub(super) fn waited(&self, world: &World, at: u8, offsets: bool, changelog: bool) {
         let transaction = world.log[usize::from(at)];
         for own in world.members.iter().filter_map(|it| it.assignment) {

@@ -1,4 +1,4 @@
-//! What comes of it in class E.
+//! The consequences of each action in class E.
 
 use super::Streamed;
 use super::law::Case;
@@ -72,7 +72,7 @@ impl Streamed {
         Some(next)
     }
 
-    /// Decides what comes next, and transforms what is granted.
+    /// Decides the next records, and transforms the granted ones.
     fn take(&self, world: &mut World, member: usize, came: Came) -> Option<()> {
         let mut assignment = world.members[member].assignment?;
         let before = world.members[member].work;
@@ -155,7 +155,7 @@ impl Streamed {
         world.members[member].work = Some(work);
     }
 
-    /// Whether some of what was written was committed since, or whether that is not known.
+    /// Returns whether some of the written records were committed since, or whether that is not known.
     fn is_out_of_date(&self, world: &World, own: Option<Assignment>, work: Work) -> bool {
         own.is_some_and(|own| {
             let is_looked = self.setup.conduct != Conduct::SkipsLastLook;
@@ -163,7 +163,7 @@ impl Streamed {
         })
     }
 
-    /// The next step of what is written while something is committed.
+    /// Takes the next step of the batch that is written while another one is committed.
     fn goes_ahead(&self, world: &mut World, member: usize) {
         let at = world.members[member];
         let Some(mut ahead) = at.ahead else {
@@ -180,7 +180,8 @@ impl Streamed {
         world.members[member].ahead = Some(ahead);
     }
 
-    /// Begins a transaction over what is not known to be committed, with a producer that ends the former one.
+    /// Begins a transaction over records that are not known to be committed, with a producer that ends the
+    /// former one.
     fn begins(
         &self,
         world: &mut World,
@@ -236,7 +237,7 @@ impl Streamed {
         world.members[member].goes_on(is_ahead, Some(work));
     }
 
-    /// Looks whether the partition is its own, and how far it is read with this batch.
+    /// Checks that the partition is its own, and finds the position that the batch moves it to.
     fn looks(
         &self,
         world: &mut World,
@@ -266,7 +267,7 @@ impl Streamed {
         world.members[member].work = Some(work);
     }
 
-    /// Puts the offsets into the transaction; the group coordinator has a word in that.
+    /// Puts the offsets into the transaction; the group coordinator may refuse them.
     fn offers(
         &self,
         world: &mut World,
@@ -285,7 +286,7 @@ impl Streamed {
             return Stage::Offered { at };
         }
         let is_taken = match self.setup.fencing {
-            // Whoever is in no generation is no member, and asked for nothing of one.
+            // A client in no generation is no member, and nothing is required of its generation.
             Fencing::Generation | Fencing::Transactions => {
                 generation == world.group.generation || generation == NONE
             }
@@ -353,7 +354,7 @@ impl Streamed {
         }
     }
 
-    /// Nobody told how it ended: another producer is made, and the image read on.
+    /// The result of a commit is unknown: makes another producer, and reads the image on.
     fn unknown(&self, world: &mut World, member: usize, mut work: Work) {
         if let Some(at) = work.transaction() {
             work.tried = world.log[usize::from(at)].at;
@@ -375,7 +376,7 @@ impl Streamed {
         }
     }
 
-    /// Offsets without a transaction.
+    /// Commits offsets without a transaction.
     fn ack(&self, world: &mut World, member: usize) {
         let at = world.members[member];
         let Some(mut own) = at.assignment else {

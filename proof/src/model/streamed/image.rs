@@ -1,4 +1,4 @@
-//! What a member decides, by `semel_core::partition`: its image, and how far its partition is read.
+//! A member's decisions, by `semel_core::partition`: its image, and the position of its partition.
 
 use semel_core::partition::{Entry, Image, Prefix};
 use semel_core::port::streamed::Standing;
@@ -34,7 +34,7 @@ impl Streamed {
         Entry::of(request.operation.id(), &request)
     }
 
-    /// What the transactions say that an image has taken in.
+    /// The content of the transactions that an image has taken in.
     fn image(&self, world: &World, own: Assignment) -> Image {
         let mut image = Image::new(self.window());
         for (at, transaction) in world.transactions().iter().enumerate() {
@@ -49,7 +49,7 @@ impl Streamed {
         image
     }
 
-    /// Which records of a batch were committed since they were granted.
+    /// The records of a batch that were committed since they were granted.
     pub(crate) fn known(&self, world: &World, own: Assignment, work: Work) -> u8 {
         if own.image == 0 {
             return 0;
@@ -71,7 +71,7 @@ impl Streamed {
         known
     }
 
-    /// Decides the records that come next behind those that are `pending`, and answers with those that are granted.
+    /// Decides the records that come next behind those that are `pending`, and returns the granted ones.
     pub(crate) fn admit(
         &self,
         world: &mut World,
@@ -114,7 +114,7 @@ impl Streamed {
                     continue;
                 }
                 Standing::Ours(admission) => *admission,
-                // No image says so.
+                // An image never answers so.
                 Standing::Gone => continue,
             };
             match admission {
@@ -142,7 +142,7 @@ impl Streamed {
                     own.finished |= bit;
                     world.listed |= bit;
                 }
-                // No image says any of these.
+                // An image never gives any of these answers.
                 Admission::Granted(_)
                 | Admission::Busy { .. }
                 | Admission::Stale { .. }
@@ -153,7 +153,7 @@ impl Streamed {
         batch
     }
 
-    /// How far the partition would be read if these were finished, too.
+    /// The position of the partition if these were finished, too.
     pub(crate) fn behind(&self, own: Assignment, done: u8) -> Option<u8> {
         if self.setup.conduct == Conduct::SkipsUnfinished && done != 0 {
             return u8::try_from(u8::BITS - done.leading_zeros()).ok();

@@ -1,11 +1,11 @@
-//! The laws of class E that can be seen from how things stand.
+//! The laws of class E that a state by itself can break.
 
 use super::Streamed;
 use super::law::Law;
 use super::world::{MEMBERS, Restore, World};
 
 impl Streamed {
-    /// Looks at all of them.
+    /// Checks all of them.
     pub(crate) fn look(&self, world: &mut World) {
         let mut broken = 0;
         let committed = world.transactions().iter().enumerate();

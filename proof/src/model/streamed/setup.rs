@@ -1,58 +1,58 @@
-//! What one configuration of class E lets happen, and how often.
+//! The events that one configuration of class E allows, and their numbers.
 
 use crate::model::setup::Post;
 
-/// What a member does. All but the first are wrong, to see that the model minds.
+/// The behaviour of a member. All but the first are wrong, to show that the model notices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Conduct {
     /// As it should.
     Right,
     /// Leaves the offsets out of the transaction. K03
     LeavesOffsetsOut,
-    /// Looks whether the partition is its own, and reads the group's metadata then.
+    /// Checks first that the partition is its own, and reads the group's metadata after that.
     LooksFirst,
-    /// Does not ask whether it was thrown out.
+    /// Does not check whether it was thrown out.
     OverlooksLoss,
-    /// Takes a commit without an answer for done.
+    /// Takes a commit without an answer for committed.
     TrustsSilence,
-    /// Takes a commit without an answer for not done, and reads nothing again.
+    /// Takes a commit without an answer for not committed, and reads nothing again.
     ForgetsSilence,
-    /// Looks for a commit without an answer among what is inside its window only.
+    /// Looks for a commit without an answer only among those inside its window.
     ForgetsTry,
-    /// Restores from what is committed now, whatever is open.
+    /// Restores from what is committed now, whatever is still open.
     ReadsAtOnce,
     /// Restores from what is not committed yet, too.
     ReadsUncommitted,
-    /// Begins where the offsets are now, whatever is open over them.
+    /// Begins where the offsets are now, whatever is still open over them.
     TakesUnstable,
     /// Puts out one key twice in a batch.
     TakesTwins,
-    /// Commits the offset behind the batch, whatever is unfinished before it.
+    /// Commits the offset behind the batch, even if records before it are unfinished.
     SkipsUnfinished,
-    /// Remembers nothing of what the request was.
+    /// Remembers nothing of the request.
     ForgetsRequests,
-    /// Commits what is written without a look at what was committed since. K08
+    /// Commits a written batch without a check for records that were committed since. K08
     SkipsLastLook,
-    /// Commits offsets while nobody knows whether later ones are committed.
+    /// Commits offsets while it is unknown whether later ones are committed.
     AcksInDoubt,
 }
 
-/// What the broker does.
+/// The behaviour of the broker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(
     not(test),
     expect(dead_code, reason = "what is wrong is for the tests")
 )]
 pub(crate) enum Fencing {
-    /// Takes offsets of the group's generation only.
+    /// Accepts offsets of the group's generation only.
     Generation,
-    /// The same, but takes everybody's where they come without a transaction.
+    /// The same, but accepts anyone's if they come without a transaction.
     Transactions,
-    /// Takes everybody's.
+    /// Accepts anyone's.
     Nothing,
 }
 
-/// How often each may happen.
+/// The number of times that each event may happen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Budget {
     pub(crate) crashes: u8,
@@ -80,19 +80,20 @@ pub(crate) struct Setup {
     pub(crate) records: &'static [Post],
     /// The most of them in one transaction.
     pub(crate) batch: u8,
-    /// Whether the next batch is written while one is committed.
+    /// True if the next batch is written while one is committed.
     pub(crate) is_ahead: bool,
     pub(crate) ticks: u8,
     pub(crate) window: u8,
     pub(crate) age_gate: bool,
-    /// Whether a member has the same transactional id after a crash, and both have it.
+    /// Says whether a member keeps its transactional id after a crash, and whether both have the
+    /// same.
     pub(crate) names: Names,
     pub(crate) budget: Budget,
     pub(crate) conduct: Conduct,
     pub(crate) fencing: Fencing,
 }
 
-/// Who has which transactional id.
+/// The owners of the transactional ids.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Names {
     /// Each member its own, also after a crash.
@@ -167,7 +168,7 @@ impl Setup {
     }
 }
 
-/// What every merge checks.
+/// The configurations that every merge checks.
 pub(crate) fn all() -> Vec<Setup> {
     vec![
         Setup {

@@ -1,4 +1,4 @@
-//! What can happen next in class E.
+//! The possible next actions in class E.
 
 use super::Streamed;
 use super::law::Fault;
@@ -7,7 +7,7 @@ use super::world::{MEMBERS, Member, Restore, Stage, Stands, Work, World};
 use crate::model::numbers::NONE;
 use crate::model::steps::index;
 
-/// One thing that happens.
+/// One action.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Action {
     Tick,
@@ -21,11 +21,11 @@ pub(crate) enum Action {
         member: u8,
         net: Net,
     },
-    /// It does the next step of what it writes meanwhile.
+    /// It takes the next step of the batch that it writes meanwhile.
     Ahead {
         member: u8,
     },
-    /// It is asked for the same batch again before it has answered.
+    /// It gets the same batch again before it has answered.
     Again {
         member: u8,
     },
@@ -41,7 +41,7 @@ pub(crate) enum Action {
     Rebalance {
         to: u8,
     },
-    /// A member hears that it is not in the group any more.
+    /// A member learns that it is no longer in the group.
     ThrownOut {
         member: u8,
     },
@@ -66,7 +66,7 @@ pub(crate) enum Action {
     Land,
 }
 
-/// How a transform fares.
+/// The result of a transform.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Came {
     Done,
@@ -76,7 +76,7 @@ pub(crate) enum Came {
     Refused,
 }
 
-/// How asking for a commit fares.
+/// The result of a request to commit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Net {
     Answered,
@@ -224,7 +224,7 @@ impl Streamed {
         if assignment.restore != Restore::Done {
             return;
         }
-        // One commit at a time, with a transaction or without; and none while nobody knows of a later one.
+        // One commit at a time, with a transaction or without; and none while a later one is unknown.
         let has_doubt = at.works().any(|work| work.tried != NONE);
         let has_doubt = has_doubt && self.setup.conduct != Conduct::AcksInDoubt;
         let alone = at.work.is_none_or(|work| match work.stage {
@@ -251,7 +251,7 @@ impl Streamed {
         }
     }
 
-    /// Whether the next step of a transaction waits for nothing.
+    /// Returns whether the next step of a transaction waits for nothing.
     fn may_go(&self, world: &World, member: u8, at: &Member, work: Work) -> bool {
         if work.stage != Stage::Ready {
             return true;

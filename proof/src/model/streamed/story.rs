@@ -1,4 +1,4 @@
-//! A way through class E, told for people.
+//! A way through class E, in words for people.
 
 use std::fmt::Write as _;
 
@@ -7,7 +7,7 @@ use super::law::Law;
 use super::steps::{Action, Came, Net};
 use super::world::{Restore, Stage, Work, World};
 
-/// One numbered sentence for each step, with how far the input is read afterwards.
+/// One numbered sentence for each step, with the position of the input after it.
 pub(crate) fn tell(model: &Streamed, path: &[(World, Option<Action>)]) -> String {
     let mut told = model.setup.name.to_owned();
     let mut worlds = path.iter().map(|(world, _)| world).skip(1);

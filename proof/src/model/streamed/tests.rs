@@ -1,4 +1,4 @@
-//! The model of class E minds: each wrong member and each wrong broker breaks a law of it.
+//! The model of class E notices mistakes: each wrong member and each wrong broker breaks a law of it.
 
 use super::Streamed;
 use super::law::Law;
@@ -17,7 +17,7 @@ fn broken(setup: Setup) -> Vec<&'static str> {
     search::broken::<Streamed>(setup)
 }
 
-/// Every merge finds that nothing is wrong with it but what `wrong` makes of it.
+/// Checks that the change `wrong` breaks this law; every merge finds that nothing is wrong without it.
 #[track_caller]
 fn breaks(right: Setup, wrong: impl FnOnce(&mut Setup), law: Law) {
     search::breaks::<Streamed>(right, wrong, law.name());
@@ -69,8 +69,8 @@ fn a_member_that_reads_nothing_again_after_silence_is_caught() {
     breaks(named("streamed, answers lost"), wrong, Law::OwnerKnows);
 }
 
-/// Found by the model in the adapter itself, in 25 steps: a batch is tried again when what was committed of it
-/// is past its window.
+/// Found by the model in the adapter itself, in 25 steps: a batch is tried again when its committed records
+/// are past their window.
 #[test]
 fn a_member_that_looks_for_a_lost_commit_inside_the_window_only_is_caught() {
     let wrong = |setup: &mut Setup| setup.conduct = Conduct::ForgetsTry;
@@ -83,8 +83,8 @@ fn a_member_that_commits_without_a_last_look_is_caught() {
     breaks(named("streamed, asked again"), wrong, Law::SingleOutput);
 }
 
-/// Found by the model in the adapter itself, in 31 steps: what was found committed is acknowledged while the
-/// commit behind it is not known.
+/// Found by the model in the adapter itself, in 31 steps: records that were found committed are acknowledged
+/// while the commit behind them is unknown.
 #[test]
 fn a_member_that_commits_offsets_in_doubt_is_caught() {
     let wrong = |setup: &mut Setup| setup.conduct = Conduct::AcksInDoubt;

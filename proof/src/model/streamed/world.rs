@@ -1,4 +1,4 @@
-//! All that there is at one instant: the group, the changelog, and two members.
+//! The whole state at one instant: the group, the changelog, and two members.
 
 use super::setup::{Budget, MOST_TRANSACTIONS, Names, Setup};
 use crate::model::named::Breakable;
@@ -16,7 +16,7 @@ pub(crate) struct World {
     pub(crate) log: [Transaction; MOST_TRANSACTIONS],
     pub(crate) len: u8,
     pub(crate) members: [Member; MEMBERS],
-    /// Whose producer of each transactional id is the newest.
+    /// The owner of the newest producer of each transactional id.
     pub(crate) newest: [u8; MEMBERS * PRODUCERS],
     /// Records that were set aside, a bit each.
     pub(crate) listed: u8,
@@ -26,12 +26,12 @@ pub(crate) struct World {
     pub(crate) broken: u32,
 }
 
-/// What the group coordinator knows.
+/// The knowledge of the group coordinator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Group {
     pub(crate) generation: u8,
     pub(crate) owner: u8,
-    /// How far the partition is read.
+    /// The position of the partition.
     pub(crate) committed: u8,
 }
 
@@ -42,9 +42,9 @@ pub(crate) struct Transaction {
     /// The records that it puts out, a bit each.
     pub(crate) records: u8,
     pub(crate) at: u8,
-    /// For which assignment.
+    /// The assignment that it is for.
     pub(crate) assignment: u8,
-    /// How far the input is read with it, once its offsets were taken.
+    /// The position of the input with it, once its offsets were accepted.
     pub(crate) behind: u8,
     /// Offsets were committed after its own.
     pub(crate) is_older: bool,
@@ -55,7 +55,7 @@ pub(crate) struct Transaction {
 pub(crate) enum Stands {
     Open,
     Aborted,
-    /// It is committed; where its markers are already.
+    /// It is committed; says where its markers are already.
     Committed {
         offsets: bool,
         changelog: bool,
@@ -67,7 +67,7 @@ impl Transaction {
         matches!(self.stands, Stands::Committed { .. })
     }
 
-    /// Whether readers of the changelog still wait for it.
+    /// Returns whether readers of the changelog still wait for it.
     pub(crate) const fn is_pending(self) -> bool {
         match self.stands {
             Stands::Open => true,
@@ -76,7 +76,7 @@ impl Transaction {
         }
     }
 
-    /// Whether who asks for the committed offsets waits for it.
+    /// Returns whether readers of the committed offsets wait for it.
     pub(crate) const fn holds_offsets(self) -> bool {
         match self.stands {
             Stands::Open => self.behind != NONE,
@@ -91,21 +91,21 @@ pub(crate) struct Member {
     /// The generation that its client is in; `NONE` is thrown out, or not in yet.
     pub(crate) generation: u8,
     pub(crate) assignment: Option<Assignment>,
-    /// Which of its producers are made, a bit each.
+    /// The producers that are made, a bit each.
     pub(crate) producers: u8,
-    /// What is committed next.
+    /// The batch that is committed next.
     pub(crate) work: Option<Work>,
-    /// What is written meanwhile.
+    /// The batch that is written meanwhile.
     pub(crate) ahead: Option<Work>,
 }
 
-/// What a member knows of the partition that it was given.
+/// A member's knowledge of the partition that it was given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Assignment {
     /// The generation in which it was given.
     pub(crate) id: u8,
     pub(crate) restore: Restore,
-    /// Where reading began.
+    /// The offset at which reading began.
     pub(crate) from: u8,
     /// Records that are finished, a bit each.
     pub(crate) finished: u8,
@@ -113,14 +113,14 @@ pub(crate) struct Assignment {
     pub(crate) acked: u8,
     /// The transactions that the image has taken in, a bit each.
     pub(crate) image: u8,
-    /// How far the changelog was read.
+    /// The position to which the changelog was read.
     pub(crate) next: u8,
 }
 
-/// How far the restoring of an image has come.
+/// The progress of restoring an image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Restore {
-    /// Where reading begins is asked for.
+    /// Asks for the position at which reading begins.
     Position,
     /// The committed offsets are awaited.
     Offsets,
@@ -139,9 +139,9 @@ pub(crate) struct Work {
     pub(crate) assignment: u8,
     /// A bit for each record.
     pub(crate) batch: u8,
-    /// When a transaction over it began of which nobody told the end.
+    /// The time at which a transaction over it began whose result is unknown.
     pub(crate) tried: u8,
-    /// Whose transaction it is.
+    /// The producer whose transaction it is.
     pub(crate) producer: u8,
     pub(crate) stage: Stage,
 }
@@ -160,7 +160,7 @@ pub(crate) enum Stage {
     Offered { at: u8 },
 }
 
-/// How far the names of a member's producers are apart.
+/// The distance between the names of a member's producers.
 const OWN: u8 = 2;
 
 pub(crate) const RESTARTED: Member = Member {
@@ -211,7 +211,7 @@ impl World {
         self.log.get(..usize::from(self.len)).unwrap_or_default()
     }
 
-    /// Whether somebody still writes a transaction of this name, or its markers.
+    /// Returns whether a transaction of this name, or its markers, are still being written.
     pub(crate) fn is_busy(&self, name: u8) -> bool {
         let mut all = self.transactions().iter();
         all.any(|it| {
@@ -219,7 +219,7 @@ impl World {
         })
     }
 
-    /// The end of what readers of committed records of the changelog get to see.
+    /// The end of the part of the changelog that readers of committed records see.
     pub(crate) fn stable_end(&self) -> u8 {
         let pending = self.transactions().iter().position(|it| it.is_pending());
         pending.map_or(self.len, |at| u8::try_from(at).unwrap_or(self.len))
@@ -254,12 +254,12 @@ impl Member {
         own + producer * OWN
     }
 
-    /// Whether two transactional ids are of one member.
+    /// Returns whether two transactional ids are of one member.
     pub(crate) const fn are_one_s(one: u8, other: u8) -> bool {
         one != NONE && other != NONE && one % OWN == other % OWN
     }
 
-    /// Notes how it goes on with one of the two. What is written meanwhile comes next.
+    /// Notes the next state of one of the two. The batch that is written meanwhile comes next.
     pub(crate) fn goes_on(&mut self, is_ahead: bool, work: Option<Work>) {
         if is_ahead {
             self.ahead = work;
@@ -268,7 +268,7 @@ impl Member {
         self.work = work.or_else(|| self.ahead.take());
     }
 
-    /// What it has under way, in its order.
+    /// The batches that it has under way, in their order.
     pub(crate) fn works(&self) -> impl Iterator<Item = Work> + use<> {
         self.work.into_iter().chain(self.ahead)
     }

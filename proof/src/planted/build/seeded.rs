@@ -1,12 +1,12 @@
-//! How many seeds it takes to see a bug: several beginnings, and the median of them.
+//! The number of seeds that it takes to see a bug: several beginnings, and the median of them.
 
 use std::process::ExitStatus;
 
 use super::{Verdict, tier};
 use crate::report::Report;
 
-/// Runs a tier from each beginning, by what is to be typed for it. Without a bug, which takes all seeds and has no
-/// median, from the first alone.
+/// Runs a tier from each beginning, with the command line for it. Without a bug, which takes all seeds and has no
+/// median, runs from the first beginning alone.
 pub(super) fn tried(
     is_planted: bool,
     tried: impl Fn(&[String]) -> Result<(Report, ExitStatus), String>,
@@ -43,7 +43,7 @@ pub(super) fn tried(
     })
 }
 
-/// How many seeds it took from `start` until the first that found something.
+/// The number of seeds from `start` to the first that found something.
 fn first(report: &Report, start: u64) -> Option<u64> {
     let violations = report.rows.iter().flat_map(|row| &row.violations);
     let seeds = violations.filter_map(|told| {
@@ -55,8 +55,8 @@ fn first(report: &Report, start: u64) -> Option<u64> {
     seeds.min().map(|seed| seed.saturating_sub(start) + 1)
 }
 
-/// The median and the worst; whoever found nothing would have taken longer than all who did. Nothing if
-/// most of them found nothing.
+/// The median and the worst; a run without a find counts as longer than all others. Nothing if most runs have no
+/// find.
 fn median(firsts: Vec<Option<u64>>) -> Option<(u64, String)> {
     let mut firsts: Vec<u64> = firsts
         .into_iter()
@@ -71,9 +71,9 @@ fn median(firsts: Vec<Option<u64>>) -> Option<(u64, String)> {
     (median < u64::MAX).then_some((median, worst))
 }
 
-/// Where the seeds begin.
+/// The first seeds of the beginnings.
 const STARTS: [u64; 5] = [1, 100_001, 200_001, 300_001, 400_001];
-/// How many seeds of each kind of story there are from each of them.
+/// The number of seeds of each kind of story from each of them.
 const SEEDS: u64 = 2_000;
 
 #[cfg(test)]

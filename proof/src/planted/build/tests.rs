@@ -1,4 +1,4 @@
-//! What is read off the programs that see bugs.
+//! Reading the output of the programs that see bugs.
 
 use std::os::unix::process::ExitStatusExt;
 

@@ -1,4 +1,4 @@
-//! What goes wrong on the way of a message: in the consumer and at its broker.
+//! Bugs on the way of a message: in the consumer and at its broker.
 
 use super::{Bug, UNIT, WORLD, engine, kafka};
 use crate::planted::build::Suite;

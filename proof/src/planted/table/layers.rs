@@ -1,4 +1,4 @@
-//! What goes wrong in a layer over a store.
+//! Bugs in a layer over a store.
 
 use super::{Bug, LAYERS, engine};
 

@@ -1,4 +1,4 @@
-//! What goes wrong around a single call, and the callers who wait for it.
+//! Bugs around a single call, and the callers that wait for it.
 
 use super::{Bug, UNIT, WORLD, engine};
 

@@ -1,4 +1,4 @@
-//! What goes wrong in the decisions, in what is decided on, and in a store.
+//! Bugs in the decisions, in their inputs, and in a store.
 
 use super::{Bug, MODEL};
 use crate::planted::build::Suite;
@@ -45,7 +45,7 @@ pub(super) const BUGS: &[Bug] = &[
             &["tokens_rise_over_the_removal_of_a_record", "history_laws"],
         )
     },
-    // No store of ours has another clock than its server's: the bug is in the world that the stories are told in.
+    // No store of Semel has another clock than its server's: the bug is in the world of the stories.
     Bug {
         within: &[SIMULATION],
         suite: Suite::Tier("T10"),
@@ -110,7 +110,7 @@ pub(super) const BUGS: &[Bug] = &[
         &["a_retried_rerun_counts_its_possible_repeat"],
     )
     .and(&["T1"]),
-    // No claim is read off a replica, however late it is: a claim writes, which the server refuses there.
+    // No claim is read from a replica, however late: a claim writes, which the server refuses there.
     postgres(
         "M36",
         "takes a replica for the server that it follows",
@@ -123,7 +123,7 @@ pub(super) const BUGS: &[Bug] = &[
     ),
 ];
 
-/// Seen by tests of the core alone.
+/// A bug that is seen by tests of the core alone.
 const fn unit(name: &'static str, what: &'static str, seen_by: &'static [&'static str]) -> Bug {
     Bug {
         name,
@@ -136,7 +136,7 @@ const fn unit(name: &'static str, what: &'static str, seen_by: &'static [&'stati
     }
 }
 
-/// Seen by the laws that the memory store is held to: by cases, and by T5's histories.
+/// A bug that is seen by the memory store's laws: by cases, and by T5's histories.
 const fn laws(name: &'static str, what: &'static str, seen_by: &'static [&'static str]) -> Bug {
     let suite = Suite::Tests(MEMORY, "conformance");
     Bug {
@@ -145,7 +145,7 @@ const fn laws(name: &'static str, what: &'static str, seen_by: &'static [&'stati
     }
 }
 
-/// Seen by the model, and by other tiers.
+/// A bug that is seen by the model, and by other tiers.
 const fn tiers(name: &'static str, what: &'static str, tiers: &'static [&'static str]) -> Bug {
     let suite = Suite::Tier("T1");
     Bug {
@@ -155,7 +155,7 @@ const fn tiers(name: &'static str, what: &'static str, tiers: &'static [&'static
     .and(tiers)
 }
 
-/// Seen by tests that want a server.
+/// A bug that is seen by tests that need a server.
 const fn postgres(name: &'static str, what: &'static str, seen_by: &'static [&'static str]) -> Bug {
     Bug {
         within: &[POSTGRES],

@@ -1,4 +1,4 @@
-//! The names of a disk, as they are, as they were last synced, and what lies between.
+//! The names of a disk, as they are, as they were last synced, and the changes in between.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -12,7 +12,7 @@ pub(super) struct Names {
     pending: Vec<Move>,
 }
 
-/// What happens to one name, or to two at once.
+/// The changes to one name, or to two at once.
 type Move = Vec<(u64, OsString, Option<u64>)>;
 
 impl Names {
@@ -44,7 +44,7 @@ impl Names {
         self.pending.push(change);
     }
 
-    /// Makes what happened in `folder` durable; of a rename between two folders, both sides.
+    /// Makes the changes in `folder` durable; of a rename between two folders, both sides.
     pub(super) fn sync(&mut self, folder: u64) {
         for change in std::mem::take(&mut self.pending) {
             if change.iter().any(|(of, _, _)| *of == folder) {
@@ -61,8 +61,8 @@ impl Names {
         }
     }
 
-    /// What is there after the power came back, and how many changes are not: those that `keeps`
-    /// does not pick by their place among all that are pending.
+    /// The names after the power came back, and the number of lost changes: those that `keeps` does
+    /// not choose by their place among all pending ones.
     pub(super) fn survive(&self, mut keeps: impl FnMut(usize, usize) -> bool) -> (Self, u64) {
         let mut table = self.durable.clone();
         let mut lost = 0;
@@ -81,7 +81,7 @@ impl Names {
         (survived, lost)
     }
 
-    /// Takes away what does not lie below a folder that is there.
+    /// Removes everything that is not below an existing folder.
     pub(super) fn keep_reachable(&mut self, root: u64) -> Vec<u64> {
         let mut reached = vec![root];
         let mut next = 0;

@@ -1,4 +1,4 @@
-//! What is left on a disk after the power went.
+//! The contents of a disk after the power went.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,23 +7,23 @@ use serde::{Deserialize, Serialize};
 use super::{Change, Disk, Inode, ROOT, put};
 use crate::power::dice::Dice;
 
-/// What a disk writes at once, or not at all.
+/// The bytes that a disk writes at once, or not at all.
 const SECTOR_BYTES: usize = 512;
 
-/// How much of what was not synced is left.
+/// The way in which unsynced writes survive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Way {
     Nothing,
     Everything,
-    /// What came first, up to some sector of some write.
+    /// The first ones, up to some sector of some write.
     Short,
-    /// What came first, up to some moment; of the write of that moment any sectors.
+    /// The first ones, up to some moment; of the write of that moment any sectors.
     First,
     /// Anything: each sector, and each name, as it was at some moment of its own.
     Any,
 }
 
-/// What a power cut met and took.
+/// The unsynced writes at a power cut, and the lost ones.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Forgotten {
     /// Writes and lengths that were not synced.
@@ -47,8 +47,8 @@ impl Way {
         }
     }
 
-    /// The same for files that only grow, on a file system that lets a file grow once what it grows by
-    /// is written, as journaling ones do: their end is missing, never their middle.
+    /// The same for files that only grow, on a file system that extends a file once the new bytes are
+    /// written, as journaling ones do: their end is missing, never their middle.
     pub(crate) fn draw_growing(dice: &mut Dice) -> Self {
         match dice.below(4) {
             0 => Self::Nothing,
@@ -98,8 +98,8 @@ impl Disk {
 impl Inode {
     fn survivor(&self, way: Way, dice: &mut Dice, forgotten: &mut Forgotten) -> Vec<u8> {
         let mut bytes = self.durable.clone();
-        // Sectors that the disk did not write again; what comes later for them is lost too, since a
-        // sector is written with all that it holds at that moment.
+        // Sectors that the disk did not write again; later writes to them are lost too, since a sector
+        // is written with its whole content at that moment.
         let mut closed = BTreeSet::new();
         let first = usize::try_from(dice.below(self.pending.len() as u64 + 1)).unwrap_or(0);
         let mut is_over = false;
@@ -112,7 +112,7 @@ impl Inode {
                 Way::Nothing | Way::Short | Way::First => Odds::Never,
             };
             match change {
-                // Lengths are kept in order, and nothing that was written at a length outlives it.
+                // Lengths are kept in order, and no write at a length outlives it.
                 Change::Length(_) => {
                     is_over |= !odds.draw(dice);
                     if !is_over {
@@ -163,7 +163,7 @@ impl Odds {
     }
 }
 
-/// What was written, sector by sector, each with where it begins.
+/// A write, sector by sector, each with its offset.
 fn sectors(at: usize, mut bytes: &[u8]) -> impl Iterator<Item = (usize, &[u8])> {
     let mut start = at;
     std::iter::from_fn(move || {

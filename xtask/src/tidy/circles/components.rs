@@ -38,8 +38,8 @@ where
     F: Fn(&'a str) -> N,
     N: Iterator<Item = &'a str>,
 {
-    /// Visits `node` and what is behind it, and returns the earliest on the stack that it leads to. It calls itself
-    /// as deep as the longest chain of imports.
+    /// Visits `node` and the nodes behind it, and returns the earliest one on the stack that it leads to. It calls
+    /// itself as deep as the longest chain of imports.
     fn visit(&mut self, node: &'a str) -> usize {
         let order = self.order.len();
         self.order.insert(node, order);
@@ -98,7 +98,7 @@ mod tests {
         assert_eq!(found("a>b b>a b>c c>d d>c"), ["ab", "cd"]);
         // A circle that is joined to an earlier one from behind.
         assert_eq!(found("a>b b>c c>b c>d d>a e>a"), ["abcd"]);
-        // What was left behind with a component of its own joins no later one.
+        // A node that was left behind with a component of its own joins no later one.
         assert_eq!(found("a>c b>a b>c c>d d>c b>e e>b"), ["be", "cd"]);
     }
 }

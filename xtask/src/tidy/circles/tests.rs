@@ -1,7 +1,7 @@
 use super::super::sources;
 use super::*;
 
-/// Checks a crate `c`, of which each file imports what it is given: `a.rs>b`.
+/// Checks a crate `c` whose files import each other as given: `a.rs>b`.
 fn found(list: &str, files: &[&str]) -> Vec<String> {
     let texts: Vec<(String, String)> = files
         .iter()

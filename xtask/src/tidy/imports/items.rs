@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::rust::is_word;
 
-/// The items of one source, tests and the insides of functions apart.
+/// The items of one source, without tests and the insides of functions.
 #[derive(Default)]
 pub(super) struct Items<'a> {
     /// Names of the items at its top level.
@@ -15,7 +15,7 @@ pub(super) struct Items<'a> {
     pub(super) names: BTreeMap<&'a str, Vec<&'a str>>,
     /// The modules of which `use` took everything.
     pub(super) globs: Vec<Vec<&'a str>>,
-    /// Every path of two segments or more, and where it stands.
+    /// Every path of two segments or more, with its place.
     pub(super) paths: Vec<(usize, Vec<&'a str>)>,
 }
 
@@ -34,7 +34,7 @@ impl<'a> Items<'a> {
     }
 }
 
-/// `code` with every item blanked that is built for tests alone, but for the names of modules that are files.
+/// `code` with all items blanked that are built for tests alone, except the names of modules that are files.
 pub(in crate::tidy) fn without_tests(code: &str) -> String {
     let mut text = code.as_bytes().to_vec();
     let mut from = 0;
@@ -128,7 +128,7 @@ impl<'a> Reader<'a> {
                 _ if is_word(byte) => {
                     let at = self.at;
                     let word = self.word();
-                    // A segment of what was read, a method, a lifetime, a variable of a macro.
+                    // A segment of a path that was read, a method, a lifetime, a variable of a macro.
                     let is_part = before == [b':', b':'] || matches!(before[1], b'.' | b'\'');
                     if !is_part && (before[1] != b'$' || word == "crate") {
                         self.item(at, word, before[1]);
@@ -186,7 +186,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Reads what follows `use`, below the segments of `above`, to the end of that branch.
+    /// Reads the text after `use`, below the segments of `above`, to the end of that branch.
     fn tree(&mut self, above: &mut Vec<&'a str>) {
         self.blank();
         let (length, at) = (above.len(), self.at);
@@ -223,7 +223,7 @@ impl<'a> Reader<'a> {
                 }
                 // A path that begins with `::` is of another crate.
                 Some(b':') if self.separator() => above.push(""),
-                // No Rust: one character further, so that the reading ends.
+                // This is not Rust: goes one character further, so that the reading ends.
                 _ => {
                     self.at += 1;
                     break;
@@ -233,7 +233,7 @@ impl<'a> Reader<'a> {
         above.truncate(length);
     }
 
-    /// Takes one path of a `use`, and the name it is given.
+    /// Takes one path of a `use`, and its name.
     fn leaf(&mut self, at: usize, path: Vec<&'a str>) {
         let mut name = path.last().copied().unwrap_or_default();
         self.blank();
@@ -278,7 +278,7 @@ impl<'a> Reader<'a> {
         self.code.as_bytes().get(self.at).copied()
     }
 
-    /// Skips blanks, and says what is next.
+    /// Skips blanks, and returns the next byte.
     fn blank(&mut self) -> Option<u8> {
         while self.peek().is_some_and(|byte| byte.is_ascii_whitespace()) {
             self.at += 1;

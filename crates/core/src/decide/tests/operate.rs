@@ -140,7 +140,7 @@ fn a_retry_keeps_the_doubt_and_its_first_start_and_counts_attempts_anew() {
             ..before
         };
         assert_eq!(written(&decision), &expected);
-        // The very next claim is granted, and what it does when it vanishes again is in doubt once more.
+        // The very next claim is granted, and is in doubt again when it vanishes again.
         let next = decide::claim(Some(&expected), None, &request(OTHER), NOW, NEW_TOKEN);
         let is_repeat = doubt == Recovery::Rerun;
         assert!(
@@ -442,7 +442,7 @@ fn every_order() -> [Order; 10] {
     ]
 }
 
-/// The order is carried out; the record after it.
+/// Checks that the order is carried out; returns the record after it.
 fn ordered(state: State, order: Order, expected: StateKind) -> Record {
     let before = Record {
         vanished: 1,

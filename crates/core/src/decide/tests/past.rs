@@ -1,4 +1,4 @@
-//! What each end of an attempt leaves on the record. ATT-3.
+//! The trace that each end of an attempt leaves on the record. ATT-3.
 
 use super::*;
 use crate::attempt::{AttemptEnd, PastAttempt};
@@ -50,7 +50,7 @@ fn what_was_given_back_again_and_again_pushes_out_nothing_that_tells() {
     let ends = |record: &Record| -> Vec<_> { record.past.iter().map(|it| it.end).collect() };
     let expected = [&telling[..], &[AttemptEnd::GivenBack; 14]].concat();
     assert_eq!(ends(&record), expected);
-    // Those in a row go before anything else does.
+    // Those in a row are dropped before any other.
     for _ in 0..13 {
         record = settle(&record, release(Certainty::NotApplied, true));
     }
@@ -202,7 +202,7 @@ fn the_seventeenth_end_pushes_out_the_first() {
     assert_eq!(numbers, (2..=17).collect::<Vec<_>>());
 }
 
-/// The record of a claim that was granted a while ago.
+/// The record of a claim that was granted earlier.
 fn running(state: State) -> Record {
     Record {
         claimed_at: EARLIER,
@@ -210,7 +210,7 @@ fn running(state: State) -> Record {
     }
 }
 
-/// How the claim of [`running`] ended.
+/// The end of the claim of [`running`].
 fn ended(ended_at: Timestamp, end: AttemptEnd, error: Option<&str>) -> PastAttempt {
     PastAttempt {
         attempt: 1,

@@ -43,7 +43,7 @@ fn a_start_past_the_providers_window_is_fenced() {
             Settled::Fenced { found: Some(kind) } if kind == state.kind()
         ));
         unchanged(&decision);
-        // What was begun in time counts, whenever it ends.
+        // An effect that began in time counts, whenever it ends.
         settled(over, complete(), StateKind::Completed);
     }
 }
@@ -394,7 +394,7 @@ fn every_step() -> [Step; 6] {
     ]
 }
 
-/// My step is accepted; the record after it.
+/// Checks that the owner's step is accepted; returns the record after it.
 fn settled(before: Record, step: Step, expected: StateKind) -> Record {
     let decision = decide::settle(Some(&before), None, &settlement(MINE, step), NOW);
     let kind = matches!(decision.answer, Settled::Now(kind) if kind == expected);
@@ -407,7 +407,7 @@ fn settled(before: Record, step: Step, expected: StateKind) -> Record {
     after.clone()
 }
 
-/// My step at version 5 is accepted; what becomes of the entity.
+/// Checks that the owner's step at version 5 is accepted; returns the entity record after it.
 fn settled_gated(state: State, entity: &EntityRecord, step: Step) -> Option<EntityRecord> {
     let before = Record {
         gate: Some(gate(5)),

@@ -26,7 +26,7 @@ fn fields(selectors: &[&str]) -> FingerprintSelector {
     FingerprintSelector::fields(selectors.iter().map(parse).collect()).expect("some")
 }
 
-/// What is said of the second payload.
+/// The description of how the second payload differs.
 fn told(selector: &FingerprintSelector, first: &str, second: &str) -> String {
     let operation = operation("pay-1");
     let (first, second) = (read(selector, first), read(selector, second));

@@ -63,7 +63,7 @@ fn values() -> impl Strategy<Value = Vec<Typed>> {
     })
 }
 
-/// A line and a text that say the same are the same string.
+/// The meaning of the values: a line and an equal text are the same string.
 fn meaning(values: &[Typed]) -> Vec<Typed> {
     let text_of_line = |value: &Typed| match value {
         Typed::Line(bytes) => match String::from_utf8(bytes.clone()) {

@@ -1,5 +1,5 @@
 //! Committed operations, found by their ids and forgotten in the order in which they came. Not for knowing when
-//! that is due.
+//! to forget them.
 
 use std::collections::VecDeque;
 
@@ -9,35 +9,35 @@ use hashbrown::hash_table::Entry as Place;
 use super::{Entry, Known};
 use crate::time::Timestamp;
 
-/// A log of operations and a table of where they are in it. The table is small and is all that grows by being
-/// copied; what the log holds stays where it is.
+/// A log of operations and a table of their places in it. Only the small table is copied when it grows; the
+/// entries of the log stay in place.
 #[derive(Debug, Default)]
 pub(super) struct Operations {
     log: Log,
     table: HashTable<Slot>,
 }
 
-/// Where the latest entry of an operation is.
+/// The place of the latest entry of an operation.
 #[derive(Clone, Copy, Debug)]
 struct Slot {
     /// Part of its id.
     mark: u32,
-    /// The lower half of the number of its entry. There is no room for as many as would have it twice.
+    /// The lower half of the number of its entry. There is no room for so many entries that two would share it.
     number: u32,
 }
 
 impl Operations {
-    /// How many there are.
+    /// The number of operations.
     pub(super) fn len(&self) -> usize {
         self.table.len()
     }
 
-    /// The number that the next one has.
+    /// The number of the next entry.
     pub(super) const fn end(&self) -> u64 {
         self.log.end
     }
 
-    /// What is known of the operation with this id.
+    /// The knowledge of the operation with this id.
     pub(super) fn get(&self, id: u128) -> Option<Known> {
         let mark = mark(id);
         let slot = self
@@ -47,7 +47,7 @@ impl Operations {
             .map(Packed::known)
     }
 
-    /// Adds one; it takes the place of what was known of the operation before.
+    /// Adds an entry; it replaces what was known of the operation before.
     pub(super) fn insert(&mut self, known: Known) {
         let id = known.entry.id;
         let mark = mark(id);
@@ -64,7 +64,7 @@ impl Operations {
         }
     }
 
-    /// Forgets all that came before the one with this number, and have not come again since.
+    /// Forgets all operations whose latest entry came before the one with this number.
     pub(super) fn forget_before(&mut self, end: u64) {
         while self.log.first < end.min(self.log.end) {
             let Some(mark) = self.log.front().map(|it| mark(it.id())) else {
@@ -82,10 +82,10 @@ impl Operations {
     }
 }
 
-/// Entries by their numbers, which rise by one from zero; in pieces, each of which stays where it is.
+/// Entries by their numbers, which rise by one from zero; in pieces that never move.
 #[derive(Debug, Default)]
 struct Log {
-    /// All but the first and the last are full.
+    /// The pieces; all but the first and the last are full.
     pieces: VecDeque<Vec<Packed>>,
     /// The number of the first entry that is still wanted.
     first: u64,
@@ -94,7 +94,7 @@ struct Log {
 }
 
 impl Log {
-    /// Adds one, and answers with half of its number.
+    /// Adds an entry, and returns the lower half of its number.
     fn push(&mut self, entry: Packed) -> u32 {
         let (number, piece) = (self.end, (self.end % PIECE) as usize);
         if piece == 0 || self.pieces.is_empty() {
@@ -111,7 +111,7 @@ impl Log {
         self.at(low(self.first))
     }
 
-    /// Lets go of the first one.
+    /// Removes the first entry.
     fn pop(&mut self) {
         self.first += 1;
         if self.first.is_multiple_of(PIECE) {
@@ -119,7 +119,7 @@ impl Log {
         }
     }
 
-    /// The one whose number has this lower half.
+    /// The entry whose number has this lower half.
     fn at(&self, number: u32) -> Option<&Packed> {
         let behind = u64::from(number.wrapping_sub(low(self.first)));
         let place = self.first % PIECE + behind;
@@ -132,7 +132,7 @@ impl Log {
     }
 }
 
-/// What is known of an operation, without gaps.
+/// The knowledge of an operation, without gaps.
 #[derive(Clone, Copy, Debug)]
 struct Packed {
     id: [u64; 2],
@@ -188,7 +188,7 @@ fn mark(id: u128) -> u32 {
     low(halves(id)[1])
 }
 
-/// All bits that a table looks at depend on the mark.
+/// Spreads the mark, so that all bits that a table looks at depend on it.
 fn spread(mark: u32) -> u64 {
     u64::from(mark).wrapping_mul(0x9E37_79B9_7F4A_7C15)
 }
@@ -201,7 +201,7 @@ const fn low(number: u64) -> u32 {
     number as u32
 }
 
-/// How many entries a piece has, of 48 bytes each.
+/// The number of entries of a piece, of 48 bytes each.
 const PIECE_LEN: usize = 1_024;
 const PIECE: u64 = PIECE_LEN as u64;
 
@@ -236,7 +236,7 @@ mod tests {
         }
     }
 
-    /// Against the plainest rule there is, with ids that share a mark.
+    /// Compares with the simplest rule there is, with ids that share a mark.
     #[test]
     fn operations_are_those_that_came_last_and_are_not_forgotten() {
         let mut operations = Operations::default();

@@ -47,7 +47,7 @@ fn what_nobody_committed_is_granted() {
     );
 }
 
-/// It is decided without a record, and yet as every store does.
+/// The image decides without a record, and yet as every store does.
 #[test]
 fn what_is_not_known_is_decided_as_without_a_record() {
     let window = Duration::from_secs(7 * 86_400);
@@ -150,7 +150,7 @@ fn what_is_past_its_window_and_not_swept_yet_counts_as_forgotten() {
     let later = Timestamp::from_millis(9 * DAY);
     let grant = admit(&image, &old, 9 * DAY).expect("it is forgotten");
     assert!(grant.formerly_expired);
-    // Its commit is another one, not taken for the old.
+    // The later commit is another one, and is not taken for the old.
     assert!(!image.is_committed(&Entry::of(old.0, &old.1), None, later));
 }
 
@@ -166,7 +166,7 @@ fn a_commit_whose_answer_was_lost_is_known_past_its_window() {
     let end = image.window.forgotten_at(tried);
     assert!(!image.is_committed(&entry, None, end));
     assert!(image.is_committed(&entry, None, end.minus(Duration::from_millis(1))));
-    // Another one of the same operation is none of ours.
+    // Another commit of the same operation does not count.
     assert!(!image.is_committed(&entry, Some(tried.plus(Duration::from_millis(1))), later));
 }
 
@@ -191,7 +191,7 @@ fn operations_share_no_id_by_accident() {
     assert_eq!(image.len(), 1_000);
 }
 
-/// Of FNV-1a's own test vectors, the 64-bit ones.
+/// The 64-bit ones of FNV-1a's own test vectors.
 #[test]
 fn transport_ids_have_the_digest_of_the_published_algorithm() {
     assert_eq!(digest(b""), 0xcbf2_9ce4_8422_2325);

@@ -1,4 +1,4 @@
-//! The store's calls for one item, as callers use them. Not for implementors, who owe the batches.
+//! The store's calls for one item, for callers. Implementors provide the batch methods only.
 
 use std::future::Future;
 use std::slice::from_ref;
@@ -13,10 +13,10 @@ use crate::parked::{Parked, ParkedId};
 use crate::record::Record;
 use crate::settle::{Renewal, Renewed, Settled, Settlement};
 
-/// The batch methods of a [`Store`] for one item each. Every store has them, and none has its own.
+/// The batch methods of a [`Store`] for one item each. Every store has them, and no store implements its own.
 ///
 /// An item that failed alone fails its call, so `Failed` is among the errors and never among the answers. A store that
-/// answers with nothing has broken its contract: `Internal`, maybe applied.
+/// returns no answer has broken its contract: `Internal`, maybe applied.
 pub trait StoreExt: Store {
     /// Asks for the right to attempt an operation.
     ///

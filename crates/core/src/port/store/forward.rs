@@ -1,10 +1,10 @@
-//! The methods of the store port as a list, for what stands before a store: a new one is added here and is forwarded
-//! by every layer.
+//! The methods of the store port as a list, for layers in front of a store: a method that is added here is forwarded by
+//! every layer.
 
 /// Implements the methods of [`Store`](crate::Store) by those of another store, all but the named ones.
 ///
-/// It stands in the body of an `impl Store`, beside the methods that it leaves out. The store is an expression, evaluated
-/// anew by each call; with a `?` in it, its error is the answer.
+/// It stands in the body of an `impl Store`, beside the methods that it leaves out. The store is an expression,
+/// evaluated anew by each call; with a `?` in it, its error is the answer.
 ///
 /// ```
 /// use semel_core::{Admission, ClaimRequest, Result, Store, forward_store};
@@ -29,7 +29,7 @@ macro_rules! forward_store {
 }
 
 /// Hands the signatures of all methods of [`Store`](crate::Store) to the macro `$each`, each as
-/// `name(input: type, …) -> answer;`. For whatever does the same around each of them.
+/// `name(input: type, …) -> answer;`. For macros that do the same around each of them.
 #[macro_export]
 macro_rules! store_methods {
     ($each:ident) => {
@@ -73,7 +73,7 @@ macro_rules! forward_each {
     };
 }
 
-/// One line a method: a macro can compare a name with one that it spells out, and with no other.
+/// One line a method: a macro can only compare a name with one that it spells out.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! forward_unless_own {

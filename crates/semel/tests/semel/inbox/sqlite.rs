@@ -100,7 +100,7 @@ fn a_failure_leaves_nothing_in_a_transaction_that_is_committed_all_the_same() {
     tx.commit().expect("a commit");
     assert_eq!(shop.count(), 9, "of the other one alone");
 
-    // Neither dead nor somebody's: the next call runs it.
+    // The operation is neither dead nor claimed: the next call runs it.
     let (tx, inbox) = shop.begin();
     let receipt = inbox.once(&tx, "take", "order-2", take).expect("a value");
     assert_eq!((receipt.attempt(), *receipt.value()), (Some(1), 8));

@@ -1,4 +1,4 @@
-//! What every inbox over sqlx keeps to, whatever the database, and what those of servers do.
+//! Laws of every inbox over sqlx, for any database, and laws of those on servers.
 
 #![expect(
     clippy::future_not_send,
@@ -39,15 +39,15 @@ pub(crate) trait Bank: Sized {
     ) -> Result<Settled, Error>;
     async fn try_pay(&self, tx: &mut Transaction<'_, Self::Db>, key: &str) -> sqlx::Result<()>;
     async fn payments(&self) -> Vec<String>;
-    /// Pays and records it in one call; the value is the key's length. `fail` has the database refuse a
-    /// statement after the payment.
+    /// Pays and records it in one call; the value is the key's length. With `fail`, the database
+    /// refuses a statement after the payment.
     async fn once(
         &self,
         tx: &mut Transaction<'_, Self::Db>,
         key: &str,
         fail: bool,
     ) -> Result<Receipt<usize>, OnceError>;
-    /// Sets what the text of statements could stumble over.
+    /// Changes a setting that could make the text of a statement fail.
     async fn disturb(&self, _tx: &mut Transaction<'_, Self::Db>) {}
 
     async fn begin(&self) -> Transaction<'static, Self::Db> {
@@ -96,7 +96,7 @@ pub(crate) trait Served: Bank {
     }
 }
 
-/// The url without what is the store's.
+/// The url without the part that is only the store's.
 pub(crate) fn server_of(url: &str) -> &str {
     url.split_once('?').map_or(url, |(server, _)| server)
 }
@@ -385,7 +385,7 @@ enum Lost {
     AtCommit,
 }
 
-/// What a consumer does with a message, again and again until it is told an end.
+/// Handles one delivery of a message as a consumer would.
 async fn deliver<B: Bank>(bank: &B, pool: &Pool<B::Db>, key: &str) -> Result<Delivered, Lost> {
     let broken = |_| Lost::Before(Certainty::NotApplied);
     let told = |error: Error| Lost::Before(error.certainty());

@@ -141,7 +141,7 @@ impl Bank for Mysql {
         let store = MysqlStore::connect(&place.url(), Options::default()).await;
         let store = store.expect("a store");
         let pool = pool_of(server_of(&place.url())).await;
-        // Nobody has to wait for somebody else's first use of the scope.
+        // Claims once, so that no transaction has to wait for another's first use of the scope.
         let first = store.claim(&[request("first", 1)]).await;
         let _ = granted(first.expect("an answer").remove(0));
         let bank = Self {

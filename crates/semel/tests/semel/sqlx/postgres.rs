@@ -48,7 +48,7 @@ async fn a_stricter_transaction_that_was_overtaken_is_told_to_begin_again() {
         let _ = granted(taken.expect("an answer").remove(0));
         let error = bank.ask(&mut tx, &request(&key, 1)).await;
         overtaken(&error.expect_err("an old view"));
-        // Nothing but a rollback goes on from here.
+        // The transaction accepts nothing but a rollback from here on.
         let refused = bank.ask(&mut tx, &request("another", 1)).await;
         let refused = refused.expect_err("a failed transaction");
         assert_eq!(
@@ -93,7 +93,7 @@ impl Bank for Postgres {
         let store = PostgresStore::connect(&place.url(), Options::default()).await;
         let store = store.expect("a store");
         let pool = pool_of(&place, server_of(&place.url())).await;
-        // Nobody has to wait for somebody else's first use of the scope.
+        // Claims once, so that no transaction has to wait for another's first use of the scope.
         let first = store.claim(&[request("first", 1)]).await;
         let _ = granted(first.expect("an answer").remove(0));
         let table = "CREATE TABLE payments (key text)";

@@ -29,7 +29,7 @@ keeps! { File:
     whatever_bytes_there_are_come_back_as_they_were,
 }
 
-/// Whatever answers so was not applied, and the whole transaction may be begun again.
+/// Checks that the answer was not applied, and that the whole transaction may be begun again.
 fn busy(error: &Error) {
     assert_eq!(error.kind(), ErrorKind::Unavailable, "{error:?}");
     assert_eq!(error.certainty(), Certainty::NotApplied, "{error:?}");
@@ -60,7 +60,7 @@ async fn waiting_for_another_writer_holds_up_no_other_task() {
     let bank = File::new().await;
     let holder = bank.begin().await;
     let mut tx = bank.pool.begin().await.expect("a deferred transaction");
-    // On one thread: were it blocked, nobody would let go.
+    // All on one thread: if it blocked, no task would release the lock.
     let waiting = bank.admit(&mut tx, "pay-1", 1);
     let letting_go = async {
         tokio::time::sleep(Duration::from_millis(50)).await;

@@ -1,4 +1,4 @@
-//! What a store answers.
+//! The answers of a store.
 
 use semel_core::decide::{Directed, Refusal};
 use semel_core::port::store::{Capabilities, Durability, Listed, Page, Stats, Swept};
@@ -23,7 +23,7 @@ pub(in crate::control) enum Answer {
     Renewed(Vec<Renewed>),
     /// Of `park` and `drop_parked`.
     Flags(Vec<bool>),
-    /// With the operations that were asked for.
+    /// The records, with the operations that were asked for.
     Records(Vec<(Operation, Option<Record>)>),
     Listed(Page<Listed>),
     Parked(Page<Parked>),
@@ -109,7 +109,7 @@ impl Answer {
         Ok(lines.0)
     }
 
-    /// # Errors   that which the answer is; `InvalidInput`: it is none
+    /// # Errors   the error that the answer reports; `InvalidInput`: it is no answer
     pub(in crate::control) fn from_bytes(message: &[u8]) -> Result<Reply<'_>> {
         let (head, items) = split(message);
         let head: Head = serde_json::from_slice(head).map_err(|_| unlike("no answer"))?;
@@ -120,7 +120,7 @@ impl Answer {
     }
 }
 
-/// An answer, to be read as what was asked for.
+/// An answer, to be read as the type that was asked for.
 pub(in crate::control) struct Reply<'m> {
     head: Head,
     items: Items<'m>,
@@ -276,7 +276,7 @@ impl Reply<'_> {
         })
     }
 
-    /// As a store of this kind, which is the one that has a socket.
+    /// The capabilities of a store of this kind, which is the one that has a socket.
     pub(in crate::control) fn capabilities(self, kind: &'static str) -> Result<Capabilities> {
         let Head::Capabilities {
             durability,
@@ -296,7 +296,7 @@ impl Reply<'_> {
     }
 }
 
-/// As many as were asked for.
+/// Checks that there are as many answers as questions.
 fn counted<T>(answers: Vec<T>, asked: usize) -> Result<Vec<T>> {
     if answers.len() == asked {
         return Ok(answers);
@@ -308,7 +308,7 @@ fn other() -> Error {
     unlike("an answer to another question")
 }
 
-/// An answer that cannot be read: what was asked for may have been carried out.
+/// The error of an answer that cannot be read: the request may have been carried out.
 fn unlike(what: &str) -> Error {
     let message =
         format!("the worker's answer cannot be read: {what}; run the same version of semel");
@@ -322,7 +322,7 @@ enum Head {
     Settled(Vec<SettledLine>),
     Renewed(Vec<SettledLine>),
     Flags(Vec<bool>),
-    /// They follow, a line each.
+    /// The records follow, a line each.
     Records,
     /// Its items follow.
     Page {
@@ -491,7 +491,7 @@ impl ClaimedLine {
     }
 }
 
-/// Of a settlement, or of a renewal.
+/// The answer to a settlement, or to a renewal.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum SettledLine {

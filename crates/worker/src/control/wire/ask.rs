@@ -1,4 +1,4 @@
-//! What is asked of a store.
+//! The requests to a store.
 
 use semel_core::decide::{Directive, Order, Verdict};
 use semel_core::port::store::ListQuery;
@@ -33,7 +33,7 @@ pub(in crate::control) enum Ask {
     Sweep(usize),
     Stats,
     Preflight,
-    /// Entries for the audit trail, of what is done to the store as a whole.
+    /// Entries for the audit trail about the store as a whole.
     Note(Vec<Audited>),
 }
 

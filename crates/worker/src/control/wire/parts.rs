@@ -1,4 +1,4 @@
-//! The parts of messages: what core calls by other names, as JSON has it.
+//! The parts of messages: types of core under the names that they have in JSON.
 
 use std::num::NonZeroU32;
 
@@ -176,7 +176,7 @@ impl Remembered {
     }
 }
 
-/// Who and why.
+/// The author of an order and the reason.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Who {
     by: String,

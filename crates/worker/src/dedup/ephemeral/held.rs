@@ -1,4 +1,4 @@
-//! The first line of each key and how often the key comes, until the end of the input.
+//! The first line of each key and its count, until the end of the input.
 
 use hashbrown::HashTable;
 use hashbrown::hash_table::Entry;
@@ -8,10 +8,10 @@ use super::place;
 /// The first lines of all keys, in order.
 #[derive(Default)]
 pub(super) struct Held {
-    /// The hash of each key, and which line is its first.
+    /// The hash of each key, and the index of its first line.
     firsts: HashTable<First>,
     lines: Vec<Line>,
-    /// Where the lines lie, one behind the other: blocks that never move.
+    /// The lines, one behind the other, in blocks that never move.
     blocks: Vec<Vec<u8>>,
 }
 
@@ -29,7 +29,7 @@ struct Line {
 }
 
 impl Held {
-    /// One more line of a key.
+    /// Adds a line of a key.
     pub(super) fn add(&mut self, digest: u128, text: &[u8]) {
         let hash = place(&digest);
         let digest = digest.to_ne_bytes();
@@ -63,7 +63,7 @@ impl Held {
         }
     }
 
-    /// Each line without its LF, and how often its key comes.
+    /// Each line without its LF, and the count of its key.
     pub(super) fn lines(&self) -> impl Iterator<Item = (&[u8], u64)> {
         self.lines.iter().map(|line| {
             let block = &self.blocks[line.block as usize];

@@ -1,4 +1,4 @@
-//! A store that can be made to fail, streams that can be made to stop, a clock that can be turned.
+//! A store that fails on demand, streams that stop on demand, a clock that is set by hand.
 
 use std::io::{self, Read, Write as _};
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
@@ -21,14 +21,15 @@ use tokio::sync::watch;
 use crate::dedup::{Dedup, Format, Input, Output, Separator};
 use crate::run::{Run, Stores};
 
-/// One store, one clock, and as many runs as one likes.
+/// One store, one clock, and any number of runs.
 pub(super) struct World {
     pub(super) clock: Arc<Turned>,
     pub(super) store: Arc<MemoryStore>,
     pub(super) stop: watch::Sender<bool>,
     pub(super) failing: Arc<Failing>,
     pub(super) patience: Duration,
-    /// One for all runs: two with the same claim ids would take each other for themselves.
+    /// One source for all runs: two runs with the same claim ids would take each other for
+    /// themselves.
     entropy: Arc<Chance>,
 }
 
@@ -50,7 +51,7 @@ impl World {
         }
     }
 
-    /// Runs over `lines`, each handed over once the one before it is settled.
+    /// Runs over `lines`, each handed over once the previous one is settled.
     pub(super) async fn run(&self, key: &str, lines: &[u8], output: Output) -> Result<Summary> {
         let (settled, ticks) = sync_channel(1);
         let input = Input::from_stream("in", Dribble::new(lines, ticks));
@@ -96,7 +97,7 @@ impl World {
             dead_letters: None,
             on_progress: settled.map(|settled| -> semel_engine::surroundings::OnProgress {
                 Arc::new(move |_, _| {
-                    // Nobody waits behind the last line.
+                    // After the last line, nothing waits.
                     let _ = settled.try_send(());
                 })
             }),
@@ -104,7 +105,7 @@ impl World {
         dedup.run(input, output, stores, run).await
     }
 
-    /// What was set aside, sorted: where, why, and the message.
+    /// The messages that were set aside, sorted: place, reason, and message.
     pub(super) async fn parked(&self) -> Vec<(String, String, Vec<u8>)> {
         let query = ListQuery {
             limit: 1_000,
@@ -145,7 +146,7 @@ fn scope() -> Scope {
     Scope::new("", "dedup").expect("a scope")
 }
 
-/// A clock that stands still unless it is turned.
+/// A clock that stands still until a test sets it.
 pub(super) struct Turned(AtomicU64);
 
 impl Turned {
@@ -183,20 +184,20 @@ impl Observer for Nobody {
     fn observe(&self, _: &str, _: &Event<'_>) {}
 }
 
-/// When a store fails.
+/// The moment at which a store fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum When {
     /// Nothing has happened yet.
     Before,
     /// The output is written, nothing is committed.
     Between,
-    /// The same, and it is known that nothing is.
+    /// The same, and the caller knows that nothing is committed.
     Refused,
     /// All is done, and the answer is lost.
     After,
 }
 
-/// A store that fails at one of its calls, and nobody knows what of it happened.
+/// A store that fails at one of its calls, so that the caller does not know what happened.
 pub(super) struct Failing {
     inner: Arc<MemoryStore>,
     calls_left: AtomicI64,
@@ -204,7 +205,7 @@ pub(super) struct Failing {
 }
 
 impl Failing {
-    /// Lets `calls` pass and fails then.
+    /// Lets `calls` pass, and then fails.
     pub(super) fn fail(&self, calls: i64, when: When) {
         *self.when.lock().expect("a lock") = when;
         self.calls_left.store(calls, Ordering::SeqCst);
@@ -271,7 +272,7 @@ impl Dribble {
 
 impl Read for Dribble {
     fn read(&mut self, mut space: &mut [u8]) -> io::Result<usize> {
-        // Nothing is settled of a last line without LF before the end is read.
+        // Of a last line without LF, nothing is settled before the end is read.
         let Some(line) = self.lines.next() else {
             return Ok(0);
         };
@@ -283,18 +284,18 @@ impl Read for Dribble {
     }
 }
 
-/// A stream whose contents can be looked at, and whose reader may go.
+/// A stream whose contents can be read, and whose reader may go.
 #[derive(Clone, Default)]
 pub(super) struct Shown(Arc<Mutex<Page>>);
 
 #[derive(Default)]
 struct Page {
     bytes: Vec<u8>,
-    /// How much it takes before its reader goes or stops to read.
+    /// The number of bytes that it takes before its reader goes or stops reading.
     most: Option<(usize, Then)>,
 }
 
-/// What a stream does once it is full.
+/// The behaviour of a stream once it is full.
 #[derive(Clone, Copy)]
 pub(super) enum Then {
     Close,

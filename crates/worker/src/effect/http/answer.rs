@@ -1,4 +1,4 @@
-//! What an answer means: by its status, once all of it is there.
+//! The meaning of an answer: by its status, once all of it is there.
 
 use std::time::{Duration, SystemTime};
 
@@ -22,7 +22,7 @@ use super::target::Target;
 ///
 /// # Errors
 ///
-/// why the body broke off
+/// the reason why the body broke off
 pub(super) async fn read(mut body: Incoming) -> Result<Gathering, String> {
     let mut gathered = Gathering::new(MOST_OUTCOME_BYTES);
     while let Some(frame) = body.frame().await {
@@ -34,16 +34,17 @@ pub(super) async fn read(mut body: Incoming) -> Result<Gathering, String> {
     Ok(gathered)
 }
 
-/// What is known of a provider, which says what its refusals mean.
+/// The known facts about a provider, which give its refusals their meaning.
 #[derive(Debug)]
 pub(super) struct Meaning {
-    /// Whether it recognises the key.
+    /// True if it recognises the key.
     pub(super) is_keyed: bool,
-    /// Which of its refusals speak for the earlier attempts as well.
+    /// The refusals that speak for the earlier attempts as well.
     pub(super) decisive: Decisive,
 }
 
-/// The verdict on an answer with the head `head`; `body` is its body, or why there is none.
+/// The verdict on an answer with the head `head`; `body` is its body, or the reason why there is
+/// none.
 pub(super) fn verdict(
     head: &Parts,
     body: Result<Gathering, Box<str>>,
@@ -73,7 +74,7 @@ pub(super) fn verdict(
             error: told(),
             decisive: true,
         },
-        // Under a key, that a request with it is still under way there.
+        // With a key, this says that a request with the key is still under way there.
         409 if meaning.is_keyed => Verdict::NotApplied {
             error: told(),
             retry_after: retry_after(&head.headers),
@@ -119,7 +120,7 @@ fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     )
 }
 
-/// Nobody is made to wait longer than a day.
+/// The longest wait that an answer can ask for: a day.
 const LONGEST_WISH: Duration = Duration::from_secs(86_400);
 
 #[cfg(test)]

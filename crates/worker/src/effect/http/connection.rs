@@ -1,5 +1,5 @@
-//! Connections to one place, kept while idle, and the one question about every failure: was any byte
-//! of the request handed over?
+//! Connections to one place, kept while idle. For every failure they answer one question: was any
+//! byte of the request handed over?
 
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -26,14 +26,14 @@ use super::super::excerpt::one_line;
 use super::invalid;
 use super::target::Target;
 
-/// Why there is no answer.
+/// The reason why there is no answer.
 #[derive(Debug)]
 pub(super) enum Failure {
-    /// No byte of the request was sent, because of this.
+    /// No byte of the request was sent, for this reason.
     Unsent(String),
-    /// The connection broke after some of it was.
+    /// The connection broke after some of the request was sent.
     Broken(String),
-    /// The time is over; it was sent.
+    /// The time is over; the request was sent.
     Late,
 }
 
@@ -49,9 +49,9 @@ pub(super) struct Connections {
 
 #[derive(Default)]
 struct Shared {
-    /// The last one used last, so that the others grow old.
+    /// The idle connections. The one used last is used first, so that the others grow old.
     idle: Vec<(Connection, Instant)>,
-    /// What moves the bytes of each connection.
+    /// The tasks that move the bytes of each connection.
     movers: JoinSet<()>,
 }
 
@@ -86,7 +86,7 @@ impl Connections {
             match time::timeout_at(deadline, sent).await {
                 Ok(Ok(response)) => return Ok((connection, response)),
                 Ok(Err(mut error)) => match error.take_message() {
-                    // It had been closed before anything was written.
+                    // The connection had been closed before anything was written.
                     Some(unsent) if was_idle => request = unsent,
                     Some(_) => return Err(Failure::Unsent(cause(error.error()))),
                     None => return Err(Failure::Broken(cause(error.error()))),
@@ -118,7 +118,7 @@ impl Connections {
         None
     }
 
-    /// Where to, without secrets.
+    /// The address, without secrets.
     pub(super) fn masked(&self) -> &str {
         self.target.masked()
     }
@@ -159,7 +159,7 @@ impl Connections {
         let mut shared = self.shared();
         while shared.movers.try_join_next().is_some() {}
         shared.movers.spawn(async {
-            // Whoever waits for the answer hears of the failure.
+            // The caller that waits for the answer gets the failure.
             let _ = mover.await;
         });
         Ok(connection)
@@ -202,7 +202,7 @@ fn tls(target: &Target) -> Result<(TlsConnector, ServerName<'static>)> {
     Ok((TlsConnector::from(Arc::new(config)), name))
 }
 
-/// What is wrong, with what is behind it: the uppermost layer alone says little.
+/// The error with its causes: the uppermost layer alone says little.
 pub(super) fn cause(error: &hyper::Error) -> String {
     match std::error::Error::source(error) {
         Some(source) => one_line(format!("{error}: {source}").as_bytes()),
@@ -219,6 +219,7 @@ fn describe(error: &io::Error) -> String {
     }
 }
 
-/// Servers close what is idle for longer, and a request that crosses their farewell may be applied.
+/// The longest idle time. Servers close connections that are idle for longer, and a request that
+/// crosses the close may be applied.
 const LONGEST_IDLE: Duration = Duration::from_secs(4);
 const LONGEST_CONNECT: Duration = Duration::from_secs(10);

@@ -1,4 +1,5 @@
-//! Which answers speak for the earlier attempts as well: those from behind the provider's own look-up of the key.
+//! The answers that speak for the earlier attempts as well: those from behind the provider's own look-up of the
+//! key.
 
 use hyper::header::{HeaderMap, HeaderName};
 
@@ -6,8 +7,8 @@ use semel_core::{Error, ErrorKind, Result};
 
 /// The status codes that a provider sends from behind its look-up of the key, and therefore keeps for it.
 ///
-/// Only such a refusal says of the earlier attempts with the key that they did not apply the effect either.
-/// An expired token, a wrong path or a proxy in between refuses before anybody has looked.
+/// Only such a refusal says of the earlier attempts with the key that they did not apply the effect either. An
+/// expired token, a wrong path or a proxy in between refuses before the provider has looked.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Decisive(Vec<u16>);
 
@@ -16,7 +17,7 @@ impl Decisive {
     ///
     /// # Errors
     ///
-    /// `InvalidConfig`: no code, one outside of 400 to 499, or one that never is decisive
+    /// `InvalidConfig`: no code, one outside of 400 to 499, or one that is never decisive
     pub fn parse(text: &str) -> Result<Self> {
         let mut codes = Vec::new();
         for word in text.split(',').map(str::trim) {
@@ -40,7 +41,7 @@ impl Decisive {
         Ok(Self(codes))
     }
 
-    /// Those of both.
+    /// The codes of both.
     #[must_use]
     pub fn with(mut self, other: &Self) -> Self {
         self.0.extend_from_slice(&other.0);
@@ -49,7 +50,7 @@ impl Decisive {
         self
     }
 
-    /// Whether an answer with this status speaks for the earlier attempts.
+    /// Returns whether an answer with this status speaks for the earlier attempts.
     pub(super) fn has(&self, status: u16) -> bool {
         self.0.binary_search(&status).is_ok()
     }
@@ -65,7 +66,7 @@ impl std::fmt::Display for Decisive {
     }
 }
 
-/// Whether an answer says that it is the stored one, given to the first request with the key.
+/// Returns whether an answer says that it is the stored one, given to the first request with the key.
 pub(super) fn is_stored(headers: &HeaderMap) -> bool {
     STORED.into_iter().any(|name| {
         let value = headers.get(HeaderName::from_static(name));
@@ -77,10 +78,11 @@ fn invalid(message: String) -> Error {
     Error::new(ErrorKind::InvalidConfig, message)
 }
 
-/// As Stripe says it (<https://docs.stripe.com/api/idempotent_requests>), and as Semel's own gateway does.
+/// The headers of a stored answer: Stripe's (<https://docs.stripe.com/api/idempotent_requests>), and that of
+/// Semel's own gateway.
 const STORED: [&str; 2] = ["idempotent-replayed", "idempotency-replayed"];
 
-/// Codes by which nobody says anything about an earlier request with the key, and why.
+/// Codes that say nothing about an earlier request with the key, and why.
 const NEVER: [(&[u16], &str); 3] = [
     (
         &[401, 403, 404, 405, 407],

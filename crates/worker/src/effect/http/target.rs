@@ -1,4 +1,4 @@
-//! The URL: where to connect, what to ask for, and what of it nobody may see.
+//! The URL: the address to connect to, the path to ask for, and the parts that must stay secret.
 
 use std::fmt;
 
@@ -11,7 +11,7 @@ use semel_core::Result;
 use super::super::base64;
 use super::invalid;
 
-/// A URL, taken apart.
+/// A URL, split into its parts.
 #[derive(Clone)]
 pub(super) struct Target {
     host: Box<str>,
@@ -107,7 +107,7 @@ impl Target {
         HeaderValue::try_from(host).map_err(|_| invalid("url: its host is none; correct it"))
     }
 
-    /// What user and password come to.
+    /// The header for user and password.
     pub(super) fn authorization(&self) -> Option<HeaderValue> {
         let user_info = percent_decoded(self.user_info.as_deref()?);
         let mut value = b"Basic ".to_vec();
@@ -117,7 +117,7 @@ impl Target {
         Some(value)
     }
 
-    /// `text` without the secrets of the URL, should somebody have repeated them.
+    /// `text` without the secrets of the URL, in case an error repeats them.
     pub(super) fn without_secrets(&self, text: &str) -> String {
         let mut text = text.to_owned();
         let query = self.path_and_query.query().unwrap_or_default();
@@ -204,7 +204,7 @@ fn percent_decoded(text: &str) -> Vec<u8> {
     decoded
 }
 
-/// What is shorter occurs by chance.
+/// The length below which a secret could occur by chance.
 const SHORTEST_SECRET_BYTES: usize = 4;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! The two lines of the protocol: how a request is written, and what an answer says.
+//! The two lines of the protocol: the form of a request, and the meaning of an answer.
 
 use bytes::Bytes;
 
@@ -42,12 +42,12 @@ pub fn request(id: u64, call: &Call) -> Vec<u8> {
     line
 }
 
-/// What an answer says.
+/// The content of an answer.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Answer {
     /// The request that it answers.
     pub id: u64,
-    /// How the call ended.
+    /// The verdict on the call.
     pub verdict: Verdict,
 }
 
@@ -55,7 +55,7 @@ pub struct Answer {
 ///
 /// # Errors
 ///
-/// what is wrong with it, to follow "the child sent an answer "
+/// the fault in it, to follow "the child sent an answer "
 pub fn answer(line: &[u8], tape: &mut Tape) -> Result<Answer, String> {
     let document = Document::parse_onto(line, tape).map_err(|error| {
         format!(

@@ -1,8 +1,8 @@
-//! When the child was last heard of, as far as a request that waits is concerned.
+//! The child's last sign of life, as far as it matters to a waiting request.
 //!
-//! A child may work through its requests one by one. What stands far back in that queue is not
-//! stuck as long as those before it are answered; so an answer counts for all that came after it,
-//! and not for those before, which it has overtaken.
+//! A child may work through its requests one by one. A request far back in that queue is not stuck
+//! as long as those before it are answered; so an answer counts for all requests that came after
+//! its own, and not for those before, which it has overtaken.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -14,13 +14,13 @@ use tokio::time::Instant;
 pub(super) struct Heard {
     /// Answers closer together than this are one.
     grain: Duration,
-    /// Ids with the time of their answers; both rise. An answer makes those to higher ids
-    /// irrelevant: whoever came after them came after it too.
+    /// Ids with the times of their answers; both rise. An answer makes those to higher ids
+    /// irrelevant: a request that came after them came after it too.
     answers: Mutex<Vec<(u64, Instant)>>,
 }
 
 impl Heard {
-    /// Nothing yet. `timeout` is how long a request waits for a sign of life.
+    /// An empty list. `timeout` is the time for which a request waits for a sign of life.
     pub(super) fn new(timeout: Duration) -> Self {
         Self {
             grain: timeout / 16,
@@ -28,7 +28,7 @@ impl Heard {
         }
     }
 
-    /// The request `id` was answered.
+    /// Notes that the request `id` was answered.
     pub(super) fn answered(&self, id: u64, now: Instant) {
         let mut answers = self.answers.lock().unwrap_or_else(PoisonError::into_inner);
         answers.retain(|(earlier, at)| *earlier < id && now.duration_since(*at) <= self.grain * 16);
@@ -38,7 +38,7 @@ impl Heard {
         }
     }
 
-    /// The last answer to a request before `id`, if it was not long ago.
+    /// The time of the last answer to a request before `id`, if it was not long ago.
     pub(super) fn before(&self, id: u64) -> Option<Instant> {
         let answers = self.answers.lock().unwrap_or_else(PoisonError::into_inner);
         let earlier = answers.partition_point(|(earlier, _)| *earlier < id);

@@ -1,4 +1,4 @@
-//! The life of one child: what it was told, what it answered, and how it ended.
+//! The life of one child: its requests, its answers, and its end.
 
 use std::collections::HashMap;
 use std::io::{self, Write};
@@ -23,7 +23,7 @@ use super::super::excerpt::LastLines;
 use super::heard::Heard;
 use super::{Request, frame};
 
-/// Why a session is over.
+/// The reason why a session is over.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum End {
     /// The effect is being closed.
@@ -32,11 +32,11 @@ pub(super) enum End {
     Gone,
     /// The child broke the protocol in this way.
     Fault(String),
-    /// What it sent in this way is no answer.
+    /// The child sent this, which is no answer.
     Nonsense(String),
 }
 
-/// What is known of one child.
+/// The state of one child.
 #[derive(Debug)]
 pub(super) struct Session<'p> {
     program: &'p str,
@@ -46,15 +46,15 @@ pub(super) struct Session<'p> {
     out: BytesMut,
     queued_bytes: u64,
     written_bytes: u64,
-    /// What came from the child and is no whole line yet.
+    /// Bytes from the child that are no whole line yet.
     input: BytesMut,
-    /// How much of it has been searched for a terminator.
+    /// The number of them that have been searched for a terminator.
     searched: usize,
     tape: Tape,
     has_answered: bool,
-    /// Why it is taken for broken, once it has ended so.
+    /// The reason why the child is taken for broken, once it has ended so.
     broken: Option<Box<str>>,
-    /// How many flights there have to be before those that were given up are counted.
+    /// The number of flights from which on those that were given up are counted.
     count_at: usize,
 }
 
@@ -62,7 +62,7 @@ pub(super) struct Session<'p> {
 #[derive(Debug)]
 struct Flight {
     answer: oneshot::Sender<Verdict>,
-    /// How many bytes must be written until the child can know all of it.
+    /// The number of bytes to be written until the child can know all of it.
     end: u64,
 }
 
@@ -88,13 +88,14 @@ impl<'p> Session<'p> {
         self.has_answered
     }
 
-    /// Why the child is taken for broken: it ended before its first answer, or its answer was none.
+    /// The reason why the child is taken for broken: it ended before its first answer, or its
+    /// answer was none.
     pub(super) fn broken(&self) -> Option<Box<str>> {
         self.broken.clone()
     }
 
-    /// Hands requests to the child until it ends or the effect is closed. Answers all of them; what
-    /// is left in `waiting` and `queue` is for the next child.
+    /// Hands requests to the child until it ends or the effect is closed. Answers all of them; the
+    /// requests left in `waiting` and `queue` are for the next child.
     pub(super) async fn run(
         &mut self,
         running: Running,
@@ -198,7 +199,8 @@ impl<'p> Session<'p> {
             if request.take() {
                 self.queued_bytes += request.line.len() as u64;
                 self.out.extend_from_slice(&request.line);
-                // Without the terminator: at the end of input a child may take it for a line.
+                // Counted without the terminator: at the end of input a child may take it for a
+                // line.
                 let flight = Flight {
                     answer: request.answer,
                     end: self.queued_bytes - 1,
@@ -225,14 +227,14 @@ impl<'p> Session<'p> {
             }
             self.has_answered = true;
             self.heard.answered(answer.id, Instant::now());
-            // Nobody waits for one that is late.
+            // A late answer has no receiver.
             let _ = flight.answer.send(answer.verdict);
         }
         self.searched = self.input.len();
         check_length(self.searched)
     }
 
-    /// Takes the answers that still come until the child says no more.
+    /// Takes the answers that still come until the child closes its output.
     async fn listen(&mut self, stdout: &mut ChildStdout, patience: Duration) -> Result<(), String> {
         let all = async {
             while let Ok(1..) = stdout.read_buf(&mut self.input).await {
@@ -243,13 +245,13 @@ impl<'p> Session<'p> {
         time::timeout(patience, all).await.unwrap_or(Ok(()))
     }
 
-    /// Whether it has requests, and nobody waits for any of them any more.
+    /// Returns whether it has requests, and all of them were given up.
     fn is_given_up(&self) -> bool {
         let mut flights = self.flights.values();
         !self.flights.is_empty() && flights.all(|flight| flight.answer.is_closed())
     }
 
-    /// Requests that nobody waits for any more take up memory until they are answered.
+    /// Counts the requests that were given up, which take up memory until they are answered.
     fn count_given_up(&mut self) -> Result<(), String> {
         if self.flights.len() < self.count_at {
             return Ok(());
@@ -266,8 +268,8 @@ impl<'p> Session<'p> {
         Ok(())
     }
 
-    /// Tells everybody who still waits that no answer will come, and why. `written_bytes` counts
-    /// what the child may have read.
+    /// Answers all callers that still wait that no answer will come, and why. `written_bytes`
+    /// counts the bytes that the child may have read.
     fn give_up(&mut self, why: &str) {
         for (_, Flight { answer, end }) in self.flights.drain() {
             let is_unread = self.written_bytes < end;
@@ -291,7 +293,7 @@ impl<'p> Session<'p> {
     }
 }
 
-/// How many of the bytes that were written nobody has read and nobody can read any more.
+/// The number of written bytes that the child has not read and can no longer read.
 fn never_read(stdin: &ChildStdin) -> u64 {
     let mut ends = [PollFd::new(stdin, PollFlags::OUT)];
     let has_reader = rustix::event::poll(&mut ends, Some(&Timespec::default())).is_err()
@@ -309,7 +311,7 @@ fn check_length(len: usize) -> Result<(), String> {
     Ok(())
 }
 
-/// Passes on what the child says on standard error, line by line behind its name.
+/// Copies the child's standard error, line by line with its name before each.
 fn pass_on(program: &str, mut stderr: ChildStderr, said: Said) -> impl Future<Output = ()> + use<> {
     let name = program.rsplit('/').next().unwrap_or(program);
     let mut lines = Prefixed {
@@ -325,7 +327,7 @@ fn pass_on(program: &str, mut stderr: ChildStderr, said: Said) -> impl Future<Ou
     }
 }
 
-/// The last lines of standard error, shared with whoever passes them on.
+/// The last lines of standard error, shared with the task that copies them.
 #[derive(Clone, Default)]
 struct Said(Arc<Mutex<LastLines>>);
 
@@ -335,7 +337,7 @@ impl Said {
         lines.take_in(bytes);
     }
 
-    /// `what`, and then the lines, if there are any.
+    /// `what`, followed by the lines, if there are any.
     fn after(&self, what: &str) -> Box<str> {
         let lines = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let said = lines.shown();
@@ -366,16 +368,16 @@ impl Prefixed {
     }
 }
 
-/// An answer's line may hold the longest outcome and what surrounds it.
+/// The longest line of an answer: the longest outcome and the text around it.
 const MOST_ANSWER_BYTES: usize = MOST_OUTCOME_BYTES + (64 << 10);
-/// How long the child may take to end once its standard input is closed.
+/// The time that the child may take to end once its standard input is closed.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
-/// How often to look whether a child still reads.
+/// The interval at which to check whether a child still reads.
 const WATCH_EVERY: Duration = Duration::from_secs(1);
 const MOST_AT_ONCE: usize = 256;
-/// With this much unwritten, the child is not keeping up, and callers wait.
+/// The most unwritten bytes: with more, the child is not keeping up, and callers wait.
 const MOST_UNWRITTEN_BYTES: usize = 1 << 20;
-/// A child that leaves so many requests unanswered past their timeout is stuck.
+/// The most requests that may stay unanswered past their timeout; a child with more is stuck.
 const MOST_GIVEN_UP: usize = 1_000;
 const LOG_BYTES: usize = 16 << 10;
 

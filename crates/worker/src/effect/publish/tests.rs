@@ -5,7 +5,7 @@ use semel_core::{Claim, ClaimId, Code, FencingToken, Key, Operation, Scope, Time
 
 use super::*;
 
-/// Answers each call as its script says, and then well.
+/// Answers each call as its script says, and after that with success.
 #[derive(Clone, Debug, Default)]
 struct Script(Arc<Mutex<Played>>);
 

@@ -160,7 +160,7 @@ impl<'a> RecordLine<'a> {
         line
     }
 
-    /// The record that `json` says.
+    /// The record that `json` describes.
     pub(in crate::transfer) fn read(json: &'a str) -> serde_json::Result<Self> {
         written::read(json).map_or_else(|| serde_json::from_str(json), Ok)
     }
@@ -178,7 +178,7 @@ impl<'a> RecordLine<'a> {
         let record = Record {
             state: self.state()?,
             fingerprint: self.fingerprint.map(|print| print.0),
-            // Without a fingerprint there is nothing that they could tell of: FPR-3.
+            // Without a fingerprint they could say nothing: FPR-3.
             members: self
                 .members
                 .as_ref()

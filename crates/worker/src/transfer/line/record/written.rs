@@ -1,6 +1,6 @@
 //! A record exactly as [`Writer`](crate::transfer::Writer) writes it, read member after member in that
-//! order: several times as fast as to look for each. Whatever stands otherwise is left to serde, which
-//! reads the same.
+//! order: several times as fast as looking for each. A record in any other form is left to serde,
+//! which reads the same.
 
 use std::borrow::Cow;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use memchr::memchr2;
 use super::{OutcomeLine, RecordLine};
 use crate::transfer::value::{Hashes, Hex, Print, Span, Text, unhex};
 
-/// The record, if all of it stands as it is written.
+/// The record, if all of it has the written form.
 pub(super) fn read(json: &str) -> Option<RecordLine<'_>> {
     let mut rest = Rest(json.strip_prefix('{')?);
     let mut line = RecordLine::default();
@@ -58,12 +58,12 @@ pub(super) fn read(json: &str) -> Option<RecordLine<'_>> {
     (rest.0 == "}").then_some(line)
 }
 
-/// What is still to be read.
+/// The text that is still to be read.
 #[derive(Clone, Copy)]
 struct Rest<'a>(&'a str);
 
 impl<'a> Rest<'a> {
-    /// Whether this came next; it is read then.
+    /// Returns whether this text came next; if so, it is consumed.
     fn skip(&mut self, wanted: &str) -> bool {
         let rest = self.0.strip_prefix(wanted);
         self.0 = rest.unwrap_or(self.0);
