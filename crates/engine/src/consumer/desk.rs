@@ -25,8 +25,9 @@ use semel_core::port::sink::AnySink;
 use semel_core::port::source::{DeliveryId, Progress};
 use semel_core::{Error, Parked, Result, Store};
 
+use super::in_hand::LaneId;
 use super::intake::{Chunk, Intake, Teller, Told};
-use super::lanes::{LaneId, Lanes};
+use super::lanes::Lanes;
 use super::pause::Circuit;
 use crate::effect::Class;
 use crate::event::{Event, Origin};

@@ -21,7 +21,7 @@ use super::intake::{Intake, Told};
 use super::patience::Patience;
 use super::pause::Judged;
 use super::stream::{call, given_back, jitter, settlement};
-use crate::consumer::InHand;
+use crate::consumer::in_hand::InHand;
 use crate::effect::{Effect, Verdict};
 use probe::probe;
 use side_by_side::side_by_side;

@@ -14,7 +14,7 @@ use super::desk::{Desk, is_final};
 use super::intake::Intake;
 use super::pause::GIVEN_BACK;
 use super::stream::{Patience, admit, conclude, settle_left};
-use crate::consumer::InHand;
+use crate::consumer::in_hand::InHand;
 use crate::effect::{Output, Verdict};
 
 pub(super) async fn run<S: Store + Clone>(

@@ -12,7 +12,7 @@ use super::desk::{Asked, Desk, LONGEST_WAIT, RECHECK, past_provider, renewals};
 use super::intake::Intake;
 use super::pause::{GIVEN_BACK, Judged};
 use super::unsettled::Unsettled;
-use crate::consumer::InHand;
+use crate::consumer::in_hand::InHand;
 use crate::effect::{BatchEffect, Call, Verdict};
 use crate::pipeline::{Incoming, Pipeline};
 

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use semel_core::{FencingToken, Result, Settled, Settlement, Store};
 
-use super::InHand;
 use super::desk::Desk;
+use super::in_hand::InHand;
 use super::stream::conclude;
 
 /// Messages and what their claims report. The reports lie by themselves, as the store is given them.

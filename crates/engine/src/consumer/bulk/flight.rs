@@ -7,8 +7,8 @@ use std::time::Duration;
 use semel_core::{Claim, Renewal};
 use tokio::task::{Id, JoinError, JoinSet};
 
-use crate::consumer::InHand;
 use crate::consumer::desk::renewals;
+use crate::consumer::in_hand::InHand;
 use crate::consumer::stream::Admitted;
 use crate::effect::{BulkEffect, Call, Verdict};
 use crate::pipeline::Incoming;

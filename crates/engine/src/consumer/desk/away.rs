@@ -11,7 +11,7 @@ use semel_core::port::source::DeliveryId;
 use semel_core::{Certainty, Claim, FencingToken, Store, Timestamp};
 
 use super::{Desk, LONGEST_WAIT, RECHECK};
-use crate::consumer::InHand;
+use crate::consumer::in_hand::InHand;
 use crate::consumer::pause::{GIVEN_BACK, Judged};
 use crate::consumer::unsettled::Unsettled;
 use crate::effect::{Class, Verdict};
