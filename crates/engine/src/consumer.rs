@@ -16,6 +16,8 @@ mod lanes;
 mod output;
 mod patience;
 mod pause;
+mod report;
+mod steps;
 mod stream;
 mod streamed;
 mod transaction;

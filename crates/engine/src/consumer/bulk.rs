@@ -17,7 +17,7 @@ use tokio::time::sleep;
 use super::desk::{Asked, Desk, RECHECK};
 use super::intake::Intake;
 use super::patience::Patience;
-use super::stream::{self, Admitted, Taken, given_back, jitter};
+use super::steps::{Admitted, Taken, admitted, conclude_all, given_back, jitter};
 use super::unsettled::Unsettled;
 use crate::effect::BulkEffect;
 use asks::{Ask, Asks};
@@ -150,9 +150,9 @@ impl Bulk {
         }
         let answered = self.beside(desk, ask.answered(desk)).await?;
         // A batch is under way while what has ended is dealt with.
-        let admitted = stream::admitted(desk, answered.taken, answered.admitted)?;
+        let admitted = admitted(desk, answered.taken, answered.admitted)?;
         self.begin(desk, effect, admitted);
-        answered.settling.conclude(desk, answered.settled)
+        conclude_all(desk, answered.settling, answered.settled)
     }
 
     /// Deals with what the store has answered in a shutdown: what was claimed is to be given back, and does not
@@ -171,7 +171,7 @@ impl Bulk {
                 }
             }
         }
-        answered.settling.conclude(desk, answered.settled)
+        conclude_all(desk, answered.settling, answered.settled)
     }
 
     /// Asks the store about what has ended and what there is room for.
@@ -285,7 +285,7 @@ impl Bulk {
         self.flights.break_off(&mut self.landed).await;
         let settling = self.ended(desk, true);
         let settled = desk.settle_all(settling.settlements()).await?;
-        settling.conclude(desk, settled.into_iter().map(Some))?;
+        conclude_all(desk, settling, settled.into_iter().map(Some))?;
         desk.put_back_suspended();
         Ok(())
     }

@@ -20,7 +20,8 @@ use super::desk::{Asked, Desk, past_provider};
 use super::intake::{Intake, Told};
 use super::patience::Patience;
 use super::pause::Judged;
-use super::stream::{call, given_back, jitter, settlement};
+use super::report::settlement;
+use super::steps::{call, conclude_all, given_back, jitter};
 use crate::consumer::in_hand::InHand;
 use crate::effect::{Effect, Verdict};
 use probe::probe;
@@ -232,7 +233,7 @@ impl Attempts {
         let (settled, admissions) = self.beside(desk, asking).await?;
         let settled =
             settled.unwrap_or_else(|| settling.settlements().iter().map(|_| None).collect());
-        settling.conclude(desk, settled)?;
+        conclude_all(desk, settling, settled)?;
         match admissions {
             Asked::Answered(admissions) => {
                 let admitted = taken.into_iter().zip(admissions).collect();
@@ -369,6 +370,6 @@ impl Attempts {
             }
         }
         let settled = desk.settle_all(settling.settlements()).await?;
-        settling.conclude(desk, settled.into_iter().map(Some))
+        conclude_all(desk, settling, settled.into_iter().map(Some))
     }
 }

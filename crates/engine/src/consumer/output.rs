@@ -13,7 +13,7 @@ use semel_core::{
 use super::desk::{Desk, is_final};
 use super::intake::Intake;
 use super::pause::GIVEN_BACK;
-use super::stream::{Patience, admit, conclude, settle_left};
+use super::steps::{Patience, admit, conclude, settle_left};
 use crate::consumer::in_hand::InHand;
 use crate::effect::{Output, Verdict};
 

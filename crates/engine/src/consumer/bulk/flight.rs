@@ -9,7 +9,7 @@ use tokio::task::{Id, JoinError, JoinSet};
 
 use crate::consumer::desk::renewals;
 use crate::consumer::in_hand::InHand;
-use crate::consumer::stream::Admitted;
+use crate::consumer::steps::Admitted;
 use crate::effect::{BulkEffect, Call, Verdict};
 use crate::pipeline::Incoming;
 
