@@ -14,6 +14,7 @@ pub mod effect;
 pub mod event;
 pub mod handler;
 pub mod layer;
+mod lease;
 pub mod once;
 pub mod pipeline;
 pub mod publication;

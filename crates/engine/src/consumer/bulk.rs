@@ -20,6 +20,7 @@ use super::patience::Patience;
 use super::steps::{Admitted, Taken, admitted, conclude_all, given_back, jitter};
 use super::unsettled::Unsettled;
 use crate::effect::BulkEffect;
+use crate::lease::renewal_interval;
 use asks::{Ask, Asks};
 use flight::{Flights, Landed};
 
@@ -240,20 +241,20 @@ impl Bulk {
     async fn renew_if_due<S: Store + Clone>(&mut self, desk: &Desk<S>) -> Result<()> {
         let (now, lease) = (desk.now(), desk.pipeline.lease);
         if self.flights.is_empty() {
-            self.renew_at = now + lease / 3;
+            self.renew_at = desk.lease(now).renew_at();
             return Ok(());
         }
         if now < self.renew_at {
             return Ok(());
         }
-        self.renew_at = now + lease / 3;
+        self.renew_at = desk.lease(now).renew_at();
         // A claim that was lost is found out when it is settled.
         if desk
             .try_renew(&self.flights.renewals(lease))
             .await?
             .is_none()
         {
-            self.renew_at = desk.now() + RECHECK.min(lease / 3);
+            self.renew_at = desk.now() + RECHECK.min(renewal_interval(lease));
         }
         Ok(())
     }

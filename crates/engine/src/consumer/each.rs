@@ -262,10 +262,11 @@ impl Attempts {
         asked_at: Duration,
     ) -> Result<()> {
         let mut doubts = Vec::new();
+        let lease = desk.lease(asked_at);
         for (incoming, admission) in admitted {
             match admission {
                 Admission::Granted(claim)
-                    if desk.may_begin(asked_at) && desk.begins(incoming.delivery) =>
+                    if lease.may_begin(desk.now()) && desk.begins(incoming.delivery) =>
                 {
                     if semel_core::planted("M01") {
                         let done = Verdict::Done(bytes::Bytes::new());

@@ -104,7 +104,7 @@ pub(super) fn admitted<S: Store + Clone>(
         Asked::NotNow { is_maybe } => return Ok(unprotected(desk, taken, is_maybe)),
     };
     let mut messages = Vec::with_capacity(taken.messages.len());
-    let may_begin = desk.may_begin(asked_at);
+    let may_begin = desk.lease(asked_at).may_begin(desk.now());
     for (incoming, admission) in taken.messages.into_iter().zip(admissions) {
         match admission {
             Admission::Granted(claim) if may_begin && desk.begins(incoming.delivery) => {

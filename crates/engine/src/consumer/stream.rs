@@ -9,6 +9,7 @@ use super::desk::{Desk, renewals};
 use super::intake::Intake;
 use super::steps::{Admitted, Patience, admit, call, given_back, jitter, settle, settle_left};
 use crate::effect::{BatchEffect, Call, Verdict};
+use crate::lease::renewal_interval;
 
 pub(super) async fn run<S: Store + Clone>(
     desk: &mut Desk<S>,
@@ -50,7 +51,7 @@ async fn call_all<S: Store + Clone>(
     let first = if is_resumed {
         Duration::ZERO
     } else {
-        lease / 3
+        renewal_interval(lease)
     };
     let kept = || {
         if is_protected {

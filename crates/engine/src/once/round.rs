@@ -15,6 +15,7 @@ use super::flight::{Flight, Round};
 use super::run::{Answer, Boxed, Held, Run, Verdict, Work};
 use super::settle::{Told, settle_all};
 use crate::event::Event;
+use crate::lease::renewal_interval;
 
 type Renewing = Boxed<(Duration, Vec<usize>, semel_core::Result<Vec<Renewed>>)>;
 type Settling = Boxed<Vec<Told>>;
@@ -138,7 +139,7 @@ impl<S: Store + Clone> Run<S> {
     /// Extends the leases of everything that is not settled.
     fn renew(&self, round: &mut Round<S>, now: Duration) -> Renewing {
         let lease = self.settings.lease;
-        round.renew_at = now + lease / 3;
+        round.renew_at = self.lease(now).renew_at();
         let running = round.running.values().flat_map(|flight| &flight.held);
         let finished = round.finished.iter().map(|(held, _)| held);
         let settling = round.settling.iter().map(|(held, _)| held);
@@ -157,7 +158,7 @@ impl<S: Store + Clone> Run<S> {
                 return (now, Vec::new(), Ok(Vec::new()));
             }
             // An answer that comes later is worth nothing, and the next renewal must not wait for it.
-            let renewed = timeout(lease / 3, store.renew(&renewals)).await;
+            let renewed = timeout(renewal_interval(lease), store.renew(&renewals)).await;
             (now, indexes, renewed.unwrap_or_else(|_| Err(no_answer())))
         })
     }
@@ -175,7 +176,7 @@ impl<S: Store + Clone> Run<S> {
             Err(error) => {
                 // Of a store that refuses for good, the settlement tells.
                 let soon = if is_final(&error) {
-                    lease / 3
+                    renewal_interval(lease)
                 } else {
                     (lease / 12).min(LONGEST_RETRY)
                 };

@@ -13,6 +13,7 @@ use super::asking::Asked;
 use super::begun::Begun;
 use crate::event::Event;
 use crate::layer::outage::is_outage;
+use crate::lease::{Lease, renewal_interval};
 
 impl<S: Store + Clone> Desk<S> {
     /// Asks for claims, unless the store is away and the pipeline fails open.
@@ -112,7 +113,7 @@ impl<S: Store + Clone> Desk<S> {
         let mut wait = first;
         loop {
             tokio::time::sleep(wait).await;
-            wait = self.pipeline.lease / 3;
+            wait = renewal_interval(self.pipeline.lease);
             let renewals = renewals();
             if renewals.is_empty() {
                 continue;
@@ -145,10 +146,10 @@ impl<S: Store + Clone> Desk<S> {
         Ok(Some(renewed))
     }
 
-    /// Whether a claim that was asked for at `asked_at` is still fresh enough to begin its effect:
-    /// a worker that was stopped for two thirds of its lease fences itself.
-    pub(in crate::consumer) fn may_begin(&self, asked_at: Duration) -> bool {
-        self.now().saturating_sub(asked_at) < self.pipeline.lease * 2 / 3
+    /// The lease of a claim that was asked for at `asked_at`.
+    pub(in crate::consumer) fn lease(&self, asked_at: Duration) -> Lease {
+        let term = self.pipeline.lease;
+        Lease { asked_at, term }
     }
 }
 
