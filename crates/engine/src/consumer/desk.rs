@@ -470,8 +470,6 @@ fn millis(time: Duration) -> u64 {
 
 /// The longest that a message is held back before its key is looked at again.
 pub(super) const RECHECK: Duration = Duration::from_secs(1);
-/// The longest that an effect may wish to wait before it is tried again: thirty days.
-pub(super) const LONGEST_WAIT: Duration = Duration::from_secs(30 * 86_400);
 /// Payloads in hand beyond which nothing more is taken in: 64 MiB.
 const MOST_HELD_BYTES: usize = 64 << 20;
 /// How often progress is told.

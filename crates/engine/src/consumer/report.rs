@@ -1,11 +1,11 @@
 //! Reports on claims whose attempt has ended.
 
-use semel_core::{Certainty, Claim, Outcome, Settlement, Step};
+use semel_core::{Certainty, Claim, Outcome, Settlement};
 
-use super::desk::LONGEST_WAIT;
 use super::pause::{GIVEN_BACK, Judged};
 use crate::effect::Verdict;
 use crate::pipeline::Pipeline;
+use crate::step::{Ended, Terms, step_of};
 
 /// What a verdict has the claim report.
 pub(super) fn settlement(
@@ -14,46 +14,38 @@ pub(super) fn settlement(
     verdict: Verdict,
     judged: Judged,
 ) -> Settlement {
-    let window = pipeline.window;
-    let counted = judged == Judged::AsSaid;
-    let release = |error, certainty, after| Step::Release {
-        error,
-        certainty,
-        after,
-        counted,
+    let terms = Terms {
+        window: pipeline.window,
         limits: pipeline.limits,
-        window,
-    };
-    let backoff = match judged {
-        Judged::AsSaid => pipeline.backoff.after(claim.attempt),
-        Judged::GivenBack => GIVEN_BACK,
-    };
-    let step = match verdict {
-        Verdict::Done(result) => Step::Complete {
-            outcome: Outcome::raw(result, pipeline.outcome_limit_bytes),
-            window,
+        backoff: match judged {
+            Judged::AsSaid => pipeline.backoff.after(claim.attempt),
+            Judged::GivenBack => GIVEN_BACK,
         },
-        Verdict::DoneUnkept { len_bytes, digest } => Step::Complete {
-            outcome: Outcome::TooLarge { len_bytes, digest },
-            window,
-        },
-        Verdict::NotApplied { error, retry_after } => {
-            let after = retry_after.unwrap_or(backoff).min(LONGEST_WAIT);
-            release(error, Certainty::NotApplied, after)
-        }
-        Verdict::MaybeApplied { error } => release(error, Certainty::MaybeApplied, backoff),
-        Verdict::Dead { error, .. } if !counted => release(error, Certainty::NotApplied, backoff),
-        Verdict::Dead { error, decisive } => Step::Fail {
-            error,
-            decisive,
-            window,
-        },
-        Verdict::Away { error } => release(error, Certainty::NotApplied, backoff),
-        Verdict::Broken { error, certainty } => release(error, certainty, backoff),
+        counted: judged == Judged::AsSaid,
     };
     Settlement {
         operation: claim.operation,
         claim_id: claim.claim_id,
-        step,
+        step: step_of(ended(verdict, pipeline.outcome_limit_bytes), terms),
+    }
+}
+
+fn ended(verdict: Verdict, outcome_limit_bytes: usize) -> Ended {
+    match verdict {
+        Verdict::Done(result) => Ended::Done(Outcome::raw(result, outcome_limit_bytes)),
+        Verdict::DoneUnkept { len_bytes, digest } => {
+            Ended::Done(Outcome::TooLarge { len_bytes, digest })
+        }
+        Verdict::NotApplied { error, retry_after } => Ended::NotApplied { error, retry_after },
+        Verdict::MaybeApplied { error } => {
+            let certainty = Certainty::MaybeApplied;
+            Ended::Failed { error, certainty }
+        }
+        Verdict::Dead { error, decisive } => Ended::Dead { error, decisive },
+        Verdict::Away { error } => {
+            let certainty = Certainty::NotApplied;
+            Ended::Failed { error, certainty }
+        }
+        Verdict::Broken { error, certainty } => Ended::Failed { error, certainty },
     }
 }

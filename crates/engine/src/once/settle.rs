@@ -18,6 +18,7 @@ use super::run::{Answer, Held, Run, Verdict};
 use super::settings::Settings;
 use crate::effect::Class;
 use crate::event::Event;
+use crate::step::{Ended, Terms, step_of};
 
 /// What is reported of an item, and what its caller is to know of it.
 pub(super) struct Report {
@@ -38,51 +39,30 @@ pub(super) struct Told {
 impl<S: Store + Clone> Run<S> {
     /// What a verdict has its claim report.
     pub(super) fn report(&self, held: &Held<S>, verdict: Verdict) -> Report {
-        let Settings {
-            window,
-            limits,
-            backoff,
-            ..
-        } = self.settings;
-        let release = |failure: &Failure, certainty, after, counted| Step::Release {
-            error: failure.line(),
-            certainty,
-            after,
-            counted,
-            limits,
-            window,
-        };
-        let usual = self.hub.jittered(backoff.after(held.claim.attempt));
-        let (step, happened, cause) = match verdict {
-            Ok(outcome) => (Step::Complete { outcome, window }, Happened::Yes, None),
-            Err(failure) => {
-                let step = match failure.end {
-                    End::NotApplied { retry_after } => {
-                        let after = retry_after.unwrap_or(usual).min(LONGEST_WAIT);
-                        release(&failure, Certainty::NotApplied, after, true)
-                    }
-                    End::MaybeApplied => release(&failure, Certainty::MaybeApplied, usual, true),
-                    End::GivenBack => {
-                        release(&failure, Certainty::NotApplied, Duration::ZERO, false)
-                    }
-                    End::Away { retry_after } => {
-                        let after = self.hub.jittered(retry_after);
-                        release(&failure, Certainty::NotApplied, after, false)
-                    }
-                    End::Dead { decisive } => Step::Fail {
-                        error: failure.line(),
-                        decisive,
-                        window,
-                    },
-                };
-                (step, failure.happened(), Some(failure.cause))
+        let usual = self.settings.backoff.after(held.claim.attempt);
+        let usual = self.hub.jittered(usual);
+        let (backoff, counted) = match verdict.as_ref().err().map(|failure| failure.end) {
+            Some(End::GivenBack) => (Duration::ZERO, false),
+            Some(End::Away { retry_after }) => (self.hub.jittered(retry_after), false),
+            Some(End::NotApplied { .. } | End::MaybeApplied | End::Dead { .. }) | None => {
+                (usual, true)
             }
+        };
+        let terms = Terms {
+            window: self.settings.window,
+            limits: self.settings.limits,
+            backoff,
+            counted,
+        };
+        let (ended, happened, cause) = match verdict {
+            Ok(outcome) => (Ended::Done(outcome), Happened::Yes, None),
+            Err(failure) => (failure.ended(), failure.happened(), Some(failure.cause)),
         };
         Report {
             settlement: Settlement {
                 operation: held.claim.operation.clone(),
                 claim_id: held.claim.claim_id,
-                step,
+                step: step_of(ended, terms),
             },
             happened,
             cause,
@@ -181,6 +161,22 @@ impl Answer {
 }
 
 impl Failure {
+    fn ended(&self) -> Ended {
+        let error = self.line();
+        match self.end {
+            End::NotApplied { retry_after } => Ended::NotApplied { error, retry_after },
+            End::MaybeApplied => {
+                let certainty = Certainty::MaybeApplied;
+                Ended::Failed { error, certainty }
+            }
+            End::GivenBack | End::Away { .. } => {
+                let certainty = Certainty::NotApplied;
+                Ended::Failed { error, certainty }
+            }
+            End::Dead { decisive } => Ended::Dead { error, decisive },
+        }
+    }
+
     pub(super) const fn happened(&self) -> Happened {
         match self.end {
             End::NotApplied { .. } | End::Dead { .. } | End::GivenBack | End::Away { .. } => {
@@ -331,6 +327,3 @@ fn cut(settlement: &mut Settlement) -> bool {
     }
     false
 }
-
-/// The longest that an effect may wish to wait before it is tried again: thirty days.
-const LONGEST_WAIT: Duration = Duration::from_secs(30 * 86_400);
