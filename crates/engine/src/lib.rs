@@ -18,6 +18,7 @@ mod lease;
 pub mod once;
 pub mod pipeline;
 pub mod publication;
+mod retry;
 mod step;
 pub mod summary;
 pub mod surroundings;

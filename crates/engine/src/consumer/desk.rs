@@ -11,7 +11,7 @@ mod keyless;
 mod letters;
 mod target;
 
-pub(super) use asking::{Asked, is_final};
+pub(super) use asking::Asked;
 pub(super) use away::past_provider;
 pub(super) use begun::Begun;
 pub(super) use calls::renewals;

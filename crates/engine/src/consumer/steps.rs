@@ -175,7 +175,7 @@ pub(super) fn call(incoming: &Incoming, claim: Claim) -> Call {
 /// The same settlement with a backoff that differs from worker to worker.
 pub(super) fn jitter<S: Store + Clone>(desk: &Desk<S>, mut settlement: Settlement) -> Settlement {
     if let Step::Release { after, .. } = &mut settlement.step {
-        *after = desk.jittered(*after);
+        *after = desk.surroundings.jittered(*after);
     }
     settlement
 }

@@ -21,6 +21,7 @@ use semel_core::{Clock, Code, Entropy, Error, ErrorKind, Result};
 use tokio::sync::watch;
 
 use crate::event::Event;
+use crate::retry::jittered;
 use crate::sync::{Mutex, MutexGuard};
 
 /// When a breaker opens, and how often a store is tried while it is.
@@ -202,13 +203,6 @@ impl Breaker {
         }
     }
 
-    /// `wait` and up to a quarter more, so that workers do not come back all at once.
-    fn jittered(&self, wait: Duration) -> Duration {
-        let mut byte = [0];
-        self.entropy.fill(&mut byte);
-        wait.saturating_add(wait / 1024 * u32::from(byte[0]))
-    }
-
     fn answered(&self) -> Option<Turn> {
         let mut state = self.state();
         let turn = match &*state {
@@ -238,7 +232,7 @@ impl Breaker {
                 {
                     return None;
                 }
-                let wait = self.jittered(settings.first);
+                let wait = jittered(&*self.entropy, settings.first);
                 *state = State::Open(Opened {
                     since: first,
                     until: now + wait,
@@ -251,7 +245,7 @@ impl Breaker {
             }
             State::Open(opened) if is_probe => {
                 opened.wait = (opened.wait * 2).min(self.settings.most);
-                opened.until = now + self.jittered(opened.wait);
+                opened.until = now + jittered(&*self.entropy, opened.wait);
                 opened.error = error.clone();
                 opened.is_probed = false;
                 drop(state);

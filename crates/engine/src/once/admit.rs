@@ -9,13 +9,13 @@ use semel_core::{
 use tokio::sync::watch;
 use tokio::time::timeout;
 
-use super::asking::is_final;
 use super::error::{Cause, Error};
 use super::op::Op;
 use super::run::{Answer, Held, Run, unanswered};
 use crate::effect::Class;
 use crate::event::Event;
 use crate::lease::Lease;
+use crate::retry::is_final;
 
 /// An item that somebody else is at.
 pub(super) struct Busy {

@@ -8,7 +8,7 @@ use std::time::Duration;
 use semel_core::{Renewed, StateKind, Store};
 use tokio::time::{sleep, timeout};
 
-use super::asking::{LONGEST_RETRY, hint, is_final, no_answer, renewal};
+use super::asking::{no_answer, renewal};
 use super::error::{Error, Happened};
 use super::failure::{End, Failure};
 use super::flight::{Flight, Round};
@@ -16,6 +16,7 @@ use super::run::{Answer, Boxed, Held, Run, Verdict, Work};
 use super::settle::{Told, settle_all};
 use crate::event::Event;
 use crate::lease::renewal_interval;
+use crate::retry::{self, hint, is_final};
 
 type Renewing = Boxed<(Duration, Vec<usize>, semel_core::Result<Vec<Renewed>>)>;
 type Settling = Boxed<Vec<Told>>;
@@ -178,7 +179,7 @@ impl<S: Store + Clone> Run<S> {
                 let soon = if is_final(&error) {
                     renewal_interval(lease)
                 } else {
-                    (lease / 12).min(LONGEST_RETRY)
+                    (lease / 12).min(retry::STORE.most)
                 };
                 round.renew_at = self.hub.now() + soon.max(hint(&error));
                 self.store_failed(&error, soon);

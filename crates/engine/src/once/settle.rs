@@ -10,7 +10,7 @@ use semel_core::{
 };
 use tokio::time::{sleep, timeout};
 
-use super::asking::{FIRST_RETRY, LONGEST_RETRY, hint, is_final, no_answer};
+use super::asking::no_answer;
 use super::error::{Cause, Error, Happened};
 use super::failure::{End, Failure};
 use super::hub::Hub;
@@ -18,6 +18,7 @@ use super::run::{Answer, Held, Run, Verdict};
 use super::settings::Settings;
 use crate::effect::Class;
 use crate::event::Event;
+use crate::retry::{self, Pauses, hint, is_final};
 use crate::step::{Ended, Terms, step_of};
 
 /// What is reported of an item, and what its caller is to know of it.
@@ -40,10 +41,10 @@ impl<S: Store + Clone> Run<S> {
     /// What a verdict has its claim report.
     pub(super) fn report(&self, held: &Held<S>, verdict: Verdict) -> Report {
         let usual = self.settings.backoff.after(held.claim.attempt);
-        let usual = self.hub.jittered(usual);
+        let usual = self.hub.surroundings.jittered(usual);
         let (backoff, counted) = match verdict.as_ref().err().map(|failure| failure.end) {
             Some(End::GivenBack) => (Duration::ZERO, false),
-            Some(End::Away { retry_after }) => (self.hub.jittered(retry_after), false),
+            Some(End::Away { retry_after }) => (self.hub.surroundings.jittered(retry_after), false),
             Some(End::NotApplied { .. } | End::MaybeApplied | End::Dead { .. }) | None => {
                 (usual, true)
             }
@@ -272,7 +273,7 @@ impl<S: Store + Clone> Asking<S> {
     where
         Fut: Future<Output = Result<T>> + Send,
     {
-        let mut wait = FIRST_RETRY;
+        let mut pauses = Pauses::new(retry::STORE);
         loop {
             // Given up is the wait, not the call: asked again, the store says what it has.
             let answer = timeout(self.settings.patience, call()).await;
@@ -285,17 +286,12 @@ impl<S: Store + Clone> Asking<S> {
             if is_final(&error) || is_last || semel_core::planted("O11") {
                 return Err(error);
             }
-            let pause = self.hub.jittered(wait.max(hint(&error)));
-            let (error, wait_for) = (&error, pause);
-            self.hub.observe(
-                &self.name,
-                &Event::StoreFailed {
-                    error,
-                    wait: wait_for,
-                },
-            );
+            let pause = pauses.longer().max(hint(&error));
+            let pause = self.hub.surroundings.jittered(pause);
+            let (error, wait) = (&error, pause);
+            self.hub
+                .observe(&self.name, &Event::StoreFailed { error, wait });
             sleep(pause).await;
-            wait = (wait * 2).min(LONGEST_RETRY);
         }
     }
 

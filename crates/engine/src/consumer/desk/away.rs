@@ -236,7 +236,7 @@ impl<S: Store + Clone> Desk<S> {
                 (error, backoff)
             }
         };
-        let wait = self.jittered(wait);
+        let wait = self.surroundings.jittered(wait);
         let operation = &incoming.request.operation;
         let event = Event::Released {
             operation,

@@ -8,11 +8,11 @@ use semel_core::{
     StateKind, Step, Store, Timestamp,
 };
 
-use super::asking::is_final;
 use super::{Desk, Held, Met, RECHECK};
 use crate::consumer::in_hand::InHand;
 use crate::event::{Event, Origin};
 use crate::pipeline::{Incoming, Rejected, is_sent_again};
+use crate::retry::is_final;
 use crate::summary::Fate;
 
 impl<S: Store + Clone> Desk<S> {
@@ -158,7 +158,7 @@ impl<S: Store + Clone> Desk<S> {
         error: Error,
     ) -> Result<()> {
         let wait = match error.advice() {
-            Advice::Retry { after } => self.jittered(after).max(RECHECK),
+            Advice::Retry { after } => self.surroundings.jittered(after).max(RECHECK),
             Advice::Fix | Advice::LookUpFirst | Advice::Stop | Advice::Alarm => RECHECK,
         };
         self.failed_for(error, wait)?;
