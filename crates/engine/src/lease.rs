@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use semel_core::{Claim, Renewal};
+
 /// A lease on its holder's own clock. The store grants it later than it was asked for, so it ends no earlier
 /// than this says.
 #[derive(Clone, Copy, Debug)]
@@ -22,6 +24,15 @@ impl Lease {
     /// Returns the time of its renewal.
     pub(crate) fn renew_at(self) -> Duration {
         self.asked_at + renewal_interval(self.term)
+    }
+}
+
+/// The wish of a claim for so much more time.
+pub(crate) fn renewal(claim: &Claim, lease: Duration) -> Renewal {
+    Renewal {
+        operation: claim.operation.clone(),
+        claim_id: claim.claim_id,
+        lease,
     }
 }
 

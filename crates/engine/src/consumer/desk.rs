@@ -14,7 +14,6 @@ mod target;
 pub(super) use asking::Asked;
 pub(super) use away::past_provider;
 pub(super) use begun::Begun;
-pub(super) use calls::renewals;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

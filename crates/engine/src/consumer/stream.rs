@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use semel_core::{Result, Store};
 
-use super::desk::{Desk, renewals};
+use super::desk::Desk;
 use super::intake::Intake;
 use super::steps::{Admitted, Patience, admit, call, given_back, jitter, settle, settle_left};
 use crate::effect::{BatchEffect, Call, Verdict};
-use crate::lease::renewal_interval;
+use crate::lease::{renewal, renewal_interval};
 
 pub(super) async fn run<S: Store + Clone>(
     desk: &mut Desk<S>,
@@ -55,7 +55,8 @@ async fn call_all<S: Store + Clone>(
     };
     let kept = || {
         if is_protected {
-            renewals(lease, calls.iter().map(|call| &call.claim))
+            let claims = calls.iter().map(|call| &call.claim);
+            claims.map(|claim| renewal(claim, lease)).collect()
         } else {
             Vec::new()
         }

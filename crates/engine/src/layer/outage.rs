@@ -17,7 +17,7 @@ use std::fmt;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
-use semel_core::{Clock, Code, Entropy, Error, ErrorKind, Result};
+use semel_core::{Admission, Clock, Code, Entropy, Error, ErrorKind, Result};
 use tokio::sync::watch;
 
 use crate::event::Event;
@@ -367,6 +367,26 @@ impl Said {
 /// Whether an error says that the store is away, silent, full, or may not be written.
 pub(crate) fn is_outage(error: &Error) -> bool {
     Said::by(error) == Said::Failed
+}
+
+/// What fails for every item alike is a failure of the store.
+pub(crate) fn all_failed(admissions: Vec<Admission>) -> Result<Vec<Admission>> {
+    let failures = admissions.iter().map_while(|admission| match admission {
+        Admission::Failed(error) if is_outage(error) => Some(error),
+        Admission::Failed(_)
+        | Admission::Granted(_)
+        | Admission::Replay { .. }
+        | Admission::Busy { .. }
+        | Admission::Conflict { .. }
+        | Admission::Stale { .. }
+        | Admission::Parked { .. }
+        | Admission::TooOld => None,
+    });
+    let mut failures: Vec<_> = failures.collect();
+    match failures.pop() {
+        Some(error) if failures.len() + 1 == admissions.len() => Err(error.clone()),
+        Some(_) | None => Ok(admissions),
+    }
 }
 
 /// The wait for an answer was given up; the call may have been carried out.

@@ -3,15 +3,13 @@
 
 use std::future::Future;
 use std::sync::Arc;
-use std::time::Duration;
 
-use semel_core::{
-    Admission, Certainty, Claim, ClaimRequest, ErrorKind, Renewal, Renewed, Store, StoreExt,
-};
+use semel_core::{Admission, Certainty, Claim, ClaimRequest, ErrorKind, Renewed, Store, StoreExt};
 use tokio::time::{sleep, timeout};
 
 use super::error::Error;
 use super::run::{Run, unanswered};
+use crate::lease::renewal;
 use crate::retry::{self, Pauses, hint, is_final};
 
 impl<S: Store + Clone> Run<S> {
@@ -113,14 +111,6 @@ impl<S: Store + Clone> Run<S> {
             }
         };
         self.reply(next);
-    }
-}
-
-pub(super) fn renewal(claim: &Claim, lease: Duration) -> Renewal {
-    Renewal {
-        operation: claim.operation.clone(),
-        claim_id: claim.claim_id,
-        lease,
     }
 }
 

@@ -8,14 +8,14 @@ use std::time::Duration;
 use semel_core::{Renewed, StateKind, Store};
 use tokio::time::{sleep, timeout};
 
-use super::asking::{no_answer, renewal};
+use super::asking::no_answer;
 use super::error::{Error, Happened};
 use super::failure::{End, Failure};
 use super::flight::{Flight, Round};
 use super::run::{Answer, Boxed, Held, Run, Verdict, Work};
 use super::settle::{Told, settle_all};
 use crate::event::Event;
-use crate::lease::renewal_interval;
+use crate::lease::{renewal, renewal_interval};
 use crate::retry::{self, hint, is_final};
 
 type Renewing = Boxed<(Duration, Vec<usize>, semel_core::Result<Vec<Renewed>>)>;

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use semel_core::{Renewal, Renewed, Result, StateKind, Store};
 
-use super::super::desk::{Desk, RECHECK, renewals};
+use super::super::desk::{Desk, RECHECK};
 use super::{Attempts, Found};
-use crate::lease::renewal_interval;
+use crate::lease::{renewal, renewal_interval};
 
 impl Attempts {
     /// Extends the leases of everything under way, at a third of the lease.
@@ -56,6 +56,6 @@ impl Attempts {
 
     fn renewals(&self, lease: Duration) -> Vec<Renewal> {
         let protected = self.running.values().filter(|it| it.is_protected);
-        renewals(lease, protected.map(|it| &it.claim))
+        protected.map(|it| renewal(&it.claim, lease)).collect()
     }
 }
