@@ -7,9 +7,11 @@ use std::time::Duration;
 
 use semel_core::claim::AttemptLimits;
 use semel_core::{
-    Admission, Certainty, Claim, ClaimRequest, Error, ErrorKind, Outcome, Recovery, Renewal,
-    Renewed, Result, Settled, Settlement, StateKind, Step, Store, StoreExt, Timestamp, Window,
+    Admission, Certainty, Claim, ClaimRequest, Error, ErrorKind, Outcome, Recovery, Renewed,
+    Result, Settled, Settlement, StateKind, Step, Store, StoreExt, Timestamp, Window,
 };
+
+use crate::lease::renewal;
 
 /// What became of asking for an operation.
 #[derive(Debug)]
@@ -89,12 +91,7 @@ impl<S: Store + Clone> Attempt<S> {
     ///
     /// # Cancel safety   safe
     pub async fn renew(&mut self, lease: Duration) -> Result<Timestamp> {
-        let (operation, claim_id) = (self.claim.operation.clone(), self.claim.claim_id);
-        let renewal = Renewal {
-            operation,
-            claim_id,
-            lease,
-        };
+        let renewal = renewal(&self.claim, lease);
         match self.store.renew_one(&renewal).await? {
             Renewed::Until(until) => {
                 self.claim.lease_until = until;

@@ -10,11 +10,14 @@
 mod bulk;
 mod desk;
 mod each;
+mod in_hand;
 mod intake;
 mod lanes;
 mod output;
 mod patience;
 mod pause;
+mod report;
+mod steps;
 mod stream;
 mod streamed;
 mod transaction;
@@ -31,16 +34,12 @@ use semel_core::{Error, ErrorKind, Result, Store};
 
 use crate::effect::{BatchEffect, BulkEffect, Class, Effect, Output};
 use crate::layer::outage::Policy;
-use crate::pipeline::{Incoming, Pipeline};
+use crate::pipeline::Pipeline;
 use crate::summary::Summary;
 use crate::surroundings::{OnProgress, Shutdown, Surroundings};
 use desk::Desk;
+use in_hand::Laning;
 use intake::Intake;
-pub(crate) use lanes::LaneId;
-use lanes::Laning;
-
-/// A message in hand. It moves from one list to the next many times, so it is small to move.
-type InHand = Box<Incoming>;
 
 /// Runs one pipeline over one source and one store.
 pub struct Consumer<S, Src> {

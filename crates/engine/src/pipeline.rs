@@ -18,7 +18,6 @@ use semel_core::{
     Parked, Scope, Start, Timestamp, Unusable, VersionGate, Window,
 };
 
-use crate::consumer::LaneId;
 use crate::effect::{Class, OnDoubt};
 
 /// How messages of one source become operations.
@@ -143,8 +142,6 @@ pub struct Incoming {
     pub values: Vec<Value>,
     /// Whether it carries a replay id.
     pub(crate) is_sent_again: bool,
-    /// Which messages it waits for, told by whoever runs it.
-    pub(crate) lane: LaneId,
 }
 
 impl Incoming {
@@ -262,7 +259,6 @@ impl Pipeline {
                 order,
                 request,
                 values,
-                lane: LaneId::default(),
             }),
             Err(unusable) => {
                 let parked = Parked {

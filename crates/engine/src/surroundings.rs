@@ -9,6 +9,7 @@ use semel_core::{ClaimId, Claimant, Clock, Entropy};
 use tokio::sync::watch;
 
 use crate::event::Observer;
+use crate::retry;
 use crate::summary::Summary;
 
 /// The clock, the entropy and whoever watches.
@@ -28,6 +29,11 @@ impl Surroundings {
     /// A fresh claim id.
     pub fn claim_id(&self) -> ClaimId {
         self.claimant.claim(&*self.entropy)
+    }
+
+    /// Returns `wait` and up to a quarter more by chance.
+    pub(crate) fn jittered(&self, wait: Duration) -> Duration {
+        retry::jittered(&*self.entropy, wait)
     }
 }
 

@@ -17,9 +17,10 @@ use tokio::time::sleep;
 use super::desk::{Asked, Desk, RECHECK};
 use super::intake::Intake;
 use super::patience::Patience;
-use super::stream::{self, Admitted, Taken, given_back, jitter};
+use super::steps::{Admitted, Taken, admitted, conclude_all, given_back, jitter};
 use super::unsettled::Unsettled;
 use crate::effect::BulkEffect;
+use crate::lease::renewal_interval;
 use asks::{Ask, Asks};
 use flight::{Flights, Landed};
 
@@ -150,9 +151,9 @@ impl Bulk {
         }
         let answered = self.beside(desk, ask.answered(desk)).await?;
         // A batch is under way while what has ended is dealt with.
-        let admitted = stream::admitted(desk, answered.taken, answered.admitted)?;
+        let admitted = admitted(desk, answered.taken, answered.admitted)?;
         self.begin(desk, effect, admitted);
-        answered.settling.conclude(desk, answered.settled)
+        conclude_all(desk, answered.settling, answered.settled)
     }
 
     /// Deals with what the store has answered in a shutdown: what was claimed is to be given back, and does not
@@ -171,7 +172,7 @@ impl Bulk {
                 }
             }
         }
-        answered.settling.conclude(desk, answered.settled)
+        conclude_all(desk, answered.settling, answered.settled)
     }
 
     /// Asks the store about what has ended and what there is room for.
@@ -240,20 +241,20 @@ impl Bulk {
     async fn renew_if_due<S: Store + Clone>(&mut self, desk: &Desk<S>) -> Result<()> {
         let (now, lease) = (desk.now(), desk.pipeline.lease);
         if self.flights.is_empty() {
-            self.renew_at = now + lease / 3;
+            self.renew_at = desk.lease(now).renew_at();
             return Ok(());
         }
         if now < self.renew_at {
             return Ok(());
         }
-        self.renew_at = now + lease / 3;
+        self.renew_at = desk.lease(now).renew_at();
         // A claim that was lost is found out when it is settled.
         if desk
             .try_renew(&self.flights.renewals(lease))
             .await?
             .is_none()
         {
-            self.renew_at = desk.now() + RECHECK.min(lease / 3);
+            self.renew_at = desk.now() + RECHECK.min(renewal_interval(lease));
         }
         Ok(())
     }
@@ -285,7 +286,7 @@ impl Bulk {
         self.flights.break_off(&mut self.landed).await;
         let settling = self.ended(desk, true);
         let settled = desk.settle_all(settling.settlements()).await?;
-        settling.conclude(desk, settled.into_iter().map(Some))?;
+        conclude_all(desk, settling, settled.into_iter().map(Some))?;
         desk.put_back_suspended();
         Ok(())
     }

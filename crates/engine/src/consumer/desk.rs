@@ -11,10 +11,9 @@ mod keyless;
 mod letters;
 mod target;
 
-pub(super) use asking::{Asked, is_final};
+pub(super) use asking::Asked;
 pub(super) use away::past_provider;
 pub(super) use begun::Begun;
-pub(super) use calls::renewals;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -25,8 +24,9 @@ use semel_core::port::sink::AnySink;
 use semel_core::port::source::{DeliveryId, Progress};
 use semel_core::{Error, Parked, Result, Store};
 
+use super::in_hand::LaneId;
 use super::intake::{Chunk, Intake, Teller, Told};
-use super::lanes::{LaneId, Lanes};
+use super::lanes::Lanes;
 use super::pause::Circuit;
 use crate::effect::Class;
 use crate::event::{Event, Origin};
@@ -469,8 +469,6 @@ fn millis(time: Duration) -> u64 {
 
 /// The longest that a message is held back before its key is looked at again.
 pub(super) const RECHECK: Duration = Duration::from_secs(1);
-/// The longest that an effect may wish to wait before it is tried again: thirty days.
-pub(super) const LONGEST_WAIT: Duration = Duration::from_secs(30 * 86_400);
 /// Payloads in hand beyond which nothing more is taken in: 64 MiB.
 const MOST_HELD_BYTES: usize = 64 << 20;
 /// How often progress is told.

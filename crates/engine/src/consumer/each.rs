@@ -20,8 +20,9 @@ use super::desk::{Asked, Desk, past_provider};
 use super::intake::{Intake, Told};
 use super::patience::Patience;
 use super::pause::Judged;
-use super::stream::{call, given_back, jitter, settlement};
-use crate::consumer::InHand;
+use super::report::settlement;
+use super::steps::{call, conclude_all, given_back, jitter};
+use crate::consumer::in_hand::InHand;
 use crate::effect::{Effect, Verdict};
 use probe::probe;
 use side_by_side::side_by_side;
@@ -232,7 +233,7 @@ impl Attempts {
         let (settled, admissions) = self.beside(desk, asking).await?;
         let settled =
             settled.unwrap_or_else(|| settling.settlements().iter().map(|_| None).collect());
-        settling.conclude(desk, settled)?;
+        conclude_all(desk, settling, settled)?;
         match admissions {
             Asked::Answered(admissions) => {
                 let admitted = taken.into_iter().zip(admissions).collect();
@@ -261,10 +262,11 @@ impl Attempts {
         asked_at: Duration,
     ) -> Result<()> {
         let mut doubts = Vec::new();
+        let lease = desk.lease(asked_at);
         for (incoming, admission) in admitted {
             match admission {
                 Admission::Granted(claim)
-                    if desk.may_begin(asked_at) && desk.begins(incoming.delivery) =>
+                    if lease.may_begin(desk.now()) && desk.begins(incoming.delivery) =>
                 {
                     if semel_core::planted("M01") {
                         let done = Verdict::Done(bytes::Bytes::new());
@@ -369,6 +371,6 @@ impl Attempts {
             }
         }
         let settled = desk.settle_all(settling.settlements()).await?;
-        settling.conclude(desk, settled.into_iter().map(Some))
+        conclude_all(desk, settling, settled.into_iter().map(Some))
     }
 }

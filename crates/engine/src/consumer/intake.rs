@@ -10,8 +10,7 @@ use semel_core::{Error, ErrorKind, Result};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
-use crate::consumer::InHand;
-use crate::consumer::lanes::Laning;
+use super::in_hand::{InHand, Laning};
 use crate::effect::Class;
 use crate::pipeline::{Pipeline, Rejected, Scratch};
 use crate::surroundings::Surroundings;
@@ -246,11 +245,7 @@ impl<Src: Source> Reader<Src> {
             let claim_id = for_all.unwrap_or_else(claim_id);
             let read = self.pipeline.read(delivery, claim_id, &mut self.scratch);
             match read {
-                Ok(message) => {
-                    let mut message = Box::new(message);
-                    message.lane = self.laning.lane(&message);
-                    incoming.push(message);
-                }
+                Ok(message) => incoming.push(InHand::new(message, self.laning)),
                 Err(unusable) => rejected.push(*unusable),
             }
         }

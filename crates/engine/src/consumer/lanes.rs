@@ -4,17 +4,13 @@
 //! of that key wait in it. Not for deciding anything about keys.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::hash::Hasher;
 use std::time::Duration;
 
 use hashbrown::HashTable;
 use hashbrown::hash_table::Entry;
-use semel_core::Entropy;
 use semel_core::port::source::DeliveryId;
-use siphasher::sip::SipHasher13;
 
-use crate::consumer::InHand;
-use crate::pipeline::Incoming;
+use super::in_hand::{InHand, LaneId};
 
 /// Messages in hand, by what they wait for.
 pub(super) struct Lanes {
@@ -28,42 +24,6 @@ pub(super) struct Lanes {
     bytes: usize,
     /// Whether every message opens a lane, or only one that is held back.
     every: bool,
-}
-
-/// Which lane a message is in: a hash of its order key. Two keys that share a lane wait for each other, no more.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct LaneId(u32);
-
-impl LaneId {
-    /// Where a table looks for it.
-    fn spread(self) -> u64 {
-        u64::from(self.0).wrapping_mul(0x9E37_79B9_7F4A_7C15)
-    }
-}
-
-/// Tells messages their lanes. Its seed is chosen once per run, so that senders cannot choose collisions.
-#[derive(Clone, Copy)]
-pub(super) struct Laning {
-    seed: (u64, u64),
-}
-
-impl Laning {
-    pub(super) fn new(entropy: &dyn Entropy) -> Self {
-        let (mut low, mut high) = ([0; 8], [0; 8]);
-        entropy.fill(&mut low);
-        entropy.fill(&mut high);
-        Self {
-            seed: (u64::from_le_bytes(low), u64::from_le_bytes(high)),
-        }
-    }
-
-    /// The lane of a message.
-    pub(super) fn lane(self, incoming: &Incoming) -> LaneId {
-        let mut hasher = SipHasher13::new_with_keys(self.seed.0, self.seed.1);
-        hasher.write(incoming.order());
-        let hash = hasher.finish();
-        LaneId(u32::try_from(hash >> 32).unwrap_or_default())
-    }
 }
 
 /// One order key of which a message is ready, running or held back. Small, since there are as many as messages.
@@ -145,13 +105,13 @@ impl Lanes {
         self.len += 1;
         self.bytes += incoming.payload.len();
         if self.every {
-            match self.entry(incoming.lane) {
+            match self.entry(incoming.lane()) {
                 Entry::Occupied(mut lane) => return lane.get_mut().push(incoming),
                 Entry::Vacant(place) => {
-                    place.insert(Lane::new(incoming.lane));
+                    place.insert(Lane::new(incoming.lane()));
                 }
             }
-        } else if let Some(lane) = self.open_lane(incoming.lane) {
+        } else if let Some(lane) = self.open_lane(incoming.lane()) {
             return lane.push(incoming);
         }
         self.ready.push_back(incoming);
@@ -188,8 +148,8 @@ impl Lanes {
     /// Holds a message back until `due`; those of its order key wait behind it.
     pub(super) fn delay(&mut self, incoming: InHand, due: Duration) {
         let mut lane = self
-            .entry(incoming.lane)
-            .or_insert_with(|| Lane::new(incoming.lane));
+            .entry(incoming.lane())
+            .or_insert_with(|| Lane::new(incoming.lane()));
         let lane = lane.get_mut();
         if lane.held_back {
             return lane.push(incoming);
@@ -206,7 +166,7 @@ impl Lanes {
                 break;
             }
             let incoming = entry.remove();
-            if let Some(lane) = self.open_lane(incoming.lane) {
+            if let Some(lane) = self.open_lane(incoming.lane()) {
                 lane.held_back = false;
             }
             self.ready.push_back(incoming);
@@ -257,7 +217,7 @@ impl Lanes {
         self.delayed = stays;
         let mut first: Vec<_> = held_back.into_values().collect();
         for incoming in &first {
-            if let Some(lane) = self.open_lane(incoming.lane) {
+            if let Some(lane) = self.open_lane(incoming.lane()) {
                 lane.held_back = false;
             }
         }
@@ -267,7 +227,7 @@ impl Lanes {
         first.extend(out);
         for incoming in first {
             gone.push(incoming.delivery);
-            self.finish(incoming.lane, incoming.payload.len());
+            self.finish(incoming.lane(), incoming.payload.len());
         }
         gone
     }

@@ -10,12 +10,13 @@ use semel_core::{
     Certainty, Claim, Error, Mark, Outcome, Result, Settled, Settlement, Step, Store,
 };
 
-use super::desk::{Desk, is_final};
+use super::desk::Desk;
 use super::intake::Intake;
 use super::pause::GIVEN_BACK;
-use super::stream::{Patience, admit, conclude, settle_left};
-use crate::consumer::InHand;
+use super::steps::{Patience, admit, conclude, settle_left};
+use crate::consumer::in_hand::InHand;
 use crate::effect::{Output, Verdict};
+use crate::retry::is_final;
 
 pub(super) async fn run<S: Store + Clone>(
     desk: &mut Desk<S>,

@@ -12,6 +12,7 @@ use semel_core::port::source::DeliveryId;
 
 use crate::effect::Verdict;
 use crate::event::Pause;
+use crate::retry::spread;
 
 /// See the module.
 #[derive(Debug)]
@@ -389,11 +390,6 @@ fn reason(error: &str) -> Box<str> {
     let rest = rest.chars().filter(|letter| !letter.is_ascii_digit());
     let words = prefix.chars().chain(code.chars()).chain(rest);
     words.take(MOST_REASON).collect::<String>().into()
-}
-
-/// `wait` and up to a quarter more.
-fn spread(wait: Duration, chance: u8) -> Duration {
-    wait + wait / 1024 * u32::from(chance)
 }
 
 const fn first_wait(cause: Pause) -> Duration {

@@ -17,7 +17,7 @@ use semel_core::{Admission, Grant, OpId, Result, Store};
 use super::desk::Desk;
 use super::intake::Intake;
 use super::pause::Judged;
-use crate::consumer::InHand;
+use crate::consumer::in_hand::InHand;
 use crate::effect::{Effect, Verdict};
 use crate::pipeline::Incoming;
 use crate::publication::into_foreign;

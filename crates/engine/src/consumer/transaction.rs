@@ -11,7 +11,7 @@ use semel_core::{Backoff, Result, StateKind, Store};
 use super::desk::Desk;
 use super::intake::Intake;
 use super::pause::{GIVEN_BACK, Judged};
-use crate::consumer::InHand;
+use crate::consumer::in_hand::InHand;
 use crate::effect::Verdict;
 
 pub(super) async fn run<S: Store + Clone>(

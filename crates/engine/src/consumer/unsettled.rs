@@ -1,12 +1,10 @@
-//! What has ended under its claim, or will not begin under it, for as long as the store has not taken that.
+//! Settlements that the store has not taken yet.
 
 use std::sync::Arc;
 
-use semel_core::{FencingToken, Result, Settled, Settlement, Store};
+use semel_core::{FencingToken, Settlement};
 
-use super::InHand;
-use super::desk::Desk;
-use super::stream::conclude;
+use super::in_hand::InHand;
 
 /// Messages and what their claims report. The reports lie by themselves, as the store is given them.
 #[derive(Debug, Default)]
@@ -36,22 +34,11 @@ impl Unsettled {
         &self.settlements
     }
 
-    /// Deals with the answers, one for each; what has none goes on waiting.
-    pub(super) fn conclude<S: Store + Clone>(
-        self,
-        desk: &mut Desk<S>,
-        answers: impl IntoIterator<Item = Option<Settled>>,
-    ) -> Result<()> {
+    /// All of them: a message, the token of its claim, and what that reports.
+    pub(super) fn into_reports(self) -> impl Iterator<Item = (InHand, FencingToken, Settlement)> {
         let settlements =
             Arc::try_unwrap(self.settlements).unwrap_or_else(|shared| shared.to_vec());
-        let reported = self.messages.into_iter().zip(settlements);
-        for (((incoming, token), settlement), answer) in reported.zip(answers) {
-            match answer {
-                Some(settled) => conclude(desk, incoming, token, &settlement.step, settled)?,
-                None if semel_core::planted("U04") => desk.completed(&incoming, false),
-                None => desk.away.unsettled.push(incoming, token, settlement),
-            }
-        }
-        Ok(())
+        let reports = self.messages.into_iter().zip(settlements);
+        reports.map(|((incoming, token), settlement)| (incoming, token, settlement))
     }
 }

@@ -17,10 +17,11 @@ use std::fmt;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
-use semel_core::{Clock, Code, Entropy, Error, ErrorKind, Result};
+use semel_core::{Admission, Clock, Code, Entropy, Error, ErrorKind, Result};
 use tokio::sync::watch;
 
 use crate::event::Event;
+use crate::retry::jittered;
 use crate::sync::{Mutex, MutexGuard};
 
 /// When a breaker opens, and how often a store is tried while it is.
@@ -202,13 +203,6 @@ impl Breaker {
         }
     }
 
-    /// `wait` and up to a quarter more, so that workers do not come back all at once.
-    fn jittered(&self, wait: Duration) -> Duration {
-        let mut byte = [0];
-        self.entropy.fill(&mut byte);
-        wait.saturating_add(wait / 1024 * u32::from(byte[0]))
-    }
-
     fn answered(&self) -> Option<Turn> {
         let mut state = self.state();
         let turn = match &*state {
@@ -238,7 +232,7 @@ impl Breaker {
                 {
                     return None;
                 }
-                let wait = self.jittered(settings.first);
+                let wait = jittered(&*self.entropy, settings.first);
                 *state = State::Open(Opened {
                     since: first,
                     until: now + wait,
@@ -251,7 +245,7 @@ impl Breaker {
             }
             State::Open(opened) if is_probe => {
                 opened.wait = (opened.wait * 2).min(self.settings.most);
-                opened.until = now + self.jittered(opened.wait);
+                opened.until = now + jittered(&*self.entropy, opened.wait);
                 opened.error = error.clone();
                 opened.is_probed = false;
                 drop(state);
@@ -373,6 +367,26 @@ impl Said {
 /// Whether an error says that the store is away, silent, full, or may not be written.
 pub(crate) fn is_outage(error: &Error) -> bool {
     Said::by(error) == Said::Failed
+}
+
+/// What fails for every item alike is a failure of the store.
+pub(crate) fn all_failed(admissions: Vec<Admission>) -> Result<Vec<Admission>> {
+    let failures = admissions.iter().map_while(|admission| match admission {
+        Admission::Failed(error) if is_outage(error) => Some(error),
+        Admission::Failed(_)
+        | Admission::Granted(_)
+        | Admission::Replay { .. }
+        | Admission::Busy { .. }
+        | Admission::Conflict { .. }
+        | Admission::Stale { .. }
+        | Admission::Parked { .. }
+        | Admission::TooOld => None,
+    });
+    let mut failures: Vec<_> = failures.collect();
+    match failures.pop() {
+        Some(error) if failures.len() + 1 == admissions.len() => Err(error.clone()),
+        Some(_) | None => Ok(admissions),
+    }
 }
 
 /// The wait for an answer was given up; the call may have been carried out.

@@ -9,12 +9,13 @@ use semel_core::{
 use tokio::sync::watch;
 use tokio::time::timeout;
 
-use super::asking::is_final;
 use super::error::{Cause, Error};
 use super::op::Op;
 use super::run::{Answer, Held, Run, unanswered};
 use crate::effect::Class;
 use crate::event::Event;
+use crate::lease::Lease;
+use crate::retry::is_final;
 
 /// An item that somebody else is at.
 pub(super) struct Busy {
@@ -276,10 +277,14 @@ impl<S: Store + Clone> Run<S> {
         Some((claimed_at + lease).max(asked_at + left))
     }
 
+    pub(super) fn lease(&self, asked_at: Duration) -> Lease {
+        let term = self.settings.lease;
+        Lease { asked_at, term }
+    }
+
     /// Whether a lease that was asked for at `asked_at` has enough left to begin under it.
     pub(super) fn may_begin(&self, asked_at: Duration) -> bool {
-        self.hub.now().saturating_sub(asked_at) < self.settings.lease * 2 / 3
-            || semel_core::planted("O10")
+        self.lease(asked_at).may_begin(self.hub.now()) || semel_core::planted("O10")
     }
 }
 

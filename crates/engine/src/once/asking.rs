@@ -3,15 +3,14 @@
 
 use std::future::Future;
 use std::sync::Arc;
-use std::time::Duration;
 
-use semel_core::{
-    Admission, Advice, Certainty, Claim, ClaimRequest, ErrorKind, Renewal, Renewed, Store, StoreExt,
-};
+use semel_core::{Admission, Certainty, Claim, ClaimRequest, ErrorKind, Renewed, Store, StoreExt};
 use tokio::time::{sleep, timeout};
 
 use super::error::Error;
 use super::run::{Run, unanswered};
+use crate::lease::renewal;
+use crate::retry::{self, Pauses, hint, is_final};
 
 impl<S: Store + Clone> Run<S> {
     pub(super) async fn claim_alone(
@@ -56,13 +55,13 @@ impl<S: Store + Clone> Run<S> {
     {
         let patience = self.settings.patience;
         let since = self.hub.now();
-        let mut wait = FIRST_RETRY;
+        let mut pauses = Pauses::new(retry::STORE);
         let mut is_maybe = false;
         loop {
             let left = patience.saturating_sub(self.hub.now().saturating_sub(since));
             // With nobody left to tell, there is time.
             let limit = if self.is_wanted() {
-                left.max(FIRST_RETRY)
+                left.max(retry::STORE.first)
             } else {
                 patience
             };
@@ -83,13 +82,13 @@ impl<S: Store + Clone> Run<S> {
             if !self.is_wanted() && (!is_maybe || waited >= patience + self.settings.lease) {
                 return Err(error);
             }
-            let mut pause = self.hub.jittered(wait.max(hint(&error)));
+            let pause = pauses.longer().max(hint(&error));
+            let mut pause = self.hub.surroundings.jittered(pause);
             if self.is_wanted() {
                 pause = pause.min(patience.saturating_sub(waited));
             }
             self.store_failed(&error, pause);
             sleep(pause).await;
-            wait = (wait * 2).min(LONGEST_RETRY);
         }
     }
 
@@ -115,34 +114,6 @@ impl<S: Store + Clone> Run<S> {
     }
 }
 
-/// Whether no repetition can mend this.
-pub(super) fn is_final(error: &semel_core::Error) -> bool {
-    match error.advice() {
-        Advice::Fix | Advice::Stop | Advice::Alarm => true,
-        Advice::Retry { .. } | Advice::LookUpFirst => false,
-    }
-}
-
-/// How long a store wishes to be left alone.
-pub(super) fn hint(error: &semel_core::Error) -> Duration {
-    match error.advice() {
-        Advice::Retry { after } => after,
-        Advice::Fix | Advice::LookUpFirst | Advice::Stop | Advice::Alarm => Duration::ZERO,
-    }
-}
-
-pub(super) fn renewal(claim: &Claim, lease: Duration) -> Renewal {
-    Renewal {
-        operation: claim.operation.clone(),
-        claim_id: claim.claim_id,
-        lease,
-    }
-}
-
 pub(super) fn no_answer() -> semel_core::Error {
     semel_core::Error::new(ErrorKind::Timeout, "the store does not answer")
 }
-
-/// Between two tries of a store call that failed.
-pub(super) const FIRST_RETRY: Duration = Duration::from_millis(20);
-pub(super) const LONGEST_RETRY: Duration = Duration::from_secs(5);

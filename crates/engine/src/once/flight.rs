@@ -8,6 +8,7 @@ use tokio::task::{AbortHandle, Id, JoinError, JoinSet};
 use super::failure::{Dropped, Failure, Panicked, TimedOut};
 use super::run::{Held, Verdict};
 use super::settle::Report;
+use crate::lease::Lease;
 
 /// What was granted together, from then until the last of it is settled.
 pub(super) struct Round<S> {
@@ -39,12 +40,9 @@ pub(super) struct Flight<S> {
 }
 
 impl<S> Round<S> {
-    pub(super) fn new(granted: Vec<Held<S>>, now: Duration, lease: Duration) -> Self {
-        let renewed_at = granted
-            .iter()
-            .map(|held| held.asked_at)
-            .min()
-            .unwrap_or(now);
+    pub(super) fn new(granted: Vec<Held<S>>, now: Duration, term: Duration) -> Self {
+        let asked_at = granted.iter().map(|held| held.asked_at).min();
+        let asked_at = asked_at.unwrap_or(now);
         Self {
             late_at: granted.iter().filter_map(|held| held.begin_by).min(),
             waiting: granted.into(),
@@ -54,8 +52,8 @@ impl<S> Round<S> {
             finished: Vec::new(),
             ripe_at: None,
             settling: Vec::new(),
-            renew_at: renewed_at + lease / 3,
-            renewed_at,
+            renew_at: Lease { asked_at, term }.renew_at(),
+            renewed_at: asked_at,
             again: Vec::new(),
         }
     }

@@ -141,13 +141,6 @@ impl<S> Hub<S> {
         self.surroundings.observer.observe(name, event);
     }
 
-    /// `wait` and up to a quarter more, so that callers do not come back all at once.
-    pub(super) fn jittered(&self, wait: Duration) -> Duration {
-        let mut byte = [0];
-        self.surroundings.entropy.fill(&mut byte);
-        wait.saturating_add(wait / 1024 * u32::from(byte[0]))
-    }
-
     /// Says that `operation` is run here, until the answer is dropped.
     pub(super) fn enter(self: &Arc<Self>, operation: &Operation) -> Presence<S> {
         let place = (operation.scope.clone(), operation.key.clone());

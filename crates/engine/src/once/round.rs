@@ -8,13 +8,15 @@ use std::time::Duration;
 use semel_core::{Renewed, StateKind, Store};
 use tokio::time::{sleep, timeout};
 
-use super::asking::{LONGEST_RETRY, hint, is_final, no_answer, renewal};
+use super::asking::no_answer;
 use super::error::{Error, Happened};
 use super::failure::{End, Failure};
 use super::flight::{Flight, Round};
 use super::run::{Answer, Boxed, Held, Run, Verdict, Work};
 use super::settle::{Told, settle_all};
 use crate::event::Event;
+use crate::lease::{renewal, renewal_interval};
+use crate::retry::{self, hint, is_final};
 
 type Renewing = Boxed<(Duration, Vec<usize>, semel_core::Result<Vec<Renewed>>)>;
 type Settling = Boxed<Vec<Told>>;
@@ -138,7 +140,7 @@ impl<S: Store + Clone> Run<S> {
     /// Extends the leases of everything that is not settled.
     fn renew(&self, round: &mut Round<S>, now: Duration) -> Renewing {
         let lease = self.settings.lease;
-        round.renew_at = now + lease / 3;
+        round.renew_at = self.lease(now).renew_at();
         let running = round.running.values().flat_map(|flight| &flight.held);
         let finished = round.finished.iter().map(|(held, _)| held);
         let settling = round.settling.iter().map(|(held, _)| held);
@@ -157,7 +159,7 @@ impl<S: Store + Clone> Run<S> {
                 return (now, Vec::new(), Ok(Vec::new()));
             }
             // An answer that comes later is worth nothing, and the next renewal must not wait for it.
-            let renewed = timeout(lease / 3, store.renew(&renewals)).await;
+            let renewed = timeout(renewal_interval(lease), store.renew(&renewals)).await;
             (now, indexes, renewed.unwrap_or_else(|_| Err(no_answer())))
         })
     }
@@ -175,9 +177,9 @@ impl<S: Store + Clone> Run<S> {
             Err(error) => {
                 // Of a store that refuses for good, the settlement tells.
                 let soon = if is_final(&error) {
-                    lease / 3
+                    renewal_interval(lease)
                 } else {
-                    (lease / 12).min(LONGEST_RETRY)
+                    (lease / 12).min(retry::STORE.most)
                 };
                 round.renew_at = self.hub.now() + soon.max(hint(&error));
                 self.store_failed(&error, soon);

@@ -10,7 +10,7 @@ use semel_core::{
 };
 use tokio::time::{sleep, timeout};
 
-use super::asking::{FIRST_RETRY, LONGEST_RETRY, hint, is_final, no_answer};
+use super::asking::no_answer;
 use super::error::{Cause, Error, Happened};
 use super::failure::{End, Failure};
 use super::hub::Hub;
@@ -18,6 +18,8 @@ use super::run::{Answer, Held, Run, Verdict};
 use super::settings::Settings;
 use crate::effect::Class;
 use crate::event::Event;
+use crate::retry::{self, Pauses, hint, is_final};
+use crate::step::{Ended, Terms, step_of};
 
 /// What is reported of an item, and what its caller is to know of it.
 pub(super) struct Report {
@@ -38,51 +40,30 @@ pub(super) struct Told {
 impl<S: Store + Clone> Run<S> {
     /// What a verdict has its claim report.
     pub(super) fn report(&self, held: &Held<S>, verdict: Verdict) -> Report {
-        let Settings {
-            window,
-            limits,
-            backoff,
-            ..
-        } = self.settings;
-        let release = |failure: &Failure, certainty, after, counted| Step::Release {
-            error: failure.line(),
-            certainty,
-            after,
-            counted,
-            limits,
-            window,
-        };
-        let usual = self.hub.jittered(backoff.after(held.claim.attempt));
-        let (step, happened, cause) = match verdict {
-            Ok(outcome) => (Step::Complete { outcome, window }, Happened::Yes, None),
-            Err(failure) => {
-                let step = match failure.end {
-                    End::NotApplied { retry_after } => {
-                        let after = retry_after.unwrap_or(usual).min(LONGEST_WAIT);
-                        release(&failure, Certainty::NotApplied, after, true)
-                    }
-                    End::MaybeApplied => release(&failure, Certainty::MaybeApplied, usual, true),
-                    End::GivenBack => {
-                        release(&failure, Certainty::NotApplied, Duration::ZERO, false)
-                    }
-                    End::Away { retry_after } => {
-                        let after = self.hub.jittered(retry_after);
-                        release(&failure, Certainty::NotApplied, after, false)
-                    }
-                    End::Dead { decisive } => Step::Fail {
-                        error: failure.line(),
-                        decisive,
-                        window,
-                    },
-                };
-                (step, failure.happened(), Some(failure.cause))
+        let usual = self.settings.backoff.after(held.claim.attempt);
+        let usual = self.hub.surroundings.jittered(usual);
+        let (backoff, counted) = match verdict.as_ref().err().map(|failure| failure.end) {
+            Some(End::GivenBack) => (Duration::ZERO, false),
+            Some(End::Away { retry_after }) => (self.hub.surroundings.jittered(retry_after), false),
+            Some(End::NotApplied { .. } | End::MaybeApplied | End::Dead { .. }) | None => {
+                (usual, true)
             }
+        };
+        let terms = Terms {
+            window: self.settings.window,
+            limits: self.settings.limits,
+            backoff,
+            counted,
+        };
+        let (ended, happened, cause) = match verdict {
+            Ok(outcome) => (Ended::Done(outcome), Happened::Yes, None),
+            Err(failure) => (failure.ended(), failure.happened(), Some(failure.cause)),
         };
         Report {
             settlement: Settlement {
                 operation: held.claim.operation.clone(),
                 claim_id: held.claim.claim_id,
-                step,
+                step: step_of(ended, terms),
             },
             happened,
             cause,
@@ -181,6 +162,22 @@ impl Answer {
 }
 
 impl Failure {
+    fn ended(&self) -> Ended {
+        let error = self.line();
+        match self.end {
+            End::NotApplied { retry_after } => Ended::NotApplied { error, retry_after },
+            End::MaybeApplied => {
+                let certainty = Certainty::MaybeApplied;
+                Ended::Failed { error, certainty }
+            }
+            End::GivenBack | End::Away { .. } => {
+                let certainty = Certainty::NotApplied;
+                Ended::Failed { error, certainty }
+            }
+            End::Dead { decisive } => Ended::Dead { error, decisive },
+        }
+    }
+
     pub(super) const fn happened(&self) -> Happened {
         match self.end {
             End::NotApplied { .. } | End::Dead { .. } | End::GivenBack | End::Away { .. } => {
@@ -276,7 +273,7 @@ impl<S: Store + Clone> Asking<S> {
     where
         Fut: Future<Output = Result<T>> + Send,
     {
-        let mut wait = FIRST_RETRY;
+        let mut pauses = Pauses::new(retry::STORE);
         loop {
             // Given up is the wait, not the call: asked again, the store says what it has.
             let answer = timeout(self.settings.patience, call()).await;
@@ -289,17 +286,12 @@ impl<S: Store + Clone> Asking<S> {
             if is_final(&error) || is_last || semel_core::planted("O11") {
                 return Err(error);
             }
-            let pause = self.hub.jittered(wait.max(hint(&error)));
-            let (error, wait_for) = (&error, pause);
-            self.hub.observe(
-                &self.name,
-                &Event::StoreFailed {
-                    error,
-                    wait: wait_for,
-                },
-            );
+            let pause = pauses.longer().max(hint(&error));
+            let pause = self.hub.surroundings.jittered(pause);
+            let (error, wait) = (&error, pause);
+            self.hub
+                .observe(&self.name, &Event::StoreFailed { error, wait });
             sleep(pause).await;
-            wait = (wait * 2).min(LONGEST_RETRY);
         }
     }
 
@@ -331,6 +323,3 @@ fn cut(settlement: &mut Settlement) -> bool {
     }
     false
 }
-
-/// The longest that an effect may wish to wait before it is tried again: thirty days.
-const LONGEST_WAIT: Duration = Duration::from_secs(30 * 86_400);

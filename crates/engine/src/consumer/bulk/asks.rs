@@ -6,7 +6,7 @@ use std::sync::Arc;
 use semel_core::{Admission, ClaimRequest, Result, Settled, Store};
 
 use crate::consumer::desk::{Asked, Begun, Desk};
-use crate::consumer::stream::Taken;
+use crate::consumer::steps::Taken;
 use crate::consumer::unsettled::Unsettled;
 
 /// The turns that the store is at, the oldest first. All of them end with this.

@@ -7,10 +7,10 @@ use std::time::Duration;
 use semel_core::{Claim, Renewal};
 use tokio::task::{Id, JoinError, JoinSet};
 
-use crate::consumer::InHand;
-use crate::consumer::desk::renewals;
-use crate::consumer::stream::Admitted;
+use crate::consumer::in_hand::InHand;
+use crate::consumer::steps::Admitted;
 use crate::effect::{BulkEffect, Call, Verdict};
+use crate::lease::renewal;
 use crate::pipeline::Incoming;
 
 /// See the module. All of them end with this.
@@ -103,7 +103,7 @@ impl Flights {
     pub(super) fn renewals(&self, lease: Duration) -> Vec<Renewal> {
         let protected = self.aloft.values().filter(|flight| flight.is_protected);
         let claims = protected.flat_map(|flight| flight.calls.iter().map(|call| &call.claim));
-        renewals(lease, claims)
+        claims.map(|claim| renewal(claim, lease)).collect()
     }
 
     fn landed(&mut self, joined: Result<(Id, Vec<Verdict>), JoinError>) -> Option<Landed> {

@@ -4,13 +4,14 @@ use std::convert::Infallible;
 use std::future::Future;
 use std::time::Duration;
 
-use semel_core::{Advice, Error, Result, Store};
+use semel_core::{Result, Store};
 
 use super::Desk;
 use super::begun::Begun;
 use crate::event::Event;
 use crate::layer::outage::{Entry, unanswered};
 use crate::pipeline::Fail;
+use crate::retry::{self, Pauses, hint, is_final};
 
 /// What became of a store call.
 #[derive(Debug)]
@@ -130,7 +131,7 @@ impl<S: Store + Clone> Desk<S> {
         Fut: Future<Output = Result<T>> + Send,
     {
         let breaker = &self.outage.breaker;
-        let mut wait = FIRST_RETRY;
+        let mut pauses = Pauses::new(retry::STORE);
         let mut stopping_since = None;
         let mut is_maybe = false;
         loop {
@@ -181,18 +182,14 @@ impl<S: Store + Clone> Desk<S> {
             if gives_way && breaker.is_open() {
                 return Ok(Asked::NotNow { is_maybe });
             }
-            let hint = match error.advice() {
-                Advice::Retry { after } => after,
-                Advice::Fix | Advice::LookUpFirst | Advice::Stop | Advice::Alarm => Duration::ZERO,
-            };
+            let wait = pauses.longer().max(hint(&error));
             let next = breaker.next_try().map(|at| at.saturating_sub(self.now()));
-            let pause = next.unwrap_or_else(|| self.jittered(wait.max(hint)));
+            let pause = next.unwrap_or_else(|| self.surroundings.jittered(wait));
             self.observe(&Event::StoreFailed {
                 error: &error,
                 wait: pause,
             });
             breaker.turned_within(pause).await;
-            wait = (wait * 2).min(LONGEST_RETRY);
         }
     }
 
@@ -216,13 +213,6 @@ impl<S: Store + Clone> Desk<S> {
             self.extend_if_due().await;
         }
     }
-
-    /// `wait` and up to a quarter more, so that workers do not come back all at once.
-    pub(in crate::consumer) fn jittered(&self, wait: Duration) -> Duration {
-        let mut byte = [0];
-        self.surroundings.entropy.fill(&mut byte);
-        wait.saturating_add(wait / 1024 * u32::from(byte[0]))
-    }
 }
 
 /// The answer of a call that was waited for.
@@ -241,15 +231,3 @@ async fn within_limit<T>(
     let answered = tokio::time::timeout(within, call).await;
     answered.unwrap_or_else(|_| Err(unanswered(within)))
 }
-
-/// Whether no repetition can mend this.
-pub(in crate::consumer) fn is_final(error: &Error) -> bool {
-    match error.advice() {
-        Advice::Fix | Advice::Stop | Advice::Alarm => true,
-        Advice::Retry { .. } | Advice::LookUpFirst => false,
-    }
-}
-
-/// Between two tries of a store call that failed.
-const FIRST_RETRY: Duration = Duration::from_millis(20);
-const LONGEST_RETRY: Duration = Duration::from_secs(5);

@@ -10,13 +10,14 @@ use std::time::Duration;
 use semel_core::port::source::DeliveryId;
 use semel_core::{Certainty, Claim, FencingToken, Store, Timestamp};
 
-use super::{Desk, LONGEST_WAIT, RECHECK};
-use crate::consumer::InHand;
+use super::{Desk, RECHECK};
+use crate::consumer::in_hand::InHand;
 use crate::consumer::pause::{GIVEN_BACK, Judged};
 use crate::consumer::unsettled::Unsettled;
 use crate::effect::{Class, Verdict};
 use crate::event::Event;
 use crate::pipeline::Fail;
+use crate::step;
 use crate::summary::Fate;
 
 /// What waits for the store.
@@ -215,9 +216,7 @@ impl<S: Store + Clone> Desk<S> {
             {
                 return self.settle(&incoming, Fate::Unprotected);
             }
-            Verdict::NotApplied { error, retry_after } => {
-                (error, retry_after.unwrap_or(backoff).min(LONGEST_WAIT))
-            }
+            Verdict::NotApplied { error, retry_after } => (error, step::wait(retry_after, backoff)),
             Verdict::Away { error }
             | Verdict::Broken {
                 error,
@@ -237,7 +236,7 @@ impl<S: Store + Clone> Desk<S> {
                 (error, backoff)
             }
         };
-        let wait = self.jittered(wait);
+        let wait = self.surroundings.jittered(wait);
         let operation = &incoming.request.operation;
         let event = Event::Released {
             operation,

@@ -8,8 +8,7 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout_at};
 
 use super::Desk;
-use super::calls::all_failed;
-use crate::layer::outage::unanswered;
+use crate::layer::outage::{all_failed, unanswered};
 
 impl<S: Store + Clone> Desk<S> {
     /// Begins to ask for claims, on a task of its own; nothing where there is nothing to ask for, or the

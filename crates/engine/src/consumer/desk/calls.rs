@@ -5,14 +5,15 @@ use std::convert::Infallible;
 use std::time::Duration;
 
 use semel_core::{
-    Admission, Claim, ClaimRequest, Renewal, Renewed, Result, Settled, Settlement, Store, StoreExt,
+    Admission, ClaimRequest, Renewal, Renewed, Result, Settled, Settlement, Store, StoreExt,
 };
 
 use super::Desk;
 use super::asking::Asked;
 use super::begun::Begun;
 use crate::event::Event;
-use crate::layer::outage::is_outage;
+use crate::layer::outage::all_failed;
+use crate::lease::{Lease, renewal_interval};
 
 impl<S: Store + Clone> Desk<S> {
     /// Asks for claims, unless the store is away and the pipeline fails open.
@@ -112,7 +113,7 @@ impl<S: Store + Clone> Desk<S> {
         let mut wait = first;
         loop {
             tokio::time::sleep(wait).await;
-            wait = self.pipeline.lease / 3;
+            wait = renewal_interval(self.pipeline.lease);
             let renewals = renewals();
             if renewals.is_empty() {
                 continue;
@@ -145,43 +146,9 @@ impl<S: Store + Clone> Desk<S> {
         Ok(Some(renewed))
     }
 
-    /// Whether a claim that was asked for at `asked_at` is still fresh enough to begin its effect:
-    /// a worker that was stopped for two thirds of its lease fences itself.
-    pub(in crate::consumer) fn may_begin(&self, asked_at: Duration) -> bool {
-        self.now().saturating_sub(asked_at) < self.pipeline.lease * 2 / 3
-    }
-}
-
-/// These claims, to be extended while their effects run.
-pub(in crate::consumer) fn renewals<'a>(
-    lease: Duration,
-    claims: impl Iterator<Item = &'a Claim>,
-) -> Vec<Renewal> {
-    claims
-        .map(|claim| Renewal {
-            operation: claim.operation.clone(),
-            claim_id: claim.claim_id,
-            lease,
-        })
-        .collect()
-}
-
-/// What fails for every item alike is a failure of the store.
-pub(super) fn all_failed(admissions: Vec<Admission>) -> Result<Vec<Admission>> {
-    let failures = admissions.iter().map_while(|admission| match admission {
-        Admission::Failed(error) if is_outage(error) => Some(error),
-        Admission::Failed(_)
-        | Admission::Granted(_)
-        | Admission::Replay { .. }
-        | Admission::Busy { .. }
-        | Admission::Conflict { .. }
-        | Admission::Stale { .. }
-        | Admission::Parked { .. }
-        | Admission::TooOld => None,
-    });
-    let mut failures: Vec<_> = failures.collect();
-    match failures.pop() {
-        Some(error) if failures.len() + 1 == admissions.len() => Err(error.clone()),
-        Some(_) | None => Ok(admissions),
+    /// The lease of a claim that was asked for at `asked_at`.
+    pub(in crate::consumer) fn lease(&self, asked_at: Duration) -> Lease {
+        let term = self.pipeline.lease;
+        Lease { asked_at, term }
     }
 }

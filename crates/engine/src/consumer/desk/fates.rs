@@ -8,11 +8,11 @@ use semel_core::{
     StateKind, Step, Store, Timestamp,
 };
 
-use super::asking::is_final;
 use super::{Desk, Held, Met, RECHECK};
-use crate::consumer::InHand;
+use crate::consumer::in_hand::InHand;
 use crate::event::{Event, Origin};
 use crate::pipeline::{Incoming, Rejected, is_sent_again};
+use crate::retry::is_final;
 use crate::summary::Fate;
 
 impl<S: Store + Clone> Desk<S> {
@@ -158,7 +158,7 @@ impl<S: Store + Clone> Desk<S> {
         error: Error,
     ) -> Result<()> {
         let wait = match error.advice() {
-            Advice::Retry { after } => self.jittered(after).max(RECHECK),
+            Advice::Retry { after } => self.surroundings.jittered(after).max(RECHECK),
             Advice::Fix | Advice::LookUpFirst | Advice::Stop | Advice::Alarm => RECHECK,
         };
         self.failed_for(error, wait)?;
@@ -186,7 +186,7 @@ impl<S: Store + Clone> Desk<S> {
     }
 
     /// The effect happened and is recorded.
-    pub(in crate::consumer) fn completed(&mut self, incoming: &Incoming, takeover: bool) {
+    pub(in crate::consumer) fn completed(&mut self, incoming: &InHand, takeover: bool) {
         self.summary.takeovers += u64::from(takeover);
         self.observe_message(
             incoming,
@@ -220,7 +220,7 @@ impl<S: Store + Clone> Desk<S> {
     /// The attempt ended in a state that carries the case on: dead or in doubt.
     pub(in crate::consumer) fn given_up(
         &mut self,
-        incoming: &Incoming,
+        incoming: &InHand,
         state: StateKind,
         error: &str,
     ) {
@@ -248,7 +248,7 @@ impl<S: Store + Clone> Desk<S> {
         self.parked(incoming, state, error);
     }
 
-    fn parked(&mut self, incoming: &Incoming, state: StateKind, detail: &str) {
+    fn parked(&mut self, incoming: &InHand, state: StateKind, detail: &str) {
         if state == StateKind::Dead {
             self.set_aside(incoming, "dead", detail, Fate::Dead);
         } else {
@@ -282,7 +282,7 @@ impl<S: Store + Clone> Desk<S> {
     }
 
     /// Somebody else has the message by now: it is none of ours any more.
-    pub(in crate::consumer) fn gone(&mut self, incoming: &Incoming) {
+    pub(in crate::consumer) fn gone(&mut self, incoming: &InHand) {
         let met = self.met(incoming, Fate::Released);
         self.circuit.forget(met.delivery);
         self.in_hand.remove([met.delivery]);
@@ -319,7 +319,7 @@ impl<S: Store + Clone> Desk<S> {
         self.lanes.delay(incoming, due);
     }
 
-    fn set_aside(&mut self, incoming: &Incoming, reason: &'static str, detail: &str, fate: Fate) {
+    fn set_aside(&mut self, incoming: &InHand, reason: &'static str, detail: &str, fate: Fate) {
         if semel_core::planted("M35") && fate == Fate::Dead {
             return self.settle(incoming, fate);
         }
@@ -333,16 +333,16 @@ impl<S: Store + Clone> Desk<S> {
         self.now().saturating_add(wait)
     }
 
-    pub(super) fn settle(&mut self, incoming: &Incoming, fate: Fate) {
+    pub(super) fn settle(&mut self, incoming: &InHand, fate: Fate) {
         let met = self.met(incoming, fate);
         self.settled.push(met);
     }
 
-    fn met(&mut self, incoming: &Incoming, fate: Fate) -> Met {
+    fn met(&mut self, incoming: &InHand, fate: Fate) -> Met {
         self.away.forget(incoming.delivery);
         self.circuit.forget(incoming.delivery);
         let held = Held {
-            lane: incoming.lane,
+            lane: incoming.lane(),
             payload_bytes: incoming.payload.len(),
         };
         Met {

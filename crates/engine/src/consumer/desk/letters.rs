@@ -14,6 +14,7 @@ use tokio::task::{JoinError, JoinSet};
 use super::{Asked, Desk, Met};
 use crate::event::Event;
 use crate::publication;
+use crate::retry::{self, Pauses};
 use crate::summary::Fate;
 
 /// What is published and not confirmed.
@@ -27,8 +28,8 @@ pub(in crate::consumer) struct Letters {
     heard: Option<Result<Answers, JoinError>>,
     /// When the broker is tried again.
     retry_at: Duration,
-    /// How long it is left alone when it fails next.
-    wait: Duration,
+    /// How long it is left alone when it fails.
+    pauses: Pauses,
     /// When it was last told that it is away.
     told_at: Option<Duration>,
     /// When the first try failed, while they do.
@@ -55,7 +56,7 @@ impl Letters {
             task: JoinSet::new(),
             heard: None,
             retry_at: Duration::ZERO,
-            wait: FIRST_RETRY,
+            pauses: Pauses::new(retry::BROKER),
             told_at: None,
             away_since: None,
         }
@@ -195,7 +196,7 @@ impl<S: Store + Clone> Desk<S> {
         if let Some(error) = failure {
             self.letters_failed(&error);
         } else {
-            self.letters.wait = FIRST_RETRY;
+            self.letters.pauses = Pauses::new(retry::BROKER);
             self.letters.told_at = None;
             if let Some(since) = self.letters.away_since.take() {
                 let lasted = self.now().saturating_sub(since);
@@ -207,9 +208,9 @@ impl<S: Store + Clone> Desk<S> {
     /// Leaves the broker alone for a while, and tells of it, not every time.
     fn letters_failed(&mut self, error: &Error) {
         let now = self.now();
-        let wait = self.jittered(self.letters.wait);
+        let wait = self.letters.pauses.longer();
+        let wait = self.surroundings.jittered(wait);
         self.letters.retry_at = now.saturating_add(wait);
-        self.letters.wait = (self.letters.wait * 2).min(LONGEST_RETRY);
         self.letters.away_since.get_or_insert(now);
         let told_at = self.letters.told_at;
         if told_at.is_none_or(|told_at| now.saturating_sub(told_at) >= TOLD_EVERY) {
@@ -242,8 +243,5 @@ impl<S: Store + Clone> Desk<S> {
     }
 }
 
-/// Between two tries of a broker that failed.
-const FIRST_RETRY: Duration = Duration::from_millis(200);
-const LONGEST_RETRY: Duration = Duration::from_secs(5);
 /// How often it is told that the broker is away.
 const TOLD_EVERY: Duration = Duration::from_secs(10);

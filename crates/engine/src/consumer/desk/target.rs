@@ -6,9 +6,9 @@ use semel_core::port::source::DeliveryId;
 use semel_core::{Claim, Settlement, Store};
 
 use super::Desk;
-use crate::consumer::InHand;
+use crate::consumer::in_hand::InHand;
 use crate::consumer::pause::{Judged, Moment, Told};
-use crate::consumer::stream::settlement;
+use crate::consumer::report::settlement;
 use crate::effect::Verdict;
 use crate::event::Event;
 

@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use semel_core::{Renewal, Renewed, Result, StateKind, Store};
 
-use super::super::desk::{Desk, RECHECK, renewals};
+use super::super::desk::{Desk, RECHECK};
 use super::{Attempts, Found};
+use crate::lease::{renewal, renewal_interval};
 
 impl Attempts {
     /// Extends the leases of everything under way, at a third of the lease.
@@ -15,15 +16,15 @@ impl Attempts {
     ) -> Result<()> {
         let (now, lease) = (desk.now(), desk.pipeline.lease);
         if self.running.is_empty() {
-            self.renew_at = now + lease / 3;
+            self.renew_at = desk.lease(now).renew_at();
             return Ok(());
         }
         if now < self.renew_at {
             return Ok(());
         }
-        self.renew_at = now + lease / 3;
+        self.renew_at = desk.lease(now).renew_at();
         let Some(renewed) = desk.try_renew(&self.renewals(lease)).await? else {
-            self.renew_at = desk.now() + RECHECK.min(lease / 3);
+            self.renew_at = desk.now() + RECHECK.min(renewal_interval(lease));
             return Ok(());
         };
         let protected = self.running.values_mut().filter(|it| it.is_protected);
@@ -55,6 +56,6 @@ impl Attempts {
 
     fn renewals(&self, lease: Duration) -> Vec<Renewal> {
         let protected = self.running.values().filter(|it| it.is_protected);
-        renewals(lease, protected.map(|it| &it.claim))
+        protected.map(|it| renewal(&it.claim, lease)).collect()
     }
 }

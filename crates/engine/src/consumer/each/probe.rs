@@ -6,7 +6,7 @@ use semel_core::decide::{Directed, Directive, Order, Refusal, Verdict};
 use semel_core::{Claim, Outcome, Result, Store, StoreExt, Timestamp};
 
 use super::super::desk::Desk;
-use super::super::stream::call;
+use super::super::steps::call;
 use crate::effect::{Effect, Probe};
 use crate::pipeline::Incoming;
 

@@ -6,7 +6,7 @@ use semel_core::Store;
 
 use super::super::desk::Desk;
 use super::Attempts;
-use crate::consumer::InHand;
+use crate::consumer::in_hand::InHand;
 use crate::effect::Effect;
 
 impl Attempts {

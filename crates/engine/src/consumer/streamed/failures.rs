@@ -65,7 +65,7 @@ impl Failures {
         };
         let pipeline = &desk.pipeline;
         if may_again && attempt < pipeline.limits.failed.get() {
-            let backoff = desk.jittered(pipeline.backoff.after(attempt));
+            let backoff = desk.surroundings.jittered(pipeline.backoff.after(attempt));
             let wait = after.unwrap_or_default().max(backoff);
             self.0.insert(incoming.delivery, attempt);
             desk.released(incoming, &error, wait);

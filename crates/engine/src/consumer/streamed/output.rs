@@ -8,7 +8,7 @@ use tokio::task::JoinSet;
 
 use super::Granted;
 use crate::consumer::desk::Desk;
-use crate::consumer::stream::call;
+use crate::consumer::steps::call;
 use crate::effect::{Call, Effect, Verdict};
 
 /// What each puts out: the message itself, or what the transform makes of it. `None` once a shutdown has run

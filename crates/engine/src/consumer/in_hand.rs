@@ -1,0 +1,81 @@
+//! Messages in hand, and the lane that each of them is in.
+
+use std::hash::Hasher;
+use std::ops::{Deref, DerefMut};
+
+use semel_core::Entropy;
+use siphasher::sip::SipHasher13;
+
+use crate::pipeline::Incoming;
+
+/// A message in hand. It moves from one list to the next many times, so it is small to move.
+#[derive(Debug)]
+pub(super) struct InHand(Box<Laned>);
+
+#[derive(Debug)]
+struct Laned {
+    incoming: Incoming,
+    lane: LaneId,
+}
+
+impl InHand {
+    pub(super) fn new(incoming: Incoming, laning: Laning) -> Self {
+        let lane = laning.lane(&incoming);
+        Self(Box::new(Laned { incoming, lane }))
+    }
+
+    /// The lane that it waits in.
+    pub(super) fn lane(&self) -> LaneId {
+        self.0.lane
+    }
+}
+
+impl Deref for InHand {
+    type Target = Incoming;
+
+    fn deref(&self) -> &Incoming {
+        &self.0.incoming
+    }
+}
+
+impl DerefMut for InHand {
+    fn deref_mut(&mut self) -> &mut Incoming {
+        &mut self.0.incoming
+    }
+}
+
+/// The lane of a message: a hash of its order key. Two keys that share a lane wait for each other, no more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct LaneId(u32);
+
+impl LaneId {
+    /// Where a table looks for it.
+    pub(super) fn spread(self) -> u64 {
+        u64::from(self.0).wrapping_mul(0x9E37_79B9_7F4A_7C15)
+    }
+}
+
+/// Tells messages their lanes. Its seed is chosen once per run, so that senders cannot choose collisions.
+#[derive(Clone, Copy)]
+pub(super) struct Laning {
+    seed: (u64, u64),
+}
+
+impl Laning {
+    pub(super) fn new(entropy: &dyn Entropy) -> Self {
+        let (mut low, mut high) = ([0; 8], [0; 8]);
+        entropy.fill(&mut low);
+        entropy.fill(&mut high);
+        Self {
+            seed: (u64::from_le_bytes(low), u64::from_le_bytes(high)),
+        }
+    }
+
+    /// The lane of a message.
+    fn lane(self, incoming: &Incoming) -> LaneId {
+        let mut hasher = SipHasher13::new_with_keys(self.seed.0, self.seed.1);
+        hasher.write(incoming.order());
+        let hash = hasher.finish();
+        LaneId(u32::try_from(hash >> 32).unwrap_or_default())
+    }
+}
