@@ -3,14 +3,18 @@
 
 mod admin;
 mod effect;
+#[cfg(test)]
+mod everything;
 mod fields;
 mod found;
 mod layers;
+mod node;
 mod paths;
 mod pipeline;
 #[cfg(test)]
 mod reference;
 mod refusal;
+pub(crate) mod same_file;
 mod settings;
 mod show;
 mod sink;
@@ -23,40 +27,16 @@ mod tree;
 mod waived;
 
 pub(crate) use layers::{Cache, Front};
-pub(crate) use settings::{Overrides, PipelineSettings, Settings};
+pub(crate) use pipeline::PipelineSettings;
+pub(crate) use refusal::Refusal;
+pub(crate) use settings::{Backends, Overrides, Settings};
 pub(crate) use sink::{SinkPlace, SinkSettings};
 pub(crate) use source::{AmqpSettings, KafkaSettings, NatsSettings, SourceSettings};
-pub(crate) use store::{Accepted, ServerKind, ServerUrl, StoreUrl};
+pub(crate) use store::{Accepted, ServerKind, ServerUrl, Servers, StoreUrl};
 pub(crate) use suggest::suggestion;
 pub(crate) use waived::Waived;
 
-use std::path::{Path, PathBuf};
-
 use semel_core::Code;
-
-use crate::args::Common;
-
-/// Reads the configuration that the arguments name; answers with its path too.
-pub(crate) fn load(
-    file: Option<&Path>,
-    common: &Common,
-) -> Result<(PathBuf, Settings), Vec<Fault>> {
-    let file = file
-        .or(common.config.as_deref())
-        .unwrap_or(Path::new("semel.toml"))
-        .to_owned();
-    let overrides = Overrides {
-        store: common.store.clone(),
-        pipeline: common.pipeline.clone(),
-    };
-    let settings = Settings::load(&file, std::env::vars_os(), &overrides)?;
-    Ok((file, settings))
-}
-
-/// The store that variables name where there is no configuration, and what of it is accepted.
-pub(crate) fn store_of_environment() -> Result<Option<(StoreUrl, Accepted)>, Vec<Fault>> {
-    Settings::store_of(std::env::vars_os())
-}
 
 /// Every setting with its default, as the book has it.
 pub(crate) const REFERENCE: &str = include_str!("../../../docs/book/src/reference/config.toml");

@@ -9,7 +9,7 @@ use semel_core::{Code, Error, ErrorKind, Result};
 use tokio::sync::watch;
 
 use crate::config::StoreUrl;
-use crate::output::quoted_path;
+use crate::shell::quoted_path;
 
 /// The folder or file of an open store.
 #[derive(Clone, Debug)]

@@ -7,10 +7,10 @@ use std::collections::BTreeSet;
 use semel_core::Code;
 
 use super::found::Found;
+use super::node::{EMPTY, Node, Origin, Table, Value};
 use super::refusal::Refusal;
 use super::show::{Shown, join};
 use super::suggest::suggestion;
-use super::tree::{EMPTY, Node, Origin, Table, Value};
 
 /// One table, of which settings are taken by name. Whatever is taken is shown by `config show`.
 pub(super) struct Fields<'a> {

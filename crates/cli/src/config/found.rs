@@ -6,8 +6,8 @@ use std::cell::RefCell;
 use semel_core::Code;
 
 use super::Fault;
+use super::node::{Node, Origin, Value};
 use super::show::{Effective, Setting, Shown};
-use super::tree::{Node, Origin, Value};
 use crate::secret::masked;
 
 /// Faults and settings, in the order in which they were met.

@@ -8,7 +8,6 @@ use semel_engine::layer::{approximate, tiered};
 use semel_engine::pipeline::Fail;
 
 use super::fields::Fields;
-use super::pipeline::Read;
 
 /// How a pipeline goes about its store.
 #[derive(Clone, Debug, Default)]
@@ -39,11 +38,19 @@ pub(crate) struct Cache {
     pub(crate) warm: u64,
 }
 
+/// The part of a pipeline that its layers depend on.
+pub(super) struct Known<'p> {
+    pub(super) name: &'p str,
+    pub(super) class: Option<Class>,
+    pub(super) has_gate: bool,
+    pub(super) window: Duration,
+}
+
 /// Reads the layers of a pipeline.
-pub(super) fn read(fields: &mut Fields<'_>, read: &Read<'_>) -> Layers {
-    let fail = fail(fields, read);
-    let cache = cache(fields, read);
-    let approximate = approximate(fields, read);
+pub(super) fn read(fields: &mut Fields<'_>, pipeline: &Known<'_>) -> Layers {
+    let fail = fail(fields, pipeline);
+    let cache = cache(fields, pipeline);
+    let approximate = approximate(fields, pipeline);
     if let (Some(_), Some(_), Some(node)) = (&cache, &approximate, fields.node("cache")) {
         let message =
             "an `approximate` pipeline answers from memory already; remove one of the two";
@@ -57,18 +64,18 @@ pub(super) fn read(fields: &mut Fields<'_>, read: &Read<'_>) -> Layers {
     Layers { fail, front }
 }
 
-fn fail(fields: &mut Fields<'_>, read: &Read<'_>) -> Fail {
+fn fail(fields: &mut Fields<'_>, pipeline: &Known<'_>) -> Fail {
     let fail = fields.choice_or("fail", ("closed", Fail::Closed), &[("open", Fail::Open)]);
-    let refused = read
+    let refused = pipeline
         .class
-        .map_or(Ok(()), |class| fail.check(class, read.has_gate));
+        .map_or(Ok(()), |class| fail.check(class, pipeline.has_gate));
     if let (Err(error), Some(node)) = (refused, fields.node("fail")) {
         fields.unsupported("fail", node, error.to_string());
     }
     fail
 }
 
-fn cache(fields: &mut Fields<'_>, read: &Read<'_>) -> Option<Cache> {
+fn cache(fields: &mut Fields<'_>, pipeline: &Known<'_>) -> Option<Cache> {
     if !fields.is_written("cache") {
         fields.ignore(&["cache"]);
         return None;
@@ -95,12 +102,12 @@ fn cache(fields: &mut Fields<'_>, read: &Read<'_>) -> Option<Cache> {
         0
     };
     table.finish();
-    if let (Some(Class::Transactional), Some(node)) = (read.class, fields.node("cache")) {
+    if let (Some(Class::Transactional), Some(node)) = (pipeline.class, fields.node("cache")) {
         let message = "claims of a transactional effect are decided in the store's transaction, where no \
                        cache is asked; remove it";
         fields.unsupported("cache", node, message);
     }
-    if let (Some(Class::Streamed), Some(node)) = (read.class, fields.node("cache")) {
+    if let (Some(Class::Streamed), Some(node)) = (pipeline.class, fields.node("cache")) {
         let message = "records of a streamed effect are the broker's, and in memory; remove it";
         fields.unsupported("cache", node, message);
     }
@@ -115,7 +122,7 @@ fn cache(fields: &mut Fields<'_>, read: &Read<'_>) -> Option<Cache> {
     })
 }
 
-fn approximate(fields: &mut Fields<'_>, read: &Read<'_>) -> Option<approximate::Settings> {
+fn approximate(fields: &mut Fields<'_>, pipeline: &Known<'_>) -> Option<approximate::Settings> {
     if !fields.is_written("approximate") {
         fields.ignore(&["approximate"]);
         return None;
@@ -131,14 +138,17 @@ fn approximate(fields: &mut Fields<'_>, read: &Read<'_>) -> Option<approximate::
     table.default("error_rate", "0.1%");
     let is_accepted = table.boolean_or("accept_loss", false);
     table.finish();
-    let usual = approximate::Settings::new(read.window, keys?.into());
+    let usual = approximate::Settings::new(pipeline.window, keys?.into());
     let settings = approximate::Settings {
         error_rate: error_rate.unwrap_or(usual.error_rate),
-        accepted_by: is_accepted.then(|| read.name.into()),
+        accepted_by: is_accepted.then(|| pipeline.name.into()),
         ..usual
     };
-    let class = read.class?;
-    let why = match (class, settings.check(read.name, class, read.has_gate)) {
+    let class = pipeline.class?;
+    let why = match (
+        class,
+        settings.check(pipeline.name, class, pipeline.has_gate),
+    ) {
         (Class::Transactional, _) => {
             "an approximate store has neither transactions nor marks; remove it".to_owned()
         }

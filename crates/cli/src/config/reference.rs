@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use semel_core::Code;
 
+use super::everything::EVERYTHING;
 use super::settings::{Overrides, Settings};
 use super::show::{Effective, Shown, join};
 use super::{Fault, REFERENCE};
@@ -156,7 +157,13 @@ fn full(lines: &[Line], without: Option<usize>, example: Option<usize>) -> Strin
 
 fn read(text: &str) -> (Effective, Vec<Fault>) {
     let overrides = Overrides::default();
-    let read = Settings::parts("config.toml", text, std::iter::empty(), &overrides);
+    let read = Settings::parts(
+        "config.toml",
+        text,
+        std::iter::empty(),
+        &overrides,
+        EVERYTHING,
+    );
     let (_, effective, faults) = read.expect("the reference is TOML");
     (effective, faults)
 }

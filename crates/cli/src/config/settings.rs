@@ -1,27 +1,22 @@
 //! What the configuration means: typed, complete, checked across settings.
 
 use std::ffi::OsString;
-use std::path::Path;
-use std::sync::Arc;
 use std::time::Duration;
 
+use semel_core::units::duration_text;
 use semel_core::{Code, Window};
-use semel_engine::pipeline::Pipeline;
-use semel_worker::effect::Target;
-use semel_worker::settings::EffectSettings;
 
+use super::Fault;
 use super::admin::{self, AdminSettings};
 use super::fields::Fields;
 use super::found::Found;
-use super::layers::Layers;
+use super::node::{Node, Origin};
+use super::pipeline::{self, PipelineSettings, Shared};
 use super::show::Effective;
-use super::source::SourceSettings;
-use super::store::{self, Accepted, StoreUrl};
+use super::sink::TargetOf;
+use super::store::{self, Accepted, Servers, StoreUrl};
 use super::suggest::suggestion;
-use super::tree::{self, Node, Origin};
-use super::waived::Waived;
-use super::{Fault, pipeline};
-use crate::output::value::duration_text;
+use super::tree;
 
 /// Everything that a run needs to know.
 #[derive(Clone)]
@@ -35,23 +30,6 @@ pub(crate) struct Settings {
     pub(crate) effective: Effective,
 }
 
-/// One pipeline.
-#[derive(Clone)]
-pub(crate) struct PipelineSettings {
-    /// How messages become operations.
-    pub(crate) pipeline: Pipeline,
-    /// Where messages come from.
-    pub(crate) source: SourceSettings,
-    /// What happens once per key.
-    pub(crate) effect: EffectSettings,
-    /// Where a copy of each dead letter goes.
-    pub(crate) dead_letter: Option<Arc<dyn Target>>,
-    /// What stands between it and the store.
-    pub(crate) layers: Layers,
-    /// What is accepted by name.
-    pub(crate) waived: Waived,
-}
-
 /// What the command line says over the file and the environment.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Overrides {
@@ -59,38 +37,28 @@ pub(crate) struct Overrides {
     pub(crate) pipeline: Option<String>,
 }
 
-impl Settings {
-    /// Reads a configuration: defaults under the file under the environment under flags.
-    pub(crate) fn load(
-        file: &Path,
-        variables: impl Iterator<Item = (OsString, OsString)>,
-        overrides: &Overrides,
-    ) -> Result<Self, Vec<Fault>> {
-        let name = file.display().to_string();
-        let text = std::fs::read_to_string(file).map_err(|error| {
-            let hint = if error.kind() == std::io::ErrorKind::NotFound {
-                "; name another with --config, or make one with `semel init`"
-            } else {
-                ""
-            };
-            vec![Fault {
-                origin: name.clone(),
-                path: String::new(),
-                message: format!("cannot read the configuration: {error}{hint}"),
-                code: Code::ConfigUnreadable,
-            }]
-        })?;
-        Self::of(&name, &text, variables, overrides)
-    }
+/// The stores and brokers that are built into the program that reads a configuration.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Backends {
+    /// The servers whose stores it can open.
+    pub(crate) servers: Servers,
+    /// Turns the settings of a place into something to publish to.
+    pub(crate) target: TargetOf,
+}
 
-    /// The same from the text of a file called `name`.
-    pub(super) fn of(
+impl Settings {
+    /// Reads the text of a configuration called `name`: defaults under it, and under the environment, and under flags.
+    ///
+    /// # Errors   every fault, in the order in which they are written
+    pub(crate) fn of(
         name: &str,
         text: &str,
         variables: impl Iterator<Item = (OsString, OsString)>,
         overrides: &Overrides,
+        backends: Backends,
     ) -> Result<Self, Vec<Fault>> {
-        let (settings, effective, faults) = Self::parts(name, text, variables, overrides)?;
+        let (settings, effective, faults) =
+            Self::parts(name, text, variables, overrides, backends)?;
         match settings {
             Some(settings) if faults.is_empty() => Ok(Self {
                 effective,
@@ -104,6 +72,7 @@ impl Settings {
     /// none.
     pub(crate) fn store_of(
         variables: impl Iterator<Item = (OsString, OsString)>,
+        servers: Servers,
     ) -> Result<Option<(StoreUrl, Accepted)>, Vec<Fault>> {
         let mut root = tree::read("", "").map_err(|fault| vec![fault])?;
         let found = Found::default();
@@ -111,7 +80,7 @@ impl Settings {
         let is_named = tree::names_store(&root);
         let store = Fields::of(&root, Vec::new(), &found)
             .filter(|_| is_named)
-            .and_then(|mut fields| store::read(&mut fields));
+            .and_then(|mut fields| store::read(&mut fields, servers));
         match found.into_parts().1 {
             faults if is_named && !faults.is_empty() => Err(faults),
             _ => Ok(store),
@@ -124,6 +93,7 @@ impl Settings {
         text: &str,
         variables: impl Iterator<Item = (OsString, OsString)>,
         overrides: &Overrides,
+        backends: Backends,
     ) -> Result<(Option<Self>, Effective, Vec<Fault>), Vec<Fault>> {
         let mut root = tree::read(name, text).map_err(|fault| vec![fault])?;
         let found = Found::default();
@@ -131,7 +101,7 @@ impl Settings {
         if let Some(url) = &overrides.store {
             tree::put_store(&mut root, url);
         }
-        let settings = Self::read(&root, &strays, overrides, &found);
+        let settings = Self::read(&root, &strays, overrides, backends, &found);
         let (mut effective, faults) = found.into_parts();
         if let Some(pipeline) = &overrides.pipeline {
             effective.keep_pipeline(pipeline);
@@ -139,13 +109,23 @@ impl Settings {
         Ok((settings, effective, faults))
     }
 
-    fn read(root: &Node, strays: &[String], overrides: &Overrides, found: &Found) -> Option<Self> {
+    fn read(
+        root: &Node,
+        strays: &[String],
+        overrides: &Overrides,
+        backends: Backends,
+        found: &Found,
+    ) -> Option<Self> {
         let mut fields = Fields::of(root, Vec::new(), found)?;
-        let store = store::read(&mut fields);
+        let store = store::read(&mut fields, backends.servers);
         let window = window(&mut fields);
         let shutdown = fields.duration_or("shutdown", Duration::from_secs(30));
-        let url = store.as_ref().map(|(url, _)| url);
-        let pipelines = pipelines(&mut fields, window, url, overrides);
+        let shared = Shared {
+            window,
+            store: store.as_ref().map(|(url, _)| url),
+            target: backends.target,
+        };
+        let pipelines = pipelines(&mut fields, shared, overrides);
         let admin = admin::read(&mut fields);
         fields.not_yet("gateway");
         for stray in strays {
@@ -210,8 +190,7 @@ fn window(fields: &mut Fields<'_>) -> Window {
 
 fn pipelines(
     fields: &mut Fields<'_>,
-    window: Window,
-    store: Option<&StoreUrl>,
+    shared: Shared<'_>,
     overrides: &Overrides,
 ) -> Vec<PipelineSettings> {
     let Some(table) = fields.required_sub("pipelines") else {
@@ -222,7 +201,7 @@ fn pipelines(
     }
     let mut read = Vec::new();
     for (name, node) in table.entries() {
-        if let Some(settings) = pipeline::read(name, node, window, store, fields.found) {
+        if let Some(settings) = pipeline::read(name, node, shared, fields.found) {
             read.push(settings);
         }
     }

@@ -6,7 +6,7 @@ use std::fmt::Write;
 use serde::Serialize;
 use serde_json::{Map, Value as Json, json};
 
-use super::tree::Origin;
+use super::node::Origin;
 
 /// Every setting that applies, table by table.
 #[derive(Clone, Debug, Default)]

@@ -53,6 +53,9 @@ pub(crate) enum SinkPlace {
     },
 }
 
+/// Turns the settings of a place into something to publish to.
+pub(crate) type TargetOf = fn(SinkSettings) -> Arc<dyn Target>;
+
 /// As people are told of it.
 impl fmt::Display for SinkSettings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -109,7 +112,7 @@ pub(super) fn read(
 }
 
 /// Reads `dead_letter`.
-pub(super) fn dead_letter(mut table: Fields<'_>) -> Option<Arc<dyn Target>> {
+pub(super) fn dead_letter(mut table: Fields<'_>, target: TargetOf) -> Option<Arc<dyn Target>> {
     let kind = table.required_text("kind")?;
     if !KINDS.contains(&kind) {
         let message = format!(
@@ -124,7 +127,7 @@ pub(super) fn dead_letter(mut table: Fields<'_>) -> Option<Arc<dyn Target>> {
     // Whoever reads it may know it again.
     let read = read(kind, &mut table, true);
     table.finish();
-    Some(Arc::new(read?))
+    read.map(target)
 }
 
 pub(super) fn kafka(table: &mut Fields<'_>, has_id_header: bool) -> Option<SinkPlace> {

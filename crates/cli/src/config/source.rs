@@ -8,10 +8,10 @@ use semel_broker_file::Format;
 use semel_tls::Tls;
 
 use super::fields::Fields;
+use super::node::Node;
 use super::paths;
 use super::suggest::suggestion;
 use super::tls;
-use super::tree::Node;
 use crate::secret::masked;
 
 /// Where messages come from.

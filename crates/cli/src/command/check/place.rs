@@ -45,7 +45,7 @@ pub(super) fn findings(url: &StoreUrl, is_store: bool, storage: &Storage) -> Vec
             format!("every user of this machine can change {name}, and so what counts as done"),
             format!(
                 "take the right away: chmod o-w {}",
-                crate::output::quoted_path(path)
+                crate::shell::quoted_path(path)
             ),
         ));
     } else if is_store && let (Some(exposed), Some(hide)) = (place::exposed(url), place::hide(url))

@@ -6,6 +6,7 @@ use semel_core::Error;
 use semel_core::fingerprint::FingerprintSelector;
 use semel_core::port::store::Durability;
 use semel_core::select::Selector;
+use semel_core::units::duration_text;
 use semel_engine::effect::Class;
 use semel_engine::pipeline::Fail;
 use semel_worker::effect::{ExecEffect, JsonlEffect};
@@ -19,7 +20,6 @@ use super::storage::Storage;
 use crate::assemble::Looked;
 use crate::config::{Front, PipelineSettings, Settings, SourceSettings, StoreUrl};
 use crate::demand::{self, OVERRIDE, Shortfall};
-use crate::output::value::duration_text;
 use crate::retries;
 use crate::window::{Gate, Verdict};
 

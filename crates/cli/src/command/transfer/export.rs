@@ -13,6 +13,7 @@ use super::target::Target;
 use super::{in_words, moves};
 use crate::args::transfer::Export;
 use crate::command::operate::{self, Ground};
+use crate::config::same_file::are_one;
 use crate::output::{self, Plan, cannot_print};
 use crate::progress::{Bars, Unit};
 use crate::{Exit, same_file};
@@ -36,7 +37,7 @@ pub(crate) fn export(arguments: &Export) -> Result<Exit> {
 
 async fn to_file(ground: &Ground, path: &Path) -> Result<Exit> {
     if let Some(store) = ground.url.path()
-        && same_file::are_one(store, path)
+        && are_one(store, path)
     {
         return Err(same_file::error(&path.display().to_string(), "the store"));
     }

@@ -3,14 +3,13 @@
 use std::time::Duration;
 
 use semel_core::select::Selector;
-use semel_core::units;
+use semel_core::units::{self, duration_text};
 
 use super::Fields;
+use crate::config::node::{Node, Origin, Value};
 use crate::config::refusal::{Refusal, selector};
 use crate::config::show::Shown;
 use crate::config::suggest::suggestion;
-use crate::config::tree::{Node, Origin, Value};
-use crate::output::value::duration_text;
 
 impl<'a> Fields<'a> {
     pub(in crate::config) fn text(&mut self, name: &'static str) -> Option<&'a str> {

@@ -1,0 +1,312 @@
+//! The url of a store, and the kinds of store that a program can open.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use semel_core::sql::Dialect;
+
+use crate::config::paths;
+use crate::config::refusal::Refusal;
+use crate::config::same_file::plain;
+use crate::config::suggest::suggestion;
+use crate::secret::masked;
+
+/// The url of a store.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum StoreUrl {
+    Memory,
+    Embedded(PathBuf),
+    Sqlite(PathBuf),
+    Server(ServerUrl),
+}
+
+/// A store on a server. Printed without its secrets, however it is printed.
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) struct ServerUrl {
+    kind: ServerKind,
+    secret: Box<str>,
+}
+
+/// The kind of a server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ServerKind {
+    Postgres,
+    Mysql,
+    Redis,
+}
+
+/// The servers whose stores a program can open.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Servers {
+    /// Those that are built in.
+    pub(crate) built_in: &'static [ServerKind],
+    /// Refuses a url that its driver cannot read; connects to nothing.
+    pub(crate) check: fn(&ServerUrl) -> semel_core::Result<()>,
+}
+
+impl StoreUrl {
+    /// Its folder or file.
+    pub(crate) fn path(&self) -> Option<&Path> {
+        match self {
+            Self::Memory | Self::Server(_) => None,
+            Self::Embedded(path) | Self::Sqlite(path) => Some(path),
+        }
+    }
+
+    /// The same with its whole path.
+    pub(crate) fn absolute(&self) -> Self {
+        match self {
+            Self::Memory | Self::Server(_) => self.clone(),
+            Self::Embedded(path) => Self::Embedded(plain(path)),
+            Self::Sqlite(path) => Self::Sqlite(plain(path)),
+        }
+    }
+
+    /// The same, as it was written in a file of `folder`.
+    pub(super) fn written_in(self, folder: Option<&Path>) -> Self {
+        match self {
+            Self::Memory => Self::Memory,
+            Self::Embedded(path) => Self::Embedded(paths::from(folder, &path)),
+            Self::Sqlite(path) => Self::Sqlite(paths::from(folder, &path)),
+            Self::Server(ServerUrl { kind, secret }) => Self::Server(ServerUrl {
+                kind,
+                secret: paths::in_query(folder, &secret).into(),
+            }),
+        }
+    }
+
+    /// As it is written, secrets and all.
+    pub(super) fn whole(&self) -> String {
+        match self {
+            Self::Server(url) => url.secret.to_string(),
+            Self::Memory | Self::Embedded(_) | Self::Sqlite(_) => self.to_string(),
+        }
+    }
+
+    /// Whether effects can join its transactions.
+    pub(crate) const fn is_transactional(&self) -> bool {
+        self.dialect().is_some()
+    }
+
+    /// Whose SQL the statements are that join its transactions.
+    pub(crate) const fn dialect(&self) -> Option<Dialect> {
+        match self {
+            Self::Memory | Self::Embedded(_) => None,
+            Self::Sqlite(_) => Some(Dialect::Sqlite),
+            Self::Server(url) => match url.kind {
+                ServerKind::Postgres => Some(Dialect::Postgres),
+                ServerKind::Mysql => Some(Dialect::Mysql),
+                ServerKind::Redis => None,
+            },
+        }
+    }
+
+    /// Whether it can write a number of its user's together with records, which an output file needs.
+    pub(crate) const fn keeps_marks(&self) -> bool {
+        match self {
+            Self::Memory | Self::Embedded(_) | Self::Sqlite(_) => true,
+            Self::Server(url) => match url.kind {
+                ServerKind::Postgres | ServerKind::Mysql => true,
+                ServerKind::Redis => false,
+            },
+        }
+    }
+
+    /// Whether it is on a server.
+    pub(crate) const fn is_server(&self) -> bool {
+        matches!(self, Self::Server(_))
+    }
+}
+
+impl ServerUrl {
+    pub(crate) const fn kind(&self) -> ServerKind {
+        self.kind
+    }
+
+    /// Whether it is spread over several servers that decide key by key.
+    pub(crate) fn is_cluster(&self) -> bool {
+        let (scheme, query) = (self.secret.split(':').next(), self.secret.split_once('?'));
+        let mut parameters = query.map_or("", |(_, query)| query).split('&');
+        scheme.is_some_and(|scheme| scheme.ends_with("+cluster"))
+            || parameters.any(|parameter| parameter == "cluster=true")
+    }
+
+    /// All of it, for the driver alone.
+    pub(crate) const fn secret(&self) -> &str {
+        &self.secret
+    }
+}
+
+impl ServerKind {
+    pub(crate) const ALL: [Self; 3] = [Self::Postgres, Self::Mysql, Self::Redis];
+
+    /// Its name, which is that of the feature too.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Postgres => "postgres",
+            Self::Mysql => "mysql",
+            Self::Redis => "redis",
+        }
+    }
+
+    /// What a url looks like.
+    pub(crate) const fn example(self) -> &'static str {
+        match self {
+            Self::Postgres => "postgres://USER:PASSWORD@HOST:5432/DATABASE",
+            Self::Mysql => "mysql://USER:PASSWORD@HOST:3306/DATABASE",
+            Self::Redis => "redis://:PASSWORD@HOST:6379",
+        }
+    }
+
+    const fn schemes(self) -> &'static [&'static str] {
+        match self {
+            Self::Postgres => &["postgres", "postgresql"],
+            Self::Mysql => &["mysql", "mariadb"],
+            Self::Redis => &["redis", "rediss", "redis+cluster", "rediss+cluster"],
+        }
+    }
+}
+
+impl StoreUrl {
+    /// Reads the url of a store that is one of these servers', or of this machine.
+    ///
+    /// # Errors   what is wrong with it, without what may be a secret; `unsupported` for what is not built in
+    pub(crate) fn parse(text: &str, servers: Servers) -> Result<Self, Refusal> {
+        let (scheme, rest) = text.split_once(':').unwrap_or((text, ""));
+        let path = rest.strip_prefix("//").unwrap_or(rest);
+        match scheme {
+            "memory" if path.is_empty() => Ok(Self::Memory),
+            "embedded" | "sqlite" if path.is_empty() => {
+                Err(format!("`{scheme}:` needs a path, as in `{scheme}:./semel-data`").into())
+            }
+            "embedded" => Ok(Self::Embedded(path.into())),
+            "sqlite" => Ok(Self::Sqlite(path.into())),
+            "dynamodb" | "cassandra" => {
+                let message = format!("`{scheme}` stores are not supported by this release");
+                Err(Refusal::unsupported(message))
+            }
+            _ => {
+                let mut kinds = ServerKind::ALL.into_iter();
+                match kinds.find(|kind| kind.schemes().contains(&scheme)) {
+                    Some(kind) => server(kind, text, servers).map(Self::Server),
+                    None => Err(unknown(scheme, servers)),
+                }
+            }
+        }
+    }
+}
+
+fn server(kind: ServerKind, text: &str, servers: Servers) -> Result<ServerUrl, Refusal> {
+    let name = kind.name();
+    if !servers.built_in.contains(&kind) {
+        let message = format!(
+            "`{name}` stores are not part of this build; build semel with `--features {name}`, or \
+             with `--features full` for every kind"
+        );
+        return Err(Refusal::unsupported(message));
+    }
+    let place = text.split_once("://").map(|(_, place)| place);
+    if place.is_none_or(|place| place.is_empty() || place.starts_with(['/', '?', '#'])) {
+        let example = kind.example();
+        return Err(format!("a `{name}` store needs a host, as in `{example}`").into());
+    }
+    let url = ServerUrl {
+        kind,
+        secret: text.into(),
+    };
+    (servers.check)(&url).map_err(|error| error.to_string())?;
+    Ok(url)
+}
+
+fn unknown(scheme: &str, servers: Servers) -> Refusal {
+    let mut known = vec!["memory", "embedded", "sqlite"];
+    known.extend(servers.built_in.iter().map(|kind| kind.name()));
+    let hint = suggestion(scheme, &known);
+    format!("a store url begins with its kind, as in `embedded:./data`; {hint}").into()
+}
+
+impl fmt::Display for StoreUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Memory => f.write_str("memory:"),
+            Self::Embedded(path) => write!(f, "embedded:{}", path.display()),
+            Self::Sqlite(path) => write!(f, "sqlite:{}", path.display()),
+            Self::Server(url) => url.fmt(f),
+        }
+    }
+}
+
+impl fmt::Display for ServerUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&masked(&self.secret))
+    }
+}
+
+impl fmt::Debug for ServerUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}", self.to_string())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use semel_core::{Code, Error, ErrorKind};
+
+    use super::*;
+
+    const ALL: Servers = Servers {
+        built_in: &ServerKind::ALL,
+        check: |_| Ok(()),
+    };
+
+    #[test]
+    fn a_server_url_is_never_printed_whole() {
+        let text = "postgres://me:geheim@db/shop?password=geheim";
+        let url = StoreUrl::parse(text, ALL).expect("a sound url");
+        for printed in [url.to_string(), format!("{url:?}"), format!("{url:#?}")] {
+            assert!(!printed.contains("geheim"), "{printed}");
+            assert!(printed.contains("me:***@db/shop?password=***"), "{printed}");
+        }
+        let StoreUrl::Server(server) = url else {
+            panic!("a server")
+        };
+        assert_eq!(server.secret(), text);
+    }
+
+    #[test]
+    fn what_is_no_store_is_told_without_repeating_it() {
+        for (text, why) in [
+            ("postgres:", "needs a host"),
+            ("redis:///0", "needs a host"),
+            ("mysql://?geheim", "needs a host"),
+            ("postgre://me:geheim@db", "did you mean `postgres`?"),
+            ("me:geheim@db", "a store url begins with its kind"),
+            ("geheim", "a store url begins with its kind"),
+            ("cassandra://geheim", "not supported by this release"),
+            ("sqlite:", "needs a path"),
+        ] {
+            let refused = StoreUrl::parse(text, ALL).expect_err(text);
+            assert!(refused.message.contains(why), "{text}: {refused}");
+            assert!(!refused.message.contains("geheim"), "{refused}");
+        }
+    }
+
+    #[test]
+    fn what_a_program_has_not_built_in_or_its_driver_cannot_read_is_refused() {
+        let one = Servers {
+            built_in: &[ServerKind::Redis],
+            check: |_| Err(Error::new(ErrorKind::InvalidConfig, "no such parameter")),
+        };
+        let refused = StoreUrl::parse("postgres://db/shop", one).expect_err("not built in");
+        assert_eq!(refused.code, Code::Unsupported);
+        assert!(
+            refused.message.contains("`--features postgres`"),
+            "{refused}"
+        );
+        let refused = StoreUrl::parse("redis://db/0?x=1", one).expect_err("its driver refuses it");
+        assert_eq!(refused, "no such parameter".to_owned().into());
+        let refused = StoreUrl::parse("db", one).expect_err("no kind");
+        let known = "known are memory, embedded, sqlite, redis";
+        assert!(refused.message.contains(known), "{refused}");
+    }
+}
