@@ -34,8 +34,7 @@ pub(crate) use shared::{Audit, Colour, Confirm, Format, Listing, Output, Rerun};
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
-
-use crate::config::Overrides;
+use semel_config::Overrides;
 
 /// Makes the effect of each message happen once, or leaves a visible record that says why not.
 #[derive(Debug, Parser)]

@@ -10,6 +10,7 @@ mod streamed;
 use std::path::Path;
 use std::sync::Arc;
 
+use semel_config::{Accepted, Backends, Servers, StoreUrl};
 use semel_core::port::checkpoint::AnyCheckpointStore;
 use semel_core::port::store::Capabilities;
 use semel_core::port::transactional::{AnyTransactionalStore, Statements};
@@ -27,7 +28,6 @@ use self::server::Terms;
 pub(crate) use self::sink::target;
 pub(crate) use self::source::{reach, source, source_again};
 pub(crate) use self::streamed::{publish_again, streamed, streamed_records};
-use crate::config::{Accepted, Backends, Servers, StoreUrl};
 use crate::shell::quoted;
 
 /// The stores and brokers that are built into this program, as the settings ask for them.
@@ -35,11 +35,11 @@ pub(crate) const BACKENDS: Backends = Backends {
     servers: Servers {
         built_in: &[
             #[cfg(feature = "postgres")]
-            crate::config::ServerKind::Postgres,
+            semel_config::ServerKind::Postgres,
             #[cfg(feature = "mysql")]
-            crate::config::ServerKind::Mysql,
+            semel_config::ServerKind::Mysql,
             #[cfg(feature = "redis")]
-            crate::config::ServerKind::Redis,
+            semel_config::ServerKind::Redis,
         ],
         check: server::check_url,
     },

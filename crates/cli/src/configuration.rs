@@ -2,10 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
+use semel_config::{Accepted, Fault, Overrides, Refusal, Settings, StoreUrl};
 use semel_core::Code;
 
 use crate::assemble::BACKENDS;
-use crate::config::{Accepted, Fault, Overrides, Refusal, Settings, StoreUrl};
 
 /// Reads the configuration in `file`, or else that of the current folder; answers with its path too.
 pub(crate) fn load(

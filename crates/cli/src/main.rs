@@ -3,7 +3,6 @@
 mod args;
 mod assemble;
 mod command;
-mod config;
 mod configuration;
 mod demand;
 mod narrator;

@@ -5,10 +5,10 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use semel_config::StoreUrl;
 use semel_core::{Code, Error, ErrorKind, Result};
 use tokio::sync::watch;
 
-use crate::config::StoreUrl;
 use crate::shell::quoted_path;
 
 /// The folder or file of an open store.

@@ -3,11 +3,10 @@
 use std::fs::{File, Metadata};
 use std::os::fd::AsFd;
 
+use semel_config::SourceSettings;
+use semel_config::same_file::is_one;
 use semel_core::{Code, Error, ErrorKind, Result};
 use semel_worker::settings::EffectSettings;
-
-use crate::config::SourceSettings;
-use crate::config::same_file::is_one;
 
 /// Refuses an effect that writes what its source reads, also where standard input or output was redirected.
 ///

@@ -4,6 +4,7 @@
 use std::fmt;
 use std::time::Duration;
 
+use semel_config::{Front, PipelineSettings, SourceSettings};
 use semel_core::port::reach::{Horizon, Reach};
 use semel_core::units::{duration_text, spelled};
 use semel_core::{Error, ErrorKind, Result, Timestamp, Window};
@@ -11,7 +12,6 @@ use semel_engine::effect::{Class, OnDoubt};
 use semel_worker::settings::within_provider_window;
 use serde::Serialize;
 
-use crate::config::{Front, PipelineSettings, SourceSettings};
 use crate::retries;
 
 /// What of a pipeline counts.

@@ -4,12 +4,11 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use semel_config::{SinkPlace, SinkSettings};
 use semel_core::Result;
 use semel_core::port::sink::AnySink;
 use semel_worker::effect::Target;
 use semel_worker::effect::publish::{Facts, Look};
-
-use crate::config::{SinkPlace, SinkSettings};
 
 /// Turns the settings of a place into something to publish to.
 pub(crate) fn target(settings: SinkSettings) -> Arc<dyn Target> {

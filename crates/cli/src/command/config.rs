@@ -1,10 +1,10 @@
 //! `semel config`: what is wrong with the configuration, and what applies.
 
+use semel_config::{Fault, REFERENCE, Settings};
 use semel_core::Result;
 use serde::Serialize;
 
 use crate::args::{Config, ConfigCheck, ConfigShow, Language, Named, Output};
-use crate::config::{self, Fault, Settings};
 use crate::configuration::load;
 use crate::{Exit, output};
 
@@ -14,7 +14,7 @@ pub(crate) fn config(command: &Config) -> Result<Exit> {
         Config::Check(check) => self::check(check),
         Config::Show(show) => self::show(show),
         Config::Reference => {
-            output::data(config::REFERENCE.trim_end()).map_err(output::cannot_print)?;
+            output::data(REFERENCE.trim_end()).map_err(output::cannot_print)?;
             Ok(Exit::Done)
         }
     }

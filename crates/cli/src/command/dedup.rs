@@ -8,6 +8,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use semel_config::{Accepted, Fault, Overrides, StoreUrl};
 use semel_core::{Claimant, Clock, Error, ErrorKind, Result, Scope, Window};
 use semel_engine::effect::{Class, OnDoubt};
 use semel_engine::summary::{Fate, Summary};
@@ -23,7 +24,6 @@ use crate::args::{self, Log, LogFormat, LogLevel};
 use crate::assemble;
 use crate::command::preflight;
 use crate::command::run::listen;
-use crate::config::{Accepted, Fault, Overrides, StoreUrl};
 use crate::configuration::{load, store_of_environment, store_url};
 use crate::narrator::Narrator;
 use crate::place::Place;

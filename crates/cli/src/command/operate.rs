@@ -19,6 +19,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use semel_config::{Accepted, PipelineSettings, StoreUrl};
 use semel_core::port::store::{ListQuery, Page};
 use semel_core::port::transfer::AnyTransferStore;
 use semel_core::{
@@ -34,7 +35,6 @@ use crate::Exit;
 use crate::args::value::key;
 use crate::args::{Audit, Common, Confirm, Listing};
 use crate::assemble::{self, Beside};
-use crate::config::{Accepted, PipelineSettings, StoreUrl};
 use crate::output::{Entry, Go, List, Plan, key_text};
 use crate::shell::quoted;
 

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use semel_broker_file::Format;
+use semel_config::{PipelineSettings, SourceSettings};
 use semel_core::port::source::{DeliveryId, Fetched, Progress, Source};
 use semel_core::units::duration_text;
 use semel_core::{Claimant, Clock, Error, ErrorKind, Result};
@@ -25,7 +26,6 @@ use crate::command::operate::{self, Ground, usage};
 use crate::command::preflight;
 use crate::command::run::listen;
 use crate::command::summary::{self, Ended};
-use crate::config::{PipelineSettings, SourceSettings};
 use crate::narrator::Narrator;
 use crate::output::Plan;
 use crate::place::Place;

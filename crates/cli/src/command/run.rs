@@ -10,6 +10,7 @@ mod watching;
 use std::sync::Arc;
 use std::time::Duration;
 
+use semel_config::{Accepted, Cache, Front, PipelineSettings, Settings, StoreUrl};
 use semel_core::{Claimant, Error, ErrorKind, Result};
 use semel_engine::layer::outage::{self, Breaker, Policy};
 use semel_engine::pipeline::Fail;
@@ -30,7 +31,6 @@ use crate::command::preflight;
 use crate::command::run::guarded::{Guard, Guarded, Outlook, outlooks};
 use crate::command::run::waiting::Opened;
 use crate::command::summary::{self, Ended};
-use crate::config::{Accepted, Cache, Front, PipelineSettings, Settings, StoreUrl};
 use crate::configuration::load;
 use crate::narrator::Narrator;
 use crate::place::Place;

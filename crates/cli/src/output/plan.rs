@@ -5,10 +5,11 @@ use std::fmt::Display;
 use std::ops::ControlFlow;
 use std::os::unix::ffi::OsStrExt;
 
+use semel_config::masked;
+
 use super::{note, text};
 use crate::Exit;
 use crate::args::Confirm;
-use crate::secret::masked;
 use crate::shell::{self, quoted};
 
 /// The plan of a verb that changes something: what, how many, the first few.

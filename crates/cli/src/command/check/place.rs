@@ -5,10 +5,10 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use rustix::fs::{Access, access, statvfs};
+use semel_config::StoreUrl;
 
 use super::finding::{Finding, fail, warn};
 use super::storage::{Storage, bytes};
-use crate::config::StoreUrl;
 use crate::place;
 
 /// What stands in the way of a store at `url`, or may. A database that `is_store` is not yet is its owner's

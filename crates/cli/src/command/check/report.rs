@@ -1,5 +1,6 @@
 //! What is printed of one pipeline.
 
+use semel_config::Front;
 use semel_core::fingerprint::FingerprintSelector;
 use semel_core::port::store::Durability;
 use semel_core::select::Selector;
@@ -15,7 +16,6 @@ use super::finding::{Finding, Severity};
 use super::rules::Subject;
 use super::sample::Sample;
 use super::storage::Storage;
-use crate::config::Front;
 use crate::output::value::Span;
 use crate::output::{Answer, Block, Look};
 use crate::window::{Gate, Verdict};

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use semel_config::{Front, PipelineSettings, Settings, SourceSettings, StoreUrl};
 use semel_core::Error;
 use semel_core::fingerprint::FingerprintSelector;
 use semel_core::port::store::Durability;
@@ -18,7 +19,6 @@ use super::place;
 use super::sample::Sample;
 use super::storage::Storage;
 use crate::assemble::Looked;
-use crate::config::{Front, PipelineSettings, Settings, SourceSettings, StoreUrl};
 use crate::demand::{self, OVERRIDE, Shortfall};
 use crate::retries;
 use crate::window::{Gate, Verdict};

@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use semel_config::{PipelineSettings, SinkPlace, SinkSettings, SourceSettings};
 use semel_core::Error;
 use semel_worker::effect::Target;
 use semel_worker::effect::publish::Promise;
@@ -11,7 +12,6 @@ use semel_worker::settings::EffectSettings;
 use super::finding::{Finding, fail};
 use crate::assemble;
 use crate::command::run::guarded::is_away;
-use crate::config::{PipelineSettings, SinkPlace, SinkSettings, SourceSettings};
 
 /// What was found.
 pub(super) struct Targets {

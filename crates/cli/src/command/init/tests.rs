@@ -1,8 +1,8 @@
 use clap::ValueEnum;
+use semel_config::{Overrides, Settings};
 
 use super::*;
 use crate::assemble::BACKENDS;
-use crate::config::{Overrides, Settings};
 
 /// Every choice that init takes.
 fn every_choice() -> Vec<Choice> {

@@ -3,11 +3,11 @@
 use std::path::Path;
 use std::time::Duration;
 
+use semel_config::{Accepted, Fault, Overrides, PipelineSettings, StoreUrl};
 use semel_core::{Code, Error, ErrorKind, Result};
 
 use super::usage;
 use crate::args::Common;
-use crate::config::{Accepted, Fault, Overrides, PipelineSettings, StoreUrl};
 use crate::configuration::{load, store_of_environment, store_url};
 use crate::output;
 use crate::shell::{quoted, quoted_path};

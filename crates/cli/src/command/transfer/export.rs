@@ -5,6 +5,7 @@ use std::io::ErrorKind as IoKind;
 use std::ops::ControlFlow;
 use std::path::Path;
 
+use semel_config::same_file::are_one;
 use semel_core::port::store::Store;
 use semel_core::{Code, Error, ErrorKind, Result};
 use semel_worker::transfer::{self, Counts};
@@ -13,7 +14,6 @@ use super::target::Target;
 use super::{in_words, moves};
 use crate::args::transfer::Export;
 use crate::command::operate::{self, Ground};
-use crate::config::same_file::are_one;
 use crate::output::{self, Plan, cannot_print};
 use crate::progress::{Bars, Unit};
 use crate::{Exit, same_file};

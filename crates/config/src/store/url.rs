@@ -5,48 +5,55 @@ use std::path::{Path, PathBuf};
 
 use semel_core::sql::Dialect;
 
-use crate::config::paths;
-use crate::config::refusal::Refusal;
-use crate::config::same_file::plain;
-use crate::config::suggest::suggestion;
+use crate::paths;
+use crate::refusal::Refusal;
+use crate::same_file::plain;
 use crate::secret::masked;
+use crate::suggestion::suggestion;
 
 /// The url of a store.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum StoreUrl {
+pub enum StoreUrl {
+    /// Nothing survives the process.
     Memory,
+    /// A folder of this machine.
     Embedded(PathBuf),
+    /// A database file of this machine.
     Sqlite(PathBuf),
+    /// A store on a server.
     Server(ServerUrl),
 }
 
 /// A store on a server. Printed without its secrets, however it is printed.
 #[derive(Clone, PartialEq, Eq)]
-pub(crate) struct ServerUrl {
+pub struct ServerUrl {
     kind: ServerKind,
     secret: Box<str>,
 }
 
 /// The kind of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum ServerKind {
+pub enum ServerKind {
+    /// PostgreSQL.
     Postgres,
+    /// MySQL or MariaDB.
     Mysql,
+    /// Redis, one server or a cluster.
     Redis,
 }
 
 /// The servers whose stores a program can open.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Servers {
+pub struct Servers {
     /// Those that are built in.
-    pub(crate) built_in: &'static [ServerKind],
+    pub built_in: &'static [ServerKind],
     /// Refuses a url that its driver cannot read; connects to nothing.
-    pub(crate) check: fn(&ServerUrl) -> semel_core::Result<()>,
+    pub check: fn(&ServerUrl) -> semel_core::Result<()>,
 }
 
 impl StoreUrl {
-    /// Its folder or file.
-    pub(crate) fn path(&self) -> Option<&Path> {
+    /// Its folder or file; none of a store in memory or on a server.
+    pub fn path(&self) -> Option<&Path> {
         match self {
             Self::Memory | Self::Server(_) => None,
             Self::Embedded(path) | Self::Sqlite(path) => Some(path),
@@ -54,7 +61,8 @@ impl StoreUrl {
     }
 
     /// The same with its whole path.
-    pub(crate) fn absolute(&self) -> Self {
+    #[must_use]
+    pub fn absolute(&self) -> Self {
         match self {
             Self::Memory | Self::Server(_) => self.clone(),
             Self::Embedded(path) => Self::Embedded(plain(path)),
@@ -83,12 +91,12 @@ impl StoreUrl {
         }
     }
 
-    /// Whether effects can join its transactions.
-    pub(crate) const fn is_transactional(&self) -> bool {
+    /// Tells stores whose transactions effects can join.
+    pub const fn is_transactional(&self) -> bool {
         self.dialect().is_some()
     }
 
-    /// Whose SQL the statements are that join its transactions.
+    /// The SQL of the statements that join its transactions.
     pub(crate) const fn dialect(&self) -> Option<Dialect> {
         match self {
             Self::Memory | Self::Embedded(_) => None,
@@ -101,8 +109,8 @@ impl StoreUrl {
         }
     }
 
-    /// Whether it can write a number of its user's together with records, which an output file needs.
-    pub(crate) const fn keeps_marks(&self) -> bool {
+    /// Tells stores that write a number of their user's together with records, which an output file needs.
+    pub const fn keeps_marks(&self) -> bool {
         match self {
             Self::Memory | Self::Embedded(_) | Self::Sqlite(_) => true,
             Self::Server(url) => match url.kind {
@@ -112,18 +120,19 @@ impl StoreUrl {
         }
     }
 
-    /// Whether it is on a server.
-    pub(crate) const fn is_server(&self) -> bool {
+    /// Tells stores on servers.
+    pub const fn is_server(&self) -> bool {
         matches!(self, Self::Server(_))
     }
 }
 
 impl ServerUrl {
-    pub(crate) const fn kind(&self) -> ServerKind {
+    /// The kind of server.
+    pub const fn kind(&self) -> ServerKind {
         self.kind
     }
 
-    /// Whether it is spread over several servers that decide key by key.
+    /// Tells clusters, whose servers decide key by key.
     pub(crate) fn is_cluster(&self) -> bool {
         let (scheme, query) = (self.secret.split(':').next(), self.secret.split_once('?'));
         let mut parameters = query.map_or("", |(_, query)| query).split('&');
@@ -132,12 +141,13 @@ impl ServerUrl {
     }
 
     /// All of it, for the driver alone.
-    pub(crate) const fn secret(&self) -> &str {
+    pub const fn secret(&self) -> &str {
         &self.secret
     }
 }
 
 impl ServerKind {
+    /// Every kind.
     pub(crate) const ALL: [Self; 3] = [Self::Postgres, Self::Mysql, Self::Redis];
 
     /// Its name, which is that of the feature too.
@@ -149,8 +159,8 @@ impl ServerKind {
         }
     }
 
-    /// What a url looks like.
-    pub(crate) const fn example(self) -> &'static str {
+    /// A url as an example.
+    const fn example(self) -> &'static str {
         match self {
             Self::Postgres => "postgres://USER:PASSWORD@HOST:5432/DATABASE",
             Self::Mysql => "mysql://USER:PASSWORD@HOST:3306/DATABASE",
@@ -170,8 +180,10 @@ impl ServerKind {
 impl StoreUrl {
     /// Reads the url of a store that is one of these servers', or of this machine.
     ///
-    /// # Errors   what is wrong with it, without what may be a secret; `unsupported` for what is not built in
-    pub(crate) fn parse(text: &str, servers: Servers) -> Result<Self, Refusal> {
+    /// # Errors
+    ///
+    /// A line that says what is wrong with it and repeats no secret; of code `unsupported` for a kind that is not built in
+    pub fn parse(text: &str, servers: Servers) -> Result<Self, Refusal> {
         let (scheme, rest) = text.split_once(':').unwrap_or((text, ""));
         let path = rest.strip_prefix("//").unwrap_or(rest);
         match scheme {

@@ -1,4 +1,4 @@
-//! What was written, with where it was written: the file, then the environment over it.
+//! The values that were written, each with its place: the file, then the environment over it.
 
 use std::ffi::OsString;
 
@@ -6,7 +6,7 @@ use semel_core::Code;
 use toml::de::{DeTable, DeValue};
 
 use super::Fault;
-use super::found::Found;
+use super::diagnostics::Diagnostics;
 use super::node::{Node, Origin, Table, Value};
 
 /// Reads a configuration file's text.
@@ -30,7 +30,7 @@ pub(super) fn read(name: &str, text: &str) -> Result<Node, Fault> {
     })
 }
 
-/// What the parser says, and of a key that comes twice, which one. Values stay out: they may be
+/// The message of the parser, and of a key that comes twice, which one. Values stay out: they may be
 /// secrets.
 fn named(message: &str, at: Option<&str>) -> String {
     match at {
@@ -44,7 +44,7 @@ fn named(message: &str, at: Option<&str>) -> String {
 pub(super) fn overlay(
     root: &mut Node,
     variables: impl Iterator<Item = (OsString, OsString)>,
-    found: &Found,
+    found: &Diagnostics,
 ) -> Vec<String> {
     let (mut strays, mut named) = (Vec::new(), Vec::new());
     for (name, text) in variables {
@@ -77,7 +77,7 @@ pub(super) fn overlay(
     strays
 }
 
-/// Whether it is said where the store is.
+/// Says whether the store is named.
 pub(super) fn names_store(root: &Node) -> bool {
     let table = |node: &Node, name: &str| match &node.value {
         Value::Table(table) => table.get(name).cloned(),
@@ -91,7 +91,7 @@ pub(super) fn names_store(root: &Node) -> bool {
     store.is_some_and(|store| URLS.iter().any(|name| table(&store, name).is_some()))
 }
 
-/// Which setting it is of those that say where the store is.
+/// The setting at this path, if it is one of those that name the store.
 fn of_store(path: &[String]) -> Option<&'static str> {
     match path {
         [store, name] if store == "store" => URLS.into_iter().find(|known| known == name),

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use semel_core::Code;
 
-use super::everything::EVERYTHING;
+use super::all_backends::ALL_BACKENDS;
 use super::settings::{Overrides, Settings};
 use super::show::{Effective, Shown, join};
 use super::{Fault, REFERENCE};
@@ -134,7 +134,7 @@ fn lines() -> Vec<Line> {
     REFERENCE.lines().map(line).collect()
 }
 
-/// Whether the reference can do without this setting. The pipeline that is a comment as a whole has
+/// Says whether the reference can do without this setting. The pipeline that is a comment as a whole has
 /// some that it cannot do without.
 fn stands_alone(path: &str) -> bool {
     let required = ["source", "key", "effect.kind", "effect.statement"];
@@ -162,7 +162,7 @@ fn read(text: &str) -> (Effective, Vec<Fault>) {
         text,
         std::iter::empty(),
         &overrides,
-        EVERYTHING,
+        ALL_BACKENDS,
     );
     let (_, effective, faults) = read.expect("the reference is TOML");
     (effective, faults)

@@ -1,11 +1,11 @@
-//! Whether a file would be read and written at once: by its device and inode, so that links hide nothing.
+//! Comparison of files by device and inode, so that links hide nothing: none may be read and written at once.
 
 use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// Whether both paths lead to one file, or will once it is made.
-pub(crate) fn are_one(one: &Path, other: &Path) -> bool {
+/// Says whether both paths lead to one file, or will once it is made.
+pub fn are_one(one: &Path, other: &Path) -> bool {
     match (std::fs::metadata(one), std::fs::metadata(other)) {
         (Ok(one), Ok(other)) => is_one(&one, &other),
         _ => plain(one) == plain(other),
@@ -13,7 +13,7 @@ pub(crate) fn are_one(one: &Path, other: &Path) -> bool {
 }
 
 /// `path` with its links resolved as far as it exists, so that one file has one name.
-pub(crate) fn plain(path: &Path) -> PathBuf {
+pub(super) fn plain(path: &Path) -> PathBuf {
     let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     if let Ok(resolved) = absolute.canonicalize() {
         return resolved;
@@ -28,7 +28,7 @@ pub(crate) fn plain(path: &Path) -> PathBuf {
 }
 
 /// Compares devices and inodes. Devices and pipes are no files: they are read and written at once as a matter of course.
-pub(crate) fn is_one(one: &Metadata, other: &Metadata) -> bool {
+pub fn is_one(one: &Metadata, other: &Metadata) -> bool {
     one.is_file() && (one.dev(), one.ino()) == (other.dev(), other.ino())
 }
 

@@ -13,7 +13,7 @@ use super::settings::Backends;
 use super::sink::SinkSettings;
 use super::store::{ServerKind, Servers};
 
-pub(super) const EVERYTHING: Backends = Backends {
+pub(super) const ALL_BACKENDS: Backends = Backends {
     servers: Servers {
         built_in: &ServerKind::ALL,
         check: |_| Ok(()),

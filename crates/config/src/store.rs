@@ -2,7 +2,7 @@
 
 mod url;
 
-pub(crate) use url::{ServerKind, ServerUrl, Servers, StoreUrl};
+pub use url::{ServerKind, ServerUrl, Servers, StoreUrl};
 
 use std::str::FromStr;
 
@@ -12,29 +12,29 @@ use super::fields::Fields;
 use super::node::Origin;
 use super::paths;
 use super::refusal::Refusal;
-use super::suggest::suggestion;
+use super::suggestion::suggestion;
 
-/// What of a store's weaknesses is accepted by name.
+/// The weaknesses of a store that are accepted by name.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Accepted {
+pub struct Accepted {
     /// Answers may survive less than a class needs.
-    pub(crate) durability: bool,
+    pub durability: bool,
     /// Redis may evict records inside their window.
-    pub(crate) eviction: bool,
+    pub eviction: bool,
 }
 
 impl Accepted {
-    /// What may be accepted, as it is written.
+    /// All names, as they are written.
     const NAMES: [&'static str; 2] = ["durability", "eviction"];
 
-    /// Everything: for whoever only looks.
-    pub(crate) const ALL: Self = Self {
+    /// All of them, for a caller that only looks.
+    pub const ALL: Self = Self {
         durability: true,
         eviction: true,
     };
 
-    /// What is accepted, as it is written.
-    pub(crate) fn names(self) -> Vec<&'static str> {
+    /// Names the accepted ones, as they are written.
+    pub fn names(self) -> Vec<&'static str> {
         let Self {
             durability,
             eviction,
@@ -46,8 +46,9 @@ impl Accepted {
             .collect()
     }
 
-    /// The same, and more.
-    pub(crate) const fn and(self, other: Self) -> Self {
+    /// Accepts what either accepts.
+    #[must_use]
+    pub const fn and(self, other: Self) -> Self {
         Self {
             durability: self.durability || other.durability,
             eviction: self.eviction || other.eviction,

@@ -1,4 +1,4 @@
-//! What the configuration means: typed, complete, checked across settings.
+//! The meaning of a configuration: typed, complete, checked across settings.
 
 use std::ffi::OsString;
 use std::time::Duration;
@@ -8,49 +8,58 @@ use semel_core::{Code, Window};
 
 use super::Fault;
 use super::admin::{self, AdminSettings};
+use super::diagnostics::Diagnostics;
 use super::fields::Fields;
-use super::found::Found;
 use super::node::{Node, Origin};
 use super::pipeline::{self, PipelineSettings, Shared};
 use super::show::Effective;
 use super::sink::TargetOf;
 use super::store::{self, Accepted, Servers, StoreUrl};
-use super::suggest::suggestion;
+use super::suggestion::suggestion;
 use super::tree;
 
 /// Everything that a run needs to know.
 #[derive(Clone)]
-pub(crate) struct Settings {
-    pub(crate) store: StoreUrl,
-    pub(crate) accepted: Accepted,
-    pub(crate) pipelines: Vec<PipelineSettings>,
-    pub(crate) shutdown: Duration,
-    pub(crate) admin: AdminSettings,
+pub struct Settings {
+    /// The store.
+    pub store: StoreUrl,
+    /// The weaknesses of the store that are accepted.
+    pub accepted: Accepted,
+    /// The pipelines in the order of their names: one at least.
+    pub pipelines: Vec<PipelineSettings>,
+    /// The time that running effects have once a stop is asked for.
+    pub shutdown: Duration,
+    /// The address where a worker says how it is.
+    pub admin: AdminSettings,
     /// All of it as it may be shown.
-    pub(crate) effective: Effective,
+    pub effective: Effective,
 }
 
-/// What the command line says over the file and the environment.
+/// The settings of a command line, which stand over the file and the environment.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Overrides {
-    pub(crate) store: Option<String>,
-    pub(crate) pipeline: Option<String>,
+pub struct Overrides {
+    /// The url of the store (`--store`).
+    pub store: Option<String>,
+    /// The only pipeline (`--pipeline`).
+    pub pipeline: Option<String>,
 }
 
 /// The stores and brokers that are built into the program that reads a configuration.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Backends {
+pub struct Backends {
     /// The servers whose stores it can open.
-    pub(crate) servers: Servers,
+    pub servers: Servers,
     /// Turns the settings of a place into something to publish to.
-    pub(crate) target: TargetOf,
+    pub target: TargetOf,
 }
 
 impl Settings {
     /// Reads the text of a configuration called `name`: defaults under it, and under the environment, and under flags.
     ///
-    /// # Errors   every fault, in the order in which they are written
-    pub(crate) fn of(
+    /// # Errors
+    ///
+    /// Every fault: line by line, then those of the environment and of flags
+    pub fn of(
         name: &str,
         text: &str,
         variables: impl Iterator<Item = (OsString, OsString)>,
@@ -68,14 +77,18 @@ impl Settings {
         }
     }
 
-    /// The store that the environment alone names, and what of it is accepted; nothing where it names
-    /// none.
-    pub(crate) fn store_of(
+    /// Reads the store that the environment alone names, and the weaknesses of it that are accepted; nothing where it
+    /// names none.
+    ///
+    /// # Errors
+    ///
+    /// Every fault of what it says about the store
+    pub fn store_of(
         variables: impl Iterator<Item = (OsString, OsString)>,
         servers: Servers,
     ) -> Result<Option<(StoreUrl, Accepted)>, Vec<Fault>> {
         let mut root = tree::read("", "").map_err(|fault| vec![fault])?;
-        let found = Found::default();
+        let found = Diagnostics::default();
         tree::overlay(&mut root, variables, &found);
         let is_named = tree::names_store(&root);
         let store = Fields::of(&root, Vec::new(), &found)
@@ -87,8 +100,8 @@ impl Settings {
         }
     }
 
-    /// The same, with all that could be read of a faulty one.
-    pub(crate) fn parts(
+    /// Reads a configuration, with all that could be read of a faulty one.
+    pub(super) fn parts(
         name: &str,
         text: &str,
         variables: impl Iterator<Item = (OsString, OsString)>,
@@ -96,7 +109,7 @@ impl Settings {
         backends: Backends,
     ) -> Result<(Option<Self>, Effective, Vec<Fault>), Vec<Fault>> {
         let mut root = tree::read(name, text).map_err(|fault| vec![fault])?;
-        let found = Found::default();
+        let found = Diagnostics::default();
         let strays = tree::overlay(&mut root, variables, &found);
         if let Some(url) = &overrides.store {
             tree::put_store(&mut root, url);
@@ -114,7 +127,7 @@ impl Settings {
         strays: &[String],
         overrides: &Overrides,
         backends: Backends,
-        found: &Found,
+        found: &Diagnostics,
     ) -> Option<Self> {
         let mut fields = Fields::of(root, Vec::new(), found)?;
         let store = store::read(&mut fields, backends.servers);

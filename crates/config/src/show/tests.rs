@@ -1,9 +1,9 @@
 use std::fmt::Write;
 
 use super::*;
-use crate::config::everything::EVERYTHING;
-use crate::config::settings::{Overrides, Settings};
-use crate::config::{Fault, PipelineSettings};
+use crate::all_backends::ALL_BACKENDS;
+use crate::settings::{Overrides, Settings};
+use crate::{Fault, PipelineSettings};
 
 fn load(text: &str) -> Result<Settings, Vec<Fault>> {
     Settings::of(
@@ -11,7 +11,7 @@ fn load(text: &str) -> Result<Settings, Vec<Fault>> {
         text,
         std::iter::empty(),
         &Overrides::default(),
-        EVERYTHING,
+        ALL_BACKENDS,
     )
 }
 
@@ -163,7 +163,7 @@ fn every_line_says_where_it_came_from() {
         text,
         std::iter::once(variable),
         &overrides,
-        EVERYTHING,
+        ALL_BACKENDS,
     );
     let settings = settings.expect("a sound configuration");
     let shown = settings.effective.toml(true);

@@ -17,9 +17,9 @@ use semel_engine::pipeline::Pipeline;
 use semel_worker::effect::Target;
 use semel_worker::settings::EffectSettings;
 
+use super::diagnostics::Diagnostics;
 use super::effect;
 use super::fields::Fields;
-use super::found::Found;
 use super::layers::{self, Known, Layers};
 use super::node::Node;
 use super::refusal::{Refusal, selector};
@@ -28,24 +28,24 @@ use super::show::join;
 use super::sink::{self, TargetOf};
 use super::source::{self, SourceSettings};
 use super::store::StoreUrl;
-use super::suggest::nearest;
-use super::waived::{self, Waived};
+use super::suggestion::nearest;
+use super::waiver::{self, Waived};
 
 /// One pipeline.
 #[derive(Clone)]
-pub(crate) struct PipelineSettings {
-    /// How messages become operations.
-    pub(crate) pipeline: Pipeline,
-    /// Where messages come from.
-    pub(crate) source: SourceSettings,
-    /// What happens once per key.
-    pub(crate) effect: EffectSettings,
-    /// Where a copy of each dead letter goes.
-    pub(crate) dead_letter: Option<Arc<dyn Target>>,
+pub struct PipelineSettings {
+    /// The way from a message to an operation.
+    pub pipeline: Pipeline,
+    /// The source of messages.
+    pub source: SourceSettings,
+    /// The effect, which happens once per key.
+    pub effect: EffectSettings,
+    /// The place for a copy of each dead letter.
+    pub dead_letter: Option<Arc<dyn Target>>,
     /// The layers between it and the store.
-    pub(crate) layers: Layers,
+    pub layers: Layers,
     /// The weaknesses that are accepted by name.
-    pub(crate) waived: Waived,
+    pub waived: Waived,
 }
 
 /// Settings that all pipelines of a configuration share.
@@ -66,7 +66,7 @@ pub(super) fn read(
         store,
         target,
     }: Shared<'_>,
-    found: &Found,
+    found: &Diagnostics,
 ) -> Option<PipelineSettings> {
     let path = vec!["pipelines".to_owned(), name.to_owned()];
     let mut fields = Fields::of(node, path, found)?;
@@ -116,7 +116,7 @@ pub(super) fn read(
     );
     let pause_after = fields.count_or_none_or("pause_after", 1_000_000, 20);
     let live_only = fields.boolean_or("live_only", false);
-    let waived = waived::read(&mut fields);
+    let waived = waiver::read(&mut fields);
     for not_yet in ["transport_unique", "apply_if", "guard"] {
         fields.not_yet(not_yet);
     }

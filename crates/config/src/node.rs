@@ -25,7 +25,7 @@ pub(super) enum Value {
 pub(super) type Table = BTreeMap<String, Node>;
 
 impl Value {
-    /// What it is, with its article.
+    /// Names its type, with the article.
     pub(super) const fn noun(&self) -> &'static str {
         match self {
             Self::Text(_) => "a string",
@@ -50,7 +50,7 @@ impl Value {
     }
 }
 
-/// Where a value was written.
+/// The place where a value was written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Origin {
     File {
@@ -72,7 +72,7 @@ impl fmt::Display for Origin {
     }
 }
 
-/// What stands for a table that nobody wrote.
+/// Stands for a table that nobody wrote.
 pub(super) static EMPTY: Node = Node {
     value: Value::Table(Table::new()),
     origin: Origin::Default,

@@ -1,4 +1,4 @@
-//! What stands between a pipeline and its store, and what becomes of its messages while the store is
+//! The layers between a pipeline and its store, and the fate of its messages while the store is
 //! away: `fail`, `cache`, `approximate`.
 
 use std::time::Duration;
@@ -9,18 +9,18 @@ use semel_engine::pipeline::Fail;
 
 use super::fields::Fields;
 
-/// How a pipeline goes about its store.
+/// The layers between a pipeline and its store.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Layers {
-    /// What becomes of messages while the store is away.
-    pub(crate) fail: Fail,
-    /// What is asked before the store, or in its place.
-    pub(crate) front: Front,
+pub struct Layers {
+    /// The fate of messages while the store is away.
+    pub fail: Fail,
+    /// The layer that is asked before the store, or in its place.
+    pub front: Front,
 }
 
-/// What is asked before the store, or in its place.
+/// The layer that is asked before the store, or in its place.
 #[derive(Clone, Debug, Default)]
-pub(crate) enum Front {
+pub enum Front {
     /// Nothing.
     #[default]
     None,
@@ -32,10 +32,11 @@ pub(crate) enum Front {
 
 /// A cache of completed records.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Cache {
-    pub(crate) settings: tiered::Settings,
+pub struct Cache {
+    /// Its size, and how long it believes a record.
+    pub settings: tiered::Settings,
     /// Completed records to read before anything else; 0 for none.
-    pub(crate) warm: u64,
+    pub warm: u64,
 }
 
 /// The part of a pipeline that its layers depend on.

@@ -18,7 +18,7 @@ use super::sink::{self, TargetOf};
 use super::source::SourceSettings;
 use super::store::StoreUrl;
 use super::streamed;
-use super::suggest::suggestion;
+use super::suggestion::suggestion;
 
 /// Reads the effect.
 pub(super) fn read(
@@ -140,7 +140,7 @@ fn publish(kind: &str, effect: &mut Fields<'_>, target: TargetOf) -> Option<Effe
     }))
 }
 
-/// Whether the id of a message goes out with it.
+/// Reads `id_header`: the id of a message goes out with it.
 fn id_header(effect: &mut Fields<'_>, promise: Option<Promise>) -> bool {
     let is_wanted = effect.boolean_or("id_header", true);
     if !is_wanted && matches!(promise, Some(Promise::Keyed { .. })) {
@@ -234,7 +234,7 @@ fn exec(effect: &mut Fields<'_>) -> Option<EffectSettings> {
     })
 }
 
-/// What is known of the provider that is named, if one is.
+/// The known provider that is named, if one is.
 fn provider(effect: &mut Fields<'_>) -> Option<&'static Provider> {
     let name = effect.text("provider")?;
     let known = PROVIDERS.iter().find(|provider| provider.name == name);
@@ -356,10 +356,10 @@ fn timeout(effect: &mut Fields<'_>, default: Duration) -> Duration {
     timeout
 }
 
-/// What is known of how a provider treats keys.
+/// The way in which a provider treats keys.
 struct Provider {
     name: &'static str,
-    /// How long it remembers a key.
+    /// The time that it remembers a key.
     window: Duration,
     /// Refusals that it sends from behind its look-up of the key, and keeps for it.
     decisive: &'static str,
