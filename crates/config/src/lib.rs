@@ -74,12 +74,13 @@ use semel_core::Code;
 /// Every setting with its default and a word on it: the page of the book, which a test compares with the code.
 pub const REFERENCE: &str = include_str!("../../../docs/book/src/reference/config.toml");
 
-/// One thing that is wrong with the configuration.
+/// One thing that is wrong with a configuration. Printed as `ORIGIN: PATH: MESSAGE [CODE]`, without a path where none is
+/// at fault.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
     /// The place where it was written: `semel.toml:12`, an environment variable, a flag.
     pub origin: String,
-    /// The setting: `pipelines.payments.key`.
+    /// The setting, `pipelines.payments.key`; empty where the file as a whole is at fault.
     pub path: String,
     /// The fault and what to do about it, one line.
     pub message: String,

@@ -74,8 +74,12 @@ impl Effective {
         text
     }
 
-    /// One object: `settings` as nested objects, `null` where nothing is set; with `origins` also
-    /// where each came from, by its path.
+    /// One object on one line.
+    ///
+    /// # Shape
+    ///
+    /// `settings`: nested objects, `null` where nothing is set, `"***"` for a secret from a file; with `origins` also
+    /// `origins`: the place of each that is set, by its path
     pub fn json(&self, origins: bool) -> String {
         let mut root = Map::new();
         let mut came_from = Map::new();
@@ -99,7 +103,7 @@ impl Effective {
         serde_json::to_string(&document).unwrap_or_default()
     }
 
-    /// The string that is set at this path.
+    /// The string that is set at this path, if one is and it may be shown.
     pub fn text(&self, path: &[&str]) -> Option<&str> {
         let (name, table) = path.split_last()?;
         let table = self.0.iter().find(|known| known.path == table)?;

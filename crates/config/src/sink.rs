@@ -62,7 +62,7 @@ pub enum SinkPlace {
     },
 }
 
-/// Turns the settings of a place into something to publish to.
+/// Turns the settings of a place into something to publish to; connects to nothing.
 pub type TargetOf = fn(SinkSettings) -> Arc<dyn Target>;
 
 /// As people are told of it.

@@ -121,6 +121,10 @@ impl<'a> Fields<'a> {
     }
 
     /// A file that holds the secret which `stands_for` would say.
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "only the settings say where secrets are"
+    )]
     pub(crate) fn secret_file<T, E: Into<Refusal>>(
         &mut self,
         name: &'static str,

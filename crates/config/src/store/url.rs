@@ -47,7 +47,7 @@ pub enum ServerKind {
 pub struct Servers {
     /// Those that are built in.
     pub built_in: &'static [ServerKind],
-    /// Refuses a url that its driver cannot read; connects to nothing.
+    /// Refuses a url that its driver cannot read, without repeating it; connects to nothing.
     pub check: fn(&ServerUrl) -> semel_core::Result<()>,
 }
 
@@ -140,7 +140,7 @@ impl ServerUrl {
             || parameters.any(|parameter| parameter == "cluster=true")
     }
 
-    /// All of it, for the driver alone.
+    /// The whole url with its password, for the driver alone.
     pub const fn secret(&self) -> &str {
         &self.secret
     }
