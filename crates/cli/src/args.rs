@@ -17,6 +17,7 @@ mod run;
 mod shared;
 pub(crate) mod store;
 pub(crate) mod transfer;
+pub(crate) mod value;
 
 pub(crate) use check::Check;
 pub(crate) use completions::{Completions, Shell};
@@ -33,6 +34,7 @@ pub(crate) use shared::{Audit, Colour, Confirm, Format, Listing, Output, Rerun};
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
+use semel_config::Overrides;
 
 /// Makes the effect of each message happen once, or leaves a visible record that says why not.
 #[derive(Debug, Parser)]
@@ -120,6 +122,16 @@ pub(crate) struct Common {
     /// Only this pipeline
     #[arg(long, value_name = "NAME")]
     pub(crate) pipeline: Option<String>,
+}
+
+impl Common {
+    /// The settings that it says over the configuration.
+    pub(crate) fn overrides(&self) -> Overrides {
+        Overrides {
+            store: self.store.clone(),
+            pipeline: self.pipeline.clone(),
+        }
+    }
 }
 
 /// [`Common`] for verbs that are about no pipeline.

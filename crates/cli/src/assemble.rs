@@ -10,6 +10,7 @@ mod streamed;
 use std::path::Path;
 use std::sync::Arc;
 
+use semel_config::{Accepted, Backends, Servers, StoreUrl};
 use semel_core::port::checkpoint::AnyCheckpointStore;
 use semel_core::port::store::Capabilities;
 use semel_core::port::transactional::{AnyTransactionalStore, Statements};
@@ -24,15 +25,26 @@ use semel_worker::run::Stores;
 
 pub(crate) use self::layered::{Layer, LayerFigures};
 use self::server::Terms;
+pub(crate) use self::sink::target;
 pub(crate) use self::source::{reach, source, source_again};
 pub(crate) use self::streamed::{publish_again, streamed, streamed_records};
-use crate::config::{Accepted, ServerUrl, StoreUrl};
-use crate::output::quoted;
+use crate::shell::quoted;
 
-/// Refuses the url of a server that its driver cannot read; connects to nothing.
-pub(crate) fn check_url(url: &ServerUrl) -> Result<()> {
-    server::check_url(url)
-}
+/// The stores and brokers that are built into this program, as the settings ask for them.
+pub(crate) const BACKENDS: Backends = Backends {
+    servers: Servers {
+        built_in: &[
+            #[cfg(feature = "postgres")]
+            semel_config::ServerKind::Postgres,
+            #[cfg(feature = "mysql")]
+            semel_config::ServerKind::Mysql,
+            #[cfg(feature = "redis")]
+            semel_config::ServerKind::Redis,
+        ],
+        check: server::check_url,
+    },
+    target,
+};
 
 /// Opens a store to run effects on it, and makes it if it is not there. A server goes by its own
 /// clock.

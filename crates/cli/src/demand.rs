@@ -1,11 +1,10 @@
 //! What the class of an effect demands of its store. Not for reading what a store gives: that is its
 //! preflight.
 
+use semel_config::Accepted;
 use semel_core::port::store::Durability;
 use semel_core::{Error, ErrorKind, Result};
 use semel_engine::effect::{Class, OnDoubt};
-
-use crate::config::Accepted;
 
 /// Where a store gives less than a class needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,7 +3,7 @@
 mod args;
 mod assemble;
 mod command;
-mod config;
+mod configuration;
 mod demand;
 mod narrator;
 mod output;
@@ -12,7 +12,9 @@ mod progress;
 mod retries;
 mod same_file;
 mod secret;
+mod shell;
 mod status;
+mod terminal;
 mod window;
 
 use std::process::ExitCode;

@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use semel_config::PipelineSettings;
 use semel_core::{Clock, Code, Duplicate, ErrorKind, StateKind, Timestamp};
 use semel_engine::event::{Event, Observer, Origin, Pause};
 use semel_engine::surroundings::OnProgress;
@@ -17,7 +18,6 @@ use semel_engine::system::SystemClock;
 use tokio::time::Instant;
 
 use crate::args::{Log, LogFormat, LogLevel};
-use crate::config::PipelineSettings;
 use crate::output;
 use crate::progress::Bars;
 

@@ -53,7 +53,7 @@ pub(crate) use conversation::{
 pub(crate) use list::{Entry, List};
 pub(crate) use look::{Look, state_text};
 pub(crate) use markdown::plain;
-pub(crate) use plan::{Plan, quoted, quoted_path};
+pub(crate) use plan::Plan;
 pub(crate) use screen::set_colour;
 pub(crate) use stream::{Go, Stream, cannot_print};
 pub(crate) use table::{Column, Row};

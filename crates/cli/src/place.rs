@@ -5,11 +5,11 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use semel_config::StoreUrl;
 use semel_core::{Code, Error, ErrorKind, Result};
 use tokio::sync::watch;
 
-use crate::config::StoreUrl;
-use crate::output::quoted_path;
+use crate::shell::quoted_path;
 
 /// The folder or file of an open store.
 #[derive(Clone, Debug)]

@@ -2,10 +2,9 @@
 
 use std::time::Duration;
 
+use semel_config::PipelineSettings;
 use semel_core::Backoff;
 use semel_worker::settings::EffectSettings;
-
-use crate::config::PipelineSettings;
 
 /// All attempts of one message, with the waits between them.
 pub(crate) fn longest(settings: &PipelineSettings) -> Duration {

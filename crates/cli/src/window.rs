@@ -4,15 +4,14 @@
 use std::fmt;
 use std::time::Duration;
 
+use semel_config::{Front, PipelineSettings, SourceSettings};
 use semel_core::port::reach::{Horizon, Reach};
-use semel_core::units::spelled;
+use semel_core::units::{duration_text, spelled};
 use semel_core::{Error, ErrorKind, Result, Timestamp, Window};
 use semel_engine::effect::{Class, OnDoubt};
 use semel_worker::settings::within_provider_window;
 use serde::Serialize;
 
-use crate::config::{Front, PipelineSettings, SourceSettings};
-use crate::output::value::duration_text;
 use crate::retries;
 
 /// What of a pipeline counts.

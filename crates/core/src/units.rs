@@ -85,6 +85,17 @@ pub fn size_bytes(text: &str) -> Result<u64, String> {
         .ok_or_else(|| format!("`{text}` is too large"))
 }
 
+/// A duration as the configuration writes it: a whole number of the largest unit that says it
+/// exactly, `7d`, `90s`, `1500ms`. What is less than a millisecond is left out.
+pub fn duration_text(duration: Duration) -> String {
+    let millis = duration.as_millis();
+    let (unit, name) = UNITS
+        .into_iter()
+        .find(|(unit, _)| millis > 0 && millis.is_multiple_of(*unit))
+        .unwrap_or((1, "ms"));
+    format!("{}{name}", millis / unit)
+}
+
 /// A duration for people, down to seconds, with every unit that it has some of, such as `14d 5m`;
 /// below one second in milliseconds.
 pub fn spelled(duration: Duration) -> String {
@@ -127,6 +138,12 @@ fn not_a(text: &str, what: &str, forms: &str) -> String {
 pub const LONGEST: Duration = Duration::from_millis(MAX_MILLIS);
 
 const MAX_MILLIS: u64 = 36_525 * 86_400_000;
+const UNITS: [(u128, &str); 4] = [
+    (86_400_000, "d"),
+    (3_600_000, "h"),
+    (60_000, "m"),
+    (1_000, "s"),
+];
 
 #[cfg(test)]
 mod tests {
@@ -182,6 +199,22 @@ mod tests {
         );
         let told = size_bytes("8\tMiB").expect_err("no unit");
         assert!(told.starts_with("`8\\tMiB` is no size"), "{told}");
+    }
+
+    #[test]
+    fn a_duration_reads_back_as_what_it_was() {
+        for (millis, text) in [
+            (0, "0ms"),
+            (500, "500ms"),
+            (1_500, "1500ms"),
+            (90_000, "90s"),
+            (3_600_000, "1h"),
+            (604_800_000, "7d"),
+        ] {
+            let duration = Duration::from_millis(millis);
+            assert_eq!(duration_text(duration), text);
+            assert_eq!(super::duration(text), Ok(duration));
+        }
     }
 
     #[test]

@@ -16,6 +16,7 @@ enum Use {
 
 const ALLOWED: &[Arrow] = &[
     Arrow("crates/cli", "crates/gateway", Use::Normal),
+    Arrow("crates/cli", "crates/config", Use::Normal),
     Arrow("crates/cli", "crates/worker", Use::Normal),
     Arrow("crates/cli", "crates/engine", Use::Normal),
     Arrow("crates/cli", "crates/core", Use::Normal),
@@ -24,6 +25,12 @@ const ALLOWED: &[Arrow] = &[
     Arrow("crates/gateway", "crates/engine", Use::Normal),
     Arrow("crates/gateway", "crates/core", Use::Normal),
     Arrow("crates/gateway", "crates/stores/memory", Use::Tests),
+    // Settings are those of the worker, of the engine's layers, of files and of connections.
+    Arrow("crates/config", "crates/worker", Use::Normal),
+    Arrow("crates/config", "crates/engine", Use::Normal),
+    Arrow("crates/config", "crates/core", Use::Normal),
+    Arrow("crates/config", "crates/brokers/file", Use::Normal),
+    Arrow("crates/config", "crates/tls", Use::Normal),
     Arrow("crates/worker", "crates/engine", Use::Normal),
     Arrow("crates/worker", "crates/core", Use::Normal),
     Arrow("crates/worker", "crates/stores/memory", Use::Tests),
@@ -52,7 +59,7 @@ const ALLOWED: &[Arrow] = &[
     // The encryption of connections, and the meaning of its failures, is the same for every broker.
     Arrow("crates/brokers/*", "crates/tls", Use::Normal),
     Arrow("crates/brokers/kafka", "crates/rdkafka-batch", Use::Normal),
-    Arrow("crates/cli", "crates/tls", Use::Normal),
+    Arrow("crates/cli", "crates/tls", Use::Tests),
     Arrow("crates/tls", "crates/core", Use::Normal),
     Arrow("crates/tls", "crates/conformance", Use::Tests),
     Arrow("torture", "crates/core", Use::Normal),

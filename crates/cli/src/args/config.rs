@@ -1,6 +1,6 @@
 //! `semel config`, and how a verb is told which configuration.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand, ValueEnum};
 
@@ -47,6 +47,13 @@ pub(crate) struct Named {
     pub(crate) file: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) common: Common,
+}
+
+impl Named {
+    /// The file, however it was named.
+    pub(crate) fn file(&self) -> Option<&Path> {
+        self.file.as_deref().or(self.common.config.as_deref())
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

@@ -6,8 +6,8 @@ use std::time::Duration;
 use clap::{Args, Subcommand};
 use semel_core::Key;
 
+use super::value::key;
 use super::{Audit, Common, Confirm, Format, Listing, Rerun};
-use crate::command::operate;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum DeadLetters {
@@ -40,7 +40,7 @@ pub(crate) struct List {
 #[derive(Debug, Args)]
 pub(crate) struct Show {
     /// Keys as they are printed: a string is itself, a number is json:1
-    #[arg(value_name = "KEY", required = true, value_parser = operate::key)]
+    #[arg(value_name = "KEY", required = true, value_parser = key)]
     pub(crate) keys: Vec<Key>,
     /// Print the bytes of the payload and nothing else; of one key only
     #[arg(long)]
@@ -72,7 +72,7 @@ pub(crate) struct Which {
     #[arg(
         value_name = "KEY",
         conflicts_with = "all",
-        value_parser = operate::key
+        value_parser = key
     )]
     pub(crate) keys: Vec<Key>,
     /// Take keys from this file too, one on a line; - is standard input

@@ -5,11 +5,10 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
+use semel_config::Accepted;
 use semel_core::select::{InvalidSelector, Selector};
 use semel_core::units;
 use semel_worker::dedup::Separator;
-
-use crate::config::Accepted;
 
 #[derive(Debug, Args)]
 #[expect(

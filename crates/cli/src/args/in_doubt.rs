@@ -7,8 +7,8 @@ use clap::{Args, Subcommand};
 use semel_core::Key;
 
 use super::dead_letters::Which;
+use super::value::key;
 use super::{Audit, Common, Confirm, Format, Listing, Rerun};
-use crate::command::operate;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum InDoubt {
@@ -48,7 +48,7 @@ pub(crate) struct List {
 pub(crate) struct Show {
     /// The key as it is printed: a string is itself, a number is json:1; or its operation id, or the
     /// beginning of it, four digits at least
-    #[arg(value_name = "KEY", value_parser = operate::key)]
+    #[arg(value_name = "KEY", value_parser = key)]
     pub(crate) key: Key,
     #[command(flatten)]
     pub(crate) common: Common,

@@ -7,8 +7,8 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Subcommand};
 use semel_core::{Key, StateKind};
 
+use super::value::key;
 use super::{Audit, Common, Confirm, Format, Listing};
-use crate::command::operate;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Keys {
@@ -48,7 +48,7 @@ pub(crate) enum Keys {
 pub(crate) struct Show {
     /// Keys as they are printed: a string is itself, a number is json:1; or operation ids, or their
     /// beginnings, four digits at least
-    #[arg(value_name = "KEY", required = true, value_parser = operate::key)]
+    #[arg(value_name = "KEY", required = true, value_parser = key)]
     pub(crate) keys: Vec<Key>,
     /// Print the bytes of the outcome and nothing else; of one key only
     #[arg(long)]
@@ -63,7 +63,7 @@ pub(crate) struct Show {
 pub(crate) struct Explain {
     /// The key as it is printed: a string is itself, a number is json:1; or its operation id, or the
     /// beginning of it, four digits at least
-    #[arg(value_name = "KEY", value_parser = operate::key)]
+    #[arg(value_name = "KEY", value_parser = key)]
     pub(crate) key: Key,
     #[command(flatten)]
     pub(crate) common: Common,
@@ -98,7 +98,7 @@ pub(crate) struct List {
 #[derive(Debug, Args)]
 pub(crate) struct Change {
     /// Keys as they are printed: a string is itself, a number is json:1
-    #[arg(value_name = "KEY", value_parser = operate::key)]
+    #[arg(value_name = "KEY", value_parser = key)]
     pub(crate) keys: Vec<Key>,
     /// Take keys from this file too, one on a line; - is standard input
     #[arg(long, value_name = "FILE")]

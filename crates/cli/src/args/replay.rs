@@ -5,13 +5,13 @@ use std::time::Duration;
 
 use clap::Args;
 
+use super::value::replay_id;
 use super::{Common, Confirm, Format, Log};
-use crate::command::replay;
 
 #[derive(Debug, Args)]
 pub(crate) struct Replay {
     /// Names the replay: every message carries it as `semel-replay-id`
-    #[arg(long, value_name = "ID", value_parser = replay::id)]
+    #[arg(long, value_name = "ID", value_parser = replay_id)]
     pub(crate) id: String,
     /// Messages from this file, a line each, instead of the pipeline's source; - is standard input
     #[arg(long, value_name = "FILE")]

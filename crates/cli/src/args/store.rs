@@ -6,8 +6,8 @@ use clap::{Args, Subcommand};
 use semel_core::Key;
 
 use super::transfer::{Export, Import};
+use super::value::key;
 use super::{Audit, Common, Confirm, Format, Listing, Place};
-use crate::command::operate;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Store {
@@ -71,7 +71,7 @@ pub(crate) struct Trail {
     #[arg(long, value_name = "DURATION", value_parser = semel_core::units::duration)]
     pub(crate) since: Option<Duration>,
     /// Only what concerns this key
-    #[arg(long, value_name = "KEY", value_parser = operate::key)]
+    #[arg(long, value_name = "KEY", value_parser = key)]
     pub(crate) key: Option<Key>,
     #[command(flatten)]
     pub(crate) common: Common,

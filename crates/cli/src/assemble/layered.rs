@@ -2,13 +2,12 @@
 
 use std::sync::Arc;
 
+use semel_config::{Cache, Front};
 use semel_core::{AnyStore, Clock, Entropy, Result};
 use semel_engine::layer::approximate::Approximate;
 use semel_engine::layer::tiered::Tiered;
 use semel_worker::run::Stores;
 use serde::Serialize;
-
-use crate::config::{Cache, Front};
 
 /// What stands before a pipeline's store, to be asked what it was good for.
 #[derive(Clone, Debug, Default)]

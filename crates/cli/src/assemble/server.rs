@@ -16,13 +16,13 @@ use absent as postgres;
 #[cfg(not(feature = "redis"))]
 use absent as redis;
 
+use semel_config::{Accepted, ServerKind, ServerUrl};
 use semel_core::Result;
 use semel_core::port::transactional::Statements;
 use semel_core::port::transfer::AnyTransferStore;
 use semel_worker::run::Stores;
 
 use super::{Formats, Looked};
-use crate::config::{Accepted, ServerKind, ServerUrl};
 
 /// A store that is connected to.
 pub(super) struct Served {

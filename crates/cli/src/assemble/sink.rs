@@ -1,17 +1,38 @@
 //! The one place that knows every kind of place that messages are published to.
 
+use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
+use semel_config::{SinkPlace, SinkSettings};
 use semel_core::Result;
 use semel_core::port::sink::AnySink;
 use semel_worker::effect::Target;
 use semel_worker::effect::publish::{Facts, Look};
 
-use crate::config::{SinkPlace, SinkSettings};
+/// Turns the settings of a place into something to publish to.
+pub(crate) fn target(settings: SinkSettings) -> Arc<dyn Target> {
+    Arc::new(Place(settings))
+}
 
-impl Target for SinkSettings {
+/// A place of some broker, with its driver.
+struct Place(SinkSettings);
+
+impl fmt::Debug for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&self.0, f)
+    }
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&self.0, f)
+    }
+}
+
+impl Target for Place {
     fn sink(&self) -> Result<AnySink> {
-        match &self.place {
+        match &self.0.place {
             SinkPlace::Kafka { .. } => self.kafka(),
             SinkPlace::Nats { .. } => self.nats(),
             SinkPlace::Amqp { .. } => self.amqp(),
@@ -19,7 +40,7 @@ impl Target for SinkSettings {
     }
 
     fn look(&self) -> Look<'_> {
-        match &self.place {
+        match &self.0.place {
             SinkPlace::Kafka { .. } => Box::pin(self.look_at_kafka()),
             SinkPlace::Nats { .. } => Box::pin(self.look_at_nats()),
             SinkPlace::Amqp { .. } => Box::pin(self.look_at_amqp()),
@@ -27,12 +48,12 @@ impl Target for SinkSettings {
     }
 
     fn timeout(&self) -> Duration {
-        self.timeout
+        self.0.timeout
     }
 }
 
 #[cfg(feature = "kafka")]
-impl SinkSettings {
+impl Place {
     fn kafka(&self) -> Result<AnySink> {
         self.kafka_sink().map(AnySink::new)
     }
@@ -48,20 +69,20 @@ impl SinkSettings {
             topic,
             properties,
             has_id_header,
-        } = &self.place
+        } = &self.0.place
         else {
             return Err(other());
         };
         let mut options = semel_broker_kafka::SinkOptions::new(brokers, topic);
         options.has_id_header = *has_id_header;
         options.properties = super::source::properties(properties);
-        options.timeout = self.timeout;
+        options.timeout = self.0.timeout;
         semel_broker_kafka::KafkaSink::new(options)
     }
 }
 
 #[cfg(feature = "nats")]
-impl SinkSettings {
+impl Place {
     fn nats(&self) -> Result<AnySink> {
         self.nats_sink().map(AnySink::new)
     }
@@ -79,20 +100,20 @@ impl SinkSettings {
             subject,
             credentials,
             tls,
-        } = &self.place
+        } = &self.0.place
         else {
             return Err(other());
         };
         let mut options = semel_broker_nats::SinkOptions::new(url, subject);
         options.credentials_file.clone_from(credentials);
         options.tls.clone_from(tls);
-        options.timeout = self.timeout;
+        options.timeout = self.0.timeout;
         semel_broker_nats::NatsSink::new(options)
     }
 }
 
 #[cfg(feature = "amqp")]
-impl SinkSettings {
+impl Place {
     fn amqp(&self) -> Result<AnySink> {
         semel_broker_amqp::AmqpSink::new(self.amqp_options()?).map(AnySink::new)
     }
@@ -108,12 +129,12 @@ impl SinkSettings {
             tls,
             exchange,
             routing_key,
-        } = &self.place
+        } = &self.0.place
         else {
             return Err(other());
         };
         let mut options = semel_broker_amqp::SinkOptions::new(url, exchange, routing_key);
-        options.confirm_timeout = self.timeout;
+        options.confirm_timeout = self.0.timeout;
         options.tls.clone_from(tls);
         Ok(options)
     }
@@ -123,7 +144,7 @@ impl SinkSettings {
 macro_rules! absent {
     ($feature:literal: $sink:ident, $look:ident) => {
         #[cfg(not(feature = $feature))]
-        impl SinkSettings {
+        impl Place {
             fn $sink(&self) -> Result<AnySink> {
                 Err(self.not_built_in($feature))
             }
@@ -140,7 +161,7 @@ absent!("nats": nats, look_at_nats);
 absent!("amqp": amqp, look_at_amqp);
 
 #[cfg(not(all(feature = "kafka", feature = "nats", feature = "amqp")))]
-impl SinkSettings {
+impl Place {
     fn not_built_in(&self, kind: &str) -> semel_core::Error {
         let message = format!(
             "{self}: {kind} is not built into this program; build it with --features {kind}"

@@ -5,12 +5,11 @@ use std::future::{Ready, ready};
 use std::time::Duration;
 
 use semel_broker_file::{FileSource, Format, Options, StdinSource};
+use semel_config::{AmqpSettings, KafkaSettings, NatsSettings, SourceSettings};
 use semel_core::port::reach::{Horizon, Reach};
 use semel_core::port::source::{DeliveryId, Fetched, Progress, Source};
 use semel_core::units::spelled;
 use semel_core::{Error, ErrorKind, Result, Timestamp};
-
-use crate::config::{AmqpSettings, KafkaSettings, NatsSettings, SourceSettings};
 
 /// A source of some kind.
 pub(crate) enum AnySource {

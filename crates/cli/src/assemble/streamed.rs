@@ -3,6 +3,9 @@
 use std::sync::Arc;
 
 #[cfg(feature = "kafka")]
+use semel_config::KafkaSettings;
+use semel_config::SourceSettings;
+#[cfg(feature = "kafka")]
 use semel_core::port::streamed::Restored;
 use semel_core::port::streamed::StreamedStore;
 #[cfg(not(feature = "kafka"))]
@@ -15,9 +18,6 @@ use semel_engine::surroundings::Surroundings;
 use semel_worker::settings::StreamedSettings;
 
 use super::source::AnySource;
-#[cfg(feature = "kafka")]
-use crate::config::KafkaSettings;
-use crate::config::SourceSettings;
 use crate::status::Streamed;
 
 /// Opens a source and its transactions, and answers them as they are seen from outside, too.

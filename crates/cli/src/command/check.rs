@@ -13,6 +13,7 @@ mod target;
 use std::path::Path;
 use std::sync::Arc;
 
+use semel_config::{PipelineSettings, Settings};
 use semel_core::port::transactional::Statements;
 use semel_core::{Clock, Error, ErrorKind, Result};
 use semel_engine::system::SystemClock;
@@ -24,7 +25,6 @@ use crate::assemble;
 use crate::command::config;
 use crate::command::operate::usage;
 use crate::command::run::guarded::is_away;
-use crate::config::{PipelineSettings, Settings};
 use crate::output::{self, Answers, List};
 use broker::{Broker, Line};
 use finding::Severity;

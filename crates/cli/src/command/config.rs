@@ -1,10 +1,11 @@
 //! `semel config`: what is wrong with the configuration, and what applies.
 
+use semel_config::{Fault, REFERENCE, Settings};
 use semel_core::Result;
 use serde::Serialize;
 
 use crate::args::{Config, ConfigCheck, ConfigShow, Language, Named, Output};
-use crate::config::{self, Fault, Settings};
+use crate::configuration::load;
 use crate::{Exit, output};
 
 /// Checks or shows the configuration.
@@ -13,7 +14,7 @@ pub(crate) fn config(command: &Config) -> Result<Exit> {
         Config::Check(check) => self::check(check),
         Config::Show(show) => self::show(show),
         Config::Reference => {
-            output::data(config::REFERENCE.trim_end()).map_err(output::cannot_print)?;
+            output::data(REFERENCE.trim_end()).map_err(output::cannot_print)?;
             Ok(Exit::Done)
         }
     }
@@ -21,7 +22,7 @@ pub(crate) fn config(command: &Config) -> Result<Exit> {
 
 /// The settings that are named, or `None` once the faults are told.
 pub(crate) fn settings(named: &Named) -> Option<Settings> {
-    match config::load(named.file.as_deref(), &named.common) {
+    match load(named.file(), &named.common.overrides()) {
         Ok((_, settings)) => Some(settings),
         Err(faults) => {
             for fault in faults {
@@ -33,7 +34,7 @@ pub(crate) fn settings(named: &Named) -> Option<Settings> {
 }
 
 fn check(ConfigCheck { named, format }: &ConfigCheck) -> Result<Exit> {
-    let loaded = config::load(named.file.as_deref(), &named.common);
+    let loaded = load(named.file(), &named.common.overrides());
     let text = match format.output {
         Output::Table => told(&loaded),
         Output::Json | Output::Jsonl => {

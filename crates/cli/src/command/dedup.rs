@@ -8,6 +8,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use semel_config::{Accepted, Fault, Overrides, StoreUrl};
 use semel_core::{Claimant, Clock, Error, ErrorKind, Result, Scope, Window};
 use semel_engine::effect::{Class, OnDoubt};
 use semel_engine::summary::{Fate, Summary};
@@ -19,11 +20,11 @@ use semel_worker::run::Run;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-use crate::args::{self, Common, Log, LogFormat, LogLevel};
+use crate::args::{self, Log, LogFormat, LogLevel};
 use crate::assemble;
 use crate::command::preflight;
 use crate::command::run::listen;
-use crate::config::{self, Accepted, Fault, StoreUrl};
+use crate::configuration::{load, store_of_environment, store_url};
 use crate::narrator::Narrator;
 use crate::place::Place;
 use crate::progress::Bars;
@@ -161,7 +162,7 @@ async fn run(
 /// The store that is named, that of a configuration or a variable that is, or the default.
 fn store(arguments: &args::Dedup) -> Result<Result<(StoreUrl, Accepted), Vec<Fault>>> {
     let typed = |text: &String| {
-        let named = text.parse::<StoreUrl>();
+        let named = store_url(text);
         named.map_err(|why| {
             let message = format!("--store: {why}");
             Error::new(ErrorKind::InvalidInput, message)
@@ -173,14 +174,10 @@ fn store(arguments: &args::Dedup) -> Result<Result<(StoreUrl, Accepted), Vec<Fau
     let found = match (typed, &arguments.config) {
         (Some(url), _) => Ok((url, Accepted::default())),
         (None, Some(file)) => {
-            let common = Common {
-                config: Some(file.clone()),
-                store: None,
-                pipeline: None,
-            };
-            config::load(None, &common).map(|(_, settings)| (settings.store, settings.accepted))
+            let read = load(Some(file), &Overrides::default());
+            read.map(|(_, settings)| (settings.store, settings.accepted))
         }
-        (None, None) => config::store_of_environment().map(|named| {
+        (None, None) => store_of_environment().map(|named| {
             let default = StoreUrl::Embedded(DEFAULT_STORE.into());
             named.unwrap_or((default, Accepted::default()))
         }),

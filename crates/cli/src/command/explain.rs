@@ -1,10 +1,10 @@
 //! `semel explain CODE`: the page of the book behind a code.
 
+use semel_config::suggestion;
 use semel_core::Result;
 use serde::Serialize;
 
 use crate::args::{Explain, Listing, Output};
-use crate::config::suggestion;
 use crate::output::{Column, Entry, List, Row};
 use crate::{Exit, output};
 

@@ -7,6 +7,7 @@ mod show;
 
 use std::time::Duration;
 
+use semel_config::PipelineSettings;
 use semel_core::port::store::{ListQuery, Store};
 use semel_core::{Operation, Parked, Reason, Result, StateKind};
 use semel_worker::settings::EffectSettings;
@@ -15,7 +16,6 @@ use crate::Exit;
 use crate::args::in_doubt::{InDoubt, List};
 use crate::command::keys::KeyEntry;
 use crate::command::operate::{self, Ground, for_each_page, print_list};
-use crate::config::PipelineSettings;
 use crate::output::Go;
 
 /// Carries out one of the verbs.

@@ -13,8 +13,9 @@ use serde::Serialize;
 
 use crate::Exit;
 use crate::args::{EffectKind, Init, Level, SourceKind, StoreKind};
-use crate::config::StoreUrl;
-use crate::output::{self, Answer, Answers, Block, quoted_path};
+use crate::configuration::store_url;
+use crate::output::{self, Answer, Answers, Block};
+use crate::shell::quoted_path;
 use files::File;
 
 /// Writes the files, all or none, and never over one that is there.
@@ -65,8 +66,7 @@ impl Choice {
             let message = format!("--store: {why}");
             Error::new(ErrorKind::InvalidInput, message)
         };
-        let url = config::url(store).parse::<StoreUrl>();
-        let url = url.map_err(|why| refused(why.to_string()))?;
+        let url = store_url(config::url(store)).map_err(|why| refused(why.to_string()))?;
         if is_sql && !url.is_transactional() {
             let why = "the effect sql runs in the store's own transaction, so it needs --store sqlite, \
                        postgres or mysql";

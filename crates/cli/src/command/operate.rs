@@ -19,6 +19,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use semel_config::{Accepted, PipelineSettings, StoreUrl};
 use semel_core::port::store::{ListQuery, Page};
 use semel_core::port::transfer::AnyTransferStore;
 use semel_core::{
@@ -31,10 +32,11 @@ use semel_worker::settings::EffectSettings;
 use self::named::{Named, place};
 use self::opening::{Purpose, drive, runtime, with};
 use crate::Exit;
+use crate::args::value::key;
 use crate::args::{Audit, Common, Confirm, Listing};
 use crate::assemble::{self, Beside};
-use crate::config::{Accepted, PipelineSettings, StoreUrl};
-use crate::output::{Entry, Go, List, Plan, key_text, quoted};
+use crate::output::{Entry, Go, List, Plan, key_text};
+use crate::shell::quoted;
 
 /// What an operating verb works on.
 pub(crate) struct Ground {
@@ -249,12 +251,6 @@ pub(crate) fn operations(scope: &Scope, keys: Vec<Key>) -> Vec<Operation> {
     keys.into_iter()
         .map(|key| Operation::new(scope.clone(), key))
         .collect()
-}
-
-/// A KEY as it is typed: a text is a string, `json:` and JSON is typed. Fit for clap.
-pub(crate) fn key(text: &str) -> Result<Key, String> {
-    Key::parse(text)
-        .map_err(|error| format!("{error}; a string is written as it is, a number as json:1"))
 }
 
 /// The keys of a file, one per line as they are typed; `-` is standard input. Empty lines count as

@@ -1,11 +1,11 @@
 //! What is said and asked of a store before effects run on it.
 
+use semel_config::{Accepted, Front, PipelineSettings, StoreUrl};
 use semel_core::Result;
 use semel_core::port::store::Capabilities;
 use semel_engine::effect::Class;
 use semel_worker::run::Stores;
 
-use crate::config::{Accepted, Front, PipelineSettings, StoreUrl};
 use crate::demand::{self, Shortfall};
 use crate::{output, place};
 

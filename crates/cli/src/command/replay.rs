@@ -7,7 +7,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use semel_broker_file::Format;
+use semel_config::{PipelineSettings, SourceSettings};
 use semel_core::port::source::{DeliveryId, Fetched, Progress, Source};
+use semel_core::units::duration_text;
 use semel_core::{Claimant, Clock, Error, ErrorKind, Result};
 use semel_engine::pipeline::REPLAY_ID;
 use semel_engine::surroundings::Surroundings;
@@ -24,21 +26,11 @@ use crate::command::operate::{self, Ground, usage};
 use crate::command::preflight;
 use crate::command::run::listen;
 use crate::command::summary::{self, Ended};
-use crate::config::{PipelineSettings, SourceSettings};
 use crate::narrator::Narrator;
 use crate::output::Plan;
 use crate::place::Place;
 use crate::progress::Bars;
 use crate::{Exit, output, same_file};
-
-/// An id of a replay, as it is typed. Fit for clap.
-pub(crate) fn id(text: &str) -> Result<String, &'static str> {
-    let is_plain = |c: char| c.is_ascii_graphic() || c == ' ';
-    if text.trim().is_empty() || text.len() > MOST_BYTES || !text.chars().all(is_plain) {
-        return Err("wanted are 1 to 255 printable ASCII characters, which name this replay");
-    }
-    Ok(text.to_owned())
-}
 
 /// Says what would be run again, and with `--yes` does it.
 pub(crate) fn replay(arguments: &args::Replay) -> Result<Exit> {
@@ -58,7 +50,7 @@ pub(crate) fn replay(arguments: &args::Replay) -> Result<Exit> {
             "{}  {source}{}, as {}",
             settings.pipeline.name,
             arguments.newer_than.map_or_else(String::new, |age| {
-                format!(", what is newer than {}", output::value::duration_text(age))
+                format!(", what is newer than {}", duration_text(age))
             }),
             arguments.id
         ));
@@ -173,7 +165,7 @@ async fn age(
 
 /// Refuses what would do things again that were done and forgotten.
 fn expired(settings: &PipelineSettings, source: &SourceSettings) -> Error {
-    let window = output::value::duration_text(settings.pipeline.window.duration());
+    let window = duration_text(settings.pipeline.window.duration());
     let limit = if has_times(source) {
         ", read less of it with --newer-than,"
     } else {
@@ -188,7 +180,7 @@ fn expired(settings: &PipelineSettings, source: &SourceSettings) -> Error {
 
 /// What is good to know before one says yes.
 fn remarks(settings: &PipelineSettings, age: Age, allow_expired: bool) -> Vec<String> {
-    let window = output::value::duration_text(settings.pipeline.window.duration());
+    let window = duration_text(settings.pipeline.window.duration());
     let mut remarks = vec![format!(
         "what was done within the window ({window}) is replayed from its record, not done again"
     )];
@@ -352,6 +344,3 @@ impl<S: Source> Source for Marked<S> {
         self.source.hold()
     }
 }
-
-/// Of an id.
-const MOST_BYTES: usize = 255;

@@ -10,6 +10,7 @@ mod watching;
 use std::sync::Arc;
 use std::time::Duration;
 
+use semel_config::{Accepted, Cache, Front, PipelineSettings, Settings, StoreUrl};
 use semel_core::{Claimant, Error, ErrorKind, Result};
 use semel_engine::layer::outage::{self, Breaker, Policy};
 use semel_engine::pipeline::Fail;
@@ -30,7 +31,7 @@ use crate::command::preflight;
 use crate::command::run::guarded::{Guard, Guarded, Outlook, outlooks};
 use crate::command::run::waiting::Opened;
 use crate::command::summary::{self, Ended};
-use crate::config::{self, Accepted, Cache, Front, PipelineSettings, Settings, StoreUrl};
+use crate::configuration::load;
 use crate::narrator::Narrator;
 use crate::place::Place;
 use crate::progress::Bars;
@@ -41,7 +42,10 @@ use crate::{Exit, output, same_file};
 /// Runs the configuration and prints the summary.
 pub(crate) fn run(arguments: &args::Run) -> Result<Exit> {
     output::set_log(arguments.log.format);
-    let settings = match config::load(arguments.file.as_deref(), &arguments.common) {
+    let file = arguments.file.as_deref();
+    let file = file.or(arguments.common.config.as_deref());
+    let read = load(file, &arguments.common.overrides());
+    let settings = match read {
         Ok((_, settings)) => settings,
         Err(faults) => {
             for fault in faults {

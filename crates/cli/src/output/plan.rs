@@ -1,15 +1,16 @@
 //! What a verb is about to change, and whether it was told to.
 
 use std::ffi::OsStr;
-use std::fmt::{Display, Write};
+use std::fmt::Display;
 use std::ops::ControlFlow;
 use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
+
+use semel_config::masked;
 
 use super::{note, text};
 use crate::Exit;
 use crate::args::Confirm;
-use crate::secret::masked;
+use crate::shell::{self, quoted};
 
 /// The plan of a verb that changes something: what, how many, the first few.
 ///
@@ -111,7 +112,7 @@ fn with_yes(typed: impl Iterator<Item = impl AsRef<OsStr>>) -> String {
     let mut words: Vec<_> = typed
         .map(|word| match word.as_ref().to_str() {
             Some(word) => quoted(&masked(word)),
-            None => escaped(word.as_ref().as_bytes()),
+            None => shell::escaped(word.as_ref().as_bytes()),
         })
         .collect();
     // What follows `--` is no option.
@@ -121,48 +122,6 @@ fn with_yes(typed: impl Iterator<Item = impl AsRef<OsStr>>) -> String {
         .unwrap_or(words.len());
     words.insert(end, "--yes".to_owned());
     words.join(" ")
-}
-
-/// A word as a shell takes it: any POSIX one, but for what a terminal would obey or hide.
-pub(crate) fn quoted(word: &str) -> String {
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./:,=@%+".contains(c);
-    if !word.is_empty() && word.chars().all(is_plain) {
-        return word.to_owned();
-    }
-    if word.contains(text::is_unsafe) {
-        return escaped(word.as_bytes());
-    }
-    format!("'{}'", word.replace('\'', "'\\''"))
-}
-
-/// A path as a shell takes it.
-pub(crate) fn quoted_path(path: &Path) -> String {
-    match path.to_str() {
-        Some(path) => quoted(path),
-        None => escaped(path.as_os_str().as_bytes()),
-    }
-}
-
-/// Bytes as bash, zsh, ksh and busybox take them.
-fn escaped(bytes: &[u8]) -> String {
-    let mut word = String::from("$'");
-    let hex = |bytes: &[u8], word: &mut String| {
-        for byte in bytes {
-            // A string takes what is written.
-            let _ = write!(word, "\\x{byte:02x}");
-        }
-    };
-    for chunk in bytes.utf8_chunks() {
-        for c in chunk.valid().chars() {
-            match c {
-                '\\' | '\'' => word.extend(['\\', c]),
-                c if text::is_unsafe(c) => hex(c.encode_utf8(&mut [0; 4]).as_bytes(), &mut word),
-                c => word.push(c),
-            }
-        }
-        hex(chunk.invalid(), &mut word);
-    }
-    word + "'"
 }
 
 /// Things that a plan shows.

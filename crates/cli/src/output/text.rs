@@ -7,6 +7,8 @@ use std::fmt::Write;
 use semel_core::json::write_string;
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
+use crate::terminal::is_unsafe;
+
 /// The text with everything escaped that a terminal would obey or hide.
 pub(crate) fn escaped(text: &str) -> Cow<'_, str> {
     escaped_but(text, |_| false)
@@ -120,20 +122,6 @@ pub(super) fn wrapped(text: &str, most: usize) -> Vec<String> {
         used += wide;
     }
     lines
-}
-
-/// Controls, and marks without a width that turn the direction of the text or separate lines.
-pub(super) fn is_unsafe(c: char) -> bool {
-    c.is_control()
-        || matches!(
-            c,
-            '\u{61c}'
-                | '\u{200b}'
-                | '\u{200e}'..='\u{200f}'
-                | '\u{2028}'..='\u{202e}'
-                | '\u{2060}'..='\u{2069}'
-                | '\u{feff}'
-        )
 }
 
 /// What a key begins with if it is not simply a string.

@@ -3,18 +3,8 @@
 use std::time::Duration;
 
 use semel_core::Timestamp;
+use semel_core::units::duration_text;
 use serde::{Serialize, Serializer};
-
-/// A duration as the configuration writes it: a whole number of the largest unit that says it
-/// exactly, `7d`, `90s`, `1500ms`. What is less than a millisecond is left out.
-pub(crate) fn duration_text(duration: Duration) -> String {
-    let millis = duration.as_millis();
-    let (unit, name) = UNITS
-        .into_iter()
-        .find(|(unit, _)| millis > 0 && millis.is_multiple_of(*unit))
-        .unwrap_or((1, "ms"));
-    format!("{}{name}", millis / unit)
-}
 
 /// A time: RFC 3339 in UTC with milliseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,33 +67,11 @@ impl Serialize for Base64<'_> {
     }
 }
 
-const UNITS: [(u128, &str); 4] = [
-    (86_400_000, "d"),
-    (3_600_000, "h"),
-    (60_000, "m"),
-    (1_000, "s"),
-];
 const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_duration_reads_back_as_what_it_was() {
-        for (millis, text) in [
-            (0, "0ms"),
-            (500, "500ms"),
-            (1_500, "1500ms"),
-            (90_000, "90s"),
-            (3_600_000, "1h"),
-            (604_800_000, "7d"),
-        ] {
-            let duration = Duration::from_millis(millis);
-            assert_eq!(duration_text(duration), text);
-            assert_eq!(semel_core::units::duration(text), Ok(duration));
-        }
-    }
 
     #[test]
     fn json_has_times_and_durations_as_text() {

@@ -1,13 +1,14 @@
 //! What the live broker says, and whether the window outlasts it.
 
+use semel_config::{PipelineSettings, SourceSettings};
 use semel_core::port::reach::{Horizon, Reach};
+use semel_core::units::duration_text;
 use semel_core::{Error, Timestamp};
 use semel_engine::effect::Class;
 use serde::Serialize;
 
 use super::finding::{Finding, fail, warn};
-use crate::config::{PipelineSettings, SourceSettings};
-use crate::output::value::{Span, Time, duration_text};
+use crate::output::value::{Span, Time};
 use crate::output::{Block, Column, Entry, Look, Row};
 use crate::retries;
 use crate::window::{Gate, Judgement, Shown, Terms, Verdict};

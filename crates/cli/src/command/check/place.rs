@@ -5,10 +5,10 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use rustix::fs::{Access, access, statvfs};
+use semel_config::StoreUrl;
 
 use super::finding::{Finding, fail, warn};
 use super::storage::{Storage, bytes};
-use crate::config::StoreUrl;
 use crate::place;
 
 /// What stands in the way of a store at `url`, or may. A database that `is_store` is not yet is its owner's
@@ -45,7 +45,7 @@ pub(super) fn findings(url: &StoreUrl, is_store: bool, storage: &Storage) -> Vec
             format!("every user of this machine can change {name}, and so what counts as done"),
             format!(
                 "take the right away: chmod o-w {}",
-                crate::output::quoted_path(path)
+                crate::shell::quoted_path(path)
             ),
         ));
     } else if is_store && let (Some(exposed), Some(hide)) = (place::exposed(url), place::hide(url))

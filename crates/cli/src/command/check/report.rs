@@ -1,9 +1,10 @@
 //! What is printed of one pipeline.
 
+use semel_config::Front;
 use semel_core::fingerprint::FingerprintSelector;
 use semel_core::port::store::Durability;
 use semel_core::select::Selector;
-use semel_core::units::spelled;
+use semel_core::units::{duration_text, spelled};
 use semel_engine::effect::{Class, OnDoubt};
 use semel_worker::effect::http::masked;
 use semel_worker::effect::publish::{Promise, Settings as PublishSettings};
@@ -15,8 +16,7 @@ use super::finding::{Finding, Severity};
 use super::rules::Subject;
 use super::sample::Sample;
 use super::storage::Storage;
-use crate::config::Front;
-use crate::output::value::{Span, duration_text};
+use crate::output::value::Span;
 use crate::output::{Answer, Block, Look};
 use crate::window::{Gate, Verdict};
 

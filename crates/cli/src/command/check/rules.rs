@@ -2,10 +2,12 @@
 
 use std::time::Duration;
 
+use semel_config::{Front, PipelineSettings, Settings, SourceSettings, StoreUrl};
 use semel_core::Error;
 use semel_core::fingerprint::FingerprintSelector;
 use semel_core::port::store::Durability;
 use semel_core::select::Selector;
+use semel_core::units::duration_text;
 use semel_engine::effect::Class;
 use semel_engine::pipeline::Fail;
 use semel_worker::effect::{ExecEffect, JsonlEffect};
@@ -17,9 +19,7 @@ use super::place;
 use super::sample::Sample;
 use super::storage::Storage;
 use crate::assemble::Looked;
-use crate::config::{Front, PipelineSettings, Settings, SourceSettings, StoreUrl};
 use crate::demand::{self, OVERRIDE, Shortfall};
-use crate::output::value::duration_text;
 use crate::retries;
 use crate::window::{Gate, Verdict};
 

@@ -6,6 +6,7 @@ use std::collections::hash_map::{Entry, HashMap};
 use std::path::Path;
 use std::sync::Arc;
 
+use semel_config::{PipelineSettings, SourceSettings};
 use semel_core::fingerprint::{Comparison, Fingerprint};
 use semel_core::port::source::{Fetched, Source};
 use semel_core::{ClaimId, Key, Result, Start};
@@ -14,7 +15,6 @@ use semel_worker::settings::EffectSettings;
 use serde::Serialize;
 
 use crate::assemble;
-use crate::config::{PipelineSettings, SourceSettings};
 
 /// What was found in a sample.
 #[derive(Debug, Default, Serialize)]

@@ -2,10 +2,9 @@
 
 use std::num::NonZeroU32;
 
+use semel_config::{ServerKind, StoreUrl};
 use semel_core::Window;
 use serde::Serialize;
-
-use crate::config::{ServerKind, StoreUrl};
 
 /// What one key takes, and what all of them take at a given rate.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]

@@ -1,14 +1,17 @@
 //! Whether the places that a pipeline publishes to are there, and how long they drop repeats. Publishes
 //! nothing.
 
+use std::sync::Arc;
+
+use semel_config::{PipelineSettings, SinkPlace, SinkSettings, SourceSettings};
 use semel_core::Error;
 use semel_worker::effect::Target;
 use semel_worker::effect::publish::Promise;
 use semel_worker::settings::EffectSettings;
 
 use super::finding::{Finding, fail};
+use crate::assemble;
 use crate::command::run::guarded::is_away;
-use crate::config::{PipelineSettings, SinkPlace, SinkSettings, SourceSettings};
 
 /// What was found.
 pub(super) struct Targets {
@@ -72,13 +75,13 @@ impl Targets {
 }
 
 /// Where a streamed effect puts out: a place of its source's cluster.
-fn output(settings: &PipelineSettings) -> Option<SinkSettings> {
+fn output(settings: &PipelineSettings) -> Option<Arc<dyn Target>> {
     let (EffectSettings::Streamed(effect), SourceSettings::Kafka(source)) =
         (&settings.effect, &settings.source)
     else {
         return None;
     };
-    Some(SinkSettings {
+    Some(assemble::target(SinkSettings {
         place: SinkPlace::Kafka {
             brokers: source.brokers.clone(),
             topic: effect.topic.clone(),
@@ -86,5 +89,5 @@ fn output(settings: &PipelineSettings) -> Option<SinkSettings> {
             has_id_header: effect.has_id_header,
         },
         timeout: effect.transaction_timeout,
-    })
+    }))
 }

@@ -1,6 +1,7 @@
 //! The same with nothing remembered beyond the run. SIGINT and SIGTERM end it at once, as they end `uniq`:
 //! there is nothing to keep.
 
+use semel_config::Accepted;
 use semel_core::key::KeySelector;
 use semel_core::{Clock, Result};
 use semel_engine::summary::Fate;
@@ -11,7 +12,6 @@ use super::ends::{SummaryFile, Target};
 use super::format::without_keys;
 use crate::args;
 use crate::command::summary;
-use crate::config::Accepted;
 use crate::progress::Bars;
 use crate::{Exit, output};
 

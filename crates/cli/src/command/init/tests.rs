@@ -1,7 +1,8 @@
 use clap::ValueEnum;
+use semel_config::{Overrides, Settings};
 
 use super::*;
-use crate::config::{Overrides, Settings};
+use crate::assemble::BACKENDS;
 
 /// Every choice that init takes.
 fn every_choice() -> Vec<Choice> {
@@ -35,9 +36,14 @@ fn every_combination_is_a_sound_configuration() {
     for choice in choices {
         let text = config::text(choice);
         let overrides = Overrides::default();
-        let read = Settings::parts("semel.toml", &text, std::iter::empty(), &overrides);
-        let (_, _, faults) = read.expect("TOML");
-        assert_eq!(faults, [], "{choice:?}:\n{text}");
+        let read = Settings::of(
+            "semel.toml",
+            &text,
+            std::iter::empty(),
+            &overrides,
+            BACKENDS,
+        );
+        assert_eq!(read.err(), None, "{choice:?}:\n{text}");
     }
 }
 

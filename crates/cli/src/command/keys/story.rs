@@ -7,6 +7,7 @@ mod history;
 mod present;
 mod prospect;
 
+use semel_config::PipelineSettings;
 use semel_core::{Audited, Operation, Parked, Record, Timestamp};
 use serde::Serialize;
 
@@ -15,7 +16,6 @@ use self::present::Present;
 use self::prospect::Prospect;
 use crate::assemble::Beside;
 use crate::command::when::when;
-use crate::config::PipelineSettings;
 use crate::output::value::Time;
 use crate::output::{Answer, Block, key_text};
 

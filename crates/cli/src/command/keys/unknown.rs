@@ -86,7 +86,7 @@ fn tell_near(ground: &Ground, operation: &Operation, record: &Record) {
 fn tell_why(ground: &Ground, scope: &Scope) {
     let window = ground.pipeline_of(scope).map(|settings| {
         let window = settings.pipeline.window.duration();
-        format!(" after {}", output::value::duration_text(window))
+        format!(" after {}", semel_core::units::duration_text(window))
     });
     output::note(format_args!(
         "  it was never claimed, or its record was forgotten{} (a finished key is kept for its window)",

@@ -3,20 +3,20 @@
 use std::path::Path;
 use std::time::Duration;
 
+use semel_config::{Accepted, Fault, Overrides, PipelineSettings, StoreUrl};
 use semel_core::{Code, Error, ErrorKind, Result};
 
 use super::usage;
 use crate::args::Common;
-use crate::config::{self, Accepted, Fault, PipelineSettings, StoreUrl};
-use crate::output::{self, quoted, quoted_path};
+use crate::configuration::{load, store_of_environment, store_url};
+use crate::output;
+use crate::shell::{quoted, quoted_path};
 
 /// The options that were typed to name the store, to be typed again.
 pub(super) fn typed(common: &Common) -> String {
     let Common { config, store, .. } = common;
     // Secrets in the url are left out.
-    let store = store
-        .as_deref()
-        .and_then(|url| url.parse::<StoreUrl>().ok());
+    let store = store.as_deref().and_then(|url| store_url(url).ok());
     let options = [
         config
             .as_deref()
@@ -51,13 +51,13 @@ impl Named {
 
 /// The store and the pipelines that the arguments name, or nothing after faults were told.
 pub(super) fn place(common: &Common) -> Result<Option<Named>> {
-    let named = common.store.as_deref().map(str::parse::<StoreUrl>);
+    let named = common.store.as_deref().map(store_url);
     let named = named
         .transpose()
         .map_err(|why| usage(format!("--store: {why}")))?;
     let is_default = common.config.is_none();
     if is_default && !Path::new(DEFAULT_CONFIG).exists() {
-        return match (named, config::store_of_environment()) {
+        return match (named, store_of_environment()) {
             (Some(url), _) => Ok(Some(Named::alone(url, Accepted::default()))),
             (None, Ok(Some((url, accepted)))) => Ok(Some(Named::alone(url, accepted))),
             (None, Ok(None)) => Err(no_store()),
@@ -68,12 +68,8 @@ pub(super) fn place(common: &Common) -> Result<Option<Named>> {
         };
     }
     // What the store of the configuration must be able to do is no concern of the one that is looked at.
-    let file = Common {
-        config: common.config.clone(),
-        store: None,
-        pipeline: None,
-    };
-    match (config::load(None, &file), named) {
+    let read = load(common.config.as_deref(), &Overrides::default());
+    match (read, named) {
         (Ok((_, settings)), named) => Ok(Some(Named {
             url: named.unwrap_or(settings.store),
             accepted: settings.accepted,

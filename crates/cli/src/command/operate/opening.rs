@@ -3,6 +3,7 @@
 use std::pin::Pin;
 use std::sync::Arc;
 
+use semel_config::{Accepted, StoreUrl, suggestion};
 use semel_core::{Clock, Error, ErrorKind, Result, Scope};
 use semel_engine::system::SystemClock;
 use tokio::runtime::Runtime;
@@ -11,7 +12,6 @@ use super::named::{Named, place, typed};
 use super::{Ground, usage};
 use crate::args::Common;
 use crate::assemble::{self, Formats, Operated};
-use crate::config::{Accepted, StoreUrl, suggestion};
 use crate::{Exit, output};
 
 /// What a verb opens its store for.

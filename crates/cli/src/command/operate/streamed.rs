@@ -1,6 +1,7 @@
 //! Records of pipelines of class `streamed`, which are in no store: verbs that look read the changelog, and
 //! what changes a record is refused.
 
+use semel_config::PipelineSettings;
 use semel_core::port::store::Store;
 use semel_core::{ClaimRequest, Error, ErrorKind, Key, Operation, Record, Result, Scope};
 use semel_engine::pipeline::Pipeline;
@@ -8,7 +9,6 @@ use semel_worker::settings::{EffectSettings, StreamedSettings};
 
 use super::Ground;
 use crate::assemble;
-use crate::config::PipelineSettings;
 use crate::output;
 
 impl Ground {

@@ -6,7 +6,8 @@ use std::ops::ControlFlow;
 use semel_core::{Key, Parked, ParkedId, Result, Scope};
 
 use super::Search;
-use crate::command::operate::{self, Ground, usage};
+use crate::args::value::key;
+use crate::command::operate::{Ground, usage};
 use crate::output::{self, Go};
 
 /// What was typed; nothing stands for all.
@@ -56,7 +57,7 @@ impl Names {
         };
         for (at, name) in names.iter().enumerate() {
             let prefix = Some(name.to_ascii_lowercase()).filter(|text| is_prefix(text));
-            match operate::key(name) {
+            match key(name) {
                 Ok(key) => drop(parsed.keys.insert(key, at)),
                 Err(why) if prefix.is_none() => return Err(usage(format!("{name}: {why}"))),
                 Err(_) => {}

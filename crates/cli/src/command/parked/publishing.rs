@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use semel_config::PipelineSettings;
 use semel_core::Result;
 use semel_core::port::store::Store;
 use semel_worker::replay::{Job, Prospect};
@@ -14,7 +15,6 @@ use super::{Found, Search};
 use crate::args::Output;
 use crate::assemble;
 use crate::command::operate::Ground;
-use crate::config::PipelineSettings;
 use crate::output::{self, Go};
 
 /// What became of dead letters that nobody but their worker can run.

@@ -4,6 +4,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use clap::Args;
+use semel_config::{Accepted, PipelineSettings};
 use semel_core::decide::{Directed, Directive, Order};
 use semel_core::port::store::Store;
 use semel_core::{Claimant, Clock, Error, ErrorKind, Note, Operation, Result};
@@ -23,7 +24,6 @@ use crate::command::keys::refusal_text;
 use crate::command::operate::{self, Ground, note_of, usage};
 use crate::command::summary::{self, Ended};
 use crate::command::{preflight, run::listen};
-use crate::config::{Accepted, PipelineSettings};
 use crate::narrator::Narrator;
 use crate::output::key_text;
 use crate::place::Place;

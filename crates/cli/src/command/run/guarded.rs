@@ -5,6 +5,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use semel_config::PipelineSettings;
 use semel_core::port::reach::Reach;
 use semel_core::port::source::{DeliveryId, Fetched, Progress, Source};
 use semel_core::{Clock, Code, Error, ErrorKind, Result};
@@ -13,7 +14,6 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, sleep_until};
 
 use crate::assemble;
-use crate::config::PipelineSettings;
 use crate::progress::Bars;
 use crate::window::{Judgement, Terms, Verdict};
 

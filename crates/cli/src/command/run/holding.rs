@@ -3,11 +3,11 @@
 
 use std::time::Duration;
 
+use semel_config::StoreUrl;
 use semel_core::port::store::{ListQuery, Store};
 use semel_core::{AnyStore, Result};
 use tokio::time::{Instant, timeout};
 
-use crate::config::StoreUrl;
 use crate::progress::Bars;
 
 /// Tells it. What cannot be counted is met by the run, too.

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use semel_core::units::duration_text;
 use tokio::time::{Instant, sleep};
 
-use crate::output::value::duration_text;
 use crate::progress::{Bar, Bars, Unit};
 use crate::status::{Reach, Streamed};
 

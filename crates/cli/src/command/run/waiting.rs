@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use semel_config::{Accepted, StoreUrl};
 use semel_core::{Clock, Code, Error, ErrorKind, Result};
 use semel_worker::run::Stores;
 use tokio::sync::watch;
@@ -10,7 +11,6 @@ use tokio::time::{Instant, sleep};
 
 use super::guarded::PROMPT;
 use crate::assemble;
-use crate::config::{Accepted, StoreUrl};
 use crate::narrator::lasted_text;
 use crate::progress::Bars;
 use crate::status::Health;

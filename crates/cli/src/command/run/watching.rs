@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use semel_config::Settings;
 use semel_core::Clock;
 use semel_engine::layer::outage::Breaker;
 use semel_engine::surroundings::Surroundings;
@@ -9,7 +10,6 @@ use semel_worker::run::Stores;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-use crate::config::Settings;
 use crate::status::{Health, Status, Target, probe_store, probe_target};
 
 /// How a worker is that has yet to begin.

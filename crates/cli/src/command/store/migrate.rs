@@ -3,6 +3,7 @@
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
+use semel_config::StoreUrl;
 use semel_core::Result;
 use semel_engine::system::SystemClock;
 use serde::Serialize;
@@ -11,7 +12,6 @@ use crate::Exit;
 use crate::args::store::Migrate;
 use crate::assemble::{self, Formats};
 use crate::command::operate;
-use crate::config::StoreUrl;
 use crate::output::{Answer, Answers, Block, Plan};
 
 /// Brings the store to the format of this version, and makes it on a server where there is none.

@@ -5,6 +5,7 @@ use std::io::ErrorKind as IoKind;
 use std::ops::ControlFlow;
 use std::path::Path;
 
+use semel_config::same_file::are_one;
 use semel_core::port::store::Store;
 use semel_core::{Code, Error, ErrorKind, Result};
 use semel_worker::transfer::{self, Counts};
@@ -36,7 +37,7 @@ pub(crate) fn export(arguments: &Export) -> Result<Exit> {
 
 async fn to_file(ground: &Ground, path: &Path) -> Result<Exit> {
     if let Some(store) = ground.url.path()
-        && same_file::are_one(store, path)
+        && are_one(store, path)
     {
         return Err(same_file::error(&path.display().to_string(), "the store"));
     }

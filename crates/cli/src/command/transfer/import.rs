@@ -5,6 +5,7 @@ use std::fs::File;
 use std::ops::ControlFlow;
 use std::path::Path;
 
+use semel_config::StoreUrl;
 use semel_core::port::store::Store;
 use semel_core::port::transfer::{Item, TransferStore};
 use semel_core::{Audited, Code, Error, ErrorKind, Result};
@@ -15,7 +16,6 @@ use super::{Kinds, in_words, moves, things};
 use crate::Exit;
 use crate::args::transfer::Import;
 use crate::command::operate::{self, Ground, note_of};
-use crate::config::StoreUrl;
 use crate::output::{self, Answer, Answers, Block, Plan};
 use crate::progress::{Bars, Unit};
 

@@ -1,6 +1,7 @@
 //! How a key stands, what becomes of it by itself, and what a person can do.
 
 use semel_core::decide::{self, Directed, Order};
+use semel_core::units::duration_text;
 use semel_core::{Record, Recovery, State, StateKind, Timestamp, Window};
 
 use super::Facts;
@@ -8,7 +9,6 @@ use super::history::ordered;
 use crate::command::in_doubt::quiet_of;
 use crate::command::keys::detail::signature;
 use crate::command::when::{in_words, when};
-use crate::output::value::duration_text;
 
 /// The present state of a key.
 pub(super) struct Present {

@@ -237,7 +237,7 @@ fn exceptions(record: Option<&Record>, facts: &Facts<'_>) -> Vec<String> {
     if record.is_none() {
         let pipeline = facts.pipeline.map(|settings| &settings.pipeline);
         let window = pipeline.map_or(Window::DEFAULT, |pipeline| pipeline.window);
-        let window = crate::output::value::duration_text(window.duration());
+        let window = semel_core::units::duration_text(window.duration());
         texts.push(match pipeline.map(|pipeline| pipeline.birth.is_some()) {
             Some(true) => format!(
                 "One that is older than the window ({window}) is quarantined as too old instead."

@@ -1,17 +1,17 @@
-//! `[admin]`: where a worker says how it is.
+//! `[admin]`: the address where a worker says how it is.
 
 use std::net::SocketAddr;
 use std::time::Duration;
 
 use super::fields::Fields;
 
-/// What is said to whoever asks over HTTP.
+/// The listener that answers over HTTP how a worker is.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct AdminSettings {
-    /// Where; nobody can ask without it.
-    pub(crate) listen: Option<SocketAddr>,
-    /// How long a store, a source or a target may give no answer before the worker is not ready.
-    pub(crate) ready_after: Duration,
+pub struct AdminSettings {
+    /// Its address; nobody can ask without it.
+    pub listen: Option<SocketAddr>,
+    /// The time that a store, a source or a target may give no answer before the worker is not ready.
+    pub ready_after: Duration,
 }
 
 impl AdminSettings {

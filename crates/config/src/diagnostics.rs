@@ -1,4 +1,4 @@
-//! What reading a configuration brings to light: every fault, and every setting that was looked
+//! The results of reading a configuration: every fault, and every setting that was looked
 //! for, with its value and where that came from.
 
 use std::cell::RefCell;
@@ -6,18 +6,18 @@ use std::cell::RefCell;
 use semel_core::Code;
 
 use super::Fault;
+use super::node::{Node, Origin, Value};
+use super::secret::masked;
 use super::show::{Effective, Setting, Shown};
-use super::tree::{Node, Origin, Value};
-use crate::secret::masked;
 
 /// Faults and settings, in the order in which they were met.
 #[derive(Debug, Default)]
-pub(super) struct Found {
+pub(super) struct Diagnostics {
     faults: RefCell<Vec<(Origin, Fault)>>,
     effective: RefCell<Effective>,
 }
 
-impl Found {
+impl Diagnostics {
     pub(super) fn fault(
         &self,
         origin: &Origin,
@@ -51,7 +51,7 @@ impl Found {
         self.set(table, name, value, origin);
     }
 
-    /// What a setting is that nobody wrote.
+    /// The default of a setting that nobody wrote.
     pub(super) fn default_to(&self, table: &[String], name: &str, value: toml::Value) {
         self.set(table, name, Shown::Value(value), Origin::Default);
     }

@@ -1,83 +1,13 @@
-//! What was written, with where it was written: the file, then the environment over it.
+//! The values that were written, each with its place: the file, then the environment over it.
 
-use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::fmt;
 
 use semel_core::Code;
 use toml::de::{DeTable, DeValue};
 
 use super::Fault;
-use super::found::Found;
-
-/// A value and where it was written.
-#[derive(Clone, Debug)]
-pub(super) struct Node {
-    pub(super) value: Value,
-    pub(super) origin: Origin,
-}
-
-#[derive(Clone, Debug)]
-pub(super) enum Value {
-    Text(String),
-    Integer(i64),
-    Boolean(bool),
-    List(Vec<Node>),
-    Table(Table),
-    /// A float or a date: nothing takes one.
-    Other(&'static str),
-}
-
-/// A table in the order of its keys' names.
-pub(super) type Table = BTreeMap<String, Node>;
-
-impl Value {
-    /// What it is, with its article.
-    pub(super) const fn noun(&self) -> &'static str {
-        match self {
-            Self::Text(_) => "a string",
-            Self::Integer(_) => "an integer",
-            Self::Boolean(_) => "a boolean",
-            Self::List(_) => "a list",
-            Self::Table(_) => "a table",
-            Self::Other(noun) => noun,
-        }
-    }
-
-    /// The string that it is.
-    pub(super) fn as_text(&self) -> Option<&str> {
-        match self {
-            Self::Text(text) => Some(text),
-            Self::Integer(_)
-            | Self::Boolean(_)
-            | Self::List(_)
-            | Self::Table(_)
-            | Self::Other(_) => None,
-        }
-    }
-}
-
-/// Where a value was written.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Origin {
-    File {
-        name: std::sync::Arc<str>,
-        line: usize,
-    },
-    /// An environment variable, a flag, another setting, a file of secrets.
-    Named(Box<str>),
-    Default,
-}
-
-impl fmt::Display for Origin {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::File { name, line } => write!(f, "{name}:{line}"),
-            Self::Named(name) => f.write_str(name),
-            Self::Default => f.write_str("default"),
-        }
-    }
-}
+use super::diagnostics::Diagnostics;
+use super::node::{Node, Origin, Table, Value};
 
 /// Reads a configuration file's text.
 pub(super) fn read(name: &str, text: &str) -> Result<Node, Fault> {
@@ -100,7 +30,7 @@ pub(super) fn read(name: &str, text: &str) -> Result<Node, Fault> {
     })
 }
 
-/// What the parser says, and of a key that comes twice, which one. Values stay out: they may be
+/// The message of the parser, and of a key that comes twice, which one. Values stay out: they may be
 /// secrets.
 fn named(message: &str, at: Option<&str>) -> String {
     match at {
@@ -114,7 +44,7 @@ fn named(message: &str, at: Option<&str>) -> String {
 pub(super) fn overlay(
     root: &mut Node,
     variables: impl Iterator<Item = (OsString, OsString)>,
-    found: &Found,
+    found: &Diagnostics,
 ) -> Vec<String> {
     let (mut strays, mut named) = (Vec::new(), Vec::new());
     for (name, text) in variables {
@@ -147,7 +77,7 @@ pub(super) fn overlay(
     strays
 }
 
-/// Whether it is said where the store is.
+/// Says whether the store is named.
 pub(super) fn names_store(root: &Node) -> bool {
     let table = |node: &Node, name: &str| match &node.value {
         Value::Table(table) => table.get(name).cloned(),
@@ -161,7 +91,7 @@ pub(super) fn names_store(root: &Node) -> bool {
     store.is_some_and(|store| URLS.iter().any(|name| table(&store, name).is_some()))
 }
 
-/// Which setting it is of those that say where the store is.
+/// The setting at this path, if it is one of those that name the store.
 fn of_store(path: &[String]) -> Option<&'static str> {
     match path {
         [store, name] if store == "store" => URLS.into_iter().find(|known| known == name),
@@ -286,11 +216,6 @@ fn convert(value: &DeValue<'_>, origin: &impl Fn(usize) -> Origin) -> Value {
     }
 }
 
-/// What stands for a table that nobody wrote.
-pub(super) static EMPTY: Node = Node {
-    value: Value::Table(Table::new()),
-    origin: Origin::Default,
-};
 /// The settings that say where the store is.
 const URLS: [&str; 2] = ["url", "url_file"];
 /// Every variable of ours begins so.

@@ -1,7 +1,7 @@
-//! What somebody who misspelt a word probably meant.
+//! The word that somebody who misspelt it probably meant.
 
 /// "did you mean …" where something is near, else what there is.
-pub(crate) fn suggestion(text: &str, known: &[&str]) -> String {
+pub fn suggestion(text: &str, known: &[&str]) -> String {
     nearest(text, known).map_or_else(
         || format!("known are {}", known.join(", ")),
         |word| format!("did you mean `{word}`?"),

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use semel_core::Code;
 
+use super::all_backends::ALL_BACKENDS;
 use super::settings::{Overrides, Settings};
 use super::show::{Effective, Shown, join};
 use super::{Fault, REFERENCE};
@@ -133,7 +134,7 @@ fn lines() -> Vec<Line> {
     REFERENCE.lines().map(line).collect()
 }
 
-/// Whether the reference can do without this setting. The pipeline that is a comment as a whole has
+/// Says whether the reference can do without this setting. The pipeline that is a comment as a whole has
 /// some that it cannot do without.
 fn stands_alone(path: &str) -> bool {
     let required = ["source", "key", "effect.kind", "effect.statement"];
@@ -156,7 +157,13 @@ fn full(lines: &[Line], without: Option<usize>, example: Option<usize>) -> Strin
 
 fn read(text: &str) -> (Effective, Vec<Fault>) {
     let overrides = Overrides::default();
-    let read = Settings::parts("config.toml", text, std::iter::empty(), &overrides);
+    let read = Settings::parts(
+        "config.toml",
+        text,
+        std::iter::empty(),
+        &overrides,
+        ALL_BACKENDS,
+    );
     let (_, effective, faults) = read.expect("the reference is TOML");
     (effective, faults)
 }

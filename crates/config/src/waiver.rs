@@ -1,24 +1,24 @@
-//! What a pipeline accepts by name though a run would be refused.
+//! The findings that a pipeline accepts by name, and that a run would be refused for otherwise.
 
 use std::str::FromStr;
 
 use super::fields::Fields;
 use super::refusal::Refusal;
-use super::suggest::suggestion;
+use super::suggestion::suggestion;
 
-/// What is accepted.
+/// The findings that a pipeline accepts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Waived {
+pub struct Waived {
     /// Messages may come again after their keys are forgotten.
-    pub(crate) window: bool,
+    pub window: bool,
 }
 
 impl Waived {
-    /// What may be accepted, as it is written.
+    /// All names, as they are written.
     const NAMES: [&'static str; 1] = ["window-too-short"];
 
-    /// What is accepted, as it is written.
-    pub(crate) fn names(self) -> Vec<&'static str> {
+    /// Names the accepted ones, as they are written.
+    pub fn names(self) -> Vec<&'static str> {
         let Self { window } = self;
         let waived = Self::NAMES.into_iter().zip([window]);
         waived.filter(|(_, is)| *is).map(|(name, _)| name).collect()

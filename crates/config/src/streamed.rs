@@ -95,8 +95,8 @@ fn transform(mut table: Fields<'_>) -> Option<JsonlSettings> {
     Some(settings)
 }
 
-/// How long a transaction may be open unless it is said: what a crash holds others up for.
+/// The longest that a transaction may be open unless it is said, which is how long a crash holds others up.
 const TIMEOUT: Duration = Duration::from_secs(10);
 const SHORTEST: Duration = Duration::from_secs(1);
-/// What brokers take unless they are told otherwise.
+/// The longest that brokers take unless they are told otherwise.
 const LONGEST: Duration = Duration::from_secs(15 * 60);

@@ -1,57 +1,59 @@
-//! Where operations are remembered: the url of a store and the rest of `[store]`.
+//! The url of a store, and the kinds of store that a program can open.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
-use std::str::FromStr;
 
-use semel_core::Code;
 use semel_core::sql::Dialect;
 
-use super::fields::Fields;
-use super::paths;
-use super::refusal::Refusal;
-use super::suggest::suggestion;
-use super::tree::Origin;
-use crate::assemble;
+use crate::paths;
+use crate::refusal::Refusal;
 use crate::same_file::plain;
 use crate::secret::masked;
+use crate::suggestion::suggestion;
 
-/// Where operations are remembered.
+/// The url of a store.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum StoreUrl {
+pub enum StoreUrl {
+    /// Nothing survives the process.
     Memory,
+    /// A folder of this machine.
     Embedded(PathBuf),
+    /// A database file of this machine.
     Sqlite(PathBuf),
+    /// A store on a server.
     Server(ServerUrl),
 }
 
 /// A store on a server. Printed without its secrets, however it is printed.
 #[derive(Clone, PartialEq, Eq)]
-pub(crate) struct ServerUrl {
+pub struct ServerUrl {
     kind: ServerKind,
     secret: Box<str>,
 }
 
-/// What kind of server.
+/// The kind of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum ServerKind {
+pub enum ServerKind {
+    /// PostgreSQL.
     Postgres,
+    /// MySQL or MariaDB.
     Mysql,
+    /// Redis, one server or a cluster.
     Redis,
 }
 
-/// What of a store's weaknesses is accepted by name.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Accepted {
-    /// Answers may survive less than a class needs.
-    pub(crate) durability: bool,
-    /// Redis may evict records inside their window.
-    pub(crate) eviction: bool,
+/// The servers whose stores a program can open.
+#[derive(Clone, Copy, Debug)]
+pub struct Servers {
+    /// Those that are built in.
+    pub built_in: &'static [ServerKind],
+    /// Refuses a url that its driver cannot read, without repeating it; connects to nothing.
+    pub check: fn(&ServerUrl) -> semel_core::Result<()>,
 }
 
 impl StoreUrl {
-    /// Its folder or file.
-    pub(crate) fn path(&self) -> Option<&Path> {
+    /// Its folder or file; none of a store in memory or on a server.
+    pub fn path(&self) -> Option<&Path> {
         match self {
             Self::Memory | Self::Server(_) => None,
             Self::Embedded(path) | Self::Sqlite(path) => Some(path),
@@ -59,7 +61,8 @@ impl StoreUrl {
     }
 
     /// The same with its whole path.
-    pub(crate) fn absolute(&self) -> Self {
+    #[must_use]
+    pub fn absolute(&self) -> Self {
         match self {
             Self::Memory | Self::Server(_) => self.clone(),
             Self::Embedded(path) => Self::Embedded(plain(path)),
@@ -68,7 +71,7 @@ impl StoreUrl {
     }
 
     /// The same, as it was written in a file of `folder`.
-    fn written_in(self, folder: Option<&Path>) -> Self {
+    pub(super) fn written_in(self, folder: Option<&Path>) -> Self {
         match self {
             Self::Memory => Self::Memory,
             Self::Embedded(path) => Self::Embedded(paths::from(folder, &path)),
@@ -81,19 +84,19 @@ impl StoreUrl {
     }
 
     /// As it is written, secrets and all.
-    fn whole(&self) -> String {
+    pub(super) fn whole(&self) -> String {
         match self {
             Self::Server(url) => url.secret.to_string(),
             Self::Memory | Self::Embedded(_) | Self::Sqlite(_) => self.to_string(),
         }
     }
 
-    /// Whether effects can join its transactions.
-    pub(crate) const fn is_transactional(&self) -> bool {
+    /// Tells stores whose transactions effects can join.
+    pub const fn is_transactional(&self) -> bool {
         self.dialect().is_some()
     }
 
-    /// Whose SQL the statements are that join its transactions.
+    /// The SQL of the statements that join its transactions.
     pub(crate) const fn dialect(&self) -> Option<Dialect> {
         match self {
             Self::Memory | Self::Embedded(_) => None,
@@ -106,8 +109,8 @@ impl StoreUrl {
         }
     }
 
-    /// Whether it can write a number of its user's together with records, which an output file needs.
-    pub(crate) const fn keeps_marks(&self) -> bool {
+    /// Tells stores that write a number of their user's together with records, which an output file needs.
+    pub const fn keeps_marks(&self) -> bool {
         match self {
             Self::Memory | Self::Embedded(_) | Self::Sqlite(_) => true,
             Self::Server(url) => match url.kind {
@@ -117,18 +120,19 @@ impl StoreUrl {
         }
     }
 
-    /// Whether it is on a server.
-    pub(crate) const fn is_server(&self) -> bool {
+    /// Tells stores on servers.
+    pub const fn is_server(&self) -> bool {
         matches!(self, Self::Server(_))
     }
 }
 
 impl ServerUrl {
-    pub(crate) const fn kind(&self) -> ServerKind {
+    /// The kind of server.
+    pub const fn kind(&self) -> ServerKind {
         self.kind
     }
 
-    /// Whether it is spread over several servers that decide key by key.
+    /// Tells clusters, whose servers decide key by key.
     pub(crate) fn is_cluster(&self) -> bool {
         let (scheme, query) = (self.secret.split(':').next(), self.secret.split_once('?'));
         let mut parameters = query.map_or("", |(_, query)| query).split('&');
@@ -136,13 +140,14 @@ impl ServerUrl {
             || parameters.any(|parameter| parameter == "cluster=true")
     }
 
-    /// All of it, for the driver alone.
-    pub(crate) const fn secret(&self) -> &str {
+    /// The whole url with its password, for the driver alone.
+    pub const fn secret(&self) -> &str {
         &self.secret
     }
 }
 
 impl ServerKind {
+    /// Every kind.
     pub(crate) const ALL: [Self; 3] = [Self::Postgres, Self::Mysql, Self::Redis];
 
     /// Its name, which is that of the feature too.
@@ -154,8 +159,8 @@ impl ServerKind {
         }
     }
 
-    /// What a url looks like.
-    pub(crate) const fn example(self) -> &'static str {
+    /// A url as an example.
+    const fn example(self) -> &'static str {
         match self {
             Self::Postgres => "postgres://USER:PASSWORD@HOST:5432/DATABASE",
             Self::Mysql => "mysql://USER:PASSWORD@HOST:3306/DATABASE",
@@ -170,70 +175,15 @@ impl ServerKind {
             Self::Redis => &["redis", "rediss", "redis+cluster", "rediss+cluster"],
         }
     }
-
-    const fn is_built_in(self) -> bool {
-        match self {
-            Self::Postgres => cfg!(feature = "postgres"),
-            Self::Mysql => cfg!(feature = "mysql"),
-            Self::Redis => cfg!(feature = "redis"),
-        }
-    }
 }
 
-impl Accepted {
-    /// What may be accepted, as it is written.
-    const NAMES: [&'static str; 2] = ["durability", "eviction"];
-
-    /// Everything: for whoever only looks.
-    pub(crate) const ALL: Self = Self {
-        durability: true,
-        eviction: true,
-    };
-
-    /// What is accepted, as it is written.
-    pub(crate) fn names(self) -> Vec<&'static str> {
-        let Self {
-            durability,
-            eviction,
-        } = self;
-        let accepted = Self::NAMES.into_iter().zip([durability, eviction]);
-        accepted
-            .filter(|(_, is)| *is)
-            .map(|(name, _)| name)
-            .collect()
-    }
-
-    /// The same, and more.
-    pub(crate) const fn and(self, other: Self) -> Self {
-        Self {
-            durability: self.durability || other.durability,
-            eviction: self.eviction || other.eviction,
-        }
-    }
-}
-
-impl FromStr for Accepted {
-    type Err = Refusal;
-
-    fn from_str(text: &str) -> Result<Self, Refusal> {
-        match text {
-            "durability" => Ok(Self {
-                durability: true,
-                ..Self::default()
-            }),
-            "eviction" => Ok(Self {
-                eviction: true,
-                ..Self::default()
-            }),
-            _ => Err(format!("`{text}` is unknown; {}", suggestion(text, &Self::NAMES)).into()),
-        }
-    }
-}
-
-impl FromStr for StoreUrl {
-    type Err = Refusal;
-
-    fn from_str(text: &str) -> Result<Self, Refusal> {
+impl StoreUrl {
+    /// Reads the url of a store that is one of these servers', or of this machine.
+    ///
+    /// # Errors
+    ///
+    /// A line that says what is wrong with it and repeats no secret; of code `unsupported` for a kind that is not built in
+    pub fn parse(text: &str, servers: Servers) -> Result<Self, Refusal> {
         let (scheme, rest) = text.split_once(':').unwrap_or((text, ""));
         let path = rest.strip_prefix("//").unwrap_or(rest);
         match scheme {
@@ -250,17 +200,17 @@ impl FromStr for StoreUrl {
             _ => {
                 let mut kinds = ServerKind::ALL.into_iter();
                 match kinds.find(|kind| kind.schemes().contains(&scheme)) {
-                    Some(kind) => server(kind, text).map(Self::Server),
-                    None => Err(unknown(scheme)),
+                    Some(kind) => server(kind, text, servers).map(Self::Server),
+                    None => Err(unknown(scheme, servers)),
                 }
             }
         }
     }
 }
 
-fn server(kind: ServerKind, text: &str) -> Result<ServerUrl, Refusal> {
+fn server(kind: ServerKind, text: &str, servers: Servers) -> Result<ServerUrl, Refusal> {
     let name = kind.name();
-    if !kind.is_built_in() {
+    if !servers.built_in.contains(&kind) {
         let message = format!(
             "`{name}` stores are not part of this build; build semel with `--features {name}`, or \
              with `--features full` for every kind"
@@ -276,18 +226,13 @@ fn server(kind: ServerKind, text: &str) -> Result<ServerUrl, Refusal> {
         kind,
         secret: text.into(),
     };
-    assemble::check_url(&url).map_err(|error| error.to_string())?;
+    (servers.check)(&url).map_err(|error| error.to_string())?;
     Ok(url)
 }
 
-fn unknown(scheme: &str) -> Refusal {
+fn unknown(scheme: &str, servers: Servers) -> Refusal {
     let mut known = vec!["memory", "embedded", "sqlite"];
-    let servers = ServerKind::ALL.into_iter();
-    known.extend(
-        servers
-            .filter(|kind| kind.is_built_in())
-            .map(ServerKind::name),
-    );
+    known.extend(servers.built_in.iter().map(|kind| kind.name()));
     let hint = suggestion(scheme, &known);
     format!("a store url begins with its kind, as in `embedded:./data`; {hint}").into()
 }
@@ -315,62 +260,21 @@ impl fmt::Debug for ServerUrl {
     }
 }
 
-/// Reads `[store]`: nothing where the url is none.
-pub(super) fn read(fields: &mut Fields<'_>) -> Option<(StoreUrl, Accepted)> {
-    let mut table = fields.optional_sub("store")?;
-    let url = table.parsed_with("url", str::parse::<StoreUrl>);
-    let url = url.zip(table.node("url")).map(|(url, node)| {
-        let whole = url.clone().written_in(node.origin.folder());
-        if whole != url {
-            table.show_as("url", node, &whole.whole());
-        }
-        whole
-    });
-    let url_file = table.secret_file("url_file", "url", str::parse::<StoreUrl>);
-    let url_file = url_file.map(|url| match table.path("url_file") {
-        Some(file) => url.written_in(paths::folder(&file)),
-        None => url,
-    });
-    let written = match (table.node("url"), table.node("url_file")) {
-        (Some(node), Some(_)) => {
-            table.fault("url", node, "either `url` or `url_file`, not both");
-            Some(node)
-        }
-        (one, other) => one.or(other),
-    };
-    let is_volatile_allowed = table.boolean_or("allow_volatile", false);
-    let accepted = table.words("accept", str::parse::<Accepted>);
-    let accepted = accepted
-        .into_iter()
-        .fold(Accepted::default(), Accepted::and);
-    let default = StoreUrl::Embedded("./semel-data".into()).written_in(fields.origin.folder());
-    if written.is_none() {
-        table.default("url", default.to_string());
-    }
-    let (store, origin) = written.map_or((Some(default), Origin::Default), |node| {
-        (url.or(url_file), node.origin.clone())
-    });
-    table.finish();
-    if store == Some(StoreUrl::Memory) && !is_volatile_allowed {
-        let message = "`memory:` forgets everything at exit, so that no promise holds across runs; \
-                       set `store.allow_volatile = true` to use it all the same";
-        fields
-            .found
-            .fault(&origin, "store.url", Code::InvalidConfig, message);
-    }
-    Some((store?, accepted))
-}
-
 #[cfg(test)]
 mod tests {
+    use semel_core::{Code, Error, ErrorKind};
+
     use super::*;
+
+    const ALL: Servers = Servers {
+        built_in: &ServerKind::ALL,
+        check: |_| Ok(()),
+    };
 
     #[test]
     fn a_server_url_is_never_printed_whole() {
         let text = "postgres://me:geheim@db/shop?password=geheim";
-        let Ok(url) = text.parse::<StoreUrl>() else {
-            return assert!(!ServerKind::Postgres.is_built_in());
-        };
+        let url = StoreUrl::parse(text, ALL).expect("a sound url");
         for printed in [url.to_string(), format!("{url:?}"), format!("{url:#?}")] {
             assert!(!printed.contains("geheim"), "{printed}");
             assert!(printed.contains("me:***@db/shop?password=***"), "{printed}");
@@ -393,11 +297,28 @@ mod tests {
             ("cassandra://geheim", "not supported by this release"),
             ("sqlite:", "needs a path"),
         ] {
-            let refused = text.parse::<StoreUrl>().expect_err(text);
-            let is_told = refused.message.contains(why)
-                || refused.message.contains("are not part of this build");
-            assert!(is_told, "{text}: {refused}");
+            let refused = StoreUrl::parse(text, ALL).expect_err(text);
+            assert!(refused.message.contains(why), "{text}: {refused}");
             assert!(!refused.message.contains("geheim"), "{refused}");
         }
+    }
+
+    #[test]
+    fn what_a_program_has_not_built_in_or_its_driver_cannot_read_is_refused() {
+        let one = Servers {
+            built_in: &[ServerKind::Redis],
+            check: |_| Err(Error::new(ErrorKind::InvalidConfig, "no such parameter")),
+        };
+        let refused = StoreUrl::parse("postgres://db/shop", one).expect_err("not built in");
+        assert_eq!(refused.code, Code::Unsupported);
+        assert!(
+            refused.message.contains("`--features postgres`"),
+            "{refused}"
+        );
+        let refused = StoreUrl::parse("redis://db/0?x=1", one).expect_err("its driver refuses it");
+        assert_eq!(refused, "no such parameter".to_owned().into());
+        let refused = StoreUrl::parse("db", one).expect_err("no kind");
+        let known = "known are memory, embedded, sqlite, redis";
+        assert!(refused.message.contains(known), "{refused}");
     }
 }

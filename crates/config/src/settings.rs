@@ -1,96 +1,73 @@
-//! What the configuration means: typed, complete, checked across settings.
+//! The meaning of a configuration: typed, complete, checked across settings.
 
 use std::ffi::OsString;
-use std::path::Path;
-use std::sync::Arc;
 use std::time::Duration;
 
+use semel_core::units::duration_text;
 use semel_core::{Code, Window};
-use semel_engine::pipeline::Pipeline;
-use semel_worker::effect::Target;
-use semel_worker::settings::EffectSettings;
 
+use super::Fault;
 use super::admin::{self, AdminSettings};
+use super::diagnostics::Diagnostics;
 use super::fields::Fields;
-use super::found::Found;
-use super::layers::Layers;
+use super::node::{Node, Origin};
+use super::pipeline::{self, PipelineSettings, Shared};
 use super::show::Effective;
-use super::source::SourceSettings;
-use super::store::{self, Accepted, StoreUrl};
-use super::suggest::suggestion;
-use super::tree::{self, Node, Origin};
-use super::waived::Waived;
-use super::{Fault, pipeline};
-use crate::output::value::duration_text;
+use super::sink::TargetOf;
+use super::store::{self, Accepted, Servers, StoreUrl};
+use super::suggestion::suggestion;
+use super::tree;
 
 /// Everything that a run needs to know.
 #[derive(Clone)]
-pub(crate) struct Settings {
-    pub(crate) store: StoreUrl,
-    pub(crate) accepted: Accepted,
-    pub(crate) pipelines: Vec<PipelineSettings>,
-    pub(crate) shutdown: Duration,
-    pub(crate) admin: AdminSettings,
+pub struct Settings {
+    /// The store.
+    pub store: StoreUrl,
+    /// The weaknesses of the store that are accepted.
+    pub accepted: Accepted,
+    /// The pipelines in the order of their names: one at least.
+    pub pipelines: Vec<PipelineSettings>,
+    /// The time that running effects have once a stop is asked for.
+    pub shutdown: Duration,
+    /// The address where a worker says how it is.
+    pub admin: AdminSettings,
     /// All of it as it may be shown.
-    pub(crate) effective: Effective,
+    pub effective: Effective,
 }
 
-/// One pipeline.
-#[derive(Clone)]
-pub(crate) struct PipelineSettings {
-    /// How messages become operations.
-    pub(crate) pipeline: Pipeline,
-    /// Where messages come from.
-    pub(crate) source: SourceSettings,
-    /// What happens once per key.
-    pub(crate) effect: EffectSettings,
-    /// Where a copy of each dead letter goes.
-    pub(crate) dead_letter: Option<Arc<dyn Target>>,
-    /// What stands between it and the store.
-    pub(crate) layers: Layers,
-    /// What is accepted by name.
-    pub(crate) waived: Waived,
-}
-
-/// What the command line says over the file and the environment.
+/// The settings of a command line, which stand over the file and the environment.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Overrides {
-    pub(crate) store: Option<String>,
-    pub(crate) pipeline: Option<String>,
+pub struct Overrides {
+    /// The url of the store (`--store`).
+    pub store: Option<String>,
+    /// The only pipeline (`--pipeline`).
+    pub pipeline: Option<String>,
+}
+
+/// The stores and brokers that are built into the program that reads a configuration.
+#[derive(Clone, Copy, Debug)]
+pub struct Backends {
+    /// The servers whose stores it can open.
+    pub servers: Servers,
+    /// Turns the settings of a place into something to publish to.
+    pub target: TargetOf,
 }
 
 impl Settings {
-    /// Reads a configuration: defaults under the file under the environment under flags.
-    pub(crate) fn load(
-        file: &Path,
-        variables: impl Iterator<Item = (OsString, OsString)>,
-        overrides: &Overrides,
-    ) -> Result<Self, Vec<Fault>> {
-        let name = file.display().to_string();
-        let text = std::fs::read_to_string(file).map_err(|error| {
-            let hint = if error.kind() == std::io::ErrorKind::NotFound {
-                "; name another with --config, or make one with `semel init`"
-            } else {
-                ""
-            };
-            vec![Fault {
-                origin: name.clone(),
-                path: String::new(),
-                message: format!("cannot read the configuration: {error}{hint}"),
-                code: Code::ConfigUnreadable,
-            }]
-        })?;
-        Self::of(&name, &text, variables, overrides)
-    }
-
-    /// The same from the text of a file called `name`.
-    pub(super) fn of(
+    /// Reads the text of a configuration called `name`: defaults under it, and under the environment, and under flags.
+    ///
+    /// # Errors
+    ///
+    /// Every fault: line by line, then those of the environment and of flags
+    pub fn of(
         name: &str,
         text: &str,
         variables: impl Iterator<Item = (OsString, OsString)>,
         overrides: &Overrides,
+        backends: Backends,
     ) -> Result<Self, Vec<Fault>> {
-        let (settings, effective, faults) = Self::parts(name, text, variables, overrides)?;
+        let (settings, effective, faults) =
+            Self::parts(name, text, variables, overrides, backends)?;
         match settings {
             Some(settings) if faults.is_empty() => Ok(Self {
                 effective,
@@ -100,38 +77,44 @@ impl Settings {
         }
     }
 
-    /// The store that the environment alone names, and what of it is accepted; nothing where it names
-    /// none.
-    pub(crate) fn store_of(
+    /// Reads the store that the environment alone names, and the weaknesses of it that are accepted; nothing where it
+    /// names none.
+    ///
+    /// # Errors
+    ///
+    /// Every fault of what it says about the store
+    pub fn store_of(
         variables: impl Iterator<Item = (OsString, OsString)>,
+        servers: Servers,
     ) -> Result<Option<(StoreUrl, Accepted)>, Vec<Fault>> {
         let mut root = tree::read("", "").map_err(|fault| vec![fault])?;
-        let found = Found::default();
+        let found = Diagnostics::default();
         tree::overlay(&mut root, variables, &found);
         let is_named = tree::names_store(&root);
         let store = Fields::of(&root, Vec::new(), &found)
             .filter(|_| is_named)
-            .and_then(|mut fields| store::read(&mut fields));
+            .and_then(|mut fields| store::read(&mut fields, servers));
         match found.into_parts().1 {
             faults if is_named && !faults.is_empty() => Err(faults),
             _ => Ok(store),
         }
     }
 
-    /// The same, with all that could be read of a faulty one.
-    pub(crate) fn parts(
+    /// Reads a configuration, with all that could be read of a faulty one.
+    pub(super) fn parts(
         name: &str,
         text: &str,
         variables: impl Iterator<Item = (OsString, OsString)>,
         overrides: &Overrides,
+        backends: Backends,
     ) -> Result<(Option<Self>, Effective, Vec<Fault>), Vec<Fault>> {
         let mut root = tree::read(name, text).map_err(|fault| vec![fault])?;
-        let found = Found::default();
+        let found = Diagnostics::default();
         let strays = tree::overlay(&mut root, variables, &found);
         if let Some(url) = &overrides.store {
             tree::put_store(&mut root, url);
         }
-        let settings = Self::read(&root, &strays, overrides, &found);
+        let settings = Self::read(&root, &strays, overrides, backends, &found);
         let (mut effective, faults) = found.into_parts();
         if let Some(pipeline) = &overrides.pipeline {
             effective.keep_pipeline(pipeline);
@@ -139,13 +122,23 @@ impl Settings {
         Ok((settings, effective, faults))
     }
 
-    fn read(root: &Node, strays: &[String], overrides: &Overrides, found: &Found) -> Option<Self> {
+    fn read(
+        root: &Node,
+        strays: &[String],
+        overrides: &Overrides,
+        backends: Backends,
+        found: &Diagnostics,
+    ) -> Option<Self> {
         let mut fields = Fields::of(root, Vec::new(), found)?;
-        let store = store::read(&mut fields);
+        let store = store::read(&mut fields, backends.servers);
         let window = window(&mut fields);
         let shutdown = fields.duration_or("shutdown", Duration::from_secs(30));
-        let url = store.as_ref().map(|(url, _)| url);
-        let pipelines = pipelines(&mut fields, window, url, overrides);
+        let shared = Shared {
+            window,
+            store: store.as_ref().map(|(url, _)| url),
+            target: backends.target,
+        };
+        let pipelines = pipelines(&mut fields, shared, overrides);
         let admin = admin::read(&mut fields);
         fields.not_yet("gateway");
         for stray in strays {
@@ -210,8 +203,7 @@ fn window(fields: &mut Fields<'_>) -> Window {
 
 fn pipelines(
     fields: &mut Fields<'_>,
-    window: Window,
-    store: Option<&StoreUrl>,
+    shared: Shared<'_>,
     overrides: &Overrides,
 ) -> Vec<PipelineSettings> {
     let Some(table) = fields.required_sub("pipelines") else {
@@ -222,7 +214,7 @@ fn pipelines(
     }
     let mut read = Vec::new();
     for (name, node) in table.entries() {
-        if let Some(settings) = pipeline::read(name, node, window, store, fields.found) {
+        if let Some(settings) = pipeline::read(name, node, shared, fields.found) {
             read.push(settings);
         }
     }

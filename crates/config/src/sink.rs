@@ -10,48 +10,60 @@ use semel_tls::Tls;
 use semel_worker::effect::Target;
 
 use super::fields::Fields;
+use super::secret::masked;
 use super::source::{properties, url};
-use super::suggest::suggestion;
+use super::suggestion::suggestion;
 use super::tls;
-use crate::secret::masked;
 
-/// Where messages are published to.
+/// The place that messages are published to.
 #[derive(Clone, PartialEq, Eq)]
-pub(crate) struct SinkSettings {
-    pub(crate) place: SinkPlace,
-    /// How long a message may be under way.
-    pub(crate) timeout: Duration,
+pub struct SinkSettings {
+    /// The place.
+    pub place: SinkPlace,
+    /// The longest that a message may be under way.
+    pub timeout: Duration,
 }
 
 /// A place of some broker.
 #[derive(Clone, PartialEq, Eq)]
-pub(crate) enum SinkPlace {
+pub enum SinkPlace {
     /// A Kafka topic.
     Kafka {
+        /// `host:port`, several with commas between them.
         brokers: String,
+        /// The topic.
         topic: String,
         /// librdkafka's own settings; some are secrets.
         properties: Vec<(String, String)>,
-        /// Whether the id of a message goes out as a header.
+        /// Sends the id of a message as a header.
         has_id_header: bool,
     },
     /// A NATS subject that some stream takes in.
     Nats {
         /// May hold a password.
         url: String,
+        /// The subject.
         subject: String,
+        /// A file of credentials, instead of a user and a password.
         credentials: Option<PathBuf>,
+        /// The encryption of the connection.
         tls: Tls,
     },
     /// A RabbitMQ exchange, or a queue by way of the default exchange.
     Amqp {
         /// May hold a password.
         url: String,
+        /// The encryption of the connection.
         tls: Tls,
+        /// The exchange; empty for the default one.
         exchange: String,
+        /// The routing key, which is the queue at the default exchange.
         routing_key: String,
     },
 }
+
+/// Turns the settings of a place into something to publish to; connects to nothing.
+pub type TargetOf = fn(SinkSettings) -> Arc<dyn Target>;
 
 /// As people are told of it.
 impl fmt::Display for SinkSettings {
@@ -109,7 +121,7 @@ pub(super) fn read(
 }
 
 /// Reads `dead_letter`.
-pub(super) fn dead_letter(mut table: Fields<'_>) -> Option<Arc<dyn Target>> {
+pub(super) fn dead_letter(mut table: Fields<'_>, target: TargetOf) -> Option<Arc<dyn Target>> {
     let kind = table.required_text("kind")?;
     if !KINDS.contains(&kind) {
         let message = format!(
@@ -124,7 +136,7 @@ pub(super) fn dead_letter(mut table: Fields<'_>) -> Option<Arc<dyn Target>> {
     // Whoever reads it may know it again.
     let read = read(kind, &mut table, true);
     table.finish();
-    Some(Arc::new(read?))
+    read.map(target)
 }
 
 pub(super) fn kafka(table: &mut Fields<'_>, has_id_header: bool) -> Option<SinkPlace> {

@@ -1,4 +1,4 @@
-//! Why a text is not what a setting needs.
+//! The reason why a text does not fit a setting.
 
 use std::convert::Infallible;
 use std::fmt;
@@ -6,9 +6,9 @@ use std::fmt;
 use semel_core::Code;
 use semel_core::select::{InvalidSelector, Selector};
 
-/// Why a text is not what a setting needs.
+/// The reason why a text does not fit a setting: one line, without the text where that may be a secret.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Refusal {
+pub struct Refusal {
     pub(super) code: Code,
     pub(super) message: String,
 }

@@ -1,8 +1,9 @@
 use std::fmt::Write;
 
 use super::*;
-use crate::config::settings::{Overrides, Settings};
-use crate::config::{Fault, PipelineSettings};
+use crate::all_backends::ALL_BACKENDS;
+use crate::settings::{Overrides, Settings};
+use crate::{Fault, PipelineSettings};
 
 fn load(text: &str) -> Result<Settings, Vec<Fault>> {
     Settings::of(
@@ -10,6 +11,7 @@ fn load(text: &str) -> Result<Settings, Vec<Fault>> {
         text,
         std::iter::empty(),
         &Overrides::default(),
+        ALL_BACKENDS,
     )
 }
 
@@ -122,7 +124,6 @@ properties = { "sasl.password" = "c4n4ry", "sasl.username" = "me" }
     assert_eq!(again.effective.toml(false), shown);
 }
 
-#[cfg(feature = "postgres")]
 #[test]
 fn the_secrets_of_a_store_are_not_shown_and_what_is_shown_loads() {
     for (url, shown) in [
@@ -157,7 +158,13 @@ fn every_line_says_where_it_came_from() {
         store: Some("sqlite:x.db".to_owned()),
         pipeline: None,
     };
-    let settings = Settings::of("a.toml", text, std::iter::once(variable), &overrides);
+    let settings = Settings::of(
+        "a.toml",
+        text,
+        std::iter::once(variable),
+        &overrides,
+        ALL_BACKENDS,
+    );
     let settings = settings.expect("a sound configuration");
     let shown = settings.effective.toml(true);
     for line in [

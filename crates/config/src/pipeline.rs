@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use semel_broker_file::Options;
@@ -10,43 +11,62 @@ use semel_core::claim::AttemptLimits;
 use semel_core::fingerprint::FingerprintSelector;
 use semel_core::key::KeySelector;
 use semel_core::select::Selector;
-use semel_core::{Backoff, Code, Outcome, Scope, Window, units};
-use semel_engine::effect::Class;
+use semel_core::units::{self, duration_text};
+use semel_core::{Backoff, Code, Outcome, Scope, Window};
 use semel_engine::pipeline::Pipeline;
+use semel_worker::effect::Target;
 use semel_worker::settings::EffectSettings;
 
+use super::diagnostics::Diagnostics;
 use super::effect;
 use super::fields::Fields;
-use super::found::Found;
-use super::layers;
+use super::layers::{self, Known, Layers};
+use super::node::Node;
 use super::refusal::{Refusal, selector};
-use super::settings::PipelineSettings;
+use super::same_file::{self, plain};
 use super::show::join;
-use super::sink;
+use super::sink::{self, TargetOf};
 use super::source::{self, SourceSettings};
 use super::store::StoreUrl;
-use super::suggest::nearest;
+use super::suggestion::nearest;
+use super::waiver::{self, Waived};
 
-use super::tree::Node;
-use super::waived;
-use crate::output::value::duration_text;
-use crate::same_file::{self, plain};
+/// One pipeline.
+#[derive(Clone)]
+pub struct PipelineSettings {
+    /// The way from a message to an operation.
+    pub pipeline: Pipeline,
+    /// The source of messages.
+    pub source: SourceSettings,
+    /// The effect, which happens once per key.
+    pub effect: EffectSettings,
+    /// The place for a copy of each dead letter.
+    pub dead_letter: Option<Arc<dyn Target>>,
+    /// The layers between it and the store.
+    pub layers: Layers,
+    /// The weaknesses that are accepted by name.
+    pub waived: Waived,
+}
 
-/// What is known of a pipeline when its layers are read.
-pub(super) struct Read<'p> {
-    pub(super) name: &'p str,
-    pub(super) class: Option<Class>,
-    pub(super) has_gate: bool,
-    pub(super) window: Duration,
+/// Settings that all pipelines of a configuration share.
+#[derive(Clone, Copy)]
+pub(super) struct Shared<'s> {
+    pub(super) window: Window,
+    /// None where it could not be read.
+    pub(super) store: Option<&'s StoreUrl>,
+    pub(super) target: TargetOf,
 }
 
 /// Reads one pipeline; faults are reported and whatever can be read is read.
 pub(super) fn read(
     name: &str,
     node: &Node,
-    window: Window,
-    store: Option<&StoreUrl>,
-    found: &Found,
+    Shared {
+        window,
+        store,
+        target,
+    }: Shared<'_>,
+    found: &Diagnostics,
 ) -> Option<PipelineSettings> {
     let path = vec!["pipelines".to_owned(), name.to_owned()];
     let mut fields = Fields::of(node, path, found)?;
@@ -57,8 +77,9 @@ pub(super) fn read(
         })
         .ok();
     let source = source::read(&mut fields);
-    let effect = effect::read(&mut fields, name, store, source.as_ref());
-    let dead_letter = fields.sub("dead_letter").map(sink::dead_letter);
+    let effect = effect::read(&mut fields, name, store, source.as_ref(), target);
+    let dead_letter = fields.sub("dead_letter");
+    let dead_letter = dead_letter.map(|table| sink::dead_letter(table, target));
     let key = key_selector(&mut fields, "key");
     if !fields.is_written("key") {
         fields.missing("key");
@@ -86,7 +107,7 @@ pub(super) fn read(
     let max_message_bytes = fields.size_bytes_or("max_message", max_message_bytes);
     let layers = layers::read(
         &mut fields,
-        &Read {
+        &Known {
             name,
             class: effect.as_ref().map(EffectSettings::class),
             has_gate: gate.is_some(),
@@ -95,7 +116,7 @@ pub(super) fn read(
     );
     let pause_after = fields.count_or_none_or("pause_after", 1_000_000, 20);
     let live_only = fields.boolean_or("live_only", false);
-    let waived = waived::read(&mut fields);
+    let waived = waiver::read(&mut fields);
     for not_yet in ["transport_unique", "apply_if", "guard"] {
         fields.not_yet(not_yet);
     }

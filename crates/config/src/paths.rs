@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use super::fields::Fields;
-use super::tree::{Node, Origin, Value};
+use super::node::{Node, Origin, Value};
 
 impl Origin {
     /// The folder of the file in which it was written; nothing where that is the current one.

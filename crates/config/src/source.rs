@@ -1,4 +1,4 @@
-//! Where messages come from: `[pipelines.NAME.source]`.
+//! `[pipelines.NAME.source]`: the source of messages.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -8,19 +8,27 @@ use semel_broker_file::Format;
 use semel_tls::Tls;
 
 use super::fields::Fields;
+use super::node::Node;
 use super::paths;
-use super::suggest::suggestion;
+use super::secret::masked;
+use super::suggestion::suggestion;
 use super::tls;
-use super::tree::Node;
-use crate::secret::masked;
 
-/// Where messages come from.
+/// The source of messages.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum SourceSettings {
+pub enum SourceSettings {
     /// A file, read from its start.
-    File { path: PathBuf, format: Format },
+    File {
+        /// The file.
+        path: PathBuf,
+        /// The format of its messages.
+        format: Format,
+    },
     /// Standard input.
-    Stdin { format: Format },
+    Stdin {
+        /// The format of its messages.
+        format: Format,
+    },
     /// A Kafka topic.
     Kafka(KafkaSettings),
     /// A NATS JetStream stream.
@@ -31,56 +39,70 @@ pub(crate) enum SourceSettings {
 
 /// A member of a consumer group.
 #[derive(Clone, PartialEq, Eq)]
-pub(crate) struct KafkaSettings {
-    pub(crate) brokers: String,
-    pub(crate) topic: String,
-    pub(crate) group: String,
+pub struct KafkaSettings {
+    /// `host:port`, several with commas between them.
+    pub brokers: String,
+    /// The topic.
+    pub topic: String,
+    /// The consumer group.
+    pub group: String,
     /// librdkafka's own settings; some are secrets.
-    pub(crate) properties: Vec<(String, String)>,
-    pub(crate) span: u32,
-    pub(crate) drain: Duration,
-    /// How long the broker keeps a message, where it does not say.
-    pub(crate) retention: Option<Duration>,
+    pub properties: Vec<(String, String)>,
+    /// The most records of a partition between the oldest unfinished one and the newest that was read.
+    pub span: u32,
+    /// The time that a partition on its way to another worker waits for work in progress.
+    pub drain: Duration,
+    /// The time that the broker keeps a message, where it does not say.
+    pub retention: Option<Duration>,
 }
 
 /// A durable consumer.
 #[derive(Clone, PartialEq, Eq)]
-pub(crate) struct NatsSettings {
+pub struct NatsSettings {
     /// May hold a password.
-    pub(crate) url: String,
-    pub(crate) stream: String,
-    pub(crate) consumer: String,
-    pub(crate) subject: Option<String>,
-    pub(crate) credentials: Option<PathBuf>,
-    pub(crate) max_ack_pending: u32,
-    pub(crate) tls: Tls,
+    pub url: String,
+    /// The stream.
+    pub stream: String,
+    /// The durable consumer.
+    pub consumer: String,
+    /// The only subject that messages are taken of.
+    pub subject: Option<String>,
+    /// A file of credentials, instead of a user and a password.
+    pub credentials: Option<PathBuf>,
+    /// The most messages that all workers of the consumer have in hand at once.
+    pub max_ack_pending: u32,
+    /// The encryption of the connection.
+    pub tls: Tls,
     /// As of Kafka.
-    pub(crate) retention: Option<Duration>,
+    pub retention: Option<Duration>,
 }
 
 /// A consumer of a queue.
 #[derive(Clone, PartialEq, Eq)]
-pub(crate) struct AmqpSettings {
+pub struct AmqpSettings {
     /// May hold a password.
-    pub(crate) url: String,
-    pub(crate) tls: Tls,
-    pub(crate) queue: String,
-    pub(crate) prefetch: u16,
+    pub url: String,
+    /// The encryption of the connection.
+    pub tls: Tls,
+    /// The queue, which exists.
+    pub queue: String,
+    /// The most messages that the broker hands over ahead of their acknowledgement.
+    pub prefetch: u16,
     /// As of Kafka.
-    pub(crate) retention: Option<Duration>,
+    pub retention: Option<Duration>,
 }
 
 impl SourceSettings {
-    /// Whether somebody hands messages over again that were not acknowledged.
-    pub(crate) const fn has_broker(&self) -> bool {
+    /// Tells sources whose broker hands messages over again that were not acknowledged.
+    pub const fn has_broker(&self) -> bool {
         match self {
             Self::File { .. } | Self::Stdin { .. } => false,
             Self::Kafka(_) | Self::Nats(_) | Self::Amqp(_) => true,
         }
     }
 
-    /// How long its broker keeps a message, as far as somebody has said so.
-    pub(crate) const fn retention(&self) -> Option<Duration> {
+    /// The time that its broker keeps a message, as far as the configuration says it.
+    pub const fn retention(&self) -> Option<Duration> {
         match self {
             Self::File { .. } | Self::Stdin { .. } => None,
             Self::Kafka(it) => it.retention,
@@ -212,7 +234,7 @@ fn property(name: &str, node: &Node, text: &str) -> String {
     path.to_string_lossy().into_owned()
 }
 
-/// Whether a property of librdkafka may be one that nobody should see.
+/// Tells properties of librdkafka that may be secrets.
 fn is_secret(name: &str) -> bool {
     [
         "password", "secret", "key", "jaas", "token", "config", "pem",

@@ -6,11 +6,11 @@ use std::collections::BTreeSet;
 
 use semel_core::Code;
 
-use super::found::Found;
+use super::diagnostics::Diagnostics;
+use super::node::{EMPTY, Node, Origin, Table, Value};
 use super::refusal::Refusal;
 use super::show::{Shown, join};
-use super::suggest::suggestion;
-use super::tree::{EMPTY, Node, Origin, Table, Value};
+use super::suggestion::suggestion;
 
 /// One table, of which settings are taken by name. Whatever is taken is shown by `config show`.
 pub(super) struct Fields<'a> {
@@ -18,12 +18,12 @@ pub(super) struct Fields<'a> {
     pub(super) origin: &'a Origin,
     table: &'a Table,
     known: BTreeSet<&'static str>,
-    pub(super) found: &'a Found,
+    pub(super) found: &'a Diagnostics,
 }
 
 impl<'a> Fields<'a> {
     /// The settings of `node`, if it is a table.
-    pub(super) fn of(node: &'a Node, path: Vec<String>, found: &'a Found) -> Option<Self> {
+    pub(super) fn of(node: &'a Node, path: Vec<String>, found: &'a Diagnostics) -> Option<Self> {
         let Value::Table(table) = &node.value else {
             let message = format!("must be a table, not {}", node.value.noun());
             found.fault(&node.origin, &join(&path), Code::InvalidConfig, message);
@@ -48,7 +48,7 @@ impl<'a> Fields<'a> {
         node
     }
 
-    /// Whether it was written. Does not make it a setting that is shown.
+    /// Says whether it was written. Does not make it a setting that is shown.
     pub(super) fn is_written(&self, name: &str) -> bool {
         self.table.contains_key(name)
     }
@@ -92,14 +92,14 @@ impl<'a> Fields<'a> {
         );
     }
 
-    /// What stands for a setting that nobody wrote.
+    /// The default of a setting that nobody wrote.
     pub(super) fn default(&mut self, name: &'static str, value: impl Into<toml::Value>) {
         if self.node(name).is_none() {
             self.found.default_to(&self.path, name, value.into());
         }
     }
 
-    /// What an entry comes to whose name people choose.
+    /// Shows the value of an entry whose name people choose.
     pub(super) fn show_entry(&self, name: &str, node: Option<&Node>, value: String) {
         let origin = node.map_or(Origin::Default, |node| node.origin.clone());
         let value = Shown::Value(value.into());
@@ -176,7 +176,7 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// What is known here, if `name` is the beginning of it.
+    /// Says whether `name` is the name of a setting here.
     pub(super) fn knows(&self, name: &str) -> bool {
         self.known.contains(name)
     }

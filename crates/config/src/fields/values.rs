@@ -3,22 +3,21 @@
 use std::time::Duration;
 
 use semel_core::select::Selector;
-use semel_core::units;
+use semel_core::units::{self, duration_text};
 
 use super::Fields;
-use crate::config::refusal::{Refusal, selector};
-use crate::config::show::Shown;
-use crate::config::suggest::suggestion;
-use crate::config::tree::{Node, Origin, Value};
-use crate::output::value::duration_text;
+use crate::node::{Node, Origin, Value};
+use crate::refusal::{Refusal, selector};
+use crate::show::Shown;
+use crate::suggestion::suggestion;
 
 impl<'a> Fields<'a> {
-    pub(in crate::config) fn text(&mut self, name: &'static str) -> Option<&'a str> {
+    pub(crate) fn text(&mut self, name: &'static str) -> Option<&'a str> {
         let node = self.node(name)?;
         self.expect(name, node, "a string", Value::as_text)
     }
 
-    pub(in crate::config) fn required_text(&mut self, name: &'static str) -> Option<&'a str> {
+    pub(crate) fn required_text(&mut self, name: &'static str) -> Option<&'a str> {
         if !self.is_written(name) {
             self.missing(name);
         }
@@ -26,7 +25,7 @@ impl<'a> Fields<'a> {
     }
 
     /// Every value, which must be a string, read as `T`.
-    pub(in crate::config) fn text_entries<T, E: Into<Refusal>>(
+    pub(crate) fn text_entries<T, E: Into<Refusal>>(
         &self,
         parse: impl Fn(&str) -> Result<T, E>,
     ) -> Vec<(String, T)> {
@@ -38,7 +37,7 @@ impl<'a> Fields<'a> {
         read.flatten().collect()
     }
 
-    pub(in crate::config) fn boolean_or(&mut self, name: &'static str, default: bool) -> bool {
+    pub(crate) fn boolean_or(&mut self, name: &'static str, default: bool) -> bool {
         let read = self.node(name).and_then(|node| {
             self.expect(name, node, "true or false", |value| match value {
                 Value::Boolean(boolean) => Some(*boolean),
@@ -49,23 +48,13 @@ impl<'a> Fields<'a> {
     }
 
     /// A whole number of at least one.
-    pub(in crate::config) fn count_or(
-        &mut self,
-        name: &'static str,
-        most: u32,
-        default: u32,
-    ) -> u32 {
+    pub(crate) fn count_or(&mut self, name: &'static str, most: u32, default: u32) -> u32 {
         let read = self.count(name, 1, most);
         self.or_default(name, read, default, |count| i64::from(*count).into())
     }
 
     /// The same, where none is a number as well.
-    pub(in crate::config) fn count_or_none_or(
-        &mut self,
-        name: &'static str,
-        most: u32,
-        default: u32,
-    ) -> u32 {
+    pub(crate) fn count_or_none_or(&mut self, name: &'static str, most: u32, default: u32) -> u32 {
         let read = self.count(name, 0, most);
         self.or_default(name, read, default, |count| i64::from(*count).into())
     }
@@ -89,45 +78,37 @@ impl<'a> Fields<'a> {
         count
     }
 
-    pub(in crate::config) fn duration(&mut self, name: &'static str) -> Option<Duration> {
+    pub(crate) fn duration(&mut self, name: &'static str) -> Option<Duration> {
         self.parsed_with(name, units::duration)
     }
 
     /// A duration, or the name of a usual window.
-    pub(in crate::config) fn window(&mut self, name: &'static str) -> Option<Duration> {
+    pub(crate) fn window(&mut self, name: &'static str) -> Option<Duration> {
         self.parsed_with(name, units::window)
     }
 
-    pub(in crate::config) fn window_or(
-        &mut self,
-        name: &'static str,
-        default: Duration,
-    ) -> Duration {
+    pub(crate) fn window_or(&mut self, name: &'static str, default: Duration) -> Duration {
         let read = self.window(name);
         self.or_default(name, read, default, |window| duration_text(*window).into())
     }
 
-    pub(in crate::config) fn duration_or(
-        &mut self,
-        name: &'static str,
-        default: Duration,
-    ) -> Duration {
+    pub(crate) fn duration_or(&mut self, name: &'static str, default: Duration) -> Duration {
         let read = self.duration(name);
         self.or_default(name, read, default, |duration| {
             duration_text(*duration).into()
         })
     }
 
-    pub(in crate::config) fn size_bytes_or(&mut self, name: &'static str, default: u64) -> u64 {
+    pub(crate) fn size_bytes_or(&mut self, name: &'static str, default: u64) -> u64 {
         let read = self.parsed_with(name, units::size_bytes);
         self.or_default(name, read, default, |bytes| size_text(*bytes).into())
     }
 
-    pub(in crate::config) fn selector(&mut self, name: &'static str) -> Option<Selector> {
+    pub(crate) fn selector(&mut self, name: &'static str) -> Option<Selector> {
         self.parsed_with(name, selector)
     }
 
-    pub(in crate::config) fn parsed_with<T, E: Into<Refusal>>(
+    pub(crate) fn parsed_with<T, E: Into<Refusal>>(
         &mut self,
         name: &'static str,
         parse: impl FnOnce(&str) -> Result<T, E>,
@@ -140,7 +121,11 @@ impl<'a> Fields<'a> {
     }
 
     /// A file that holds the secret which `stands_for` would say.
-    pub(in crate::config) fn secret_file<T, E: Into<Refusal>>(
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "only the settings say where secrets are"
+    )]
+    pub(crate) fn secret_file<T, E: Into<Refusal>>(
         &mut self,
         name: &'static str,
         stands_for: &'static str,
@@ -169,7 +154,7 @@ impl<'a> Fields<'a> {
     }
 
     /// One string or a list of them.
-    pub(in crate::config) fn one_or_many<T, E: Into<Refusal>>(
+    pub(crate) fn one_or_many<T, E: Into<Refusal>>(
         &mut self,
         name: &'static str,
         parse: impl Fn(&str) -> Result<T, E>,
@@ -206,7 +191,7 @@ impl<'a> Fields<'a> {
     }
 
     /// Words, none by default.
-    pub(in crate::config) fn words<T, E: Into<Refusal>>(
+    pub(crate) fn words<T, E: Into<Refusal>>(
         &mut self,
         name: &'static str,
         parse: impl Fn(&str) -> Result<T, E>,
@@ -220,7 +205,7 @@ impl<'a> Fields<'a> {
     }
 
     /// One of a few words, of which the first is the default.
-    pub(in crate::config) fn choice_or<T: Copy>(
+    pub(crate) fn choice_or<T: Copy>(
         &mut self,
         name: &'static str,
         default: (&str, T),
@@ -230,7 +215,7 @@ impl<'a> Fields<'a> {
     }
 
     /// The same, and nothing for a word that is none of them.
-    pub(in crate::config) fn choice<T: Copy>(
+    pub(crate) fn choice<T: Copy>(
         &mut self,
         name: &'static str,
         default: (&str, T),

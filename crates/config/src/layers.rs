@@ -1,4 +1,4 @@
-//! What stands between a pipeline and its store, and what becomes of its messages while the store is
+//! The layers between a pipeline and its store, and the fate of its messages while the store is
 //! away: `fail`, `cache`, `approximate`.
 
 use std::time::Duration;
@@ -8,20 +8,19 @@ use semel_engine::layer::{approximate, tiered};
 use semel_engine::pipeline::Fail;
 
 use super::fields::Fields;
-use super::pipeline::Read;
 
-/// How a pipeline goes about its store.
+/// The layers between a pipeline and its store.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Layers {
-    /// What becomes of messages while the store is away.
-    pub(crate) fail: Fail,
-    /// What is asked before the store, or in its place.
-    pub(crate) front: Front,
+pub struct Layers {
+    /// The fate of messages while the store is away.
+    pub fail: Fail,
+    /// The layer that is asked before the store, or in its place.
+    pub front: Front,
 }
 
-/// What is asked before the store, or in its place.
+/// The layer that is asked before the store, or in its place.
 #[derive(Clone, Debug, Default)]
-pub(crate) enum Front {
+pub enum Front {
     /// Nothing.
     #[default]
     None,
@@ -33,17 +32,26 @@ pub(crate) enum Front {
 
 /// A cache of completed records.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Cache {
-    pub(crate) settings: tiered::Settings,
+pub struct Cache {
+    /// Its size, and how long it believes a record.
+    pub settings: tiered::Settings,
     /// Completed records to read before anything else; 0 for none.
-    pub(crate) warm: u64,
+    pub warm: u64,
+}
+
+/// The part of a pipeline that its layers depend on.
+pub(super) struct Known<'p> {
+    pub(super) name: &'p str,
+    pub(super) class: Option<Class>,
+    pub(super) has_gate: bool,
+    pub(super) window: Duration,
 }
 
 /// Reads the layers of a pipeline.
-pub(super) fn read(fields: &mut Fields<'_>, read: &Read<'_>) -> Layers {
-    let fail = fail(fields, read);
-    let cache = cache(fields, read);
-    let approximate = approximate(fields, read);
+pub(super) fn read(fields: &mut Fields<'_>, pipeline: &Known<'_>) -> Layers {
+    let fail = fail(fields, pipeline);
+    let cache = cache(fields, pipeline);
+    let approximate = approximate(fields, pipeline);
     if let (Some(_), Some(_), Some(node)) = (&cache, &approximate, fields.node("cache")) {
         let message =
             "an `approximate` pipeline answers from memory already; remove one of the two";
@@ -57,18 +65,18 @@ pub(super) fn read(fields: &mut Fields<'_>, read: &Read<'_>) -> Layers {
     Layers { fail, front }
 }
 
-fn fail(fields: &mut Fields<'_>, read: &Read<'_>) -> Fail {
+fn fail(fields: &mut Fields<'_>, pipeline: &Known<'_>) -> Fail {
     let fail = fields.choice_or("fail", ("closed", Fail::Closed), &[("open", Fail::Open)]);
-    let refused = read
+    let refused = pipeline
         .class
-        .map_or(Ok(()), |class| fail.check(class, read.has_gate));
+        .map_or(Ok(()), |class| fail.check(class, pipeline.has_gate));
     if let (Err(error), Some(node)) = (refused, fields.node("fail")) {
         fields.unsupported("fail", node, error.to_string());
     }
     fail
 }
 
-fn cache(fields: &mut Fields<'_>, read: &Read<'_>) -> Option<Cache> {
+fn cache(fields: &mut Fields<'_>, pipeline: &Known<'_>) -> Option<Cache> {
     if !fields.is_written("cache") {
         fields.ignore(&["cache"]);
         return None;
@@ -95,12 +103,12 @@ fn cache(fields: &mut Fields<'_>, read: &Read<'_>) -> Option<Cache> {
         0
     };
     table.finish();
-    if let (Some(Class::Transactional), Some(node)) = (read.class, fields.node("cache")) {
+    if let (Some(Class::Transactional), Some(node)) = (pipeline.class, fields.node("cache")) {
         let message = "claims of a transactional effect are decided in the store's transaction, where no \
                        cache is asked; remove it";
         fields.unsupported("cache", node, message);
     }
-    if let (Some(Class::Streamed), Some(node)) = (read.class, fields.node("cache")) {
+    if let (Some(Class::Streamed), Some(node)) = (pipeline.class, fields.node("cache")) {
         let message = "records of a streamed effect are the broker's, and in memory; remove it";
         fields.unsupported("cache", node, message);
     }
@@ -115,7 +123,7 @@ fn cache(fields: &mut Fields<'_>, read: &Read<'_>) -> Option<Cache> {
     })
 }
 
-fn approximate(fields: &mut Fields<'_>, read: &Read<'_>) -> Option<approximate::Settings> {
+fn approximate(fields: &mut Fields<'_>, pipeline: &Known<'_>) -> Option<approximate::Settings> {
     if !fields.is_written("approximate") {
         fields.ignore(&["approximate"]);
         return None;
@@ -131,14 +139,17 @@ fn approximate(fields: &mut Fields<'_>, read: &Read<'_>) -> Option<approximate::
     table.default("error_rate", "0.1%");
     let is_accepted = table.boolean_or("accept_loss", false);
     table.finish();
-    let usual = approximate::Settings::new(read.window, keys?.into());
+    let usual = approximate::Settings::new(pipeline.window, keys?.into());
     let settings = approximate::Settings {
         error_rate: error_rate.unwrap_or(usual.error_rate),
-        accepted_by: is_accepted.then(|| read.name.into()),
+        accepted_by: is_accepted.then(|| pipeline.name.into()),
         ..usual
     };
-    let class = read.class?;
-    let why = match (class, settings.check(read.name, class, read.has_gate)) {
+    let class = pipeline.class?;
+    let why = match (
+        class,
+        settings.check(pipeline.name, class, pipeline.has_gate),
+    ) {
         (Class::Transactional, _) => {
             "an approximate store has neither transactions nor marks; remove it".to_owned()
         }

@@ -6,11 +6,11 @@ use std::fmt::Write;
 use serde::Serialize;
 use serde_json::{Map, Value as Json, json};
 
-use super::tree::Origin;
+use super::node::Origin;
 
 /// Every setting that applies, table by table.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Effective(Vec<Table>);
+pub struct Effective(Vec<Table>);
 
 #[derive(Clone, Debug)]
 struct Table {
@@ -27,7 +27,7 @@ pub(super) struct Setting {
     pub(super) origin: Origin,
 }
 
-/// What a setting is.
+/// The value of a setting.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Shown {
     /// Nobody set it, and it has no default.
@@ -48,7 +48,7 @@ struct Document {
 
 impl Effective {
     /// TOML; what is not set is a comment, and with `origins` every line says where it came from.
-    pub(crate) fn toml(&self, origins: bool) -> String {
+    pub fn toml(&self, origins: bool) -> String {
         let mut text = String::new();
         for Table { path, settings } in self.0.iter().filter(|table| !table.settings.is_empty()) {
             if !path.is_empty() {
@@ -74,9 +74,13 @@ impl Effective {
         text
     }
 
-    /// One object: `settings` as nested objects, `null` where nothing is set; with `origins` also
-    /// where each came from, by its path.
-    pub(crate) fn json(&self, origins: bool) -> String {
+    /// One object on one line.
+    ///
+    /// # Shape
+    ///
+    /// `settings`: nested objects, `null` where nothing is set, `"***"` for a secret from a file; with `origins` also
+    /// `origins`: the place of each that is set, by its path
+    pub fn json(&self, origins: bool) -> String {
         let mut root = Map::new();
         let mut came_from = Map::new();
         for Table { path, settings } in &self.0 {
@@ -99,8 +103,8 @@ impl Effective {
         serde_json::to_string(&document).unwrap_or_default()
     }
 
-    /// The string that is set at this path.
-    pub(crate) fn text(&self, path: &[&str]) -> Option<&str> {
+    /// The string that is set at this path, if one is and it may be shown.
+    pub fn text(&self, path: &[&str]) -> Option<&str> {
         let (name, table) = path.split_last()?;
         let table = self.0.iter().find(|known| known.path == table)?;
         let setting = table.settings.iter().find(|known| known.name == *name)?;

@@ -1,6 +1,5 @@
 //! The `effect` of a pipeline, and the class that it claims.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use semel_core::sql::Dialect;
@@ -13,13 +12,13 @@ use semel_worker::effect::{ExecEffect, SqlBinding};
 use semel_worker::settings::EffectSettings;
 
 use super::fields::Fields;
+use super::node::Value;
 use super::refusal::selector;
-use super::sink;
+use super::sink::{self, TargetOf};
 use super::source::SourceSettings;
 use super::store::StoreUrl;
 use super::streamed;
-use super::suggest::suggestion;
-use super::tree::Value;
+use super::suggestion::suggestion;
 
 /// Reads the effect.
 pub(super) fn read(
@@ -27,6 +26,7 @@ pub(super) fn read(
     pipeline: &str,
     store: Option<&StoreUrl>,
     source: Option<&SourceSettings>,
+    target: TargetOf,
 ) -> Option<EffectSettings> {
     let mut effect = fields.required_sub("effect")?;
     let kind = effect.required_text("kind")?;
@@ -42,7 +42,7 @@ pub(super) fn read(
         "kafka" if effect.text("class") == Some("streamed") => {
             streamed::read(&mut effect, pipeline, source)
         }
-        "kafka" | "nats" | "amqp" => publish(kind, &mut effect),
+        "kafka" | "nats" | "amqp" => publish(kind, &mut effect, target),
         _ => {
             let kinds = [&["sql", "file", "http", "exec", "stdout"][..], &sink::KINDS].concat();
             let hint = suggestion(kind, &kinds);
@@ -129,18 +129,18 @@ fn file(effect: &mut Fields<'_>, store: Option<&StoreUrl>) -> Option<EffectSetti
         .map(|path| EffectSettings::File { path })
 }
 
-fn publish(kind: &str, effect: &mut Fields<'_>) -> Option<EffectSettings> {
+fn publish(kind: &str, effect: &mut Fields<'_>, target: TargetOf) -> Option<EffectSettings> {
     // Of these, NATS alone drops repeats by itself, and says for how long.
     let promise = promise(effect, kind == "nats");
     let has_id_header = kind != "kafka" || id_header(effect, promise);
-    let target = sink::read(kind, effect, has_id_header)?;
+    let place = sink::read(kind, effect, has_id_header)?;
     Some(EffectSettings::Publish(PublishSettings {
-        target: Arc::new(target),
+        target: target(place),
         promise: promise?,
     }))
 }
 
-/// Whether the id of a message goes out with it.
+/// Reads `id_header`: the id of a message goes out with it.
 fn id_header(effect: &mut Fields<'_>, promise: Option<Promise>) -> bool {
     let is_wanted = effect.boolean_or("id_header", true);
     if !is_wanted && matches!(promise, Some(Promise::Keyed { .. })) {
@@ -234,7 +234,7 @@ fn exec(effect: &mut Fields<'_>) -> Option<EffectSettings> {
     })
 }
 
-/// What is known of the provider that is named, if one is.
+/// The known provider that is named, if one is.
 fn provider(effect: &mut Fields<'_>) -> Option<&'static Provider> {
     let name = effect.text("provider")?;
     let known = PROVIDERS.iter().find(|provider| provider.name == name);
@@ -356,10 +356,10 @@ fn timeout(effect: &mut Fields<'_>, default: Duration) -> Duration {
     timeout
 }
 
-/// What is known of how a provider treats keys.
+/// The way in which a provider treats keys.
 struct Provider {
     name: &'static str,
-    /// How long it remembers a key.
+    /// The time that it remembers a key.
     window: Duration,
     /// Refusals that it sends from behind its look-up of the key, and keeps for it.
     decisive: &'static str,

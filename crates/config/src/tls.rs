@@ -1,4 +1,4 @@
-//! How a connection to a broker is encrypted: `tls` of a source, an effect or dead letters.
+//! `tls` of a source, an effect or dead letters: the encryption of a connection to a broker.
 
 use semel_tls::Tls;
 

@@ -1,0 +1,21 @@
+//! Values as they are typed.
+
+use semel_core::Key;
+
+/// A KEY as it is typed: a text is a string, `json:` and JSON is typed. Fit for clap.
+pub(crate) fn key(text: &str) -> Result<Key, String> {
+    Key::parse(text)
+        .map_err(|error| format!("{error}; a string is written as it is, a number as json:1"))
+}
+
+/// An id of a replay, as it is typed. Fit for clap.
+pub(super) fn replay_id(text: &str) -> Result<String, &'static str> {
+    let is_plain = |c: char| c.is_ascii_graphic() || c == ' ';
+    if text.trim().is_empty() || text.len() > MOST_BYTES || !text.chars().all(is_plain) {
+        return Err("wanted are 1 to 255 printable ASCII characters, which name this replay");
+    }
+    Ok(text.to_owned())
+}
+
+/// Of an id of a replay.
+const MOST_BYTES: usize = 255;

@@ -1,0 +1,105 @@
+//! The configuration of a worker: the text of a file and the variables of an environment in, [`Settings`] or every
+//! [`Fault`] out.
+//!
+//! Reading has two stages. The first says what was written and where: the file, the variables over it, and the flags
+//! ([`Overrides`]) over both. The second takes the settings out of it one by one, each with its default, and checks them
+//! across each other. Neither stops at the first fault. What was taken can be shown again, with where each setting came
+//! from and without secrets ([`Effective`]).
+//!
+//! The crate opens no store and knows no driver of one. A program hands in what it has built in ([`Backends`]). Of the
+//! file system, the crate reads the files of secrets that settings name, and looks whether two paths are one file.
+//!
+//! ```
+//! use semel_config::{Backends, Overrides, Servers, Settings};
+//!
+//! # fn backends() -> Backends {
+//! #     let servers = Servers { built_in: &[], check: |_| Ok(()) };
+//! #     Backends { servers, target: |_| unreachable!("nothing is published") }
+//! # }
+//! let text = r#"
+//!     [pipelines.payments]
+//!     source = { kind = "stdin" }
+//!     key = "json:/id"
+//!     effect = { kind = "stdot" }
+//! "#;
+//! let variables = std::iter::once(("SEMEL__SHUTDOWN".into(), "soon".into()));
+//! let read = Settings::of("semel.toml", text, variables, &Overrides::default(), backends());
+//! let faults: Vec<_> = read.err().into_iter().flatten().map(|fault| fault.to_string()).collect();
+//! assert_eq!(faults.len(), 2, "{faults:?}");
+//! assert!(faults[0].starts_with("semel.toml:5: pipelines.payments.effect.kind: `stdot` is no kind of effect"));
+//! assert!(faults[1].starts_with("SEMEL__SHUTDOWN: shutdown: `soon` is no duration"));
+//! ```
+
+mod admin;
+#[cfg(test)]
+mod all_backends;
+mod diagnostics;
+mod effect;
+mod fields;
+mod layers;
+mod node;
+mod paths;
+mod pipeline;
+#[cfg(test)]
+mod reference;
+mod refusal;
+pub mod same_file;
+mod secret;
+mod settings;
+mod show;
+mod sink;
+mod source;
+mod store;
+mod streamed;
+mod suggestion;
+mod tls;
+mod tree;
+mod waiver;
+
+pub use admin::AdminSettings;
+pub use layers::{Cache, Front, Layers};
+pub use pipeline::PipelineSettings;
+pub use refusal::Refusal;
+pub use secret::masked;
+pub use settings::{Backends, Overrides, Settings};
+pub use show::Effective;
+pub use sink::{SinkPlace, SinkSettings, TargetOf};
+pub use source::{AmqpSettings, KafkaSettings, NatsSettings, SourceSettings};
+pub use store::{Accepted, ServerKind, ServerUrl, Servers, StoreUrl};
+pub use suggestion::suggestion;
+pub use waiver::Waived;
+
+use semel_core::Code;
+
+/// Every setting with its default and a word on it: the page of the book, which a test compares with the code.
+pub const REFERENCE: &str = include_str!("../../../docs/book/src/reference/config.toml");
+
+/// One thing that is wrong with a configuration. Printed as `ORIGIN: PATH: MESSAGE [CODE]`, without a path where none is
+/// at fault.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fault {
+    /// The place where it was written: `semel.toml:12`, an environment variable, a flag.
+    pub origin: String,
+    /// The setting, `pipelines.payments.key`; empty where the file as a whole is at fault.
+    pub path: String,
+    /// The fault and what to do about it, one line.
+    pub message: String,
+    /// Its stable code.
+    pub code: Code,
+}
+
+impl std::fmt::Display for Fault {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self {
+            origin,
+            path,
+            message,
+            code,
+        } = self;
+        if path.is_empty() {
+            write!(f, "{origin}: {message} [{code}]")
+        } else {
+            write!(f, "{origin}: {path}: {message} [{code}]")
+        }
+    }
+}
